@@ -9,14 +9,18 @@ mod clock;
 mod decode;
 mod error;
 mod exits;
+mod gate;
 #[cfg(test)]
 mod handlers_test;
 pub mod host;
 mod interference_counter;
 mod log;
 mod mapped;
+mod mapped_array;
+mod maps;
 mod object;
 mod observed;
+mod plain;
 mod probes;
 mod records;
 mod smi;
@@ -33,6 +37,9 @@ pub use clock::clock;
 pub use decode::Decoder;
 pub use error::{LoadError, TraceError};
 pub use exits::{ClockLook, ExitDecoder, ExitTracer, ReasonSource, Streaming};
+pub use gate::{
+    CLASSIC_NS, Culprit, Found, Gate, GateLook, Place, SCHEMA, VcpuBooks, VcpuState, WaitLengths,
+};
 pub use interference_counter::InterferenceCounter;
 pub use observed::{Observer, Stay};
 pub use probes::Scope;

@@ -1,94 +1,18 @@
-//! BPF arrays as memory: read and written without a system call.
+//! What the programs keep of each CPU: read and written without a system call.
 
 use std::{
-    marker::PhantomData,
     mem::offset_of,
     os::fd::BorrowedFd,
-    ptr::{NonNull, null_mut},
-    sync::atomic::{
-        AtomicU32, AtomicU64,
-        Ordering::{Acquire, Relaxed, Release},
-    },
+    sync::atomic::Ordering::{Acquire, Relaxed, Release},
 };
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use vmnoise_events::{
     InterferenceSlot, OwnCost, TimerSlot,
     exit_counts::{HEAVY_OFFSET, LIGHT_OFFSET, SLOT_BYTES},
 };
 
+use crate::mapped_array::MappedArray;
 use crate::wire::{CpuState, ExitCounts, Mode};
-
-/// A `BPF_F_MMAPABLE` array with one slot per CPU.
-#[derive(Debug)]
-struct MappedArray<Slot> {
-    addr: NonNull<u8>,
-    len: usize,
-    slots: usize,
-    slot: PhantomData<Slot>,
-}
-
-// SAFETY: the mapping belongs to this value alone, and every access is atomic.
-unsafe impl<Slot> Send for MappedArray<Slot> {}
-// SAFETY: as above.
-unsafe impl<Slot> Sync for MappedArray<Slot> {}
-
-impl<Slot> MappedArray<Slot> {
-    fn map(fd: BorrowedFd<'_>, slots: usize) -> std::io::Result<Self> {
-        let len = (slots * size_of::<Slot>()).next_multiple_of(rustix::param::page_size());
-        // SAFETY: a new shared mapping at an address the kernel chooses.
-        let addr = unsafe {
-            mmap(
-                null_mut(),
-                len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-                fd,
-                0,
-            )
-        }?;
-        let addr = NonNull::new(addr.cast()).expect("mmap never returns the null page");
-        Ok(MappedArray {
-            addr,
-            len,
-            slots,
-            slot: PhantomData,
-        })
-    }
-
-    /// Address of a field of a slot; `None` where there is no such CPU.
-    fn field<Word>(&self, cpu: u32, offset: usize) -> Option<NonNull<Word>> {
-        let index = usize::try_from(cpu)
-            .ok()
-            .filter(|&index| index < self.slots)?;
-        assert!(offset + size_of::<Word>() <= size_of::<Slot>());
-        let at = index * size_of::<Slot>() + offset;
-        assert!(at.is_multiple_of(align_of::<Word>()));
-        // SAFETY: `at` lies inside the mapping by the two bounds above.
-        Some(unsafe { self.addr.add(at) }.cast())
-    }
-
-    fn u64(&self, cpu: u32, offset: usize) -> Option<&AtomicU64> {
-        let field = self.field::<AtomicU64>(cpu, offset)?;
-        // SAFETY: aligned and inside the mapping, which lives as long as `self`;
-        // everybody else who touches it (BPF, a guest) does so by whole words.
-        Some(unsafe { field.as_ref() })
-    }
-
-    fn u32(&self, cpu: u32, offset: usize) -> Option<&AtomicU32> {
-        let field = self.field::<AtomicU32>(cpu, offset)?;
-        // SAFETY: as in `u64`.
-        Some(unsafe { field.as_ref() })
-    }
-}
-
-impl<Slot> Drop for MappedArray<Slot> {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours and no reference into it outlives `self`.
-        // It can only fail for an address that is none, and then nothing is left to do.
-        let _ = unsafe { munmap(self.addr.as_ptr().cast(), self.len) };
-    }
-}
 
 /// The live exit counters as BPF writes them, one slot per CPU of this machine
 /// (layout: [`vmnoise_events::exit_counts`]).
@@ -102,7 +26,7 @@ impl MappedCounts {
 
     /// Bytes mapped, a whole number of pages.
     pub(crate) fn len(&self) -> usize {
-        self.0.len
+        self.0.len()
     }
 
     /// Exits of this CPU's vCPU handled in the host kernel, as counted so far; 0
@@ -155,11 +79,11 @@ impl MappedCpus {
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = u32> {
-        (0..self.0.slots).map(|index| index as u32)
+        (0..self.0.slots()).map(|index| index as u32)
     }
 
     pub(crate) fn exists(&self, cpu: u32) -> bool {
-        (cpu as usize) < self.0.slots
+        (cpu as usize) < self.0.slots()
     }
 
     pub(crate) fn set_mode(&self, cpu: u32, mode: Mode) {

@@ -26,6 +26,9 @@ struct {
 	__type(value, u32);
 } free_places SEC(".maps");
 
+/* So that the object describes it; nobody reads or writes it. */
+struct gate_found wire_found;
+
 /* 0 if it is no vCPU. */
 static __always_inline u32 place_of(struct task_struct *task)
 {

@@ -55,7 +55,7 @@ struct gate_vcpu {
 	unsigned int writes; /* odd while a program writes here */
 	unsigned int tid;
 	unsigned int tgid;
-	unsigned int state;
+	enum gate_state state;
 	unsigned long long first; /* the first event */
 	unsigned long long since; /* when the state began, or was last booked */
 	/* By state; adds up to since - first. */

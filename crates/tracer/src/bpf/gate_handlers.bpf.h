@@ -81,13 +81,18 @@ static __always_inline bool is_the_same(const struct gate_who *one, const struct
 	       one->cgroup == other->cgroup && one->vcpu == other->vcpu && one->tgid == other->tgid;
 }
 
-/* Where there is no room, who had least so far loses its name. */
-static __noinline void blame(struct gate_vcpu *vcpu, struct gate_turn *turn, u64 ns)
+/* Where there is no room, who had least so far loses its name. No static function: the verifier
+ * looks at it once, and not for each turn. */
+__noinline int blame(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 ns)
 {
-	struct gate_culprit *least = &vcpu->culprits[0];
-	struct gate_who who = turn->who;
+	struct gate_culprit *least;
+	struct gate_who who;
 	u32 i;
 
+	if (!vcpu || !turn)
+		return 0;
+	least = &vcpu->culprits[0];
+	who = turn->who;
 	if (who.tgid != vcpu->tgid)
 		who.tgid = 0;
 	for (i = 0; i < GATE_CULPRITS; i++) {
@@ -95,7 +100,7 @@ static __noinline void blame(struct gate_vcpu *vcpu, struct gate_turn *turn, u64
 
 		if (is_the_same(&culprit->who, &who)) {
 			culprit->ns += ns;
-			return;
+			return 0;
 		}
 		if (culprit->ns < least->ns)
 			least = culprit;
@@ -103,6 +108,7 @@ static __noinline void blame(struct gate_vcpu *vcpu, struct gate_turn *turn, u64
 	vcpu->unnamed_ns += least->ns;
 	least->who = who;
 	least->ns = ns;
+	return 0;
 }
 
 /* A part of its wait, in which this was on the CPU. */

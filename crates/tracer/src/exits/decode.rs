@@ -3,8 +3,9 @@
 
 use vmnoise_events::{Event, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};
 
+use crate::plain;
 use super::totals;
-use super::wire::{self, WireInterval, WireReported, WireTscWrite};
+use super::wire::{WireInterval, WireReported, WireTscWrite};
 use crate::decode::{Decoder, Fields, RECORD_BYTES};
 use crate::records::Decode;
 
@@ -41,7 +42,7 @@ impl ExitDecoder {
         let decoded = match bytes.len() {
             INTERVAL_BYTES => self.interval(bytes, sink),
             EXIT_BYTES => exit(bytes, sink),
-            WRITE_BYTES => wire::read(bytes).map(|write| self.writes.push(write)),
+            WRITE_BYTES => plain::read(bytes).map(|write| self.writes.push(write)),
             _ => return self.activities.decode(bytes, sink),
         };
         if decoded.is_none() {
@@ -61,7 +62,7 @@ impl ExitDecoder {
     }
 
     fn interval(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event)) -> Option<()> {
-        let interval: WireInterval = wire::read(bytes)?;
+        let interval: WireInterval = plain::read(bytes)?;
         let what = Fields::read(&bytes[..RECORD_BYTES])?;
         let vcpu = vcpu_id(interval.vcpu)?;
         let kind = VcpuIntervalKind::from_number(u8::try_from(what.kind).ok()?)?;
@@ -85,7 +86,7 @@ impl ExitDecoder {
 
 /// An exit, and before it its last stay in the VMM.
 fn exit(bytes: &[u8], sink: &mut dyn FnMut(Event)) -> Option<()> {
-    let reported: WireReported = wire::read(bytes)?;
+    let reported: WireReported = plain::read(bytes)?;
     let vcpu = vcpu_id(reported.vcpu)?;
     if reported.vmm.entered_mono_ns > 0 {
         sink(Event::VcpuInterval(VcpuInterval {

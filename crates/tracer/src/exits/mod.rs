@@ -4,7 +4,6 @@
 mod clocks;
 mod decode;
 mod load;
-mod maps;
 mod reasons;
 mod roll;
 mod stream;
@@ -22,6 +21,7 @@ use crate::accounting;
 use crate::btf::KernelBtf;
 use crate::error::{LoadError, TraceError};
 use crate::host::{Host, Vm};
+use crate::maps::Maps;
 use crate::probes::{Group, Kernel};
 use crate::tracer::no_btf;
 use crate::watched::Watched;
@@ -29,7 +29,6 @@ use crate::watched::Watched;
 pub use clocks::ClockLook;
 pub use decode::ExitDecoder;
 use load::{Loaded, Plan, TSC_WRITES};
-use maps::Maps;
 pub use reasons::ReasonSource;
 use roll::Roll;
 use stream::Stream;
@@ -221,7 +220,7 @@ impl ExitTracer {
     }
 
     fn read_vcpu(&self, id: VcpuId, place: u32) -> std::io::Result<(Vcpu, VcpuTotals)> {
-        let globals = self.object.globals()?;
+        let globals = wire::globals(&self.object)?;
         let vcpu = self.object.value::<WireVcpu>("vcpus", place)?;
         let vcpu = vcpu.ok_or_else(|| std::io::Error::other("a vCPU beyond the table"))?;
         let first = place * REASONS as u32;
@@ -329,7 +328,7 @@ impl ExitTracer {
     /// # Errors
     /// If the maps cannot be read.
     pub fn losses(&self) -> std::io::Result<Vec<Loss>> {
-        let globals = self.object.globals()?;
+        let globals = wire::globals(&self.object)?;
         let undecodable = self.stream.as_ref().map_or(0, Stream::undecodable);
         let counts = [
             (LossKind::RingFull, globals.records_lost),

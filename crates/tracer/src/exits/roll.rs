@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use libbpf_rs::Object;
 use vmnoise_events::{Event, Vcpu, VcpuId};
 
-use super::maps::Maps;
+use crate::maps::Maps;
 use super::table::Table;
 use super::vm_names::VmNames;
 use super::wire::WireVcpu;

@@ -3,9 +3,10 @@
 use libbpf_rs::Object;
 use vmnoise_events::VcpuId;
 
+use crate::maps::Maps;
+use crate::plain;
 use super::REASONS;
-use super::maps::Maps;
-use super::wire::{self, WireCpu, WireReason, WireVcpu};
+use super::wire::{WireCpu, WireReason, WireVcpu};
 
 /// Whose each place is. Ids are given in the order in which vCPUs came, and never again.
 #[derive(Debug, Default)]
@@ -41,7 +42,7 @@ impl Table {
         let Some(place) = object.pop("free_places")? else {
             return Ok(None);
         };
-        object.set("vcpus", place, wire::bytes(vcpu))?;
+        object.set("vcpus", place, plain::bytes(vcpu))?;
         object.set("threads", vcpu.tid, &place.to_ne_bytes())?;
         self.own(place);
         Ok(Some(place))
@@ -143,11 +144,11 @@ impl Table {
     /// Clears a place for whoever comes next.
     pub(super) fn free(&mut self, object: &Object, place: u32) -> std::io::Result<()> {
         self.owners[place as usize] = None;
-        object.set("vcpus", place, wire::bytes(&WireVcpu::default()))?;
+        object.set("vcpus", place, plain::bytes(&WireVcpu::default()))?;
         let nothing = WireReason::default();
         let first = place * REASONS as u32;
         for key in first..first + REASONS as u32 {
-            object.set("reasons", key, wire::bytes(&nothing))?;
+            object.set("reasons", key, plain::bytes(&nothing))?;
         }
         object.push("free_places", place)
     }

@@ -2,9 +2,12 @@
 
 use std::mem::offset_of;
 
+use libbpf_rs::Object;
 use vmnoise_events::VcpuIntervalKind;
 
 use super::Streaming;
+use crate::maps::Maps;
+use crate::plain::Plain;
 
 #[allow(
     clippy::all,
@@ -49,27 +52,12 @@ pub(super) fn settings(kvm_run_only: bool, preempt_rt: bool, streaming: Streamin
     bytes
 }
 
-/// A value out of a map, as the kernel gives it.
-pub(super) fn read<Value: Plain>(bytes: &[u8]) -> Option<Value> {
-    if bytes.len() < size_of::<Value>() {
-        return None;
-    }
-    // SAFETY: long enough, and any bytes are a value: `Plain` is only what is made of
-    // numbers.
-    Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
+/// The programs' own variables.
+pub(super) fn globals(object: &Object) -> std::io::Result<Globals> {
+    let globals = object.value(".bss", 0)?;
+    globals.ok_or_else(|| std::io::Error::other("the programs' own variables are too short"))
 }
 
-/// A value as the kernel takes it.
-pub(super) fn bytes<Value: Plain>(value: &Value) -> &[u8] {
-    // SAFETY: `Plain` is made of numbers without padding between them, so every byte
-    // is initialized.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<Value>()) }
-}
-
-/// Structures made of numbers, without padding.
-pub(super) trait Plain: Copy {}
-
-impl Plain for u32 {}
 impl Plain for Globals {}
 impl Plain for WireCpu {}
 impl Plain for WireInterval {}

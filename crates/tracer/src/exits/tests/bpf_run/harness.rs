@@ -9,12 +9,14 @@ use vmnoise_events::{
 };
 
 use crate::exits::{
-    REASONS, Streaming, clocks::ClockLook, maps::Maps, roll::Roll, stream::Stream, table::Table,
+    REASONS, Streaming, clocks::ClockLook, roll::Roll, stream::Stream, table::Table,
     totals, wire,
 };
 
 use super::moment::Moment;
 use crate::host::{Host, Vm};
+use crate::maps::Maps;
+use crate::plain;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/exits_test.bpf.o"));
 
@@ -67,7 +69,7 @@ pub(super) type Kept = (VcpuIntervalKind, [u32; 2], u64, u64, Option<String>);
 #[derive(Clone, Copy)]
 struct Sent([u64; 1 + ROOM * WORDS]);
 
-impl wire::Plain for Sent {}
+impl plain::Plain for Sent {}
 
 pub(super) struct Handlers {
     object: Object,
@@ -177,7 +179,7 @@ impl Handlers {
                 words[..3].copy_from_slice(&[kind as u64, *cpu, *now_ns]);
                 words[3..3 + values.len()].copy_from_slice(values);
             }
-            self.object.set("stream", 0, wire::bytes(&stream)).unwrap();
+            self.object.set("stream", 0, plain::bytes(&stream)).unwrap();
             let mut programs = self.object.progs_mut();
             let program = programs.find(|it| it.name() == "test_stream").unwrap();
             program.test_run(ProgramInput::default()).unwrap();
@@ -206,7 +208,7 @@ impl Handlers {
 
     /// What was counted of a vCPU, whatever was reported.
     pub(super) fn counted(&self, index: u32) -> VcpuTotals {
-        let globals = self.object.globals().unwrap();
+        let globals = wire::globals(&self.object).unwrap();
         let first = index * REASONS as u32;
         let reasons: Vec<_> = (first..first + globals.reasons_known)
             .map(|key| self.object.value("reasons", key).unwrap().unwrap())
@@ -344,7 +346,7 @@ impl Handlers {
     }
 
     pub(super) fn vcpus_lost(&self) -> u64 {
-        self.object.globals().unwrap().vcpus_lost
+        wire::globals(&self.object).unwrap().vcpus_lost
     }
 
     pub(super) fn sees_kvm_run_only(&self) -> bool {
@@ -352,7 +354,7 @@ impl Handlers {
     }
 
     pub(super) fn unpaired(&self) -> u64 {
-        self.object.globals().unwrap().unpaired
+        wire::globals(&self.object).unwrap().unpaired
     }
 
     /// The threads of all vCPUs that are known.
@@ -393,7 +395,7 @@ impl Handlers {
 
     /// Records that found no room.
     pub(super) fn lost(&self) -> u64 {
-        self.object.globals().unwrap().records_lost
+        wire::globals(&self.object).unwrap().records_lost
     }
 
     /// As a switch does that another CPU's wake-up came into.
@@ -402,13 +404,13 @@ impl Handlers {
             wake: 0,
             ..self.wire_vcpu(index)
         };
-        self.object.set("vcpus", index, wire::bytes(&vcpu)).unwrap();
+        self.object.set("vcpus", index, plain::bytes(&vcpu)).unwrap();
     }
 
     pub(super) fn wire_vcpu(&self, index: u32) -> wire::WireVcpu {
         let map = self.object.map("vcpus");
         let bytes = map.lookup(&index.to_ne_bytes(), MapFlags::ANY).unwrap();
-        wire::read(&bytes.unwrap()).unwrap()
+        plain::read(&bytes.unwrap()).unwrap()
     }
 }
 

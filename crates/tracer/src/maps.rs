@@ -2,17 +2,17 @@
 
 use libbpf_rs::{ErrorKind, Map, MapCore, MapFlags, Object};
 
-use super::wire::{self, Globals};
+use crate::plain::{self, Plain};
 
-pub(super) trait Maps {
+pub(crate) trait Maps {
     fn map(&self, name: &str) -> Map<'_>;
 
-    fn value<Value: wire::Plain>(&self, map: &str, key: u32) -> std::io::Result<Option<Value>> {
+    fn value<Value: Plain>(&self, map: &str, key: u32) -> std::io::Result<Option<Value>> {
         let bytes = self
             .map(map)
             .lookup(&key.to_ne_bytes(), MapFlags::ANY)
             .map_err(std::io::Error::other)?;
-        Ok(bytes.and_then(|bytes| wire::read(&bytes)))
+        Ok(bytes.and_then(|bytes| plain::read(&bytes)))
     }
 
     fn set(&self, map: &str, key: u32, value: &[u8]) -> std::io::Result<()> {
@@ -32,7 +32,7 @@ pub(super) trait Maps {
     fn pop(&self, queue: &str) -> std::io::Result<Option<u32>> {
         let bytes = self.map(queue).lookup_and_delete(&[]);
         let bytes = bytes.map_err(std::io::Error::other)?;
-        Ok(bytes.and_then(|bytes| wire::read(&bytes)))
+        Ok(bytes.and_then(|bytes| plain::read(&bytes)))
     }
 
     /// Removes a key; whether it was there.
@@ -42,11 +42,6 @@ pub(super) trait Maps {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
             Err(error) => Err(std::io::Error::other(error)),
         }
-    }
-
-    fn globals(&self) -> std::io::Result<Globals> {
-        let globals = self.value(".bss", 0)?;
-        globals.ok_or_else(|| std::io::Error::other("the programs' own variables are too short"))
     }
 }
 

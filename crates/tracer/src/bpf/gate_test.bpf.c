@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Test only: the gate's handlers behind a raw_tp entry that takes a stream of events from a map,
+ * every value and every instant in it. */
+#include "kernel.bpf.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "gate.h"
+#include "gate_handlers.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+enum { ROOM = 64 };
+
+enum happens { SWITCH, WAKES, MOVES, HOLDS };
+
+/* One event. */
+struct happened {
+	u64 what;
+	u64 cpu;
+	u64 now;
+	u64 vcpu;     /* its place: who leaves, is woken or moved; 0 if it is no vCPU */
+	u64 tid;      /* who leaves, or runs on the CPU that is left */
+	u64 tgid;
+	u64 comm;     /* the first letters of its name */
+	u64 next;     /* the place of who comes */
+	u64 state;    /* what the one that leaves does then */
+	u64 throttled;
+	u64 to;       /* the CPU it moves to */
+};
+
+struct happenings {
+	u64 count;
+	struct happened events[ROOM];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct happenings);
+} stream SEC(".maps");
+
+/* No static function: the verifier looks at it once, and not for each event. */
+__noinline int happens(struct happened *it)
+{
+	struct gate_cpu *here, *to;
+	struct gate_vcpu *vcpu, *next;
+	struct gate_who who = {};
+
+	if (!it)
+		return 0;
+	vcpu = gate_vcpu(it->vcpu);
+	next = gate_vcpu(it->next);
+	here = gate_cpu(it->cpu);
+	to = gate_cpu(it->to);
+	who.comm[0] = it->comm;
+	who.vcpu = it->vcpu;
+	who.tgid = it->tgid;
+	if (!here)
+		return 0;
+	if (it->what == SWITCH) {
+		if (here->waiting)
+			turn_ends(here, it->now, &who, it->tid);
+		if (vcpu)
+			gate_leaves(vcpu, here, it->cpu, it->now, it->state, it->throttled);
+		if (next)
+			gate_comes(next, here, it->cpu, it->now);
+	} else if (it->what == WAKES && vcpu) {
+		gate_wakes(vcpu, here, it->cpu, it->now, it->throttled);
+	} else if (it->what == MOVES && vcpu && to) {
+		who.vcpu = it->next;
+		one_more_waits(to);
+		gate_moves(vcpu, here, it->to, it->now, &who, it->tid);
+	} else if (it->what == HOLDS && vcpu) {
+		vcpu->tgid = it->tgid;
+	}
+	return 0;
+}
+
+SEC("raw_tp/test")
+int test_stream(void *context)
+{
+	struct happenings *all;
+	u32 zero = 0, i;
+
+	all = bpf_map_lookup_elem(&stream, &zero);
+	if (!all)
+		return 0;
+	for (i = 0; i < ROOM; i++) {
+		if (i >= all->count)
+			break;
+		happens(&all->events[i]);
+	}
+	return 0;
+}

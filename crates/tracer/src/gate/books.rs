@@ -1,0 +1,142 @@
+//! What the gate has booked of a vCPU.
+
+use vmnoise_events::Name;
+
+use super::lengths::WaitLengths;
+use super::wire::{STATES, WireVcpu};
+
+/// A vCPU's place in the gate's table. One vCPU after the other may have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place(pub(super) u32);
+
+/// What the thread of a vCPU does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum VcpuState {
+    /// Not known: before its first event, or an event was missed.
+    Unseen,
+    /// It has a CPU, in its guest, in KVM or in the VMM.
+    Running,
+    /// It could run, and has no CPU.
+    Waiting,
+    /// Asleep at its guest's wish.
+    Halted,
+    /// Asleep inside of KVM, unasked: a page that is not there, a lock.
+    Blocked,
+    /// Asleep in the VMM.
+    InVmm,
+    /// Asleep, and KVM's structures do not say why.
+    Asleep,
+}
+
+impl VcpuState {
+    /// All of them.
+    pub const ALL: [VcpuState; 7] = [
+        VcpuState::Unseen,
+        VcpuState::Running,
+        VcpuState::Waiting,
+        VcpuState::Halted,
+        VcpuState::Blocked,
+        VcpuState::InVmm,
+        VcpuState::Asleep,
+    ];
+}
+
+/// Somebody who had the CPU for which a vCPU waited. Tasks of one name in one cgroup are one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Culprit {
+    /// The task's.
+    pub name: Name,
+    /// The id of its cgroup in the unified hierarchy; that of the root where there is only the old
+    /// one.
+    pub cgroup: u64,
+    /// If it is a vCPU: which.
+    pub vcpu: Option<Place>,
+    /// Whether it is a thread of the vCPU's own VMM.
+    pub is_own: bool,
+    /// How long.
+    pub ns: u64,
+}
+
+/// What a vCPU did since it was found. Times are CLOCK_MONOTONIC in ns, lengths are ns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VcpuBooks {
+    /// Its thread, and the process of that.
+    pub tid: u32,
+    /// The VMM.
+    pub tgid: u32,
+    /// What it did last, since `since_mono_ns`: what it has done from then on is in none of the sums.
+    pub state: VcpuState,
+    /// When its books begin.
+    pub first_mono_ns: u64,
+    /// Until when they are kept.
+    pub since_mono_ns: u64,
+    spent_ns: [u64; STATES],
+    /// Of its waiting: nobody ran. The CPU was on its way out of idle, or it was throttled and
+    /// nobody saw that.
+    pub idle_ns: u64,
+    /// Of its waiting: nobody ran, for its group or its class had used up its time.
+    pub throttled_ns: u64,
+    /// Of its waiting: it was throttled at first, and others ran, of whom nobody knows whether it could
+    /// have run instead.
+    pub unsure_ns: u64,
+    /// Of its waiting: others ran, who are not among the culprits (any more).
+    pub unnamed_ns: u64,
+    /// Who had its CPU while it waited, as far as there is room for them.
+    pub culprits: Vec<Culprit>,
+    /// Its waits that are over.
+    pub waits: WaitLengths,
+}
+
+impl VcpuBooks {
+    pub(super) fn read(wire: &WireVcpu) -> VcpuBooks {
+        let known = VcpuState::ALL
+            .into_iter()
+            .find(|state| *state as u32 == wire.state.0);
+        let culprits = wire.culprits.iter().filter(|culprit| culprit.ns > 0);
+        VcpuBooks {
+            tid: wire.tid,
+            tgid: wire.tgid,
+            state: known.unwrap_or(VcpuState::Unseen),
+            first_mono_ns: wire.first,
+            since_mono_ns: wire.since,
+            spent_ns: wire.spent,
+            idle_ns: wire.idle_ns,
+            throttled_ns: wire.throttled_ns,
+            unsure_ns: wire.unsure_ns,
+            unnamed_ns: wire.unnamed_ns,
+            culprits: culprits
+                .map(|culprit| Culprit {
+                    name: name(culprit.who.comm),
+                    cgroup: culprit.who.cgroup,
+                    vcpu: (culprit.who.vcpu > 0).then_some(Place(culprit.who.vcpu)),
+                    is_own: culprit.who.tgid != 0,
+                    ns: culprit.ns,
+                })
+                .collect(),
+            waits: WaitLengths::new(wire.counts),
+        }
+    }
+
+    /// How long it was in this state, all together.
+    pub fn spent_ns(&self, state: VcpuState) -> u64 {
+        self.spent_ns[state as usize]
+    }
+
+    /// Whether the books balance: all states are the time since the first event, and what is known
+    /// of its waiting is all of it.
+    pub fn balance(&self) -> bool {
+        let culprits: u64 = self.culprits.iter().map(|culprit| culprit.ns).sum();
+        let waited =
+            self.idle_ns + self.throttled_ns + self.unsure_ns + self.unnamed_ns + culprits;
+        let all: u64 = self.spent_ns.iter().sum();
+        all == self.since_mono_ns - self.first_mono_ns
+            && waited == self.spent_ns(VcpuState::Waiting)
+    }
+}
+
+fn name(comm: [u64; 2]) -> Name {
+    let bytes: Vec<u8> = comm.into_iter().flat_map(u64::to_ne_bytes).collect();
+    let letters = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    Name::new(&String::from_utf8_lossy(letters))
+}

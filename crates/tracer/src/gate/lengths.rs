@@ -1,0 +1,150 @@
+//! How long waits were, between bounds that Prometheus' classic and native histograms share.
+
+use super::wire::BOUNDS;
+
+/// Bounds that people ask for, in ns.
+pub const CLASSIC_NS: [u64; 12] = [
+    1_000,
+    5_000,
+    10_000,
+    20_000,
+    50_000,
+    100_000,
+    200_000,
+    500_000,
+    1_000_000,
+    5_000_000,
+    20_000_000,
+    100_000_000,
+];
+
+/// A native histogram of this schema has bounds of 2^(i / 2^SCHEMA) seconds (Prometheus, "Native
+/// Histograms", 2023).
+pub const SCHEMA: i8 = 1;
+/// From 0.95 us to 32 s.
+const NATIVE: std::ops::RangeInclusive<i32> = -40..=10;
+
+const _: () = assert!(
+    CLASSIC_NS.len() + (*NATIVE.end() - *NATIVE.start()) as usize + 2 == BOUNDS,
+    "each bound has its place, and above all is one that nothing exceeds"
+);
+
+/// The largest whole number of ns that a native bucket holds.
+fn native_ns(index: i32) -> u64 {
+    (f64::from(index) / f64::from(1 << SCHEMA)).exp2().mul_add(1e9, 0.0) as u64
+}
+
+/// All bounds in ns, ascending.
+pub(super) fn bounds() -> [u64; BOUNDS] {
+    let mut bounds = [u64::MAX; BOUNDS];
+    let all = CLASSIC_NS.into_iter().chain(NATIVE.map(native_ns));
+    for (place, bound) in bounds.iter_mut().zip(all) {
+        *place = bound;
+    }
+    bounds.sort_unstable();
+    bounds
+}
+
+/// How many waits were over after how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitLengths {
+    counts: [u64; BOUNDS],
+}
+
+impl WaitLengths {
+    /// `counts` as the gate has them.
+    pub(super) fn new(counts: [u64; BOUNDS]) -> WaitLengths {
+        WaitLengths { counts }
+    }
+
+    /// None.
+    pub fn none() -> WaitLengths {
+        WaitLengths::new([0; BOUNDS])
+    }
+
+    /// All of them.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Those that were no longer than this; exact for a bound of either kind.
+    pub fn up_to(&self, ns: u64) -> u64 {
+        let counts = bounds().into_iter().zip(self.counts);
+        counts
+            .filter(|(bound, _)| *bound <= ns)
+            .map(|(_, count)| count)
+            .sum()
+    }
+
+    /// Index and count of each native bucket that is not empty: bucket `i` holds what is longer
+    /// than 2^((i - 1) / 2) s and no longer than 2^(i / 2) s. What is shorter than the least is in
+    /// the first one, what is longer than the longest in the one after it.
+    pub fn native(&self) -> Vec<(i32, u64)> {
+        let mut below = 0;
+        let mut buckets: Vec<(i32, u64)> = NATIVE
+            .map(|index| {
+                let until = self.up_to(native_ns(index));
+                let count = until - below;
+                below = until;
+                (index, count)
+            })
+            .collect();
+        buckets.push((NATIVE.end() + 1, self.count() - below));
+        buckets.retain(|(_, count)| *count > 0);
+        buckets
+    }
+
+    /// These too.
+    pub fn add(&mut self, more: &WaitLengths) {
+        for (count, more) in self.counts.iter_mut().zip(more.counts) {
+            *count += more;
+        }
+    }
+
+    /// What came since then.
+    #[must_use]
+    pub fn since(&self, earlier: &WaitLengths) -> WaitLengths {
+        let mut counts = self.counts;
+        for (count, earlier) in counts.iter_mut().zip(earlier.counts) {
+            *count = count.saturating_sub(earlier);
+        }
+        WaitLengths { counts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_ascend_and_the_last_one_is_above_all() {
+        let bounds = bounds();
+        assert!(bounds.is_sorted_by(|one, other| one < other), "{bounds:?}");
+        assert_eq!(bounds[BOUNDS - 1], u64::MAX);
+        assert_eq!(native_ns(0), 1_000_000_000);
+        assert_eq!((native_ns(-40), native_ns(-2)), (953, 500_000_000));
+        assert_eq!(native_ns(1), 1_414_213_562);
+    }
+
+    #[test]
+    fn each_wait_is_in_one_bucket_of_either_kind() {
+        let of = |ns: u64| {
+            let mut counts = [0; BOUNDS];
+            counts[bounds().iter().filter(|bound| **bound < ns).count()] = 1;
+            WaitLengths::new(counts)
+        };
+        let cases = [
+            (0, -40),
+            (953, -40),
+            (954, -39),
+            (1_000_000_000, 0),
+            (1_000_000_001, 1),
+            (u64::MAX, 11),
+        ];
+        for (ns, index) in cases {
+            assert_eq!(of(ns).native(), [(index, 1)], "{ns}");
+        }
+        assert_eq!(of(20_000).up_to(20_000), 1);
+        assert_eq!(of(20_001).up_to(20_000), 0);
+    }
+}

@@ -1,0 +1,246 @@
+//! What the threads of all vCPUs of this host do, booked in the kernel: how long each ran, waited
+//! and slept, and who had its CPU while it waited. For days at a time: no event leaves the kernel,
+//! and user space reads mapped memory.
+
+mod books;
+mod lengths;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::sync::atomic::{
+    Ordering::{Acquire, Relaxed},
+    fence,
+};
+
+use libbpf_rs::{Iter, Link, Object, ObjectBuilder};
+
+pub use books::{Culprit, Place, VcpuBooks, VcpuState};
+pub use lengths::{CLASSIC_NS, SCHEMA, WaitLengths};
+use wire::{WireCpu, WireFound, WireVcpu};
+
+use crate::accounting;
+use crate::btf::KernelBtf;
+use crate::error::{LoadError, TraceError};
+use crate::log::quietly;
+use crate::mapped_array::MappedArray;
+use crate::maps::Maps;
+use crate::object::why_not;
+use crate::plain;
+use crate::probes::{Group, Probe};
+use crate::tracer::no_btf;
+
+/// What it needs of the scheduler.
+const GROUPS: [Group; 2] = [Group::Sched, Group::Follow];
+/// How often a vCPU's books are read again until nobody has written meanwhile.
+const READS: usize = 100;
+/// The program that walks over all tasks.
+const FINDER: &str = "find_vcpus";
+/// KVM's number of a vCPU where its structures do not tell.
+const NO_NUMBER: u32 = u32::MAX;
+
+/// A vCPU that a walk over all tasks has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// Its place.
+    pub place: Place,
+    /// Its thread.
+    pub tid: u32,
+    /// The VMM.
+    pub tgid: u32,
+    /// KVM's number of it (`vcpu_id`), where its structures tell.
+    pub number: Option<u32>,
+}
+
+/// What has changed since the walk before.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GateLook {
+    /// vCPUs that have come.
+    pub came: Vec<Found>,
+    /// vCPUs whose threads have ended, with what they did until then.
+    pub ended: Vec<(Place, VcpuBooks)>,
+    /// vCPUs that there is no room for.
+    pub without_room: u32,
+}
+
+/// The programs that keep the books. They run for as long as this is held.
+#[derive(Debug)]
+pub struct Gate {
+    // Dropped first: nothing runs any more while the rest goes.
+    links: Vec<Link>,
+    finder: Option<Link>,
+    object: Object,
+    vcpus: MappedArray<WireVcpu>,
+    present: BTreeMap<Place, Found>,
+}
+
+impl Gate {
+    /// Loads the programs, with room for this many vCPUs at a time; nothing runs yet.
+    ///
+    /// # Errors
+    /// [`LoadError::Refused`] where this machine or these rights do not allow it,
+    /// [`LoadError::Broken`] where they do and it fails.
+    pub fn load(vcpus: u32) -> Result<Gate, LoadError> {
+        let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
+        if let Some((group, why)) = GROUPS
+            .into_iter()
+            .find_map(|group| Some((group, group.missing(&btf)?)))
+        {
+            return Err(LoadError::Refused {
+                why: format!("{why}: what vCPUs wait for cannot be seen"),
+                remedy: group.remedy().to_owned(),
+            });
+        }
+        let (result, warnings) = quietly(|| load(&btf, vcpus));
+        let object = result.map_err(|error| why_not(&error, &warnings))?;
+        let broken = |error: std::io::Error| LoadError::Broken(format!("the vCPUs: {error}"));
+        let mapped = {
+            let map = object.map("gate_vcpus");
+            MappedArray::map(map.as_fd(), vcpus as usize + 1).map_err(broken)?
+        };
+        for place in 1..=vcpus {
+            object.push("free_places", place).map_err(broken)?;
+        }
+        Ok(Gate {
+            links: Vec::new(),
+            finder: None,
+            object,
+            vcpus: mapped,
+            present: BTreeMap::new(),
+        })
+    }
+
+    /// Attaches all programs; they run from here on.
+    ///
+    /// # Errors
+    /// If one cannot be attached: the books would be wrong without it.
+    pub fn attach(&mut self) -> Result<(), TraceError> {
+        let attach = || -> libbpf_rs::Result<(Vec<Link>, Option<Link>)> {
+            let (mut links, mut finder) = (Vec::new(), None);
+            for program in self.object.progs_mut().filter(|it| it.autoload()) {
+                match program.name() == FINDER {
+                    true => finder = Some(program.attach()?),
+                    false => links.push(program.attach()?),
+                }
+            }
+            Ok((links, finder))
+        };
+        let (result, _) = quietly(attach);
+        let broken = |error: libbpf_rs::Error| TraceError::NothingAttached(format!("{error:#}"));
+        (self.links, self.finder) = result.map_err(broken)?;
+        Ok(())
+    }
+
+    /// Walks over all tasks of the machine: who has come, and who has ended since the walk before.
+    /// A thread that is no vCPU any more, and lives on, keeps its place.
+    ///
+    /// # Errors
+    /// If the walk cannot be made, or the place of one that has ended cannot be given back.
+    pub fn look(&mut self) -> std::io::Result<GateLook> {
+        let mut look = GateLook::default();
+        let mut there = BTreeMap::new();
+        for found in self.walk()? {
+            if found.place == 0 {
+                look.without_room += 1;
+                continue;
+            }
+            let place = Place(found.place);
+            let number = (found.number != NO_NUMBER).then_some(found.number);
+            let known = self.present.get(&place);
+            let found = Found {
+                place,
+                tid: found.tid,
+                tgid: found.tgid,
+                // It is told only while it is inside of KVM_RUN.
+                number: number.or(known.and_then(|known| known.number)),
+            };
+            if known.is_none() {
+                look.came.push(found);
+            }
+            there.insert(place, found);
+        }
+        let ended: Vec<Place> = self.present.keys().copied().collect();
+        for place in ended.into_iter().filter(|place| !there.contains_key(place)) {
+            look.ended.extend(self.books(place).map(|books| (place, books)));
+            let nothing = WireVcpu::default();
+            self.object
+                .set("gate_vcpus", place.0, plain::bytes(&nothing))?;
+            self.object.push("free_places", place.0)?;
+        }
+        self.present = there;
+        Ok(look)
+    }
+
+    /// The vCPUs that there were at the last look.
+    pub fn present(&self) -> impl Iterator<Item = &Found> {
+        self.present.values()
+    }
+
+    /// What a vCPU did so far: all of one instant.
+    pub fn books(&self, place: Place) -> Option<VcpuBooks> {
+        let writes = self
+            .vcpus
+            .u32(place.0, std::mem::offset_of!(WireVcpu, writes))?;
+        for _ in 0..READS {
+            let before = writes.load(Acquire);
+            let words = self.vcpus.words(place.0)?;
+            // Nothing above is read after what follows.
+            fence(Acquire);
+            if before % 2 == 0 && writes.load(Relaxed) == before {
+                let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
+                let wire: WireVcpu = plain::read(&bytes)?;
+                return Some(VcpuBooks::read(&wire));
+            }
+        }
+        None
+    }
+
+    /// Events that the programs missed, as they ran already.
+    ///
+    /// # Errors
+    /// If the kernel does not say.
+    pub fn missed(&self) -> std::io::Result<u64> {
+        accounting::recursion_misses(&self.object)
+    }
+
+    fn walk(&self) -> std::io::Result<Vec<WireFound>> {
+        let Some(finder) = &self.finder else {
+            return Ok(Vec::new());
+        };
+        let mut bytes = Vec::new();
+        Iter::new(finder)
+            .map_err(std::io::Error::other)?
+            .read_to_end(&mut bytes)?;
+        let found = bytes.chunks_exact(size_of::<WireFound>());
+        Ok(found.filter_map(plain::read).collect())
+    }
+}
+
+fn load(btf: &KernelBtf, vcpus: u32) -> libbpf_rs::Result<Object> {
+    let mut open = ObjectBuilder::default()
+        .name("vmnoise_gate")?
+        .open_memory(wire::OBJECT)?;
+    for mut program in open.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        let section = program.section().to_string_lossy().into_owned();
+        let fits = Probe::from_section(&section).is_none_or(|probe| probe.fits(&name, btf));
+        program.set_autoload(fits);
+    }
+    let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?).unwrap_or(u32::MAX);
+    for mut map in open.maps_mut() {
+        match map.name().to_str() {
+            Some("gate_cpus") => map.set_max_entries(cpus)?,
+            // Place 0 is nobody's.
+            Some("gate_vcpus") => map.set_max_entries(vcpus + 1)?,
+            Some("free_places") => map.set_max_entries(vcpus)?,
+            Some(name) if name.ends_with(".rodata") => map.set_initial_value(&wire::settings())?,
+            _ => {}
+        }
+    }
+    open.load()
+}
+
+const _: () = assert!(size_of::<WireCpu>().is_multiple_of(8));

@@ -1,0 +1,263 @@
+//! Any life of a few CPUs, vCPUs and tasks, held against who had which CPU when.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::harness::{Handlers, Happens, VCPUS, Who, named};
+use crate::gate::VcpuBooks;
+use crate::gate::books::VcpuState;
+
+const CPUS: usize = 3;
+/// Turns of one wait on one CPU that are told: GATE_TURNS, but for the one that tells where they begin.
+const TURNS: usize = 15;
+/// GATE_CULPRITS.
+const CULPRITS: usize = 8;
+const SLEEPS: [VcpuState; 4] = [
+    VcpuState::Halted,
+    VcpuState::Blocked,
+    VcpuState::InVmm,
+    VcpuState::Asleep,
+];
+
+/// A stretch of a vCPU's life.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    state: VcpuState,
+    begin: u64,
+    end: u64,
+    /// Where it waits.
+    cpu: usize,
+    throttled: bool,
+    /// Whether it is the last one of a wait.
+    is_last: bool,
+}
+
+#[derive(Debug, Default)]
+struct Life {
+    events: Vec<Happens>,
+    /// By CPU: who had it until when.
+    turns: [Vec<(Who, u64)>; CPUS],
+    /// By place.
+    vcpus: Vec<Vec<Stretch>>,
+}
+
+/// What a vCPU does as the life is made up.
+#[derive(Debug, Clone, Copy)]
+struct Doing {
+    state: VcpuState,
+    since: u64,
+    cpu: usize,
+    throttled: bool,
+}
+
+/// Makes up a life: each step is a few numbers that any choice is made by.
+fn life(steps: &[[u16; 4]], names: u8) -> Life {
+    let mut life = Life {
+        vcpus: vec![Vec::new(); VCPUS as usize + 1],
+        ..Life::default()
+    };
+    let mut has = [Who::Idle; CPUS];
+    let mut doing = vec![None::<Doing>; VCPUS as usize + 1];
+    let mut now = 1_000;
+    for [what, which, other, length] in steps {
+        now += u64::from(length % 1_000) * u64::from(length % 7);
+        let cpu = usize::from(*which) % CPUS;
+        let throttled = other % 5 == 0;
+        let place = 1 + u32::from(*other) % VCPUS;
+        let at = doing[place as usize];
+        let mut becomes = |place: u32, state, cpu, throttled| {
+            let before = doing[place as usize].replace(Doing {
+                state,
+                since: now,
+                cpu,
+                throttled,
+            });
+            if let Some(before) = before {
+                life.vcpus[place as usize].push(Stretch {
+                    state: before.state,
+                    begin: before.since,
+                    end: now,
+                    cpu: before.cpu,
+                    throttled: before.throttled,
+                    is_last: state != VcpuState::Waiting,
+                });
+            }
+        };
+        match (what % 4, at.map(|at| (at.state, at.cpu))) {
+            // It is moved.
+            (0, Some((VcpuState::Waiting, from))) => {
+                let to = (from + 1) % CPUS;
+                let throttled = at.is_some_and(|at| at.throttled);
+                becomes(place, VcpuState::Waiting, to, throttled);
+                life.events.push(Happens::Moves {
+                    cpu: from as u32,
+                    now,
+                    vcpu: place,
+                    to: to as u32,
+                    runs: has[from],
+                });
+                // As the gate does: a turn of the same ends here, and goes on.
+                life.turns[from].push((has[from], now));
+            }
+            // It is woken, or comes into being.
+            (1 | 0, state) if !matches!(state, Some((VcpuState::Waiting | VcpuState::Running, _))) => {
+                becomes(place, VcpuState::Waiting, cpu, throttled);
+                life.events.push(Happens::Wakes {
+                    cpu: cpu as u32,
+                    now,
+                    vcpu: place,
+                    throttled,
+                });
+            }
+            _ => {
+                let prev = has[cpu];
+                let next = match (what % 3, at) {
+                    (0, Some(at)) if at.state == VcpuState::Waiting && at.cpu == cpu => {
+                        Who::Vcpu(place)
+                    }
+                    (1, _) => Who::Idle,
+                    _ => Who::Task(b'a' + (other % u16::from(names)) as u8),
+                };
+                if next == prev {
+                    continue;
+                }
+                let state = match other % 6 {
+                    number @ 0..4 => SLEEPS[usize::from(number)],
+                    _ => VcpuState::Waiting,
+                };
+                let throttled = throttled && state == VcpuState::Waiting;
+                if let Who::Vcpu(prev) = prev {
+                    becomes(prev, state, cpu, throttled);
+                }
+                if let Who::Vcpu(next) = next {
+                    becomes(next, VcpuState::Running, cpu, false);
+                }
+                life.events.push(Happens::Switch {
+                    cpu: cpu as u32,
+                    now,
+                    prev,
+                    state,
+                    throttled,
+                    next,
+                });
+                life.turns[cpu].push((prev, now));
+                has[cpu] = next;
+            }
+        }
+    }
+    life
+}
+
+/// What the books should say of a vCPU's waiting.
+#[derive(Debug, Default)]
+struct Truth {
+    idle: u64,
+    throttled: u64,
+    unsure: u64,
+    named: Vec<(String, u64)>,
+    lengths: Vec<u64>,
+    /// Whether no wait holds more turns than the gate keeps.
+    is_short: bool,
+}
+
+fn truth(life: &Life, place: u32) -> Truth {
+    let mut truth = Truth {
+        is_short: true,
+        ..Truth::default()
+    };
+    let mut waited = 0;
+    for stretch in &life.vcpus[place as usize] {
+        if stretch.state != VcpuState::Waiting {
+            continue;
+        }
+        waited += stretch.end - stretch.begin;
+        if stretch.is_last {
+            truth.lengths.push(waited);
+            waited = 0;
+        }
+        let (mut from, mut count) = (0, 0);
+        for (who, until) in &life.turns[stretch.cpu] {
+            let begin = from.max(stretch.begin);
+            let end = (*until).min(stretch.end);
+            from = *until;
+            // Turns of no time take room as others do.
+            if *until > stretch.begin && begin <= stretch.end {
+                count += 1;
+            }
+            if end <= begin {
+                continue;
+            }
+            match (who, stretch.throttled) {
+                (Who::Idle, false) => truth.idle += end - begin,
+                (Who::Idle, true) => truth.throttled += end - begin,
+                (_, true) => truth.unsure += end - begin,
+                (who, false) => {
+                    let name = who.name();
+                    match truth.named.iter_mut().find(|(known, _)| *known == name) {
+                        Some((_, ns)) => *ns += end - begin,
+                        None => truth.named.push((name, end - begin)),
+                    }
+                }
+            }
+        }
+        truth.is_short &= count <= TURNS;
+    }
+    truth.named.sort();
+    truth
+}
+
+fn hold(books: &VcpuBooks, life: &Life, place: u32) {
+    assert!(books.balance(), "{books:?}");
+    let truth = truth(life, place);
+    for state in VcpuState::ALL {
+        let stretches = life.vcpus[place as usize].iter();
+        let of_state = stretches.filter(|stretch| stretch.state == state);
+        let spent: u64 = of_state.map(|stretch| stretch.end - stretch.begin).sum();
+        assert_eq!(books.spent_ns(state), spent, "{state:?}");
+    }
+    assert_eq!(books.waits.count(), truth.lengths.len() as u64);
+    for bound in super::super::super::CLASSIC_NS {
+        let up_to = truth.lengths.iter().filter(|length| **length <= bound);
+        assert_eq!(books.waits.up_to(bound), up_to.count() as u64, "{bound}");
+    }
+    // Nobody is blamed for more than he had.
+    for (name, ns) in named(books) {
+        let had = truth.named.iter().find(|(known, _)| *known == name);
+        assert!(had.is_some_and(|(_, had)| *had >= ns), "{name} {ns}: {truth:?}");
+    }
+    assert!(books.idle_ns <= truth.idle && books.throttled_ns <= truth.throttled);
+    assert!(books.unsure_ns <= truth.unsure);
+    if truth.is_short {
+        let parts = (books.idle_ns, books.throttled_ns, books.unsure_ns);
+        assert_eq!(parts, (truth.idle, truth.throttled, truth.unsure));
+        if truth.named.len() <= CULPRITS {
+            assert_eq!(named(books), truth.named);
+            assert_eq!(books.unnamed_ns, 0);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_books_are_what_happened(
+        steps in vec(any::<[u16; 4]>(), 1..160),
+        names in 1_u8..20,
+    ) {
+        thread_local!(static HANDLERS: Handlers = Handlers::new());
+        let life = life(&steps, names);
+        HANDLERS.with(|handlers| {
+            handlers.reset();
+            handlers.happen(&life.events);
+            let waiting: u32 = handlers.waiting().iter().sum();
+            let mut still = 0;
+            for place in 1..=VCPUS {
+                let books = handlers.books(place);
+                hold(&books, &life, place);
+                still += u32::from(books.state == VcpuState::Waiting);
+            }
+            assert_eq!(waiting, still);
+        });
+    }
+}

@@ -1,0 +1,228 @@
+//! Runs the handlers by BPF_PROG_RUN over a stream of events, and reads the books.
+
+use libbpf_rs::{Object, ObjectBuilder, ProgramInput};
+
+use crate::gate::books::VcpuState;
+use crate::gate::wire::{self, WireVcpu};
+use crate::gate::{Place, VcpuBooks};
+use crate::maps::Maps;
+use crate::plain::{self, Plain};
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate_test.bpf.o"));
+
+/// Places of vCPUs: 1 to this.
+pub(super) const VCPUS: u32 = 7;
+/// Events that one run takes: ROOM of `bpf/gate_test.bpf.c`.
+const ROOM: usize = 64;
+
+/// Who has a CPU, or comes to one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Who {
+    Idle,
+    /// An ordinary task, called by this letter.
+    Task(u8),
+    /// A vCPU, by its place.
+    Vcpu(u32),
+}
+
+impl Who {
+    fn tid(self) -> u64 {
+        match self {
+            Who::Idle => 0,
+            Who::Task(letter) => 1000 + u64::from(letter),
+            Who::Vcpu(place) => 100 + u64::from(place),
+        }
+    }
+
+    fn place(self) -> u64 {
+        match self {
+            Who::Vcpu(place) => place.into(),
+            Who::Idle | Who::Task(_) => 0,
+        }
+    }
+
+    pub(super) fn name(self) -> String {
+        match self {
+            Who::Idle => "idle".to_owned(),
+            Who::Task(letter) => char::from(letter).to_string(),
+            Who::Vcpu(place) => format!("vcpu{place}"),
+        }
+    }
+
+    fn comm(self) -> u64 {
+        let mut letters = [0; 8];
+        let name = self.name();
+        letters[..name.len()].copy_from_slice(name.as_bytes());
+        u64::from_ne_bytes(letters)
+    }
+}
+
+/// One event; instants in ns.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Happens {
+    /// `next` has the CPU after `prev`; a vCPU does `state` then.
+    Switch {
+        cpu: u32,
+        now: u64,
+        prev: Who,
+        state: VcpuState,
+        throttled: bool,
+        next: Who,
+    },
+    /// It waits for this CPU.
+    Wakes {
+        cpu: u32,
+        now: u64,
+        vcpu: u32,
+        throttled: bool,
+    },
+    /// It waits for `to` instead of `cpu`, on which `runs` is.
+    Moves {
+        cpu: u32,
+        now: u64,
+        vcpu: u32,
+        to: u32,
+        runs: Who,
+    },
+}
+
+impl Happens {
+    /// As `struct happened` of `bpf/gate_test.bpf.c` has it.
+    fn words(self) -> [u64; 11] {
+        match self {
+            Happens::Switch {
+                cpu,
+                now,
+                prev,
+                state,
+                throttled,
+                next,
+            } => [
+                0,
+                cpu.into(),
+                now,
+                prev.place(),
+                prev.tid(),
+                prev.tid(),
+                prev.comm(),
+                next.place(),
+                state as u64,
+                throttled.into(),
+                0,
+            ],
+            Happens::Wakes {
+                cpu,
+                now,
+                vcpu,
+                throttled,
+            } => [
+                1,
+                cpu.into(),
+                now,
+                vcpu.into(),
+                0,
+                0,
+                0,
+                0,
+                0,
+                throttled.into(),
+                0,
+            ],
+            Happens::Moves {
+                cpu,
+                now,
+                vcpu,
+                to,
+                runs,
+            } => [
+                2,
+                cpu.into(),
+                now,
+                vcpu.into(),
+                runs.tid(),
+                runs.tid(),
+                runs.comm(),
+                runs.place(),
+                0,
+                0,
+                to.into(),
+            ],
+        }
+    }
+}
+
+/// A stream as the program takes it.
+#[derive(Clone, Copy)]
+struct Sent([u64; 1 + ROOM * 11]);
+
+impl Plain for Sent {}
+
+#[derive(Debug)]
+pub(super) struct Handlers(Object);
+
+impl Handlers {
+    pub(super) fn new() -> Handlers {
+        let mut open = ObjectBuilder::default().open_memory(OBJECT).unwrap();
+        for mut map in open.maps_mut() {
+            if map.name().to_string_lossy().ends_with(".rodata") {
+                map.set_initial_value(&wire::settings()).unwrap();
+            }
+        }
+        Handlers(open.load().unwrap())
+    }
+
+    /// Forgets all.
+    pub(super) fn reset(&self) {
+        let vcpu = plain::bytes(&WireVcpu::default()).to_vec();
+        for place in 0..=VCPUS {
+            self.0.set("gate_vcpus", place, &vcpu).unwrap();
+            let cpu = vec![0; size_of::<wire::WireCpu>()];
+            self.0.set("gate_cpus", place, &cpu).unwrap();
+        }
+    }
+
+    pub(super) fn happen(&self, events: &[Happens]) {
+        for part in events.chunks(ROOM) {
+            let mut sent = Sent([0; 1 + ROOM * 11]);
+            sent.0[0] = part.len() as u64;
+            for (words, event) in sent.0[1..].chunks_exact_mut(11).zip(part) {
+                words.copy_from_slice(&event.words());
+            }
+            self.0.set("stream", 0, plain::bytes(&sent)).unwrap();
+            let mut programs = self.0.progs_mut();
+            let program = programs.find(|it| it.name() == "test_stream").unwrap();
+            program.test_run(ProgramInput::default()).unwrap();
+        }
+    }
+
+    pub(super) fn books(&self, place: u32) -> VcpuBooks {
+        let wire: WireVcpu = self.0.value("gate_vcpus", place).unwrap().unwrap();
+        assert_eq!(wire.writes % 2, 0, "nobody writes any more");
+        VcpuBooks::read(&wire)
+    }
+
+    /// vCPUs that wait for each CPU.
+    pub(super) fn waiting(&self) -> Vec<u32> {
+        let waiting = |cpu| {
+            let wire: wire::WireCpu = self.0.value("gate_cpus", cpu).unwrap().unwrap();
+            wire.waiting
+        };
+        (0..=VCPUS).map(waiting).collect()
+    }
+}
+
+/// The names and lengths of the culprits, by name.
+pub(super) fn named(books: &VcpuBooks) -> Vec<(String, u64)> {
+    let mut named: Vec<_> = books
+        .culprits
+        .iter()
+        .map(|culprit| (culprit.name.to_string(), culprit.ns))
+        .collect();
+    named.sort();
+    named
+}
+
+/// Its place, as a culprit has it.
+pub(super) fn place(number: u32) -> Place {
+    Place(number)
+}

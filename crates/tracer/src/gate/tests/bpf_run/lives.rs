@@ -1,0 +1,137 @@
+//! Lives that can be read.
+
+use super::harness::{Handlers, Happens, Who, named, place};
+use crate::gate::books::VcpuState;
+
+fn switch(now: u64, prev: Who, state: VcpuState, next: Who) -> Happens {
+    Happens::Switch {
+        cpu: 0,
+        now,
+        prev,
+        state,
+        throttled: false,
+        next,
+    }
+}
+
+const A: Who = Who::Task(b'a');
+const B: Who = Who::Task(b'b');
+const VCPU: Who = Who::Vcpu(1);
+const OTHER: Who = Who::Vcpu(2);
+
+#[test]
+fn who_had_the_cpu_while_a_vcpu_waited_is_named_turn_by_turn() {
+    let handlers = Handlers::new();
+    handlers.happen(&[
+        switch(100, A, VcpuState::Unseen, VCPU),
+        switch(150, VCPU, VcpuState::Waiting, A),
+        switch(160, A, VcpuState::Unseen, B),
+        switch(190, B, VcpuState::Unseen, A),
+        switch(195, A, VcpuState::Unseen, VCPU),
+        switch(215, VCPU, VcpuState::Halted, Who::Idle),
+    ]);
+    let books = handlers.books(1);
+    assert_eq!(named(&books), [("a".to_owned(), 15), ("b".to_owned(), 30)]);
+    assert_eq!(books.spent_ns(VcpuState::Running), 70);
+    assert_eq!(books.spent_ns(VcpuState::Waiting), 45);
+    assert_eq!(books.state, VcpuState::Halted);
+    assert_eq!((books.first_mono_ns, books.since_mono_ns), (100, 215));
+    assert_eq!(books.waits.count(), 1);
+    assert!(books.balance());
+}
+
+#[test]
+fn a_vcpu_of_another_vm_is_told_from_a_task_of_its_name() {
+    let handlers = Handlers::new();
+    handlers.happen(&[
+        switch(100, A, VcpuState::Unseen, VCPU),
+        switch(150, VCPU, VcpuState::Waiting, OTHER),
+        switch(180, OTHER, VcpuState::Halted, VCPU),
+    ]);
+    let books = handlers.books(1);
+    let [culprit] = &books.culprits[..] else {
+        panic!("{books:?}");
+    };
+    assert_eq!((culprit.vcpu, culprit.ns), (Some(place(2)), 30));
+}
+
+#[test]
+fn where_the_cpu_idles_nobody_is_blamed_and_a_throttle_is_one_only_if_it_was_seen() {
+    for throttled in [false, true] {
+        let handlers = Handlers::new();
+        let leaves = Happens::Switch {
+            cpu: 0,
+            now: 150,
+            prev: VCPU,
+            state: VcpuState::Waiting,
+            throttled,
+            next: Who::Idle,
+        };
+        handlers.happen(&[
+            switch(100, A, VcpuState::Unseen, VCPU),
+            leaves,
+            switch(180, Who::Idle, VcpuState::Unseen, A),
+            switch(185, A, VcpuState::Unseen, VCPU),
+        ]);
+        let books = handlers.books(1);
+        let parts = (books.idle_ns, books.throttled_ns, books.unsure_ns);
+        match throttled {
+            false => {
+                assert_eq!(parts, (30, 0, 0));
+                assert_eq!(named(&books), [("a".to_owned(), 5)]);
+            }
+            // Whether it might have run when `a` did is not known.
+            true => {
+                assert_eq!(parts, (0, 30, 5));
+                assert!(books.culprits.is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn events_that_were_missed_are_time_that_nobody_saw() {
+    let handlers = Handlers::new();
+    handlers.happen(&[
+        switch(100, A, VcpuState::Unseen, VCPU),
+        // It left, and nobody saw that.
+        switch(200, A, VcpuState::Unseen, VCPU),
+        switch(230, VCPU, VcpuState::Halted, Who::Idle),
+        // It was woken, and came, and nobody saw that.
+        switch(300, VCPU, VcpuState::Waiting, A),
+        // It came, and nobody saw that.
+        switch(400, VCPU, VcpuState::Halted, A),
+    ]);
+    let books = handlers.books(1);
+    assert_eq!(books.spent_ns(VcpuState::Unseen), 100 + 70 + 100);
+    assert_eq!(books.spent_ns(VcpuState::Running), 30);
+    assert!(books.culprits.is_empty() && books.balance(), "{books:?}");
+    assert!(handlers.waiting().iter().all(|waiting| *waiting == 0));
+}
+
+#[test]
+fn whoever_has_no_room_among_the_names_is_in_the_rest() {
+    let handlers = Handlers::new();
+    let mut events = vec![
+        switch(0, A, VcpuState::Unseen, VCPU),
+        switch(10, VCPU, VcpuState::Waiting, Who::Task(b'a')),
+    ];
+    // a to l, for 1 to 12 us.
+    let mut now = 10;
+    for (letter, us) in (b'a'..=b'l').zip(1..) {
+        now += us * 1000;
+        let next = match letter {
+            b'l' => VCPU,
+            _ => Who::Task(letter + 1),
+        };
+        events.push(switch(now, Who::Task(letter), VcpuState::Unseen, next));
+    }
+    handlers.happen(&events);
+    let books = handlers.books(1);
+    assert!(books.balance(), "{books:?}");
+    // The latest are booked first: all that were too short lost their names.
+    let kept: Vec<String> = named(&books).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(kept.len(), 8);
+    assert!(kept.contains(&"l".to_owned()), "{kept:?}");
+    assert!(books.unnamed_ns > 0);
+}

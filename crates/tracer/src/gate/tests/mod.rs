@@ -1,0 +1,12 @@
+//! The gate's handlers, fed streams whose truth is known, and the gate on this machine.
+
+mod bpf_run {
+    mod any_life;
+    mod harness;
+    mod lives;
+}
+
+/// These attach to the events of this machine.
+mod root {
+    mod threads;
+}

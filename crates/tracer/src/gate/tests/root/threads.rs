@@ -1,0 +1,1 @@
+//! The gate on this machine.

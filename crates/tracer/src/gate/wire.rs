@@ -1,0 +1,58 @@
+//! The Rust face of `bpf/gate.h`: types generated from the object's BTF.
+
+use std::mem::offset_of;
+
+use super::books::VcpuState;
+use super::lengths;
+use crate::plain::Plain;
+
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    missing_debug_implementations,
+    rust_2018_idioms,
+    unsafe_op_in_unsafe_fn
+)]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/gate.skel.rs"));
+}
+
+pub(super) use generated::types::{
+    gate_cpu as WireCpu, gate_found as WireFound, gate_vcpu as WireVcpu,
+};
+use generated::types::{gate_state as State, rodata as Settings};
+
+/// GATE_BOUNDS of `bpf/gate.h`.
+pub(super) const BOUNDS: usize = 64;
+/// GATE_STATES of it.
+pub(super) const STATES: usize = 8;
+
+const _: () = {
+    assert!(State::GATE_UNSEEN.0 == VcpuState::Unseen as u32);
+    assert!(State::GATE_RUNNING.0 == VcpuState::Running as u32);
+    assert!(State::GATE_WAITING.0 == VcpuState::Waiting as u32);
+    assert!(State::GATE_HALTED.0 == VcpuState::Halted as u32);
+    assert!(State::GATE_BLOCKED.0 == VcpuState::Blocked as u32);
+    assert!(State::GATE_IN_VMM.0 == VcpuState::InVmm as u32);
+    assert!(State::GATE_ASLEEP.0 == VcpuState::Asleep as u32);
+    assert!(State::GATE_STATES.0 as usize == STATES);
+    assert!(size_of::<Settings>() == BOUNDS * size_of::<u64>());
+};
+
+/// The BPF programs, compiled.
+pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
+
+/// What the programs are given before they are loaded: their `.rodata`.
+pub(super) fn settings() -> Vec<u8> {
+    const { assert!(offset_of!(Settings, bounds) == 0) };
+    lengths::bounds()
+        .into_iter()
+        .flat_map(u64::to_ne_bytes)
+        .collect()
+}
+
+#[cfg(test)]
+impl Plain for WireCpu {}
+impl Plain for WireFound {}
+impl Plain for WireVcpu {}

@@ -1,0 +1,99 @@
+//! A BPF array as memory of this process.
+
+use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// A `BPF_F_MMAPABLE` array.
+#[derive(Debug)]
+pub(crate) struct MappedArray<Slot> {
+    addr: NonNull<u8>,
+    len: usize,
+    slots: usize,
+    slot: PhantomData<Slot>,
+}
+
+// SAFETY: the mapping belongs to this value alone, and every access is atomic.
+unsafe impl<Slot> Send for MappedArray<Slot> {}
+// SAFETY: as above.
+unsafe impl<Slot> Sync for MappedArray<Slot> {}
+
+impl<Slot> MappedArray<Slot> {
+    /// `slots` is the number of its entries.
+    pub(crate) fn map(fd: BorrowedFd<'_>, slots: usize) -> std::io::Result<Self> {
+        let len = (slots * size_of::<Slot>()).next_multiple_of(rustix::param::page_size());
+        // SAFETY: a new shared mapping at an address the kernel chooses.
+        let addr = unsafe {
+            mmap(
+                null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                fd,
+                0,
+            )
+        }?;
+        let addr = NonNull::new(addr.cast()).expect("mmap never returns the null page");
+        Ok(MappedArray {
+            addr,
+            len,
+            slots,
+            slot: PhantomData,
+        })
+    }
+
+    /// Bytes mapped, a whole number of pages.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Address of a field of a slot; `None` where there is no such slot.
+    pub(crate) fn field<Word>(&self, index: u32, offset: usize) -> Option<NonNull<Word>> {
+        let index = usize::try_from(index)
+            .ok()
+            .filter(|&index| index < self.slots)?;
+        assert!(offset + size_of::<Word>() <= size_of::<Slot>());
+        let at = index * size_of::<Slot>() + offset;
+        assert!(at.is_multiple_of(align_of::<Word>()));
+        // SAFETY: `at` lies inside the mapping by the two bounds above.
+        Some(unsafe { self.addr.add(at) }.cast())
+    }
+
+    pub(crate) fn u64(&self, index: u32, offset: usize) -> Option<&AtomicU64> {
+        let field = self.field::<AtomicU64>(index, offset)?;
+        // SAFETY: aligned and inside the mapping, which lives as long as `self`;
+        // everybody else who touches it (BPF, a guest) does so by whole words.
+        Some(unsafe { field.as_ref() })
+    }
+
+    /// A whole slot, word by word: its words are of different instants if somebody writes there.
+    pub(crate) fn words(&self, index: u32) -> Option<Vec<u64>> {
+        const { assert!(size_of::<Slot>().is_multiple_of(size_of::<u64>())) };
+        let offsets = (0..size_of::<Slot>()).step_by(size_of::<u64>());
+        offsets
+            .map(|offset| Some(self.u64(index, offset)?.load(Relaxed)))
+            .collect()
+    }
+
+    pub(crate) fn u32(&self, index: u32, offset: usize) -> Option<&AtomicU32> {
+        let field = self.field::<AtomicU32>(index, offset)?;
+        // SAFETY: as in `u64`.
+        Some(unsafe { field.as_ref() })
+    }
+}
+
+impl<Slot> Drop for MappedArray<Slot> {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours and no reference into it outlives `self`.
+        // It can only fail for an address that is none, and then nothing is left to do.
+        let _ = unsafe { munmap(self.addr.as_ptr().cast(), self.len) };
+    }
+}
