@@ -13,7 +13,14 @@ fn main() {
         std::process::exit(1);
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts"));
-    for name in ["noise", "exits", "gate", "handlers_test", "exits_test", "gate_test"] {
+    for name in [
+        "noise",
+        "exits",
+        "gate",
+        "handlers_test",
+        "exits_test",
+        "gate_test",
+    ] {
         let object = out.join(format!("{name}.bpf.o"));
         let built = SkeletonBuilder::new()
             .source(format!("src/bpf/{name}.bpf.c"))

@@ -45,23 +45,25 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 {
 	u32 cpu = bpf_get_smp_processor_id(), leaves, comes;
 	struct gate_cpu *here = gate_cpu(cpu);
+	struct gate_who who = {};
 	struct gate_vcpu *vcpu;
-	struct gate_who who;
+	bool came_unseen;
 	u64 now;
 
 	if (!here)
 		return 0;
+	came_unseen = here->tid != (u32)prev->pid;
+	here->tid = next->pid;
 	comes = place_of(next);
-	leaves = here->vcpu;
-	/* It came, or the one before left, by a switch that was not seen. */
-	if (!leaves || here->tid != (u32)prev->pid)
-		leaves = place_of(prev);
+	leaves = came_unseen || !here->vcpu ? place_of(prev) : here->vcpu;
 	if (!comes && !leaves && !here->waiting && !here->vcpu)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (here->waiting) {
-		who_is(&who, prev, leaves);
-		turn_ends(here, now, &who, prev->pid);
+		/* Others had a part of this turn, of whom nobody knows. */
+		if (!came_unseen)
+			who_is(&who, prev, leaves);
+		turn_ends(here, now, &who, came_unseen ? ~0 : prev->pid);
 	}
 	vcpu = gate_vcpu(leaves);
 	if (vcpu) {
@@ -74,7 +76,6 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 	if (vcpu)
 		gate_comes(vcpu, here, cpu, now);
 	here->vcpu = comes;
-	here->tid = next->pid;
 	return 0;
 }
 

@@ -34,13 +34,13 @@ struct gate_who {
 struct gate_turn {
 	unsigned long long until;
 	struct gate_who who;
-	unsigned int tid; /* 0: the CPU idled */
+	unsigned int tid; /* 0: the CPU idled; ~0: nobody knows who had all of it */
 	unsigned int padding;
 };
 
 struct gate_cpu {
 	unsigned int vcpu;    /* the place of the vCPU that has this CPU, else 0 */
-	unsigned int tid;     /* of its thread */
+	unsigned int tid;     /* of the thread that has it */
 	unsigned int waiting; /* vCPUs that wait for it */
 	unsigned int turns;   /* written so far */
 	struct gate_turn turn[GATE_TURNS];

@@ -70,9 +70,10 @@ static __always_inline bool is_throttled(struct task_struct *task)
 	       task->se.cfs_rq->throttle_count;
 }
 
+/* By the name of its process: threads of one may all have names of their own. */
 static __always_inline void who_is(struct gate_who *who, struct task_struct *task, u32 place)
 {
-	__builtin_memcpy(who->comm, task->comm, COMM_LEN);
+	__builtin_memcpy(who->comm, task->group_leader->comm, COMM_LEN);
 	who->cgroup = task->cgroups->dfl_cgrp->kn->id;
 	who->vcpu = place;
 	who->tgid = task->tgid;

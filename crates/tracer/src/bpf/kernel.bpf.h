@@ -99,6 +99,7 @@ struct task_struct {
 	unsigned int policy;
 	bool throttled;
 	char comm[16];
+	struct task_struct *group_leader;
 	struct sched_entity se;
 	struct sched_info sched_info;
 	struct hlist_head preempt_notifiers;

@@ -3,10 +3,10 @@
 
 use vmnoise_events::{Event, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};
 
-use crate::plain;
 use super::totals;
 use super::wire::{WireInterval, WireReported, WireTscWrite};
 use crate::decode::{Decoder, Fields, RECORD_BYTES};
+use crate::plain;
 use crate::records::Decode;
 
 /// Each record is known by its size.

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use libbpf_rs::Object;
 use vmnoise_events::{Event, Vcpu, VcpuId};
 
-use crate::maps::Maps;
 use super::table::Table;
 use super::vm_names::VmNames;
 use super::wire::WireVcpu;
 use crate::host::Vm;
+use crate::maps::Maps;
 
 /// The places in the kernel's table, and the names of those who have or had them.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 use libbpf_rs::Object;
 use vmnoise_events::VcpuId;
 
-use crate::maps::Maps;
-use crate::plain;
 use super::REASONS;
 use super::wire::{WireCpu, WireReason, WireVcpu};
+use crate::maps::Maps;
+use crate::plain;
 
 /// Whose each place is. Ids are given in the order in which vCPUs came, and never again.
 #[derive(Debug, Default)]

@@ -127,8 +127,7 @@ impl VcpuBooks {
     /// of its waiting is all of it.
     pub fn balance(&self) -> bool {
         let culprits: u64 = self.culprits.iter().map(|culprit| culprit.ns).sum();
-        let waited =
-            self.idle_ns + self.throttled_ns + self.unsure_ns + self.unnamed_ns + culprits;
+        let waited = self.idle_ns + self.throttled_ns + self.unsure_ns + self.unnamed_ns + culprits;
         let all: u64 = self.spent_ns.iter().sum();
         all == self.since_mono_ns - self.first_mono_ns
             && waited == self.spent_ns(VcpuState::Waiting)

@@ -31,7 +31,9 @@ const _: () = assert!(
 
 /// The largest whole number of ns that a native bucket holds.
 fn native_ns(index: i32) -> u64 {
-    (f64::from(index) / f64::from(1 << SCHEMA)).exp2().mul_add(1e9, 0.0) as u64
+    (f64::from(index) / f64::from(1 << SCHEMA))
+        .exp2()
+        .mul_add(1e9, 0.0) as u64
 }
 
 /// All bounds in ns, ascending.

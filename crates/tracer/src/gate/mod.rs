@@ -164,7 +164,8 @@ impl Gate {
         }
         let ended: Vec<Place> = self.present.keys().copied().collect();
         for place in ended.into_iter().filter(|place| !there.contains_key(place)) {
-            look.ended.extend(self.books(place).map(|books| (place, books)));
+            look.ended
+                .extend(self.books(place).map(|books| (place, books)));
             let nothing = WireVcpu::default();
             self.object
                 .set("gate_vcpus", place.0, plain::bytes(&nothing))?;

@@ -51,14 +51,13 @@ impl Host {
         vms
     }
 
+    /// What people call the VM of this process, if that lives: see [`Vm::name`].
+    pub fn vm_name(&self, pid: u32) -> Option<Name> {
+        name_of(pid, &self.root.join("proc").join(pid.to_string()))
+    }
+
     fn vm(&self, pid: u32, process: &Path) -> Option<Vm> {
-        let comm = fs::read_to_string(process.join("comm")).ok()?;
-        // Empty once a killed process has given its memory back (proc(5)), which it does
-        // before it closes its files: its name is gone, and it is no VMM any more.
-        let cmdline = fs::read(process.join("cmdline")).ok()?;
-        if cmdline.is_empty() {
-            return None;
-        }
+        let name = name_of(pid, process)?;
         let mut vcpus = self.vcpus_by_debugfs(pid);
         if vcpus.is_empty() {
             vcpus = vcpus_by_thread_name(process);
@@ -67,9 +66,7 @@ impl Host {
         vcpus.dedup();
         Some(Vm {
             pid,
-            name: name::of(&cmdline)
-                .unwrap_or_else(|| format!("{}:{pid}", name_in(&comm)))
-                .into(),
+            name,
             vcpus: vcpus
                 .into_iter()
                 .map(|(id, tid)| thread(process, id, tid))
@@ -84,6 +81,18 @@ impl Host {
         let vcpus = vcpus.into_iter();
         vcpus.map(|vcpu| (vcpu.number, vcpu.tid)).collect()
     }
+}
+
+fn name_of(pid: u32, process: &Path) -> Option<Name> {
+    let comm = fs::read_to_string(process.join("comm")).ok()?;
+    // Empty once a killed process has given its memory back (proc(5)), which it does
+    // before it closes its files: its name is gone, and it is no VMM any more.
+    let cmdline = fs::read(process.join("cmdline")).ok()?;
+    if cmdline.is_empty() {
+        return None;
+    }
+    let name = name::of(&cmdline).unwrap_or_else(|| format!("{}:{pid}", name_in(&comm)));
+    Some(name.into())
 }
 
 /// The first file of a VM that a process holds, as a link in /proc.

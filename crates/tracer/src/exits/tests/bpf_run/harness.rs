@@ -9,8 +9,7 @@ use vmnoise_events::{
 };
 
 use crate::exits::{
-    REASONS, Streaming, clocks::ClockLook, roll::Roll, stream::Stream, table::Table,
-    totals, wire,
+    REASONS, Streaming, clocks::ClockLook, roll::Roll, stream::Stream, table::Table, totals, wire,
 };
 
 use super::moment::Moment;
@@ -404,7 +403,9 @@ impl Handlers {
             wake: 0,
             ..self.wire_vcpu(index)
         };
-        self.object.set("vcpus", index, plain::bytes(&vcpu)).unwrap();
+        self.object
+            .set("vcpus", index, plain::bytes(&vcpu))
+            .unwrap();
     }
 
     pub(super) fn wire_vcpu(&self, index: u32) -> wire::WireVcpu {

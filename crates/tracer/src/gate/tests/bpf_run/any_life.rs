@@ -100,7 +100,9 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                 life.turns[from].push((has[from], now));
             }
             // It is woken, or comes into being.
-            (1 | 0, state) if !matches!(state, Some((VcpuState::Waiting | VcpuState::Running, _))) => {
+            (1 | 0, state)
+                if !matches!(state, Some((VcpuState::Waiting | VcpuState::Running, _))) =>
+            {
                 becomes(place, VcpuState::Waiting, cpu, throttled);
                 life.events.push(Happens::Wakes {
                     cpu: cpu as u32,
@@ -223,7 +225,10 @@ fn hold(books: &VcpuBooks, life: &Life, place: u32) {
     // Nobody is blamed for more than he had.
     for (name, ns) in named(books) {
         let had = truth.named.iter().find(|(known, _)| *known == name);
-        assert!(had.is_some_and(|(_, had)| *had >= ns), "{name} {ns}: {truth:?}");
+        assert!(
+            had.is_some_and(|(_, had)| *had >= ns),
+            "{name} {ns}: {truth:?}"
+        );
     }
     assert!(books.idle_ns <= truth.idle && books.throttled_ns <= truth.throttled);
     assert!(books.unsure_ns <= truth.unsure);

@@ -1,0 +1,114 @@
+//! What is served over HTTP.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus_client::encoding::{prometheus_protobuf, prometheus_text, text};
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::metrics;
+use crate::watch::Watch;
+
+/// How often it looks who has come and who has ended.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A format of the metrics, and its media type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Protobuf,
+    OpenMetrics,
+    Text,
+}
+
+impl Format {
+    /// The best of those that a scraper takes: protobuf alone has native histograms.
+    fn of(headers: &HeaderMap) -> Format {
+        let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+        let accept = accept.unwrap_or_default();
+        if accept.contains("application/vnd.google.protobuf") {
+            Format::Protobuf
+        } else if accept.contains("application/openmetrics-text") {
+            Format::OpenMetrics
+        } else {
+            Format::Text
+        }
+    }
+
+    fn media_type(self) -> &'static str {
+        match self {
+            Format::Protobuf => {
+                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+            }
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Format::Text => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+
+    fn encode(self, registry: &Registry) -> Result<Vec<u8>> {
+        let mut said = String::new();
+        match self {
+            Format::Protobuf => return Ok(prometheus_protobuf::encode_to_vec(registry)?),
+            Format::OpenMetrics => text::encode(&mut said, registry)?,
+            Format::Text => prometheus_text::encode(&mut said, registry)?,
+        }
+        Ok(said.into_bytes())
+    }
+}
+
+/// Serves until it is asked to end.
+pub(crate) async fn serve(address: SocketAddr, watch: Arc<Mutex<Watch>>) -> Result<()> {
+    let registry = Arc::new(metrics::registry(Arc::clone(&watch)));
+    let listener = TcpListener::bind(address).await.with_context(|| {
+        format!("listening on {address}: choose another address or port with --listen")
+    })?;
+    let address = listener.local_addr()?;
+    let pages = Router::new()
+        .route("/metrics", get(scraped))
+        .route("/-/healthy", get(async || "up\n"))
+        .route("/-/ready", get(async || "ready\n"))
+        .with_state(registry);
+    println!("serving http://{address}/metrics");
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let ends = async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    let serving = axum::serve(listener, pages).with_graceful_shutdown(ends);
+    tokio::select! {
+        served = async { serving.await } => served.context("serving"),
+        error = look(&watch) => error.context("looking for vCPUs"),
+    }
+}
+
+/// Looks for vCPUs until that fails.
+async fn look(watch: &Mutex<Watch>) -> Result<()> {
+    let mut ticks = interval(LOOK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
+        watch.look()?;
+    }
+}
+
+async fn scraped(State(registry): State<Arc<Registry>>, headers: HeaderMap) -> Response {
+    let format = Format::of(&headers);
+    match format.encode(&registry) {
+        Ok(metrics) => ([(CONTENT_TYPE, format.media_type())], metrics).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error:#}\n")).into_response(),
+    }
+}

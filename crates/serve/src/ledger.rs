@@ -1,0 +1,224 @@
+//! What each VM has lost so far, out of its vCPUs' books. Sums only grow, and add up. Pure: no BPF.
+
+use std::collections::BTreeMap;
+
+use vmnoise_events::Name;
+use vmnoise_tracer::{Culprit, Place, VcpuBooks, VcpuState, WaitLengths};
+
+/// Culprits of a VM that have a name of their own in the metrics; the rest is one, called `other`.
+pub(crate) const CULPRITS: usize = 16;
+
+/// Whose fault it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// A task of somebody else.
+    Foreign,
+    /// A thread of the VM's own VMM.
+    Own,
+    /// A vCPU of another VM, under the name of that.
+    Vm,
+}
+
+/// Who had a VM's CPUs while it waited.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Who {
+    pub(crate) kind: Kind,
+    pub(crate) name: Name,
+}
+
+/// Time in ns by what kept a VM's vCPUs from running, each of them by itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Lost {
+    pub(crate) preempted: u64,
+    pub(crate) throttled: u64,
+    pub(crate) idle: u64,
+    pub(crate) unsure: u64,
+    pub(crate) blocked: u64,
+    pub(crate) unseen: u64,
+}
+
+impl Lost {
+    fn of(books: &VcpuBooks) -> Lost {
+        let quiet = books.throttled_ns + books.idle_ns + books.unsure_ns;
+        Lost {
+            preempted: books.spent_ns(VcpuState::Waiting).saturating_sub(quiet),
+            throttled: books.throttled_ns,
+            idle: books.idle_ns,
+            unsure: books.unsure_ns,
+            blocked: books.spent_ns(VcpuState::Blocked),
+            unseen: books.spent_ns(VcpuState::Unseen),
+        }
+    }
+
+    /// What came since then.
+    fn since(&self, earlier: &Lost) -> Lost {
+        Lost {
+            preempted: self.preempted.saturating_sub(earlier.preempted),
+            throttled: self.throttled.saturating_sub(earlier.throttled),
+            idle: self.idle.saturating_sub(earlier.idle),
+            unsure: self.unsure.saturating_sub(earlier.unsure),
+            blocked: self.blocked.saturating_sub(earlier.blocked),
+            unseen: self.unseen.saturating_sub(earlier.unseen),
+        }
+    }
+
+    fn add(&mut self, more: &Lost) {
+        self.preempted += more.preempted;
+        self.throttled += more.throttled;
+        self.idle += more.idle;
+        self.unsure += more.unsure;
+        self.blocked += more.blocked;
+        self.unseen += more.unseen;
+    }
+
+    /// Each share by its name.
+    pub(crate) fn shares(&self) -> [(&'static str, u64); 6] {
+        [
+            ("preempted", self.preempted),
+            ("throttled", self.throttled),
+            ("idle", self.idle),
+            ("unsure", self.unsure),
+            ("blocked", self.blocked),
+            ("unseen", self.unseen),
+        ]
+    }
+}
+
+/// A VM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VmTotals {
+    /// What people call it.
+    pub(crate) name: Name,
+    /// The process of its VMM.
+    pub(crate) pid: u32,
+    pub(crate) lost: Lost,
+    /// How long its vCPUs had a CPU.
+    pub(crate) ran_ns: u64,
+    /// How long they slept at their guest's wish.
+    pub(crate) halted_ns: u64,
+    /// How often they waited for how long.
+    pub(crate) waits: WaitLengths,
+    /// All waiting that is over, of which `waits` has the lengths.
+    pub(crate) waited_ns: u64,
+    /// Of what was preempted: by whom, as far as they have a name here.
+    pub(crate) culprits: BTreeMap<Who, u64>,
+    /// Since when its vCPUs wait that wait now, CLOCK_MONOTONIC in ns.
+    pub(crate) waiting_since: BTreeMap<Place, u64>,
+    vcpus: BTreeMap<Place, Books>,
+}
+
+/// What was booked of a vCPU when it was looked at last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Books {
+    lost: Lost,
+    ran_ns: u64,
+    halted_ns: u64,
+    waited_ns: u64,
+    waits: WaitLengths,
+    culprits: Vec<Culprit>,
+}
+
+impl Books {
+    fn of(books: &VcpuBooks) -> Books {
+        Books {
+            lost: Lost::of(books),
+            ran_ns: books.spent_ns(VcpuState::Running),
+            halted_ns: books.spent_ns(VcpuState::Halted),
+            waited_ns: books.spent_ns(VcpuState::Waiting),
+            waits: books.waits,
+            culprits: books.culprits.clone(),
+        }
+    }
+
+    fn none() -> Books {
+        Books {
+            lost: Lost::default(),
+            ran_ns: 0,
+            halted_ns: 0,
+            waited_ns: 0,
+            waits: WaitLengths::none(),
+            culprits: Vec::new(),
+        }
+    }
+
+    /// What this culprit had, if he is still the same: one that lost his name meanwhile, and came
+    /// again, has less.
+    fn had(&self, culprit: &Culprit) -> u64 {
+        let is_he = |known: &&Culprit| {
+            (&known.name, known.cgroup, known.vcpu, known.is_own)
+                == (&culprit.name, culprit.cgroup, culprit.vcpu, culprit.is_own)
+        };
+        let had = self.culprits.iter().find(is_he).map_or(0, |known| known.ns);
+        if had > culprit.ns { 0 } else { had }
+    }
+}
+
+impl VmTotals {
+    pub(crate) fn new(name: Name, pid: u32) -> VmTotals {
+        VmTotals {
+            name,
+            pid,
+            lost: Lost::default(),
+            ran_ns: 0,
+            halted_ns: 0,
+            waits: WaitLengths::none(),
+            waited_ns: 0,
+            culprits: BTreeMap::new(),
+            waiting_since: BTreeMap::new(),
+            vcpus: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in what a vCPU of it did until now. `who` names culprits.
+    pub(crate) fn take_in(
+        &mut self,
+        place: Place,
+        books: &VcpuBooks,
+        who: impl Fn(&Culprit) -> Who,
+    ) {
+        let now = Books::of(books);
+        let before = self.vcpus.remove(&place).unwrap_or_else(Books::none);
+        self.lost.add(&now.lost.since(&before.lost));
+        self.ran_ns += now.ran_ns.saturating_sub(before.ran_ns);
+        self.halted_ns += now.halted_ns.saturating_sub(before.halted_ns);
+        self.waited_ns += now.waited_ns.saturating_sub(before.waited_ns);
+        self.waits.add(&now.waits.since(&before.waits));
+        for culprit in &now.culprits {
+            let more = culprit.ns - before.had(culprit);
+            self.blame(who(culprit), more);
+        }
+        match books.state {
+            VcpuState::Waiting => {
+                _ = self.waiting_since.insert(place, books.since_mono_ns);
+            }
+            _ => _ = self.waiting_since.remove(&place),
+        }
+        self.vcpus.insert(place, now);
+    }
+
+    /// A vCPU of it is no more; what it did stays.
+    pub(crate) fn forget(&mut self, place: Place) {
+        self.vcpus.remove(&place);
+        self.waiting_since.remove(&place);
+    }
+
+    /// Whether it has vCPUs.
+    pub(crate) fn is_there(&self) -> bool {
+        !self.vcpus.is_empty()
+    }
+
+    /// What was preempted by those without a name here.
+    pub(crate) fn others_ns(&self) -> u64 {
+        let named: u64 = self.culprits.values().sum();
+        self.lost.preempted.saturating_sub(named)
+    }
+
+    fn blame(&mut self, who: Who, ns: u64) {
+        let has_room = self.culprits.len() < CULPRITS;
+        match self.culprits.get_mut(&who) {
+            Some(known) => *known += ns,
+            None if has_room && ns > 0 => _ = self.culprits.insert(who, ns),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The metrics, in base units as Prometheus wants them (prometheus.io/docs/practices/naming).
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{
+    DescriptorEncoder, MetricEncoder, NativeHistogram, NativeHistogramBuckets,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::{Registry, Unit};
+use rustix::time::{ClockId, clock_gettime};
+use vmnoise_tracer::{CLASSIC_NS, SCHEMA, WaitLengths};
+
+use crate::labels;
+use crate::ledger::{Kind, VmTotals};
+use crate::watch::Watch;
+
+/// No labels of exemplars.
+type NoLabels = [(&'static str, &'static str); 0];
+/// The same, where there is no exemplar.
+const NO_EXEMPLAR: Option<&Exemplar<NoLabels, f64>> = None;
+
+/// A registry whose metrics are what the watch knows when they are asked for.
+pub(crate) fn registry(watch: Arc<Mutex<Watch>>) -> Registry {
+    let mut registry = Registry::with_prefix("vmnoise");
+    registry.register_collector(Box::new(Metrics(watch)));
+    registry
+}
+
+#[derive(Debug)]
+struct Metrics(Arc<Mutex<Watch>>);
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut watch = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        watch.take_in_all();
+        let vms: Vec<&VmTotals> = watch.vms().collect();
+        let vms = labels::of(&vms);
+        lost(&mut encoder, &vms)?;
+        culprits(&mut encoder, &vms)?;
+        waits(&mut encoder, &vms)?;
+        states(&mut encoder, &vms)?;
+        of_itself(&mut encoder, &watch)
+    }
+}
+
+type Vms<'a> = [(String, &'a VmTotals)];
+
+fn lost(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt::Error> {
+    let mut family = encoder.encode_descriptor(
+        "vcpu_lost",
+        "Time in which a VM's vCPUs could have run, or were kept from it, by what kept them",
+        Some(&Unit::Seconds),
+        MetricType::Counter,
+    )?;
+    for (vm, totals) in vms {
+        for (share, ns) in totals.lost.shares() {
+            let labels = [("vm", vm.as_str()), ("share", share)];
+            counter(&mut family.encode_family(&labels)?, ns)?;
+        }
+    }
+    Ok(())
+}
+
+fn culprits(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt::Error> {
+    let mut family = encoder.encode_descriptor(
+        "vcpu_culprit",
+        "The share preempted of vmnoise_vcpu_lost_seconds_total, by who had the CPU",
+        Some(&Unit::Seconds),
+        MetricType::Counter,
+    )?;
+    for (vm, totals) in vms {
+        for (who, ns) in &totals.culprits {
+            let kind = match who.kind {
+                Kind::Foreign => "foreign",
+                Kind::Own => "own",
+                Kind::Vm => "vm",
+            };
+            let labels = [
+                ("vm", vm.as_str()),
+                ("kind", kind),
+                ("culprit", who.name.as_str()),
+            ];
+            counter(&mut family.encode_family(&labels)?, *ns)?;
+        }
+        let labels = [
+            ("vm", vm.as_str()),
+            ("kind", "unknown"),
+            ("culprit", "other"),
+        ];
+        counter(&mut family.encode_family(&labels)?, totals.others_ns())?;
+    }
+    Ok(())
+}
+
+fn waits(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt::Error> {
+    let mut family = encoder.encode_descriptor(
+        "vcpu_wait",
+        "How long a VM's vCPUs waited for a CPU each time, from when they could run until they did",
+        Some(&Unit::Seconds),
+        MetricType::Histogram,
+    )?;
+    for (vm, totals) in vms {
+        let labels = [("vm", vm.as_str())];
+        histogram(
+            &mut family.encode_family(&labels)?,
+            seconds(totals.waited_ns),
+            &totals.waits,
+        )?;
+    }
+    let mut family = encoder.encode_descriptor(
+        "vcpu_waiting",
+        "How long the vCPU of a VM that waits longest for a CPU has waited by now, 0 if none does",
+        Some(&Unit::Seconds),
+        MetricType::Gauge,
+    )?;
+    let now = now_ns();
+    for (vm, totals) in vms {
+        let since = totals.waiting_since.values().min();
+        let waiting = since.map_or(0, |since| now.saturating_sub(*since));
+        let labels = [("vm", vm.as_str())];
+        family
+            .encode_family(&labels)?
+            .encode_gauge(&seconds(waiting))?;
+    }
+    Ok(())
+}
+
+fn states(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt::Error> {
+    let mut family = encoder.encode_descriptor(
+        "vcpu_time",
+        "Time in which a VM's vCPUs had a CPU (running), or slept at their guest's wish (halted)",
+        Some(&Unit::Seconds),
+        MetricType::Counter,
+    )?;
+    for (vm, totals) in vms {
+        for (state, ns) in [("running", totals.ran_ns), ("halted", totals.halted_ns)] {
+            let labels = [("vm", vm.as_str()), ("state", state)];
+            counter(&mut family.encode_family(&labels)?, ns)?;
+        }
+    }
+    Ok(())
+}
+
+/// What it costs and what it misses.
+fn of_itself(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), fmt::Error> {
+    let cpu = clock_gettime(ClockId::ProcessCPUTime);
+    let cpu = Duration::new(cpu.tv_sec.unsigned_abs(), cpu.tv_nsec.unsigned_abs() as u32);
+    let mut family = encoder.encode_descriptor(
+        "self_cpu",
+        "CPU time of vmnoise serve itself, without its programs in the kernel",
+        Some(&Unit::Seconds),
+        MetricType::Counter,
+    )?;
+    family.encode_counter(&cpu.as_secs_f64(), NO_EXEMPLAR)?;
+    let mut family = encoder.encode_descriptor(
+        "events_missed",
+        "Events of the scheduler that the programs missed",
+        None,
+        MetricType::Counter,
+    )?;
+    family.encode_counter(&watch.missed().unwrap_or_default(), NO_EXEMPLAR)?;
+    let mut family = encoder.encode_descriptor(
+        "vcpus_without_room",
+        "vCPUs that are not watched, for --vcpus leaves no room for them",
+        None,
+        MetricType::Gauge,
+    )?;
+    family.encode_gauge(&i64::from(watch.without_room()))?;
+    let mut family =
+        encoder.encode_descriptor("build", "The version of vmnoise", None, MetricType::Info)?;
+    family.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
+}
+
+fn counter(encoder: &mut MetricEncoder<'_>, ns: u64) -> Result<(), fmt::Error> {
+    encoder.encode_counter(&seconds(ns), NO_EXEMPLAR)
+}
+
+fn histogram(
+    encoder: &mut MetricEncoder<'_>,
+    sum: f64,
+    lengths: &WaitLengths,
+) -> Result<(), fmt::Error> {
+    let mut below = 0;
+    let mut buckets: Vec<(f64, u64)> = CLASSIC_NS
+        .iter()
+        .map(|bound| {
+            let until = lengths.up_to(*bound);
+            let count = until - below;
+            below = until;
+            (seconds(*bound), count)
+        })
+        .collect();
+    buckets.push((f64::MAX, lengths.count() - below));
+    let (spans, deltas) = spans(&lengths.native());
+    let none = NativeHistogramBuckets {
+        spans: &[],
+        deltas: &[],
+    };
+    encoder.encode_histogram_with_native::<NoLabels>(
+        sum,
+        lengths.count(),
+        &buckets,
+        None,
+        NativeHistogram {
+            schema: SCHEMA.into(),
+            zero_threshold: 0.0,
+            zero_count: 0,
+            negative: none,
+            positive: NativeHistogramBuckets {
+                spans: &spans,
+                deltas: &deltas,
+            },
+            created: None,
+        },
+    )
+}
+
+/// Native buckets as the protocol has them: spans of buckets without a hole (how far after the last
+/// one, how many), and by how much each count is more than the one before. One empty span says that
+/// it is a native histogram at all.
+fn spans(buckets: &[(i32, u64)]) -> (Vec<(i32, u32)>, Vec<i64>) {
+    let (mut spans, mut deltas) = (Vec::<(i32, u32)>::new(), Vec::new());
+    let (mut next, mut last) = (0, 0);
+    for &(index, count) in buckets {
+        match spans.last_mut() {
+            Some((_, length)) if index == next => *length += 1,
+            _ => spans.push((index - next, 1)),
+        }
+        next = index + 1;
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        deltas.push(count - last);
+        last = count;
+    }
+    if spans.is_empty() {
+        spans.push((0, 0));
+    }
+    (spans, deltas)
+}
+
+fn seconds(ns: u64) -> f64 {
+    Duration::from_nanos(ns).as_secs_f64()
+}
+
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let now = Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32);
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_hold_what_has_no_hole() {
+        let (spans, deltas) = spans(&[(-3, 5), (-2, 7), (1, 1)]);
+        assert_eq!(spans, [(-3, 2), (2, 1)]);
+        assert_eq!(deltas, [5, 2, -6]);
+        assert_eq!(super::spans(&[]), (vec![(0, 0)], vec![]));
+    }
+}
