@@ -1,1 +1,8 @@
+//! `vmnoise serve` at work beside VMs, and what a scraper finds.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
+mod harness;
+
+mod kvm {
+    mod neighbours;
+}

@@ -5,8 +5,3 @@ mod bpf_run {
     mod harness;
     mod lives;
 }
-
-/// These attach to the events of this machine.
-mod root {
-    mod threads;
-}

@@ -1,0 +1,98 @@
+//! A `vmnoise serve` of a test's own, and its metrics.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long it may take until something is seen.
+const BACKSTOP: Duration = Duration::from_secs(20);
+
+/// It ends when dropped.
+pub struct Serve {
+    child: Child,
+    address: String,
+}
+
+/// The value of each series, under its name with its labels.
+pub struct Metrics(BTreeMap<String, f64>);
+
+impl Serve {
+    pub fn start() -> Serve {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_vmnoise-serve"))
+            .args(["--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut said).unwrap();
+        let address = said.trim().strip_prefix("serving http://").unwrap();
+        let (address, _) = address.split_once('/').unwrap();
+        Serve {
+            address: address.to_owned(),
+            child,
+        }
+    }
+
+    /// The body of a page.
+    pub fn page(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n",
+            self.address
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(
+            head.starts_with("HTTP/1.0 200") || head.starts_with("HTTP/1.1 200"),
+            "{head}"
+        );
+        body.to_owned()
+    }
+
+    pub fn metrics(&self) -> Metrics {
+        let text = self.page("/metrics");
+        let series = text.lines().filter(|line| !line.starts_with('#'));
+        let series = series.map(|line| {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            (name.to_owned(), value.parse().unwrap())
+        });
+        Metrics(series.collect())
+    }
+
+    /// Waits until there is this series.
+    pub fn wait_for(&self, name: &str) {
+        let begin = Instant::now();
+        while self.metrics().0.keys().all(|known| known != name) {
+            assert!(begin.elapsed() < BACKSTOP, "no {name} after {BACKSTOP:?}");
+            sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Metrics {
+    /// What one series says; 0 if it is not there.
+    pub fn of(&self, name: &str) -> f64 {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+
+    /// Those that begin so, with what follows.
+    pub fn beginning(&self, with: &str) -> Vec<(&str, f64)> {
+        let all = self.0.iter();
+        all.filter_map(|(name, value)| Some((name.strip_prefix(with)?, *value)))
+            .collect()
+    }
+}

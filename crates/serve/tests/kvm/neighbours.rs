@@ -1,0 +1,134 @@
+//! A neighbour of known time is named with that, and nobody else is.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use vmnoise_labs::schedstat::{self, Schedstat};
+use vmnoise_labs::{Disturber, Run};
+use vmnoise_tracer::host::Host;
+
+use crate::harness::{Metrics, Serve};
+
+/// What both sides stamp a few us apart at each switch, and what the machine below takes in between.
+const STAMPS: f64 = 0.02;
+
+/// The last CPU that may be used.
+fn cpu() -> u32 {
+    *Host::here().allowed_cpus().unwrap().last().unwrap()
+}
+
+fn lost(metrics: &Metrics, vm: &str) -> f64 {
+    let shares = ["preempted", "throttled", "idle", "unsure"];
+    let of = |share| {
+        let name = format!("vmnoise_vcpu_lost_seconds_total{{vm=\"{vm}\",share=\"{share}\"}}");
+        metrics.of(&name)
+    };
+    shares.map(of).iter().sum()
+}
+
+fn culprit(metrics: &Metrics, vm: &str, kind: &str, name: &str) -> f64 {
+    metrics.of(&format!(
+        "vmnoise_vcpu_culprit_seconds_total{{vm=\"{vm}\",kind=\"{kind}\",culprit=\"{name}\"}}"
+    ))
+}
+
+fn seconds(ns: u64) -> f64 {
+    Duration::from_nanos(ns).as_secs_f64()
+}
+
+/// A VM that polls, as it is called in the metrics, and its vCPU's thread.
+fn vm(serve: &Serve, cpu: u32) -> (Run, String, u32) {
+    let run = Run::microvm(cpu, &["--duration", "60s"]).unwrap();
+    let name = format!("vmnoise:{}", run.pid());
+    serve.wait_for(&format!(
+        "vmnoise_vcpu_time_seconds_total{{vm=\"{name}\",state=\"running\"}}"
+    ));
+    let tid = run.vcpu_tid().unwrap();
+    (run, name, tid)
+}
+
+/// What the scheduler keeps of two threads before and after a scrape.
+struct Look {
+    before: [Schedstat; 2],
+    metrics: Metrics,
+    after: [Schedstat; 2],
+}
+
+impl Look {
+    fn at(serve: &Serve, threads: [(u32, u32); 2]) -> Look {
+        let stats = || threads.map(|(pid, tid)| schedstat::read(pid, tid).unwrap());
+        Look {
+            before: stats(),
+            metrics: serve.metrics(),
+            after: stats(),
+        }
+    }
+}
+
+#[test]
+fn a_neighbour_is_named_with_the_time_that_it_had() {
+    let (serve, cpu) = (Serve::start(), cpu());
+    let (run, name, tid) = vm(&serve, cpu);
+    let busy = Disturber::busy(cpu).unwrap();
+    let threads = [(run.pid(), tid), (busy.pid(), busy.pid())];
+    sleep(Duration::from_secs(1));
+    let first = Look::at(&serve, threads);
+    sleep(Duration::from_secs(4));
+    let last = Look::at(&serve, threads);
+
+    let lost = lost(&last.metrics, &name) - lost(&first.metrics, &name);
+    let least = seconds(last.before[0].run_delay_ns - first.after[0].run_delay_ns);
+    let most = seconds(last.after[0].run_delay_ns - first.before[0].run_delay_ns);
+    println!("lost {lost} s; the scheduler has {least} to {most} s");
+    // Each side counts a wait when it is over: one under way is a slice of the scheduler, some ms.
+    assert!(lost > least * (1.0 - STAMPS) - 0.05 && lost < most * (1.0 + STAMPS) + 0.05);
+
+    let blamed = |metrics| culprit(metrics, &name, "foreign", "lab-disturb");
+    let blamed = blamed(&last.metrics) - blamed(&first.metrics);
+    let had = seconds(last.after[1].on_cpu_ns - first.before[1].on_cpu_ns);
+    println!("blamed for {blamed} s; it had {had} s");
+    // The vCPU wants to run all the time, so it waits whenever the neighbour runs.
+    assert!(blamed < had * (1.0 + STAMPS) && blamed > had * 0.9 - 0.05);
+    drop(run);
+}
+
+#[test]
+fn where_nobody_disturbs_nobody_of_that_name_is_blamed() {
+    let (serve, cpu) = (Serve::start(), cpu());
+    let (run, name, _) = vm(&serve, cpu);
+    sleep(Duration::from_secs(2));
+    let metrics = serve.metrics();
+    let all = metrics.beginning("vmnoise_vcpu_culprit_seconds_total");
+    assert!(
+        all.iter().any(|(labels, _)| labels.contains(&name)),
+        "{all:?}"
+    );
+    assert!(
+        all.iter()
+            .all(|(labels, _)| !labels.contains("lab-disturb")),
+        "{all:?}"
+    );
+    drop(run);
+}
+
+#[test]
+fn two_vms_on_one_cpu_name_each_other() {
+    let (serve, cpu) = (Serve::start(), cpu());
+    let (one, name_of_one, _) = vm(&serve, cpu);
+    let (other, name_of_other, _) = vm(&serve, cpu);
+    sleep(Duration::from_secs(3));
+    let metrics = serve.metrics();
+    for (vm, neighbour) in [
+        (&name_of_one, &name_of_other),
+        (&name_of_other, &name_of_one),
+    ] {
+        let by_neighbour = culprit(&metrics, vm, "vm", neighbour);
+        let by_itself = culprit(&metrics, vm, "vm", vm);
+        let lost = lost(&metrics, vm);
+        println!("{vm}: lost {lost} s, {by_neighbour} s by {neighbour}");
+        // Two that poll share a CPU by halves; what others take of it is not told here.
+        assert!(by_neighbour > 0.5 && by_neighbour <= lost, "{vm}");
+        assert!(by_itself == 0.0, "{vm}");
+    }
+    drop((one, other));
+}

@@ -1,1 +1,0 @@
-//! The gate on this machine.
