@@ -81,6 +81,7 @@ fn carry_out(command: Command) -> Result<Status> {
         Command::Osnoise(arguments) => commands::osnoise::run(&arguments),
         Command::Timerlat(arguments) => commands::timerlat::run(&arguments),
         Command::Exits(arguments) => commands::exits::run(&arguments),
+        Command::Serve(arguments) => commands::serve::run(&arguments),
         Command::Explain(arguments) => commands::explain::run(&arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
         Command::Compare(arguments) => commands::compare::run(&arguments),

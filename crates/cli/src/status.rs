@@ -7,6 +7,7 @@ use crate::say;
 
 use clap::error::ErrorKind;
 use thiserror::Error;
+use vmnoise_rights::RightsError;
 
 /// How a run of the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +48,9 @@ impl Status {
         say::say(format_args!("{error:#}"));
         if error.is::<UsageError>() {
             Status::Usage
-        } else if error.is::<MachineCannot>() {
+        } else if error.is::<MachineCannot>()
+            || matches!(error.downcast_ref(), Some(RightsError::Missing(_)))
+        {
             Status::MachineCannot
         } else {
             Status::Error

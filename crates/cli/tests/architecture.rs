@@ -8,8 +8,9 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Room -> the rooms it may use.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("vmnoise-events", &[]),
+    ("vmnoise-rights", &[]),
     ("vmnoise-tracer", &["vmnoise-events"]),
     ("vmnoise-workload", &["vmnoise-events"]),
     ("vmnoise-recording", &["vmnoise-events"]),
@@ -28,7 +29,12 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "vmnoise-feed",
             "vmnoise-export",
             "vmnoise-report",
+            "vmnoise-rights",
         ],
+    ),
+    (
+        "vmnoise-serve",
+        &["vmnoise-events", "vmnoise-tracer", "vmnoise-rights"],
     ),
     // Boots labs as experiments of papers, and reads what they recorded.
     (
@@ -66,14 +72,13 @@ const ONLY_IN: [(&str, &str); 8] = [
 
 /// Room of the program -> its rooms that it may use. `commands` may use all of them; what lies in none
 /// of them (`say.rs`, `interrupt.rs`, `units.rs` and others) may be used by all.
-const INSIDE: [(&str, &[&str]); 7] = [
-    ("rights", &[]),
+const INSIDE: [(&str, &[&str]); 6] = [
     ("progress", &[]),
     ("feed", &[]),
-    ("run", &["rights", "progress", "feed"]),
+    ("run", &["progress", "feed"]),
     ("output", &["run"]),
     ("frame", &["run", "output", "progress"]),
-    ("args", &["run", "rights", "feed", "output", "frame"]),
+    ("args", &["run", "feed", "output", "frame"]),
 ];
 
 /// What each package of the workspace depends on in the product (not in tests).

@@ -1,6 +1,6 @@
 //! What is served over HTTP.
 
-use std::net::SocketAddr;
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus_client::encoding::{prometheus_protobuf, prometheus_text, text};
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::metrics;
+use crate::service_manager::ServiceManager;
 use crate::watch::Watch;
 
 /// How often it looks who has come and who has ended.
@@ -66,42 +66,47 @@ impl Format {
     }
 }
 
-/// Serves until it is asked to end.
-pub(crate) async fn serve(address: SocketAddr, watch: Arc<Mutex<Watch>>) -> Result<()> {
+/// Serves until it is asked to end. `listener` does not block.
+///
+/// # Errors
+/// If the listener breaks, or vCPUs cannot be looked for any more.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    watch: Arc<Mutex<Watch>>,
+    manager: &ServiceManager,
+) -> Result<()> {
     let registry = Arc::new(metrics::registry(Arc::clone(&watch)));
-    let listener = TcpListener::bind(address).await.with_context(|| {
-        format!("listening on {address}: choose another address or port with --listen")
-    })?;
     let address = listener.local_addr()?;
+    let listener = tokio::net::TcpListener::from_std(listener)?;
     let pages = Router::new()
         .route("/metrics", get(scraped))
         .route("/-/healthy", get(async || "up\n"))
         .route("/-/ready", get(async || "ready\n"))
         .with_state(registry);
-    println!("serving http://{address}/metrics");
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let ends = async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    };
-    let serving = axum::serve(listener, pages).with_graceful_shutdown(ends);
+    println!("serving http://{address}/metrics");
+    manager.ready();
+    let serving = axum::serve(listener, pages);
+    // Who is being answered at the end is not waited for: the next scrape asks again.
     tokio::select! {
-        served = async { serving.await } => served.context("serving"),
-        error = look(&watch) => error.context("looking for vCPUs"),
+        served = async { serving.await } => served.context("serving")?,
+        looked = look(&watch, manager) => looked.context("looking for vCPUs")?,
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
     }
+    manager.stopping();
+    Ok(())
 }
 
-/// Looks for vCPUs until that fails.
-async fn look(watch: &Mutex<Watch>) -> Result<()> {
+/// Looks for vCPUs until that fails. Whoever is stuck here is not alive to the service manager.
+async fn look(watch: &Mutex<Watch>, manager: &ServiceManager) -> Result<()> {
     let mut ticks = interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
-        watch.look()?;
+        watch.lock().unwrap_or_else(PoisonError::into_inner).look()?;
+        manager.alive();
     }
 }
 

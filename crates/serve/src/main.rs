@@ -6,7 +6,9 @@ mod arguments;
 mod http;
 mod labels;
 mod ledger;
+mod listen;
 mod metrics;
+mod service_manager;
 mod watch;
 
 use std::process::ExitCode;
@@ -14,25 +16,47 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use vmnoise_events::shown_lines;
+use vmnoise_rights::{RightsError, Work};
+use vmnoise_tracer::LoadError;
 
 use arguments::Arguments;
+use service_manager::ServiceManager;
 use watch::Watch;
+
+/// The machine lacks what this needs, as for the other commands.
+const MACHINE_CANNOT: u8 = 3;
 
 fn main() -> ExitCode {
     match serve(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("vmnoise serve: {error:#}");
-            ExitCode::FAILURE
+            say(&format!("{error:#}"));
+            let cannot = matches!(error.downcast_ref(), Some(LoadError::Refused { .. }))
+                || matches!(error.downcast_ref(), Some(RightsError::Missing(_)));
+            ExitCode::from(if cannot { MACHINE_CANNOT } else { 1 })
         }
     }
 }
 
+/// Rights go in the order of `vmnoise_rights`: there is one thread until all that needs them is done.
 fn serve(arguments: &Arguments) -> Result<()> {
-    let watch = Arc::new(Mutex::new(Watch::begin(arguments.vcpus)?));
+    vmnoise_rights::begin(None)?;
+    let listener = listen::listener(arguments.listen)?;
+    let watch = Watch::begin(arguments.vcpus)?;
+    let manager = ServiceManager::of_environment().context("finding the service manager")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("starting to serve")?;
-    runtime.block_on(http::serve(arguments.listen, watch))
+    if let Some(unlimited) = vmnoise_rights::keep(&[Work::ServeBooks])? {
+        say(&unlimited.to_string());
+    }
+    let watch = Arc::new(Mutex::new(watch));
+    runtime.block_on(http::serve(listener, watch, &manager))
+}
+
+/// A line on stderr. What the kernel says of others' files may be in it.
+fn say(words: &str) {
+    eprintln!("vmnoise serve: {}", shown_lines(words));
 }

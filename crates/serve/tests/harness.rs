@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+/// `vmnoise-serve`.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_vmnoise-serve");
 /// How long it may take until something is seen.
 const BACKSTOP: Duration = Duration::from_secs(20);
 
@@ -21,11 +23,12 @@ pub struct Metrics(BTreeMap<String, f64>);
 
 impl Serve {
     pub fn start() -> Serve {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_vmnoise-serve"))
-            .args(["--listen", "127.0.0.1:0"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Serve::of(Command::new(PROGRAM).args(["--listen", "127.0.0.1:0"]))
+    }
+
+    /// The one that this command becomes.
+    pub fn of(command: &mut Command) -> Serve {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         stdout.read_line(&mut said).unwrap();
@@ -35,6 +38,22 @@ impl Serve {
             address: address.to_owned(),
             child,
         }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The port where it listens.
+    pub fn port(&self) -> u16 {
+        self.address.rsplit(':').next().unwrap().parse().unwrap()
+    }
+
+    /// Asks it to end, as a service manager does, and waits until it has.
+    pub fn end(mut self) -> ExitStatus {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.child.wait().unwrap()
     }
 
     /// The body of a page.

@@ -5,4 +5,6 @@ mod harness;
 
 mod kvm {
     mod neighbours;
+    mod rights;
+    mod service;
 }

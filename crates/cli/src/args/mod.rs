@@ -13,6 +13,7 @@ mod osnoise;
 pub mod priority;
 pub mod reason_names;
 mod report;
+mod serve;
 mod shared;
 mod timerlat;
 mod times;
@@ -32,6 +33,7 @@ pub use manual::{CompletionsArguments, ManArguments};
 pub use microvm::MicrovmArguments;
 pub use osnoise::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode, OsnoiseTopArguments, TRACE_FILE};
 pub use report::ReportArguments;
+pub use serve::ServeArguments;
 pub use shared::Shared;
 pub use timerlat::{
     DmaLatency, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
@@ -45,6 +47,7 @@ Examples:
   vmnoise osnoise -d 10s                  what is taken from each CPU of this machine
   vmnoise timerlat -d 10s                 how late periodic tasks wake up, and why
   vmnoise exits -d 10s                    every exit of the VMs on this host, by reason
+  vmnoise serve                           what each VM waited for and for whom, for Prometheus
   vmnoise explain run.vmn                 the summary again, from the recording
   vmnoise explain guest.rec host.rec      who on the host took what the guest lost
   vmnoise report run.vmn -o report.html   the summary as a page with charts
@@ -76,6 +79,9 @@ pub enum Command {
     /// Count every exit of every VM on this host, and say where its time went
     #[command(after_help = frame::keys())]
     Exits(Later<ExitsArguments>),
+    /// Keep the books of every vCPU of this host for as long as it is up, and serve them as metrics
+    #[command(disable_help_flag = true)]
+    Serve(ServeArguments),
     /// Print the summary of a recording, or join a guest's recording with its host's
     Explain(Later<ExplainArguments>),
     /// Write recordings as one page for a browser: charts, tables, and who took the time

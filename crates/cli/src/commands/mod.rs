@@ -13,6 +13,7 @@ pub mod osnoise;
 mod polling_group;
 mod replay;
 pub mod report;
+pub mod serve;
 mod steal;
 mod target;
 pub mod timerlat;

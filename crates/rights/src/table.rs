@@ -21,6 +21,8 @@ pub enum Work {
     SaveFiles,
     /// Send the signals that the user asked for.
     SendSignals,
+    /// Keep the books of all vCPUs, and answer whoever asks over HTTP.
+    ServeBooks,
 }
 
 /// One row of the table.
@@ -57,7 +59,7 @@ const TRACE_A_MODULE: &str = "trace KVM, where that is a module";
 const LOAD: &str = "load BPF programs; before Linux 5.19, to read their maps";
 
 /// The table.
-pub const RIGHTS: [Right; 17] = [
+pub const RIGHTS: [Right; 20] = [
     right(Work::Measure, CapabilitySet::BPF, "CAP_BPF", LOAD, true),
     right(
         Work::Measure,
@@ -165,6 +167,21 @@ pub const RIGHTS: [Right; 17] = [
         "send a signal to a process of others",
         true,
     ),
+    right(Work::ServeBooks, CapabilitySet::BPF, "CAP_BPF", LOAD, true),
+    right(
+        Work::ServeBooks,
+        CapabilitySet::PERFMON,
+        "CAP_PERFMON",
+        "trace the kernel",
+        false,
+    ),
+    right(
+        Work::ServeBooks,
+        CapabilitySet::NET_BIND_SERVICE,
+        "CAP_NET_BIND_SERVICE",
+        "listen on a port below 1024 (`--listen`)",
+        false,
+    ),
 ];
 
 impl Right {
@@ -199,12 +216,13 @@ mod tests {
             Work::ServeGuests => "`exits --feed`",
             Work::SaveFiles => "files by name",
             Work::SendSignals => "signals",
+            Work::ServeBooks => "`serve`",
         }
     }
 
     #[test]
     fn the_document_has_the_same_table() {
-        let document = include_str!("../../../../docs/security.md");
+        let document = include_str!("../../../docs/security.md");
         let rows = RIGHTS.iter().map(|right| {
             let kept = if right.is_kept { "yes" } else { "no" };
             let (work, name, purpose) = (words(right.work), right.name, right.purpose);

@@ -3,8 +3,8 @@
 //! Rights belong to threads, and a thread hands its own to those that it makes. So each right goes
 //! from the first thread, before others are made, wherever that is possible:
 //!
-//! 1. Helpers that need all of them are started: `run/reaction/shell.rs`, and the one that switches idle
-//!    states on again.
+//! 1. Helpers that need all of them are started: the one for shell commands, and the one that switches
+//!    idle states on again.
 //! 2. [`begin`], before the second thread: nobody gains a right any more by starting a program
 //!    (no_new_privs, an empty bounding set, no rights for user 0), and with `--user` the process
 //!    is that user. Its capabilities are those that it was started with: programs have to be
@@ -14,6 +14,7 @@
 //!    each of [`threads`] from its start what its work does without.
 //! 4. The programs are attached. [`keep`] leaves the first thread what [`table`] says, and all
 //!    threads there are the calls of [`calls`]. Threads that are made later have no more than that.
+#![forbid(unsafe_code)]
 
 pub mod account;
 mod calls;
@@ -21,7 +22,8 @@ mod filter;
 mod table;
 pub mod threads;
 
-use anyhow::{Context, Result};
+use std::fmt;
+
 use rustix::io::Errno;
 use rustix::thread::{
     CapabilitiesSecureBits, CapabilitySet, CapabilitySets, capabilities, capabilities_secure_bits,
@@ -30,11 +32,47 @@ use rustix::thread::{
     set_thread_res_uid,
 };
 
-use crate::say;
-use crate::status::MachineCannot;
 use account::Account;
 use table::RIGHTS;
 pub use table::Work;
+
+/// Why rights are not as they have to be.
+#[derive(Debug, thiserror::Error)]
+pub enum RightsError {
+    /// This process has not what was asked for: a sentence that says which right, and what helps.
+    #[error("{0}")]
+    Missing(String),
+    /// The kernel refuses.
+    #[error("{doing}")]
+    Refused {
+        /// What it refuses.
+        doing: String,
+        /// What it says.
+        source: Errno,
+    },
+}
+
+type Result<T> = std::result::Result<T, RightsError>;
+
+/// For `map_err`.
+fn refused(doing: impl Into<String>) -> impl FnOnce(Errno) -> RightsError {
+    let doing = doing.into();
+    |source| RightsError::Refused { doing, source }
+}
+
+/// The system calls of this process are not limited, for this kernel cannot.
+#[derive(Debug)]
+pub struct Unlimited(seccompiler::Error);
+
+impl fmt::Display for Unlimited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let error = &self.0;
+        write!(
+            f,
+            "the system calls of this process are not limited: {error}; a kernel with CONFIG_SECCOMP_FILTER limits them"
+        )
+    }
+}
 
 /// What it takes to become somebody else.
 const TO_BECOME: CapabilitySet = CapabilitySet::SETUID
@@ -46,11 +84,11 @@ const TO_BECOME: CapabilitySet = CapabilitySet::SETUID
 /// # Errors
 /// If this process may not become that user.
 pub fn begin(user: Option<&Account>) -> Result<()> {
-    set_no_new_privs(true).context("giving up new privileges")?;
+    set_no_new_privs(true).map_err(refused("giving up new privileges"))?;
     let held = held()?.effective;
     // Without it the bounding set stays, which no_new_privs makes meaningless.
     if held.contains(CapabilitySet::SETPCAP) {
-        empty_bounding_set().context("emptying the bounding set")?;
+        empty_bounding_set().map_err(refused("emptying the bounding set"))?;
         let of_user_0 = CapabilitiesSecureBits::NO_ROOT
             | CapabilitiesSecureBits::NO_ROOT_LOCKED
             // Who becomes another user has the capabilities that it had.
@@ -58,7 +96,7 @@ pub fn begin(user: Option<&Account>) -> Result<()> {
             | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED;
         capabilities_secure_bits()
             .and_then(|bits| set_capabilities_secure_bits(bits | of_user_0))
-            .context("giving up the rights of user 0")?;
+            .map_err(refused("giving up the rights of user 0"))?;
     }
     match user {
         Some(user) if held.contains(TO_BECOME) => become_user(user),
@@ -67,7 +105,7 @@ pub fn begin(user: Option<&Account>) -> Result<()> {
             let why = format!(
                 "--user {name} needs CAP_SETUID, CAP_SETGID and CAP_SETPCAP: run it as root"
             );
-            Err(MachineCannot(why).into())
+            Err(RightsError::Missing(why))
         }
         None => Ok(()),
     }
@@ -89,22 +127,18 @@ fn become_user(user: &Account) -> Result<()> {
     set_thread_groups(&user.groups)
         .and_then(|()| set_thread_res_gid(user.gid, user.gid, user.gid))
         .and_then(|()| set_thread_res_uid(user.uid, user.uid, user.uid))
-        .with_context(|| format!("becoming the user {}", user.name))
+        .map_err(refused(format!("becoming the user {}", user.name)))
 }
 
-/// Gives up all but what this work needs. Threads that are there keep no call beyond that either.
+/// Gives up all but what this work needs. Threads that are there keep no call beyond that either,
+/// unless the kernel cannot limit calls: that is for the caller to say.
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn keep(works: &[Work]) -> Result<()> {
-    clear_ambient_capability_set().context("giving up ambient capabilities")?;
-    threads::keep(table::kept(works)).context("giving up capabilities")?;
-    if let Err(error) = calls::limit(works) {
-        say::say(format_args!(
-            "the system calls of this process are not limited: {error}; a kernel with CONFIG_SECCOMP_FILTER limits them"
-        ));
-    }
-    Ok(())
+pub fn keep(works: &[Work]) -> Result<Option<Unlimited>> {
+    clear_ambient_capability_set().map_err(refused("giving up ambient capabilities"))?;
+    threads::keep(table::kept(works)).map_err(refused("giving up capabilities"))?;
+    Ok(calls::limit(works).err().map(Unlimited))
 }
 
 /// Refuses to serve guests without what that takes: half of it would show as guests that are
@@ -120,12 +154,12 @@ pub fn check_feed() -> Result<()> {
             let (name, purpose) = (right.name, right.purpose);
             let why =
                 format!("--feed needs {name} to {purpose}: run it as root, or see docs/feed.md");
-            return Err(MachineCannot(why).into());
+            return Err(RightsError::Missing(why));
         }
     }
     Ok(())
 }
 
 fn held() -> Result<CapabilitySets> {
-    capabilities(None).context("reading the capabilities of this process")
+    capabilities(None).map_err(refused("reading the capabilities of this process"))
 }

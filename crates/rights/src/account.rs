@@ -7,8 +7,11 @@ use rustix::process::{Gid, Uid};
 /// A user of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
+    /// As it was asked for.
     pub name: String,
+    /// Of passwd(5).
     pub uid: Uid,
+    /// Its first group.
     pub gid: Gid,
     /// The other groups that it is in.
     pub groups: Vec<Gid>,

@@ -1,0 +1,17 @@
+//! Rights as the program gives them up (docs/security.md).
+
+use anyhow::Result;
+pub use vmnoise_rights::{Work, account, begin, check_feed, threads};
+
+use crate::say;
+
+/// As [`vmnoise_rights::keep`], and says so where this kernel cannot limit system calls.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn keep(works: &[Work]) -> Result<()> {
+    if let Some(unlimited) = vmnoise_rights::keep(works)? {
+        say::say(unlimited);
+    }
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! Where it listens: on the socket that a service manager has opened for it, or on one of its own.
+
+use std::net::{SocketAddr, TcpListener};
+
+use anyhow::{Context, Result, bail};
+use listenfd::ListenFd;
+
+/// The listener, which does not block. A manager that hands one over decides where that is
+/// (sd_listen_fds(3)); else it is this address.
+///
+/// # Errors
+/// If the address cannot be had, or anything but one listening TCP socket was handed over.
+pub(crate) fn listener(address: SocketAddr) -> Result<TcpListener> {
+    let mut handed_over = ListenFd::from_env();
+    let listener = match handed_over.len() {
+        0 => TcpListener::bind(address).with_context(|| {
+            format!("listening on {address}: choose another address or port with --listen")
+        })?,
+        1 => handed_over
+            .take_tcp_listener(0)
+            .ok()
+            .flatten()
+            .context("the socket of the service manager is no TCP socket that listens: name one ListenStream= with a port")?,
+        several => bail!("the service manager handed over {several} sockets: name one ListenStream="),
+    };
+    listener
+        .set_nonblocking(true)
+        .context("preparing to listen")?;
+    Ok(listener)
+}
