@@ -105,7 +105,10 @@ async fn look(watch: &Mutex<Watch>, manager: &ServiceManager) -> Result<()> {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        watch.lock().unwrap_or_else(PoisonError::into_inner).look()?;
+        watch
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .look()?;
         manager.alive();
     }
 }

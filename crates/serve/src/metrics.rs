@@ -157,6 +157,13 @@ fn of_itself(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), f
     )?;
     family.encode_counter(&cpu.as_secs_f64(), NO_EXEMPLAR)?;
     let mut family = encoder.encode_descriptor(
+        "probe",
+        "CPU time that the program at each switch of the scheduler took, on all CPUs: one run in 256 is timed, and stands for all",
+        Some(&Unit::Seconds),
+        MetricType::Counter,
+    )?;
+    counter(&mut family, watch.probes_ns())?;
+    let mut family = encoder.encode_descriptor(
         "events_missed",
         "Events of the scheduler that the programs missed",
         None,

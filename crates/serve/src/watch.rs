@@ -82,6 +82,11 @@ impl Watch {
         self.gate.missed()
     }
 
+    /// What the programs have cost.
+    pub(crate) fn probes_ns(&self) -> u64 {
+        self.gate.own_cost().map_or(0, |cost| cost.bpf_ns)
+    }
+
     fn came(&mut self, found: &Found) {
         self.vmms.insert(found.place, found.tgid);
         let host = &self.host;

@@ -20,6 +20,7 @@ mod mapped_array;
 mod maps;
 mod object;
 mod observed;
+mod own_cost;
 mod plain;
 mod probes;
 mod records;

@@ -12,6 +12,7 @@ use vmnoise_events::{
 };
 
 use crate::mapped_array::MappedArray;
+use crate::own_cost;
 use crate::wire::{CpuState, ExitCounts, Mode};
 
 /// The live exit counters as BPF writes them, one slot per CPU of this machine
@@ -195,16 +196,14 @@ impl MappedCpus {
     /// What the programs have cost so far, on all CPUs: the runs that were timed stand
     /// for all of them. `None` while none was.
     pub(crate) fn own_cost(&self) -> Option<OwnCost> {
-        let to_come = self.sum(offset_of!(CpuState, until_timed));
-        let bpf_runs = self.sum(offset_of!(CpuState, runs)).saturating_sub(to_come);
-        let timed_runs = self.sum(offset_of!(CpuState, timed_runs));
-        let timed_ns = self.sum(offset_of!(CpuState, timed_ns));
-        let all_ns = u128::from(timed_ns) * u128::from(bpf_runs);
-        let bpf_ns = all_ns.checked_div(u128::from(timed_runs))?;
-        Some(OwnCost {
-            bpf_runs,
-            bpf_ns: u64::try_from(bpf_ns).unwrap_or(u64::MAX),
-        })
+        let to_come = self.0.sum(offset_of!(CpuState, until_timed));
+        let bpf_runs = self
+            .0
+            .sum(offset_of!(CpuState, runs))
+            .saturating_sub(to_come);
+        let timed_runs = self.0.sum(offset_of!(CpuState, timed_runs));
+        let timed_ns = self.0.sum(offset_of!(CpuState, timed_ns));
+        own_cost::of_timed(bpf_runs, timed_runs, timed_ns)
     }
 
     /// The interference counters of a CPU; `None` where there is no such CPU.
@@ -226,17 +225,10 @@ impl MappedCpus {
     }
 
     pub(crate) fn ring_full(&self) -> u64 {
-        self.sum(offset_of!(CpuState, ring_full))
+        self.0.sum(offset_of!(CpuState, ring_full))
     }
 
     pub(crate) fn unpaired(&self) -> u64 {
-        self.sum(offset_of!(CpuState, unpaired))
-    }
-
-    fn sum(&self, offset: usize) -> u64 {
-        self.all()
-            .filter_map(|cpu| self.0.u64(cpu, offset))
-            .map(|word| word.load(Relaxed))
-            .sum()
+        self.0.sum(offset_of!(CpuState, unpaired))
     }
 }

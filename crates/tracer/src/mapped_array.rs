@@ -74,6 +74,13 @@ impl<Slot> MappedArray<Slot> {
         Some(unsafe { field.as_ref() })
     }
 
+    /// The sum of a field over all slots.
+    pub(crate) fn sum(&self, offset: usize) -> u64 {
+        let slots = 0..u32::try_from(self.slots).unwrap_or(u32::MAX);
+        let words = slots.filter_map(|slot| self.u64(slot, offset));
+        words.map(|word| word.load(Relaxed)).sum()
+    }
+
     /// A whole slot, word by word: its words are of different instants if somebody writes there.
     pub(crate) fn words(&self, index: u32) -> Option<Vec<u64>> {
         const { assert!(size_of::<Slot>().is_multiple_of(size_of::<u64>())) };

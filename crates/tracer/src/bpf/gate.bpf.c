@@ -40,24 +40,22 @@ static __always_inline u32 place_of(struct task_struct *task)
 	return place ? *place : 0;
 }
 
-static __always_inline int task_switch(bool preempt, struct task_struct *prev,
-				       struct task_struct *next, u32 prev_state)
+static __always_inline void book_switch(struct gate_cpu *here, u32 cpu, bool preempt,
+					struct task_struct *prev, struct task_struct *next,
+					u32 prev_state)
 {
-	u32 cpu = bpf_get_smp_processor_id(), leaves, comes;
-	struct gate_cpu *here = gate_cpu(cpu);
+	u32 leaves, comes;
 	struct gate_who who = {};
 	struct gate_vcpu *vcpu;
 	bool came_unseen;
 	u64 now;
 
-	if (!here)
-		return 0;
 	came_unseen = here->tid != (u32)prev->pid;
 	here->tid = next->pid;
 	comes = place_of(next);
 	leaves = came_unseen || !here->vcpu ? place_of(prev) : here->vcpu;
 	if (!comes && !leaves && !here->waiting && !here->vcpu)
-		return 0;
+		return;
 	now = bpf_ktime_get_ns();
 	if (here->waiting) {
 		/* Others had a part of this turn, of whom nobody knows. */
@@ -76,6 +74,24 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 	if (vcpu)
 		gate_comes(vcpu, here, cpu, now);
 	here->vcpu = comes;
+}
+
+static __always_inline int task_switch(bool preempt, struct task_struct *prev,
+				       struct task_struct *next, u32 prev_state)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct gate_cpu *here = gate_cpu(cpu);
+	u64 begin = 0;
+
+	if (!here)
+		return 0;
+	if (!(here->runs++ % GATE_TIMED_RUN))
+		begin = bpf_ktime_get_ns();
+	book_switch(here, cpu, preempt, prev, next, prev_state);
+	if (begin) {
+		here->timed_ns += bpf_ktime_get_ns() - begin;
+		here->timed_runs++;
+	}
 	return 0;
 }
 

@@ -8,6 +8,8 @@
 #define GATE_CULPRITS 8
 /* Turns that a CPU keeps while a vCPU waits for it; what a wait holds before these has no name. */
 #define GATE_TURNS 16
+/* One switch in so many is timed: a clock reading costs as much as all else of most of them. */
+#define GATE_TIMED_RUN 256
 /* Bounds of the lengths of waits. */
 #define GATE_BOUNDS 64
 
@@ -43,6 +45,11 @@ struct gate_cpu {
 	unsigned int tid;     /* of the thread that has it */
 	unsigned int waiting; /* vCPUs that wait for it */
 	unsigned int turns;   /* written so far */
+	/* What the program at switches costs here: one run in GATE_TIMED_RUN is timed, with one
+	 * reading of the clock. */
+	unsigned long long runs;
+	unsigned long long timed_runs;
+	unsigned long long timed_ns;
 	struct gate_turn turn[GATE_TURNS];
 };
 

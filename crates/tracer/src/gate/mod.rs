@@ -10,6 +10,7 @@ mod wire;
 
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::mem::offset_of;
 use std::os::fd::AsFd;
 use std::sync::atomic::{
     Ordering::{Acquire, Relaxed},
@@ -17,6 +18,7 @@ use std::sync::atomic::{
 };
 
 use libbpf_rs::{Iter, Link, Object, ObjectBuilder};
+use vmnoise_events::OwnCost;
 
 pub use books::{Culprit, Place, VcpuBooks, VcpuState};
 pub use lengths::{CLASSIC_NS, SCHEMA, WaitLengths};
@@ -29,6 +31,7 @@ use crate::log::quietly;
 use crate::mapped_array::MappedArray;
 use crate::maps::Maps;
 use crate::object::why_not;
+use crate::own_cost;
 use crate::plain;
 use crate::probes::{Group, Probe};
 use crate::tracer::no_btf;
@@ -74,6 +77,7 @@ pub struct Gate {
     finder: Option<Link>,
     object: Object,
     vcpus: MappedArray<WireVcpu>,
+    cpus: MappedArray<WireCpu>,
     present: BTreeMap<Place, Found>,
 }
 
@@ -97,10 +101,10 @@ impl Gate {
         let (result, warnings) = quietly(|| load(&btf, vcpus));
         let object = result.map_err(|error| why_not(&error, &warnings))?;
         let broken = |error: std::io::Error| LoadError::Broken(format!("the vCPUs: {error}"));
-        let mapped = {
-            let map = object.map("gate_vcpus");
-            MappedArray::map(map.as_fd(), vcpus as usize + 1).map_err(broken)?
-        };
+        let vcpus_mapped = MappedArray::map(object.map("gate_vcpus").as_fd(), vcpus as usize + 1);
+        let possible = libbpf_rs::num_possible_cpus()
+            .map_err(|error| LoadError::Broken(format!("the CPUs: {error}")))?;
+        let cpus_mapped = MappedArray::map(object.map("gate_cpus").as_fd(), possible);
         for place in 1..=vcpus {
             object.push("free_places", place).map_err(broken)?;
         }
@@ -108,7 +112,8 @@ impl Gate {
             links: Vec::new(),
             finder: None,
             object,
-            vcpus: mapped,
+            vcpus: vcpus_mapped.map_err(broken)?,
+            cpus: cpus_mapped.map_err(broken)?,
             present: BTreeMap::new(),
         })
     }
@@ -182,9 +187,7 @@ impl Gate {
 
     /// What a vCPU did so far: all of one instant.
     pub fn books(&self, place: Place) -> Option<VcpuBooks> {
-        let writes = self
-            .vcpus
-            .u32(place.0, std::mem::offset_of!(WireVcpu, writes))?;
+        let writes = self.vcpus.u32(place.0, offset_of!(WireVcpu, writes))?;
         for _ in 0..READS {
             let before = writes.load(Acquire);
             let words = self.vcpus.words(place.0)?;
@@ -205,6 +208,16 @@ impl Gate {
     /// If the kernel does not say.
     pub fn missed(&self) -> std::io::Result<u64> {
         accounting::recursion_misses(&self.object)
+    }
+
+    /// What the programs at switches have cost so far, on all CPUs, a reading of the clock for each
+    /// run included: the runs that were timed stand for all. `None` while none was.
+    pub fn own_cost(&self) -> Option<OwnCost> {
+        own_cost::of_timed(
+            self.cpus.sum(offset_of!(WireCpu, runs)),
+            self.cpus.sum(offset_of!(WireCpu, timed_runs)),
+            self.cpus.sum(offset_of!(WireCpu, timed_ns)),
+        )
     }
 
     fn walk(&self) -> std::io::Result<Vec<WireFound>> {
