@@ -11,6 +11,8 @@ pub struct Schedstat {
     pub on_cpu_ns: u64,
     /// Time runnable and waiting for a CPU, nanoseconds.
     pub run_delay_ns: u64,
+    /// How often it was given a CPU.
+    pub slices: u64,
 }
 
 /// Reads it for a thread.
@@ -21,10 +23,11 @@ pub fn read(pid: u32, tid: u32) -> Result<Schedstat> {
     let path = format!("/proc/{pid}/task/{tid}/schedstat");
     let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
     let mut numbers = text.split_whitespace().map(str::parse);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(on_cpu_ns)), Some(Ok(run_delay_ns))) => Ok(Schedstat {
+    match (numbers.next(), numbers.next(), numbers.next()) {
+        (Some(Ok(on_cpu_ns)), Some(Ok(run_delay_ns)), Some(Ok(slices))) => Ok(Schedstat {
             on_cpu_ns,
             run_delay_ns,
+            slices,
         }),
         _ => anyhow::bail!("{path}: `{}` is no schedstat", text.trim()),
     }
