@@ -34,7 +34,13 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ),
     (
         "vmnoise-serve",
-        &["vmnoise-events", "vmnoise-tracer", "vmnoise-rights"],
+        &[
+            "vmnoise-events",
+            "vmnoise-tracer",
+            // Its page looks as a report does.
+            "vmnoise-report",
+            "vmnoise-rights",
+        ],
     ),
     // Boots labs as experiments of papers, and reads what they recorded.
     (

@@ -24,7 +24,7 @@ impl<'a> Frame<'a> {
         Frame {
             title,
             tool_version,
-            style: include_str!("../page/page.css"),
+            style: crate::STYLE,
             policy: policy(script),
             packed: STANDARD.encode(library::PACKED),
             script,

@@ -35,3 +35,6 @@ pub use page::{Page, Refused};
 pub use run::{Outcome, Run};
 pub use scenes::{Bar, Scenes, Side};
 pub use spikes::{LONGEST, Spike};
+
+/// The style sheet of every page.
+pub const STYLE: &str = include_str!("../page/page.css");

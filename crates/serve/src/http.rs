@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::live::{self, Live};
 use crate::metrics;
 use crate::service_manager::ServiceManager;
 use crate::watch::Watch;
@@ -78,20 +79,22 @@ pub(crate) async fn serve(
     let registry = Arc::new(metrics::registry(Arc::clone(&watch)));
     let address = listener.local_addr()?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
+    let live = Arc::new(Live::begin());
     let pages = Router::new()
+        .merge(live::routes(Arc::clone(&live)))
         .route("/metrics", get(scraped))
         .route("/-/healthy", get(async || "up\n"))
         .route("/-/ready", get(async || "ready\n"))
         .with_state(registry);
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    println!("serving http://{address}/metrics");
+    println!("serving http://{address}/ and its /metrics");
     manager.ready();
     let serving = axum::serve(listener, pages);
     // Who is being answered at the end is not waited for: the next scrape asks again.
     tokio::select! {
         served = async { serving.await } => served.context("serving")?,
-        looked = look(&watch, manager) => looked.context("looking for vCPUs")?,
+        looked = look(&watch, &live, manager) => looked.context("looking for vCPUs")?,
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
@@ -100,15 +103,15 @@ pub(crate) async fn serve(
 }
 
 /// Looks for vCPUs until that fails. Whoever is stuck here is not alive to the service manager.
-async fn look(watch: &Mutex<Watch>, manager: &ServiceManager) -> Result<()> {
+async fn look(watch: &Mutex<Watch>, live: &Live, manager: &ServiceManager) -> Result<()> {
     let mut ticks = interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        watch
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .look()?;
+        let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
+        watch.look()?;
+        live.feed(&watch);
+        drop(watch);
         manager.alive();
     }
 }

@@ -1,20 +1,15 @@
 //! What VMs are called in the metrics.
 
-use std::collections::BTreeMap;
+use vmnoise_events::Name;
 
-use crate::ledger::VmTotals;
-
-/// The label of each VM: its name, and where several have that, its process too.
-pub(crate) fn of<'a>(vms: &[&'a VmTotals]) -> Vec<(String, &'a VmTotals)> {
-    let mut counts = BTreeMap::new();
-    for vm in vms {
-        *counts.entry(vm.name.as_str()).or_insert(0) += 1;
+/// The label of a VM that has come: its name, and its process too where another VM has that label.
+/// It keeps it for good, so that its series go on whoever comes after it.
+pub(crate) fn choose(name: &Name, pid: u32, is_taken: impl Fn(&Name) -> bool) -> Name {
+    let mut label = name.clone();
+    while is_taken(&label) {
+        label = format!("{label}:{pid}").into();
     }
-    let label = |vm: &&'a VmTotals| match counts.get(vm.name.as_str()) {
-        Some(1) => (vm.name.to_string(), *vm),
-        _ => (format!("{}:{}", vm.name, vm.pid), *vm),
-    };
-    vms.iter().map(label).collect()
+    label
 }
 
 #[cfg(test)]
@@ -23,10 +18,12 @@ mod tests {
 
     #[test]
     fn two_vms_of_one_name_are_told_apart() {
-        let vms = [("web", 7), ("db", 8), ("web", 9)];
-        let vms = vms.map(|(name, pid)| VmTotals::new(name.into(), pid));
-        let labels = of(&vms.iter().collect::<Vec<_>>());
-        let labels: Vec<&str> = labels.iter().map(|(label, _)| label.as_str()).collect();
-        assert_eq!(labels, ["web:7", "db", "web:9"]);
+        let mut labels = Vec::<Name>::new();
+        // The third calls itself as the second is called by then.
+        for (name, pid) in [("web", 7), ("web", 9), ("web:9", 11), ("db", 12)] {
+            labels.push(choose(&name.into(), pid, |label| labels.contains(label)));
+        }
+        let labels: Vec<&str> = labels.iter().map(Name::as_str).collect();
+        assert_eq!(labels, ["web", "web:9", "web:9:11", "db"]);
     }
 }

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use vmnoise_events::Name;
 use vmnoise_tracer::{Culprit, Place, VcpuBooks, VcpuState, WaitLengths};
 
-/// Culprits of a VM that have a name of their own in the metrics; the rest is one, called `other`.
-pub(crate) const CULPRITS: usize = 16;
+use crate::culprits::Culprits;
 
 /// Whose fault it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +16,17 @@ pub(crate) enum Kind {
     Own,
     /// A vCPU of another VM, under the name of that.
     Vm,
+}
+
+impl Kind {
+    /// As it is called in the metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Foreign => "foreign",
+            Kind::Own => "own",
+            Kind::Vm => "vm",
+        }
+    }
 }
 
 /// Who had a VM's CPUs while it waited.
@@ -87,10 +97,8 @@ impl Lost {
 /// A VM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VmTotals {
-    /// What people call it.
-    pub(crate) name: Name,
-    /// The process of its VMM.
-    pub(crate) pid: u32,
+    /// What it is called in the metrics.
+    pub(crate) label: Name,
     pub(crate) lost: Lost,
     /// How long its vCPUs had a CPU.
     pub(crate) ran_ns: u64,
@@ -101,9 +109,9 @@ pub(crate) struct VmTotals {
     /// All waiting that is over, of which `waits` has the lengths.
     pub(crate) waited_ns: u64,
     /// Of what was preempted: by whom, as far as they have a name here.
-    pub(crate) culprits: BTreeMap<Who, u64>,
+    pub(crate) culprits: Culprits,
     /// Since when its vCPUs wait that wait now, CLOCK_MONOTONIC in ns.
-    pub(crate) waiting_since: BTreeMap<Place, u64>,
+    waiting_since: BTreeMap<Place, u64>,
     vcpus: BTreeMap<Place, Books>,
 }
 
@@ -154,16 +162,15 @@ impl Books {
 }
 
 impl VmTotals {
-    pub(crate) fn new(name: Name, pid: u32) -> VmTotals {
+    pub(crate) fn new(label: Name) -> VmTotals {
         VmTotals {
-            name,
-            pid,
+            label,
             lost: Lost::default(),
             ran_ns: 0,
             halted_ns: 0,
             waits: WaitLengths::none(),
             waited_ns: 0,
-            culprits: BTreeMap::new(),
+            culprits: Culprits::default(),
             waiting_since: BTreeMap::new(),
             vcpus: BTreeMap::new(),
         }
@@ -178,15 +185,15 @@ impl VmTotals {
     ) {
         let now = Books::of(books);
         let before = self.vcpus.remove(&place).unwrap_or_else(Books::none);
-        self.lost.add(&now.lost.since(&before.lost));
+        let lost = now.lost.since(&before.lost);
+        self.lost.add(&lost);
         self.ran_ns += now.ran_ns.saturating_sub(before.ran_ns);
         self.halted_ns += now.halted_ns.saturating_sub(before.halted_ns);
         self.waited_ns += now.waited_ns.saturating_sub(before.waited_ns);
         self.waits.add(&now.waits.since(&before.waits));
-        for culprit in &now.culprits {
-            let more = culprit.ns - before.had(culprit);
-            self.blame(who(culprit), more);
-        }
+        let known = now.culprits.iter();
+        let known = known.map(|culprit| (who(culprit), culprit.ns - before.had(culprit)));
+        self.culprits.add(lost.preempted, known);
         match books.state {
             VcpuState::Waiting => {
                 _ = self.waiting_since.insert(place, books.since_mono_ns);
@@ -202,23 +209,14 @@ impl VmTotals {
         self.waiting_since.remove(&place);
     }
 
-    /// Whether it has vCPUs.
-    pub(crate) fn is_there(&self) -> bool {
-        !self.vcpus.is_empty()
+    /// How many vCPUs of it there are.
+    pub(crate) fn vcpus(&self) -> usize {
+        self.vcpus.len()
     }
 
-    /// What was preempted by those without a name here.
-    pub(crate) fn others_ns(&self) -> u64 {
-        let named: u64 = self.culprits.values().sum();
-        self.lost.preempted.saturating_sub(named)
-    }
-
-    fn blame(&mut self, who: Who, ns: u64) {
-        let has_room = self.culprits.len() < CULPRITS;
-        match self.culprits.get_mut(&who) {
-            Some(known) => *known += ns,
-            None if has_room && ns > 0 => _ = self.culprits.insert(who, ns),
-            None => {}
-        }
+    /// How long the vCPU of it that waits longest for a CPU has waited by now; 0 if none does.
+    pub(crate) fn longest_wait_ns(&self, now_mono_ns: u64) -> u64 {
+        let since = self.waiting_since.values().min();
+        since.map_or(0, |since| now_mono_ns.saturating_sub(*since))
     }
 }

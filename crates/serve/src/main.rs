@@ -3,10 +3,13 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod clock;
+mod culprits;
 mod http;
 mod labels;
 mod ledger;
 mod listen;
+mod live;
 mod metrics;
 mod service_manager;
 mod watch;

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
@@ -11,11 +10,10 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
-use rustix::time::{ClockId, clock_gettime};
 use vmnoise_tracer::{CLASSIC_NS, SCHEMA, WaitLengths};
 
-use crate::labels;
-use crate::ledger::{Kind, VmTotals};
+use crate::clock::{now_ns, own_cpu, seconds};
+use crate::ledger::VmTotals;
 use crate::watch::Watch;
 
 /// No labels of exemplars.
@@ -38,7 +36,6 @@ impl Collector for Metrics {
         let mut watch = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         watch.take_in_all();
         let vms: Vec<&VmTotals> = watch.vms().collect();
-        let vms = labels::of(&vms);
         lost(&mut encoder, &vms)?;
         culprits(&mut encoder, &vms)?;
         waits(&mut encoder, &vms)?;
@@ -47,7 +44,7 @@ impl Collector for Metrics {
     }
 }
 
-type Vms<'a> = [(String, &'a VmTotals)];
+type Vms<'a> = [&'a VmTotals];
 
 fn lost(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(
@@ -56,9 +53,9 @@ fn lost(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt::E
         Some(&Unit::Seconds),
         MetricType::Counter,
     )?;
-    for (vm, totals) in vms {
+    for totals in vms {
         for (share, ns) in totals.lost.shares() {
-            let labels = [("vm", vm.as_str()), ("share", share)];
+            let labels = [("vm", totals.label.as_str()), ("share", share)];
             counter(&mut family.encode_family(&labels)?, ns)?;
         }
     }
@@ -72,26 +69,24 @@ fn culprits(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fm
         Some(&Unit::Seconds),
         MetricType::Counter,
     )?;
-    for (vm, totals) in vms {
-        for (who, ns) in &totals.culprits {
-            let kind = match who.kind {
-                Kind::Foreign => "foreign",
-                Kind::Own => "own",
-                Kind::Vm => "vm",
-            };
+    for totals in vms {
+        for (who, ns) in totals.culprits.named() {
             let labels = [
-                ("vm", vm.as_str()),
-                ("kind", kind),
+                ("vm", totals.label.as_str()),
+                ("kind", who.kind.name()),
                 ("culprit", who.name.as_str()),
             ];
-            counter(&mut family.encode_family(&labels)?, *ns)?;
+            counter(&mut family.encode_family(&labels)?, ns)?;
         }
         let labels = [
-            ("vm", vm.as_str()),
+            ("vm", totals.label.as_str()),
             ("kind", "unknown"),
             ("culprit", "other"),
         ];
-        counter(&mut family.encode_family(&labels)?, totals.others_ns())?;
+        counter(
+            &mut family.encode_family(&labels)?,
+            totals.culprits.others_ns(),
+        )?;
     }
     Ok(())
 }
@@ -103,8 +98,8 @@ fn waits(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt::
         Some(&Unit::Seconds),
         MetricType::Histogram,
     )?;
-    for (vm, totals) in vms {
-        let labels = [("vm", vm.as_str())];
+    for totals in vms {
+        let labels = [("vm", totals.label.as_str())];
         histogram(
             &mut family.encode_family(&labels)?,
             seconds(totals.waited_ns),
@@ -118,13 +113,11 @@ fn waits(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt::
         MetricType::Gauge,
     )?;
     let now = now_ns();
-    for (vm, totals) in vms {
-        let since = totals.waiting_since.values().min();
-        let waiting = since.map_or(0, |since| now.saturating_sub(*since));
-        let labels = [("vm", vm.as_str())];
+    for totals in vms {
+        let labels = [("vm", totals.label.as_str())];
         family
             .encode_family(&labels)?
-            .encode_gauge(&seconds(waiting))?;
+            .encode_gauge(&seconds(totals.longest_wait_ns(now)))?;
     }
     Ok(())
 }
@@ -136,9 +129,9 @@ fn states(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt:
         Some(&Unit::Seconds),
         MetricType::Counter,
     )?;
-    for (vm, totals) in vms {
+    for totals in vms {
         for (state, ns) in [("running", totals.ran_ns), ("halted", totals.halted_ns)] {
-            let labels = [("vm", vm.as_str()), ("state", state)];
+            let labels = [("vm", totals.label.as_str()), ("state", state)];
             counter(&mut family.encode_family(&labels)?, ns)?;
         }
     }
@@ -147,15 +140,13 @@ fn states(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt:
 
 /// What it costs and what it misses.
 fn of_itself(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), fmt::Error> {
-    let cpu = clock_gettime(ClockId::ProcessCPUTime);
-    let cpu = Duration::new(cpu.tv_sec.unsigned_abs(), cpu.tv_nsec.unsigned_abs() as u32);
     let mut family = encoder.encode_descriptor(
         "self_cpu",
         "CPU time of vmnoise serve itself, without its programs in the kernel",
         Some(&Unit::Seconds),
         MetricType::Counter,
     )?;
-    family.encode_counter(&cpu.as_secs_f64(), NO_EXEMPLAR)?;
+    family.encode_counter(&own_cpu().as_secs_f64(), NO_EXEMPLAR)?;
     let mut family = encoder.encode_descriptor(
         "probe",
         "CPU time that the program at each switch of the scheduler took, on all CPUs: one run in 256 is timed, and stands for all",
@@ -246,16 +237,6 @@ fn spans(buckets: &[(i32, u64)]) -> (Vec<(i32, u32)>, Vec<i64>) {
         spans.push((0, 0));
     }
     (spans, deltas)
-}
-
-fn seconds(ns: u64) -> f64 {
-    Duration::from_nanos(ns).as_secs_f64()
-}
-
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    let now = Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32);
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

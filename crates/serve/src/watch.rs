@@ -8,6 +8,7 @@ use vmnoise_events::Name;
 use vmnoise_tracer::host::Host;
 use vmnoise_tracer::{Culprit, Found, Gate, Place, VcpuBooks};
 
+use crate::labels;
 use crate::ledger::{Kind, VmTotals, Who};
 
 /// VMs that have ended and are still told of: a scrape that comes later finds their last sums.
@@ -67,6 +68,11 @@ impl Watch {
         }
     }
 
+    /// Those that there are.
+    pub(crate) fn present(&self) -> impl Iterator<Item = &VmTotals> {
+        self.vms.values()
+    }
+
     /// Those that there are, and those that have ended.
     pub(crate) fn vms(&self) -> impl Iterator<Item = &VmTotals> {
         self.vms.values().chain(&self.ended)
@@ -89,12 +95,16 @@ impl Watch {
 
     fn came(&mut self, found: &Found) {
         self.vmms.insert(found.place, found.tgid);
-        let host = &self.host;
-        self.vms.entry(found.tgid).or_insert_with(|| {
-            let name = host.vm_name(found.tgid);
-            let name = name.unwrap_or_else(|| format!("vm:{}", found.tgid).into());
-            VmTotals::new(name, found.tgid)
-        });
+        if self.vms.contains_key(&found.tgid) {
+            return;
+        }
+        let name = self.host.vm_name(found.tgid);
+        let name = name.unwrap_or_else(|| format!("vm:{}", found.tgid).into());
+        let is_taken = |label: &Name| self.vms.values().any(|vm| vm.label == *label);
+        let label = labels::choose(&name, found.tgid, is_taken);
+        // It has begun anew, as its sums do.
+        self.ended.retain(|vm| vm.label != label);
+        self.vms.insert(found.tgid, VmTotals::new(label));
     }
 
     fn end(&mut self, place: Place) {
@@ -105,7 +115,7 @@ impl Watch {
             return;
         };
         vm.forget(place);
-        if !vm.is_there()
+        if vm.vcpus() == 0
             && let Some(vm) = self.vms.remove(&vmm)
         {
             self.ended.push_back(vm);
@@ -125,7 +135,7 @@ impl Watch {
             .filter_map(|culprit| {
                 let place = culprit.vcpu?;
                 let vm = self.vms.get(self.vmms.get(&place)?)?;
-                Some((place, vm.name.clone()))
+                Some((place, vm.label.clone()))
             })
             .collect();
         let who = |culprit: &Culprit| who(culprit, &names);

@@ -51,7 +51,7 @@ impl Running {
     }
 }
 
-pub fn print() -> Result<()> {
+pub(crate) fn print() -> Result<()> {
     println!(
         "{VMS} VMs of 2 vCPUs that run all the time at nice 19; scraped once a second for {LOOK:?}"
     );

@@ -76,7 +76,7 @@ struct Measured {
     per_second: f64,
 }
 
-pub fn print() -> Result<()> {
+pub(crate) fn print() -> Result<()> {
     let _counted = Counted::begin()?;
     let serve = [
         env!("CARGO_BIN_EXE_vmnoise-serve"),

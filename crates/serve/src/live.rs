@@ -1,0 +1,153 @@
+//! The page, and what it is fed: the books of all VMs, once a second.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde::Serialize;
+use tokio::sync::watch::{Receiver, Sender};
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::WatchStream;
+
+use crate::clock::{now_ns, seconds};
+use crate::ledger::VmTotals;
+use crate::watch::Watch;
+
+/// Who looks at the page at a time: each costs a little once a second.
+const READERS: usize = 16;
+/// What the page may load: its own parts, and what feeds it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// All VMs at an instant.
+#[derive(Debug, Serialize)]
+struct Snapshot<'a> {
+    /// CLOCK_MONOTONIC in s.
+    at_s: f64,
+    /// When the sums began, on the same clock.
+    began: f64,
+    vms: Vec<VmSnapshot<'a>>,
+}
+
+/// Sums in s.
+#[derive(Debug, Serialize)]
+struct VmSnapshot<'a> {
+    vm: &'a str,
+    vcpus: usize,
+    ran: f64,
+    lost: serde_json::Map<String, serde_json::Value>,
+    culprits: Vec<CulpritSnapshot<'a>>,
+    /// How long the one that waits longest has waited.
+    waiting: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct CulpritSnapshot<'a> {
+    culprit: &'a str,
+    kind: &'static str,
+    seconds: f64,
+}
+
+/// Feeds the pages that are open.
+#[derive(Debug)]
+pub(crate) struct Live {
+    began_ns: u64,
+    feed: Sender<Arc<str>>,
+}
+
+impl Live {
+    pub(crate) fn begin() -> Live {
+        Live {
+            began_ns: now_ns(),
+            feed: Sender::new("".into()),
+        }
+    }
+
+    /// Hands on what is known now, if anybody looks.
+    pub(crate) fn feed(&self, watch: &Watch) {
+        if self.feed.receiver_count() == 0 {
+            return;
+        }
+        let now_ns = now_ns();
+        let snapshot = Snapshot {
+            at_s: seconds(now_ns),
+            began: seconds(self.began_ns),
+            vms: watch.present().map(|vm| of(vm, now_ns)).collect(),
+        };
+        if let Ok(json) = serde_json::to_string(&snapshot) {
+            self.feed.send_replace(json.into());
+        }
+    }
+}
+
+fn of(vm: &VmTotals, now_ns: u64) -> VmSnapshot<'_> {
+    let lost = vm.lost.shares().into_iter();
+    let culprits = vm.culprits.named().map(|(who, ns)| CulpritSnapshot {
+        culprit: who.name.as_str(),
+        kind: who.kind.name(),
+        seconds: seconds(ns),
+    });
+    VmSnapshot {
+        vm: vm.label.as_str(),
+        vcpus: vm.vcpus(),
+        ran: seconds(vm.ran_ns),
+        lost: lost
+            .map(|(share, ns)| (share.to_owned(), seconds(ns).into()))
+            .collect(),
+        culprits: culprits.collect(),
+        waiting: seconds(vm.longest_wait_ns(now_ns)),
+    }
+}
+
+/// The page and its parts.
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(live: Arc<Live>) -> Router<S> {
+    let script = include_str!("../page/live.js");
+    // It looks as a report does.
+    let style = [vmnoise_report::STYLE, include_str!("../page/live.css")].concat();
+    Router::new()
+        .route("/", get(async || page()))
+        .route(
+            "/live.js",
+            get(async move || part("text/javascript", script)),
+        )
+        .route(
+            "/live.css",
+            get(async move || part("text/css", style.clone())),
+        )
+        .route("/events", get(events))
+        .with_state(live)
+}
+
+fn page() -> Response {
+    let headers = [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+    ];
+    (headers, include_str!("../page/live.html")).into_response()
+}
+
+fn part(media_type: &'static str, text: impl IntoResponse) -> Response {
+    let headers = [
+        (CONTENT_TYPE, media_type),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (headers, text).into_response()
+}
+
+async fn events(State(live): State<Arc<Live>>) -> Response {
+    if live.feed.receiver_count() >= READERS {
+        let words = format!("{READERS} pages are open already; /metrics has the same\n");
+        return (StatusCode::SERVICE_UNAVAILABLE, words).into_response();
+    }
+    let receiver: Receiver<Arc<str>> = live.feed.subscribe();
+    let events = WatchStream::from_changes(receiver)
+        .map(|json| Ok::<_, Infallible>(Event::default().data(json)));
+    Sse::new(events)
+        .keep_alive(KeepAlive::default())
+        .into_response()
+}
