@@ -1,7 +1,6 @@
 //! What vmnoise does as a program, and what its documents say of it.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
-mod browser;
 mod join_pair;
 mod many_gaps;
 mod timer_recording;

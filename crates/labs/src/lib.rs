@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bed;
+pub mod browser;
 pub mod chaos;
 mod controller;
 mod cpuset;

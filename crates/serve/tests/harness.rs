@@ -44,6 +44,11 @@ impl Serve {
         self.child.id()
     }
 
+    /// The address of a page.
+    pub fn address(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
     /// The port where it listens.
     pub fn port(&self) -> u16 {
         self.address.rsplit(':').next().unwrap().parse().unwrap()

@@ -5,6 +5,7 @@ mod harness;
 
 mod kvm {
     mod neighbours;
+    mod page;
     mod rights;
     mod service;
 }

@@ -1,5 +1,6 @@
 //! A headless Chromium, told what to do by the DevTools protocol over two pipes: what a page
 //! logs and asks the network for is kept.
+#![allow(clippy::unwrap_used)] // For tests: what they cannot unwrap fails them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -17,6 +18,7 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A browser with one page.
+#[derive(Debug)]
 pub struct Browser {
     child: Child,
     folder: TempDir,
@@ -24,6 +26,8 @@ pub struct Browser {
     from: BufReader<File>,
     next: u64,
     session: Option<String>,
+    /// How the addresses begin that its page may ask for.
+    home: String,
     /// What it told without being asked.
     reported: Vec<Value>,
     done: Arc<AtomicBool>,
@@ -31,6 +35,9 @@ pub struct Browser {
 
 impl Browser {
     /// Starts it. `dark` is what the user prefers.
+    ///
+    /// # Panics
+    /// As all here does, if there is no Chromium or it does not answer.
     pub fn start(dark: bool) -> Browser {
         let folder = tempfile::tempdir().unwrap();
         let pipe = |name: &str| {
@@ -67,6 +74,7 @@ impl Browser {
             from: BufReader::new(from),
             next: 0,
             session: None,
+            home: "file://".to_owned(),
             reported: Vec::new(),
             done,
         };
@@ -94,6 +102,12 @@ impl Browser {
         self.wait_for(drawn);
         let ms = self.eval(drawn);
         Duration::from_millis(ms.as_str().unwrap().parse().unwrap())
+    }
+
+    /// Opens a page of a server, which may ask that server for more.
+    pub fn visit(&mut self, server: &str) {
+        server.clone_into(&mut self.home);
+        self.call("Page.navigate", json!({"url": server}));
     }
 
     /// How long the page kept a CPU busy so far, whoever else had it meanwhile.
@@ -172,7 +186,7 @@ impl Browser {
             Some("Log.entryAdded") => true,
             Some("Network.requestWillBeSent") => {
                 let url = event["params"]["request"]["url"].as_str().unwrap_or("?");
-                !url.starts_with("file://") && !url.starts_with("data:")
+                !url.starts_with(&self.home) && !url.starts_with("data:")
             }
             _ => false,
         });
