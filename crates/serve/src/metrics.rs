@@ -40,6 +40,7 @@ impl Collector for Metrics {
         culprits(&mut encoder, &vms)?;
         waits(&mut encoder, &vms)?;
         states(&mut encoder, &vms)?;
+        vcpus(&mut encoder, &watch)?;
         of_itself(&mut encoder, &watch)
     }
 }
@@ -134,6 +135,17 @@ fn states(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt:
             let labels = [("vm", totals.label.as_str()), ("state", state)];
             counter(&mut family.encode_family(&labels)?, ns)?;
         }
+    }
+    Ok(())
+}
+
+fn vcpus(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), fmt::Error> {
+    let mut family =
+        encoder.encode_descriptor("vcpus", "vCPUs of a VM", None, MetricType::Gauge)?;
+    for totals in watch.present() {
+        let labels = [("vm", totals.label.as_str())];
+        let count = i64::try_from(totals.vcpus()).unwrap_or(i64::MAX);
+        family.encode_family(&labels)?.encode_gauge(&count)?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! A `vmnoise serve` of a test's own, and its metrics.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
@@ -44,6 +44,11 @@ impl Serve {
         self.child.id()
     }
 
+    /// Its address and port.
+    pub fn host(&self) -> &str {
+        &self.address
+    }
+
     /// The address of a page.
     pub fn address(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
@@ -63,21 +68,7 @@ impl Serve {
 
     /// The body of a page.
     pub fn page(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(
-            stream,
-            "GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n",
-            self.address
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        assert!(
-            head.starts_with("HTTP/1.0 200") || head.starts_with("HTTP/1.1 200"),
-            "{head}"
-        );
-        body.to_owned()
+        get(&self.address, path).unwrap()
     }
 
     pub fn metrics(&self) -> Metrics {
@@ -97,6 +88,19 @@ impl Serve {
             assert!(begin.elapsed() < BACKSTOP, "no {name} after {BACKSTOP:?}");
             sleep(Duration::from_millis(100));
         }
+    }
+}
+
+/// The body of a page of a server.
+pub fn get(host: &str, path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(host)?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    match head.split(' ').nth(1) {
+        Some("200") => Ok(body.to_owned()),
+        _ => Err(io::Error::other(answer)),
     }
 }
 

@@ -6,6 +6,7 @@ mod harness;
 mod kvm {
     mod neighbours;
     mod page;
+    mod prometheus;
     mod rights;
     mod service;
 }

@@ -18,6 +18,8 @@ pub enum Packaged {
     Cyclictest,
     /// Loads of many kinds.
     StressNg,
+    /// Scrapes metrics, and answers questions about them.
+    Prometheus,
 }
 
 impl Packaged {
@@ -26,6 +28,7 @@ impl Packaged {
         match self {
             Packaged::Cyclictest => "rt-tests",
             Packaged::StressNg => "stress-ng",
+            Packaged::Prometheus => "prometheus",
         }
     }
 
@@ -34,7 +37,17 @@ impl Packaged {
         match self {
             Packaged::Cyclictest => "cyclictest",
             Packaged::StressNg => "stress-ng",
+            Packaged::Prometheus => "prometheus",
         }
+    }
+
+    /// The folder of its programs on this machine, on which nothing is installed.
+    ///
+    /// # Errors
+    /// If it is not here yet and the mirror does not answer.
+    pub fn programs(self) -> Result<PathBuf> {
+        let folder = self.install().with_context(|| self.package())?;
+        Ok(folder.join("usr/bin"))
     }
 
     /// It and its libraries, with their folder.

@@ -1,0 +1,147 @@
+//! A real Prometheus scrapes two hosts, and answers an operator's questions.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use vmnoise_labs::bed::Packaged;
+use vmnoise_labs::{Disturber, Run};
+
+use crate::harness::{Serve, get};
+
+/// Prometheus answers by then, on a busy machine too.
+const BACKSTOP: Duration = Duration::from_secs(60);
+const RULES: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../packaging/prometheus/vmnoise.rules.yml"
+);
+
+/// It ends when dropped.
+struct Prometheus {
+    child: Child,
+    address: String,
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Prometheus {
+    /// It scrapes these once a second, and keeps what it finds in this folder.
+    fn start(folder: &Path, targets: &[&Serve]) -> Prometheus {
+        let targets = targets.iter().map(|it| it.host()).collect::<Vec<_>>();
+        let config = folder.join("prometheus.yml");
+        let text = format!(
+            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n\
+             rule_files: [{RULES:?}]\n\
+             scrape_configs: [{{job_name: vmnoise, static_configs: [{{targets: {targets:?}}}]}}]\n"
+        );
+        fs::write(&config, text).unwrap();
+        // Nobody can say where it listens by itself.
+        let address = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = address.local_addr().unwrap().to_string();
+        let program = Packaged::Prometheus.programs().unwrap().join("prometheus");
+        let child = Command::new(program)
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.tsdb.path={}", folder.display()))
+            .arg(format!("--web.listen-address={address}"))
+            .arg("--enable-feature=native-histograms")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Prometheus { child, address }
+    }
+
+    /// Waits until this expression has an answer, and returns it: labels and value of each series.
+    fn answer(&self, expression: &str) -> Vec<Value> {
+        let begin = Instant::now();
+        loop {
+            let encoded: String = expression
+                .bytes()
+                .map(|byte| format!("%{byte:02x}"))
+                .collect();
+            let answer = get(&self.address, &format!("/api/v1/query?query={encoded}"));
+            let answer = answer.map(|text| serde_json::from_str::<Value>(&text).unwrap());
+            if let Ok(answer) = answer {
+                let series = answer["data"]["result"].as_array().unwrap();
+                if !series.is_empty() {
+                    return series.clone();
+                }
+            }
+            assert!(begin.elapsed() < BACKSTOP, "{expression}: no answer");
+            sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+fn value(series: &Value) -> f64 {
+    series["value"][1].as_str().unwrap().parse().unwrap()
+}
+
+#[test]
+fn promql_says_which_vm_lost_most_to_whom_and_since_when() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = [Serve::start(), Serve::start()];
+    let prometheus = Prometheus::start(folder.path(), &[&hosts[0], &hosts[1]]);
+    let run = Run::microvm(1, &["--duration", "120s"]).unwrap();
+    let vm = format!("vmnoise:{}", run.pid());
+    // Both hosts are this machine, so each of them sees its VM.
+    let seen = prometheus.answer(&format!("count(vmnoise_vcpus{{vm=\"{vm}\"}}) == 2"));
+    assert_eq!(value(&seen[0]), 2.0);
+    sleep(Duration::from_secs(5));
+    let disturbed_from = std::time::SystemTime::now();
+    let busy = Disturber::busy(1).unwrap();
+    sleep(Duration::from_secs(12));
+
+    // Which lost most?
+    let lost = "sum by (vm) (rate(vmnoise_vcpu_lost_seconds_total{share=\"preempted\"}[5s]))";
+    let most = prometheus.answer(&format!("topk(1, {lost})"));
+    assert_eq!(most[0]["metric"]["vm"], vm.as_str(), "{most:?}");
+    // To whom?
+    let culprits = format!("rate(vmnoise_vcpu_culprit_seconds_total{{vm=\"{vm}\"}}[5s])");
+    let worst = prometheus.answer(&format!("topk(1, sum by (kind, culprit) ({culprits}))"));
+    assert_eq!(worst[0]["metric"]["culprit"], "lab-disturb", "{worst:?}");
+    assert_eq!(worst[0]["metric"]["kind"], "foreign", "{worst:?}");
+    // Since when? The first time at which it was told of that neighbour.
+    let series =
+        format!("vmnoise_vcpu_culprit_seconds_total{{vm=\"{vm}\",culprit=\"lab-disturb\"}}");
+    let first = format!("min(min_over_time(timestamp({series})[1m:1s]))");
+    let first = value(&prometheus.answer(&first)[0]);
+    let from = disturbed_from
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    let later = first - from.as_secs_f64();
+    println!("{vm} lost to lab-disturb, seen {later:.1} s after that began");
+    // Subqueries are evaluated at whole seconds, once a second, of samples that are up to one old.
+    assert!((-1.0..8.0).contains(&later), "{later} s");
+
+    // What only protobuf brings.
+    let waits = format!("histogram_count(vmnoise_vcpu_wait_seconds{{vm=\"{vm}\"}})");
+    assert!(value(&prometheus.answer(&waits)[0]) > 0.0);
+    let rules = prometheus.answer(&format!(
+        "vmnoise:vm_culprit:rate5m{{vm=\"{vm}\",culprit=\"lab-disturb\"}}"
+    ));
+    assert_eq!(rules.len(), 2, "{rules:?}");
+    drop((busy, run));
+}
+
+#[test]
+fn alerts_come_when_they_have_to_and_not_before() {
+    let promtool = Packaged::Prometheus.programs().unwrap().join("promtool");
+    let cases = RULES.replace(".rules.yml", ".rules.test.yml");
+    let output = Command::new(promtool)
+        .args(["test", "rules", &cases])
+        .output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("SUCCESS"), "{said}");
+}
