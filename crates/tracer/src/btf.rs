@@ -17,6 +17,7 @@ use libbpf_rs::{
 };
 
 use crate::host::{Capability, Host};
+use crate::joined_btf::Sections;
 
 /// Offsets of per-CPU variables minus that of `runqueues`, modulo 2^64.
 #[derive(Debug, Clone, Copy, Default)]
@@ -167,17 +168,10 @@ fn argument_count(typedef: BtfType<'_>) -> Option<usize> {
 
 /// A module's BTF is split from the kernel's, but its own strings are all there:
 /// `btf_trace_NAME` is one exactly where the tracepoint is, and `vcpu_svm` where the
-/// structure is. Header: struct btf_header of include/uapi/linux/btf.h.
+/// structure is.
 fn names_in_module(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let word = |at: usize| {
-        let bytes = bytes.get(at..at + 4)?.try_into().ok()?;
-        usize::try_from(u32::from_ne_bytes(bytes)).ok()
-    };
-    let strings = || {
-        let start = word(4)?.checked_add(word(16)?)?;
-        bytes.get(start..start.checked_add(word(20)?)?)
-    };
-    strings().unwrap_or_default().split(|&byte| byte == 0)
+    let strings = Sections::of(bytes).map(|sections| sections.strings);
+    strings.unwrap_or_default().split(|&byte| byte == 0)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod gate;
 mod handlers_test;
 pub mod host;
 mod interference_counter;
+mod joined_btf;
 mod log;
 mod mapped;
 mod mapped_array;

@@ -151,13 +151,13 @@ int find_vcpus(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
-	kvm_vcpu = in_kvm_run(task);
 	found.place = place_of(task);
-	if (!found.place && !kvm_vcpu)
+	if (!found.place && !is_in_kvm_run(task))
 		return 0;
 	found.tid = task->pid;
 	found.tgid = task->tgid;
 	found.number = ~0;
+	kvm_vcpu = is_in_kvm_run(task) ? kvm_vcpu_of(task) : 0;
 	if (kvm_vcpu) {
 		found.number = BPF_CORE_READ(kvm_vcpu, vcpu_id);
 		found.vm = (u64)BPF_CORE_READ(kvm_vcpu, kvm);

@@ -25,31 +25,34 @@ struct kvm_vcpu {
 
 #pragma clang attribute pop
 
-/* The vCPU in whose KVM_RUN a thread is, else 0: KVM hangs a notifier that lies in its struct
- * kvm_vcpu on the thread meanwhile (vcpu_load of virt/kvm/kvm_main.c). */
-static __always_inline struct kvm_vcpu *in_kvm_run(struct task_struct *task)
+/* Whether a thread is in KVM_RUN: KVM hangs a notifier on it meanwhile (vcpu_load of
+ * virt/kvm/kvm_main.c), and nobody else does. */
+static __always_inline bool is_in_kvm_run(struct task_struct *task)
 {
-	void *notifier;
+	return bpf_core_field_exists(task->preempt_notifiers) && task->preempt_notifiers.first;
+}
 
-	if (!bpf_core_field_exists(task->preempt_notifiers) ||
-	    !bpf_core_type_exists(struct kvm_vcpu))
+/* The vCPU of a thread that is in KVM_RUN, in which that notifier lies; 0 where KVM's types are not
+ * known. */
+static __always_inline struct kvm_vcpu *kvm_vcpu_of(struct task_struct *task)
+{
+	if (!bpf_core_type_exists(struct kvm_vcpu))
 		return 0;
-	notifier = task->preempt_notifiers.first;
-	if (!notifier)
-		return 0;
-	return notifier - bpf_core_field_offset(struct kvm_vcpu, preempt_notifier);
+	return (void *)task->preempt_notifiers.first -
+	       bpf_core_field_offset(struct kvm_vcpu, preempt_notifier);
 }
 
 /* Why a task that has gone to sleep did. KVM waits in `wait` for what ends a halt, and nowhere else
  * (kvm_vcpu_block). */
 static __always_inline u32 sleep_of(struct task_struct *task)
 {
-	struct kvm_vcpu *vcpu = in_kvm_run(task);
+	struct kvm_vcpu *vcpu;
 
 	if (!bpf_core_field_exists(task->preempt_notifiers))
 		return GATE_ASLEEP;
-	if (!task->preempt_notifiers.first)
+	if (!is_in_kvm_run(task))
 		return GATE_IN_VMM;
+	vcpu = kvm_vcpu_of(task);
 	if (!vcpu || !bpf_core_field_exists(vcpu->wait.task))
 		return GATE_ASLEEP;
 	return (u64)BPF_CORE_READ(vcpu, wait.task) == (u64)task ? GATE_HALTED : GATE_BLOCKED;

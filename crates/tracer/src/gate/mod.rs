@@ -27,6 +27,7 @@ use wire::{WireCpu, WireFound, WireVcpu};
 use crate::accounting;
 use crate::btf::KernelBtf;
 use crate::error::{LoadError, TraceError};
+use crate::joined_btf::JoinedBtf;
 use crate::log::quietly;
 use crate::mapped_array::MappedArray;
 use crate::maps::Maps;
@@ -234,9 +235,13 @@ impl Gate {
 }
 
 fn load(btf: &KernelBtf, vcpus: u32) -> libbpf_rs::Result<Object> {
-    let mut open = ObjectBuilder::default()
-        .name("vmnoise_gate")?
-        .open_memory(wire::OBJECT)?;
+    let mut builder = ObjectBuilder::default();
+    builder.name("vmnoise_gate")?;
+    let joined = JoinedBtf::of_kvm().map_err(libbpf_rs::Error::from)?;
+    if let Some(joined) = &joined {
+        builder.btf_custom_path(joined.path())?;
+    }
+    let mut open = builder.open_memory(wire::OBJECT)?;
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
         let section = program.section().to_string_lossy().into_owned();
