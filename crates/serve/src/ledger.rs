@@ -104,6 +104,8 @@ pub(crate) struct VmTotals {
     pub(crate) ran_ns: u64,
     /// How long they slept at their guest's wish.
     pub(crate) halted_ns: u64,
+    /// How long they slept in the VMM, or nobody knows where.
+    pub(crate) asleep_ns: u64,
     /// How often they waited for how long.
     pub(crate) waits: WaitLengths,
     /// All waiting that is over, of which `waits` has the lengths.
@@ -121,6 +123,7 @@ struct Books {
     lost: Lost,
     ran_ns: u64,
     halted_ns: u64,
+    asleep_ns: u64,
     waited_ns: u64,
     waits: WaitLengths,
     culprits: Vec<Culprit>,
@@ -132,6 +135,7 @@ impl Books {
             lost: Lost::of(books),
             ran_ns: books.spent_ns(VcpuState::Running),
             halted_ns: books.spent_ns(VcpuState::Halted),
+            asleep_ns: books.spent_ns(VcpuState::InVmm) + books.spent_ns(VcpuState::Asleep),
             waited_ns: books.spent_ns(VcpuState::Waiting),
             waits: books.waits,
             culprits: books.culprits.clone(),
@@ -143,6 +147,7 @@ impl Books {
             lost: Lost::default(),
             ran_ns: 0,
             halted_ns: 0,
+            asleep_ns: 0,
             waited_ns: 0,
             waits: WaitLengths::none(),
             culprits: Vec::new(),
@@ -168,6 +173,7 @@ impl VmTotals {
             lost: Lost::default(),
             ran_ns: 0,
             halted_ns: 0,
+            asleep_ns: 0,
             waits: WaitLengths::none(),
             waited_ns: 0,
             culprits: Culprits::default(),
@@ -189,6 +195,7 @@ impl VmTotals {
         self.lost.add(&lost);
         self.ran_ns += now.ran_ns.saturating_sub(before.ran_ns);
         self.halted_ns += now.halted_ns.saturating_sub(before.halted_ns);
+        self.asleep_ns += now.asleep_ns.saturating_sub(before.asleep_ns);
         self.waited_ns += now.waited_ns.saturating_sub(before.waited_ns);
         self.waits.add(&now.waits.since(&before.waits));
         let known = now.culprits.iter();

@@ -126,12 +126,17 @@ fn waits(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt::
 fn states(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(
         "vcpu_time",
-        "Time in which a VM's vCPUs had a CPU (running), or slept at their guest's wish (halted)",
+        "Time in which a VM's vCPUs had a CPU (running), slept at their guest's wish (halted), or slept in the VMM (asleep)",
         Some(&Unit::Seconds),
         MetricType::Counter,
     )?;
     for totals in vms {
-        for (state, ns) in [("running", totals.ran_ns), ("halted", totals.halted_ns)] {
+        let states = [
+            ("running", totals.ran_ns),
+            ("halted", totals.halted_ns),
+            ("asleep", totals.asleep_ns),
+        ];
+        for (state, ns) in states {
             let labels = [("vm", totals.label.as_str()), ("state", state)];
             counter(&mut family.encode_family(&labels)?, ns)?;
         }

@@ -72,13 +72,7 @@ impl Serve {
     }
 
     pub fn metrics(&self) -> Metrics {
-        let text = self.page("/metrics");
-        let series = text.lines().filter(|line| !line.starts_with('#'));
-        let series = series.map(|line| {
-            let (name, value) = line.rsplit_once(' ').unwrap();
-            (name.to_owned(), value.parse().unwrap())
-        });
-        Metrics(series.collect())
+        Metrics::of_text(&self.page("/metrics"))
     }
 
     /// Waits until there is this series.
@@ -112,6 +106,15 @@ impl Drop for Serve {
 }
 
 impl Metrics {
+    pub fn of_text(text: &str) -> Metrics {
+        let series = text.lines().filter(|line| !line.starts_with('#'));
+        let series = series.map(|line| {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            (name.to_owned(), value.parse().unwrap())
+        });
+        Metrics(series.collect())
+    }
+
     /// What one series says; 0 if it is not there.
     pub fn of(&self, name: &str) -> f64 {
         self.0.get(name).copied().unwrap_or_default()

@@ -10,3 +10,38 @@ mod kvm {
     mod rights;
     mod service;
 }
+
+mod lab;
+
+mod lab_full {
+    use vmnoise_labs::bed::{Kernel, Suite};
+
+    use crate::lab::assert_serves_on;
+
+    mod own_suite {
+        use super::*;
+
+        #[test]
+        fn rt() {
+            assert_serves_on(Kernel::Rt, Suite::Own);
+        }
+    }
+
+    mod trixie {
+        use super::*;
+
+        #[test]
+        fn cloud() {
+            assert_serves_on(Kernel::Cloud, Suite::Trixie);
+        }
+    }
+
+    mod trixie_backports {
+        use super::*;
+
+        #[test]
+        fn cloud() {
+            assert_serves_on(Kernel::Cloud, Suite::TrixieBackports);
+        }
+    }
+}

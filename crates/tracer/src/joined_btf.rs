@@ -115,7 +115,9 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), joined).unwrap();
         let btf = Btf::from_path(file.path()).unwrap();
-        let found = btf.type_by_name::<Struct<'_>>("vmnoise_of_a_module").unwrap();
+        let found = btf
+            .type_by_name::<Struct<'_>>("vmnoise_of_a_module")
+            .unwrap();
         assert_eq!(found.size(), 40);
         assert!(btf.type_by_name::<Struct<'_>>("task_struct").is_some());
     }

@@ -14,8 +14,11 @@ fn keep(_level: PrintLevel, message: String) {
     if warnings.len() == KEPT {
         warnings.remove(0);
     }
-    // A verifier log spans many lines and says what is wrong at its end.
-    let line = message.trim_end().lines().last().unwrap_or_default();
+    // A verifier log spans many lines and says what is wrong at its end: before the statistics, and
+    // the line that closes it.
+    let is_about_it = |line: &&str| !line.starts_with("-- END") && !line.starts_with("processed ");
+    let mut lines = message.trim_end().lines().rev();
+    let line = lines.find(is_about_it).unwrap_or_default();
     warnings.push(line.trim_start_matches("libbpf: ").to_owned());
 }
 

@@ -1,0 +1,64 @@
+//! `vmnoise-serve` on stock kernels whose KVM is a module and whose guests are Linux.
+
+use std::path::Path;
+
+use vmnoise_labs::bed::{Kernel, Lab, Suite};
+use vmnoise_labs::lab_program;
+
+use crate::harness::{Metrics, PROGRAM};
+
+/// What the guest does: it sleeps for 2 s, which its kernel halts for, and polls for 2 s.
+const GUEST: [&str; 2] = ["lab-tracefs for 2", "vmnoise osnoise -d 2s"];
+/// It polls beside a task that never sleeps.
+const COMMANDS: [&str; 7] = [
+    "lab-scrape up",
+    "& vmnoise-serve",
+    "& lab-guest boot -name guest=web,debug-threads=on -no-shutdown",
+    "lab-guest told 1",
+    "& lab-disturb busy 0",
+    "lab-guest told 2",
+    "lab-scrape 127.0.0.1:9752",
+];
+
+pub fn assert_serves_on(kernel: Kernel, suite: Suite) {
+    // In virtual time, so that the guest has nothing left to do of its boot when it is to sleep.
+    let mut lab = Lab::kernel(kernel)
+        .from(suite)
+        .virtual_time(0)
+        .guest(&GUEST);
+    for program in ["lab-scrape", "lab-guest", "lab-tracefs", "lab-disturb"] {
+        lab = lab.program(&lab_program(program).unwrap());
+    }
+    let report = lab.program(Path::new(PROGRAM)).run(&COMMANDS).unwrap();
+    println!("{suite:?} {kernel:?}: Linux {}", report.kernel_version);
+    for output in &report.outputs {
+        output.text().unwrap();
+    }
+    let metrics = Metrics::of_text(&report.outputs.last().unwrap().stdout);
+    let of = |name: &str, labels: &str| metrics.of(&format!("{name}{{vm=\"web\",{labels}}}"));
+
+    let halted = of("vmnoise_vcpu_time_seconds_total", "state=\"halted\"");
+    let running = of("vmnoise_vcpu_time_seconds_total", "state=\"running\"");
+    let unseen = of("vmnoise_vcpu_lost_seconds_total", "share=\"unseen\"");
+    let blamed = of(
+        "vmnoise_vcpu_culprit_seconds_total",
+        "kind=\"foreign\",culprit=\"lab-disturb\"",
+    );
+    println!("halted {halted} s, running {running} s, unseen {unseen} s, lab-disturb {blamed} s");
+    // Two seconds of sleep, but for what wakes a kernel that sleeps: its tick and its timers.
+    assert!(halted > 1.5, "{halted}");
+    // Two that never sleep share the CPU by halves for 2 s; a slice of the scheduler is some ms.
+    assert!(blamed > 0.9 && running > 0.9, "{blamed}, {running}");
+    // It is found within a second of its first instruction.
+    assert!(unseen < 1.0, "{unseen}");
+    assert_eq!(metrics.of("vmnoise_events_missed_total"), 0.0);
+}
+
+mod own_suite {
+    use super::*;
+
+    #[test]
+    fn cloud() {
+        assert_serves_on(Kernel::Cloud, Suite::Own);
+    }
+}
