@@ -180,7 +180,7 @@ fn of_itself(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), f
     family.encode_counter(&watch.missed().unwrap_or_default(), NO_EXEMPLAR)?;
     let mut family = encoder.encode_descriptor(
         "vcpus_without_room",
-        "vCPUs that are not watched, for --vcpus leaves no room for them",
+        "vCPUs that are not watched: --vcpus leaves no room for them, or the kernel gives no memory",
         None,
         MetricType::Gauge,
     )?;

@@ -18,10 +18,13 @@ const LOOK: Duration = Duration::from_secs(5);
 const SET_UP: Duration = Duration::from_secs(5);
 /// The CPU that is switched on.
 const CPU: u32 = 1;
-/// Each switch is entered, and nothing done.
-const EMPTY: &str = "rawtracepoint:sched_switch { }";
-/// Where Debian's bpftrace has its tools.
-const RUNQLAT: &str = "/usr/sbin/runqlat.bt";
+/// At each switch, and nothing done.
+const EMPTY: &str = "tracepoint:sched:sched_switch { }";
+/// How long each task waited, by bpftrace.
+const RUN_QUEUE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/benches/cost_beside_peers/run_queue.bt"
+);
 
 /// The kernel counts what BPF programs cost, for as long as this lives.
 struct Counted(String);
@@ -50,28 +53,36 @@ impl Drop for Tracer {
     }
 }
 
-/// What programs have cost.
+/// What the programs of a tracer have cost, in ns, and how often tasks were switched meanwhile.
 #[derive(Clone, Copy)]
 struct Cost {
-    runs: f64,
+    at_switch_ns: f64,
     ns: f64,
+    switches: f64,
 }
 
 impl Cost {
     fn since(self, before: Cost) -> Cost {
         Cost {
-            runs: self.runs - before.runs,
+            at_switch_ns: self.at_switch_ns - before.at_switch_ns,
             ns: self.ns - before.ns,
+            switches: self.switches - before.switches,
         }
     }
 }
 
-/// Switches with a vCPU on one side, and without.
+/// What a switch costs, in ns: of all programs, and of the one that is called `sched_switch`.
+#[derive(Clone, Copy)]
+struct PerSwitch {
+    all: f64,
+    at_switch: f64,
+}
+
 struct Measured {
-    /// Of tasks alone, in ns.
-    without: f64,
-    /// With a vCPU, in ns.
-    with: f64,
+    /// Of tasks alone.
+    without: PerSwitch,
+    /// With a vCPU that leaves or comes.
+    with: PerSwitch,
     /// Of two tasks that wake each other, in a second.
     per_second: f64,
 }
@@ -95,72 +106,84 @@ pub(crate) fn print() -> Result<()> {
         "1000",
     ];
     println!(
-        "what is at sched_switch: ns of each switch as the kernel counts them (bpf_stats_enabled),"
+        "what BPF programs add to a switch, ns as the kernel counts them (bpf_stats_enabled): of a vCPU that is"
     );
     println!(
-        "with a vCPU that is preempted or comes back, and of other tasks; switches that two of these make\n"
+        "preempted or comes back, and of other tasks; and how often two tasks switched that wake each other"
     );
     println!(
-        "{:<34} {:>9} {:>9} {:>9} {:>9} {:>12}",
+        "{:<38} {:>7} {:>8} {:>7} {:>8} {:>12}",
         "", "other", "beyond", "vCPU", "beyond", "switches/s"
     );
-    let nothing = switches_per_second()?;
-    println!(
-        "{:<34} {:>9} {:>9} {:>9} {:>9} {nothing:>12.0}",
-        "nothing", "-", "-", "-", "-"
-    );
-    let empty = row(
-        "an empty program (bpftrace)",
-        &["bpftrace", "-e", EMPTY],
+    row("nothing", None, None, switches_per_second()?);
+    let empty = measured(&["bpftrace", "-e", EMPTY]).context("an empty program")?;
+    let of = |measured: &Measured| (measured.without.all, measured.with.all);
+    let nothing = of(&empty);
+    row(
+        "an empty one at each (bpftrace)",
+        Some(nothing),
         None,
-    )?;
-    row("vmnoise serve", &serve, Some(&empty))?;
-    row("runqlat of bpftrace", &["bpftrace", RUNQLAT], Some(&empty))?;
-    let _perf = start(&perf)?;
-    let per_second = switches_per_second()?;
-    println!(
-        "{:<34} {:>9} {:>9} {:>9} {:>9} {per_second:>12.0}",
-        "perf sched record", "-", "-", "-", "-"
+        empty.per_second,
     );
+    let ours = measured(&serve).context("vmnoise serve")?;
+    let at_switch = (ours.without.at_switch, ours.with.at_switch);
+    row(
+        "vmnoise serve, that at each switch",
+        Some(at_switch),
+        Some(nothing),
+        ours.per_second,
+    );
+    row(
+        "vmnoise serve, with those at wake-ups",
+        Some(of(&ours)),
+        Some(nothing),
+        ours.per_second,
+    );
+    let peer = measured(&["bpftrace", RUN_QUEUE]).context("bpftrace")?;
+    row(
+        "runqlat by bpftrace, all of it",
+        Some(of(&peer)),
+        Some(nothing),
+        peer.per_second,
+    );
+    let _perf = start(&perf)?;
+    row("perf sched record", None, None, switches_per_second()?);
     Ok(())
 }
 
-fn row(what: &str, command: &[&str], empty: Option<&Measured>) -> Result<Measured> {
-    let measured = measured(command).context(what.to_owned())?;
-    let beyond = |ours: f64, of: fn(&Measured) -> f64| {
-        empty.map_or_else(
-            || "-".to_owned(),
-            |empty| format!("{:+.0}", ours - of(empty)),
-        )
+/// Of other tasks, and of a vCPU.
+fn row(what: &str, ns: Option<(f64, f64)>, empty: Option<(f64, f64)>, per_second: f64) {
+    let number = |value: Option<f64>| value.map_or("-".to_owned(), |it| format!("{it:.0}"));
+    let beyond = |ours: Option<f64>, empty: Option<f64>| {
+        let beyond = ours.zip(empty).map(|(ours, empty)| ours - empty);
+        beyond.map_or("-".to_owned(), |it| format!("{it:+.0}"))
     };
+    let (other, vcpu) = (ns.map(|it| it.0), ns.map(|it| it.1));
     println!(
-        "{what:<34} {:>9.0} {:>9} {:>9.0} {:>9} {:>12.0}",
-        measured.without,
-        beyond(measured.without, |it| it.without),
-        measured.with,
-        beyond(measured.with, |it| it.with),
-        measured.per_second,
+        "{what:<38} {:>7} {:>8} {:>7} {:>8} {per_second:>12.0}",
+        number(other),
+        beyond(other, empty.map(|it| it.0)),
+        number(vcpu),
+        beyond(vcpu, empty.map(|it| it.1)),
     );
-    Ok(measured)
 }
 
 fn measured(command: &[&str]) -> Result<Measured> {
-    let before = programs()?;
-    let before: BTreeSet<u64> = before.iter().filter_map(id).collect();
+    let ids = || -> Result<BTreeSet<u64>> { Ok(programs()?.iter().filter_map(id).collect()) };
+    let before = ids()?;
     let _tracer = start(command)?;
+    // The VM below brings programs of its own.
+    let ours: BTreeSet<u64> = ids()?.difference(&before).copied().collect();
     let cost = || -> Result<Cost> {
         let all = programs()?;
-        let ours = all.iter().filter(|program| {
-            let is_new = id(program).is_some_and(|id| !before.contains(&id));
-            is_new && is_at_switch(program)
-        });
-        let sum = |key: &str| {
-            let numbers = ours.clone().filter_map(|program| program[key].as_f64());
-            numbers.sum()
-        };
+        let is_ours = |program: &&Value| id(program).is_some_and(|id| ours.contains(&id));
+        let ours: Vec<&Value> = all.iter().filter(is_ours).collect();
+        let ns = |program: &&&Value| program["run_time_ns"].as_f64();
+        let at_switch = ours.iter().filter(|it| it["name"] == "sched_switch");
         Ok(Cost {
-            runs: sum("run_cnt"),
-            ns: sum("run_time_ns"),
+            at_switch_ns: at_switch.filter_map(|it| ns(&it)).sum(),
+            ns: ours.iter().filter_map(|it| ns(&it)).sum(),
+            switches: switches()?,
         })
     };
     let (others, per_second) = {
@@ -171,8 +194,11 @@ fn measured(command: &[&str]) -> Result<Measured> {
         let switches = 2 * (schedstat_of(&storm)? - cpu);
         (cost()?.since(begin), switches as f64 / LOOK.as_secs_f64())
     };
-    ensure!(others.runs > 0.0, "no program of it is at sched_switch");
-    let without = others.ns / others.runs;
+    ensure!(others.ns > 0.0, "no program of it ran");
+    let without = PerSwitch {
+        all: others.ns / others.switches,
+        at_switch: others.at_switch_ns / others.switches,
+    };
     let with = {
         let run = Run::microvm(CPU, &["--duration", "60s"])?;
         let tid = run.vcpu_tid()?;
@@ -188,7 +214,11 @@ fn measured(command: &[&str]) -> Result<Measured> {
         let _ = fs::remove_file(log);
         // It comes and goes once in each slice; the rest are others.
         let its = 2.0 * slices as f64;
-        (all.ns - (all.runs - its) * without) / its
+        let rest = all.switches - its;
+        PerSwitch {
+            all: (all.ns - rest * without.all) / its,
+            at_switch: (all.at_switch_ns - rest * without.at_switch) / its,
+        }
     };
     Ok(Measured {
         without,
@@ -235,8 +265,9 @@ fn id(program: &Value) -> Option<u64> {
     program["id"].as_u64()
 }
 
-fn is_at_switch(program: &Value) -> bool {
-    program["name"]
-        .as_str()
-        .is_some_and(|name| name.contains("sched_switch"))
+/// Of the whole machine since it was booted: `ctxt` of proc_stat(5).
+fn switches() -> Result<f64> {
+    let stat = fs::read_to_string("/proc/stat")?;
+    let line = stat.lines().find_map(|line| line.strip_prefix("ctxt "));
+    Ok(line.context("no ctxt in /proc/stat")?.parse()?)
 }

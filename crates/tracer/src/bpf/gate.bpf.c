@@ -168,11 +168,7 @@ int find_vcpus(struct bpf_iter__task *ctx)
 			vcpu->tid = found.tid;
 			vcpu->tgid = found.tgid;
 			vcpu->first = vcpu->since = bpf_ktime_get_ns();
-			vcpu->state = GATE_UNSEEN;
-			/* Linux 7.3 has it elsewhere: then its first event tells. A plain load would be
-			 * hoisted above the question whether it is there. */
-			if (bpf_core_field_exists(task->on_cpu) && BPF_CORE_READ(task, on_cpu))
-				vcpu->state = GATE_RUNNING;
+			vcpu->state = task->on_cpu ? GATE_RUNNING : GATE_UNSEEN;
 		}
 		/* From here on events find it. */
 		place = bpf_task_storage_get(&places, task, &found.place,

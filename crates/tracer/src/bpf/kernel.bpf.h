@@ -94,7 +94,7 @@ struct task_struct {
 	unsigned int __state;
 	int pid;
 	int tgid;
-	int on_cpu;
+	unsigned int on_cpu; /* narrower since 7.3: only what has no sign fits another size */
 	int wake_cpu;
 	unsigned int policy;
 	bool throttled;

@@ -1,5 +1,7 @@
 //! How long waits were, between bounds that Prometheus' classic and native histograms share.
 
+use std::sync::LazyLock;
+
 use super::wire::BOUNDS;
 
 /// Bounds that people ask for, in ns.
@@ -37,14 +39,17 @@ fn native_ns(index: i32) -> u64 {
 }
 
 /// All bounds in ns, ascending.
-pub(super) fn bounds() -> [u64; BOUNDS] {
-    let mut bounds = [u64::MAX; BOUNDS];
-    let all = CLASSIC_NS.into_iter().chain(NATIVE.map(native_ns));
-    for (place, bound) in bounds.iter_mut().zip(all) {
-        *place = bound;
-    }
-    bounds.sort_unstable();
-    bounds
+pub(super) fn bounds() -> &'static [u64; BOUNDS] {
+    static ALL: LazyLock<[u64; BOUNDS]> = LazyLock::new(|| {
+        let mut bounds = [u64::MAX; BOUNDS];
+        let all = CLASSIC_NS.into_iter().chain(NATIVE.map(native_ns));
+        for (place, bound) in bounds.iter_mut().zip(all) {
+            *place = bound;
+        }
+        bounds.sort_unstable();
+        bounds
+    });
+    &ALL
 }
 
 /// How many waits were over after how long.
@@ -71,11 +76,8 @@ impl WaitLengths {
 
     /// Those that were no longer than this; exact for a bound of either kind.
     pub fn up_to(&self, ns: u64) -> u64 {
-        let counts = bounds().into_iter().zip(self.counts);
-        counts
-            .filter(|(bound, _)| *bound <= ns)
-            .map(|(_, count)| count)
-            .sum()
+        let within = bounds().partition_point(|bound| *bound <= ns);
+        self.counts[..within].iter().sum()
     }
 
     /// Index and count of each native bucket that is not empty: bucket `i` holds what is longer
