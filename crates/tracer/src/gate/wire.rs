@@ -46,10 +46,8 @@ pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate
 /// What the programs are given before they are loaded: their `.rodata`.
 pub(super) fn settings() -> Vec<u8> {
     const { assert!(offset_of!(Settings, bounds) == 0) };
-    lengths::bounds()
-        .into_iter()
-        .flat_map(u64::to_ne_bytes)
-        .collect()
+    let bounds = lengths::bounds().iter();
+    bounds.flat_map(|bound| bound.to_ne_bytes()).collect()
 }
 
 #[cfg(test)]
