@@ -8,9 +8,10 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Room -> the rooms it may use.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("vmnoise-events", &[]),
     ("vmnoise-rights", &[]),
+    ("vmnoise-serve-arguments", &[]),
     ("vmnoise-tracer", &["vmnoise-events"]),
     ("vmnoise-workload", &["vmnoise-events"]),
     ("vmnoise-recording", &["vmnoise-events"]),
@@ -30,6 +31,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
             "vmnoise-export",
             "vmnoise-report",
             "vmnoise-rights",
+            "vmnoise-serve-arguments",
         ],
     ),
     (
@@ -40,6 +42,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
             // Its page looks as a report does.
             "vmnoise-report",
             "vmnoise-rights",
+            "vmnoise-serve-arguments",
         ],
     ),
     // Boots labs as experiments of papers, and reads what they recorded.

@@ -2,7 +2,6 @@
 //! `vmnoise serve` starts it.
 #![forbid(unsafe_code)]
 
-mod arguments;
 mod clock;
 mod culprits;
 mod http;
@@ -21,17 +20,25 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use vmnoise_events::shown_lines;
 use vmnoise_rights::{RightsError, Work};
+use vmnoise_serve_arguments::ServeArguments;
 use vmnoise_tracer::LoadError;
 
-use arguments::Arguments;
 use service_manager::ServiceManager;
 use watch::Watch;
+
+/// Keep the books of every vCPU of this host, and serve them as metrics for Prometheus
+#[derive(Debug, Parser)]
+#[command(name = "vmnoise serve", version)]
+struct Arguments {
+    #[command(flatten)]
+    serve: ServeArguments,
+}
 
 /// The machine lacks what this needs, as for the other commands.
 const MACHINE_CANNOT: u8 = 3;
 
 fn main() -> ExitCode {
-    match serve(&Arguments::parse()) {
+    match serve(&Arguments::parse().serve) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say(&format!("{error:#}"));
@@ -43,7 +50,7 @@ fn main() -> ExitCode {
 }
 
 /// Rights go in the order of `vmnoise_rights`: there is one thread until all that needs them is done.
-fn serve(arguments: &Arguments) -> Result<()> {
+fn serve(arguments: &ServeArguments) -> Result<()> {
     vmnoise_rights::begin(None)?;
     let listener = listen::listener(arguments.listen)?;
     let watch = Watch::begin(arguments.vcpus)?;

@@ -3,16 +3,18 @@
 use std::path::Path;
 
 use vmnoise_labs::bed::{Kernel, Lab, Suite};
+use vmnoise_labs::installed::{LOADER, with_libraries};
 use vmnoise_labs::lab_program;
 
 use crate::harness::{Metrics, PROGRAM};
 
 /// What the guest does: it sleeps for 2 s, which its kernel halts for, and polls for 2 s.
 const GUEST: [&str; 2] = ["lab-tracefs for 2", "vmnoise osnoise -d 2s"];
+/// The user nobody, with the two capabilities that docs/serve.md names.
+const AS_NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all,+bpf,+perfmon \
+                         --ambient-caps=-all,+bpf,+perfmon --bounding-set=-all,+bpf,+perfmon";
 /// It polls beside a task that never sleeps.
-const COMMANDS: [&str; 7] = [
-    "lab-scrape up",
-    "& vmnoise-serve",
+const COMMANDS: [&str; 5] = [
     "& lab-guest boot -name guest=web,debug-threads=on -no-shutdown",
     "lab-guest told 1",
     "& lab-disturb busy 0",
@@ -29,7 +31,12 @@ pub fn assert_serves_on(kernel: Kernel, suite: Suite) {
     for program in ["lab-scrape", "lab-guest", "lab-tracefs", "lab-disturb"] {
         lab = lab.program(&lab_program(program).unwrap());
     }
-    let report = lab.program(Path::new(PROGRAM)).run(&COMMANDS).unwrap();
+    for file in with_libraries("setpriv", "util-linux").unwrap() {
+        lab = lab.program(&file);
+    }
+    let serve = format!("& {LOADER} /bin/{AS_NOBODY} /bin/vmnoise-serve");
+    let commands = [&["lab-scrape up", &serve], &COMMANDS[..]].concat();
+    let report = lab.program(Path::new(PROGRAM)).run(&commands).unwrap();
     println!("{suite:?} {kernel:?}: Linux {}", report.kernel_version);
     for output in &report.outputs {
         output.text().unwrap();

@@ -13,13 +13,13 @@ mod osnoise;
 pub mod priority;
 pub mod reason_names;
 mod report;
-mod serve;
 mod shared;
 mod timerlat;
 mod times;
 mod unsupported_options;
 
 use clap::{Args, Parser, Subcommand};
+use vmnoise_serve_arguments::ServeArguments;
 
 use crate::frame;
 use crate::output::format::Format;
@@ -33,7 +33,6 @@ pub use manual::{CompletionsArguments, ManArguments};
 pub use microvm::MicrovmArguments;
 pub use osnoise::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode, OsnoiseTopArguments, TRACE_FILE};
 pub use report::ReportArguments;
-pub use serve::ServeArguments;
 pub use shared::Shared;
 pub use timerlat::{
     DmaLatency, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
@@ -80,7 +79,6 @@ pub enum Command {
     #[command(after_help = frame::keys())]
     Exits(Later<ExitsArguments>),
     /// Keep the books of every vCPU of this host for as long as it is up, and serve them as metrics
-    #[command(disable_help_flag = true)]
     Serve(ServeArguments),
     /// Print the summary of a recording, or join a guest's recording with its host's
     Explain(Later<ExplainArguments>),

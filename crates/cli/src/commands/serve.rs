@@ -6,8 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
+use vmnoise_serve_arguments::ServeArguments;
 
-use crate::args::ServeArguments;
 use crate::status::Status;
 
 const PROGRAM: &str = "vmnoise-serve";
@@ -16,7 +16,7 @@ const PROGRAM: &str = "vmnoise-serve";
 pub fn run(arguments: &ServeArguments) -> Result<Status> {
     let here = current_exe().context("finding where this program is")?;
     let program = here.with_file_name(PROGRAM);
-    let error = Command::new(&program).args(&arguments.options).exec();
+    let error = Command::new(&program).args(arguments.words()).exec();
     let program = program.display();
     Err(match error.kind() {
         ErrorKind::NotFound => anyhow!(
