@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::rights::threads;
+use vmnoise_rights::threads;
 
 /// How often the user has asked this process to end.
 static ASKED: AtomicUsize = AtomicUsize::new(0);

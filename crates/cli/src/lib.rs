@@ -27,9 +27,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
+use vmnoise_rights::Work;
 
 use crate::args::{Arguments, Command};
-use crate::rights::Work;
 use crate::status::Status;
 
 /// Runs one command line, the program's name first, to the status with which it ends. The process
@@ -37,7 +37,7 @@ use crate::status::Status;
 pub fn run(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
     parse_and(command_line, |command| {
         if is_about_files(&command) {
-            rights::begin(None)?;
+            vmnoise_rights::begin(None)?;
             rights::keep(&[Work::SaveFiles])?;
         }
         carry_out(command)

@@ -1,7 +1,7 @@
 //! Rights as the program gives them up (docs/security.md).
 
 use anyhow::Result;
-pub use vmnoise_rights::{Work, account, begin, check_feed, threads};
+use vmnoise_rights::Work;
 
 use crate::say;
 

@@ -3,11 +3,11 @@
 
 use std::process::ExitCode;
 
-use crate::say;
-
 use clap::error::ErrorKind;
 use thiserror::Error;
 use vmnoise_rights::RightsError;
+
+use crate::say;
 
 /// How a run of the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

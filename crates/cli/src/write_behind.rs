@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use vmnoise_rights::threads;
+
 use crate::interrupt;
-use crate::rights::threads;
 
 /// How often a disk that takes nothing is looked at again.
 const LOOK: Duration = Duration::from_millis(50);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ledger::Who;
+use crate::who::Who;
 
 /// So many have a name.
 pub(crate) const NAMED: usize = 16;
@@ -106,7 +106,7 @@ impl Culprits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::Kind;
+    use crate::who::Kind;
 
     fn who(number: u64) -> Who {
         Who {

@@ -6,35 +6,7 @@ use vmnoise_events::Name;
 use vmnoise_tracer::{Culprit, Place, VcpuBooks, VcpuState, WaitLengths};
 
 use crate::culprits::Culprits;
-
-/// Whose fault it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
-    /// A task of somebody else.
-    Foreign,
-    /// A thread of the VM's own VMM.
-    Own,
-    /// A vCPU of another VM, under the name of that.
-    Vm,
-}
-
-impl Kind {
-    /// As it is called in the metrics.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Kind::Foreign => "foreign",
-            Kind::Own => "own",
-            Kind::Vm => "vm",
-        }
-    }
-}
-
-/// Who had a VM's CPUs while it waited.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Who {
-    pub(crate) kind: Kind,
-    pub(crate) name: Name,
-}
+use crate::who::Who;
 
 /// Time in ns by what kept a VM's vCPUs from running, each of them by itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

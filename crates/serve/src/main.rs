@@ -12,6 +12,7 @@ mod live;
 mod metrics;
 mod service_manager;
 mod watch;
+mod who;
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};

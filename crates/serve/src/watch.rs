@@ -9,7 +9,8 @@ use vmnoise_tracer::host::Host;
 use vmnoise_tracer::{Culprit, Found, Gate, Place, VcpuBooks};
 
 use crate::labels;
-use crate::ledger::{Kind, VmTotals, Who};
+use crate::ledger::VmTotals;
+use crate::who::{Kind, Who};
 
 /// VMs that have ended and are still told of: a scrape that comes later finds their last sums.
 const ENDED: usize = 256;

@@ -11,7 +11,7 @@ use crate::feed::sender::address::{self, FeedAddress};
 use crate::frame;
 use crate::output::exits::hist::Histogram;
 use crate::output::format::Format;
-use crate::rights::account::{self, Account};
+use vmnoise_rights::account::{self, Account};
 
 /// `vmnoise exits`.
 #[derive(Debug, Args)]

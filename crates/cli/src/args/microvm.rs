@@ -9,7 +9,7 @@ use vmnoise_workload::microvm::exercise::Exercise;
 use super::times::{duration, period, threshold};
 use super::{exercise_name, priority};
 use crate::output::format::Format;
-use crate::rights::account::{self, Account};
+use vmnoise_rights::account::{self, Account};
 
 /// `vmnoise microvm`: one microVM on /dev/kvm, one vCPU on each measured CPU.
 #[derive(Debug, Args)]

@@ -6,9 +6,9 @@ use clap::Args;
 
 use super::times::{duration, warm_up};
 use crate::args::unsupported_options::UnsupportedOptions;
-use crate::rights::account::{self, Account};
 use crate::run::Run;
 use crate::run::reaction::action::{self, Action};
+use vmnoise_rights::account::{self, Account};
 
 /// Where, how long, and what to do with the result.
 #[derive(Debug, Args)]

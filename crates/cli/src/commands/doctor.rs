@@ -14,7 +14,7 @@ use crate::{output, rights};
 
 /// Tries every probe, prints the table; status 3 if not even the microVM can run.
 pub fn run(arguments: &DoctorArguments) -> Result<Status> {
-    rights::begin(None)?;
+    vmnoise_rights::begin(None)?;
     let (mut table, status) = match microvm::offer() {
         Ok(offer) => (cpus::probe_status::of_offer(&offer), Status::Ok),
         Err(error) => (

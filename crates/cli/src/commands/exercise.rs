@@ -22,7 +22,7 @@ pub fn run(
     arguments: &MicrovmArguments,
     machine: &Machine,
 ) -> Result<Status> {
-    rights::begin(arguments.user.as_ref())?;
+    vmnoise_rights::begin(arguments.user.as_ref())?;
     interrupt::catch().context("catching Ctrl-C")?;
     machine.keep_off(&cpus, None)?;
     let started_at = jiff::Timestamp::now().to_string();

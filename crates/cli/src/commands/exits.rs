@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use vmnoise_events::{ExitFilter, Options, RunFacts, Workload};
+use vmnoise_rights::Work;
 use vmnoise_tracer::host::{Host, Vm, cpu_list};
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
 
@@ -14,7 +15,7 @@ use crate::frame;
 use crate::output::exits::{ExitsView, Layout};
 use crate::output::format::Format;
 use crate::output::vm_list;
-use crate::rights::{self, Work};
+use crate::rights;
 use crate::run::vcpus::{Vcpus, is_called, probe_status};
 use crate::run::{FOREVER_NS, Frame, Machine, Meanwhile, Run, View, machine, run_measurement};
 use crate::say;
@@ -27,7 +28,7 @@ const ROOM_TO_GROW: usize = 256;
 pub fn run(arguments: &ExitsArguments) -> Result<Status> {
     if arguments.list {
         // What it reads is named by tenants.
-        rights::begin(None)?;
+        vmnoise_rights::begin(None)?;
         rights::keep(&[Work::FindVms])?;
         vm_list::print(&Host::here().vms(), arguments.top.format)?;
         return Ok(Status::Ok);
@@ -66,7 +67,7 @@ fn count(arguments: &ExitsCommon, mut view: ExitsView, frame: Option<Frame>) -> 
     refuse_unknown_vm(&filter, &vms)?;
     require_kvm()?;
     if !arguments.feed.is_empty() {
-        rights::check_feed()?;
+        vmnoise_rights::check_feed()?;
     }
     let run = Run {
         output: arguments.output.clone(),

@@ -9,7 +9,7 @@ use vmnoise_events::{FinishReason, RunFacts};
 use super::reaction::OnThreshold;
 use super::session::{Outcome, Session};
 use crate::interrupt;
-use crate::rights::Work;
+use vmnoise_rights::Work;
 
 /// Drains and clock anchors are this far apart: 50 a second, so that no NTP slope
 /// change goes unseen and no ring fills up.

@@ -37,10 +37,11 @@ use self::reaction::saving::{GivenUp, Saving};
 use self::reaction::shell::Shell;
 use self::reaction::{OnThreshold, Reaction, shell_for};
 use crate::interrupt;
-use crate::rights::account::Account;
-use crate::rights::{self, Work};
+use crate::rights;
 use crate::say;
 use crate::status::Status;
+use vmnoise_rights::Work;
+use vmnoise_rights::account::Account;
 
 /// As long as anyone could mean by "until Ctrl-C".
 pub const FOREVER_NS: u64 = 365 * 86_400 * 1_000_000_000;
@@ -125,7 +126,7 @@ fn carry_out<S: Source + 'static>(
     set_up: impl FnOnce(Option<&Shell>) -> Result<(RunFacts, S)>,
 ) -> Result<Status> {
     let shell = shell_for(run.actions())?;
-    rights::begin(run.user.as_ref())?;
+    vmnoise_rights::begin(run.user.as_ref())?;
     interrupt::catch().context("catching Ctrl-C")?;
     let (facts, source) = set_up(shell.as_deref())?;
     let writer = match recording {

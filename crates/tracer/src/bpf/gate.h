@@ -87,7 +87,7 @@ struct gate_found {
 	unsigned int place; /* 0: there is no room for it */
 	unsigned int tid;
 	unsigned int tgid;
-	unsigned int number; /* KVM's, or ~0 where its structures do not tell */
+	unsigned int number;   /* KVM's, or ~0 where its structures do not tell */
 	unsigned long long vm; /* the address of its struct kvm, or 0 */
 };
 

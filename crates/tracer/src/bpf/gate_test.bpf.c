@@ -18,14 +18,14 @@ struct happened {
 	u64 what;
 	u64 cpu;
 	u64 now;
-	u64 vcpu;     /* its place: who leaves, is woken or moved; 0 if it is no vCPU */
-	u64 tid;      /* who leaves, or runs on the CPU that is left */
+	u64 vcpu; /* its place: who leaves, is woken or moved; 0 if it is no vCPU */
+	u64 tid;  /* who leaves, or runs on the CPU that is left */
 	u64 tgid;
-	u64 comm;     /* the first letters of its name */
-	u64 next;     /* the place of who comes */
-	u64 state;    /* what the one that leaves does then */
+	u64 comm;  /* the first letters of its name */
+	u64 next;  /* the place of who comes */
+	u64 state; /* what the one that leaves does then */
 	u64 throttled;
-	u64 to;       /* the CPU it moves to */
+	u64 to; /* the CPU it moves to */
 };
 
 struct happenings {

@@ -3,44 +3,12 @@
 use vmnoise_events::Name;
 
 use super::lengths::WaitLengths;
+use super::state::VcpuState;
 use super::wire::{STATES, WireVcpu};
 
 /// A vCPU's place in the gate's table. One vCPU after the other may have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place(pub(super) u32);
-
-/// What the thread of a vCPU does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u32)]
-pub enum VcpuState {
-    /// Not known: before its first event, or an event was missed.
-    Unseen,
-    /// It has a CPU, in its guest, in KVM or in the VMM.
-    Running,
-    /// It could run, and has no CPU.
-    Waiting,
-    /// Asleep at its guest's wish.
-    Halted,
-    /// Asleep inside of KVM, unasked: a page that is not there, a lock.
-    Blocked,
-    /// Asleep in the VMM.
-    InVmm,
-    /// Asleep, and KVM's structures do not say why.
-    Asleep,
-}
-
-impl VcpuState {
-    /// All of them.
-    pub const ALL: [VcpuState; 7] = [
-        VcpuState::Unseen,
-        VcpuState::Running,
-        VcpuState::Waiting,
-        VcpuState::Halted,
-        VcpuState::Blocked,
-        VcpuState::InVmm,
-        VcpuState::Asleep,
-    ];
-}
 
 /// Somebody who had the CPU for which a vCPU waited. Tasks of one name in one cgroup are one.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use super::wire::BOUNDS;
-
+/// GATE_BOUNDS of `bpf/gate.h`.
+pub(super) const BOUNDS: usize = 64;
 /// Bounds that people ask for, in ns.
 pub const CLASSIC_NS: [u64; 12] = [
     1_000,
@@ -50,6 +50,12 @@ pub(super) fn bounds() -> &'static [u64; BOUNDS] {
         bounds
     });
     &ALL
+}
+
+/// The bounds as the programs are given them before they are loaded: their `.rodata`.
+pub(super) fn settings() -> Vec<u8> {
+    let bounds = bounds().iter();
+    bounds.flat_map(|bound| bound.to_ne_bytes()).collect()
 }
 
 /// How many waits were over after how long.

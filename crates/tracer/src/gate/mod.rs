@@ -4,6 +4,7 @@
 
 mod books;
 mod lengths;
+mod state;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -20,8 +21,9 @@ use std::sync::atomic::{
 use libbpf_rs::{Iter, Link, Object, ObjectBuilder};
 use vmnoise_events::OwnCost;
 
-pub use books::{Culprit, Place, VcpuBooks, VcpuState};
+pub use books::{Culprit, Place, VcpuBooks};
 pub use lengths::{CLASSIC_NS, SCHEMA, WaitLengths};
+pub use state::VcpuState;
 use wire::{WireCpu, WireFound, WireVcpu};
 
 use crate::accounting;
@@ -255,7 +257,9 @@ fn load(btf: &KernelBtf, vcpus: u32) -> libbpf_rs::Result<Object> {
             // Place 0 is nobody's.
             Some("gate_vcpus") => map.set_max_entries(vcpus + 1)?,
             Some("free_places") => map.set_max_entries(vcpus)?,
-            Some(name) if name.ends_with(".rodata") => map.set_initial_value(&wire::settings())?,
+            Some(name) if name.ends_with(".rodata") => {
+                map.set_initial_value(&lengths::settings())?
+            }
             _ => {}
         }
     }

@@ -2,8 +2,8 @@
 
 use std::mem::offset_of;
 
-use super::books::VcpuState;
-use super::lengths;
+use super::lengths::BOUNDS;
+use super::state::VcpuState;
 use crate::plain::Plain;
 
 #[allow(
@@ -23,9 +23,7 @@ pub(super) use generated::types::{
 };
 use generated::types::{gate_state as State, rodata as Settings};
 
-/// GATE_BOUNDS of `bpf/gate.h`.
-pub(super) const BOUNDS: usize = 64;
-/// GATE_STATES of it.
+/// GATE_STATES of `bpf/gate.h`.
 pub(super) const STATES: usize = 8;
 
 const _: () = {
@@ -37,18 +35,13 @@ const _: () = {
     assert!(State::GATE_IN_VMM.0 == VcpuState::InVmm as u32);
     assert!(State::GATE_ASLEEP.0 == VcpuState::Asleep as u32);
     assert!(State::GATE_STATES.0 as usize == STATES);
+    // All that the programs are given: lengths.rs.
+    assert!(offset_of!(Settings, bounds) == 0);
     assert!(size_of::<Settings>() == BOUNDS * size_of::<u64>());
 };
 
 /// The BPF programs, compiled.
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
-
-/// What the programs are given before they are loaded: their `.rodata`.
-pub(super) fn settings() -> Vec<u8> {
-    const { assert!(offset_of!(Settings, bounds) == 0) };
-    let bounds = lengths::bounds().iter();
-    bounds.flat_map(|bound| bound.to_ne_bytes()).collect()
-}
 
 #[cfg(test)]
 impl Plain for WireCpu {}

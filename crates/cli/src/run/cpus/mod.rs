@@ -23,8 +23,8 @@ use super::measure::{SUBMIT_SLACK_NS, Source, TICK};
 use super::session::Session;
 use crate::feed::receiver::HostFeed;
 use crate::interrupt;
-use crate::rights::Work;
 use crate::units::to_tsc;
+use vmnoise_rights::Work;
 
 /// A workload goes on for so long when nobody renews its lease: this thread hangs then.
 const LEASE: Duration = Duration::from_secs(5);

@@ -18,7 +18,7 @@ use super::measure::{SUBMIT_SLACK_NS, Source};
 use super::session::Session;
 use crate::feed::sender::address::FeedAddress;
 use crate::feed::sender::{Feeds, Second};
-use crate::rights::Work;
+use vmnoise_rights::Work;
 
 /// Attached programs, and the VMs that they are about.
 pub struct Vcpus {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use vmnoise_tracer::ClockLook;
 use vmnoise_tracer::host::{Host, KnownVms, Vm};
 
-use crate::rights::{Work, threads};
+use vmnoise_rights::{Work, threads};
 
 /// Between two looks whether the VMs that are known are still there.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::harness::{Handlers, Happens, VCPUS, Who, named};
 use crate::gate::VcpuBooks;
-use crate::gate::books::VcpuState;
+use crate::gate::state::VcpuState;
 
 const CPUS: usize = 3;
 /// Turns of one wait on one CPU that are told: GATE_TURNS, but for the one that tells where they begin.

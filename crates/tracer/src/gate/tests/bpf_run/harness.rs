@@ -2,7 +2,8 @@
 
 use libbpf_rs::{Object, ObjectBuilder, ProgramInput};
 
-use crate::gate::books::VcpuState;
+use crate::gate::lengths;
+use crate::gate::state::VcpuState;
 use crate::gate::wire::{self, WireVcpu};
 use crate::gate::{Place, VcpuBooks};
 use crate::maps::Maps;
@@ -165,7 +166,7 @@ impl Handlers {
         let mut open = ObjectBuilder::default().open_memory(OBJECT).unwrap();
         for mut map in open.maps_mut() {
             if map.name().to_string_lossy().ends_with(".rodata") {
-                map.set_initial_value(&wire::settings()).unwrap();
+                map.set_initial_value(&lengths::settings()).unwrap();
             }
         }
         Handlers(open.load().unwrap())

@@ -1,7 +1,7 @@
 //! Lives that can be read.
 
 use super::harness::{Handlers, Happens, Who, named, place};
-use crate::gate::books::VcpuState;
+use crate::gate::state::VcpuState;
 
 fn switch(now: u64, prev: Who, state: VcpuState, next: Who) -> Happens {
     Happens::Switch {
