@@ -5,10 +5,12 @@ export PATH := $(CURDIR)/target/rust/bin:$(PATH)
 CARGO ?= cargo
 BINARY = $$(ls target/*/release/vmnoise target/release/vmnoise 2>/dev/null | head -1)
 
-.PHONY: help run build check test lab-full mutations fuzz bench papers examples soak chaos sbom weight validate setup clean
+.PHONY: help run build programs install deb check test lab-full mutations fuzz bench papers examples soak chaos sbom weight validate setup clean
 
 help:
 	@echo "make run       build vmnoise and measure this machine for 10 s; ends with the place of its report"
+	@echo "make install   build all programs and put them below PREFIX (/usr/local): manual, completions, units"
+	@echo "make deb       the same as a package for Debian and Ubuntu, in target"
 	@echo "make check     format, lints, unit tests and 5,000 streams of the budget law: for daily work"
 	@echo "make test      every check this machine can run; what is skipped is counted, with its reason"
 	@echo "make lab-full  vmnoise in every kernel that Debian has, newer ones too"
@@ -29,6 +31,15 @@ run: build
 
 build: setup
 	@$(CARGO) build --locked --release --package vmnoise
+
+programs: setup
+	@$(CARGO) build --locked --release --package vmnoise --package vmnoise-serve
+
+install: programs
+	@scripts/install $$(dirname $(BINARY))
+
+deb: programs
+	@scripts/deb $$(dirname $(BINARY))
 
 check: setup
 	@VMNOISE_TEST_TOOLS=1 scripts/setup

@@ -2,7 +2,9 @@
 //! which takes it again: help, manual and completions are of both.
 #![forbid(unsafe_code)]
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -11,26 +13,53 @@ use clap::Args;
 pub struct ServeArguments {
     /// Address and port to listen on; `/metrics` is for Prometheus
     ///
-    /// Whoever reaches it can read the names of the VMs and of what runs beside them. A service manager
-    /// that hands over a socket decides instead.
+    /// Whoever reaches it can read the names of the VMs and of what runs beside them, so beyond the loopback
+    /// address it takes the three options below. A service manager that hands over a socket decides
+    /// instead where that is.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9752")]
     pub listen: SocketAddr,
     /// Room for this many vCPUs at a time
     #[arg(long, value_name = "COUNT", default_value_t = 1024,
         value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub vcpus: u32,
+    /// Serve https with this certificate (PEM, with those that vouch for it)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The key of that certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Answer only who shows the token in this file: as a bearer token, or as the password of any user
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
 }
 
 impl ServeArguments {
     /// The same as words of a command line.
-    pub fn words(&self) -> [String; 4] {
-        let ServeArguments { listen, vcpus } = self;
-        [
-            "--listen".to_owned(),
-            listen.to_string(),
-            "--vcpus".to_owned(),
-            vcpus.to_string(),
-        ]
+    pub fn words(&self) -> Vec<OsString> {
+        let ServeArguments {
+            listen,
+            vcpus,
+            tls_cert,
+            tls_key,
+            token_file,
+        } = self;
+        let mut words = vec![
+            "--listen".into(),
+            listen.to_string().into(),
+            "--vcpus".into(),
+            vcpus.to_string().into(),
+        ];
+        let files = [
+            ("--tls-cert", tls_cert),
+            ("--tls-key", tls_key),
+            ("--token-file", token_file),
+        ];
+        for (option, file) in files {
+            if let Some(file) = file {
+                words.extend([option.into(), file.into()]);
+            }
+        }
+        words
     }
 }
 
@@ -48,8 +77,9 @@ mod tests {
 
     #[test]
     fn words_say_what_was_taken() {
-        let line = ["program", "--listen", "[::1]:9000", "--vcpus", "7"];
-        let taken = Program::parse_from(line).arguments;
+        let line = "program --listen [::1]:9000 --vcpus 7 --tls-cert c --tls-key k --token-file t";
+        let line: Vec<&str> = line.split(' ').collect();
+        let taken = Program::parse_from(&line).arguments;
         assert_eq!(taken.words(), line[1..]);
         let by_default = Program::parse_from(["program"]).arguments.words();
         assert_eq!(by_default[1], "127.0.0.1:9752");

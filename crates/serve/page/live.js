@@ -30,6 +30,7 @@
 
   const sum = (shares) => Object.values(shares).reduce((all, part) => all + part, 0);
   const vmOf = (snapshot, name) => snapshot.vms.find((vm) => vm.vm === name);
+  const goesOn = (old, now) => old && now.ran >= old.ran && sum(now.lost) >= sum(old.lost);
 
   // The latest snapshot that is at least so old, else the oldest.
   const before = (at, seconds) => history.findLast((it) => it.at_s <= at - seconds) ?? history[0];
@@ -38,7 +39,8 @@
     const points = [];
     for (let i = 1; i < history.length; i++) {
       const [earlier, later] = [vmOf(history[i - 1], name), vmOf(history[i], name)];
-      if (earlier && later) {
+      // Sums that shrink are those of a VM that has begun anew.
+      if (earlier && later && later.ran >= earlier.ran) {
         const lost = (sum(later.lost) - sum(earlier.lost)) / (history[i].at_s - history[i - 1].at_s);
         points.push([history[i].at_s, lost]);
       }
@@ -58,7 +60,8 @@
     return svg;
   };
 
-  const row = (now, old, seconds) => {
+  const row = (now, before, seconds) => {
+    const old = goesOn(before, now) ? before : undefined;
     const rate = (later, earlier) => (later - (earlier ?? 0)) / seconds;
     const shares = Object.keys(SHARES).map((share) => [share, rate(now.lost[share], old?.lost[share])]);
     const lost = shares.reduce((all, [, part]) => all + part, 0);
@@ -121,6 +124,8 @@
   };
   source.onerror = () => {
     byId("state").hidden = false;
-    byId("state").textContent = "vmnoise serve does not answer; what is shown has stopped.";
+    byId("state").textContent = source.readyState === EventSource.CLOSED
+      ? "vmnoise serve has too many pages open: close one, and load this one again."
+      : "vmnoise serve does not answer; what is shown has stopped.";
   };
 })();

@@ -1,6 +1,8 @@
 //! What is served over HTTP.
 
+use std::io;
 use std::net::TcpListener;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus_client::encoding::{prometheus_protobuf, prometheus_text, text};
@@ -16,9 +19,14 @@ use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::connections::Limited;
+use crate::guards::Guards;
 use crate::live::{self, Live};
 use crate::metrics;
+use crate::say::say;
 use crate::service_manager::ServiceManager;
+use crate::tls::TlsListener;
+use crate::token;
 use crate::watch::Watch;
 
 /// How often it looks who has come and who has ended.
@@ -70,9 +78,10 @@ impl Format {
 /// Serves until it is asked to end. `listener` does not block.
 ///
 /// # Errors
-/// If the listener breaks, or vCPUs cannot be looked for any more.
+/// If the listener breaks.
 pub(crate) async fn serve(
     listener: TcpListener,
+    guards: Guards,
     watch: Arc<Mutex<Watch>>,
     manager: &ServiceManager,
 ) -> Result<()> {
@@ -80,21 +89,35 @@ pub(crate) async fn serve(
     let address = listener.local_addr()?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let live = Arc::new(Live::begin());
+    let token = Arc::new(guards.token);
     let pages = Router::new()
         .merge(live::routes(Arc::clone(&live)))
         .route("/metrics", get(scraped))
+        .with_state(registry)
+        .layer(from_fn_with_state(token, token::check))
+        // These tell nothing but that it is there.
         .route("/-/healthy", get(async || "up\n"))
-        .route("/-/ready", get(async || "ready\n"))
-        .with_state(registry);
+        .route("/-/ready", get(async || "ready\n"));
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    println!("serving http://{address}/ and its /metrics");
+    let scheme = if guards.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    println!("serving {scheme}://{address}/ and its /metrics");
     manager.ready();
-    let serving = axum::serve(listener, pages);
+    let serving: Pin<Box<dyn Future<Output = io::Result<()>>>> = match guards.tls {
+        Some(acceptor) => {
+            let listener = Limited::new(TlsListener::new(listener, acceptor));
+            Box::pin(axum::serve(listener, pages).into_future())
+        }
+        None => Box::pin(axum::serve(Limited::new(listener), pages).into_future()),
+    };
     // Who is being answered at the end is not waited for: the next scrape asks again.
     tokio::select! {
-        served = async { serving.await } => served.context("serving")?,
-        looked = look(&watch, &live, manager) => looked.context("looking for vCPUs")?,
+        served = serving => served.context("serving")?,
+        () = look(&watch, &live, manager) => {}
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
@@ -102,16 +125,26 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// Looks for vCPUs until that fails. Whoever is stuck here is not alive to the service manager.
-async fn look(watch: &Mutex<Watch>, live: &Live, manager: &ServiceManager) -> Result<()> {
+/// Looks for vCPUs for ever. Whoever is stuck here is not alive to the service manager. A look that fails, for
+/// want of memory or of files, is made again.
+async fn look(watch: &Mutex<Watch>, live: &Live, manager: &ServiceManager) {
     let mut ticks = interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut fails = false;
     loop {
         ticks.tick().await;
         let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
-        watch.look()?;
+        let looked = watch.look();
         live.feed(&watch);
         drop(watch);
+        match looked {
+            Err(error) if !fails => {
+                say(&format!("vCPUs that come are not found for now: {error}"));
+                fails = true;
+            }
+            Err(_) => {}
+            Ok(()) => fails = false,
+        }
         manager.alive();
     }
 }

@@ -2,12 +2,21 @@
 
 use vmnoise_events::Name;
 
+/// Letters of a name before what tells it from another one: a name that is too long is cut.
+const LETTERS: usize = 64;
+
 /// The label of a VM that has come: its name, and its process too where another VM has that label.
 /// It keeps it for good, so that its series go on whoever comes after it.
 pub(crate) fn choose(name: &Name, pid: u32, is_taken: impl Fn(&Name) -> bool) -> Name {
     let mut label = name.clone();
+    let short: String = name.as_str().chars().take(LETTERS).collect();
+    let mut others = 0_u32;
     while is_taken(&label) {
-        label = format!("{label}:{pid}").into();
+        label = match others {
+            0 => format!("{short}:{pid}").into(),
+            others => format!("{short}:{pid}:{others}").into(),
+        };
+        others += 1;
     }
     label
 }
@@ -16,14 +25,29 @@ pub(crate) fn choose(name: &Name, pid: u32, is_taken: impl Fn(&Name) -> bool) ->
 mod tests {
     use super::*;
 
+    fn labels(vms: &[(&str, u32)]) -> Vec<Name> {
+        let mut labels = Vec::<Name>::new();
+        for (name, pid) in vms {
+            labels.push(choose(&(*name).into(), *pid, |label| {
+                labels.contains(label)
+            }));
+        }
+        labels
+    }
+
     #[test]
     fn two_vms_of_one_name_are_told_apart() {
-        let mut labels = Vec::<Name>::new();
         // The third calls itself as the second is called by then.
-        for (name, pid) in [("web", 7), ("web", 9), ("web:9", 11), ("db", 12)] {
-            labels.push(choose(&name.into(), pid, |label| labels.contains(label)));
-        }
+        let labels = labels(&[("web", 7), ("web", 9), ("web:9", 9), ("db", 12)]);
         let labels: Vec<&str> = labels.iter().map(Name::as_str).collect();
-        assert_eq!(labels, ["web", "web:9", "web:9:11", "db"]);
+        assert_eq!(labels, ["web", "web:9", "web:9:9", "db"]);
+    }
+
+    #[test]
+    fn so_are_two_whose_names_are_too_long_to_be_told_apart() {
+        let long = "a".repeat(300);
+        let labels = labels(&[(&long, 7), (&long, 8), (&long, 8)]);
+        assert!(labels[0] != labels[1] && labels[1] != labels[2] && labels[0] != labels[2]);
+        assert!(labels[1].as_str().ends_with("a:8"), "{labels:?}");
     }
 }

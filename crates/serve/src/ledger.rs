@@ -20,15 +20,16 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    fn of(books: &VcpuBooks) -> Lost {
+    /// Until this instant, which is before the books were read.
+    fn of(books: &VcpuBooks, mono_ns: u64) -> Lost {
         let quiet = books.throttled_ns + books.idle_ns + books.unsure_ns;
         Lost {
             preempted: books.spent_ns(VcpuState::Waiting).saturating_sub(quiet),
             throttled: books.throttled_ns,
             idle: books.idle_ns,
             unsure: books.unsure_ns,
-            blocked: books.spent_ns(VcpuState::Blocked),
-            unseen: books.spent_ns(VcpuState::Unseen),
+            blocked: books.spent_until_ns(VcpuState::Blocked, mono_ns),
+            unseen: books.spent_until_ns(VcpuState::Unseen, mono_ns),
         }
     }
 
@@ -102,12 +103,13 @@ struct Books {
 }
 
 impl Books {
-    fn of(books: &VcpuBooks) -> Books {
+    fn of(books: &VcpuBooks, mono_ns: u64) -> Books {
+        let spent = |state| books.spent_until_ns(state, mono_ns);
         Books {
-            lost: Lost::of(books),
-            ran_ns: books.spent_ns(VcpuState::Running),
-            halted_ns: books.spent_ns(VcpuState::Halted),
-            asleep_ns: books.spent_ns(VcpuState::InVmm) + books.spent_ns(VcpuState::Asleep),
+            lost: Lost::of(books, mono_ns),
+            ran_ns: spent(VcpuState::Running),
+            halted_ns: spent(VcpuState::Halted),
+            asleep_ns: spent(VcpuState::InVmm) + spent(VcpuState::Asleep),
             waited_ns: books.spent_ns(VcpuState::Waiting),
             waits: books.waits,
             culprits: books.culprits.clone(),
@@ -129,11 +131,8 @@ impl Books {
     /// What this culprit had, if he is still the same: one that lost his name meanwhile, and came
     /// again, has less.
     fn had(&self, culprit: &Culprit) -> u64 {
-        let is_he = |known: &&Culprit| {
-            (&known.name, known.cgroup, known.vcpu, known.is_own)
-                == (&culprit.name, culprit.cgroup, culprit.vcpu, culprit.is_own)
-        };
-        let had = self.culprits.iter().find(is_he).map_or(0, |known| known.ns);
+        let known = self.culprits.iter().find(|known| known.is(culprit));
+        let had = known.map_or(0, |known| known.ns);
         if had > culprit.ns { 0 } else { had }
     }
 }
@@ -154,14 +153,16 @@ impl VmTotals {
         }
     }
 
-    /// Takes in what a vCPU of it did until now. `who` names culprits.
+    /// Takes in what a vCPU of it did until this instant, which is before the books were read. `who` names
+    /// culprits. Of a wait that goes on nothing is known yet.
     pub(crate) fn take_in(
         &mut self,
         place: Place,
         books: &VcpuBooks,
+        mono_ns: u64,
         who: impl Fn(&Culprit) -> Who,
     ) {
-        let now = Books::of(books);
+        let now = Books::of(books, mono_ns);
         let before = self.vcpus.remove(&place).unwrap_or_else(Books::none);
         let lost = now.lost.since(&before.lost);
         self.lost.add(&lost);
@@ -175,7 +176,8 @@ impl VmTotals {
         self.culprits.add(lost.preempted, known);
         match books.state {
             VcpuState::Waiting => {
-                _ = self.waiting_since.insert(place, books.since_mono_ns);
+                let since = books.since_mono_ns.saturating_sub(books.waited_ns);
+                _ = self.waiting_since.insert(place, since);
             }
             _ => _ = self.waiting_since.remove(&place),
         }

@@ -19,7 +19,7 @@ use crate::clock::{now_ns, seconds};
 use crate::ledger::VmTotals;
 use crate::watch::Watch;
 
-/// Who looks at the page at a time: each costs a little once a second.
+/// So many pages may be open at a time: each is sent the books of all VMs once a second.
 const READERS: usize = 16;
 /// What the page may load: its own parts, and what feeds it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -87,11 +87,16 @@ impl Live {
 
 fn of(vm: &VmTotals, now_ns: u64) -> VmSnapshot<'_> {
     let lost = vm.lost.shares().into_iter();
-    let culprits = vm.culprits.named().map(|(who, ns)| CulpritSnapshot {
+    let named = vm.culprits.named().map(|(who, ns)| CulpritSnapshot {
         culprit: who.name.as_str(),
         kind: who.kind.name(),
         seconds: seconds(ns),
     });
+    let others = CulpritSnapshot {
+        culprit: "other",
+        kind: "unknown",
+        seconds: seconds(vm.culprits.others_ns()),
+    };
     VmSnapshot {
         vm: vm.label.as_str(),
         vcpus: vm.vcpus(),
@@ -99,7 +104,7 @@ fn of(vm: &VmTotals, now_ns: u64) -> VmSnapshot<'_> {
         lost: lost
             .map(|(share, ns)| (share.to_owned(), seconds(ns).into()))
             .collect(),
-        culprits: culprits.collect(),
+        culprits: named.chain([others]).collect(),
         waiting: seconds(vm.longest_wait_ns(now_ns)),
     }
 }

@@ -3,14 +3,20 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod connections;
 mod culprits;
+mod guards;
 mod http;
 mod labels;
 mod ledger;
 mod listen;
 mod live;
 mod metrics;
+mod placement;
+mod say;
 mod service_manager;
+mod tls;
+mod token;
 mod watch;
 mod who;
 
@@ -19,11 +25,13 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use vmnoise_events::shown_lines;
 use vmnoise_rights::{RightsError, Work};
 use vmnoise_serve_arguments::ServeArguments;
 use vmnoise_tracer::LoadError;
+use vmnoise_tracer::host::Host;
 
+use guards::Guards;
+use say::say;
 use service_manager::ServiceManager;
 use watch::Watch;
 
@@ -53,7 +61,9 @@ fn main() -> ExitCode {
 /// Rights go in the order of `vmnoise_rights`: there is one thread until all that needs them is done.
 fn serve(arguments: &ServeArguments) -> Result<()> {
     vmnoise_rights::begin(None)?;
+    placement::keep_off_isolated(&Host::here())?;
     let listener = listen::listener(arguments.listen)?;
+    let guards = Guards::of(arguments, listener.local_addr()?)?;
     let watch = Watch::begin(arguments.vcpus)?;
     let manager = ServiceManager::of_environment().context("finding the service manager")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -64,10 +74,5 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
         say(&unlimited.to_string());
     }
     let watch = Arc::new(Mutex::new(watch));
-    runtime.block_on(http::serve(listener, watch, &manager))
-}
-
-/// A line on stderr. What the kernel says of others' files may be in it.
-fn say(words: &str) {
-    eprintln!("vmnoise serve: {}", shown_lines(words));
+    runtime.block_on(http::serve(listener, guards, watch, &manager))
 }

@@ -39,6 +39,7 @@ impl Collector for Metrics {
         lost(&mut encoder, &vms)?;
         culprits(&mut encoder, &vms)?;
         waits(&mut encoder, &vms)?;
+        waiting(&mut encoder, &watch)?;
         states(&mut encoder, &vms)?;
         vcpus(&mut encoder, &watch)?;
         of_itself(&mut encoder, &watch)
@@ -107,6 +108,10 @@ fn waits(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt::
             &totals.waits,
         )?;
     }
+    Ok(())
+}
+
+fn waiting(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(
         "vcpu_waiting",
         "How long the vCPU of a VM that waits longest for a CPU has waited by now, 0 if none does",
@@ -114,7 +119,7 @@ fn waits(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt::
         MetricType::Gauge,
     )?;
     let now = now_ns();
-    for totals in vms {
+    for totals in watch.present() {
         let labels = [("vm", totals.label.as_str())];
         family
             .encode_family(&labels)?
@@ -170,14 +175,14 @@ fn of_itself(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), f
         Some(&Unit::Seconds),
         MetricType::Counter,
     )?;
-    counter(&mut family, watch.probes_ns())?;
+    counter(&mut family, watch.probe_ns())?;
     let mut family = encoder.encode_descriptor(
         "events_missed",
         "Events of the scheduler that the programs missed",
         None,
         MetricType::Counter,
     )?;
-    family.encode_counter(&watch.missed().unwrap_or_default(), NO_EXEMPLAR)?;
+    family.encode_counter(&watch.missed(), NO_EXEMPLAR)?;
     let mut family = encoder.encode_descriptor(
         "vcpus_without_room",
         "vCPUs that are not watched: --vcpus leaves no room for them, or the kernel gives no memory",
@@ -209,7 +214,7 @@ fn histogram(
             (seconds(*bound), count)
         })
         .collect();
-    buckets.push((f64::MAX, lengths.count() - below));
+    buckets.push((f64::INFINITY, lengths.count() - below));
     let (spans, deltas) = spans(&lengths.native());
     let none = NativeHistogramBuckets {
         spans: &[],

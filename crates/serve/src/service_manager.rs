@@ -22,6 +22,8 @@ impl ServiceManager {
         let connected = |name| {
             let socket = UnixDatagram::unbound()?;
             socket.connect_addr(&address(&name)?)?;
+            // Whoever is asked for metrics waits for no manager.
+            socket.set_nonblocking(true)?;
             Ok(socket)
         };
         let socket = env::var_os("NOTIFY_SOCKET").map(connected).transpose();
@@ -43,7 +45,7 @@ impl ServiceManager {
         self.tell("STOPPING=1");
     }
 
-    /// A manager that is gone misses nothing.
+    /// A manager that is gone, or does not read, misses nothing.
     fn tell(&self, what: &str) {
         if let Some(socket) = &self.socket {
             let _ = socket.send(what.as_bytes());

@@ -6,14 +6,17 @@ use std::io;
 use anyhow::Result;
 use vmnoise_events::Name;
 use vmnoise_tracer::host::Host;
-use vmnoise_tracer::{Culprit, Found, Gate, Place, VcpuBooks};
+use vmnoise_tracer::{Culprit, Found, Gate, Place, VcpuBooks, VcpuId};
 
+use crate::clock::now_ns;
 use crate::labels;
 use crate::ledger::VmTotals;
 use crate::who::{Kind, Who};
 
 /// VMs that have ended and are still told of: a scrape that comes later finds their last sums.
 const ENDED: usize = 256;
+/// vCPUs whose VMs are known by name: of those that have ended too, for somebody waited for them.
+const NAMED: usize = 65_536;
 
 /// All that is known of this host's VMs.
 #[derive(Debug)]
@@ -24,7 +27,10 @@ pub(crate) struct Watch {
     ended: VecDeque<VmTotals>,
     /// The VMM of each place.
     vmms: BTreeMap<Place, u32>,
+    /// Whose each vCPU is, or was.
+    names: BTreeMap<VcpuId, Name>,
     without_room: u32,
+    missed: u64,
 }
 
 impl Watch {
@@ -38,35 +44,47 @@ impl Watch {
             vms: BTreeMap::new(),
             ended: VecDeque::new(),
             vmms: BTreeMap::new(),
+            names: BTreeMap::new(),
             without_room: 0,
+            missed: 0,
         };
         watch.look()?;
         Ok(watch)
     }
 
     /// Who has come and who has ended; then takes in what all did.
+    ///
+    /// # Errors
+    /// If the kernel refuses the walk: who is known already stays so.
     pub(crate) fn look(&mut self) -> io::Result<()> {
-        let look = self.gate.look()?;
-        self.without_room = look.without_room;
-        for (place, books) in &look.ended {
-            self.take_in(*place, books);
-            self.end(*place);
-        }
-        for found in &look.came {
-            self.came(found);
+        let look = self.gate.look();
+        if let Ok(look) = &look {
+            self.without_room = look.without_room;
+            for found in &look.came {
+                self.came(found);
+            }
+            for (place, books) in &look.ended {
+                self.take_in(*place, books, now_ns());
+            }
         }
         self.take_in_all();
-        Ok(())
+        for (place, _) in look.iter().flat_map(|look| &look.ended) {
+            self.end(*place);
+        }
+        look.map(|_| ())
     }
 
     /// Takes in what the vCPUs did that there were at the last look.
     pub(crate) fn take_in_all(&mut self) {
         let places: Vec<Place> = self.gate.present().map(|found| found.place).collect();
         for place in places {
+            let now_ns = now_ns();
             if let Some(books) = self.gate.books(place) {
-                self.take_in(place, &books);
+                self.take_in(place, &books, now_ns);
             }
         }
+        // One that cannot be read is as it was.
+        self.missed = self.gate.missed().unwrap_or(self.missed);
     }
 
     /// Those that there are.
@@ -85,27 +103,36 @@ impl Watch {
     }
 
     /// Events that the programs missed.
-    pub(crate) fn missed(&self) -> io::Result<u64> {
-        self.gate.missed()
+    pub(crate) fn missed(&self) -> u64 {
+        self.missed
     }
 
-    /// What the programs have cost.
-    pub(crate) fn probes_ns(&self) -> u64 {
-        self.gate.own_cost().map_or(0, |cost| cost.bpf_ns)
+    /// What the program at switches has cost.
+    pub(crate) fn probe_ns(&self) -> u64 {
+        self.gate.probe_ns()
     }
 
     fn came(&mut self, found: &Found) {
         self.vmms.insert(found.place, found.tgid);
-        if self.vms.contains_key(&found.tgid) {
-            return;
+        let label = match self.vms.get(&found.tgid) {
+            Some(vm) => vm.label.clone(),
+            None => self.vm_came(found.tgid),
+        };
+        self.names.insert(found.id, label);
+        if self.names.len() > NAMED {
+            self.names.pop_first();
         }
-        let name = self.host.vm_name(found.tgid);
-        let name = name.unwrap_or_else(|| format!("vm:{}", found.tgid).into());
+    }
+
+    fn vm_came(&mut self, pid: u32) -> Name {
+        let name = self.host.vm_name(pid);
+        let name = name.unwrap_or_else(|| format!("vm:{pid}").into());
         let is_taken = |label: &Name| self.vms.values().any(|vm| vm.label == *label);
-        let label = labels::choose(&name, found.tgid, is_taken);
+        let label = labels::choose(&name, pid, is_taken);
         // It has begun anew, as its sums do.
         self.ended.retain(|vm| vm.label != label);
-        self.vms.insert(found.tgid, VmTotals::new(label));
+        self.vms.insert(pid, VmTotals::new(label.clone()));
+        label
     }
 
     fn end(&mut self, place: Place) {
@@ -126,28 +153,19 @@ impl Watch {
         }
     }
 
-    fn take_in(&mut self, place: Place, books: &VcpuBooks) {
-        let Some(&vmm) = self.vmms.get(&place) else {
+    fn take_in(&mut self, place: Place, books: &VcpuBooks, mono_ns: u64) {
+        let Some(vmm) = self.vmms.get(&place) else {
             return;
         };
-        let names: BTreeMap<Place, Name> = books
-            .culprits
-            .iter()
-            .filter_map(|culprit| {
-                let place = culprit.vcpu?;
-                let vm = self.vms.get(self.vmms.get(&place)?)?;
-                Some((place, vm.label.clone()))
-            })
-            .collect();
-        let who = |culprit: &Culprit| who(culprit, &names);
-        if let Some(vm) = self.vms.get_mut(&vmm) {
-            vm.take_in(place, books, who);
+        let names = &self.names;
+        if let Some(vm) = self.vms.get_mut(vmm) {
+            vm.take_in(place, books, mono_ns, |culprit| who(culprit, names));
         }
     }
 }
 
-fn who(culprit: &Culprit, names: &BTreeMap<Place, Name>) -> Who {
-    let vm = culprit.vcpu.and_then(|place| names.get(&place));
+fn who(culprit: &Culprit, names: &BTreeMap<VcpuId, Name>) -> Who {
+    let vm = culprit.vcpu.and_then(|vcpu| names.get(&vcpu));
     match (culprit.is_own, vm) {
         (true, _) => Who {
             kind: Kind::Own,

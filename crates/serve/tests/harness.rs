@@ -32,7 +32,7 @@ impl Serve {
         let mut said = String::new();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         stdout.read_line(&mut said).unwrap();
-        let address = said.trim().strip_prefix("serving http://").unwrap();
+        let (_, address) = said.split_once("://").unwrap();
         let (address, _) = address.split_once('/').unwrap();
         Serve {
             address: address.to_owned(),
@@ -87,8 +87,16 @@ impl Serve {
 
 /// The body of a page of a server.
 pub fn get(host: &str, path: &str) -> io::Result<String> {
+    get_as(host, path, "*/*")
+}
+
+/// The same, of this media type where the server has that.
+pub fn get_as(host: &str, path: &str, media_type: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(host)?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n")?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.0\r\nHost: {host}\r\nAccept: {media_type}\r\n\r\n"
+    )?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();

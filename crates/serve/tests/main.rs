@@ -4,6 +4,7 @@
 mod harness;
 
 mod kvm {
+    mod guards;
     mod neighbours;
     mod page;
     mod prometheus;

@@ -21,7 +21,6 @@ mod mapped_array;
 mod maps;
 mod object;
 mod observed;
-mod own_cost;
 mod plain;
 mod probes;
 mod records;
@@ -40,7 +39,8 @@ pub use decode::Decoder;
 pub use error::{LoadError, TraceError};
 pub use exits::{ClockLook, ExitDecoder, ExitTracer, ReasonSource, Streaming};
 pub use gate::{
-    CLASSIC_NS, Culprit, Found, Gate, GateLook, Place, SCHEMA, VcpuBooks, VcpuState, WaitLengths,
+    CLASSIC_NS, Culprit, Found, Gate, GateLook, Place, SCHEMA, VcpuBooks, VcpuId, VcpuState,
+    WaitLengths,
 };
 pub use interference_counter::InterferenceCounter;
 pub use observed::{Observer, Stay};

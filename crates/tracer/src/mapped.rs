@@ -12,7 +12,6 @@ use vmnoise_events::{
 };
 
 use crate::mapped_array::MappedArray;
-use crate::own_cost;
 use crate::wire::{CpuState, ExitCounts, Mode};
 
 /// The live exit counters as BPF writes them, one slot per CPU of this machine
@@ -203,7 +202,12 @@ impl MappedCpus {
             .saturating_sub(to_come);
         let timed_runs = self.0.sum(offset_of!(CpuState, timed_runs));
         let timed_ns = self.0.sum(offset_of!(CpuState, timed_ns));
-        own_cost::of_timed(bpf_runs, timed_runs, timed_ns)
+        let all_ns = u128::from(timed_ns) * u128::from(bpf_runs);
+        let bpf_ns = all_ns.checked_div(u128::from(timed_runs))?;
+        Some(OwnCost {
+            bpf_runs,
+            bpf_ns: u64::try_from(bpf_ns).unwrap_or(u64::MAX),
+        })
     }
 
     /// The interference counters of a CPU; `None` where there is no such CPU.

@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use vmnoise_labs::schedstat::{self, Schedstat};
-use vmnoise_labs::{Disturber, Run};
+use vmnoise_labs::{Disturber, Run, skipped};
 use vmnoise_tracer::host::Host;
 
 use crate::harness::{Metrics, Serve};
@@ -80,21 +80,29 @@ fn a_neighbour_is_named_with_the_time_that_it_had() {
     let least = seconds(last.before[0].run_delay_ns - first.after[0].run_delay_ns);
     let most = seconds(last.after[0].run_delay_ns - first.before[0].run_delay_ns);
     println!("lost {lost} s; the scheduler has {least} to {most} s");
-    // Each side counts a wait when it is over: one under way is a slice of the scheduler, some ms.
+    // Each side counts a wait when it is over: one under way at either end is a slice of the scheduler, at
+    // most 2 times 2.8 ms here (base_slice_ns), and what the machine below takes of it.
     assert!(lost > least * (1.0 - STAMPS) - 0.05 && lost < most * (1.0 + STAMPS) + 0.05);
 
     let blamed = |metrics| culprit(metrics, &name, "foreign", "lab-disturb");
     let blamed = blamed(&last.metrics) - blamed(&first.metrics);
     let had = seconds(last.after[1].on_cpu_ns - first.before[1].on_cpu_ns);
     println!("blamed for {blamed} s; it had {had} s");
-    // The vCPU wants to run all the time, so it waits whenever the neighbour runs.
-    assert!(blamed < had * (1.0 + STAMPS) && blamed > had * 0.9 - 0.05);
+    // The vCPU wants to run all the time, so it waits whenever the neighbour runs, but for a slice at
+    // either end, and the moments in which its VMM's own threads have the CPU.
+    assert!(blamed < had * (1.0 + STAMPS) && blamed > had * (1.0 - STAMPS) - 0.05);
     drop(run);
 }
 
 #[test]
-fn where_nobody_disturbs_nobody_of_that_name_is_blamed() {
-    let (serve, cpu) = (Serve::start(), cpu());
+fn who_has_another_cpu_is_not_blamed() {
+    let cpus = Host::here().allowed_cpus().unwrap();
+    let (other, cpu) = (cpus[0], cpu());
+    if other == cpu {
+        return skipped("this machine has one CPU");
+    }
+    let serve = Serve::start();
+    let busy = Disturber::busy(other).unwrap();
     let (run, name, _) = vm(&serve, cpu);
     sleep(Duration::from_secs(2));
     let metrics = serve.metrics();
@@ -108,7 +116,7 @@ fn where_nobody_disturbs_nobody_of_that_name_is_blamed() {
             .all(|(labels, _)| !labels.contains("lab-disturb")),
         "{all:?}"
     );
-    drop(run);
+    drop((busy, run));
 }
 
 #[test]

@@ -29,6 +29,9 @@ struct {
 /* So that the object describes it; nobody reads or writes it. */
 struct gate_found wire_found;
 
+/* Ids that were given. */
+u32 ids;
+
 /* 0 if it is no vCPU. */
 static __always_inline u32 place_of(struct task_struct *task)
 {
@@ -57,22 +60,29 @@ static __always_inline void book_switch(struct gate_cpu *here, u32 cpu, bool pre
 	if (!comes && !leaves && !here->waiting && !here->vcpu)
 		return;
 	now = bpf_ktime_get_ns();
+	vcpu = gate_vcpu(leaves);
 	if (here->waiting) {
 		/* Others had a part of this turn, of whom nobody knows. */
 		if (!came_unseen)
-			who_is(&who, prev, leaves);
+			who_is(&who, prev, vcpu);
 		turn_ends(here, now, &who, came_unseen ? ~0 : prev->pid);
 	}
-	vcpu = gate_vcpu(leaves);
 	if (vcpu) {
-		bool runnable = preempt || !prev_state;
-		u32 state = runnable ? GATE_WAITING : sleep_of(prev);
+		bool runnable = preempt || !prev_state, throttled = 0;
+		u32 state = GATE_WAITING;
+		u64 throttles = 0;
 
-		gate_leaves(vcpu, here, cpu, now, state, runnable && is_throttled(prev));
+		if (runnable) {
+			throttled = is_throttled(prev);
+			throttles = throttles_of(prev);
+		} else {
+			state = prev_state & TASK_DEAD ? GATE_ENDED : sleep_of(prev);
+		}
+		gate_leaves(vcpu, here, cpu, now, state, throttled, throttles);
 	}
 	vcpu = gate_vcpu(comes);
 	if (vcpu)
-		gate_comes(vcpu, here, cpu, now);
+		gate_comes(vcpu, here, cpu, now, throttles_of(next));
 	here->vcpu = comes;
 }
 
@@ -88,10 +98,8 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 	if (!(here->runs++ % GATE_TIMED_RUN))
 		begin = bpf_ktime_get_ns();
 	book_switch(here, cpu, preempt, prev, next, prev_state);
-	if (begin) {
+	if (begin)
 		here->timed_ns += bpf_ktime_get_ns() - begin;
-		here->timed_runs++;
-	}
 	return 0;
 }
 
@@ -102,11 +110,12 @@ SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
 	struct gate_vcpu *vcpu = gate_vcpu(place_of(task));
-	u32 cpu = task->wake_cpu;
+	u32 cpu = vcpu ? cpu_of(task) : 0;
 	struct gate_cpu *there = vcpu ? gate_cpu(cpu) : 0;
 
 	if (there)
-		gate_wakes(vcpu, there, cpu, bpf_ktime_get_ns(), is_throttled(task));
+		gate_wakes(vcpu, there, cpu, bpf_ktime_get_ns(), is_throttled(task),
+			   throttles_of(task));
 	return 0;
 }
 
@@ -117,55 +126,50 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 	struct gate_vcpu *vcpu = gate_vcpu(place_of(task));
 	struct gate_cpu *from, *to;
 	struct gate_who who = {};
-	u32 tid = ~0;
+	u32 tid = ~0, from_cpu;
 	u64 now;
 
-	if (!vcpu || vcpu->state != GATE_WAITING)
+	if (!vcpu || vcpu->state != GATE_WAITING || vcpu->waits_for == (u32)to_cpu)
 		return 0;
-	from = gate_cpu(vcpu->waits_for);
 	to = gate_cpu(to_cpu);
-	if (!from || !to || from == to)
+	if (!to)
 		return 0;
+	from_cpu = cpu_of(task);
+	from = from_cpu == vcpu->waits_for ? gate_cpu(from_cpu) : 0;
 	one_more_waits(to);
 	now = bpf_ktime_get_ns();
-	if (bpf_core_field_exists(task->se.cfs_rq)) {
+	if (from && bpf_core_field_exists(task->se.cfs_rq)) {
 		struct task_struct *runs = task->se.cfs_rq->rq->curr;
+		bool is_known = from->tid == (u32)runs->pid;
 
-		who_is(&who, runs, 0);
+		who_is(&who, runs, is_known ? gate_vcpu(from->vcpu) : 0);
 		tid = runs->pid;
 	}
-	gate_moves(vcpu, from, to_cpu, now, &who, tid);
+	gate_moves(vcpu, from, to_cpu, now, &who, tid, throttles_of(task));
 	return 0;
 }
 
 /* One walk over all tasks finds the vCPUs that there are: those that have a place, and those that
- * are inside of KVM_RUN and get one. */
+ * run and get one. */
 SEC("iter/task")
 int find_vcpus(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct gate_found found = {};
-	struct kvm_vcpu *kvm_vcpu;
 	struct gate_vcpu *vcpu;
 	u32 *place;
 
 	if (!task)
 		return 0;
 	found.place = place_of(task);
-	if (!found.place && !is_in_kvm_run(task))
+	if (!found.place && !runs_vcpu(task))
 		return 0;
 	found.tid = task->pid;
 	found.tgid = task->tgid;
-	found.number = ~0;
-	kvm_vcpu = is_in_kvm_run(task) ? kvm_vcpu_of(task) : 0;
-	if (kvm_vcpu) {
-		found.number = BPF_CORE_READ(kvm_vcpu, vcpu_id);
-		found.vm = (u64)BPF_CORE_READ(kvm_vcpu, kvm);
-	}
 	if (!found.place && !bpf_map_pop_elem(&free_places, &found.place)) {
 		vcpu = gate_vcpu(found.place);
 		if (vcpu) {
-			vcpu->tid = found.tid;
+			vcpu->id = __sync_fetch_and_add(&ids, 1) + 1;
 			vcpu->tgid = found.tgid;
 			vcpu->first = vcpu->since = bpf_ktime_get_ns();
 			vcpu->state = task->on_cpu ? GATE_RUNNING : GATE_UNSEEN;
@@ -178,6 +182,9 @@ int find_vcpus(struct bpf_iter__task *ctx)
 			found.place = 0;
 		}
 	}
+	vcpu = gate_vcpu(found.place);
+	if (vcpu)
+		found.id = vcpu->id;
 	bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
 	return 0;
 }

@@ -22,14 +22,22 @@ enum gate_state {
 	GATE_BLOCKED, /* asleep inside of KVM, unasked */
 	GATE_IN_VMM,  /* asleep in the VMM */
 	GATE_ASLEEP,  /* asleep, and KVM's structures do not tell why */
+	GATE_ENDED,   /* it is no more, and no event of it comes */
 	GATE_STATES = 8,
+};
+
+/* Whether a quota kept a vCPU from running that waits. */
+enum gate_throttle {
+	GATE_FREE,	/* none did */
+	GATE_THROTTLED, /* one did as the wait began */
+	GATE_UNSURE,	/* one did meanwhile, from an instant that nobody knows */
 };
 
 /* Who had a turn on a CPU. */
 struct gate_who {
 	unsigned long long comm[2];
 	unsigned long long cgroup; /* its id in the unified hierarchy */
-	unsigned int vcpu;	   /* its place, if it is one, else 0 */
+	unsigned int vcpu;	   /* its id, if it is one, else 0 */
 	unsigned int tgid;	   /* among culprits: of the vCPU's own VMM, else 0 */
 };
 
@@ -48,7 +56,6 @@ struct gate_cpu {
 	/* What the program at switches costs here: one run in GATE_TIMED_RUN is timed, with one
 	 * reading of the clock. */
 	unsigned long long runs;
-	unsigned long long timed_runs;
 	unsigned long long timed_ns;
 	struct gate_turn turn[GATE_TURNS];
 };
@@ -60,7 +67,7 @@ struct gate_culprit {
 
 struct gate_vcpu {
 	unsigned int writes; /* odd while a program writes here */
-	unsigned int tid;
+	unsigned int id;     /* no other vCPU has it or will have it */
 	unsigned int tgid;
 	enum gate_state state;
 	unsigned long long first; /* the first event */
@@ -68,14 +75,15 @@ struct gate_vcpu {
 	/* By state; adds up to since - first. */
 	unsigned long long spent[GATE_STATES];
 	/* Parts of spent[GATE_WAITING]; with those of the culprits they add up to it. */
-	unsigned long long idle_ns;	 /* the CPU idled: on its way out, or throttled unseen */
+	unsigned long long idle_ns;	 /* the CPU idled, and no throttle was seen */
 	unsigned long long throttled_ns; /* the CPU idled, and the thread was throttled */
-	unsigned long long unsure_ns;	 /* others ran, and the thread was throttled at first */
+	unsigned long long unsure_ns;	 /* it may have been throttled, and may not */
 	unsigned long long unnamed_ns;	 /* others ran, who are not among the culprits */
 	/* The wait under way. */
-	unsigned long long waited; /* before since */
-	unsigned int waits_for;	   /* the CPU */
-	unsigned int is_throttled;
+	unsigned long long waited;    /* before since */
+	unsigned long long throttles; /* how long its groups had been throttled as it began */
+	unsigned int waits_for;	      /* the CPU */
+	enum gate_throttle throttle;
 	/* Waits that are over, by length: counts[i] are longer than bounds[i - 1], and no longer
 	 * than bounds[i]. */
 	unsigned long long counts[GATE_BOUNDS];
@@ -85,10 +93,9 @@ struct gate_vcpu {
 /* A vCPU that the walk over all tasks has found. */
 struct gate_found {
 	unsigned int place; /* 0: there is no room for it */
+	unsigned int id;
 	unsigned int tid;
 	unsigned int tgid;
-	unsigned int number;   /* KVM's, or ~0 where its structures do not tell */
-	unsigned long long vm; /* the address of its struct kvm, or 0 */
 };
 
 #endif

@@ -111,19 +111,35 @@ __noinline int blame(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 n
 	return 0;
 }
 
+/* A part of its wait, of which nobody knows who had the CPU. */
+static __always_inline void book_unknown(struct gate_vcpu *vcpu, u64 ns)
+{
+	if (vcpu->throttle == GATE_FREE)
+		vcpu->unnamed_ns += ns;
+	else
+		vcpu->unsure_ns += ns;
+}
+
 /* A part of its wait, in which this was on the CPU. */
 static __always_inline void book_turn(struct gate_vcpu *vcpu, struct gate_turn *turn, u64 ns)
 {
-	if (!turn->tid && vcpu->is_throttled)
+	if (!turn->tid && vcpu->throttle == GATE_THROTTLED)
 		vcpu->throttled_ns += ns;
-	else if (!turn->tid)
+	else if (!turn->tid && vcpu->throttle == GATE_FREE)
 		vcpu->idle_ns += ns;
-	else if (vcpu->is_throttled)
-		vcpu->unsure_ns += ns;
-	else if (!turn->who.comm[0])
-		vcpu->unnamed_ns += ns;
+	else if (vcpu->throttle != GATE_FREE || !turn->who.comm[0])
+		book_unknown(vcpu, ns);
 	else if (ns)
 		blame(vcpu, turn, ns);
+}
+
+/* A quota that kept it from running meanwhile has gone by now, or it would not come: its groups
+ * have been throttled for longer then. */
+static __always_inline void wait_ends(struct gate_vcpu *vcpu, u64 throttles)
+{
+	if (vcpu->throttle == GATE_FREE && vcpu->throttles != throttles)
+		vcpu->throttle = GATE_UNSURE;
+	vcpu->throttles = throttles;
 }
 
 /* Books its wait for this CPU, whose last turn ended now. A turn began where the one before ended:
@@ -137,7 +153,7 @@ static __always_inline void book_wait(struct gate_vcpu *vcpu, struct gate_cpu *c
 	if (until < from)
 		until = from;
 	if (until < now)
-		vcpu->unnamed_ns += now - until;
+		book_unknown(vcpu, now - until);
 	for (i = 1; i < GATE_TURNS && until > from; i++) {
 		struct gate_turn *turn = &cpu->turn[(turns - i) % GATE_TURNS];
 		u64 begin = cpu->turn[(turns - i - 1) % GATE_TURNS].until;
@@ -150,7 +166,7 @@ static __always_inline void book_wait(struct gate_vcpu *vcpu, struct gate_cpu *c
 		until = begin;
 	}
 	if (until > from)
-		vcpu->unnamed_ns += until - from;
+		book_unknown(vcpu, until - from);
 }
 
 /* Who had this CPU until now. */
@@ -165,10 +181,13 @@ static __always_inline void turn_ends(struct gate_cpu *cpu, u64 now, const struc
 	cpu->turns++;
 }
 
-static __always_inline void waits_for(struct gate_vcpu *vcpu, u32 cpu, bool throttled)
+/* `throttles` says for how long its groups have been throttled so far. */
+static __always_inline void waits_for(struct gate_vcpu *vcpu, u32 cpu, bool throttled,
+				      u64 throttles)
 {
 	vcpu->waits_for = cpu;
-	vcpu->is_throttled = throttled;
+	vcpu->throttle = throttled ? GATE_THROTTLED : GATE_FREE;
+	vcpu->throttles = throttles;
 	vcpu->waited = 0;
 }
 
@@ -185,9 +204,9 @@ static __always_inline void one_less_waits(u32 number)
 		__sync_fetch_and_add(&cpu->waiting, -1);
 }
 
-/* It leaves its CPU, to wait for it or to sleep. */
+/* It leaves its CPU, to wait for it, to sleep or for good. */
 static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu *here, u32 cpu,
-					u64 now, u32 state, bool throttled)
+					u64 now, u32 state, bool throttled, u64 throttles)
 {
 	begin_writing(vcpu);
 	/* It came unseen, at an instant that nobody knows. */
@@ -198,7 +217,7 @@ static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu 
 	}
 	becomes(vcpu, state, now);
 	if (state == GATE_WAITING) {
-		waits_for(vcpu, cpu, throttled);
+		waits_for(vcpu, cpu, throttled, throttles);
 		one_more_waits(here);
 	}
 	end_writing(vcpu);
@@ -206,21 +225,22 @@ static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu 
 
 /* It gets this CPU, whose last turn ended now if anybody waited. */
 static __always_inline void gate_comes(struct gate_vcpu *vcpu, struct gate_cpu *here, u32 cpu,
-				       u64 now)
+				       u64 now, u64 throttles)
 {
 	begin_writing(vcpu);
 	if (vcpu->state == GATE_WAITING) {
 		u64 waited = now > vcpu->since ? now - vcpu->since : 0;
 
+		wait_ends(vcpu, throttles);
 		/* Else it was moved by an event that was missed. */
 		if (vcpu->waits_for == cpu)
 			book_wait(vcpu, here, now);
 		else
-			vcpu->unnamed_ns += waited;
+			book_unknown(vcpu, waited);
 		one_less_waits(vcpu->waits_for);
 		vcpu->counts[bucket_of(vcpu->waited + waited)]++;
-	} else if (vcpu->state == GATE_RUNNING) {
-		vcpu->state = GATE_UNSEEN; /* it left unseen */
+	} else {
+		vcpu->state = GATE_UNSEEN; /* it left, or was woken, unseen */
 	}
 	becomes(vcpu, GATE_RUNNING, now);
 	end_writing(vcpu);
@@ -228,28 +248,35 @@ static __always_inline void gate_comes(struct gate_vcpu *vcpu, struct gate_cpu *
 
 /* It is woken, if it was asleep, and waits for this CPU. */
 static __always_inline void gate_wakes(struct gate_vcpu *vcpu, struct gate_cpu *there, u32 cpu,
-				       u64 now, bool throttled)
+				       u64 now, bool throttled, u64 throttles)
 {
 	if (vcpu->state == GATE_RUNNING || vcpu->state == GATE_WAITING)
 		return;
 	begin_writing(vcpu);
 	becomes(vcpu, GATE_WAITING, now);
-	waits_for(vcpu, cpu, throttled);
+	waits_for(vcpu, cpu, throttled, throttles);
 	one_more_waits(there);
 	end_writing(vcpu);
 }
 
-/* It waits for another CPU from now on; the one that it leaves has this on it. `to` is raised
- * already. */
+/* It waits for another CPU from now on. The one that it leaves has this on it: 0 if that is not the
+ * one for which it waited. `to` is raised already. */
 static __always_inline void gate_moves(struct gate_vcpu *vcpu, struct gate_cpu *from, u32 to_cpu,
-				       u64 now, const struct gate_who *runs, u32 runs_tid)
+				       u64 now, const struct gate_who *runs, u32 runs_tid,
+				       u64 throttles)
 {
-	turn_ends(from, now, runs, runs_tid);
+	u64 waited = now > vcpu->since ? now - vcpu->since : 0;
+
+	if (from)
+		turn_ends(from, now, runs, runs_tid);
 	begin_writing(vcpu);
-	book_wait(vcpu, from, now);
+	wait_ends(vcpu, throttles);
+	if (from)
+		book_wait(vcpu, from, now);
+	else
+		book_unknown(vcpu, waited);
 	one_less_waits(vcpu->waits_for);
-	if (now > vcpu->since)
-		vcpu->waited += now - vcpu->since;
+	vcpu->waited += waited;
 	becomes(vcpu, GATE_WAITING, now);
 	vcpu->waits_for = to_cpu;
 	end_writing(vcpu);

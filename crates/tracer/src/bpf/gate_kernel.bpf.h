@@ -6,6 +6,9 @@
 /* include/uapi/linux/sched.h */
 enum { SCHED_FIFO = 1, SCHED_RR = 2 };
 
+/* Groups above a vCPU's that are looked at: libvirt has it in the sixth. */
+#define GROUPS 8
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct preempt_notifier {
@@ -17,16 +20,16 @@ struct rcuwait {
 };
 
 struct kvm_vcpu {
-	void *kvm;
-	int vcpu_id;
+	struct pid *pid;
 	struct preempt_notifier preempt_notifier;
 	struct rcuwait wait;
 };
 
 #pragma clang attribute pop
 
-/* Whether a thread is in KVM_RUN: KVM hangs a notifier on it meanwhile (vcpu_load of
- * virt/kvm/kvm_main.c), and nobody else does. */
+/* Whether a thread has a vCPU loaded: KVM hangs a notifier on it meanwhile (vcpu_load of
+ * virt/kvm/kvm_main.c), and nobody else does. In KVM_RUN, that is, but for moments in which a VMM
+ * sets registers. */
 static __always_inline bool is_in_kvm_run(struct task_struct *task)
 {
 	return bpf_core_field_exists(task->preempt_notifiers) && task->preempt_notifiers.first;
@@ -40,6 +43,19 @@ static __always_inline struct kvm_vcpu *kvm_vcpu_of(struct task_struct *task)
 		return 0;
 	return (void *)task->preempt_notifiers.first -
 	       bpf_core_field_offset(struct kvm_vcpu, preempt_notifier);
+}
+
+/* Whether a thread that has a vCPU loaded runs it: KVM_RUN alone writes down whose it is. */
+static __always_inline bool runs_vcpu(struct task_struct *task)
+{
+	struct kvm_vcpu *vcpu;
+
+	if (!is_in_kvm_run(task))
+		return 0;
+	vcpu = kvm_vcpu_of(task);
+	if (!vcpu || !bpf_core_field_exists(vcpu->pid) || !bpf_core_field_exists(task->thread_pid))
+		return 1;
+	return (u64)BPF_CORE_READ(vcpu, pid) == (u64)task->thread_pid;
 }
 
 /* Why a task that has gone to sleep did. KVM waits in `wait` for what ends a halt, and nowhere else
@@ -73,12 +89,60 @@ static __always_inline bool is_throttled(struct task_struct *task)
 	       task->se.cfs_rq->throttle_count;
 }
 
+/* For how long its groups have been throttled until now, all together: more, once a quota has let
+ * it go (unthrottle_cfs_rq of kernel/sched/fair.c). Since 6.18 the task says itself that it is
+ * throttled, and is switched for that. */
+static __always_inline u64 throttles_of(struct task_struct *task)
+{
+	struct task_group *group;
+	u64 all = 0;
+	u32 i;
+
+	if (bpf_core_field_exists(task->throttled) ||
+	    !bpf_core_field_exists(task->se.cfs_rq->tg->cfs_bandwidth.throttled_time))
+		return 0;
+	group = task->se.cfs_rq->tg;
+#pragma unroll
+	for (i = 0; i < GROUPS; i++) {
+		if (!group)
+			break;
+		all += group->cfs_bandwidth.throttled_time;
+		group = group->parent;
+	}
+	return all;
+}
+
+/* The CPU on whose queue a task is. */
+static __always_inline u32 cpu_of(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->se.cfs_rq))
+		return task->se.cfs_rq->rq->cpu;
+	return task->wake_cpu;
+}
+
+/* Before 5.17 a name may have rests of an older one behind its end. */
+static __always_inline void end_name(unsigned long long name[2])
+{
+	u64 ends = (name[0] - 0x0101010101010101ULL) & ~name[0] & 0x8080808080808080ULL;
+
+	if (ends) {
+		name[0] &= ((ends & -ends) >> 7) - 1;
+		name[1] = 0;
+		return;
+	}
+	ends = (name[1] - 0x0101010101010101ULL) & ~name[1] & 0x8080808080808080ULL;
+	if (ends)
+		name[1] &= ((ends & -ends) >> 7) - 1;
+}
+
 /* By the name of its process: threads of one may all have names of their own. */
-static __always_inline void who_is(struct gate_who *who, struct task_struct *task, u32 place)
+static __always_inline void who_is(struct gate_who *who, struct task_struct *task,
+				   struct gate_vcpu *vcpu)
 {
 	__builtin_memcpy(who->comm, task->group_leader->comm, COMM_LEN);
+	end_name(who->comm);
 	who->cgroup = task->cgroups->dfl_cgrp->kn->id;
-	who->vcpu = place;
+	who->vcpu = vcpu ? vcpu->id : 0;
 	who->tgid = task->tgid;
 }
 

@@ -25,7 +25,8 @@ struct happened {
 	u64 next;  /* the place of who comes */
 	u64 state; /* what the one that leaves does then */
 	u64 throttled;
-	u64 to; /* the CPU it moves to */
+	u64 throttles; /* for how long its groups have been throttled so far */
+	u64 to;	       /* the CPU it moves to */
 };
 
 struct happenings {
@@ -62,15 +63,16 @@ __noinline int happens(struct happened *it)
 		if (here->waiting)
 			turn_ends(here, it->now, &who, it->tid);
 		if (vcpu)
-			gate_leaves(vcpu, here, it->cpu, it->now, it->state, it->throttled);
+			gate_leaves(vcpu, here, it->cpu, it->now, it->state, it->throttled,
+				    it->throttles);
 		if (next)
-			gate_comes(next, here, it->cpu, it->now);
+			gate_comes(next, here, it->cpu, it->now, it->throttles);
 	} else if (it->what == WAKES && vcpu) {
-		gate_wakes(vcpu, here, it->cpu, it->now, it->throttled);
+		gate_wakes(vcpu, here, it->cpu, it->now, it->throttled, it->throttles);
 	} else if (it->what == MOVES && vcpu && to) {
 		who.vcpu = it->next;
 		one_more_waits(to);
-		gate_moves(vcpu, here, it->to, it->now, &who, it->tid);
+		gate_moves(vcpu, here, it->to, it->now, &who, it->tid, it->throttles);
 	} else if (it->what == HOLDS && vcpu) {
 		vcpu->tgid = it->tgid;
 	}

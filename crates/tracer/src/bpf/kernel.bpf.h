@@ -32,7 +32,7 @@ enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 #define EEXIST 17
 
 /* include/linux/sched.h: stopped by a signal, or held by ptrace(2). */
-enum { TASK_STOPPED_OR_TRACED = 0x4 | 0x8 };
+enum { TASK_STOPPED_OR_TRACED = 0x4 | 0x8, TASK_DEAD = 0x80 };
 
 #define COMM_LEN 16 /* TASK_COMM_LEN of include/linux/sched.h */
 
@@ -56,6 +56,17 @@ struct rq {
 struct cfs_rq {
 	struct rq *rq;
 	int throttle_count;
+	struct task_group *tg;
+};
+
+/* With CONFIG_CFS_BANDWIDTH. */
+struct cfs_bandwidth {
+	u64 throttled_time;
+};
+
+struct task_group {
+	struct task_group *parent;
+	struct cfs_bandwidth cfs_bandwidth;
 };
 
 struct sched_entity {
@@ -100,6 +111,7 @@ struct task_struct {
 	bool throttled;
 	char comm[16];
 	struct task_struct *group_leader;
+	struct pid *thread_pid;
 	struct sched_entity se;
 	struct sched_info sched_info;
 	struct hlist_head preempt_notifiers;

@@ -10,6 +10,10 @@ use super::wire::{STATES, WireVcpu};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place(pub(super) u32);
 
+/// What one vCPU is called by the gate, and no other ever: later ones have larger ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VcpuId(pub(super) u32);
+
 /// Somebody who had the CPU for which a vCPU waited. Tasks of one name in one cgroup are one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Culprit {
@@ -19,20 +23,26 @@ pub struct Culprit {
     /// one.
     pub cgroup: u64,
     /// If it is a vCPU: which.
-    pub vcpu: Option<Place>,
+    pub vcpu: Option<VcpuId>,
     /// Whether it is a thread of the vCPU's own VMM.
     pub is_own: bool,
     /// How long.
     pub ns: u64,
+    /// Its name as the kernel has it: two that are not the same may be shown alike.
+    pub(super) comm: [u64; 2],
+}
+
+impl Culprit {
+    /// Whether it is the same one, looked at again.
+    pub fn is(&self, other: &Culprit) -> bool {
+        (self.comm, self.cgroup, self.vcpu, self.is_own)
+            == (other.comm, other.cgroup, other.vcpu, other.is_own)
+    }
 }
 
 /// What a vCPU did since it was found. Times are CLOCK_MONOTONIC in ns, lengths are ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VcpuBooks {
-    /// Its thread, and the process of that.
-    pub tid: u32,
-    /// The VMM.
-    pub tgid: u32,
     /// What it did last, since `since_mono_ns`: what it has done from then on is in none of the sums.
     pub state: VcpuState,
     /// When its books begin.
@@ -40,16 +50,17 @@ pub struct VcpuBooks {
     /// Until when they are kept.
     pub since_mono_ns: u64,
     spent_ns: [u64; STATES],
-    /// Of its waiting: nobody ran. The CPU was on its way out of idle, or it was throttled and
-    /// nobody saw that.
+    /// Of its waiting: nobody ran, and no throttle was seen. The CPU was on its way out of idle, as a rule.
     pub idle_ns: u64,
     /// Of its waiting: nobody ran, for its group or its class had used up its time.
     pub throttled_ns: u64,
-    /// Of its waiting: it was throttled at first, and others ran, of whom nobody knows whether it could
-    /// have run instead.
+    /// Of its waiting: it was throttled at first or meanwhile, so nobody knows whether it could have run
+    /// instead of those that did.
     pub unsure_ns: u64,
     /// Of its waiting: others ran, who are not among the culprits (any more).
     pub unnamed_ns: u64,
+    /// How long the wait under way had lasted at `since_mono_ns`: it is for another CPU since then.
+    pub waited_ns: u64,
     /// Who had its CPU while it waited, as far as there is room for them.
     pub culprits: Vec<Culprit>,
     /// Its waits that are over.
@@ -63,8 +74,6 @@ impl VcpuBooks {
             .find(|state| *state as u32 == wire.state.0);
         let culprits = wire.culprits.iter().filter(|culprit| culprit.ns > 0);
         VcpuBooks {
-            tid: wire.tid,
-            tgid: wire.tgid,
             state: known.unwrap_or(VcpuState::Unseen),
             first_mono_ns: wire.first,
             since_mono_ns: wire.since,
@@ -73,27 +82,41 @@ impl VcpuBooks {
             throttled_ns: wire.throttled_ns,
             unsure_ns: wire.unsure_ns,
             unnamed_ns: wire.unnamed_ns,
+            waited_ns: wire.waited,
             culprits: culprits
                 .map(|culprit| Culprit {
                     name: name(culprit.who.comm),
                     cgroup: culprit.who.cgroup,
-                    vcpu: (culprit.who.vcpu > 0).then_some(Place(culprit.who.vcpu)),
+                    vcpu: (culprit.who.vcpu > 0).then_some(VcpuId(culprit.who.vcpu)),
                     is_own: culprit.who.tgid != 0,
                     ns: culprit.ns,
+                    comm: culprit.who.comm,
                 })
                 .collect(),
             waits: WaitLengths::new(wire.counts),
         }
     }
 
-    /// How long it was in this state, all together.
+    /// How long it was in this state until an instant before these books were read, with what goes on
+    /// of it now.
+    pub fn spent_until_ns(&self, state: VcpuState, mono_ns: u64) -> u64 {
+        let goes_on = if self.state == state {
+            mono_ns.saturating_sub(self.since_mono_ns)
+        } else {
+            0
+        };
+        self.spent_ns(state) + goes_on
+    }
+
+    /// How long it was in this state, all together, without what goes on now.
     pub fn spent_ns(&self, state: VcpuState) -> u64 {
         self.spent_ns[state as usize]
     }
 
     /// Whether the books balance: all states are the time since the first event, and what is known
     /// of its waiting is all of it.
-    pub fn balance(&self) -> bool {
+    #[cfg(test)]
+    pub(super) fn balance(&self) -> bool {
         let culprits: u64 = self.culprits.iter().map(|culprit| culprit.ns).sum();
         let waited = self.idle_ns + self.throttled_ns + self.unsure_ns + self.unnamed_ns + culprits;
         let all: u64 = self.spent_ns.iter().sum();

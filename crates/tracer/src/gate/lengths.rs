@@ -1,11 +1,12 @@
 //! How long waits were, between bounds that Prometheus' classic and native histograms share.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 /// GATE_BOUNDS of `bpf/gate.h`.
 pub(super) const BOUNDS: usize = 64;
 /// Bounds that people ask for, in ns.
-pub const CLASSIC_NS: [u64; 12] = [
+pub const CLASSIC_NS: [u64; 13] = [
     1_000,
     5_000,
     10_000,
@@ -18,6 +19,7 @@ pub const CLASSIC_NS: [u64; 12] = [
     5_000_000,
     20_000_000,
     100_000_000,
+    1_000_000_000,
 ];
 
 /// A native histogram of this schema has bounds of 2^(i / 2^SCHEMA) seconds (Prometheus, "Native
@@ -25,9 +27,11 @@ pub const CLASSIC_NS: [u64; 12] = [
 pub const SCHEMA: i8 = 1;
 /// From 0.95 us to 32 s.
 const NATIVE: std::ops::RangeInclusive<i32> = -40..=10;
+/// Bounds that both have: 1 s.
+const SHARED: usize = 1;
 
 const _: () = assert!(
-    CLASSIC_NS.len() + (*NATIVE.end() - *NATIVE.start()) as usize + 2 == BOUNDS,
+    CLASSIC_NS.len() + (*NATIVE.end() - *NATIVE.start()) as usize + 2 - SHARED == BOUNDS,
     "each bound has its place, and above all is one that nothing exceeds"
 );
 
@@ -41,12 +45,12 @@ fn native_ns(index: i32) -> u64 {
 /// All bounds in ns, ascending.
 pub(super) fn bounds() -> &'static [u64; BOUNDS] {
     static ALL: LazyLock<[u64; BOUNDS]> = LazyLock::new(|| {
-        let mut bounds = [u64::MAX; BOUNDS];
         let all = CLASSIC_NS.into_iter().chain(NATIVE.map(native_ns));
+        let all: BTreeSet<u64> = all.collect();
+        let mut bounds = [u64::MAX; BOUNDS];
         for (place, bound) in bounds.iter_mut().zip(all) {
             *place = bound;
         }
-        bounds.sort_unstable();
         bounds
     });
     &ALL

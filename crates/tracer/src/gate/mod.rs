@@ -19,9 +19,8 @@ use std::sync::atomic::{
 };
 
 use libbpf_rs::{Iter, Link, Object, ObjectBuilder};
-use vmnoise_events::OwnCost;
 
-pub use books::{Culprit, Place, VcpuBooks};
+pub use books::{Culprit, Place, VcpuBooks, VcpuId};
 pub use lengths::{CLASSIC_NS, SCHEMA, WaitLengths};
 pub use state::VcpuState;
 use wire::{WireCpu, WireFound, WireVcpu};
@@ -34,7 +33,6 @@ use crate::log::quietly;
 use crate::mapped_array::MappedArray;
 use crate::maps::Maps;
 use crate::object::why_not;
-use crate::own_cost;
 use crate::plain;
 use crate::probes::{Group, Probe};
 use crate::tracer::no_btf;
@@ -45,20 +43,18 @@ const GROUPS: [Group; 2] = [Group::Sched, Group::Follow];
 const READS: usize = 100;
 /// The program that walks over all tasks.
 const FINDER: &str = "find_vcpus";
-/// KVM's number of a vCPU where its structures do not tell.
-const NO_NUMBER: u32 = u32::MAX;
+/// One run in so many is timed: GATE_TIMED_RUN of `bpf/gate.h`.
+const TIMED_RUN: u64 = 256;
 
 /// A vCPU that a walk over all tasks has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
     /// Its place.
     pub place: Place,
-    /// Its thread.
-    pub tid: u32,
+    /// What it is called as a culprit.
+    pub id: VcpuId,
     /// The VMM.
     pub tgid: u32,
-    /// KVM's number of it (`vcpu_id`), where its structures tell.
-    pub number: Option<u32>,
 }
 
 /// What has changed since the walk before.
@@ -143,7 +139,8 @@ impl Gate {
     }
 
     /// Walks over all tasks of the machine: who has come, and who has ended since the walk before.
-    /// A thread that is no vCPU any more, and lives on, keeps its place.
+    /// A thread that is no vCPU any more, and lives on, keeps its place; so does one that is not found any
+    /// more, until it has left its CPU for the last time.
     ///
     /// # Errors
     /// If the walk cannot be made, or the place of one that has ended cannot be given back.
@@ -156,28 +153,34 @@ impl Gate {
                 continue;
             }
             let place = Place(found.place);
-            let number = (found.number != NO_NUMBER).then_some(found.number);
-            let known = self.present.get(&place);
             let found = Found {
                 place,
-                tid: found.tid,
+                id: VcpuId(found.id),
                 tgid: found.tgid,
-                // It is told only while it is inside of KVM_RUN.
-                number: number.or(known.and_then(|known| known.number)),
             };
-            if known.is_none() {
+            if !self.present.contains_key(&place) {
                 look.came.push(found);
             }
             there.insert(place, found);
         }
-        let ended: Vec<Place> = self.present.keys().copied().collect();
-        for place in ended.into_iter().filter(|place| !there.contains_key(place)) {
-            look.ended
-                .extend(self.books(place).map(|books| (place, books)));
-            let nothing = WireVcpu::default();
-            self.object
-                .set("gate_vcpus", place.0, plain::bytes(&nothing))?;
-            self.object.push("free_places", place.0)?;
+        let gone = self
+            .present
+            .iter()
+            .filter(|(place, _)| !there.contains_key(place));
+        let gone: Vec<Found> = gone.map(|(_, found)| *found).collect();
+        for found in gone {
+            let place = found.place;
+            match self.books(place) {
+                Some(books) if books.state == VcpuState::Ended => {
+                    let nothing = WireVcpu::default();
+                    self.object
+                        .set("gate_vcpus", place.0, plain::bytes(&nothing))?;
+                    self.object.push("free_places", place.0)?;
+                    look.ended.push((place, books));
+                }
+                // It is on its way out, and events of it may come.
+                _ => _ = there.insert(place, found),
+            }
         }
         self.present = there;
         Ok(look)
@@ -213,14 +216,10 @@ impl Gate {
         accounting::recursion_misses(&self.object)
     }
 
-    /// What the programs at switches have cost so far, on all CPUs, a reading of the clock for each
-    /// run included: the runs that were timed stand for all. `None` while none was.
-    pub fn own_cost(&self) -> Option<OwnCost> {
-        own_cost::of_timed(
-            self.cpus.sum(offset_of!(WireCpu, runs)),
-            self.cpus.sum(offset_of!(WireCpu, timed_runs)),
-            self.cpus.sum(offset_of!(WireCpu, timed_ns)),
-        )
+    /// What the program at switches has cost so far, on all CPUs, in ns, a reading of the clock for each
+    /// run included. Each run that is timed stands for [`TIMED_RUN`].
+    pub fn probe_ns(&self) -> u64 {
+        self.cpus.sum(offset_of!(WireCpu, timed_ns)) * TIMED_RUN
     }
 
     fn walk(&self) -> std::io::Result<Vec<WireFound>> {

@@ -18,11 +18,13 @@ pub enum VcpuState {
     InVmm,
     /// Asleep, and KVM's structures do not say why.
     Asleep,
+    /// It is no more.
+    Ended,
 }
 
 impl VcpuState {
     /// All of them.
-    pub const ALL: [VcpuState; 7] = [
+    pub const ALL: [VcpuState; 8] = [
         VcpuState::Unseen,
         VcpuState::Running,
         VcpuState::Waiting,
@@ -30,5 +32,6 @@ impl VcpuState {
         VcpuState::Blocked,
         VcpuState::InVmm,
         VcpuState::Asleep,
+        VcpuState::Ended,
     ];
 }

@@ -34,6 +34,7 @@ const _: () = {
     assert!(State::GATE_BLOCKED.0 == VcpuState::Blocked as u32);
     assert!(State::GATE_IN_VMM.0 == VcpuState::InVmm as u32);
     assert!(State::GATE_ASLEEP.0 == VcpuState::Asleep as u32);
+    assert!(State::GATE_ENDED.0 == VcpuState::Ended as u32);
     assert!(State::GATE_STATES.0 as usize == STATES);
     // All that the programs are given: lengths.rs.
     assert!(offset_of!(Settings, bounds) == 0);

@@ -107,6 +107,21 @@ impl Host {
         cpus_of(&self.text(&file)?, &file)
     }
 
+    /// CPUs that are kept free of other work: of the scheduler's domains (`isolcpus`, isolated
+    /// partitions of cpusets), or of the tick (`nohz_full`). None where the kernel does not say
+    /// (Documentation/ABI/testing/sysfs-devices-system-cpu).
+    pub fn isolated_cpus(&self) -> Vec<u32> {
+        let listed = ["isolated", "nohz_full"].into_iter().filter_map(|list| {
+            let text = self.text(&format!("{CPUS}/{list}")).ok()?;
+            // Without the option the kernel says nothing, or `(null)`.
+            cpu_list::parse(text.trim()).ok()
+        });
+        let mut cpus = listed.flatten().collect::<Vec<_>>();
+        cpus.sort_unstable();
+        cpus.dedup();
+        cpus
+    }
+
     /// The vendor module under /dev/kvm (`kvm_intel`, `kvm_amd`, `kvm_pvm`), built in
     /// or not; `None` where there is none to see.
     pub fn kvm_module(&self) -> Option<String> {
@@ -227,6 +242,20 @@ pub(crate) mod tests {
         ("sys/devices/system/cpu/online", "0-2\n"),
         ("sys/module/kvm_amd/version", ""),
     ];
+
+    #[test]
+    fn cpus_are_isolated_by_either_list_and_by_none() {
+        let list = |isolated, nohz_full| {
+            let (_root, host) = tree(&[
+                ("sys/devices/system/cpu/isolated", isolated),
+                ("sys/devices/system/cpu/nohz_full", nohz_full),
+            ]);
+            host.isolated_cpus()
+        };
+        assert_eq!(list("2-3\n", "3,5\n"), [2, 3, 5]);
+        assert_eq!(list("\n", "(null)\n"), []);
+        assert_eq!(tree(&MACHINE).1.isolated_cpus(), []);
+    }
 
     #[test]
     fn facts_of_a_bare_machine() {

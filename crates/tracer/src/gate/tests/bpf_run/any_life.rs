@@ -140,6 +140,7 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                     prev,
                     state,
                     throttled,
+                    throttles: 0,
                     next,
                 });
                 life.turns[cpu].push((prev, now));
@@ -231,7 +232,11 @@ fn hold(books: &VcpuBooks, life: &Life, place: u32) {
         );
     }
     assert!(books.idle_ns <= truth.idle && books.throttled_ns <= truth.throttled);
-    assert!(books.unsure_ns <= truth.unsure);
+    // Of waits that hold too many turns nobody is blamed for what a quota may have held back.
+    assert!(books.unsure_ns + books.throttled_ns <= truth.unsure + truth.throttled);
+    let others: u64 = truth.named.iter().map(|(_, ns)| ns).sum();
+    let blamed: u64 = named(books).iter().map(|(_, ns)| ns).sum();
+    assert!(books.unnamed_ns + blamed <= others + truth.idle);
     if truth.is_short {
         let parts = (books.idle_ns, books.throttled_ns, books.unsure_ns);
         assert_eq!(parts, (truth.idle, truth.throttled, truth.unsure));

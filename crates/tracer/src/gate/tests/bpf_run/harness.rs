@@ -5,7 +5,7 @@ use libbpf_rs::{Object, ObjectBuilder, ProgramInput};
 use crate::gate::lengths;
 use crate::gate::state::VcpuState;
 use crate::gate::wire::{self, WireVcpu};
-use crate::gate::{Place, VcpuBooks};
+use crate::gate::{VcpuBooks, VcpuId};
 use crate::maps::Maps;
 use crate::plain::{self, Plain};
 
@@ -27,7 +27,7 @@ pub(super) enum Who {
 }
 
 impl Who {
-    fn tid(self) -> u64 {
+    pub(super) fn tid(self) -> u64 {
         match self {
             Who::Idle => 0,
             Who::Task(letter) => 1000 + u64::from(letter),
@@ -68,6 +68,8 @@ pub(super) enum Happens {
         prev: Who,
         state: VcpuState,
         throttled: bool,
+        /// For how long the groups of those that leave and come have been throttled so far.
+        throttles: u64,
         next: Who,
     },
     /// It waits for this CPU.
@@ -85,11 +87,13 @@ pub(super) enum Happens {
         to: u32,
         runs: Who,
     },
+    /// It is of this process.
+    Holds { vcpu: u32, tgid: u64 },
 }
 
 impl Happens {
     /// As `struct happened` of `bpf/gate_test.bpf.c` has it.
-    fn words(self) -> [u64; 11] {
+    fn words(self) -> [u64; 12] {
         match self {
             Happens::Switch {
                 cpu,
@@ -97,6 +101,7 @@ impl Happens {
                 prev,
                 state,
                 throttled,
+                throttles,
                 next,
             } => [
                 0,
@@ -109,6 +114,7 @@ impl Happens {
                 next.place(),
                 state as u64,
                 throttled.into(),
+                throttles,
                 0,
             ],
             Happens::Wakes {
@@ -128,6 +134,7 @@ impl Happens {
                 0,
                 throttled.into(),
                 0,
+                0,
             ],
             Happens::Moves {
                 cpu,
@@ -146,15 +153,17 @@ impl Happens {
                 runs.place(),
                 0,
                 0,
+                0,
                 to.into(),
             ],
+            Happens::Holds { vcpu, tgid } => [3, 0, 0, vcpu.into(), 0, tgid, 0, 0, 0, 0, 0, 0],
         }
     }
 }
 
 /// A stream as the program takes it.
 #[derive(Clone, Copy)]
-struct Sent([u64; 1 + ROOM * 11]);
+struct Sent([u64; 1 + ROOM * 12]);
 
 impl Plain for Sent {}
 
@@ -184,9 +193,9 @@ impl Handlers {
 
     pub(super) fn happen(&self, events: &[Happens]) {
         for part in events.chunks(ROOM) {
-            let mut sent = Sent([0; 1 + ROOM * 11]);
+            let mut sent = Sent([0; 1 + ROOM * 12]);
             sent.0[0] = part.len() as u64;
-            for (words, event) in sent.0[1..].chunks_exact_mut(11).zip(part) {
+            for (words, event) in sent.0[1..].chunks_exact_mut(12).zip(part) {
                 words.copy_from_slice(&event.words());
             }
             self.0.set("stream", 0, plain::bytes(&sent)).unwrap();
@@ -223,7 +232,7 @@ pub(super) fn named(books: &VcpuBooks) -> Vec<(String, u64)> {
     named
 }
 
-/// Its place, as a culprit has it.
-pub(super) fn place(number: u32) -> Place {
-    Place(number)
+/// Its id, as a culprit has it: that of its place here.
+pub(super) fn id(number: u32) -> VcpuId {
+    VcpuId(number)
 }

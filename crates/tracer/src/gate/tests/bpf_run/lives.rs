@@ -1,6 +1,6 @@
 //! Lives that can be read.
 
-use super::harness::{Handlers, Happens, Who, named, place};
+use super::harness::{Handlers, Happens, Who, id, named};
 use crate::gate::state::VcpuState;
 
 fn switch(now: u64, prev: Who, state: VcpuState, next: Who) -> Happens {
@@ -10,6 +10,7 @@ fn switch(now: u64, prev: Who, state: VcpuState, next: Who) -> Happens {
         prev,
         state,
         throttled: false,
+        throttles: 0,
         next,
     }
 }
@@ -52,7 +53,7 @@ fn a_vcpu_of_another_vm_is_told_from_a_task_of_its_name() {
     let [culprit] = &books.culprits[..] else {
         panic!("{books:?}");
     };
-    assert_eq!((culprit.vcpu, culprit.ns), (Some(place(2)), 30));
+    assert_eq!((culprit.vcpu, culprit.ns), (Some(id(2)), 30));
 }
 
 #[test]
@@ -65,6 +66,7 @@ fn where_the_cpu_idles_nobody_is_blamed_and_a_throttle_is_one_only_if_it_was_see
             prev: VCPU,
             state: VcpuState::Waiting,
             throttled,
+            throttles: 0,
             next: Who::Idle,
         };
         handlers.happen(&[
@@ -101,10 +103,15 @@ fn events_that_were_missed_are_time_that_nobody_saw() {
         switch(300, VCPU, VcpuState::Waiting, A),
         // It came, and nobody saw that.
         switch(400, VCPU, VcpuState::Halted, A),
+        // It was woken, and nobody saw that: when it could have run is not known.
+        switch(460, A, VcpuState::Unseen, VCPU),
+        switch(470, VCPU, VcpuState::Ended, A),
     ]);
     let books = handlers.books(1);
-    assert_eq!(books.spent_ns(VcpuState::Unseen), 100 + 70 + 100);
-    assert_eq!(books.spent_ns(VcpuState::Running), 30);
+    assert_eq!(books.spent_ns(VcpuState::Unseen), 100 + 70 + 100 + 60);
+    assert_eq!(books.spent_ns(VcpuState::Running), 30 + 10);
+    assert_eq!(books.spent_ns(VcpuState::Halted), 0);
+    assert_eq!(books.state, VcpuState::Ended);
     assert!(books.culprits.is_empty() && books.balance(), "{books:?}");
     assert!(handlers.waiting().iter().all(|waiting| *waiting == 0));
 }
@@ -134,4 +141,77 @@ fn whoever_has_no_room_among_the_names_is_in_the_rest() {
     assert_eq!(kept.len(), 8);
     assert!(kept.contains(&"l".to_owned()), "{kept:?}");
     assert!(books.unnamed_ns > 0);
+}
+
+#[test]
+fn a_quota_that_ran_out_meanwhile_lets_nobody_be_blamed() {
+    let handlers = Handlers::new();
+    let comes = Happens::Switch {
+        cpu: 0,
+        now: 300,
+        prev: A,
+        state: VcpuState::Unseen,
+        throttled: false,
+        // As it waited its group was throttled, and is not any more.
+        throttles: 1,
+        next: VCPU,
+    };
+    handlers.happen(&[
+        switch(100, A, VcpuState::Unseen, VCPU),
+        switch(150, VCPU, VcpuState::Waiting, A),
+        switch(200, A, VcpuState::Unseen, Who::Idle),
+        switch(250, Who::Idle, VcpuState::Unseen, A),
+        comes,
+    ]);
+    let books = handlers.books(1);
+    assert_eq!(
+        (books.unsure_ns, books.idle_ns, books.throttled_ns),
+        (150, 0, 0)
+    );
+    assert!(books.culprits.is_empty() && books.balance(), "{books:?}");
+}
+
+#[test]
+fn what_a_throttled_wait_holds_beyond_the_turns_that_are_kept_is_unsure() {
+    let handlers = Handlers::new();
+    let mut events = vec![
+        switch(100, A, VcpuState::Unseen, VCPU),
+        Happens::Switch {
+            cpu: 0,
+            now: 150,
+            prev: VCPU,
+            state: VcpuState::Waiting,
+            throttled: true,
+            throttles: 0,
+            next: A,
+        },
+    ];
+    for turn in 0..40 {
+        let (prev, next) = if turn % 2 == 0 { (A, B) } else { (B, A) };
+        events.push(switch(160 + turn * 10, prev, VcpuState::Unseen, next));
+    }
+    events.push(switch(600, A, VcpuState::Unseen, VCPU));
+    handlers.happen(&events);
+    let books = handlers.books(1);
+    assert_eq!((books.unsure_ns, books.unnamed_ns), (450, 0));
+    assert!(books.culprits.is_empty() && books.balance(), "{books:?}");
+}
+
+#[test]
+fn threads_of_its_own_vmm_are_its_own() {
+    let handlers = Handlers::new();
+    handlers.happen(&[
+        Happens::Holds {
+            vcpu: 1,
+            tgid: A.tid(),
+        },
+        switch(100, A, VcpuState::Unseen, VCPU),
+        switch(150, VCPU, VcpuState::Waiting, A),
+        switch(170, A, VcpuState::Unseen, B),
+        switch(200, B, VcpuState::Unseen, VCPU),
+    ]);
+    let books = handlers.books(1);
+    let mut had: Vec<_> = books.culprits.iter().map(|it| (it.ns, it.is_own)).collect();
+    had.sort_unstable();
+    assert_eq!(had, [(20, true), (30, false)]);
 }

@@ -1,0 +1,72 @@
+//! What a newcomer does first, on a machine that has nothing.
+
+mod system;
+
+mod lab_full {
+    mod newcomer {
+        use std::fs;
+        use std::path::{Path, PathBuf};
+        use std::process::Command;
+
+        use crate::newcomer::system::{REPOSITORY, System};
+
+        /// `make` alone is added to what Debian calls essential, and what apt needs for the network.
+        #[test]
+        fn make_run_builds_on_a_machine_without_rust_and_says_that_it_has_no_kvm() {
+            let system = System::bare(&["ca-certificates", "make"]);
+            system.clone_repository();
+            let made = system.run("cd /vmnoise && make run");
+            let reported = String::from_utf8_lossy(&made.stderr);
+            assert!(reported.contains("the distribution's own"), "{reported}");
+            assert!(reported.contains("/dev/kvm"), "{reported}");
+            let program = "$(ls /vmnoise/target/*/release/vmnoise)";
+            let version = system.run(&format!("{program} --version"));
+            assert!(version.stdout.starts_with(b"vmnoise "), "{reported}");
+            // What is missing is reported by a status of its own, which make passes on as a number.
+            assert!(reported.contains("Error 3"), "{reported}");
+        }
+
+        /// The package that `make deb` makes of this repository.
+        fn package() -> PathBuf {
+            let mut make = Command::new("make");
+            let made = make.arg("deb").current_dir(REPOSITORY).output().unwrap();
+            assert!(made.status.success(), "{made:?}");
+            let target = fs::read_dir(Path::new(REPOSITORY).join("target")).unwrap();
+            let mut files = target.map(|entry| entry.unwrap().path());
+            let is_package = |path: &PathBuf| path.extension().is_some_and(|it| it == "deb");
+            files.find(is_package).expect("make deb made a package")
+        }
+
+        #[test]
+        fn the_package_installs_is_upgraded_and_leaves_nothing() {
+            let system = System::bare(&[]);
+            system.bring(&package(), "vmnoise.deb");
+            let before = system.files();
+            system.succeeds("dpkg --install /vmnoise.deb");
+            let version = system.succeeds("vmnoise --version");
+            assert!(version.starts_with("vmnoise "), "{version}");
+            // It becomes the program that lies beside it.
+            let help = system.succeeds("vmnoise serve --version");
+            assert!(help.starts_with("vmnoise serve "), "{help}");
+            for file in [
+                "/usr/share/man/man1/vmnoise-serve.1.gz",
+                "/usr/share/bash-completion/completions/vmnoise",
+                "/usr/lib/systemd/system/vmnoise-serve.service",
+                "/usr/lib/systemd/system/vmnoise-serve.socket",
+                "/usr/share/doc/vmnoise/copyright",
+            ] {
+                system.succeeds(&format!("test -s {file}"));
+            }
+            system.succeeds(
+                "dpkg-deb --raw-extract /vmnoise.deb /newer && \
+                 sed -i 's/^Version: .*/Version: 99.0/' /newer/DEBIAN/control && \
+                 dpkg-deb --build /newer /newer.deb && dpkg --install /newer.deb && \
+                 rm -r /newer /newer.deb",
+            );
+            let version = system.succeeds("dpkg-query --show --showformat '${Version}' vmnoise");
+            assert_eq!(version, "99.0");
+            system.succeeds("dpkg --purge vmnoise");
+            assert_eq!(system.files(), before);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! A system of Debian of this machine's own release, made by mmdebstrap. It is gone when the test ends.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+pub const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+/// What reaches the network from here: the name server and the certificates that are trusted.
+const NETWORK: [&str; 2] = ["/etc/resolv.conf", "/etc/ssl/certs/ca-certificates.crt"];
+const CERTIFICATES: [&str; 2] = ["SSL_CERT_FILE", "CARGO_HTTP_CAINFO"];
+/// Where dpkg and apt write down what they did.
+const BOOKS: [&str; 3] = ["./var/lib/dpkg", "./var/log", "./var/cache"];
+
+pub struct System {
+    folder: tempfile::TempDir,
+}
+
+impl System {
+    /// What Debian calls essential, apt, and these packages.
+    pub fn bare(packages: &[&str]) -> System {
+        // Beside what else is built: a folder for temporary files may be in memory.
+        let target = Path::new(REPOSITORY).join("target");
+        let folder = tempfile::tempdir_in(target).unwrap();
+        let root = folder.path().join("root");
+        let release = fs::read_to_string("/etc/os-release").unwrap();
+        let suite = release
+            .lines()
+            .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
+            .unwrap();
+        let mut make = Command::new("mmdebstrap");
+        make.args(["--variant=apt", "--quiet"])
+            .arg(format!("--include={}", packages.join(",")))
+            .arg(suite)
+            .arg(&root)
+            .args(sources());
+        let made = make.output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        System { folder }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.folder.path().join("root")
+    }
+
+    /// This repository, in /vmnoise, and the way to the network.
+    pub fn clone_repository(&self) {
+        for path in NETWORK {
+            let there = self.root().join(&path[1..]);
+            fs::create_dir_all(there.parent().unwrap()).unwrap();
+            fs::copy(path, there).unwrap();
+        }
+        let cloned = Command::new("git")
+            .args(["clone", "--quiet", "--depth=1"])
+            .arg(format!("file://{REPOSITORY}"))
+            .arg(self.root().join("vmnoise"))
+            .output()
+            .unwrap();
+        assert!(cloned.status.success(), "{cloned:?}");
+    }
+
+    /// A file of this machine, in its root.
+    pub fn bring(&self, file: &Path, name: &str) {
+        fs::copy(file, self.root().join(name)).unwrap();
+    }
+
+    /// Runs a line. The system has a /proc of its own, the /sys of this machine, and no device of it but
+    /// those that mmdebstrap makes.
+    pub fn run(&self, line: &str) -> Output {
+        const ENTER: &str =
+            r#"mount -t sysfs -o ro sysfs "$1/sys" && exec chroot "$1" /bin/sh -c "$2""#;
+        let root = self.root();
+        let mut run = Command::new("unshare");
+        run.args(["--mount", "--pid", "--fork"])
+            .arg(format!("--mount-proc={}", root.join("proc").display()))
+            .args(["/bin/sh", "-c", ENTER, "sh"])
+            .arg(&root)
+            .arg(line)
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("HOME", "/root")
+            .envs(CERTIFICATES.map(|name| (name, NETWORK[1])));
+        run.output().unwrap()
+    }
+
+    /// What a line prints that has to succeed.
+    pub fn succeeds(&self, line: &str) -> String {
+        let output = self.run(line);
+        assert!(output.status.success(), "{line}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// All its files, without what dpkg and apt keep for themselves.
+    pub fn files(&self) -> Vec<String> {
+        let mut find = Command::new("find");
+        find.arg(".").current_dir(self.root());
+        for books in BOOKS {
+            find.args(["-path", books, "-prune", "-o"]);
+        }
+        let found = find.arg("-print").output().unwrap();
+        assert!(found.status.success(), "{found:?}");
+        let found = String::from_utf8(found.stdout).unwrap();
+        let mut files: Vec<String> = found.lines().map(str::to_owned).collect();
+        files.sort_unstable();
+        files
+    }
+}
+
+/// Where this machine's own packages come from.
+fn sources() -> Vec<PathBuf> {
+    let listed = fs::read_dir("/etc/apt/sources.list.d")
+        .into_iter()
+        .flatten();
+    let listed = listed.filter_map(|entry| Some(entry.ok()?.path()));
+    let listed = listed.filter(|path| {
+        let name = path.file_name().unwrap_or_default();
+        name == "debian.sources"
+    });
+    let single = PathBuf::from("/etc/apt/sources.list");
+    let has_any = |path: &PathBuf| fs::metadata(path).is_ok_and(|it| it.len() > 0);
+    [single].into_iter().chain(listed).filter(has_any).collect()
+}

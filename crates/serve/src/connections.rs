@@ -1,0 +1,90 @@
+//! Connections: no more than so many at a time, and none for long that stands still.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::serve::Listener;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_io_timeout::TimeoutStream;
+
+/// Each may hold an answer of some 100 KB, and a file; a process may have 1024 of these.
+const AT_A_TIME: usize = 128;
+/// Who takes nothing of an answer for so long is hung up on.
+const WRITE: Duration = Duration::from_secs(30);
+/// Who asks nothing for so long. A page that is open asks once, so this is long: it comes again.
+const READ: Duration = Duration::from_secs(600);
+
+/// A listener that waits while there is no room.
+pub(crate) struct Limited<L> {
+    inner: L,
+    room: Arc<Semaphore>,
+}
+
+impl<L> Limited<L> {
+    pub(crate) fn new(inner: L) -> Limited<L> {
+        let room = Arc::new(Semaphore::new(AT_A_TIME));
+        Limited { inner, room }
+    }
+}
+
+impl<L: Listener> Listener for Limited<L> {
+    type Io = Connection<L::Io>;
+    type Addr = L::Addr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        let room = Arc::clone(&self.room).acquire_owned().await;
+        let permit = room.expect("nobody closes it");
+        let (io, from) = self.inner.accept().await;
+        let mut io = TimeoutStream::new(io);
+        io.set_write_timeout(Some(WRITE));
+        io.set_read_timeout(Some(READ));
+        let io = Box::pin(io);
+        let connection = Connection {
+            io,
+            _permit: permit,
+        };
+        (connection, from)
+    }
+
+    fn local_addr(&self) -> io::Result<Self::Addr> {
+        self.inner.local_addr()
+    }
+}
+
+/// One of them, which makes room as it ends.
+pub(crate) struct Connection<T> {
+    io: Pin<Box<TimeoutStream<T>>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<T: AsyncRead + AsyncWrite> AsyncRead for Connection<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.io.as_mut().poll_read(cx, buffer)
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite> AsyncWrite for Connection<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.io.as_mut().poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.as_mut().poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.as_mut().poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,37 @@
+//! What stands between what is served and whoever asks.
+
+use std::net::SocketAddr;
+
+use anyhow::{Result, ensure};
+use tokio_rustls::TlsAcceptor;
+use vmnoise_serve_arguments::ServeArguments;
+
+use crate::tls;
+use crate::token::Token;
+
+pub(crate) struct Guards {
+    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) token: Option<Token>,
+}
+
+impl Guards {
+    /// Those that were asked for, of which an address that others can reach needs all.
+    ///
+    /// # Errors
+    /// If it has not, or what they need cannot be read.
+    pub(crate) fn of(arguments: &ServeArguments, address: SocketAddr) -> Result<Guards> {
+        let files = arguments.tls_cert.as_ref().zip(arguments.tls_key.as_ref());
+        let tls = files.map(|(certificate, key)| tls::acceptor(certificate, key));
+        let token = arguments.token_file.as_ref().map(|file| Token::read(file));
+        let guards = Guards {
+            tls: tls.transpose()?,
+            token: token.transpose()?,
+        };
+        let is_guarded = guards.tls.is_some() && guards.token.is_some();
+        ensure!(
+            address.ip().is_loopback() || is_guarded,
+            "{address} can be reached from elsewhere, and who reaches it can read the names of VMs and of what runs beside them: give --tls-cert, --tls-key and --token-file, or listen on 127.0.0.1"
+        );
+        Ok(guards)
+    }
+}

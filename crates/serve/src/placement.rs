@@ -1,0 +1,25 @@
+//! Where it runs: on no CPU that is kept free of other work.
+
+use anyhow::{Context, Result};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use vmnoise_tracer::host::Host;
+
+/// Keeps this thread, and those that it makes, off isolated CPUs and those without a tick, as long as
+/// another one is left.
+///
+/// # Errors
+/// If the kernel refuses.
+pub(crate) fn keep_off_isolated(host: &Host) -> Result<()> {
+    let isolated = host.isolated_cpus();
+    let allowed = host
+        .allowed_cpus()
+        .context("reading which CPUs may be used")?;
+    let mut others = CpuSet::new();
+    for cpu in allowed.iter().filter(|cpu| !isolated.contains(cpu)) {
+        others.set(*cpu as usize);
+    }
+    if !isolated.is_empty() && others.count() > 0 {
+        sched_setaffinity(None, &others).context("keeping off isolated CPUs")?;
+    }
+    Ok(())
+}

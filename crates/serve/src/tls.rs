@@ -1,0 +1,94 @@
+//! Connections that nobody else can read.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use axum::serve::Listener;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::server::TlsStream;
+
+/// Who has not said hello by then is hung up on.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Handshakes under way at a time.
+const HANDSHAKES: usize = 64;
+
+/// By a certificate and its key.
+///
+/// # Errors
+/// If they cannot be read, or do not belong together.
+pub(crate) fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor> {
+    let chain = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(|| format!("reading the certificate {}", certificate.display()))?;
+    let key = PrivateKeyDer::from_pem_file(key)
+        .with_context(|| format!("reading the key {}", key.display()))?;
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .context("taking the certificate and its key")?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Listens for connections that begin with a handshake. One that is slow at it keeps no other waiting.
+pub(crate) struct TlsListener {
+    tcp: TcpListener,
+    acceptor: TlsAcceptor,
+    handshakes: JoinSet<io::Result<(TlsStream<TcpStream>, SocketAddr)>>,
+}
+
+impl TlsListener {
+    pub(crate) fn new(tcp: TcpListener, acceptor: TlsAcceptor) -> TlsListener {
+        TlsListener {
+            tcp,
+            acceptor,
+            handshakes: JoinSet::new(),
+        }
+    }
+
+    fn shake_hands(&mut self, stream: TcpStream, from: SocketAddr) {
+        let handshake = self.acceptor.accept(stream);
+        self.handshakes.spawn(async move {
+            let stream = timeout(PATIENCE, handshake).await??;
+            Ok((stream, from))
+        });
+    }
+}
+
+impl Listener for TlsListener {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            let has_room = self.handshakes.len() < HANDSHAKES;
+            tokio::select! {
+                Some(shaken) = self.handshakes.join_next() => {
+                    if let Ok(Ok(connection)) = shaken {
+                        return connection;
+                    }
+                }
+                came = self.tcp.accept(), if has_room => match came {
+                    Ok((stream, from)) => self.shake_hands(stream, from),
+                    // No file is left for it: one may be in a moment.
+                    Err(_) => sleep(Duration::from_secs(1)).await,
+                },
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<Self::Addr> {
+        self.tcp.local_addr()
+    }
+}

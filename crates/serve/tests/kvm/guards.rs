@@ -1,0 +1,111 @@
+//! Beyond the loopback address: TLS and a token, by real curl and openssl.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::harness::{PROGRAM, Serve};
+
+const TOKEN: &str = "a token that nobody guesses";
+
+/// A certificate for this machine, its key, and the token.
+struct Files {
+    folder: tempfile::TempDir,
+}
+
+impl Files {
+    fn make() -> Files {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Files { folder };
+        let made = Command::new("openssl")
+            .args("req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost".split(' '))
+            .args(["-addext", "subjectAltName=IP:127.0.0.1"])
+            .arg("-keyout")
+            .arg(files.path("key.pem"))
+            .arg("-out")
+            .arg(files.path("cert.pem"))
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+        fs::write(files.path("token"), format!("{TOKEN}\n")).unwrap();
+        files
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// With all that an address needs that others reach.
+    fn serve(&self, listen: &str) -> Serve {
+        let mut serve = Command::new(PROGRAM);
+        serve.args(["--listen", listen]);
+        for (option, file) in [
+            ("--tls-cert", "cert.pem"),
+            ("--tls-key", "key.pem"),
+            ("--token-file", "token"),
+        ] {
+            serve.arg(option).arg(self.path(file));
+        }
+        Serve::of(&mut serve)
+    }
+}
+
+/// The status with which this page is answered, as curl has it, which trusts this certificate alone.
+fn status(certificate: &Path, url: &str, more: &[&str]) -> String {
+    let curl = Command::new("curl")
+        .args([
+            "--silent",
+            "--output",
+            "/dev/null",
+            "--write-out",
+            "%{http_code}",
+            "--cacert",
+        ])
+        .arg(certificate)
+        .args(more)
+        .arg(url)
+        .output()
+        .unwrap();
+    String::from_utf8(curl.stdout).unwrap()
+}
+
+#[test]
+fn beyond_the_loopback_address_only_who_shows_the_token_is_answered() {
+    let files = Files::make();
+    let serve = files.serve("0.0.0.0:0");
+    let port = serve.port();
+    let url = |page: &str| format!("https://127.0.0.1:{port}{page}");
+    let status = |page: &str, more: &[&str]| status(&files.path("cert.pem"), &url(page), more);
+    let bearer = format!("Authorization: Bearer {TOKEN}");
+    let password = format!("anybody:{TOKEN}");
+    for page in ["/metrics", "/", "/live.js"] {
+        assert_eq!(status(page, &[]), "401", "{page}");
+        assert_eq!(status(page, &["--user", "anybody:wrong"]), "401", "{page}");
+        assert_eq!(status(page, &["--header", &bearer]), "200", "{page}");
+        assert_eq!(status(page, &["--user", &password]), "200", "{page}");
+    }
+    // A probe of an orchestrator has no token, and learns nothing.
+    assert_eq!(status("/-/healthy", &[]), "200");
+    // Without TLS nothing is said.
+    let plain = format!("http://127.0.0.1:{port}/-/healthy");
+    assert_eq!(self::status(&files.path("cert.pem"), &plain, &[]), "000");
+}
+
+fn refused(more: &[&str]) -> Output {
+    let mut serve = Command::new(PROGRAM);
+    let output = serve.args(more).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    output
+}
+
+#[test]
+fn beyond_the_loopback_address_nothing_is_served_in_the_open() {
+    for listen in ["0.0.0.0:0", "[::]:0"] {
+        let output = refused(&["--listen", listen]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            said.contains("--tls-cert, --tls-key and --token-file"),
+            "{said}"
+        );
+    }
+}
