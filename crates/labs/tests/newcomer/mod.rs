@@ -45,9 +45,10 @@ mod lab_full {
             system.succeeds("dpkg --install /vmnoise.deb");
             let version = system.succeeds("vmnoise --version");
             assert!(version.starts_with("vmnoise "), "{version}");
-            // It becomes the program that lies beside it.
-            let help = system.succeeds("vmnoise serve --version");
-            assert!(help.starts_with("vmnoise serve "), "{help}");
+            // It becomes the program that lies beside it, which refuses this.
+            let refused = system.run("vmnoise serve --listen 0.0.0.0:0");
+            let said = String::from_utf8_lossy(&refused.stderr);
+            assert!(said.starts_with("vmnoise serve: "), "{said}");
             for file in [
                 "/usr/share/man/man1/vmnoise-serve.1.gz",
                 "/usr/share/bash-completion/completions/vmnoise",

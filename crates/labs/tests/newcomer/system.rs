@@ -28,11 +28,11 @@ impl System {
             .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
             .unwrap();
         let mut make = Command::new("mmdebstrap");
-        make.args(["--variant=apt", "--quiet"])
-            .arg(format!("--include={}", packages.join(",")))
-            .arg(suite)
-            .arg(&root)
-            .args(sources());
+        make.args(["--variant=apt", "--quiet"]);
+        if !packages.is_empty() {
+            make.arg(format!("--include={}", packages.join(",")));
+        }
+        make.arg(suite).arg(&root).args(sources());
         let made = make.output().unwrap();
         assert!(made.status.success(), "{made:?}");
         System { folder }
