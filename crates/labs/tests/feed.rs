@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use vmnoise_events::HostFrame;
+use vmnoise_events::{HostFrame, Share};
 use vmnoise_feed::Decoder;
 use vmnoise_labs::{binary, lab_program, with_debugfs};
 
@@ -275,7 +275,13 @@ mod kvm {
             assert_eq!(vcpu["heavy"], last.heavy);
             for (share, ns) in last.split.iter() {
                 let expected = vcpu["time_ns"][share.name()].as_u64().unwrap_or(0);
-                assert_eq!(expected, ns, "{share}");
+                // Time in which nobody saw the vCPU, as where its thread waited for a CPU when the programs
+                // were attached, is unexplained in a result, and no frame has it.
+                let is_whole = share != Share::Unexplained;
+                assert!(
+                    expected == ns || (!is_whole && ns < expected),
+                    "{share}: {ns} of {expected}"
+                );
             }
             let reasons = vcpu["reasons"].as_array().unwrap();
             for (reported, row) in last.reasons.iter().zip(reasons) {
