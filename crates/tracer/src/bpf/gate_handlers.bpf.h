@@ -120,9 +120,12 @@ static __always_inline void book_unknown(struct gate_vcpu *vcpu, u64 ns)
 		vcpu->unsure_ns += ns;
 }
 
-/* A part of its wait, in which this was on the CPU. */
-static __always_inline void book_turn(struct gate_vcpu *vcpu, struct gate_turn *turn, u64 ns)
+/* A part of its wait, in which this was on the CPU. No static function either: before 6.8 the
+ * verifier refuses a loop whose body ends in several places. */
+__noinline int book_turn(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 ns)
 {
+	if (!vcpu || !turn)
+		return 0;
 	if (!turn->tid && vcpu->throttle == GATE_THROTTLED)
 		vcpu->throttled_ns += ns;
 	else if (!turn->tid && vcpu->throttle == GATE_FREE)
@@ -131,6 +134,7 @@ static __always_inline void book_turn(struct gate_vcpu *vcpu, struct gate_turn *
 		book_unknown(vcpu, ns);
 	else if (ns)
 		blame(vcpu, turn, ns);
+	return 0;
 }
 
 /* A quota that kept it from running meanwhile has gone by now, or it would not come: its groups
