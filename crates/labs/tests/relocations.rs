@@ -45,7 +45,8 @@ fn probe_status(relocations: &[Relocation], vendor: Vendor) -> Result<String, St
         Vendor::Amd => {
             let vmcb = offset_of(relocations, "vcpu_svm.vmcb").ok_or("no VMCB")?;
             let code = offset_of(relocations, "vmcb.control.exit_code");
-            let size = relocations.iter().find(|it| it.asked == "byte_sz");
+            let is_size = |it: &&Relocation| it.asked == "byte_sz" && it.of.ends_with("exit_code");
+            let size = relocations.iter().find(is_size);
             let size = size.and_then(|it| it.found.as_ref()?.size);
             match (code, size) {
                 (Some(EXITCODE), Some(4)) => Ok(format!("vmcb at {vmcb}, exit_code in two halves")),
@@ -92,8 +93,8 @@ fn complaint(relocation: &Relocation, vendor: Vendor) -> Option<String> {
     if found.offset != found.offset_by_types {
         return Some(format!("{of}: {found:?}"));
     }
-    // The programs ask for the size of this one.
-    let size_matters = !of.ends_with("exit_code");
+    // The programs ask for the size of these.
+    let size_matters = !of.ends_with("exit_code") && of != "task_struct.on_cpu";
     let other_size = size_matters && *declared_size != found.size;
     other_size.then(|| format!("{of} is declared with {declared_size:?} bytes: {found:?}"))
 }

@@ -113,7 +113,7 @@ static __always_inline void name_running(struct vmnoise_source *source,
 
 	if (!there->running_tid || BPF_CORE_READ(running, pid) != there->running_tid)
 		return;
-	if (BPF_CORE_READ(running, on_cpu) && BPF_CORE_READ(running, wake_cpu) == cpu)
+	if (is_on_cpu(running) && BPF_CORE_READ(running, wake_cpu) == cpu)
 		name_task(source, running, there->running_tid);
 }
 

@@ -172,7 +172,7 @@ int find_vcpus(struct bpf_iter__task *ctx)
 			vcpu->id = __sync_fetch_and_add(&ids, 1) + 1;
 			vcpu->tgid = found.tgid;
 			vcpu->first = vcpu->since = bpf_ktime_get_ns();
-			vcpu->state = task->on_cpu ? GATE_RUNNING : GATE_UNSEEN;
+			vcpu->state = is_on_cpu(task) ? GATE_RUNNING : GATE_UNSEEN;
 		}
 		/* From here on events find it. */
 		place = bpf_task_storage_get(&places, task, &found.place,

@@ -105,7 +105,7 @@ struct task_struct {
 	unsigned int __state;
 	int pid;
 	int tgid;
-	unsigned int on_cpu; /* narrower since 7.3: only what has no sign fits another size */
+	int on_cpu;
 	int wake_cpu;
 	unsigned int policy;
 	bool throttled;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whether a task sleeps. */
+/* Whether a task sleeps, or runs. */
 #ifndef VMNOISE_TASK_STATE_BPF_H
 #define VMNOISE_TASK_STATE_BPF_H
 
@@ -11,6 +11,15 @@ static __always_inline u32 state_of(struct task_struct *task)
 	if (bpf_core_field_exists(task->__state))
 		return BPF_CORE_READ(task, __state);
 	return BPF_CORE_READ(older, state);
+}
+
+/* A byte since 7.3, whose neighbours say other things. */
+static __always_inline bool is_on_cpu(struct task_struct *task)
+{
+	u32 on_cpu = 0;
+
+	bpf_core_read(&on_cpu, bpf_core_field_size(task->on_cpu), &task->on_cpu);
+	return on_cpu;
 }
 
 #endif
