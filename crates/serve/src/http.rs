@@ -139,7 +139,9 @@ async fn look(watch: &Mutex<Watch>, live: &Live, manager: &ServiceManager) {
         drop(watch);
         match looked {
             Err(error) if !fails => {
-                say(&format!("vCPUs that come are not found for now: {error}"));
+                say(&format!(
+                    "vCPUs that come are not found for now: {error}; it looks again each second"
+                ));
                 fails = true;
             }
             Err(_) => {}
