@@ -36,7 +36,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// Loads and attaches the gate, with room for this many vCPUs.
     pub(crate) fn begin(vcpus: u32) -> Result<Watch> {
-        let mut gate = Gate::load(vcpus)?;
+        let mut gate = Gate::load(vcpus, 32 << 20)?;
         gate.attach()?;
         let mut watch = Watch {
             gate,

@@ -39,8 +39,8 @@ pub use decode::Decoder;
 pub use error::{LoadError, TraceError};
 pub use exits::{ClockLook, ExitDecoder, ExitTracer, ReasonSource, Streaming};
 pub use gate::{
-    CLASSIC_NS, Culprit, Found, Gate, GateLook, Place, SCHEMA, VcpuBooks, VcpuId, VcpuState,
-    WaitLengths,
+    CLASSIC_NS, Culprit, Found, Gate, GateLook, LostPiece, LostPieces, PieceKind, Place, Runner,
+    SCHEMA, TOLD_FROM_NS, VcpuBooks, VcpuId, VcpuState, WaitLengths,
 };
 pub use interference_counter::InterferenceCounter;
 pub use observed::{Observer, Stay};

@@ -33,6 +33,16 @@ enum gate_throttle {
 	GATE_UNSURE,	/* one did meanwhile, from an instant that nobody knows */
 };
 
+/* What a piece of a vCPU's lost time was. */
+enum gate_lost {
+	GATE_LOST_UNKNOWN,
+	GATE_LOST_RAN,	     /* somebody else ran */
+	GATE_LOST_IDLE,	     /* the CPU idled, and no throttle was seen */
+	GATE_LOST_THROTTLED, /* the CPU idled, and the thread was throttled */
+	GATE_LOST_UNSURE,    /* it may have been throttled, and may not */
+	GATE_LOST_BLOCKED,   /* it slept inside of KVM, unasked */
+};
+
 /* Who had a turn on a CPU. */
 struct gate_who {
 	unsigned long long comm[2];
@@ -53,6 +63,8 @@ struct gate_cpu {
 	unsigned int tid;     /* of the thread that has it */
 	unsigned int waiting; /* vCPUs that wait for it */
 	unsigned int turns;   /* written so far */
+	/* Pieces written by this CPU so far, of whatever CPU's vCPUs. */
+	unsigned long long pieces;
 	/* What the program at switches costs here: one run in GATE_TIMED_RUN is timed, with one
 	 * reading of the clock. */
 	unsigned long long runs;
@@ -82,12 +94,32 @@ struct gate_vcpu {
 	/* The wait under way. */
 	unsigned long long waited;    /* before since */
 	unsigned long long throttles; /* how long its groups had been throttled as it began */
-	unsigned int waits_for;	      /* the CPU */
+	unsigned int waits_for;	      /* the CPU; of one that sleeps, on which it fell asleep */
 	enum gate_throttle throttle;
 	/* Waits that are over, by length: counts[i] are longer than bounds[i - 1], and no longer
 	 * than bounds[i]. */
 	unsigned long long counts[GATE_BOUNDS];
 	struct gate_culprit culprits[GATE_CULPRITS];
+};
+
+/* What the programs are given before they are loaded. */
+struct gate_settings {
+	/* Of lengths of waits: ascending; the last one is the largest number there is. */
+	unsigned long long bounds[GATE_BOUNDS];
+	unsigned long long told_from;	/* waits and sleeps that are as long are told */
+	unsigned long long pieces_each; /* that each CPU keeps, a power of two */
+};
+
+/* A part of one wait, or a sleep, told by itself: those of a wait one after the other, the last one
+ * first. */
+struct gate_piece {
+	unsigned long long from;
+	unsigned long long until;
+	struct gate_who who; /* where somebody ran */
+	unsigned int tid;    /* of who ran */
+	unsigned int vcpu;   /* the id of the one that waited */
+	unsigned int cpu;    /* the one for which it waited, or on which it fell asleep */
+	enum gate_lost lost;
 };
 
 /* A vCPU that the walk over all tasks has found. */

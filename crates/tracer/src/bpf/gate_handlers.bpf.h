@@ -25,8 +25,16 @@ struct {
 	__type(value, struct gate_vcpu);
 } gate_vcpus SEC(".maps");
 
-/* Ascending; the last one is the largest number there is. */
-const volatile u64 bounds[GATE_BOUNDS];
+/* For each CPU a ring of pieces, which it alone writes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 8);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct gate_piece);
+} gate_pieces SEC(".maps");
+
+const volatile struct gate_settings settings;
 
 static __always_inline struct gate_cpu *gate_cpu(u32 cpu)
 {
@@ -45,7 +53,7 @@ static __always_inline u32 bucket_of(u64 ns)
 
 #pragma unroll
 	for (step = GATE_BOUNDS / 2; step; step /= 2)
-		if (bounds[(below + step - 1) & (GATE_BOUNDS - 1)] < ns)
+		if (settings.bounds[(below + step - 1) & (GATE_BOUNDS - 1)] < ns)
 			below += step;
 	return below & (GATE_BOUNDS - 1);
 }
@@ -111,29 +119,73 @@ __noinline int blame(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 n
 	return 0;
 }
 
-/* A part of its wait, of which nobody knows who had the CPU. */
-static __always_inline void book_unknown(struct gate_vcpu *vcpu, u64 ns)
+/* Writes down a piece of its lost time; `turn` is 0 where nobody ran. */
+__noinline int tell(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 from, u64 until,
+		    u32 lost)
 {
-	if (vcpu->throttle == GATE_FREE)
-		vcpu->unnamed_ns += ns;
-	else
-		vcpu->unsure_ns += ns;
+	u32 cpu = bpf_get_smp_processor_id(), index;
+	struct gate_cpu *here = gate_cpu(cpu);
+	struct gate_piece *piece;
+
+	if (!vcpu || !here || until <= from)
+		return 0;
+	index = cpu * settings.pieces_each + (here->pieces & (settings.pieces_each - 1));
+	piece = bpf_map_lookup_elem(&gate_pieces, &index);
+	if (!piece)
+		return 0;
+	piece->from = from;
+	piece->until = until;
+	if (turn) {
+		piece->who = turn->who;
+		piece->tid = turn->tid;
+		if (piece->who.tgid != vcpu->tgid)
+			piece->who.tgid = 0;
+	}
+	piece->vcpu = vcpu->id;
+	piece->cpu = vcpu->waits_for;
+	piece->lost = lost;
+	barrier();
+	here->pieces++;
+	return 0;
 }
 
-/* A part of its wait, in which this was on the CPU. No static function either: before 6.8 the
- * verifier refuses a loop whose body ends in several places. */
-__noinline int book_turn(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 ns)
+/* A part of its wait, of which nobody knows who had the CPU. */
+static __always_inline void book_unknown(struct gate_vcpu *vcpu, u64 from, u64 until, bool told)
 {
+	bool is_free = vcpu->throttle == GATE_FREE;
+
+	if (is_free)
+		vcpu->unnamed_ns += until - from;
+	else
+		vcpu->unsure_ns += until - from;
+	if (told)
+		tell(vcpu, 0, from, until, is_free ? GATE_LOST_UNKNOWN : GATE_LOST_UNSURE);
+}
+
+/* A part of its wait, in which this was on the CPU. No static function
+ * either: before 6.8 the verifier refuses a loop whose body ends in several places. */
+__noinline int book_turn(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 from, u64 until,
+			 bool told)
+{
+	u64 ns = until - from;
+	u32 lost = GATE_LOST_RAN;
+
 	if (!vcpu || !turn)
 		return 0;
-	if (!turn->tid && vcpu->throttle == GATE_THROTTLED)
+	if (!turn->tid && vcpu->throttle == GATE_THROTTLED) {
 		vcpu->throttled_ns += ns;
-	else if (!turn->tid && vcpu->throttle == GATE_FREE)
+		lost = GATE_LOST_THROTTLED;
+	} else if (!turn->tid && vcpu->throttle == GATE_FREE) {
 		vcpu->idle_ns += ns;
-	else if (vcpu->throttle != GATE_FREE || !turn->who.comm[0])
-		book_unknown(vcpu, ns);
-	else if (ns)
+		lost = GATE_LOST_IDLE;
+	} else if (vcpu->throttle != GATE_FREE || !turn->who.comm[0]) {
+		book_unknown(vcpu, from, until, told);
+		return 0;
+	} else if (ns) {
 		blame(vcpu, turn, ns);
+	}
+	if (told)
+		tell(vcpu, lost == GATE_LOST_RAN ? turn : 0, from, until, lost);
 	return 0;
 }
 
@@ -148,7 +200,8 @@ static __always_inline void wait_ends(struct gate_vcpu *vcpu, u64 throttles)
 
 /* Books its wait for this CPU, whose last turn ended now. A turn began where the one before ended:
  * while a vCPU waits, each is written down. */
-static __always_inline void book_wait(struct gate_vcpu *vcpu, struct gate_cpu *cpu, u64 now)
+static __always_inline void book_wait(struct gate_vcpu *vcpu, struct gate_cpu *cpu, u64 now,
+				      bool told)
 {
 	u32 turns = cpu->turns, i;
 	u64 from = vcpu->since, until = cpu->turn[(turns - 1) % GATE_TURNS].until;
@@ -157,7 +210,7 @@ static __always_inline void book_wait(struct gate_vcpu *vcpu, struct gate_cpu *c
 	if (until < from)
 		until = from;
 	if (until < now)
-		book_unknown(vcpu, now - until);
+		book_unknown(vcpu, until, now, told);
 	for (i = 1; i < GATE_TURNS && until > from; i++) {
 		struct gate_turn *turn = &cpu->turn[(turns - i) % GATE_TURNS];
 		u64 begin = cpu->turn[(turns - i - 1) % GATE_TURNS].until;
@@ -166,11 +219,11 @@ static __always_inline void book_wait(struct gate_vcpu *vcpu, struct gate_cpu *c
 			begin = from;
 		if (begin > until)
 			begin = until;
-		book_turn(vcpu, turn, until - begin);
+		book_turn(vcpu, turn, begin, until, told);
 		until = begin;
 	}
 	if (until > from)
-		book_unknown(vcpu, until - from);
+		book_unknown(vcpu, from, until, told);
 }
 
 /* Who had this CPU until now. */
@@ -220,6 +273,7 @@ static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu 
 		vcpu->state = GATE_UNSEEN;
 	}
 	becomes(vcpu, state, now);
+	vcpu->waits_for = cpu;
 	if (state == GATE_WAITING) {
 		waits_for(vcpu, cpu, throttled, throttles);
 		one_more_waits(here);
@@ -234,13 +288,14 @@ static __always_inline void gate_comes(struct gate_vcpu *vcpu, struct gate_cpu *
 	begin_writing(vcpu);
 	if (vcpu->state == GATE_WAITING) {
 		u64 waited = now > vcpu->since ? now - vcpu->since : 0;
+		bool told = vcpu->waited + waited >= settings.told_from;
 
 		wait_ends(vcpu, throttles);
 		/* Else it was moved by an event that was missed. */
 		if (vcpu->waits_for == cpu)
-			book_wait(vcpu, here, now);
+			book_wait(vcpu, here, now, told);
 		else
-			book_unknown(vcpu, waited);
+			book_unknown(vcpu, vcpu->since, vcpu->since + waited, told);
 		one_less_waits(vcpu->waits_for);
 		vcpu->counts[bucket_of(vcpu->waited + waited)]++;
 	} else {
@@ -257,6 +312,8 @@ static __always_inline void gate_wakes(struct gate_vcpu *vcpu, struct gate_cpu *
 	if (vcpu->state == GATE_RUNNING || vcpu->state == GATE_WAITING)
 		return;
 	begin_writing(vcpu);
+	if (vcpu->state == GATE_BLOCKED && now >= vcpu->since + settings.told_from)
+		tell(vcpu, 0, vcpu->since, now, GATE_LOST_BLOCKED);
 	becomes(vcpu, GATE_WAITING, now);
 	waits_for(vcpu, cpu, throttled, throttles);
 	one_more_waits(there);
@@ -275,10 +332,11 @@ static __always_inline void gate_moves(struct gate_vcpu *vcpu, struct gate_cpu *
 		turn_ends(from, now, runs, runs_tid);
 	begin_writing(vcpu);
 	wait_ends(vcpu, throttles);
+	/* How long it will be in the end is not known yet. */
 	if (from)
-		book_wait(vcpu, from, now);
+		book_wait(vcpu, from, now, 1);
 	else
-		book_unknown(vcpu, waited);
+		book_unknown(vcpu, vcpu->since, vcpu->since + waited, 1);
 	one_less_waits(vcpu->waits_for);
 	vcpu->waited += waited;
 	becomes(vcpu, GATE_WAITING, now);

@@ -125,7 +125,7 @@ impl VcpuBooks {
     }
 }
 
-fn name(comm: [u64; 2]) -> Name {
+pub(super) fn name(comm: [u64; 2]) -> Name {
     let bytes: Vec<u8> = comm.into_iter().flat_map(u64::to_ne_bytes).collect();
     let letters = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     Name::new(&String::from_utf8_lossy(letters))

@@ -56,12 +56,6 @@ pub(super) fn bounds() -> &'static [u64; BOUNDS] {
     &ALL
 }
 
-/// The bounds as the programs are given them before they are loaded: their `.rodata`.
-pub(super) fn settings() -> Vec<u8> {
-    let bounds = bounds().iter();
-    bounds.flat_map(|bound| bound.to_ne_bytes()).collect()
-}
-
 /// How many waits were over after how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitLengths {

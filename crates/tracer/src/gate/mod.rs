@@ -4,6 +4,7 @@
 
 mod books;
 mod lengths;
+mod pieces;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -22,8 +23,10 @@ use libbpf_rs::{Iter, Link, Object, ObjectBuilder};
 
 pub use books::{Culprit, Place, VcpuBooks, VcpuId};
 pub use lengths::{CLASSIC_NS, SCHEMA, WaitLengths};
+use pieces::Rings;
+pub use pieces::{LostPiece, LostPieces, PieceKind, Runner};
 pub use state::VcpuState;
-use wire::{WireCpu, WireFound, WireVcpu};
+use wire::{WireCpu, WireFound, WirePiece, WireVcpu};
 
 use crate::accounting;
 use crate::btf::KernelBtf;
@@ -43,6 +46,8 @@ const GROUPS: [Group; 2] = [Group::Sched, Group::Follow];
 const READS: usize = 100;
 /// The program that walks over all tasks.
 const FINDER: &str = "find_vcpus";
+/// Waits and sleeps that are as long, in ns, are told piece by piece: from 20 us on people ask.
+pub const TOLD_FROM_NS: u64 = 20_000;
 /// One run in so many is timed: GATE_TIMED_RUN of `bpf/gate.h`.
 const TIMED_RUN: u64 = 256;
 
@@ -77,16 +82,18 @@ pub struct Gate {
     object: Object,
     vcpus: MappedArray<WireVcpu>,
     cpus: MappedArray<WireCpu>,
+    rings: Rings,
     present: BTreeMap<Place, Found>,
 }
 
 impl Gate {
-    /// Loads the programs, with room for this many vCPUs at a time; nothing runs yet.
+    /// Loads the programs, with room for this many vCPUs at a time, and for as many pieces of what they lost
+    /// as fit into so many bytes; nothing runs yet.
     ///
     /// # Errors
     /// [`LoadError::Refused`] where this machine or these rights do not allow it,
     /// [`LoadError::Broken`] where they do and it fails.
-    pub fn load(vcpus: u32) -> Result<Gate, LoadError> {
+    pub fn load(vcpus: u32, pieces_bytes: u64) -> Result<Gate, LoadError> {
         let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
         if let Some((group, why)) = GROUPS
             .into_iter()
@@ -97,12 +104,16 @@ impl Gate {
                 remedy: group.remedy().to_owned(),
             });
         }
-        let (result, warnings) = quietly(|| load(&btf, vcpus));
+        let possible = libbpf_rs::num_possible_cpus()
+            .map_err(|error| LoadError::Broken(format!("the CPUs: {error}")))?;
+        let pieces_each = pieces_each(pieces_bytes, possible);
+        let (result, warnings) = quietly(|| load(&btf, vcpus, pieces_each));
         let object = result.map_err(|error| why_not(&error, &warnings))?;
         let broken = |error: std::io::Error| LoadError::Broken(format!("the vCPUs: {error}"));
         let vcpus_mapped = MappedArray::map(object.map("gate_vcpus").as_fd(), vcpus as usize + 1);
-        let possible = libbpf_rs::num_possible_cpus()
-            .map_err(|error| LoadError::Broken(format!("the CPUs: {error}")))?;
+        let pieces_mapped = object.map("gate_pieces");
+        let pieces_mapped =
+            MappedArray::map(pieces_mapped.as_fd(), possible * pieces_each as usize);
         let cpus_mapped = MappedArray::map(object.map("gate_cpus").as_fd(), possible);
         for place in 1..=vcpus {
             object.push("free_places", place).map_err(broken)?;
@@ -113,6 +124,7 @@ impl Gate {
             object,
             vcpus: vcpus_mapped.map_err(broken)?,
             cpus: cpus_mapped.map_err(broken)?,
+            rings: Rings::new(pieces_mapped.map_err(broken)?, pieces_each),
             present: BTreeMap::new(),
         })
     }
@@ -208,6 +220,11 @@ impl Gate {
         None
     }
 
+    /// What all vCPUs lost lately, as far as there is room for it.
+    pub fn lost_pieces(&self) -> LostPieces {
+        self.rings.read(&self.cpus)
+    }
+
     /// Events that the programs missed, as they ran already.
     ///
     /// # Errors
@@ -235,7 +252,14 @@ impl Gate {
     }
 }
 
-fn load(btf: &KernelBtf, vcpus: u32) -> libbpf_rs::Result<Object> {
+/// How many pieces each of so many CPUs keeps if all may have so many bytes.
+fn pieces_each(bytes: u64, cpus: usize) -> u32 {
+    let fit = bytes / size_of::<WirePiece>() as u64 / cpus as u64;
+    let fit = u32::try_from(fit).unwrap_or(u32::MAX).max(1);
+    1 << fit.ilog2().min(24)
+}
+
+fn load(btf: &KernelBtf, vcpus: u32, pieces_each: u32) -> libbpf_rs::Result<Object> {
     let mut builder = ObjectBuilder::default();
     builder.name("vmnoise_gate")?;
     let joined = JoinedBtf::of_kvm().map_err(libbpf_rs::Error::from)?;
@@ -256,8 +280,9 @@ fn load(btf: &KernelBtf, vcpus: u32) -> libbpf_rs::Result<Object> {
             // Place 0 is nobody's.
             Some("gate_vcpus") => map.set_max_entries(vcpus + 1)?,
             Some("free_places") => map.set_max_entries(vcpus)?,
+            Some("gate_pieces") => map.set_max_entries(cpus.saturating_mul(pieces_each))?,
             Some(name) if name.ends_with(".rodata") => {
-                map.set_initial_value(&lengths::settings())?
+                map.set_initial_value(&wire::settings(TOLD_FROM_NS, pieces_each.into()))?
             }
             _ => {}
         }
@@ -266,3 +291,4 @@ fn load(btf: &KernelBtf, vcpus: u32) -> libbpf_rs::Result<Object> {
 }
 
 const _: () = assert!(size_of::<WireCpu>().is_multiple_of(8));
+const _: () = assert!(size_of::<WirePiece>().is_multiple_of(8));

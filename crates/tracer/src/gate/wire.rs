@@ -2,7 +2,8 @@
 
 use std::mem::offset_of;
 
-use super::lengths::BOUNDS;
+use super::lengths::{self, BOUNDS};
+use super::pieces::PieceKind;
 use super::state::VcpuState;
 use crate::plain::Plain;
 
@@ -18,10 +19,11 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/gate.skel.rs"));
 }
 
+pub(super) use generated::types::gate_piece as WirePiece;
 pub(super) use generated::types::{
     gate_cpu as WireCpu, gate_found as WireFound, gate_vcpu as WireVcpu,
 };
-use generated::types::{gate_state as State, rodata as Settings};
+use generated::types::{gate_lost as Lost, gate_settings as Settings, gate_state as State};
 
 /// GATE_STATES of `bpf/gate.h`.
 pub(super) const STATES: usize = 8;
@@ -36,10 +38,27 @@ const _: () = {
     assert!(State::GATE_ASLEEP.0 == VcpuState::Asleep as u32);
     assert!(State::GATE_ENDED.0 == VcpuState::Ended as u32);
     assert!(State::GATE_STATES.0 as usize == STATES);
-    // All that the programs are given: lengths.rs.
+    assert!(Lost::GATE_LOST_UNKNOWN.0 == PieceKind::Unknown as u32);
+    assert!(Lost::GATE_LOST_RAN.0 == PieceKind::Ran as u32);
+    assert!(Lost::GATE_LOST_IDLE.0 == PieceKind::Idle as u32);
+    assert!(Lost::GATE_LOST_THROTTLED.0 == PieceKind::Throttled as u32);
+    assert!(Lost::GATE_LOST_UNSURE.0 == PieceKind::Unsure as u32);
+    assert!(Lost::GATE_LOST_BLOCKED.0 == PieceKind::Blocked as u32);
     assert!(offset_of!(Settings, bounds) == 0);
-    assert!(size_of::<Settings>() == BOUNDS * size_of::<u64>());
+    assert!(offset_of!(Settings, told_from) == BOUNDS * size_of::<u64>());
+    assert!(offset_of!(Settings, pieces_each) == (BOUNDS + 1) * size_of::<u64>());
+    assert!(size_of::<Settings>() == (BOUNDS + 2) * size_of::<u64>());
 };
+
+/// What the programs are given before they are loaded, their `.rodata`: the bounds of lengths, from which
+/// length in ns on waits are told piece by piece, and how many pieces each CPU keeps, a power of two.
+pub(super) fn settings(told_from_ns: u64, pieces_each: u64) -> Vec<u8> {
+    assert!(pieces_each.is_power_of_two());
+    let words = lengths::bounds()
+        .iter()
+        .chain([&told_from_ns, &pieces_each]);
+    words.flat_map(|word| word.to_ne_bytes()).collect()
+}
 
 /// The BPF programs, compiled.
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
@@ -47,4 +66,5 @@ pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate
 #[cfg(test)]
 impl Plain for WireCpu {}
 impl Plain for WireFound {}
+impl Plain for WirePiece {}
 impl Plain for WireVcpu {}

@@ -3,8 +3,9 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::harness::{Handlers, Happens, VCPUS, Who, named};
+use super::harness::{Handlers, Happens, TOLD_FROM_NS, VCPUS, Who, id, named};
 use crate::gate::VcpuBooks;
+use crate::gate::pieces::{LostPiece, PieceKind};
 use crate::gate::state::VcpuState;
 
 const CPUS: usize = 3;
@@ -247,6 +248,83 @@ fn hold(books: &VcpuBooks, life: &Life, place: u32) {
     }
 }
 
+/// Whether this one had the CPU all that time.
+fn had(life: &Life, cpu: u32, who: &str, from: u64, until: u64) -> bool {
+    let (mut at, mut begin) = (from, 0);
+    for (had, end) in &life.turns[cpu as usize] {
+        if begin <= at && at < until.min(*end) {
+            if had.name() != who {
+                return false;
+            }
+            at = *end;
+        }
+        begin = *end;
+    }
+    at >= until
+}
+
+/// All that was told of this vCPU is so, and all that is long enough was told, once.
+fn hold_pieces(pieces: &[LostPiece], life: &Life, place: u32) {
+    let mut pieces: Vec<&LostPiece> = pieces.iter().filter(|it| it.vcpu == id(place)).collect();
+    pieces.sort_by_key(|piece| piece.from_mono_ns);
+    let overlap = |pair: &[&LostPiece]| pair[0].until_mono_ns > pair[1].from_mono_ns;
+    assert!(!pieces.windows(2).any(overlap), "{pieces:?}");
+    for piece in &pieces {
+        let (from, until) = (piece.from_mono_ns, piece.until_mono_ns);
+        let idles = || had(life, piece.cpu, "idle", from, until);
+        match (piece.kind, &piece.runner) {
+            (PieceKind::Ran, Some(runner)) => {
+                assert!(had(life, piece.cpu, &runner.name, from, until), "{piece:?}");
+            }
+            (PieceKind::Idle | PieceKind::Throttled, None) => assert!(idles(), "{piece:?}"),
+            (PieceKind::Unknown | PieceKind::Unsure | PieceKind::Blocked, None) => {}
+            _ => panic!("{piece:?}"),
+        }
+    }
+    let mut told = 0;
+    let mut waited = 0;
+    for stretch in &life.vcpus[place as usize] {
+        let length = stretch.end - stretch.begin;
+        let is_told = match stretch.state {
+            VcpuState::Waiting => {
+                waited += length;
+                let is_told = waited >= TOLD_FROM_NS || !stretch.is_last;
+                if stretch.is_last {
+                    waited = 0;
+                }
+                is_told
+            }
+            VcpuState::Blocked => length >= TOLD_FROM_NS,
+            _ => false,
+        };
+        if !is_told {
+            continue;
+        }
+        let within = pieces.iter().filter(|piece| {
+            stretch.begin <= piece.from_mono_ns && piece.until_mono_ns <= stretch.end
+        });
+        let of_it: Vec<&&LostPiece> = within.collect();
+        for piece in &of_it {
+            assert_eq!(piece.cpu as usize, stretch.cpu, "{piece:?}");
+            let is_fit = match piece.kind {
+                PieceKind::Blocked => stretch.state == VcpuState::Blocked,
+                PieceKind::Throttled | PieceKind::Unsure => stretch.throttled,
+                PieceKind::Unknown | PieceKind::Ran | PieceKind::Idle => {
+                    stretch.state == VcpuState::Waiting && !stretch.throttled
+                }
+            };
+            assert!(is_fit, "{piece:?} {stretch:?}");
+        }
+        let sum: u64 = of_it
+            .iter()
+            .map(|piece| piece.until_mono_ns - piece.from_mono_ns)
+            .sum();
+        assert_eq!(sum, length, "{stretch:?} {of_it:?}");
+        told += of_it.len();
+    }
+    assert_eq!(told, pieces.len(), "nothing else was told");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
 
@@ -268,6 +346,10 @@ proptest! {
                 still += u32::from(books.state == VcpuState::Waiting);
             }
             assert_eq!(waiting, still);
+            let pieces = handlers.pieces();
+            for place in 1..=VCPUS {
+                hold_pieces(&pieces, &life, place);
+            }
         });
     }
 }

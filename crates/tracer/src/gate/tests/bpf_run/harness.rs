@@ -1,11 +1,14 @@
 //! Runs the handlers by BPF_PROG_RUN over a stream of events, and reads the books.
 
+use std::os::fd::AsFd;
+
 use libbpf_rs::{Object, ObjectBuilder, ProgramInput};
 
-use crate::gate::lengths;
+use crate::gate::pieces::{LostPiece, Rings};
 use crate::gate::state::VcpuState;
 use crate::gate::wire::{self, WireVcpu};
 use crate::gate::{VcpuBooks, VcpuId};
+use crate::mapped_array::MappedArray;
 use crate::maps::Maps;
 use crate::plain::{self, Plain};
 
@@ -13,6 +16,10 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate_test.bpf.o
 
 /// Places of vCPUs: 1 to this.
 pub(super) const VCPUS: u32 = 7;
+/// Waits that are as long are told.
+pub(super) const TOLD_FROM_NS: u64 = 500;
+/// Pieces that a CPU keeps.
+pub(super) const PIECES: u32 = 4096;
 /// Events that one run takes: ROOM of `bpf/gate_test.bpf.c`.
 const ROOM: usize = 64;
 
@@ -174,8 +181,12 @@ impl Handlers {
     pub(super) fn new() -> Handlers {
         let mut open = ObjectBuilder::default().open_memory(OBJECT).unwrap();
         for mut map in open.maps_mut() {
-            if map.name().to_string_lossy().ends_with(".rodata") {
-                map.set_initial_value(&lengths::settings()).unwrap();
+            let name = map.name().to_string_lossy().into_owned();
+            if name.ends_with(".rodata") {
+                map.set_initial_value(&wire::settings(TOLD_FROM_NS, PIECES.into()))
+                    .unwrap();
+            } else if name == "gate_pieces" {
+                map.set_max_entries((VCPUS + 1) * PIECES).unwrap();
             }
         }
         Handlers(open.load().unwrap())
@@ -183,9 +194,14 @@ impl Handlers {
 
     /// Forgets all.
     pub(super) fn reset(&self) {
-        let vcpu = plain::bytes(&WireVcpu::default()).to_vec();
         for place in 0..=VCPUS {
-            self.0.set("gate_vcpus", place, &vcpu).unwrap();
+            let vcpu = WireVcpu {
+                id: place,
+                ..WireVcpu::default()
+            };
+            self.0
+                .set("gate_vcpus", place, plain::bytes(&vcpu))
+                .unwrap();
             let cpu = vec![0; size_of::<wire::WireCpu>()];
             self.0.set("gate_cpus", place, &cpu).unwrap();
         }
@@ -209,6 +225,17 @@ impl Handlers {
         let wire: WireVcpu = self.0.value("gate_vcpus", place).unwrap().unwrap();
         assert_eq!(wire.writes % 2, 0, "nobody writes any more");
         VcpuBooks::read(&wire)
+    }
+
+    /// What was told piece by piece.
+    pub(super) fn pieces(&self) -> Vec<LostPiece> {
+        let cpus = VCPUS as usize + 1;
+        let pieces = MappedArray::map(self.0.map("gate_pieces").as_fd(), cpus * PIECES as usize);
+        let rings = Rings::new(pieces.unwrap(), PIECES);
+        let cpus = MappedArray::map(self.0.map("gate_cpus").as_fd(), cpus);
+        let kept = rings.read(&cpus.unwrap());
+        assert_eq!(kept.whole_from_mono_ns, 0, "none was overwritten");
+        kept.pieces
     }
 
     /// vCPUs that wait for each CPU.
