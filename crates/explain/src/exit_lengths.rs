@@ -98,7 +98,7 @@ mod tests {
             name: "io".into(),
             code: None,
             count: histogram.iter().map(|(_, count)| count).sum(),
-            heavy: 0,
+            heavy: Some(0),
             total_ns: 4_000,
             min_ns,
             mean_ns: 0,

@@ -1,5 +1,5 @@
-//! The command line of `vmnoise serve`. The measuring program takes it and becomes `vmnoise-serve`,
-//! which takes it again: help, manual and completions are of both.
+//! The command lines of `vmnoise serve` and `vmnoise dump`. The measuring program takes them and becomes
+//! `vmnoise-serve`, which takes them again: help, manual and completions are of both.
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
@@ -7,6 +7,75 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use jiff::SignedDuration;
+
+/// What to write down of the last minutes, and whom to ask for it.
+#[derive(Debug, Args)]
+pub struct DumpArguments {
+    /// Only the last so long, as in 30s or 2m; else all that is kept
+    #[arg(long, value_name = "TIME", value_parser = check_length)]
+    pub last: Option<String>,
+    /// Only the VM that `vmnoise serve` calls so
+    #[arg(long, value_name = "NAME")]
+    pub vm: Option<String>,
+    /// Where to write the recording; by default a name with the time, in this folder
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The `vmnoise serve` to ask
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9752")]
+    pub from: String,
+    /// The token that it wants to be shown, in the first line of this file
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// For https: the certificate (PEM) that vouches for the one that it shows
+    #[arg(long, value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
+}
+
+impl DumpArguments {
+    /// The same as words of a command line.
+    pub fn words(&self) -> Vec<OsString> {
+        let DumpArguments {
+            last,
+            vm,
+            output,
+            from,
+            token_file,
+            tls_ca,
+        } = self;
+        let file = |file: &Option<PathBuf>| file.clone().map(OsString::from);
+        let word = |word: &Option<String>| word.clone().map(OsString::from);
+        let options = [
+            ("--last", word(last)),
+            ("--vm", word(vm)),
+            ("--output", file(output)),
+            ("--from", Some(from.into())),
+            ("--token-file", file(token_file)),
+            ("--tls-ca", file(tls_ca)),
+        ];
+        let given = options.into_iter();
+        let given = given.filter_map(|(option, value)| Some([option.into(), value?]));
+        given.flatten().collect()
+    }
+}
+
+/// A length of time in ns, as people write it: `30s`, `2m`, `1h 5m`.
+///
+/// # Errors
+/// A sentence that says what is wrong with it.
+pub fn parse_length_ns(text: &str) -> Result<u64, String> {
+    let length: SignedDuration = text
+        .parse()
+        .map_err(|_| format!("`{text}` is no length of time: 30s and 2m are"))?;
+    match u64::try_from(length.as_nanos()) {
+        Ok(ns @ 1..) => Ok(ns),
+        _ => Err(format!("`{text}` is not in the past: 30s and 2m are")),
+    }
+}
+
+fn check_length(text: &str) -> Result<String, String> {
+    parse_length_ns(text).map(|_| text.to_owned())
+}
 
 /// What to serve, and where.
 #[derive(Debug, Args)]
@@ -22,6 +91,10 @@ pub struct ServeArguments {
     #[arg(long, value_name = "COUNT", default_value_t = 1024,
         value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub vcpus: u32,
+    /// MiB for what vCPUs lost lately, piece by piece (`vmnoise dump`): the oldest goes first
+    #[arg(long, value_name = "MIB", default_value_t = 32,
+        value_parser = clap::value_parser!(u16).range(1..))]
+    pub history: u16,
     /// Serve https with this certificate (PEM, with those that vouch for it)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
@@ -34,11 +107,17 @@ pub struct ServeArguments {
 }
 
 impl ServeArguments {
+    /// `--history` in bytes.
+    pub fn history_bytes(&self) -> u64 {
+        u64::from(self.history) << 20
+    }
+
     /// The same as words of a command line.
     pub fn words(&self) -> Vec<OsString> {
         let ServeArguments {
             listen,
             vcpus,
+            history,
             tls_cert,
             tls_key,
             token_file,
@@ -48,6 +127,8 @@ impl ServeArguments {
             listen.to_string().into(),
             "--vcpus".into(),
             vcpus.to_string().into(),
+            "--history".into(),
+            history.to_string().into(),
         ];
         let files = [
             ("--tls-cert", tls_cert),
@@ -75,9 +156,34 @@ mod tests {
         arguments: ServeArguments,
     }
 
+    #[derive(Debug, Parser)]
+    struct Dump {
+        #[command(flatten)]
+        arguments: DumpArguments,
+    }
+
+    #[test]
+    fn words_of_a_dump_say_what_was_taken() {
+        let line = "program --last 30s --vm web --output a.vmn --from http://h:1 --token-file t --tls-ca c";
+        let line: Vec<&str> = line.split(' ').collect();
+        let taken = Dump::parse_from(&line).arguments;
+        assert_eq!(taken.words(), line[1..]);
+        let by_default = Dump::parse_from(["program"]).arguments.words();
+        assert_eq!(by_default, ["--from", "http://127.0.0.1:9752"]);
+    }
+
+    #[test]
+    fn lengths_are_as_people_write_them() {
+        assert_eq!(parse_length_ns("30s"), Ok(30_000_000_000));
+        assert_eq!(parse_length_ns("2m"), Ok(120_000_000_000));
+        for wrong in ["", "30", "0s", "-3s", "soon"] {
+            assert!(parse_length_ns(wrong).is_err(), "{wrong}");
+        }
+    }
+
     #[test]
     fn words_say_what_was_taken() {
-        let line = "program --listen [::1]:9000 --vcpus 7 --tls-cert c --tls-key k --token-file t";
+        let line = "program --listen [::1]:9000 --vcpus 7 --history 8 --tls-cert c --tls-key k --token-file t";
         let line: Vec<&str> = line.split(' ').collect();
         let taken = Program::parse_from(&line).arguments;
         assert_eq!(taken.words(), line[1..]);

@@ -20,6 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::connections::Limited;
+use crate::dumps;
 use crate::guards::Guards;
 use crate::live::{self, Live};
 use crate::metrics;
@@ -92,6 +93,7 @@ pub(crate) async fn serve(
     let token = Arc::new(guards.token);
     let pages = Router::new()
         .merge(live::routes(Arc::clone(&live)))
+        .merge(dumps::routes(Arc::clone(&watch)))
         .route("/metrics", get(scraped))
         .with_state(registry)
         .layer(from_fn_with_state(token, token::check))

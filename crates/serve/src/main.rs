@@ -5,6 +5,9 @@
 mod clock;
 mod connections;
 mod culprits;
+mod dump_command;
+mod dumps;
+mod flight;
 mod guards;
 mod http;
 mod labels;
@@ -24,9 +27,9 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use vmnoise_rights::{RightsError, Work};
-use vmnoise_serve_arguments::ServeArguments;
+use vmnoise_serve_arguments::{DumpArguments, ServeArguments};
 use vmnoise_tracer::LoadError;
 use vmnoise_tracer::host::Host;
 
@@ -37,17 +40,35 @@ use watch::Watch;
 
 /// Keep the books of every vCPU of this host, and serve them as metrics for Prometheus
 #[derive(Debug, Parser)]
-#[command(name = "vmnoise serve", version)]
+#[command(
+    name = "vmnoise serve",
+    version,
+    args_conflicts_with_subcommands = true
+)]
 struct Arguments {
     #[command(flatten)]
     serve: ServeArguments,
+    #[command(subcommand)]
+    instead: Option<Instead>,
+}
+
+/// What this program does for `vmnoise` instead of serving.
+#[derive(Debug, Subcommand)]
+enum Instead {
+    /// Write what all vCPUs lost in the last minutes into a recording
+    Dump(DumpArguments),
 }
 
 /// The machine lacks what this needs, as for the other commands.
 const MACHINE_CANNOT: u8 = 3;
 
 fn main() -> ExitCode {
-    match serve(&Arguments::parse().serve) {
+    let arguments = Arguments::parse();
+    let ended = match &arguments.instead {
+        Some(Instead::Dump(dump)) => dump_command::run(dump),
+        None => serve(&arguments.serve),
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say(&format!("{error:#}"));
@@ -64,7 +85,7 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
     placement::keep_off_isolated(&Host::here())?;
     let listener = listen::listener(arguments.listen)?;
     let guards = Guards::of(arguments, listener.local_addr()?)?;
-    let watch = Watch::begin(arguments.vcpus)?;
+    let watch = Watch::begin(arguments.vcpus, arguments.history_bytes())?;
     let manager = ServiceManager::of_environment().context("finding the service manager")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -9,14 +9,14 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use axum::serve::Listener;
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 /// Who has not said hello by then is hung up on.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -39,6 +39,37 @@ pub(crate) fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor> {
         .with_single_cert(chain, key)
         .context("taking the certificate and its key")?;
     Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// A connection to this host, whose certificate those in `authority` have to vouch for.
+///
+/// # Errors
+/// If they cannot be read, or do not.
+pub(crate) async fn connect(
+    tcp: TcpStream,
+    host: &str,
+    authority: &Path,
+) -> Result<tokio_rustls::client::TlsStream<TcpStream>> {
+    let name = authority.display();
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(authority)
+        .with_context(|| format!("reading the certificate {name}"))?
+    {
+        let certificate = certificate.with_context(|| format!("reading the certificate {name}"))?;
+        roots
+            .add(certificate)
+            .with_context(|| format!("taking the certificate {name}"))?;
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let server = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
+        .with_context(|| format!("`{host}` is no name of a host"))?;
+    TlsConnector::from(Arc::new(config))
+        .connect(server, tcp)
+        .await
+        .with_context(|| format!("{host} is not vouched for by {name}"))
 }
 
 /// Listens for connections that begin with a handshake. One that is slow at it keeps no other waiting.

@@ -21,18 +21,27 @@ const SHORTEST: usize = 16;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Token([u8; 32]);
 
+/// The first line of a file.
+///
+/// # Errors
+/// If it cannot be read.
+pub(crate) fn secret(file: &Path) -> Result<String> {
+    let name = file.display();
+    let text = fs::read_to_string(file).with_context(|| format!("reading the token {name}"))?;
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+}
+
 impl Token {
     /// The first line of a file.
     ///
     /// # Errors
     /// If it cannot be read, or is too short for a secret.
     pub(crate) fn read(file: &Path) -> Result<Token> {
-        let name = file.display();
-        let text = fs::read_to_string(file).with_context(|| format!("reading the token {name}"))?;
-        let token = text.lines().next().unwrap_or_default().trim();
+        let token = secret(file)?;
         ensure!(
             token.len() >= SHORTEST,
-            "the token in {name} is too short for a secret: make it {SHORTEST} characters or longer (openssl rand -hex 32)"
+            "the token in {} is too short for a secret: make it {SHORTEST} characters or longer (openssl rand -hex 32)",
+            file.display()
         );
         Ok(Token::of(token.as_bytes()))
     }

@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::sync::Arc;
 
 use anyhow::Result;
 use vmnoise_events::Name;
 use vmnoise_tracer::host::Host;
 use vmnoise_tracer::{Culprit, Found, Gate, Place, VcpuBooks, VcpuId};
+use vmnoise_workload::tsc;
 
 use crate::clock::now_ns;
+use crate::flight::{self, Machine, Material, Member, Snapshot, Snapshots, Spent, Wanted};
 use crate::labels;
 use crate::ledger::VmTotals;
 use crate::who::{Kind, Who};
@@ -28,23 +31,33 @@ pub(crate) struct Watch {
     /// The VMM of each place.
     vmms: BTreeMap<Place, u32>,
     /// Whose each vCPU is, or was.
-    names: BTreeMap<VcpuId, Name>,
+    members: BTreeMap<VcpuId, Arc<Member>>,
+    machine: Machine,
+    snapshots: Snapshots,
+    /// What those did that have ended since the last snapshot.
+    gone: BTreeMap<VcpuId, Spent>,
     without_room: u32,
     missed: u64,
 }
 
 impl Watch {
-    /// Loads and attaches the gate, with room for this many vCPUs.
-    pub(crate) fn begin(vcpus: u32) -> Result<Watch> {
-        let mut gate = Gate::load(vcpus, 32 << 20)?;
+    /// Loads and attaches the gate, with room for this many vCPUs, and this many bytes of what they lost
+    /// lately.
+    pub(crate) fn begin(vcpus: u32, pieces_bytes: u64) -> Result<Watch> {
+        let host = Host::here();
+        let machine = Machine::read(&host)?;
+        let mut gate = Gate::load(vcpus, pieces_bytes)?;
         gate.attach()?;
         let mut watch = Watch {
             gate,
-            host: Host::here(),
+            host,
             vms: BTreeMap::new(),
             ended: VecDeque::new(),
             vmms: BTreeMap::new(),
-            names: BTreeMap::new(),
+            members: BTreeMap::new(),
+            machine,
+            snapshots: Snapshots::default(),
+            gone: BTreeMap::new(),
             without_room: 0,
             missed: 0,
         };
@@ -63,13 +76,20 @@ impl Watch {
             for found in &look.came {
                 self.came(found);
             }
-            for (place, books) in &look.ended {
-                self.take_in(*place, books, now_ns());
+            for (found, books) in &look.ended {
+                let now_ns = now_ns();
+                self.take_in(found.place, books, now_ns);
+                self.gone.insert(found.id, Spent::of(books, now_ns));
             }
         }
         self.take_in_all();
-        for (place, _) in look.iter().flat_map(|look| &look.ended) {
-            self.end(*place);
+        for (found, _) in look.iter().flat_map(|look| &look.ended) {
+            self.end(found.place);
+        }
+        if self.snapshots.wants(now_ns()) {
+            let snapshot = self.snapshot();
+            self.snapshots.push(snapshot);
+            self.gone.clear();
         }
         look.map(|_| ())
     }
@@ -85,6 +105,38 @@ impl Watch {
         }
         // One that cannot be read is as it was.
         self.missed = self.gate.missed().unwrap_or(self.missed);
+    }
+
+    /// A recording of what is asked for, as far as it is known.
+    ///
+    /// # Errors
+    /// If it cannot be written down.
+    pub(crate) fn recording(&self, wanted: &Wanted) -> Result<Vec<u8>> {
+        // Whoever ended since the last look is in it, and waits that are over by now.
+        let now = self.snapshot();
+        let material = Material {
+            machine: &self.machine,
+            pieces: self.gate.lost_pieces(),
+            snapshots: &self.snapshots,
+            now,
+            member: &|vcpu| self.members.get(&vcpu).cloned(),
+        };
+        flight::recording(&material, wanted)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let anchor = tsc::anchor();
+        let mut vcpus = self.gone.clone();
+        for found in self.gate.present() {
+            if let Some(books) = self.gate.books(found.place) {
+                vcpus.insert(found.id, Spent::of(&books, anchor.mono_ns));
+            }
+        }
+        Snapshot {
+            anchor,
+            missed: self.missed,
+            vcpus,
+        }
     }
 
     /// Those that there are.
@@ -118,9 +170,14 @@ impl Watch {
             Some(vm) => vm.label.clone(),
             None => self.vm_came(found.tgid),
         };
-        self.names.insert(found.id, label);
-        if self.names.len() > NAMED {
-            self.names.pop_first();
+        let member = Member {
+            vm: label,
+            tid: found.tid,
+            vmm_pid: found.tgid,
+        };
+        self.members.insert(found.id, Arc::new(member));
+        if self.members.len() > NAMED {
+            self.members.pop_first();
         }
     }
 
@@ -157,15 +214,16 @@ impl Watch {
         let Some(vmm) = self.vmms.get(&place) else {
             return;
         };
-        let names = &self.names;
+        let members = &self.members;
         if let Some(vm) = self.vms.get_mut(vmm) {
-            vm.take_in(place, books, mono_ns, |culprit| who(culprit, names));
+            vm.take_in(place, books, mono_ns, |culprit| who(culprit, members));
         }
     }
 }
 
-fn who(culprit: &Culprit, names: &BTreeMap<VcpuId, Name>) -> Who {
-    let vm = culprit.vcpu.and_then(|vcpu| names.get(&vcpu));
+fn who(culprit: &Culprit, members: &BTreeMap<VcpuId, Arc<Member>>) -> Who {
+    let vm = culprit.vcpu.and_then(|vcpu| members.get(&vcpu));
+    let vm = vm.map(|member| &member.vm);
     match (culprit.is_own, vm) {
         (true, _) => Who {
             kind: Kind::Own,

@@ -19,7 +19,7 @@ mod times;
 mod unsupported_options;
 
 use clap::{Args, Parser, Subcommand};
-use vmnoise_serve_arguments::ServeArguments;
+use vmnoise_serve_arguments::{DumpArguments, ServeArguments};
 
 use crate::frame;
 use crate::output::format::Format;
@@ -47,6 +47,7 @@ Examples:
   vmnoise timerlat -d 10s                 how late periodic tasks wake up, and why
   vmnoise exits -d 10s                    every exit of the VMs on this host, by reason
   vmnoise serve                           what each VM waited for and for whom, for Prometheus
+  vmnoise dump --last 1m -o late.vmn      what it knows of the last minute, as a recording
   vmnoise explain run.vmn                 the summary again, from the recording
   vmnoise explain guest.rec host.rec      who on the host took what the guest lost
   vmnoise report run.vmn -o report.html   the summary as a page with charts
@@ -80,6 +81,8 @@ pub enum Command {
     Exits(Later<ExitsArguments>),
     /// Keep the books of every vCPU of this host for as long as it is up, and serve them as metrics
     Serve(ServeArguments),
+    /// Write what all vCPUs lost in the last minutes into a recording: `vmnoise serve` knows
+    Dump(DumpArguments),
     /// Print the summary of a recording, or join a guest's recording with its host's
     Explain(Later<ExplainArguments>),
     /// Write recordings as one page for a browser: charts, tables, and who took the time

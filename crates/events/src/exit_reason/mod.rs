@@ -21,11 +21,13 @@ pub enum Isa {
     Arm64 = 3,
     /// KVM says that a guest left and not why: exits are seen as ends of KVM_RUN.
     KvmRun = 4,
+    /// Nobody saw the guest leave: its vCPU's thread was off its CPU. Code 0.
+    OffCpu = 5,
 }
 
 impl Isa {
     /// Every one, by its number in recordings.
-    pub const ALL: [Isa; 4] = [Isa::Vmx, Isa::Svm, Isa::Arm64, Isa::KvmRun];
+    pub const ALL: [Isa; 5] = [Isa::Vmx, Isa::Svm, Isa::Arm64, Isa::KvmRun, Isa::OffCpu];
 
     /// The one with this number (for VMX and SVM that of the tracepoint `kvm_exit`), or
     /// `None` for a number this version does not know.
@@ -68,12 +70,19 @@ impl Isa {
             Isa::Svm => [svm::NAMES, &[]],
             Isa::Arm64 => [arm64::EXCEPTIONS, arm64::CLASSES],
             Isa::KvmRun => [KVM_RUN, &[]],
+            Isa::OffCpu => [OFF_CPU, &[]],
         };
         tables.into_iter().flatten().map(|&(_, name)| name)
     }
 }
 
 impl ExitReason {
+    /// That its vCPU's thread was off its CPU is all that is known of it.
+    pub const OFF_CPU: ExitReason = ExitReason {
+        isa: Isa::OffCpu,
+        code: 0,
+    };
+
     /// The reason of an arm64 exit from the `ret` and `esr_ec` of `kvm_exit`.
     pub const fn arm64(exception: u32, class: u32) -> ExitReason {
         ExitReason {
@@ -92,6 +101,7 @@ impl ExitReason {
             }
             Isa::Arm64 => (arm64::EXCEPTIONS, self.code >> 32),
             Isa::KvmRun => (KVM_RUN, self.code),
+            Isa::OffCpu => (OFF_CPU, self.code),
         };
         match table.binary_search_by_key(&code, |&(code, _)| code) {
             Ok(found) => Cow::Borrowed(table[found].1),
@@ -105,6 +115,8 @@ impl std::fmt::Display for ExitReason {
         f.pad(&self.name())
     }
 }
+
+const OFF_CPU: &[(u64, &str)] = &[(0, "off_cpu")];
 
 /// `KVM_EXIT_*` of `include/uapi/linux/kvm.h`, ascending: why KVM_RUN returned.
 const KVM_RUN: &[(u64, &str)] = &[

@@ -39,8 +39,8 @@ pub struct VcpuExits {
     pub exits: u64,
     /// Those handled in the host kernel; `None` where they are not seen (kvm_pvm).
     pub light: Option<u64>,
-    /// Those that went to the VMM.
-    pub heavy: u64,
+    /// Those that went to the VMM; `None` where none is seen to.
+    pub heavy: Option<u64>,
     /// Where its time went.
     pub time_ns: VcpuTime,
     /// By reason, the one that took most first.
@@ -84,8 +84,8 @@ pub struct ReasonExits {
     pub code: Option<u64>,
     /// How many.
     pub count: u64,
-    /// How many of them went to the VMM.
-    pub heavy: u64,
+    /// How many of them went to the VMM; `None` where none is seen to.
+    pub heavy: Option<u64>,
     /// How long, together.
     pub total_ns: u64,
     /// The shortest.
@@ -194,7 +194,7 @@ fn vcpu_exits(
         tid: vcpu.tid,
         exits: totals.exits,
         light: has_kvm.then(|| totals.exits.saturating_sub(totals.heavy)),
-        heavy: totals.heavy,
+        heavy: witnesses.kvm_run.then_some(totals.heavy),
         time_ns: VcpuTime {
             guest: span_ns.saturating_sub(totals.split.total().saturating_add(unseen_ns)),
             taken,
@@ -211,7 +211,7 @@ fn reason(totals: &ReasonTotals, has_kvm: bool, witnesses: &Witnesses) -> Reason
         name: totals.name().as_ref().into(),
         code: totals.reason.map(|ExitReason { code, .. }| code),
         count: totals.count,
-        heavy: totals.heavy,
+        heavy: witnesses.kvm_run.then_some(totals.heavy),
         total_ns,
         min_ns: totals.min_ns,
         mean_ns: total_ns.checked_div(totals.count).unwrap_or(0),
@@ -248,12 +248,13 @@ pub fn exit_shares(
     let mut shares = ShareMap::only(Share::OF_EXITS, |share| {
         let is_seen = match share {
             Share::Kvm => is_kvms,
-            Share::Vmm | Share::Halted => true,
             share => host_sees(share, witnesses),
         };
         is_seen.then_some(split[share])
     });
-    shares[Share::Unexplained] = (has_kvm && !is_kvms).then_some(split[Share::Kvm]);
+    // Where exits are reported of which KVM's part is not seen, it is in none of their times.
+    let is_nobodys = has_kvm && !is_kvms || !witnesses.kvm_exit;
+    shares[Share::Unexplained] = is_nobodys.then_some(split[Share::Kvm]);
     shares
 }
 

@@ -56,7 +56,7 @@ fn time_adds_up_to_the_span() {
         (vcpu.time_ns.guest, vcpu.time_ns.taken[Share::Kvm]),
         (900, Some(70))
     );
-    assert_eq!((vcpu.light, vcpu.heavy), (Some(3), 1));
+    assert_eq!((vcpu.light, vcpu.heavy), (Some(3), Some(1)));
     let reason = &vcpu.reasons[0];
     assert_eq!(reason.name, "cpuid");
     assert_eq!((reason.mean_ns, reason.p99_ns, reason.max_ns), (25, 50, 50));

@@ -58,6 +58,8 @@ pub struct Found {
     pub place: Place,
     /// What it is called as a culprit.
     pub id: VcpuId,
+    /// Its thread.
+    pub tid: u32,
     /// The VMM.
     pub tgid: u32,
 }
@@ -68,7 +70,7 @@ pub struct GateLook {
     /// vCPUs that have come.
     pub came: Vec<Found>,
     /// vCPUs whose threads have ended, with what they did until then.
-    pub ended: Vec<(Place, VcpuBooks)>,
+    pub ended: Vec<(Found, VcpuBooks)>,
     /// vCPUs that there is no room for.
     pub without_room: u32,
 }
@@ -168,6 +170,7 @@ impl Gate {
             let found = Found {
                 place,
                 id: VcpuId(found.id),
+                tid: found.tid,
                 tgid: found.tgid,
             };
             if !self.present.contains_key(&place) {
@@ -188,7 +191,7 @@ impl Gate {
                     self.object
                         .set("gate_vcpus", place.0, plain::bytes(&nothing))?;
                     self.object.push("free_places", place.0)?;
-                    look.ended.push((place, books));
+                    look.ended.push((found, books));
                 }
                 // It is on its way out, and events of it may come.
                 _ => _ = there.insert(place, found),

@@ -1,0 +1,131 @@
+//! `vmnoise dump`: asks a `vmnoise serve` for the last minutes, and writes them into a file.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use axum::body::{Body, Bytes};
+use axum::http::header::{AUTHORIZATION, HOST};
+use axum::http::uri::Scheme;
+use axum::http::{Request, Uri};
+use http_body_util::{BodyExt, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use vmnoise_serve_arguments::DumpArguments;
+
+use crate::dumps::{PATH, Question};
+use crate::{tls, token};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How large it may be: a recording is about as large as the history that it is made of.
+const MOST: usize = 1 << 30;
+
+/// Asks, and writes what comes.
+///
+/// # Errors
+/// If nobody answers, it is refused, or the file cannot be written.
+pub(crate) fn run(arguments: &DumpArguments) -> Result<()> {
+    let path = arguments.output.clone().unwrap_or_else(default_path);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("beginning to ask")?;
+    let asked = runtime.block_on(async { timeout(PATIENCE, ask(arguments)).await });
+    let recording =
+        asked.map_err(|_| anyhow!("{} has not answered in {PATIENCE:?}", arguments.from))??;
+    write(&path, &recording)?;
+    let path = path.display();
+    println!("wrote {path}: `vmnoise report {path}` shows it, `vmnoise explain {path}` tells it");
+    Ok(())
+}
+
+fn default_path() -> PathBuf {
+    let now = jiff::Timestamp::now();
+    format!("dump-{}.vmn", now.strftime("%Y%m%dT%H%M%SZ")).into()
+}
+
+/// Nothing that is there is written over unless it was named.
+fn write(path: &Path, recording: &[u8]) -> Result<()> {
+    let name = path.display();
+    let mut file = File::create(path).with_context(|| format!("creating {name}"))?;
+    file.write_all(recording)
+        .with_context(|| format!("writing {name}"))
+}
+
+async fn ask(arguments: &DumpArguments) -> Result<Bytes> {
+    let from = &arguments.from;
+    let uri: Uri = from
+        .parse()
+        .with_context(|| format!("`{from}` is no address: http://127.0.0.1:9752 is one"))?;
+    let host = uri
+        .host()
+        .with_context(|| format!("`{from}` names no host"))?;
+    let is_https = uri.scheme() == Some(&Scheme::HTTPS);
+    let port = uri.port_u16().unwrap_or(if is_https { 443 } else { 80 });
+    let tcp = TcpStream::connect((host.trim_matches(['[', ']']), port)).await;
+    let tcp = tcp.map_err(|error| match error.kind() {
+        ErrorKind::ConnectionRefused => {
+            anyhow!("nobody listens on {from}: is `vmnoise serve` running?")
+        }
+        _ => anyhow!(error).context(format!("connecting to {from}")),
+    })?;
+    let request = request(arguments, &uri)?;
+    if is_https {
+        let authority = arguments.tls_ca.as_deref().context(
+            "https needs --tls-ca FILE: the certificate that vouches for the one of `vmnoise serve`",
+        )?;
+        let stream = tls::connect(tcp, host, authority).await?;
+        exchange(stream, request).await
+    } else {
+        ensure!(
+            arguments.token_file.is_none() || is_loopback(&tcp),
+            "the token would be sent in clear to {from}: use https"
+        );
+        exchange(tcp, request).await
+    }
+}
+
+fn is_loopback(tcp: &TcpStream) -> bool {
+    tcp.peer_addr().is_ok_and(|peer| peer.ip().is_loopback())
+}
+
+fn request(arguments: &DumpArguments, uri: &Uri) -> Result<Request<Body>> {
+    let question = Question {
+        last: arguments.last.clone(),
+        vm: arguments.vm.clone(),
+    };
+    let query = serde_urlencoded::to_string(&question).context("asking")?;
+    let authority = uri.authority().context("the address has no host")?;
+    let mut request = Request::post(format!("{PATH}?{query}")).header(HOST, authority.as_str());
+    if let Some(file) = &arguments.token_file {
+        let token = token::secret(file)?;
+        request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+    }
+    request.body(Body::empty()).context("asking")
+}
+
+async fn exchange<T>(stream: T, request: Request<Body>) -> Result<Bytes>
+where
+    T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    let response = sender.send_request(request).await.context("asking")?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), MOST).collect().await;
+    let body = body
+        .map_err(|error| anyhow!(error))
+        .context("reading the answer")?;
+    let body = body.to_bytes();
+    if !status.is_success() {
+        let why = String::from_utf8_lossy(&body);
+        bail!("`vmnoise serve` refuses ({status}): {}", why.trim());
+    }
+    Ok(body)
+}

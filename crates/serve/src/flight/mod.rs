@@ -1,0 +1,147 @@
+//! The flight recorder: the last minutes of all vCPUs, written down as a recording when somebody asks.
+//!
+//! What was lost from 20 us on lies piece by piece in the rings of the gate; snapshots of the books say
+//! what all of the time was. Both together are a recording of `vmnoise exits` in which the time that a vCPU's
+//! thread was off its CPU is all that is known of its exits.
+
+mod events;
+mod snapshots;
+mod stretches;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use jiff::{SignedDuration, Timestamp};
+use vmnoise_events::{
+    ClockFacts, ClockSource, Event, ExitFilter, HostFacts, Name, Options, ProbeStatus, RunFacts,
+    Witnesses, Workload,
+};
+use vmnoise_recording::Writer;
+use vmnoise_tracer::host::Host;
+use vmnoise_tracer::{LostPieces, TOLD_FROM_NS, VcpuId};
+use vmnoise_workload::tsc;
+
+pub(crate) use snapshots::{Snapshot, Snapshots, Spent};
+
+/// How long the TSC is held against CLOCK_MONOTONIC, once.
+const CALIBRATE: Duration = Duration::from_millis(50);
+/// So many of the longest times off the CPU are drawn piece by piece.
+const TOP: usize = 20;
+
+/// A vCPU as a recording has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// What its VM is called here.
+    pub(crate) vm: Name,
+    pub(crate) tid: u32,
+    pub(crate) vmm_pid: u32,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// The last so many ns; all there is if `None`.
+    pub(crate) last_ns: Option<u64>,
+    /// One VM; all if `None`.
+    pub(crate) vm: Option<Name>,
+}
+
+/// What is true of this machine for as long as it runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Machine {
+    host: HostFacts,
+    clock: ClockFacts,
+    rdtsc_cycles: u64,
+}
+
+impl Machine {
+    /// # Errors
+    /// If /proc or /sys does not say what every machine says of itself.
+    pub(crate) fn read(host: &Host) -> Result<Machine> {
+        let host = host.facts().context("reading the facts of this machine")?;
+        let source = match host.clocksource.as_str() {
+            "tsc" => ClockSource::Tsc,
+            _ => ClockSource::UnstableTsc,
+        };
+        Ok(Machine {
+            host,
+            clock: ClockFacts::own(source, tsc::calibrate_hz(CALIBRATE)),
+            rdtsc_cycles: tsc::rdtsc_cycles(),
+        })
+    }
+
+    fn facts(&self, wanted: &Wanted, began: Timestamp, length_ns: u64) -> RunFacts {
+        let options = Options {
+            duration_ns: length_ns,
+            threshold_ns: TOLD_FROM_NS,
+            period_ns: 1_000_000_000,
+            top: TOP,
+            trace: true,
+            exits: Some(ExitFilter {
+                vm: wanted.vm.clone(),
+                ..ExitFilter::default()
+            }),
+            ..Options::default()
+        };
+        let limit = "each wait for a CPU, and each sleep in KVM that no guest asked for, from 20 us on; exits, \
+                     interrupts and shorter waits are not told apart";
+        RunFacts {
+            tool_version: env!("CARGO_PKG_VERSION").into(),
+            workload: Workload::Exits,
+            started_at: began.to_string().into(),
+            options,
+            host: self.host.clone(),
+            clock: self.clock,
+            witnesses: Witnesses {
+                sched: true,
+                ..Witnesses::default()
+            },
+            probe_statuses: vec![ProbeStatus::limited(
+                "flight recorder",
+                "scheduling",
+                limit,
+                "vmnoise exits -o FILE records all of it from now on",
+            )],
+            shares_cpu: false,
+            rdtsc_cycles: self.rdtsc_cycles,
+        }
+    }
+}
+
+/// All that a dump is made of.
+pub(crate) struct Material<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) pieces: LostPieces,
+    pub(crate) snapshots: &'a Snapshots,
+    /// As it is now.
+    pub(crate) now: Snapshot,
+    pub(crate) member: &'a dyn Fn(VcpuId) -> Option<Arc<Member>>,
+}
+
+/// A recording of the time that is asked for, or of as much of it as is known.
+///
+/// # Errors
+/// If it cannot be written down, which memory alone can be the reason for.
+pub(crate) fn recording(material: &Material<'_>, wanted: &Wanted) -> Result<Vec<u8>> {
+    let now_ns = material.now.anchor.mono_ns;
+    let asked_ns = wanted.last_ns.map_or(0, |last| now_ns.saturating_sub(last));
+    let from_ns = asked_ns.max(material.pieces.whole_from_mono_ns);
+    let begin = material
+        .snapshots
+        .first_after(from_ns)
+        .unwrap_or(&material.now);
+    let length_ns = now_ns.saturating_sub(begin.anchor.mono_ns);
+    let length = SignedDuration::from_nanos(i64::try_from(length_ns).unwrap_or(i64::MAX));
+    let began = Timestamp::now().checked_sub(length).unwrap_or_default();
+    let facts = material.machine.facts(wanted, began, length_ns);
+    let mut writer = Writer::new(Vec::new(), &facts).context("beginning the recording")?;
+    let mut result = Ok(());
+    events::tell(material, begin, wanted, &mut |event: Event| {
+        if result.is_ok() {
+            result = writer.push(&event);
+        }
+    });
+    result.context("writing the recording")?;
+    writer.finish().context("ending the recording")
+}
