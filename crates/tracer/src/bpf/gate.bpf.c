@@ -65,7 +65,7 @@ static __always_inline void book_switch(struct gate_cpu *here, u32 cpu, bool pre
 		/* Others had a part of this turn, of whom nobody knows. */
 		if (!came_unseen)
 			who_is(&who, prev, vcpu);
-		turn_ends(here, now, &who, came_unseen ? ~0 : prev->pid);
+		turn_ends(here, cpu, now, &who, came_unseen ? ~0 : prev->pid);
 	}
 	if (vcpu) {
 		bool runnable = preempt || !prev_state, throttled = 0;

@@ -41,6 +41,7 @@ enum gate_lost {
 	GATE_LOST_THROTTLED, /* the CPU idled, and the thread was throttled */
 	GATE_LOST_UNSURE,    /* it may have been throttled, and may not */
 	GATE_LOST_BLOCKED,   /* it slept inside of KVM, unasked */
+	GATE_TURN,	     /* no piece: a turn of a CPU, told before another takes its place */
 };
 
 /* Who had a turn on a CPU. */
@@ -65,6 +66,9 @@ struct gate_cpu {
 	unsigned int turns;   /* written so far */
 	/* Pieces written by this CPU so far, of whatever CPU's vCPUs. */
 	unsigned long long pieces;
+	unsigned int waits_since; /* the turn in which vCPUs began to wait for it */
+	unsigned int padding;
+	unsigned long long forgot; /* until when those turns were that are kept no more */
 	/* What the program at switches costs here: one run in GATE_TIMED_RUN is timed, with one
 	 * reading of the clock. */
 	unsigned long long runs;
@@ -117,7 +121,7 @@ struct gate_piece {
 	unsigned long long until;
 	struct gate_who who; /* where somebody ran */
 	unsigned int tid;    /* of who ran */
-	unsigned int vcpu;   /* the id of the one that waited */
+	unsigned int vcpu;   /* the id of the one that waited; of a turn 0 */
 	unsigned int cpu;    /* the one for which it waited, or on which it fell asleep */
 	enum gate_lost lost;
 };

@@ -119,18 +119,31 @@ __noinline int blame(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 n
 	return 0;
 }
 
+/* The next piece that this CPU writes; it is one more after end_piece. */
+static __always_inline struct gate_piece *begin_piece(struct gate_cpu *here, u32 cpu)
+{
+	u32 index = cpu * settings.pieces_each + (here->pieces & (settings.pieces_each - 1));
+
+	return bpf_map_lookup_elem(&gate_pieces, &index);
+}
+
+static __always_inline void end_piece(struct gate_cpu *here)
+{
+	barrier();
+	here->pieces++;
+}
+
 /* Writes down a piece of its lost time; `turn` is 0 where nobody ran. */
 __noinline int tell(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 from, u64 until,
 		    u32 lost)
 {
-	u32 cpu = bpf_get_smp_processor_id(), index;
+	u32 cpu = bpf_get_smp_processor_id();
 	struct gate_cpu *here = gate_cpu(cpu);
 	struct gate_piece *piece;
 
 	if (!vcpu || !here || until <= from)
 		return 0;
-	index = cpu * settings.pieces_each + (here->pieces & (settings.pieces_each - 1));
-	piece = bpf_map_lookup_elem(&gate_pieces, &index);
+	piece = begin_piece(here, cpu);
 	if (!piece)
 		return 0;
 	piece->from = from;
@@ -138,14 +151,35 @@ __noinline int tell(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 fr
 	if (turn) {
 		piece->who = turn->who;
 		piece->tid = turn->tid;
-		if (piece->who.tgid != vcpu->tgid)
-			piece->who.tgid = 0;
 	}
 	piece->vcpu = vcpu->id;
 	piece->cpu = vcpu->waits_for;
 	piece->lost = lost;
-	barrier();
-	here->pieces++;
+	end_piece(here);
+	return 0;
+}
+
+/* A turn of this CPU is kept no more, and some vCPU waits since before it: for longer than the
+ * turns go back that are kept. */
+__noinline int tell_turn(const struct gate_turn *turn, u64 from, u32 of_cpu)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct gate_cpu *here = gate_cpu(cpu);
+	struct gate_piece *piece;
+
+	if (!turn || !here || turn->until < from + settings.told_from)
+		return 0;
+	piece = begin_piece(here, cpu);
+	if (!piece)
+		return 0;
+	piece->from = from;
+	piece->until = turn->until;
+	piece->who = turn->who;
+	piece->tid = turn->tid;
+	piece->vcpu = 0;
+	piece->cpu = of_cpu;
+	piece->lost = GATE_TURN;
+	end_piece(here);
 	return 0;
 }
 
@@ -211,10 +245,12 @@ static __always_inline void book_wait(struct gate_vcpu *vcpu, struct gate_cpu *c
 		until = from;
 	if (until < now)
 		book_unknown(vcpu, until, now, told);
-	for (i = 1; i < GATE_TURNS && until > from; i++) {
+	for (i = 1; i <= GATE_TURNS && until > from; i++) {
 		struct gate_turn *turn = &cpu->turn[(turns - i) % GATE_TURNS];
-		u64 begin = cpu->turn[(turns - i - 1) % GATE_TURNS].until;
+		u64 begin = cpu->forgot;
 
+		if (i < GATE_TURNS)
+			begin = cpu->turn[(turns - i - 1) % GATE_TURNS].until;
 		if (begin < from)
 			begin = from;
 		if (begin > until)
@@ -227,11 +263,14 @@ static __always_inline void book_wait(struct gate_vcpu *vcpu, struct gate_cpu *c
 }
 
 /* Who had this CPU until now. */
-static __always_inline void turn_ends(struct gate_cpu *cpu, u64 now, const struct gate_who *who,
-				      u32 tid)
+static __always_inline void turn_ends(struct gate_cpu *cpu, u32 number, u64 now,
+				      const struct gate_who *who, u32 tid)
 {
 	struct gate_turn *turn = &cpu->turn[cpu->turns % GATE_TURNS];
 
+	if (cpu->turns - cpu->waits_since >= GATE_TURNS)
+		tell_turn(turn, cpu->forgot, number);
+	cpu->forgot = turn->until;
 	turn->until = now;
 	turn->who = *who;
 	turn->tid = tid;
@@ -250,6 +289,8 @@ static __always_inline void waits_for(struct gate_vcpu *vcpu, u32 cpu, bool thro
 
 static __always_inline void one_more_waits(struct gate_cpu *cpu)
 {
+	if (!cpu->waiting)
+		cpu->waits_since = cpu->turns;
 	__sync_fetch_and_add(&cpu->waiting, 1);
 }
 
@@ -326,10 +367,11 @@ static __always_inline void gate_moves(struct gate_vcpu *vcpu, struct gate_cpu *
 				       u64 now, const struct gate_who *runs, u32 runs_tid,
 				       u64 throttles)
 {
+	u32 from_cpu = vcpu->waits_for;
 	u64 waited = now > vcpu->since ? now - vcpu->since : 0;
 
 	if (from)
-		turn_ends(from, now, runs, runs_tid);
+		turn_ends(from, from_cpu, now, runs, runs_tid);
 	begin_writing(vcpu);
 	wait_ends(vcpu, throttles);
 	/* How long it will be in the end is not known yet. */

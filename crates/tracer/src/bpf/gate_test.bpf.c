@@ -61,7 +61,7 @@ __noinline int happens(struct happened *it)
 		return 0;
 	if (it->what == SWITCH) {
 		if (here->waiting)
-			turn_ends(here, it->now, &who, it->tid);
+			turn_ends(here, it->cpu, it->now, &who, it->tid);
 		if (vcpu)
 			gate_leaves(vcpu, here, it->cpu, it->now, it->state, it->throttled,
 				    it->throttles);

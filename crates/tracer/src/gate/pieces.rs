@@ -42,6 +42,9 @@ impl PieceKind {
     ];
 }
 
+/// GATE_TURN of `bpf/gate.h`: what is told is no piece.
+pub(super) const TURN: u32 = 6;
+
 /// Who ran instead of a vCPU.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Runner {
@@ -51,8 +54,6 @@ pub struct Runner {
     pub tid: u32,
     /// If it is a vCPU: which.
     pub vcpu: Option<VcpuId>,
-    /// Whether it is a thread of the vCPU's own VMM.
-    pub is_own: bool,
 }
 
 /// A part of a wait of a vCPU, or a sleep. Times are CLOCK_MONOTONIC in ns.
@@ -98,6 +99,7 @@ impl Rings {
     /// What is kept now. Programs go on writing: what they overwrite meanwhile is left out.
     pub(super) fn read(&self, cpus: &MappedArray<WireCpu>) -> LostPieces {
         let mut all = LostPieces::default();
+        let mut turns = Vec::new();
         let count = u32::try_from(cpus.slots()).unwrap_or(u32::MAX);
         for cpu in 0..count {
             let Some(written) = cpus.u64(cpu, offset_of!(WireCpu, pieces)) else {
@@ -111,24 +113,24 @@ impl Rings {
             // One more than was written down: it may be being written.
             let overwritten = (written.load(Relaxed) + 1).saturating_sub(self.each.into());
             let lost = usize::try_from(overwritten.saturating_sub(from)).unwrap_or(usize::MAX);
-            let kept: Vec<LostPiece> = kept
-                .into_iter()
-                .skip(if until < u64::from(self.each) {
-                    0
-                } else {
-                    lost
-                })
-                .filter_map(|words| decode(&words?))
-                .collect();
             let is_whole = until < u64::from(self.each);
-            let first = if is_whole { 0 } else { first_whole(&kept) };
+            let mut pieces = Vec::new();
+            for words in kept.into_iter().skip(if is_whole { 0 } else { lost }) {
+                match words.and_then(|words| decode(&wire(&words)?)) {
+                    Some(Told::Piece(piece)) => pieces.push(piece),
+                    Some(Told::Turn(turn)) => turns.push(turn),
+                    None => {}
+                }
+            }
+            let first = if is_whole { 0 } else { first_whole(&pieces) };
             if !is_whole {
-                let end = kept.get(first).or(kept.last());
+                let end = pieces.get(first).or(pieces.last());
                 let end = end.map_or(u64::MAX, |piece| piece.until_mono_ns);
                 all.whole_from_mono_ns = all.whole_from_mono_ns.max(end);
             }
-            all.pieces.extend(kept.into_iter().skip(first));
+            all.pieces.extend(pieces.into_iter().skip(first));
         }
+        all.pieces = named(all.pieces, turns);
         all
     }
 
@@ -147,24 +149,98 @@ fn first_whole(pieces: &[LostPiece]) -> usize {
     rest.map_or(pieces.len(), |before| before + 1)
 }
 
-fn decode(words: &[u64]) -> Option<LostPiece> {
+/// Waits hold more turns than a CPU keeps: what is told of these names who had the rest.
+fn named(pieces: Vec<LostPiece>, mut turns: Vec<Turn>) -> Vec<LostPiece> {
+    turns.sort_by_key(|turn| (turn.cpu, turn.until_mono_ns));
+    let mut all = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        if piece.kind != PieceKind::Unknown {
+            all.push(piece);
+            continue;
+        }
+        let (mut from, end) = (piece.from_mono_ns, piece.until_mono_ns);
+        let first = turns.partition_point(|turn| {
+            (turn.cpu, turn.until_mono_ns) <= (piece.cpu, piece.from_mono_ns)
+        });
+        let of_cpu = turns[first..].iter();
+        let within = of_cpu.take_while(|turn| turn.cpu == piece.cpu && turn.from_mono_ns < end);
+        let mut part = |from, until, kind, runner: Option<Runner>| {
+            if from < until {
+                all.push(LostPiece {
+                    kind,
+                    from_mono_ns: from,
+                    until_mono_ns: until,
+                    runner,
+                    ..piece.clone()
+                });
+            }
+        };
+        for turn in within {
+            let (begin, until) = (turn.from_mono_ns.max(from), turn.until_mono_ns.min(end));
+            let (kind, runner) = turn.who();
+            part(from, begin, PieceKind::Unknown, None);
+            part(begin, until, kind, runner);
+            from = until.max(from);
+        }
+        part(from, end, PieceKind::Unknown, None);
+    }
+    all
+}
+
+/// Who had a CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Turn {
+    cpu: u32,
+    from_mono_ns: u64,
+    until_mono_ns: u64,
+    runner: Runner,
+}
+
+impl Turn {
+    /// The CPU idled, or nobody knows who had all of it, or somebody had.
+    fn who(&self) -> (PieceKind, Option<Runner>) {
+        match self.runner.tid {
+            0 => (PieceKind::Idle, None),
+            u32::MAX => (PieceKind::Unknown, None),
+            _ => (PieceKind::Ran, Some(self.runner.clone())),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Told {
+    Piece(LostPiece),
+    Turn(Turn),
+}
+
+fn wire(words: &[u64]) -> Option<WirePiece> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let wire: WirePiece = plain::read(&bytes)?;
-    let kind = PieceKind::ALL
-        .into_iter()
-        .find(|kind| *kind as u32 == wire.lost.0)?;
-    let runner = (kind == PieceKind::Ran).then(|| Runner {
+    plain::read(&bytes)
+}
+
+fn decode(wire: &WirePiece) -> Option<Told> {
+    let runner = Runner {
         name: name(wire.who.comm),
         tid: wire.tid,
         vcpu: (wire.who.vcpu > 0).then_some(VcpuId(wire.who.vcpu)),
-        is_own: wire.who.tgid != 0,
-    });
-    Some(LostPiece {
+    };
+    if wire.lost.0 == TURN {
+        return Some(Told::Turn(Turn {
+            cpu: wire.cpu,
+            from_mono_ns: wire.from,
+            until_mono_ns: wire.until,
+            runner,
+        }));
+    }
+    let kind = PieceKind::ALL
+        .into_iter()
+        .find(|kind| *kind as u32 == wire.lost.0)?;
+    Some(Told::Piece(LostPiece {
         vcpu: VcpuId(wire.vcpu),
         kind,
         cpu: wire.cpu,
         from_mono_ns: wire.from,
         until_mono_ns: wire.until,
-        runner,
-    })
+        runner: (kind == PieceKind::Ran).then_some(runner),
+    }))
 }

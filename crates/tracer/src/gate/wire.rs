@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use super::lengths::{self, BOUNDS};
-use super::pieces::PieceKind;
+use super::pieces::{PieceKind, TURN};
 use super::state::VcpuState;
 use crate::plain::Plain;
 
@@ -44,6 +44,7 @@ const _: () = {
     assert!(Lost::GATE_LOST_THROTTLED.0 == PieceKind::Throttled as u32);
     assert!(Lost::GATE_LOST_UNSURE.0 == PieceKind::Unsure as u32);
     assert!(Lost::GATE_LOST_BLOCKED.0 == PieceKind::Blocked as u32);
+    assert!(Lost::GATE_TURN.0 == TURN);
     assert!(offset_of!(Settings, bounds) == 0);
     assert!(offset_of!(Settings, told_from) == BOUNDS * size_of::<u64>());
     assert!(offset_of!(Settings, pieces_each) == (BOUNDS + 1) * size_of::<u64>());

@@ -9,8 +9,8 @@ use crate::gate::pieces::{LostPiece, PieceKind};
 use crate::gate::state::VcpuState;
 
 const CPUS: usize = 3;
-/// Turns of one wait on one CPU that are told: GATE_TURNS, but for the one that tells where they begin.
-const TURNS: usize = 15;
+/// Turns of one wait on one CPU that are told: GATE_TURNS.
+const TURNS: usize = 16;
 /// GATE_CULPRITS.
 const CULPRITS: usize = 8;
 const SLEEPS: [VcpuState; 4] = [
@@ -277,7 +277,15 @@ fn hold_pieces(pieces: &[LostPiece], life: &Life, place: u32) {
                 assert!(had(life, piece.cpu, &runner.name, from, until), "{piece:?}");
             }
             (PieceKind::Idle | PieceKind::Throttled, None) => assert!(idles(), "{piece:?}"),
-            (PieceKind::Unknown | PieceKind::Unsure | PieceKind::Blocked, None) => {}
+            // Turns that are too short to be told, one or more.
+            (PieceKind::Unknown, None) => assert!(
+                life.turns[piece.cpu as usize]
+                    .windows(2)
+                    .filter(|pair| from < pair[1].1 && pair[0].1 < until)
+                    .all(|pair| pair[1].1 - pair[0].1 < TOLD_FROM_NS),
+                "{piece:?}"
+            ),
+            (PieceKind::Unsure | PieceKind::Blocked, None) => {}
             _ => panic!("{piece:?}"),
         }
     }
