@@ -1,6 +1,7 @@
 //! `vmnoise-serve`: keeps the books of every vCPU of this host, and serves them as metrics.
 //! `vmnoise serve` starts it.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod clock;
 mod connections;

@@ -4,6 +4,7 @@
 mod harness;
 
 mod kvm {
+    mod dumps;
     mod guards;
     mod neighbours;
     mod page;

@@ -7,6 +7,8 @@
 mod events;
 mod snapshots;
 mod stretches;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;

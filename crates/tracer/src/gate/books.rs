@@ -12,7 +12,7 @@ pub struct Place(pub(super) u32);
 
 /// What one vCPU is called by the gate, and no other ever: later ones have larger ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct VcpuId(pub(super) u32);
+pub struct VcpuId(pub u32);
 
 /// Somebody who had the CPU for which a vCPU waited. Tasks of one name in one cgroup are one.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,258 @@
+//! A made-up history, written down and explained again: who had which part of it is known.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use vmnoise_events::{Anchor, ClockFacts, ClockSource, Share};
+use vmnoise_explain::{ExitBudget, ExitExplainer};
+use vmnoise_recording::Reader;
+use vmnoise_tracer::{LostPiece, PieceKind, Runner};
+
+use super::*;
+
+const S: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
+
+fn machine() -> Machine {
+    Machine {
+        host: HostFacts {
+            allowed_cpus: vec![0, 1],
+            ..HostFacts::default()
+        },
+        clock: ClockFacts::own(ClockSource::Tsc, S),
+        rdtsc_cycles: 20,
+    }
+}
+
+fn anchor(mono_ns: u64) -> Anchor {
+    Anchor {
+        before_tsc: mono_ns,
+        mono_ns,
+        after_tsc: mono_ns,
+    }
+}
+
+fn spent(until: u64, ran: u64, preempted: u64) -> Spent {
+    let mut spent = Spent {
+        until_mono_ns: until,
+        first_mono_ns: S,
+        ran_ns: ran,
+        ..Spent::default()
+    };
+    spent.lost[Share::Preempted] = preempted;
+    spent
+}
+
+fn snapshot(at: u64, vcpus: &[(u32, Spent)]) -> Snapshot {
+    let vcpus = vcpus.iter();
+    Snapshot {
+        anchor: anchor(at),
+        missed: 0,
+        vcpus: vcpus.map(|(id, spent)| (id_of(*id), *spent)).collect(),
+    }
+}
+
+fn id_of(number: u32) -> VcpuId {
+    VcpuId(number)
+}
+
+fn piece(
+    vcpu: u32,
+    kind: PieceKind,
+    cpu: u32,
+    from: u64,
+    until: u64,
+    who: Option<&str>,
+) -> LostPiece {
+    LostPiece {
+        vcpu: id_of(vcpu),
+        kind,
+        cpu,
+        from_mono_ns: from,
+        until_mono_ns: until,
+        runner: who.map(|name| Runner {
+            name: name.into(),
+            tid: 7,
+            vcpu: (name == "vcpu 2").then(|| id_of(2)),
+        }),
+    }
+}
+
+fn member(vcpu: VcpuId) -> Option<Arc<Member>> {
+    let (vm, tid) = if vcpu == id_of(1) {
+        ("web", 101)
+    } else {
+        ("db", 102)
+    };
+    Some(Arc::new(Member {
+        vm: vm.into(),
+        tid,
+        vmm_pid: tid - 50,
+    }))
+}
+
+/// The parts of all exits of each VM, by share and source, and its totals.
+#[derive(Debug, Default)]
+struct Told {
+    parts: BTreeMap<(String, Share, String), u64>,
+    exits: Vec<(u64, u64)>,
+    summary: Option<vmnoise_explain::ExitsRun>,
+}
+
+fn told(recording: &[u8]) -> Told {
+    let mut reader = Reader::new(recording).unwrap();
+    let mut explainer = ExitExplainer::new(&reader.facts().clone());
+    let mut vcpus = Vec::new();
+    let mut budgets: Vec<ExitBudget> = Vec::new();
+    while let ControlFlow::Continue(event) = reader.next_event().unwrap() {
+        if let Event::Vcpu(vcpu) = &event {
+            vcpus.push(vcpu.vm_name.to_string());
+        }
+        explainer.push(&event, &mut |budget| budgets.push(budget.clone()));
+    }
+    let mut told = Told::default();
+    for budget in budgets {
+        told.exits
+            .push((budget.exit.start_mono_ns, budget.exit.end_mono_ns));
+        for part in &budget.parts {
+            let name = part.source.map(|id| explainer.source_name(id).to_owned());
+            let vm = vcpus[budget.vcpu.0 as usize].clone();
+            let key = (vm, part.share, name.unwrap_or_default());
+            *told.parts.entry(key).or_insert(0) += part.ns;
+        }
+    }
+    told.summary = Some(explainer.finish());
+    told
+}
+
+fn material<'a>(
+    machine: &'a Machine,
+    snapshots: &'a Snapshots,
+    pieces: Vec<LostPiece>,
+) -> Material<'a> {
+    Material {
+        machine,
+        pieces: LostPieces {
+            pieces,
+            whole_from_mono_ns: 0,
+        },
+        snapshots,
+        now: snapshot(
+            20 * S,
+            &[
+                (1, spent(20 * S, 12 * S, 5 * S)),
+                (2, spent(20 * S, 19 * S, 0)),
+            ],
+        ),
+        member: &member,
+    }
+}
+
+fn history() -> Vec<LostPiece> {
+    use PieceKind::{Blocked, Idle, Ran, Throttled};
+    vec![
+        // The last piece of a wait is written first.
+        piece(1, Ran, 0, 11 * S + 3 * MS, 11 * S + 4 * MS, Some("backup")),
+        piece(1, Idle, 0, 11 * S + 2 * MS, 11 * S + 3 * MS, None),
+        piece(1, Ran, 0, 11 * S, 11 * S + 2 * MS, Some("vcpu 2")),
+        // Two that wait for one CPU, each for a part of what it does.
+        piece(2, Ran, 1, 12 * S + MS, 12 * S + 2 * MS, Some("backup")),
+        piece(1, Ran, 1, 12 * S, 12 * S + 3 * MS, Some("backup")),
+        piece(2, Throttled, 1, 13 * S, 13 * S + 5 * MS, None),
+        piece(1, Blocked, 0, 14 * S, 14 * S + 6 * MS, None),
+        // Before the first snapshot that counts.
+        piece(1, Ran, 0, 2 * S, 3 * S, Some("old")),
+    ]
+}
+
+#[test]
+fn each_ns_is_told_under_the_name_of_who_had_it() {
+    let machine = machine();
+    let mut snapshots = Snapshots::default();
+    snapshots.push(snapshot(5 * S, &[(1, spent(5 * S, 3 * S, S))]));
+    let recording = recording(
+        &material(&machine, &snapshots, history()),
+        &Wanted::default(),
+    );
+    let told = told(&recording.unwrap());
+    let of = |vm: &str, share, who: &str| {
+        let key = (vm.to_owned(), share, who.to_owned());
+        told.parts.get(&key).copied().unwrap_or(0)
+    };
+    assert_eq!(of("web", Share::Preempted, "backup:7"), 4 * MS);
+    assert_eq!(of("web", Share::Preempted, "db:7"), 2 * MS);
+    assert_eq!(of("web", Share::Kvm, ""), MS);
+    assert_eq!(of("web", Share::Blocked, ""), 6 * MS);
+    assert_eq!(of("db", Share::Preempted, "backup:7"), MS);
+    let throttled = told
+        .parts
+        .iter()
+        .filter(|((_, share, _), _)| *share == Share::Throttled);
+    let throttled: u64 = throttled.map(|(_, ns)| ns).sum();
+    assert_eq!(throttled, 5 * MS);
+    let all: u64 = told.parts.values().sum();
+    let lengths: u64 = told.exits.iter().map(|(from, until)| until - from).sum();
+    assert_eq!((all, lengths), (19 * MS, 19 * MS));
+    assert!(told.parts.keys().all(|(_, _, who)| !who.contains("old")));
+}
+
+#[test]
+fn totals_are_of_the_time_that_is_told() {
+    let machine = machine();
+    let mut snapshots = Snapshots::default();
+    snapshots.push(snapshot(5 * S, &[(1, spent(5 * S, 3 * S, S))]));
+    let recording = recording(
+        &material(&machine, &snapshots, history()),
+        &Wanted::default(),
+    );
+    let told = told(&recording.unwrap());
+    let vms = told.summary.unwrap().exits.vms;
+    let web = &vms.iter().find(|vm| vm.name == "web").unwrap().vcpus[0];
+    // Of 15 s it ran 9, waited 4, and nobody knows of 2.
+    assert_eq!(web.time_ns.span_ns(), 15 * S);
+    assert_eq!(web.time_ns.guest, 9 * S);
+    assert_eq!(web.time_ns.taken[Share::Preempted], Some(4 * S));
+    assert_eq!(web.time_ns.taken[Share::Unexplained], Some(2 * S));
+    // Nobody looked for exits and interrupts.
+    for share in [
+        Share::Kvm,
+        Share::Vmm,
+        Share::HostIrq,
+        Share::HostSoftirq,
+        Share::HostNmi,
+    ] {
+        assert_eq!(web.time_ns.taken[share], None, "{share:?}");
+    }
+    assert_eq!((web.light, web.heavy), (None, None));
+    // One that came later is told from then on.
+    let db = &vms.iter().find(|vm| vm.name == "db").unwrap().vcpus[0];
+    assert_eq!(db.time_ns.span_ns(), 19 * S);
+}
+
+#[test]
+fn what_was_overwritten_is_no_part_of_it() {
+    let machine = machine();
+    let mut snapshots = Snapshots::default();
+    snapshots.push(snapshot(5 * S, &[]));
+    snapshots.push(snapshot(10 * S, &[]));
+    snapshots.push(snapshot(15 * S, &[]));
+    let mut material = material(&machine, &snapshots, history());
+    material.pieces.whole_from_mono_ns = 11 * S + 4 * MS;
+    let told = told(&recording(&material, &Wanted::default()).unwrap());
+    assert!(told.exits.is_empty(), "{:?}", told.exits);
+}
+
+#[test]
+fn one_vm_is_told_without_the_others() {
+    let machine = machine();
+    let mut snapshots = Snapshots::default();
+    snapshots.push(snapshot(5 * S, &[]));
+    snapshots.push(snapshot(12 * S + 5 * MS, &[]));
+    let wanted = Wanted {
+        last_ns: Some(8 * S),
+        vm: Some("db".into()),
+    };
+    let told = told(&recording(&material(&machine, &snapshots, history()), &wanted).unwrap());
+    assert!(told.parts.keys().all(|(vm, ..)| vm == "db"));
+    assert_eq!(told.exits, [(13 * S, 13 * S + 5 * MS)]);
+}
