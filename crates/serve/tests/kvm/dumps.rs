@@ -40,7 +40,7 @@ impl Told {
                 }
             }
         };
-        assert_eq!(ending, Ending::Finished);
+        assert_eq!(ending, Ending::Complete);
         let mut lost = BTreeMap::new();
         for budget in &budgets {
             let all: u64 = budget.parts.iter().map(|part| part.ns).sum();
