@@ -171,7 +171,8 @@ fn allowed(works: &[Work]) -> Calls {
     if works.contains(&Work::SendSignals) {
         anyway.push(&[SYS_kill]);
     }
-    if works.contains(&Work::SaveFiles) {
+    let asks = |asked: [Work; 2]| asked.iter().any(|work| works.contains(work));
+    if asks([Work::SaveFiles, Work::KeepDumps]) {
         anyway.push(SAVING);
     }
     let process = std::process::id().cast_signed();
@@ -193,7 +194,6 @@ fn allowed(works: &[Work]) -> Calls {
         ),
         (SYS_openat, vec![vec![reads_only()]]),
     ];
-    let asks = |asked: [Work; 2]| asked.iter().any(|work| works.contains(work));
     if asks([Work::Measure, Work::ServeGuests]) {
         anyway.push(CONNECTED);
     }
@@ -258,6 +258,7 @@ mod tests {
             Work::SaveFiles,
             Work::SendSignals,
             Work::ServeBooks,
+            Work::KeepDumps,
         ];
         for some in 0..1 << ALL.len() {
             let works = ALL

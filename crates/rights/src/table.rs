@@ -23,6 +23,8 @@ pub enum Work {
     SendSignals,
     /// Keep the books of all vCPUs, and answer whoever asks over HTTP.
     ServeBooks,
+    /// Write files into a folder of this user's own. It takes no capability.
+    KeepDumps,
 }
 
 /// One row of the table.
@@ -217,6 +219,7 @@ mod tests {
             Work::SaveFiles => "files by name",
             Work::SendSignals => "signals",
             Work::ServeBooks => "`serve`",
+            Work::KeepDumps => "`serve --dumps`",
         }
     }
 

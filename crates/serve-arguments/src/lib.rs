@@ -95,6 +95,12 @@ pub struct ServeArguments {
     #[arg(long, value_name = "MIB", default_value_t = 32,
         value_parser = clap::value_parser!(u16).range(1..))]
     pub history: u16,
+    /// Write a dump into this folder when a vCPU waited for longer than --dump-over, and at SIGUSR1
+    #[arg(long, value_name = "FOLDER")]
+    pub dumps: Option<PathBuf>,
+    /// A wait for a CPU that is longer than this is worth a dump, one a minute
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = ["1ms", "5ms", "20ms", "100ms", "1s"])]
+    pub dump_over: String,
     /// Serve https with this certificate (PEM, with those that vouch for it)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
@@ -107,6 +113,11 @@ pub struct ServeArguments {
 }
 
 impl ServeArguments {
+    /// `--dump-over` in ns.
+    pub fn dump_over_ns(&self) -> u64 {
+        parse_length_ns(&self.dump_over).expect("each value there is can be read")
+    }
+
     /// `--history` in bytes.
     pub fn history_bytes(&self) -> u64 {
         u64::from(self.history) << 20
@@ -118,6 +129,8 @@ impl ServeArguments {
             listen,
             vcpus,
             history,
+            dumps,
+            dump_over,
             tls_cert,
             tls_key,
             token_file,
@@ -129,8 +142,11 @@ impl ServeArguments {
             vcpus.to_string().into(),
             "--history".into(),
             history.to_string().into(),
+            "--dump-over".into(),
+            dump_over.into(),
         ];
         let files = [
+            ("--dumps", dumps),
             ("--tls-cert", tls_cert),
             ("--tls-key", tls_key),
             ("--token-file", token_file),
@@ -183,11 +199,15 @@ mod tests {
 
     #[test]
     fn words_say_what_was_taken() {
-        let line = "program --listen [::1]:9000 --vcpus 7 --history 8 --tls-cert c --tls-key k --token-file t";
+        let line = "program --listen [::1]:9000 --vcpus 7 --history 8 --dump-over 5ms --dumps d --tls-cert c --tls-key k --token-file t";
         let line: Vec<&str> = line.split(' ').collect();
         let taken = Program::parse_from(&line).arguments;
         assert_eq!(taken.words(), line[1..]);
         let by_default = Program::parse_from(["program"]).arguments.words();
         assert_eq!(by_default[1], "127.0.0.1:9752");
+        for over in ["1ms", "5ms", "20ms", "100ms", "1s"] {
+            let line = ["program", "--dump-over", over];
+            assert!(Program::parse_from(line).arguments.dump_over_ns() >= 1_000_000);
+        }
     }
 }

@@ -18,7 +18,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use vmnoise_serve_arguments::DumpArguments;
 
-use crate::dumps::{PATH, Question};
+use crate::dump_folder;
+use crate::dump_route::{PATH, Question};
 use crate::{tls, token};
 
 /// How long an answer may take.
@@ -46,8 +47,7 @@ pub(crate) fn run(arguments: &DumpArguments) -> Result<()> {
 }
 
 fn default_path() -> PathBuf {
-    let now = jiff::Timestamp::now();
-    format!("dump-{}.vmn", now.strftime("%Y%m%dT%H%M%SZ")).into()
+    dump_folder::name(jiff::Timestamp::now()).into()
 }
 
 /// Nothing that is there is written over unless it was named.

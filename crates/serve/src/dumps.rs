@@ -1,63 +1,104 @@
-//! The flight recorder over HTTP: `POST /dump` answers with a recording.
+//! Dumps that nobody asked for by name: those that the canary has made, and those of a signal.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::SystemTime;
 
-use axum::Router;
-use axum::extract::{Query, State};
-use axum::http::StatusCode;
-use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
-use axum::routing::post;
-use serde::{Deserialize, Serialize};
-use vmnoise_serve_arguments::parse_length_ns;
+use anyhow::Result;
+use jiff::Timestamp;
+use prometheus_client::metrics::exemplar::CounterWithExemplar;
+use vmnoise_events::Name;
+use vmnoise_serve_arguments::ServeArguments;
 
+use crate::canary::Canary;
+use crate::clock::{now_ns, seconds};
+use crate::dump_folder::{self, Counts, DumpFolder};
 use crate::flight::Wanted;
+use crate::say::say;
 use crate::watch::Watch;
 
-/// Where it is asked for.
-pub(crate) const PATH: &str = "/dump";
+/// What a dump goes back, in ns: the look that finds a wait comes within a second of its end.
+const LAST_NS: u64 = 60_000_000_000;
 
-/// What is asked for: by the words of the command line.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Question {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) last: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) vm: Option<String>,
+/// A wait that has a dump: the library makes exemplars for its own counters alone.
+pub(crate) type Exemplar = CounterWithExemplar<Vec<(&'static str, String)>, f64, AtomicU64>;
+
+/// Where they go, and when one is due.
+#[derive(Debug)]
+pub(crate) struct Dumps {
+    folder: DumpFolder,
+    counts: Arc<Counts>,
+    canary: Canary,
+    /// By VM: its longest wait in the last dump that was made for its sake.
+    exemplars: BTreeMap<Name, Exemplar>,
 }
 
-pub(crate) fn routes<S: Clone + Send + Sync + 'static>(watch: Arc<Mutex<Watch>>) -> Router<S> {
-    Router::new().route(PATH, post(dump)).with_state(watch)
-}
-
-async fn dump(
-    State(watch): State<Arc<Mutex<Watch>>>,
-    Query(question): Query<Question>,
-) -> Response {
-    let last_ns = question.last.as_deref().map(parse_length_ns).transpose();
-    let wanted = match last_ns {
-        Ok(last_ns) => Wanted {
-            last_ns,
-            vm: question.vm.as_deref().map(Into::into),
-        },
-        Err(error) => return (StatusCode::BAD_REQUEST, format!("last: {error}\n")).into_response(),
-    };
-    let watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(vm) = &wanted.vm
-        && !watch.vms().any(|known| known.label == *vm)
-    {
-        let words = format!("no VM is called `{vm}`; /metrics has the names of all\n");
-        return (StatusCode::NOT_FOUND, words).into_response();
+impl Dumps {
+    /// As they were asked for, if they were.
+    ///
+    /// # Errors
+    /// If the folder cannot be written to.
+    pub(crate) fn of(arguments: &ServeArguments) -> Result<Option<Dumps>> {
+        let Some(folder) = &arguments.dumps else {
+            return Ok(None);
+        };
+        let folder = DumpFolder::open(folder)?;
+        Ok(Some(Dumps {
+            counts: folder.counts(),
+            folder,
+            canary: Canary::new(arguments.dump_over_ns()),
+            exemplars: BTreeMap::new(),
+        }))
     }
-    match watch.recording(&wanted) {
-        Ok(recording) => {
-            let headers = [
-                (CONTENT_TYPE, "application/vnd.apache.arrow.stream"),
-                (CONTENT_DISPOSITION, "attachment; filename=\"dump.vmn\""),
-            ];
-            (headers, recording).into_response()
+
+    /// Makes one if it is due.
+    pub(crate) fn look(&mut self, watch: &Watch) {
+        let hit = self.canary.look(watch.present(), now_ns());
+        if hit.is_empty() {
+            return;
         }
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error:#}\n")).into_response(),
+        let Some(dump) = self.make(watch) else {
+            return;
+        };
+        self.exemplars
+            .retain(|vm, _| watch.vms().any(|known| known.label == *vm));
+        for vm in hit {
+            let Some((length_ns, culprit)) = watch.longest_wait(&vm, LAST_NS) else {
+                continue;
+            };
+            let exemplar = Exemplar::default();
+            let labels = vec![("dump", dump.clone()), ("culprit", culprit)];
+            exemplar.inc_by(seconds(length_ns), Some(labels), Some(SystemTime::now()));
+            self.exemplars.insert(vm, exemplar);
+        }
+    }
+
+    /// Makes one, and returns how it is called.
+    pub(crate) fn make(&mut self, watch: &Watch) -> Option<String> {
+        let wanted = Wanted {
+            last_ns: Some(LAST_NS),
+            vm: None,
+        };
+        match watch.recording(&wanted) {
+            Ok(recording) => {
+                let name = dump_folder::name(Timestamp::now());
+                self.folder.keep(&name, recording);
+                Some(name)
+            }
+            Err(error) => {
+                say(&format!("a dump could not be made: {error:#}"));
+                None
+            }
+        }
+    }
+
+    /// The longest wait of a VM in the last dump that was made for its sake.
+    pub(crate) fn exemplar(&self, vm: &Name) -> Option<&Exemplar> {
+        self.exemplars.get(vm)
+    }
+
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
     }
 }

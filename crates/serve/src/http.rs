@@ -16,11 +16,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus_client::encoding::{prometheus_protobuf, prometheus_text, text};
 use prometheus_client::registry::Registry;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::connections::Limited;
-use crate::dumps;
+use crate::dump_route;
 use crate::guards::Guards;
 use crate::live::{self, Live};
 use crate::metrics;
@@ -93,13 +93,14 @@ pub(crate) async fn serve(
     let token = Arc::new(guards.token);
     let pages = Router::new()
         .merge(live::routes(Arc::clone(&live)))
-        .merge(dumps::routes(Arc::clone(&watch)))
+        .merge(dump_route::routes(Arc::clone(&watch)))
         .route("/metrics", get(scraped))
         .with_state(registry)
         .layer(from_fn_with_state(token, token::check))
         // These tell nothing but that it is there.
         .route("/-/healthy", get(async || "up\n"))
         .route("/-/ready", get(async || "ready\n"));
+    let mut dump = signal(SignalKind::user_defined1())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let scheme = if guards.tls.is_some() {
@@ -120,6 +121,7 @@ pub(crate) async fn serve(
     tokio::select! {
         served = serving => served.context("serving")?,
         () = look(&watch, &live, manager) => {}
+        () = dump_when_told(&watch, &mut dump) => {}
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
@@ -150,6 +152,18 @@ async fn look(watch: &Mutex<Watch>, live: &Live, manager: &ServiceManager) {
             Ok(()) => fails = false,
         }
         manager.alive();
+    }
+}
+
+/// For ever: a dump for each signal.
+async fn dump_when_told(watch: &Mutex<Watch>, told: &mut Signal) {
+    while told.recv().await.is_some() {
+        let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
+        if !watch.dump() {
+            say(
+                "SIGUSR1 asks for a dump, and there is no folder for it: start it with --dumps FOLDER",
+            );
+        }
     }
 }
 

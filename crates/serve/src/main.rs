@@ -3,10 +3,13 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod canary;
 mod clock;
 mod connections;
 mod culprits;
 mod dump_command;
+mod dump_folder;
+mod dump_route;
 mod dumps;
 mod flight;
 mod guards;
@@ -34,6 +37,7 @@ use vmnoise_serve_arguments::{DumpArguments, ServeArguments};
 use vmnoise_tracer::LoadError;
 use vmnoise_tracer::host::Host;
 
+use dumps::Dumps;
 use guards::Guards;
 use say::say;
 use service_manager::ServiceManager;
@@ -86,13 +90,16 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
     placement::keep_off_isolated(&Host::here())?;
     let listener = listen::listener(arguments.listen)?;
     let guards = Guards::of(arguments, listener.local_addr()?)?;
-    let watch = Watch::begin(arguments.vcpus, arguments.history_bytes())?;
+    let dumps = Dumps::of(arguments)?;
+    let watch = Watch::begin(arguments.vcpus, arguments.history_bytes(), dumps)?;
     let manager = ServiceManager::of_environment().context("finding the service manager")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("starting to serve")?;
-    if let Some(unlimited) = vmnoise_rights::keep(&[Work::ServeBooks])? {
+    let keeps_dumps = arguments.dumps.is_some().then_some(Work::KeepDumps);
+    let works: Vec<Work> = [Work::ServeBooks].into_iter().chain(keeps_dumps).collect();
+    if let Some(unlimited) = vmnoise_rights::keep(&works)? {
         say(&unlimited.to_string());
     }
     let watch = Arc::new(Mutex::new(watch));

@@ -13,6 +13,7 @@ use prometheus_client::registry::{Registry, Unit};
 use vmnoise_tracer::{CLASSIC_NS, SCHEMA, WaitLengths};
 
 use crate::clock::{now_ns, own_cpu, seconds};
+use crate::dumps::Dumps;
 use crate::ledger::VmTotals;
 use crate::watch::Watch;
 
@@ -36,7 +37,7 @@ impl Collector for Metrics {
         let mut watch = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         watch.take_in_all();
         let vms: Vec<&VmTotals> = watch.vms().collect();
-        lost(&mut encoder, &vms)?;
+        lost(&mut encoder, &vms, watch.dumps())?;
         culprits(&mut encoder, &vms)?;
         waits(&mut encoder, &vms)?;
         waiting(&mut encoder, &watch)?;
@@ -48,7 +49,11 @@ impl Collector for Metrics {
 
 type Vms<'a> = [&'a VmTotals];
 
-fn lost(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt::Error> {
+fn lost(
+    encoder: &mut DescriptorEncoder<'_>,
+    vms: &Vms<'_>,
+    dumps: Option<&Dumps>,
+) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(
         "vcpu_lost",
         "Time in which a VM's vCPUs could have run, or were kept from it, by what kept them",
@@ -58,7 +63,15 @@ fn lost(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt::E
     for totals in vms {
         for (share, ns) in totals.lost.shares() {
             let labels = [("vm", totals.label.as_str()), ("share", share)];
-            counter(&mut family.encode_family(&labels)?, ns)?;
+            let mut family = family.encode_family(&labels)?;
+            let dumped = dumps.filter(|_| share == "preempted");
+            match dumped.and_then(|dumps| dumps.exemplar(&totals.label)) {
+                Some(exemplar) => {
+                    let (_, exemplar) = exemplar.get();
+                    family.encode_counter(&seconds(ns), exemplar.as_ref())?;
+                }
+                None => counter(&mut family, ns)?,
+            }
         }
     }
     Ok(())
@@ -183,6 +196,20 @@ fn of_itself(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), f
         MetricType::Counter,
     )?;
     family.encode_counter(&watch.missed(), NO_EXEMPLAR)?;
+    if let Some(counts) = watch.dumps().map(Dumps::counts) {
+        let outcomes = [("written", counts.written()), ("failed", counts.failed())];
+        let mut family = encoder.encode_descriptor(
+            "dumps",
+            "Dumps that nobody waited for (--dumps), by what has come of them",
+            None,
+            MetricType::Counter,
+        )?;
+        for (outcome, count) in outcomes {
+            family
+                .encode_family(&[("outcome", outcome)])?
+                .encode_counter(&count, NO_EXEMPLAR)?;
+        }
+    }
     let mut family = encoder.encode_descriptor(
         "vcpus_without_room",
         "vCPUs that are not watched: --vcpus leaves no room for them, or the kernel gives no memory",

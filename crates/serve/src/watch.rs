@@ -11,6 +11,7 @@ use vmnoise_tracer::{Culprit, Found, Gate, Place, VcpuBooks, VcpuId};
 use vmnoise_workload::tsc;
 
 use crate::clock::now_ns;
+use crate::dumps::Dumps;
 use crate::flight::{self, Machine, Material, Member, Snapshot, Snapshots, Spent, Wanted};
 use crate::labels;
 use crate::ledger::VmTotals;
@@ -36,6 +37,7 @@ pub(crate) struct Watch {
     snapshots: Snapshots,
     /// What those did that have ended since the last snapshot.
     gone: BTreeMap<VcpuId, Spent>,
+    dumps: Option<Dumps>,
     without_room: u32,
     missed: u64,
 }
@@ -43,7 +45,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// Loads and attaches the gate, with room for this many vCPUs, and this many bytes of what they lost
     /// lately.
-    pub(crate) fn begin(vcpus: u32, pieces_bytes: u64) -> Result<Watch> {
+    pub(crate) fn begin(vcpus: u32, pieces_bytes: u64, dumps: Option<Dumps>) -> Result<Watch> {
         let host = Host::here();
         let machine = Machine::read(&host)?;
         let mut gate = Gate::load(vcpus, pieces_bytes)?;
@@ -58,6 +60,7 @@ impl Watch {
             machine,
             snapshots: Snapshots::default(),
             gone: BTreeMap::new(),
+            dumps,
             without_room: 0,
             missed: 0,
         };
@@ -91,6 +94,7 @@ impl Watch {
             self.snapshots.push(snapshot);
             self.gone.clear();
         }
+        self.with_dumps(Dumps::look);
         look.map(|_| ())
     }
 
@@ -122,6 +126,36 @@ impl Watch {
             member: &|vcpu| self.members.get(&vcpu).cloned(),
         };
         flight::recording(&material, wanted)
+    }
+
+    /// Writes down the last minute, where there is a folder for that; whether there is.
+    pub(crate) fn dump(&mut self) -> bool {
+        self.with_dumps(|dumps, watch| _ = dumps.make(watch));
+        self.dumps.is_some()
+    }
+
+    /// What has come of the dumps that nobody asked for by name.
+    pub(crate) fn dumps(&self) -> Option<&Dumps> {
+        self.dumps.as_ref()
+    }
+
+    fn with_dumps(&mut self, what: impl FnOnce(&mut Dumps, &Watch)) {
+        if let Some(mut dumps) = self.dumps.take() {
+            what(&mut dumps, self);
+            self.dumps = Some(dumps);
+        }
+    }
+
+    /// The longest time in the last so many ns that a vCPU of this VM was off its CPU, and who had most of it.
+    pub(crate) fn longest_wait(&self, vm: &Name, last_ns: u64) -> Option<(u64, String)> {
+        let is_of_vm = |vcpu: VcpuId| {
+            let member = self.members.get(&vcpu);
+            member.is_some_and(|member| member.vm == *vm)
+        };
+        let mut lost = self.gate.lost_pieces().pieces;
+        lost.retain(|piece| is_of_vm(piece.vcpu));
+        let from_ns = now_ns().saturating_sub(last_ns);
+        flight::longest(lost, from_ns, &|vcpu| self.members.get(&vcpu).cloned())
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -135,11 +135,8 @@ impl<'a> Teller<'a> {
         id
     }
 
-    /// A task by its process, a vCPU by its VM; its thread tells it from others.
     fn runner(&mut self, runner: &Runner) -> SourceId {
-        let member = runner.vcpu.and_then(|vcpu| (self.material.member)(vcpu));
-        let name = member.as_ref().map_or(&runner.name, |member| &member.vm);
-        let name = format!("{name}:{}", runner.tid);
+        let name = name_of(runner, self.material.member);
         self.source(name.as_str().into())
     }
 
@@ -233,6 +230,13 @@ impl<'a> Teller<'a> {
             reasons: reasons.into_iter().collect(),
         }));
     }
+}
+
+/// A task by its process, a vCPU by its VM; its thread tells it from others.
+pub(super) fn name_of(runner: &Runner, member: &dyn Fn(VcpuId) -> Option<Arc<Member>>) -> String {
+    let member = runner.vcpu.and_then(member);
+    let name = member.as_ref().map_or(&runner.name, |member| &member.vm);
+    format!("{name}:{}", runner.tid)
 }
 
 fn interval(

@@ -10,6 +10,7 @@ mod stretches;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use vmnoise_events::{
 };
 use vmnoise_recording::Writer;
 use vmnoise_tracer::host::Host;
-use vmnoise_tracer::{LostPieces, TOLD_FROM_NS, VcpuId};
+use vmnoise_tracer::{LostPiece, LostPieces, TOLD_FROM_NS, VcpuId};
 use vmnoise_workload::tsc;
 
 pub(crate) use snapshots::{Snapshot, Snapshots, Spent};
@@ -109,6 +110,25 @@ impl Machine {
             rdtsc_cycles: self.rdtsc_cycles,
         }
     }
+}
+
+/// The longest stretch of these that begins at this instant or later, in ns, and who had most of it.
+pub(crate) fn longest(
+    pieces: Vec<LostPiece>,
+    from_mono_ns: u64,
+    member: &dyn Fn(VcpuId) -> Option<Arc<Member>>,
+) -> Option<(u64, String)> {
+    let stretches = stretches::stretches(pieces, from_mono_ns).into_iter();
+    let longest = stretches.max_by_key(|stretch| stretch.exit().dur_ns())?;
+    let mut had = BTreeMap::<String, u64>::new();
+    for piece in &longest.pieces {
+        if let Some(runner) = &piece.runner {
+            *had.entry(events::name_of(runner, member)).or_insert(0) += stretches::length_ns(piece);
+        }
+    }
+    let most = had.into_iter().max_by_key(|(_, ns)| *ns);
+    let culprit = most.map_or_else(|| "unknown".to_owned(), |(name, _)| name);
+    Some((longest.exit().dur_ns(), culprit))
 }
 
 /// All that a dump is made of.

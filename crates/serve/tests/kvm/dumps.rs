@@ -8,13 +8,14 @@ use std::process::{Command, Output};
 use std::thread::sleep;
 use std::time::Duration;
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use vmnoise_events::{Event, Share};
 use vmnoise_explain::{ExitBudget, ExitExplainer};
 use vmnoise_labs::{Disturber, Run, schedstat};
 use vmnoise_recording::{Ending, Reader};
 use vmnoise_tracer::host::Host;
 
-use crate::harness::{PROGRAM, Serve};
+use crate::harness::{PROGRAM, Serve, get_as};
 
 /// What a recording says that each VM lost, by share and who had it, in ns.
 struct Told {
@@ -83,6 +84,17 @@ fn vm(serve: &Serve, cpu: u32) -> (Run, String) {
     (run, name)
 }
 
+/// One that is on this CPU before it moves there by itself, and so never on another.
+fn busy_from_its_start(cpu: u32) -> Disturber {
+    let allowed = sched_getaffinity(None).unwrap();
+    let mut here = CpuSet::new();
+    here.set(cpu as usize);
+    sched_setaffinity(None, &here).unwrap();
+    let busy = Disturber::busy(cpu).unwrap();
+    sched_setaffinity(None, &allowed).unwrap();
+    busy
+}
+
 #[test]
 fn who_had_the_cpu_is_in_it_with_his_time_after_he_has_gone() {
     let cpus = Host::here().allowed_cpus().unwrap();
@@ -92,7 +104,7 @@ fn who_had_the_cpu_is_in_it_with_his_time_after_he_has_gone() {
     let (quiet, quiet_name) = vm(&serve, first);
     let tid = run.vcpu_tid().unwrap();
     let before = schedstat::read(run.pid(), tid).unwrap();
-    let busy = Disturber::busy(last).unwrap();
+    let busy = busy_from_its_start(last);
     sleep(Duration::from_secs(3));
     let (source, had) = (busy.source().unwrap(), busy.schedstat().unwrap());
     drop(busy);
@@ -186,4 +198,56 @@ fn what_cannot_be_had_is_said_with_what_helps() {
         .output();
     refused(nobody.unwrap(), "is `vmnoise serve` running?");
     assert!(!Path::new(path).exists());
+}
+
+#[test]
+fn a_long_wait_is_written_down_by_itself_and_its_metric_says_where() {
+    let cpu = Host::here().allowed_cpus().unwrap()[0];
+    let folder = tempfile::tempdir().unwrap();
+    let serve = Serve::of(
+        Command::new(PROGRAM)
+            .args(["--listen", "127.0.0.1:0", "--dump-over", "1ms", "--dumps"])
+            .arg(folder.path()),
+    );
+    let (run, name) = vm(&serve, cpu);
+    let busy = Disturber::busy(cpu).unwrap();
+    let exemplar = loop {
+        let metrics = get_as(serve.host(), "/metrics", "application/openmetrics-text").unwrap();
+        let series =
+            format!("vmnoise_vcpu_lost_seconds_total{{vm=\"{name}\",share=\"preempted\"}}");
+        let line = metrics.lines().find(|line| line.starts_with(&series));
+        if let Some((_, exemplar)) = line.and_then(|line| line.split_once(" # ")) {
+            break exemplar.to_owned();
+        }
+        sleep(Duration::from_millis(200));
+    };
+    let (_, dump) = exemplar.split_once("dump=\"").unwrap();
+    let (dump, _) = dump.split_once('"').unwrap();
+    let path = folder.path().join(dump);
+    while !path.exists() {
+        sleep(Duration::from_millis(20));
+    }
+    let told = Told::of(&path);
+    assert!(told.lost.keys().any(|(vm, ..)| *vm == name), "{exemplar}");
+    drop((busy, run));
+}
+
+#[test]
+fn a_signal_writes_one_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let serve = Serve::of(
+        Command::new(PROGRAM)
+            .args(["--listen", "127.0.0.1:0", "--dump-over", "1s", "--dumps"])
+            .arg(folder.path()),
+    );
+    let pid = i32::try_from(serve.pid()).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
+    let written = "vmnoise_dumps_total{outcome=\"written\"}";
+    while serve.metrics().of(written) == 0.0 {
+        sleep(Duration::from_millis(100));
+    }
+    let dumps: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(dumps.len(), 1);
+    Told::of(&dumps[0].as_ref().unwrap().path());
 }

@@ -68,6 +68,15 @@ impl WaitLengths {
         WaitLengths { counts }
     }
 
+    /// Those of these lengths, in ns.
+    pub fn of(lengths_ns: &[u64]) -> WaitLengths {
+        let mut counts = [0; BOUNDS];
+        for ns in lengths_ns {
+            counts[bounds().partition_point(|bound| bound < ns)] += 1;
+        }
+        WaitLengths::new(counts)
+    }
+
     /// None.
     pub fn none() -> WaitLengths {
         WaitLengths::new([0; BOUNDS])
@@ -136,11 +145,7 @@ mod tests {
 
     #[test]
     fn each_wait_is_in_one_bucket_of_either_kind() {
-        let of = |ns: u64| {
-            let mut counts = [0; BOUNDS];
-            counts[bounds().iter().filter(|bound| **bound < ns).count()] = 1;
-            WaitLengths::new(counts)
-        };
+        let of = |ns: u64| WaitLengths::of(&[ns]);
         let cases = [
             (0, -40),
             (953, -40),

@@ -1,0 +1,101 @@
+//! When something happened that is worth a dump: a vCPU waited for longer than is right. Pure.
+
+use std::collections::BTreeMap;
+
+use vmnoise_events::Name;
+
+use crate::ledger::VmTotals;
+
+/// From one dump to the next, in ns: what happens meanwhile is in the next one, or is more of the same.
+const APART_NS: u64 = 60_000_000_000;
+
+/// Looks at the waits of all VMs, again and again.
+#[derive(Debug)]
+pub(crate) struct Canary {
+    limit_ns: u64,
+    /// Waits of each VM that were longer by the last look.
+    longer: BTreeMap<Name, u64>,
+    /// Those that waited for longer since the last dump.
+    hit: Vec<Name>,
+    last_dump_ns: Option<u64>,
+}
+
+impl Canary {
+    /// A wait is too long that is longer than this, one of the bounds of histograms.
+    pub(crate) fn new(limit_ns: u64) -> Canary {
+        Canary {
+            limit_ns,
+            longer: BTreeMap::new(),
+            hit: Vec::new(),
+            last_dump_ns: None,
+        }
+    }
+
+    /// The VMs for whose sake a dump is due now.
+    pub(crate) fn look<'a>(
+        &mut self,
+        vms: impl Iterator<Item = &'a VmTotals>,
+        now_mono_ns: u64,
+    ) -> Vec<Name> {
+        let mut longer = BTreeMap::new();
+        for vm in vms {
+            let count = vm.waits.count() - vm.waits.up_to(self.limit_ns);
+            let before = self.longer.get(&vm.label).copied().unwrap_or(0);
+            // A VM that has begun anew has fewer.
+            let is_hit = count > before.min(count) && count > 0;
+            if is_hit && !self.hit.contains(&vm.label) {
+                self.hit.push(vm.label.clone());
+            }
+            longer.insert(vm.label.clone(), count);
+        }
+        self.longer = longer;
+        let is_early = self
+            .last_dump_ns
+            .is_some_and(|last| now_mono_ns < last + APART_NS);
+        if self.hit.is_empty() || is_early {
+            return Vec::new();
+        }
+        self.last_dump_ns = Some(now_mono_ns);
+        std::mem::take(&mut self.hit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vmnoise_tracer::WaitLengths;
+
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn vm(name: &str, waits_ns: &[u64]) -> VmTotals {
+        let mut vm = VmTotals::new(name.into());
+        vm.waits = WaitLengths::of(waits_ns);
+        vm
+    }
+
+    #[test]
+    fn a_wait_that_is_too_long_is_one_dump_and_not_more() {
+        let mut canary = Canary::new(100_000_000);
+        let look = |canary: &mut Canary, at_s, web: &[u64]| {
+            let vms = [vm("web", web), vm("db", &[5_000, 100_000_000])];
+            canary.look(vms.iter(), at_s * S)
+        };
+        assert!(look(&mut canary, 1, &[100_000_000]).is_empty());
+        assert_eq!(look(&mut canary, 2, &[100_000_001]), ["web"]);
+        assert!(look(&mut canary, 3, &[100_000_001]).is_empty());
+        // Another one within a minute is not forgotten.
+        assert!(look(&mut canary, 4, &[100_000_001, S]).is_empty());
+        assert!(look(&mut canary, 61, &[100_000_001, S]).is_empty());
+        assert_eq!(look(&mut canary, 62, &[100_000_001, S]), ["web"]);
+        assert!(look(&mut canary, 200, &[100_000_001, S]).is_empty());
+    }
+
+    #[test]
+    fn a_vm_that_begins_anew_begins_at_none() {
+        let mut canary = Canary::new(1_000_000);
+        assert_eq!(canary.look([vm("web", &[S, S])].iter(), S), ["web"]);
+        assert!(canary.look([vm("web", &[S])].iter(), 100 * S).is_empty());
+        assert_eq!(canary.look([vm("web", &[S, S])].iter(), 200 * S), ["web"]);
+    }
+}

@@ -1,0 +1,159 @@
+//! Dumps that nobody waits for: each becomes a file of one folder, and the oldest ones make room. A thread
+//! of its own writes them, for a disk may take its time.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+
+use anyhow::{Context, Result};
+use vmnoise_rights::threads;
+
+use crate::say::say;
+
+/// So many are kept.
+const KEPT: usize = 32;
+/// How the names of ours begin and end.
+const NAMES: (&str, &str) = ("dump-", ".vmn");
+/// One is written, and one waits: whatever comes then is not worth the memory.
+const WAITING: usize = 1;
+
+/// What has come of them.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    written: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Counts {
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Relaxed)
+    }
+
+    pub(crate) fn failed(&self) -> u64 {
+        self.failed.load(Relaxed)
+    }
+}
+
+/// The folder, and the thread that writes there.
+#[derive(Debug)]
+pub(crate) struct DumpFolder {
+    sender: SyncSender<(String, Vec<u8>)>,
+    counts: Arc<Counts>,
+}
+
+impl DumpFolder {
+    /// A folder that is there, and that can be written to.
+    ///
+    /// # Errors
+    /// If it is not, or there is no room for a thread.
+    pub(crate) fn open(folder: &Path) -> Result<DumpFolder> {
+        let name = folder.display();
+        try_to_write(folder).with_context(|| {
+            format!("--dumps {name}: it has to be a folder that this user can write to")
+        })?;
+        let (sender, dumps) = sync_channel::<(String, Vec<u8>)>(WAITING);
+        let counts = Arc::new(Counts::default());
+        let (folder, counted) = (folder.to_owned(), Arc::clone(&counts));
+        threads::spawn("vmnoise-dumps", &[], move || {
+            for (name, recording) in dumps {
+                match keep(&folder, &name, &recording) {
+                    Ok(()) => _ = counted.written.fetch_add(1, Relaxed),
+                    Err(error) => {
+                        counted.failed.fetch_add(1, Relaxed);
+                        let path = folder.join(&name);
+                        say(&format!("{} could not be written: {error}", path.display()));
+                    }
+                }
+            }
+        })
+        .context("starting the thread that writes dumps")?;
+        Ok(DumpFolder { sender, counts })
+    }
+
+    pub(crate) fn counts(&self) -> Arc<Counts> {
+        Arc::clone(&self.counts)
+    }
+
+    /// Has a recording written under this name, unless two are being written already.
+    pub(crate) fn keep(&self, name: &str, recording: Vec<u8>) {
+        match self.sender.try_send((name.to_owned(), recording)) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                self.counts.failed.fetch_add(1, Relaxed);
+            }
+        }
+    }
+}
+
+/// What a dump of this instant is called: names ascend as times do.
+pub(crate) fn name(now: jiff::Timestamp) -> String {
+    let (begin, end) = NAMES;
+    format!("{begin}{}{end}", now.strftime("%Y%m%dT%H%M%SZ"))
+}
+
+fn try_to_write(folder: &Path) -> io::Result<()> {
+    let path = folder.join(".vmnoise-can-write");
+    drop(File::create(&path)?);
+    fs::remove_file(&path)
+}
+
+/// It is there whole, or not at all.
+fn keep(folder: &Path, name: &str, recording: &[u8]) -> io::Result<()> {
+    let path = folder.join(name);
+    let part = folder.join(format!(".{name}.part"));
+    let written = File::create(&part).and_then(|mut file| file.write_all(recording));
+    if let Err(error) = written.and_then(|()| fs::rename(&part, &path)) {
+        // It may not be there.
+        let _ = fs::remove_file(&part);
+        return Err(error);
+    }
+    let mut ours = ours(folder)?;
+    ours.sort();
+    let too_many = ours.len().saturating_sub(KEPT);
+    ours.iter().take(too_many).try_for_each(fs::remove_file)
+}
+
+fn ours(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let (begin, end) = NAMES;
+    let is_ours = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name.starts_with(begin) && name.ends_with(end)
+    };
+    let entries = fs::read_dir(folder)?;
+    let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
+    let names: Vec<OsString> = names.collect::<io::Result<_>>()?;
+    let ours = names.into_iter().filter(is_ours);
+    Ok(ours.map(|name| folder.join(name)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_of_ours_make_room_and_nothing_else_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = folder.path().join("a-file-of-somebody.vmn");
+        fs::write(&other, "kept").unwrap();
+        for number in 0..KEPT + 3 {
+            let name = format!("dump-{number:04}.vmn");
+            keep(folder.path(), &name, &[7]).unwrap();
+        }
+        let mut left = ours(folder.path()).unwrap();
+        left.sort();
+        assert_eq!(left.len(), KEPT);
+        assert!(left[0].ends_with("dump-0003.vmn"), "{left:?}");
+        assert!(other.exists());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), KEPT + 1);
+    }
+
+    #[test]
+    fn a_folder_that_is_none_is_refused_by_name() {
+        let error = DumpFolder::open(Path::new("/proc/nothing")).unwrap_err();
+        assert!(format!("{error:#}").contains("/proc/nothing"), "{error:#}");
+    }
+}

@@ -1,0 +1,63 @@
+//! The flight recorder over HTTP: `POST /dump` answers with a recording.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use serde::{Deserialize, Serialize};
+use vmnoise_serve_arguments::parse_length_ns;
+
+use crate::flight::Wanted;
+use crate::watch::Watch;
+
+/// Where it is asked for.
+pub(crate) const PATH: &str = "/dump";
+
+/// What is asked for: by the words of the command line.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Question {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) last: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) vm: Option<String>,
+}
+
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(watch: Arc<Mutex<Watch>>) -> Router<S> {
+    Router::new().route(PATH, post(dump)).with_state(watch)
+}
+
+async fn dump(
+    State(watch): State<Arc<Mutex<Watch>>>,
+    Query(question): Query<Question>,
+) -> Response {
+    let last_ns = question.last.as_deref().map(parse_length_ns).transpose();
+    let wanted = match last_ns {
+        Ok(last_ns) => Wanted {
+            last_ns,
+            vm: question.vm.as_deref().map(Into::into),
+        },
+        Err(error) => return (StatusCode::BAD_REQUEST, format!("last: {error}\n")).into_response(),
+    };
+    let watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(vm) = &wanted.vm
+        && !watch.vms().any(|known| known.label == *vm)
+    {
+        let words = format!("no VM is called `{vm}`; /metrics has the names of all\n");
+        return (StatusCode::NOT_FOUND, words).into_response();
+    }
+    match watch.recording(&wanted) {
+        Ok(recording) => {
+            let headers = [
+                (CONTENT_TYPE, "application/vnd.apache.arrow.stream"),
+                (CONTENT_DISPOSITION, "attachment; filename=\"dump.vmn\""),
+            ];
+            (headers, recording).into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error:#}\n")).into_response(),
+    }
+}
