@@ -168,12 +168,9 @@ int find_vcpus(struct bpf_iter__task *ctx)
 	found.tgid = task->tgid;
 	if (!found.place && !bpf_map_pop_elem(&free_places, &found.place)) {
 		vcpu = gate_vcpu(found.place);
-		if (vcpu) {
-			vcpu->id = __sync_fetch_and_add(&ids, 1) + 1;
-			vcpu->tgid = found.tgid;
-			vcpu->first = vcpu->since = bpf_ktime_get_ns();
-			vcpu->state = is_on_cpu(task) ? GATE_RUNNING : GATE_UNSEEN;
-		}
+		if (vcpu)
+			gate_begins(vcpu, __sync_fetch_and_add(&ids, 1) + 1, found.tgid,
+				    bpf_ktime_get_ns(), is_on_cpu(task));
 		/* From here on events find it. */
 		place = bpf_task_storage_get(&places, task, &found.place,
 					     BPF_LOCAL_STORAGE_GET_F_CREATE);

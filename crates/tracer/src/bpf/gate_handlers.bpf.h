@@ -208,6 +208,16 @@ static __always_inline void one_less_waits(u32 number)
 		__sync_fetch_and_add(&cpu->waiting, -1);
 }
 
+/* It is found, and has its place; no event of it comes before that. */
+static __always_inline void gate_begins(struct gate_vcpu *vcpu, u32 id, u32 tgid, u64 now,
+					bool has_cpu)
+{
+	vcpu->id = id;
+	vcpu->tgid = tgid;
+	vcpu->first = vcpu->since = now;
+	vcpu->state = has_cpu ? GATE_RUNNING : GATE_UNSEEN;
+}
+
 /* It leaves its CPU, to wait for it, to sleep or for good. */
 static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu *here, u32 cpu,
 					u64 now, u32 state, bool throttled, u64 throttles)

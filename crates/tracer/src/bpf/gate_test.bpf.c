@@ -11,7 +11,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 enum { ROOM = 64 };
 
-enum happens { SWITCH, WAKES, MOVES, HOLDS };
+enum happens { SWITCH, WAKES, MOVES, BEGINS };
 
 /* One event. */
 struct happened {
@@ -26,7 +26,7 @@ struct happened {
 	u64 state; /* what the one that leaves does then */
 	u64 throttled;
 	u64 throttles; /* for how long its groups have been throttled so far */
-	u64 to;	       /* the CPU it moves to */
+	u64 to;	       /* the CPU it moves to; the id that it gets */
 };
 
 struct happenings {
@@ -55,7 +55,7 @@ __noinline int happens(struct happened *it)
 	here = gate_cpu(it->cpu);
 	to = gate_cpu(it->to);
 	who.comm[0] = it->comm;
-	who.vcpu = it->vcpu;
+	who.vcpu = vcpu ? vcpu->id : 0;
 	who.tgid = it->tgid;
 	if (!here)
 		return 0;
@@ -70,11 +70,11 @@ __noinline int happens(struct happened *it)
 	} else if (it->what == WAKES && vcpu) {
 		gate_wakes(vcpu, here, it->cpu, it->now, it->throttled, it->throttles);
 	} else if (it->what == MOVES && vcpu && to) {
-		who.vcpu = it->next;
+		who.vcpu = next ? next->id : 0;
 		one_more_waits(to);
 		gate_moves(vcpu, here, it->to, it->now, &who, it->tid, it->throttles);
-	} else if (it->what == HOLDS && vcpu) {
-		vcpu->tgid = it->tgid;
+	} else if (it->what == BEGINS && vcpu) {
+		gate_begins(vcpu, it->to, it->tgid, it->now, 0);
 	}
 	return 0;
 }

@@ -3,8 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::harness::{Handlers, Happens, VCPUS, Who, named};
-use crate::gate::VcpuBooks;
+use super::harness::{Handlers, Happens, VCPUS, Who, id};
+use crate::gate::{VcpuBooks, VcpuId};
 use crate::gate::state::VcpuState;
 
 const CPUS: usize = 3;
@@ -32,13 +32,18 @@ struct Stretch {
     is_last: bool,
 }
 
+/// Who had a CPU, as a culprit is told: a vCPU by its id too, for others may have its place.
+type Had = (String, Option<VcpuId>);
+
 #[derive(Debug, Default)]
 struct Life {
     events: Vec<Happens>,
     /// By CPU: who had it until when.
-    turns: [Vec<(Who, u64)>; CPUS],
-    /// By place.
-    vcpus: Vec<Vec<Stretch>>,
+    turns: [Vec<(Who, Had, u64)>; CPUS],
+    /// By place: one vCPU after the other.
+    vcpus: Vec<Vec<Vec<Stretch>>>,
+    /// Whose place was given to another one, in that order.
+    gone: Vec<(u32, usize)>,
 }
 
 /// What a vCPU does as the life is made up.
@@ -53,9 +58,11 @@ struct Doing {
 /// Makes up a life: each step is a few numbers that any choice is made by.
 fn life(steps: &[[u16; 4]], names: u8) -> Life {
     let mut life = Life {
-        vcpus: vec![Vec::new(); VCPUS as usize + 1],
+        vcpus: vec![vec![Vec::new()]; VCPUS as usize + 1],
         ..Life::default()
     };
+    let mut ids: Vec<u32> = (0..=VCPUS).collect();
+    let mut last_id = VCPUS;
     let mut has = [Who::Idle; CPUS];
     let mut doing = vec![None::<Doing>; VCPUS as usize + 1];
     let mut now = 1_000;
@@ -73,7 +80,8 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                 throttled,
             });
             if let Some(before) = before {
-                life.vcpus[place as usize].push(Stretch {
+                let lives = &mut life.vcpus[place as usize];
+                lives.last_mut().unwrap().push(Stretch {
                     state: before.state,
                     begin: before.since,
                     end: now,
@@ -83,7 +91,31 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                 });
             }
         };
+        let had = |who: Who| match who {
+            Who::Vcpu(place) => (who.name(), Some(id(ids[place as usize]))),
+            _ => (who.name(), None),
+        };
         match (what % 4, at.map(|at| (at.state, at.cpu))) {
+            // It has ended, and another one gets its place.
+            (_, Some((VcpuState::Ended, _))) => {
+                last_id += 1;
+                ids[place as usize] = last_id;
+                let lives = &mut life.vcpus[place as usize];
+                life.gone.push((place, lives.len() - 1));
+                lives.push(Vec::new());
+                doing[place as usize] = Some(Doing {
+                    state: VcpuState::Unseen,
+                    since: now,
+                    cpu,
+                    throttled: false,
+                });
+                life.events.push(Happens::Begins {
+                    now,
+                    vcpu: place,
+                    tgid: 1,
+                    id: last_id,
+                });
+            }
             // It is moved.
             (0, Some((VcpuState::Waiting, from))) => {
                 let to = (from + 1) % CPUS;
@@ -97,7 +129,7 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                     runs: has[from],
                 });
                 // As the gate does: a turn of the same ends here, and goes on.
-                life.turns[from].push((has[from], now));
+                life.turns[from].push((has[from], had(has[from]), now));
             }
             // It is woken, or comes into being.
             (1 | 0, state)
@@ -123,8 +155,9 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                 if next == prev {
                     continue;
                 }
-                let state = match other % 6 {
+                let state = match other % 7 {
                     number @ 0..4 => SLEEPS[usize::from(number)],
+                    4 => VcpuState::Ended,
                     _ => VcpuState::Waiting,
                 };
                 let throttled = throttled && state == VcpuState::Waiting;
@@ -143,7 +176,7 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                     throttles: 0,
                     next,
                 });
-                life.turns[cpu].push((prev, now));
+                life.turns[cpu].push((prev, had(prev), now));
                 has[cpu] = next;
             }
         }
@@ -157,19 +190,19 @@ struct Truth {
     idle: u64,
     throttled: u64,
     unsure: u64,
-    named: Vec<(String, u64)>,
+    named: Vec<(Had, u64)>,
     lengths: Vec<u64>,
     /// Whether no wait holds more turns than the gate keeps.
     is_short: bool,
 }
 
-fn truth(life: &Life, place: u32) -> Truth {
+fn truth(life: &Life, stretches: &[Stretch]) -> Truth {
     let mut truth = Truth {
         is_short: true,
         ..Truth::default()
     };
     let mut waited = 0;
-    for stretch in &life.vcpus[place as usize] {
+    for stretch in stretches {
         if stretch.state != VcpuState::Waiting {
             continue;
         }
@@ -179,7 +212,7 @@ fn truth(life: &Life, place: u32) -> Truth {
             waited = 0;
         }
         let (mut from, mut count) = (0, 0);
-        for (who, until) in &life.turns[stretch.cpu] {
+        for (who, had, until) in &life.turns[stretch.cpu] {
             let begin = from.max(stretch.begin);
             let end = (*until).min(stretch.end);
             from = *until;
@@ -194,13 +227,10 @@ fn truth(life: &Life, place: u32) -> Truth {
                 (Who::Idle, false) => truth.idle += end - begin,
                 (Who::Idle, true) => truth.throttled += end - begin,
                 (_, true) => truth.unsure += end - begin,
-                (who, false) => {
-                    let name = who.name();
-                    match truth.named.iter_mut().find(|(known, _)| *known == name) {
-                        Some((_, ns)) => *ns += end - begin,
-                        None => truth.named.push((name, end - begin)),
-                    }
-                }
+                (_, false) => match truth.named.iter_mut().find(|(known, _)| known == had) {
+                    Some((_, ns)) => *ns += end - begin,
+                    None => truth.named.push((had.clone(), end - begin)),
+                },
             }
         }
         truth.is_short &= count <= TURNS;
@@ -209,12 +239,19 @@ fn truth(life: &Life, place: u32) -> Truth {
     truth
 }
 
-fn hold(books: &VcpuBooks, life: &Life, place: u32) {
+fn named(books: &VcpuBooks) -> Vec<(Had, u64)> {
+    let culprits = books.culprits.iter();
+    let named = culprits.map(|it| ((it.name.to_string(), it.vcpu), it.ns));
+    let mut named: Vec<_> = named.collect();
+    named.sort();
+    named
+}
+
+fn hold(books: &VcpuBooks, life: &Life, stretches: &[Stretch]) {
     assert!(books.balance(), "{books:?}");
-    let truth = truth(life, place);
+    let truth = truth(life, stretches);
     for state in VcpuState::ALL {
-        let stretches = life.vcpus[place as usize].iter();
-        let of_state = stretches.filter(|stretch| stretch.state == state);
+        let of_state = stretches.iter().filter(|stretch| stretch.state == state);
         let spent: u64 = of_state.map(|stretch| stretch.end - stretch.begin).sum();
         assert_eq!(books.spent_ns(state), spent, "{state:?}");
     }
@@ -228,7 +265,7 @@ fn hold(books: &VcpuBooks, life: &Life, place: u32) {
         let had = truth.named.iter().find(|(known, _)| *known == name);
         assert!(
             had.is_some_and(|(_, had)| *had >= ns),
-            "{name} {ns}: {truth:?}"
+            "{name:?} {ns}: {truth:?}"
         );
     }
     assert!(books.idle_ns <= truth.idle && books.throttled_ns <= truth.throttled);
@@ -259,12 +296,16 @@ proptest! {
         let life = life(&steps, names);
         HANDLERS.with(|handlers| {
             handlers.reset();
-            handlers.happen(&life.events);
+            let ended = handlers.happen(&life.events);
+            assert_eq!(ended.len(), life.gone.len());
+            for (books, (place, number)) in ended.iter().zip(&life.gone) {
+                hold(books, &life, &life.vcpus[*place as usize][*number]);
+            }
             let waiting: u32 = handlers.waiting().iter().sum();
             let mut still = 0;
             for place in 1..=VCPUS {
                 let books = handlers.books(place);
-                hold(&books, &life, place);
+                hold(&books, &life, life.vcpus[place as usize].last().unwrap());
                 still += u32::from(books.state == VcpuState::Waiting);
             }
             assert_eq!(waiting, still);

@@ -24,6 +24,10 @@ pub(super) enum Who {
     Task(u8),
     /// A vCPU, by its place.
     Vcpu(u32),
+    /// A task that is called as the vCPU of this place.
+    Namesake(u32),
+    /// Nobody knows.
+    Unseen,
 }
 
 impl Who {
@@ -32,13 +36,15 @@ impl Who {
             Who::Idle => 0,
             Who::Task(letter) => 1000 + u64::from(letter),
             Who::Vcpu(place) => 100 + u64::from(place),
+            Who::Namesake(place) => 500 + u64::from(place),
+            Who::Unseen => u32::MAX.into(),
         }
     }
 
     fn place(self) -> u64 {
         match self {
             Who::Vcpu(place) => place.into(),
-            Who::Idle | Who::Task(_) => 0,
+            Who::Idle | Who::Task(_) | Who::Namesake(_) | Who::Unseen => 0,
         }
     }
 
@@ -46,7 +52,8 @@ impl Who {
         match self {
             Who::Idle => "idle".to_owned(),
             Who::Task(letter) => char::from(letter).to_string(),
-            Who::Vcpu(place) => format!("vcpu{place}"),
+            Who::Vcpu(place) | Who::Namesake(place) => format!("vcpu{place}"),
+            Who::Unseen => String::new(),
         }
     }
 
@@ -87,8 +94,13 @@ pub(super) enum Happens {
         to: u32,
         runs: Who,
     },
-    /// It is of this process.
-    Holds { vcpu: u32, tgid: u64 },
+    /// It is found, of this process, and gets this id.
+    Begins {
+        now: u64,
+        vcpu: u32,
+        tgid: u64,
+        id: u32,
+    },
 }
 
 impl Happens {
@@ -156,7 +168,25 @@ impl Happens {
                 0,
                 to.into(),
             ],
-            Happens::Holds { vcpu, tgid } => [3, 0, 0, vcpu.into(), 0, tgid, 0, 0, 0, 0, 0, 0],
+            Happens::Begins {
+                now,
+                vcpu,
+                tgid,
+                id,
+            } => [
+                3,
+                0,
+                now,
+                vcpu.into(),
+                0,
+                tgid,
+                0,
+                0,
+                0,
+                0,
+                0,
+                id.into(),
+            ],
         }
     }
 }
@@ -178,20 +208,48 @@ impl Handlers {
                 map.set_initial_value(&lengths::settings()).unwrap();
             }
         }
-        Handlers(open.load().unwrap())
+        let handlers = Handlers(open.load().unwrap());
+        handlers.reset();
+        handlers
     }
 
-    /// Forgets all.
+    /// Forgets all; a vCPU's id is that of its place until it begins.
     pub(super) fn reset(&self) {
-        let vcpu = plain::bytes(&WireVcpu::default()).to_vec();
         for place in 0..=VCPUS {
-            self.0.set("gate_vcpus", place, &vcpu).unwrap();
+            let vcpu = WireVcpu {
+                id: place,
+                ..WireVcpu::default()
+            };
+            self.0
+                .set("gate_vcpus", place, plain::bytes(&vcpu))
+                .unwrap();
             let cpu = vec![0; size_of::<wire::WireCpu>()];
             self.0.set("gate_cpus", place, &cpu).unwrap();
         }
     }
 
-    pub(super) fn happen(&self, events: &[Happens]) {
+    /// The books of each vCPU whose place is given to another one, in that order.
+    pub(super) fn happen(&self, events: &[Happens]) -> Vec<VcpuBooks> {
+        let mut ended = Vec::new();
+        for stretch in events.chunk_by(|_, next| !matches!(next, Happens::Begins { .. })) {
+            if let Happens::Begins { vcpu, .. } = stretch[0] {
+                ended.push(self.books(vcpu));
+                self.free(vcpu);
+            }
+            self.run(stretch);
+        }
+        ended
+    }
+
+    /// As the gate does before it gives a place away.
+    fn free(&self, place: u32) {
+        let nothing = WireVcpu::default();
+        self.0
+            .set("gate_vcpus", place, plain::bytes(&nothing))
+            .unwrap();
+    }
+
+    fn run(&self, events: &[Happens]) {
         for part in events.chunks(ROOM) {
             let mut sent = Sent([0; 1 + ROOM * 12]);
             sent.0[0] = part.len() as u64;
@@ -232,7 +290,7 @@ pub(super) fn named(books: &VcpuBooks) -> Vec<(String, u64)> {
     named
 }
 
-/// Its id, as a culprit has it: that of its place here.
+/// Its id, as a culprit has it.
 pub(super) fn id(number: u32) -> VcpuId {
     VcpuId(number)
 }
