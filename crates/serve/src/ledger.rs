@@ -201,3 +201,180 @@ impl VmTotals {
         since.map_or(0, |since| now_mono_ns.saturating_sub(*since))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::who::Kind;
+
+    const PLACE: Place = Place(1);
+
+    /// Of a vCPU that is first seen at this instant.
+    fn begun(mono_ns: u64) -> VcpuBooks {
+        VcpuBooks {
+            state: VcpuState::Unseen,
+            first_mono_ns: mono_ns,
+            since_mono_ns: mono_ns,
+            spent_ns: Default::default(),
+            idle_ns: 0,
+            throttled_ns: 0,
+            unsure_ns: 0,
+            unnamed_ns: 0,
+            waited_ns: 0,
+            culprits: Vec::new(),
+            waits: WaitLengths::none(),
+        }
+    }
+
+    fn culprit(number: u64, ns: u64) -> Culprit {
+        Culprit {
+            name: format!("task-{number}").into(),
+            cgroup: 1,
+            vcpu: None,
+            is_own: false,
+            ns,
+            comm: [number, 0],
+        }
+    }
+
+    fn who(culprit: &Culprit) -> Who {
+        Who {
+            kind: Kind::Foreign,
+            name: culprit.name.clone(),
+        }
+    }
+
+    fn blamed(vm: &VmTotals) -> Vec<(String, u64)> {
+        let named = vm.culprits.named();
+        named.map(|(who, ns)| (who.name.to_string(), ns)).collect()
+    }
+
+    /// All of a VM's sums.
+    fn sums(vm: &VmTotals) -> Vec<u64> {
+        let lost = vm.lost.shares().map(|(_, ns)| ns);
+        [&lost[..], &[vm.ran_ns, vm.halted_ns, vm.asleep_ns]].concat()
+    }
+
+    /// It does something else from then on. What a wait is made of is up to chance.
+    fn changes(books: &mut VcpuBooks, mono_ns: u64, random: &mut fastrand::Rng) {
+        let ns = mono_ns - books.since_mono_ns;
+        books.spent_ns[books.state as usize] += ns;
+        books.since_mono_ns = mono_ns;
+        if books.state == VcpuState::Waiting {
+            match random.u8(0..5) {
+                0 => books.idle_ns += ns,
+                1 => books.throttled_ns += ns,
+                2 => books.unsure_ns += ns,
+                3 => books.unnamed_ns += ns,
+                _ => is_blamed(books, random.u64(0..8), ns),
+            }
+        }
+        books.state = VcpuState::ALL[random.usize(0..VcpuState::ALL.len())];
+    }
+
+    /// As the gate does it: where there is no room, somebody loses his name.
+    fn is_blamed(books: &mut VcpuBooks, number: u64, ns: u64) {
+        let mut known = books.culprits.iter_mut();
+        if let Some(known) = known.find(|it| it.comm[0] == number) {
+            known.ns += ns;
+            return;
+        }
+        if books.culprits.len() == 3 {
+            books.unnamed_ns += books.culprits.remove(0).ns;
+        }
+        books.culprits.push(culprit(number, ns));
+    }
+
+    #[test]
+    fn each_nanosecond_is_in_one_sum_and_no_sum_shrinks() {
+        let mut random = fastrand::Rng::with_seed(18);
+        let mut vm = VmTotals::new("web".into());
+        let mut now = 1_000;
+        let mut books = begun(now);
+        let mut before = sums(&vm);
+        for _ in 0..5_000 {
+            for _ in 0..random.u8(0..4) {
+                now += random.u64(0..1_000);
+                changes(&mut books, now, &mut random);
+            }
+            now += random.u64(0..1_000);
+            vm.take_in(PLACE, &books, now, who);
+            let sums = sums(&vm);
+            // What is in none yet.
+            let goes_on = match books.state {
+                VcpuState::Waiting | VcpuState::Ended => now - books.since_mono_ns,
+                _ => 0,
+            };
+            let ended = books.spent_ns(VcpuState::Ended);
+            assert_eq!(sums.iter().sum::<u64>() + goes_on + ended, now - 1_000);
+            assert!(sums.iter().zip(&before).all(|(now, before)| now >= before));
+            let told: u64 = blamed(&vm).iter().map(|(_, ns)| ns).sum();
+            assert_eq!(told + vm.culprits.others_ns(), vm.lost.preempted);
+            assert_eq!(vm.waited_ns, books.spent_ns(VcpuState::Waiting));
+            before = sums;
+        }
+    }
+
+    #[test]
+    fn each_state_is_told_under_its_own_name() {
+        let mut books = begun(0);
+        books.spent_ns = [1, 2, 300, 4, 5, 6, 7, 0];
+        (books.idle_ns, books.throttled_ns, books.unsure_ns) = (10, 20, 30);
+        let mut vm = VmTotals::new("web".into());
+        vm.take_in(PLACE, &books, 0, who);
+        let shares = [
+            ("preempted", 240),
+            ("throttled", 20),
+            ("idle", 10),
+            ("unsure", 30),
+            ("blocked", 5),
+            ("unseen", 1),
+        ];
+        assert_eq!(vm.lost.shares(), shares);
+        assert_eq!((vm.ran_ns, vm.halted_ns, vm.asleep_ns), (2, 4, 6 + 7));
+    }
+
+    #[test]
+    fn a_culprit_that_lost_his_name_and_came_again_is_told_of_all_that_he_had_since() {
+        let mut vm = VmTotals::new("web".into());
+        let mut books = begun(0);
+        let mut look = |preempted_ns, ns| {
+            books.spent_ns[VcpuState::Waiting as usize] = preempted_ns;
+            books.culprits = vec![culprit(1, ns)];
+            vm.take_in(PLACE, &books, 0, who);
+            (blamed(&vm)[0].1, vm.culprits.others_ns())
+        };
+        assert_eq!(look(100, 100), (100, 0));
+        // He had 70 more, and 20 of them since he has his name again.
+        assert_eq!(look(170, 20), (120, 50));
+    }
+
+    #[test]
+    fn who_waits_longest_has_waited_since_before_it_was_moved() {
+        let mut vm = VmTotals::new("web".into());
+        let mut books = begun(0);
+        books.state = VcpuState::Waiting;
+        (books.since_mono_ns, books.waited_ns) = (500, 100);
+        vm.take_in(Place(1), &books, 600, who);
+        (books.since_mono_ns, books.waited_ns) = (450, 0);
+        vm.take_in(Place(2), &books, 600, who);
+        assert_eq!(vm.longest_wait_ns(700), 300);
+        books.state = VcpuState::Running;
+        vm.take_in(Place(1), &books, 800, who);
+        assert_eq!(vm.longest_wait_ns(800), 350);
+        vm.forget(Place(2));
+        assert_eq!((vm.longest_wait_ns(800), vm.vcpus()), (0, 1));
+    }
+
+    #[test]
+    fn who_gets_the_place_of_another_adds_to_what_that_one_did() {
+        let mut vm = VmTotals::new("web".into());
+        let mut books = begun(0);
+        books.spent_ns[VcpuState::Running as usize] = 100;
+        vm.take_in(PLACE, &books, 0, who);
+        vm.forget(PLACE);
+        books.spent_ns[VcpuState::Running as usize] = 30;
+        vm.take_in(PLACE, &books, 0, who);
+        assert_eq!((vm.ran_ns, vm.vcpus()), (130, 1));
+    }
+}

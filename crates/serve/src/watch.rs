@@ -6,12 +6,12 @@ use std::io;
 use anyhow::Result;
 use vmnoise_events::Name;
 use vmnoise_tracer::host::Host;
-use vmnoise_tracer::{Culprit, Found, Gate, Place, VcpuBooks, VcpuId};
+use vmnoise_tracer::{Found, Gate, Place, VcpuBooks, VcpuId};
 
 use crate::clock::now_ns;
 use crate::labels;
 use crate::ledger::VmTotals;
-use crate::who::{Kind, Who};
+use crate::who::Who;
 
 /// VMs that have ended and are still told of: a scrape that comes later finds their last sums.
 const ENDED: usize = 256;
@@ -159,25 +159,7 @@ impl Watch {
         };
         let names = &self.names;
         if let Some(vm) = self.vms.get_mut(vmm) {
-            vm.take_in(place, books, mono_ns, |culprit| who(culprit, names));
+            vm.take_in(place, books, mono_ns, |culprit| Who::of(culprit, names));
         }
-    }
-}
-
-fn who(culprit: &Culprit, names: &BTreeMap<VcpuId, Name>) -> Who {
-    let vm = culprit.vcpu.and_then(|vcpu| names.get(&vcpu));
-    match (culprit.is_own, vm) {
-        (true, _) => Who {
-            kind: Kind::Own,
-            name: culprit.name.clone(),
-        },
-        (false, Some(name)) => Who {
-            kind: Kind::Vm,
-            name: name.clone(),
-        },
-        (false, None) => Who {
-            kind: Kind::Foreign,
-            name: culprit.name.clone(),
-        },
     }
 }

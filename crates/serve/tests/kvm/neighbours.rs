@@ -140,3 +140,54 @@ fn two_vms_on_one_cpu_name_each_other() {
     }
     drop((one, other));
 }
+
+#[test]
+fn the_last_sums_of_a_vm_are_told_after_its_end() {
+    let (serve, cpu) = (Serve::start(), cpu());
+    let (run, name, _) = vm(&serve, cpu);
+    sleep(Duration::from_secs(1));
+    let running = format!("vmnoise_vcpu_time_seconds_total{{vm=\"{name}\",state=\"running\"}}");
+    let before = serve.metrics().of(&running);
+    assert!(before > 0.0);
+    drop(run);
+    let vcpus = format!("vmnoise_vcpus{{vm=\"{name}\"}}");
+    serve.wait_until(&format!("{name} has ended"), |metrics| !metrics.has(&vcpus));
+    let after = serve.metrics().of(&running);
+    assert!(after >= before, "{after} < {before}");
+}
+
+#[test]
+fn a_place_that_is_free_again_is_given_to_the_next_vm() {
+    if !Serve::start()
+        .metrics()
+        .beginning("vmnoise_vcpus{")
+        .is_empty()
+    {
+        return skipped("other VMs run on this machine, and take the only place");
+    }
+    let serve = Serve::with(&["--vcpus", "1"]);
+    for _ in 0..3 {
+        let (run, name, tid) = vm(&serve, cpu());
+        sleep(Duration::from_millis(500));
+        let on_cpu = || seconds(schedstat::read(run.pid(), tid).unwrap().on_cpu_ns);
+        let metrics = serve.metrics();
+        let running = metrics.of(&format!(
+            "vmnoise_vcpu_time_seconds_total{{vm=\"{name}\",state=\"running\"}}"
+        ));
+        // It has nothing of what those before it did.
+        assert!(
+            running > 0.0 && running <= on_cpu() * (1.0 + STAMPS),
+            "{running}"
+        );
+        // While it is there, nobody else finds room.
+        let other = Run::microvm(cpu(), &["--duration", "60s"]).unwrap();
+        serve.wait_until("a vCPU is without room", |metrics| {
+            metrics.of("vmnoise_vcpus_without_room") == 1.0
+        });
+        drop((run, other));
+        serve.wait_until("both have ended", |metrics| {
+            metrics.beginning("vmnoise_vcpus{").is_empty()
+                && metrics.of("vmnoise_vcpus_without_room") == 0.0
+        });
+    }
+}

@@ -24,7 +24,7 @@ pub(super) use generated::types::{
 use generated::types::{gate_state as State, rodata as Settings};
 
 /// GATE_STATES of `bpf/gate.h`.
-pub(super) const STATES: usize = 8;
+pub(super) const STATES: usize = VcpuState::ALL.len();
 
 const _: () = {
     assert!(State::GATE_UNSEEN.0 == VcpuState::Unseen as u32);

@@ -4,8 +4,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::harness::{Handlers, Happens, VCPUS, Who, id};
-use crate::gate::{VcpuBooks, VcpuId};
 use crate::gate::state::VcpuState;
+use crate::gate::{VcpuBooks, VcpuId};
 
 const CPUS: usize = 3;
 /// Turns of one wait on one CPU that are told: GATE_TURNS, but for the one that tells where they begin.

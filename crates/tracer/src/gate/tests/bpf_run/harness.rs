@@ -173,20 +173,7 @@ impl Happens {
                 vcpu,
                 tgid,
                 id,
-            } => [
-                3,
-                0,
-                now,
-                vcpu.into(),
-                0,
-                tgid,
-                0,
-                0,
-                0,
-                0,
-                0,
-                id.into(),
-            ],
+            } => [3, 0, now, vcpu.into(), 0, tgid, 0, 0, 0, 0, 0, id.into()],
         }
     }
 }
