@@ -1,9 +1,10 @@
 //! A neighbour of known time is named with that, and nobody else is.
 
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vmnoise_labs::schedstat::{self, Schedstat};
+use vmnoise_labs::urgency::set_thread_fifo;
 use vmnoise_labs::{Disturber, Run, skipped};
 use vmnoise_tracer::host::Host;
 
@@ -49,19 +50,30 @@ fn vm(serve: &Serve, cpu: u32) -> (Run, String, u32) {
 
 /// What the scheduler keeps of two threads before and after a scrape.
 struct Look {
+    begin: Instant,
     before: [Schedstat; 2],
     metrics: Metrics,
     after: [Schedstat; 2],
+    end: Instant,
 }
 
 impl Look {
     fn at(serve: &Serve, threads: [(u32, u32); 2]) -> Look {
         let stats = || threads.map(|(pid, tid)| schedstat::read(pid, tid).unwrap());
         Look {
+            begin: Instant::now(),
             before: stats(),
             metrics: serve.metrics(),
             after: stats(),
+            end: Instant::now(),
         }
+    }
+
+    /// For how long the first of the threads has slept until this later look, at most.
+    fn slept(&self, later: &Look) -> f64 {
+        let awake = |stat: &Schedstat| seconds(stat.on_cpu_ns + stat.run_delay_ns);
+        let wall = later.end.duration_since(self.begin).as_secs_f64();
+        (wall - (awake(&later.before[0]) - awake(&self.after[0]))).max(0.0)
     }
 }
 
@@ -190,4 +202,33 @@ fn a_place_that_is_free_again_is_given_to_the_next_vm() {
                 && metrics.of("vmnoise_vcpus_without_room") == 0.0
         });
     }
+}
+
+#[test]
+fn whoever_the_limit_of_real_time_tasks_lets_in_is_not_blamed() {
+    let (serve, cpu) = (Serve::start(), cpu());
+    let (run, name, tid) = vm(&serve, cpu);
+    set_thread_fifo(tid, 1).unwrap();
+    let unsure = format!("vmnoise_vcpu_lost_seconds_total{{vm=\"{name}\",share=\"unsure\"}}");
+    let blamed = |metrics: &Metrics| culprit(metrics, &name, "foreign", "lab-disturb");
+
+    // An ordinary task has the CPU for that share alone that is kept for those.
+    let busy = Disturber::busy(cpu).unwrap();
+    let threads = [(run.pid(), tid), (busy.pid(), busy.pid())];
+    let first = Look::at(&serve, threads);
+    sleep(Duration::from_secs(3));
+    let last = Look::at(&serve, threads);
+    let had = seconds(last.after[1].on_cpu_ns - first.before[1].on_cpu_ns);
+    let (told, not_told) = (
+        blamed(&last.metrics) - blamed(&first.metrics),
+        last.metrics.of(&unsure) - first.metrics.of(&unsure),
+    );
+    println!("an ordinary task had {had} s: blamed for {told} s, unsure {not_told} s");
+    drop(busy);
+    // One turn may have begun before the vCPU was real-time: a slice of the scheduler, and what the machine below
+    // takes of it.
+    assert!(told < 0.01, "{told}");
+    let waited = had - first.slept(&last);
+    assert!(not_told >= waited * (1.0 - STAMPS) - 0.05, "{not_told}");
+    drop(run);
 }

@@ -45,7 +45,7 @@ struct gate_turn {
 	unsigned long long until;
 	struct gate_who who;
 	unsigned int tid; /* 0: the CPU idled; ~0: nobody knows who had all of it */
-	unsigned int padding;
+	unsigned int ordinary; /* not real-time: it runs where no real-time task may */
 };
 
 struct gate_cpu {
@@ -84,6 +84,8 @@ struct gate_vcpu {
 	unsigned long long throttles; /* how long its groups had been throttled as it began */
 	unsigned int waits_for;	      /* the CPU */
 	enum gate_throttle throttle;
+	unsigned int urgent;	/* it is real-time */
+	unsigned int preempted; /* it left that CPU: whoever has it since came meanwhile */
 	/* Waits that are over, by length: counts[i] are longer than bounds[i - 1], and no longer
 	 * than bounds[i]. */
 	unsigned long long counts[GATE_BOUNDS];

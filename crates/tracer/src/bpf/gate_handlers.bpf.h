@@ -111,25 +111,33 @@ __noinline int blame(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 n
 	return 0;
 }
 
-/* A part of its wait, of which nobody knows who had the CPU. */
+/* A part of its wait, of which nobody knows who had the CPU: a limit may have let him in. */
 static __always_inline void book_unknown(struct gate_vcpu *vcpu, u64 ns)
 {
-	if (vcpu->throttle == GATE_FREE)
+	if (vcpu->throttle == GATE_FREE && !vcpu->urgent)
 		vcpu->unnamed_ns += ns;
 	else
 		vcpu->unsure_ns += ns;
 }
 
-/* A part of its wait, in which this was on the CPU. No static function either: before 6.8 the
- * verifier refuses a loop whose body ends in several places. */
-__noinline int book_turn(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 ns)
+/* A part of its wait, in which this was on the CPU. Who is not real-time and came while a real-time
+ * task waited was let in by the limit of these (sched_rt_runtime_us, or the server for ordinary
+ * tasks that there is since 6.12). No static function either: before 6.8 the verifier refuses a
+ * loop whose body ends in several places. */
+__noinline int book_turn(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 ns,
+			 u32 came_meanwhile)
 {
+	bool let_in;
+
 	if (!vcpu || !turn)
 		return 0;
-	if (!turn->tid && vcpu->throttle == GATE_THROTTLED)
+	let_in = came_meanwhile && vcpu->urgent && turn->ordinary;
+	if (!turn->tid && (vcpu->throttle == GATE_THROTTLED || let_in))
 		vcpu->throttled_ns += ns;
 	else if (!turn->tid && vcpu->throttle == GATE_FREE)
 		vcpu->idle_ns += ns;
+	else if (let_in)
+		vcpu->unsure_ns += ns;
 	else if (vcpu->throttle != GATE_FREE || !turn->who.comm[0])
 		book_unknown(vcpu, ns);
 	else if (ns)
@@ -161,12 +169,13 @@ static __always_inline void book_wait(struct gate_vcpu *vcpu, struct gate_cpu *c
 	for (i = 1; i < GATE_TURNS && until > from; i++) {
 		struct gate_turn *turn = &cpu->turn[(turns - i) % GATE_TURNS];
 		u64 begin = cpu->turn[(turns - i - 1) % GATE_TURNS].until;
+		bool came_meanwhile = begin > from || vcpu->preempted;
 
 		if (begin < from)
 			begin = from;
 		if (begin > until)
 			begin = until;
-		book_turn(vcpu, turn, until - begin);
+		book_turn(vcpu, turn, until - begin, came_meanwhile);
 		until = begin;
 	}
 	if (until > from)
@@ -175,20 +184,23 @@ static __always_inline void book_wait(struct gate_vcpu *vcpu, struct gate_cpu *c
 
 /* Who had this CPU until now. */
 static __always_inline void turn_ends(struct gate_cpu *cpu, u64 now, const struct gate_who *who,
-				      u32 tid)
+				      u32 tid, bool ordinary)
 {
 	struct gate_turn *turn = &cpu->turn[cpu->turns % GATE_TURNS];
 
 	turn->until = now;
 	turn->who = *who;
 	turn->tid = tid;
+	turn->ordinary = ordinary;
 	cpu->turns++;
 }
 
 /* `throttles` says for how long its groups have been throttled so far. */
-static __always_inline void waits_for(struct gate_vcpu *vcpu, u32 cpu, bool throttled,
-				      u64 throttles)
+static __always_inline void waits_for(struct gate_vcpu *vcpu, u32 cpu, bool preempted, bool urgent,
+				      bool throttled, u64 throttles)
 {
+	vcpu->preempted = preempted;
+	vcpu->urgent = urgent;
 	vcpu->waits_for = cpu;
 	vcpu->throttle = throttled ? GATE_THROTTLED : GATE_FREE;
 	vcpu->throttles = throttles;
@@ -220,7 +232,8 @@ static __always_inline void gate_begins(struct gate_vcpu *vcpu, u32 id, u32 tgid
 
 /* It leaves its CPU, to wait for it, to sleep or for good. */
 static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu *here, u32 cpu,
-					u64 now, u32 state, bool throttled, u64 throttles)
+					u64 now, u32 state, bool urgent, bool throttled,
+					u64 throttles)
 {
 	begin_writing(vcpu);
 	/* It came unseen, at an instant that nobody knows. */
@@ -231,7 +244,7 @@ static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu 
 	}
 	becomes(vcpu, state, now);
 	if (state == GATE_WAITING) {
-		waits_for(vcpu, cpu, throttled, throttles);
+		waits_for(vcpu, cpu, 1, urgent, throttled, throttles);
 		one_more_waits(here);
 	}
 	end_writing(vcpu);
@@ -262,13 +275,13 @@ static __always_inline void gate_comes(struct gate_vcpu *vcpu, struct gate_cpu *
 
 /* It is woken, if it was asleep, and waits for this CPU. */
 static __always_inline void gate_wakes(struct gate_vcpu *vcpu, struct gate_cpu *there, u32 cpu,
-				       u64 now, bool throttled, u64 throttles)
+				       u64 now, bool urgent, bool throttled, u64 throttles)
 {
 	if (vcpu->state == GATE_RUNNING || vcpu->state == GATE_WAITING)
 		return;
 	begin_writing(vcpu);
 	becomes(vcpu, GATE_WAITING, now);
-	waits_for(vcpu, cpu, throttled, throttles);
+	waits_for(vcpu, cpu, 0, urgent, throttled, throttles);
 	one_more_waits(there);
 	end_writing(vcpu);
 }
@@ -277,12 +290,12 @@ static __always_inline void gate_wakes(struct gate_vcpu *vcpu, struct gate_cpu *
  * one for which it waited. `to` is raised already. */
 static __always_inline void gate_moves(struct gate_vcpu *vcpu, struct gate_cpu *from, u32 to_cpu,
 				       u64 now, const struct gate_who *runs, u32 runs_tid,
-				       u64 throttles)
+				       bool runs_ordinary, u64 throttles)
 {
 	u64 waited = now > vcpu->since ? now - vcpu->since : 0;
 
 	if (from)
-		turn_ends(from, now, runs, runs_tid);
+		turn_ends(from, now, runs, runs_tid, runs_ordinary);
 	begin_writing(vcpu);
 	wait_ends(vcpu, throttles);
 	if (from)
@@ -293,6 +306,7 @@ static __always_inline void gate_moves(struct gate_vcpu *vcpu, struct gate_cpu *
 	vcpu->waited += waited;
 	becomes(vcpu, GATE_WAITING, now);
 	vcpu->waits_for = to_cpu;
+	vcpu->preempted = 0;
 	end_writing(vcpu);
 }
 

@@ -6,6 +6,9 @@
 /* include/uapi/linux/sched.h */
 enum { SCHED_FIFO = 1, SCHED_RR = 2 };
 
+/* MAX_RT_PRIO of include/linux/sched/prio.h: what is below is real-time, or has a deadline. */
+#define FIRST_ORDINARY 100
+
 /* Groups above a vCPU's that are looked at: libvirt has it in the sixth. */
 #define GROUPS 8
 
@@ -87,6 +90,13 @@ static __always_inline bool is_throttled(struct task_struct *task)
 		return task->throttled;
 	return bpf_core_field_exists(task->se.cfs_rq->throttle_count) &&
 	       task->se.cfs_rq->throttle_count;
+}
+
+/* Whether it runs after all real-time tasks, as its priority is now: who holds a lock that one of
+ * them waits for has the priority of that. */
+static __always_inline bool is_ordinary(struct task_struct *task)
+{
+	return task->prio >= FIRST_ORDINARY;
 }
 
 /* For how long its groups have been throttled until now, all together: more, once a quota has let

@@ -26,6 +26,8 @@ struct happened {
 	u64 state; /* what the one that leaves does then */
 	u64 throttled;
 	u64 throttles; /* for how long its groups have been throttled so far */
+	u64 ordinary;  /* who leaves, or runs on the CPU that is left */
+	u64 urgent;    /* the vCPU */
 	u64 to;	       /* the CPU it moves to; the id that it gets */
 };
 
@@ -61,18 +63,19 @@ __noinline int happens(struct happened *it)
 		return 0;
 	if (it->what == SWITCH) {
 		if (here->waiting)
-			turn_ends(here, it->now, &who, it->tid);
+			turn_ends(here, it->now, &who, it->tid, it->ordinary);
 		if (vcpu)
-			gate_leaves(vcpu, here, it->cpu, it->now, it->state, it->throttled,
-				    it->throttles);
+			gate_leaves(vcpu, here, it->cpu, it->now, it->state, it->urgent,
+				    it->throttled, it->throttles);
 		if (next)
 			gate_comes(next, here, it->cpu, it->now, it->throttles);
 	} else if (it->what == WAKES && vcpu) {
-		gate_wakes(vcpu, here, it->cpu, it->now, it->throttled, it->throttles);
+		gate_wakes(vcpu, here, it->cpu, it->now, it->urgent, it->throttled, it->throttles);
 	} else if (it->what == MOVES && vcpu && to) {
 		who.vcpu = next ? next->id : 0;
 		one_more_waits(to);
-		gate_moves(vcpu, here, it->to, it->now, &who, it->tid, it->throttles);
+		gate_moves(vcpu, here, it->to, it->now, &who, it->tid, it->ordinary,
+			   it->throttles);
 	} else if (it->what == BEGINS && vcpu) {
 		gate_begins(vcpu, it->to, it->tgid, it->now, 0);
 	}

@@ -28,6 +28,8 @@ struct Stretch {
     /// Where it waits.
     cpu: usize,
     throttled: bool,
+    /// Whether it left the CPU for which it waits.
+    preempted: bool,
     /// Whether it is the last one of a wait.
     is_last: bool,
 }
@@ -53,6 +55,7 @@ struct Doing {
     since: u64,
     cpu: usize,
     throttled: bool,
+    preempted: bool,
 }
 
 /// Makes up a life: each step is a few numbers that any choice is made by.
@@ -73,11 +76,14 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
         let place = 1 + u32::from(*other) % VCPUS;
         let at = doing[place as usize];
         let mut becomes = |place: u32, state, cpu, throttled| {
-            let before = doing[place as usize].replace(Doing {
+            let at = &mut doing[place as usize];
+            let preempted = at.is_some_and(|at| at.state == VcpuState::Running);
+            let before = at.replace(Doing {
                 state,
                 since: now,
                 cpu,
                 throttled,
+                preempted,
             });
             if let Some(before) = before {
                 let lives = &mut life.vcpus[place as usize];
@@ -87,6 +93,7 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                     end: now,
                     cpu: before.cpu,
                     throttled: before.throttled,
+                    preempted: before.preempted,
                     is_last: state != VcpuState::Waiting,
                 });
             }
@@ -108,6 +115,7 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                     since: now,
                     cpu,
                     throttled: false,
+                    preempted: false,
                 });
                 life.events.push(Happens::Begins {
                     now,
@@ -150,7 +158,10 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                         Who::Vcpu(place)
                     }
                     (1, _) => Who::Idle,
-                    _ => Who::Task(b'a' + (other % u16::from(names)) as u8),
+                    _ => {
+                        let first = if other % 3 == 0 { b'A' } else { b'a' };
+                        Who::Task(first + (other % u16::from(names)) as u8)
+                    }
                 };
                 if next == prev {
                     continue;
@@ -196,7 +207,7 @@ struct Truth {
     is_short: bool,
 }
 
-fn truth(life: &Life, stretches: &[Stretch]) -> Truth {
+fn truth(life: &Life, place: u32, stretches: &[Stretch]) -> Truth {
     let mut truth = Truth {
         is_short: true,
         ..Truth::default()
@@ -215,6 +226,7 @@ fn truth(life: &Life, stretches: &[Stretch]) -> Truth {
         for (who, had, until) in &life.turns[stretch.cpu] {
             let begin = from.max(stretch.begin);
             let end = (*until).min(stretch.end);
+            let came = from;
             from = *until;
             // Turns of no time take room as others do.
             if *until > stretch.begin && begin <= stretch.end {
@@ -223,7 +235,10 @@ fn truth(life: &Life, stretches: &[Stretch]) -> Truth {
             if end <= begin {
                 continue;
             }
-            match (who, stretch.throttled) {
+            // Nobody else gets by a real-time task that waits, but where the limit of these lets him in.
+            let came_meanwhile = came > stretch.begin || stretch.preempted;
+            let let_in = came_meanwhile && Who::Vcpu(place).is_urgent() && who.is_ordinary();
+            match (who, stretch.throttled || let_in) {
                 (Who::Idle, false) => truth.idle += end - begin,
                 (Who::Idle, true) => truth.throttled += end - begin,
                 (_, true) => truth.unsure += end - begin,
@@ -247,9 +262,9 @@ fn named(books: &VcpuBooks) -> Vec<(Had, u64)> {
     named
 }
 
-fn hold(books: &VcpuBooks, life: &Life, stretches: &[Stretch]) {
+fn hold(books: &VcpuBooks, life: &Life, place: u32, stretches: &[Stretch]) {
     assert!(books.balance(), "{books:?}");
-    let truth = truth(life, stretches);
+    let truth = truth(life, place, stretches);
     for state in VcpuState::ALL {
         let of_state = stretches.iter().filter(|stretch| stretch.state == state);
         let spent: u64 = of_state.map(|stretch| stretch.end - stretch.begin).sum();
@@ -269,8 +284,11 @@ fn hold(books: &VcpuBooks, life: &Life, stretches: &[Stretch]) {
         );
     }
     assert!(books.idle_ns <= truth.idle && books.throttled_ns <= truth.throttled);
-    // Of waits that hold too many turns nobody is blamed for what a quota may have held back.
-    assert!(books.unsure_ns + books.throttled_ns <= truth.unsure + truth.throttled);
+    // Of waits that hold too many turns nobody is blamed for what a quota may have held back, or who the limit of
+    // real-time tasks may have let in.
+    let is_urgent = Who::Vcpu(place).is_urgent();
+    assert!(!is_urgent || books.unnamed_ns == 0 || truth.named.len() > CULPRITS);
+    assert!(is_urgent || books.unsure_ns + books.throttled_ns <= truth.unsure + truth.throttled);
     let others: u64 = truth.named.iter().map(|(_, ns)| ns).sum();
     let blamed: u64 = named(books).iter().map(|(_, ns)| ns).sum();
     assert!(books.unnamed_ns + blamed <= others + truth.idle);
@@ -299,13 +317,13 @@ proptest! {
             let ended = handlers.happen(&life.events);
             assert_eq!(ended.len(), life.gone.len());
             for (books, (place, number)) in ended.iter().zip(&life.gone) {
-                hold(books, &life, &life.vcpus[*place as usize][*number]);
+                hold(books, &life, *place, &life.vcpus[*place as usize][*number]);
             }
             let waiting: u32 = handlers.waiting().iter().sum();
             let mut still = 0;
             for place in 1..=VCPUS {
                 let books = handlers.books(place);
-                hold(&books, &life, life.vcpus[place as usize].last().unwrap());
+                hold(&books, &life, place, life.vcpus[place as usize].last().unwrap());
                 still += u32::from(books.state == VcpuState::Waiting);
             }
             assert_eq!(waiting, still);

@@ -16,13 +16,16 @@ pub(super) const VCPUS: u32 = 7;
 /// Events that one run takes: ROOM of `bpf/gate_test.bpf.c`.
 const ROOM: usize = 64;
 
+/// Of `struct happened` there.
+const WORDS: usize = 14;
+
 /// Who has a CPU, or comes to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
     Idle,
-    /// An ordinary task, called by this letter.
+    /// A task, called by this letter: a capital one is real-time.
     Task(u8),
-    /// A vCPU, by its place.
+    /// A vCPU, by its place: an even one is real-time.
     Vcpu(u32),
     /// A task that is called as the vCPU of this place.
     Namesake(u32),
@@ -55,6 +58,18 @@ impl Who {
             Who::Vcpu(place) | Who::Namesake(place) => format!("vcpu{place}"),
             Who::Unseen => String::new(),
         }
+    }
+
+    pub(super) fn is_urgent(self) -> bool {
+        match self {
+            Who::Task(letter) => letter.is_ascii_uppercase(),
+            Who::Vcpu(place) => place.is_multiple_of(2),
+            Who::Idle | Who::Namesake(_) | Who::Unseen => false,
+        }
+    }
+
+    pub(super) fn is_ordinary(self) -> bool {
+        !self.is_urgent() && self != Who::Unseen
     }
 
     fn comm(self) -> u64 {
@@ -105,7 +120,9 @@ pub(super) enum Happens {
 
 impl Happens {
     /// As `struct happened` of `bpf/gate_test.bpf.c` has it.
-    fn words(self) -> [u64; 12] {
+    fn words(self) -> [u64; WORDS] {
+        let vcpu = |place| Who::Vcpu(place).place();
+        let urgent = |who: Who| u64::from(who.is_urgent());
         match self {
             Happens::Switch {
                 cpu,
@@ -127,18 +144,20 @@ impl Happens {
                 state as u64,
                 throttled.into(),
                 throttles,
+                prev.is_ordinary().into(),
+                urgent(prev),
                 0,
             ],
             Happens::Wakes {
                 cpu,
                 now,
-                vcpu,
+                vcpu: place,
                 throttled,
             } => [
                 1,
                 cpu.into(),
                 now,
-                vcpu.into(),
+                vcpu(place),
                 0,
                 0,
                 0,
@@ -147,18 +166,20 @@ impl Happens {
                 throttled.into(),
                 0,
                 0,
+                urgent(Who::Vcpu(place)),
+                0,
             ],
             Happens::Moves {
                 cpu,
                 now,
-                vcpu,
+                vcpu: place,
                 to,
                 runs,
             } => [
                 2,
                 cpu.into(),
                 now,
-                vcpu.into(),
+                vcpu(place),
                 runs.tid(),
                 runs.tid(),
                 runs.comm(),
@@ -166,21 +187,38 @@ impl Happens {
                 0,
                 0,
                 0,
+                runs.is_ordinary().into(),
+                0,
                 to.into(),
             ],
             Happens::Begins {
                 now,
-                vcpu,
+                vcpu: place,
                 tgid,
                 id,
-            } => [3, 0, now, vcpu.into(), 0, tgid, 0, 0, 0, 0, 0, id.into()],
+            } => [
+                3,
+                0,
+                now,
+                vcpu(place),
+                0,
+                tgid,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                id.into(),
+            ],
         }
     }
 }
 
 /// A stream as the program takes it.
 #[derive(Clone, Copy)]
-struct Sent([u64; 1 + ROOM * 12]);
+struct Sent([u64; 1 + ROOM * WORDS]);
 
 impl Plain for Sent {}
 
@@ -238,9 +276,9 @@ impl Handlers {
 
     fn run(&self, events: &[Happens]) {
         for part in events.chunks(ROOM) {
-            let mut sent = Sent([0; 1 + ROOM * 12]);
+            let mut sent = Sent([0; 1 + ROOM * WORDS]);
             sent.0[0] = part.len() as u64;
-            for (words, event) in sent.0[1..].chunks_exact_mut(12).zip(part) {
+            for (words, event) in sent.0[1..].chunks_exact_mut(WORDS).zip(part) {
                 words.copy_from_slice(&event.words());
             }
             self.0.set("stream", 0, plain::bytes(&sent)).unwrap();

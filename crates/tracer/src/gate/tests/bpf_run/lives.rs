@@ -280,3 +280,33 @@ fn whoever_gets_a_place_has_nothing_of_who_had_it_and_is_another_culprit() {
     let culprits: Vec<_> = culprits.iter().map(|it| (it.vcpu, it.ns)).collect();
     assert_eq!(culprits, [(Some(id(2)), 10), (Some(id(8)), 10)]);
 }
+
+#[test]
+fn whoever_the_limit_of_real_time_tasks_lets_in_is_not_blamed() {
+    const URGENT: Who = Who::Vcpu(2);
+    const RT: Who = Who::Task(b'R');
+    let handlers = Handlers::new();
+    handlers.happen(&[
+        switch(100, A, VcpuState::Unseen, URGENT),
+        // The limit is reached.
+        switch(150, URGENT, VcpuState::Waiting, A),
+        switch(160, A, VcpuState::Unseen, Who::Idle),
+        switch(180, Who::Idle, VcpuState::Unseen, RT),
+        switch(220, RT, VcpuState::Unseen, URGENT),
+        switch(230, URGENT, VcpuState::Halted, B),
+        // B holds a spin lock of the kernel meanwhile, and is to blame.
+        Happens::Wakes {
+            cpu: 0,
+            now: 240,
+            vcpu: 2,
+            throttled: false,
+        },
+        switch(247, B, VcpuState::Unseen, URGENT),
+    ]);
+    let books = handlers.books(2);
+    let had = [("R".to_owned(), 40), ("b".to_owned(), 7)];
+    assert_eq!(named(&books), had);
+    let parts = (books.unsure_ns, books.throttled_ns, books.idle_ns);
+    assert_eq!(parts, (10, 20, 0));
+    assert!(books.balance(), "{books:?}");
+}
