@@ -6,6 +6,7 @@ use vmnoise_events::Name;
 use vmnoise_tracer::{Culprit, Place, VcpuBooks, VcpuState, WaitLengths};
 
 use crate::culprits::Culprits;
+use crate::labels;
 use crate::who::Who;
 
 /// Time in ns by what kept a VM's vCPUs from running, each of them by itself.
@@ -88,6 +89,21 @@ pub(crate) struct VmTotals {
     /// Since when its vCPUs wait that wait now, CLOCK_MONOTONIC in ns.
     waiting_since: BTreeMap<Place, u64>,
     vcpus: BTreeMap<Place, Books>,
+    /// Whether it is told vCPU by vCPU; those that have series of their own.
+    by_vcpu: bool,
+    numbers: BTreeMap<Place, Name>,
+}
+
+/// What is told under one set of labels: of a VM, or of a vCPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Told<'a> {
+    /// Which vCPU, if that is told.
+    pub(crate) vcpu: Option<&'a str>,
+    pub(crate) lost: Lost,
+    /// How long it was in each state that is no loss.
+    pub(crate) states: [(&'static str, u64); 3],
+    /// How long the one that waits longest has waited by now; 0 if none does.
+    pub(crate) waiting_ns: u64,
 }
 
 /// What was booked of a vCPU when it was looked at last.
@@ -137,8 +153,17 @@ impl Books {
     }
 }
 
+fn states(ran_ns: u64, halted_ns: u64, asleep_ns: u64) -> [(&'static str, u64); 3] {
+    [
+        ("running", ran_ns),
+        ("halted", halted_ns),
+        ("asleep", asleep_ns),
+    ]
+}
+
 impl VmTotals {
-    pub(crate) fn new(label: Name) -> VmTotals {
+    /// One of which nothing is known yet. `by_vcpu`: what its vCPUs lost and did is told of each.
+    pub(crate) fn new(label: Name, by_vcpu: bool) -> VmTotals {
         VmTotals {
             label,
             lost: Lost::default(),
@@ -150,7 +175,62 @@ impl VmTotals {
             culprits: Culprits::default(),
             waiting_since: BTreeMap::new(),
             vcpus: BTreeMap::new(),
+            by_vcpu,
+            numbers: BTreeMap::new(),
         }
+    }
+
+    /// This vCPU is told by itself for as long as it is there, as this or a longer name that no other has.
+    pub(crate) fn tell_of(&mut self, place: Place, number: &Name, tid: u32) {
+        let is_taken = |name: &Name| self.numbers.values().any(|known| known == name);
+        let number = labels::choose(number, tid, is_taken);
+        self.numbers.insert(place, number);
+    }
+
+    /// How many vCPUs have series of their own.
+    pub(crate) fn told_of(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// What is told of its vCPUs by themselves, and under `other` what the rest did, and what those did that are no
+    /// more. Where it is not told by vCPU, of the whole.
+    pub(crate) fn told(&self, now_mono_ns: u64) -> Vec<Told<'_>> {
+        let mut rest = Told {
+            vcpu: None,
+            lost: self.lost,
+            states: states(self.ran_ns, self.halted_ns, self.asleep_ns),
+            waiting_ns: self.longest_wait_ns(now_mono_ns),
+        };
+        let mut told = Vec::new();
+        for (place, number) in &self.numbers {
+            let Some(books) = self.vcpus.get(place) else {
+                continue;
+            };
+            let since = self.waiting_since.get(place);
+            let of_vcpu = Told {
+                vcpu: Some(number.as_str()),
+                lost: books.lost,
+                states: states(books.ran_ns, books.halted_ns, books.asleep_ns),
+                waiting_ns: since.map_or(0, |since| now_mono_ns.saturating_sub(*since)),
+            };
+            rest.lost = rest.lost.since(&of_vcpu.lost);
+            for ((_, rest), (_, ns)) in rest.states.iter_mut().zip(of_vcpu.states) {
+                *rest = rest.saturating_sub(ns);
+            }
+            told.push(of_vcpu);
+        }
+        if self.by_vcpu {
+            let others = self.waiting_since.iter();
+            let others = others.filter(|(place, _)| !self.numbers.contains_key(place));
+            let since = others.map(|(_, since)| *since).min();
+            rest.waiting_ns = since.map_or(0, |since| now_mono_ns.saturating_sub(since));
+            rest.vcpu = Some("other");
+        }
+        let sums = rest.states.iter().map(|(_, ns)| ns).sum::<u64>();
+        if !self.by_vcpu || sums > 0 || rest.lost != Lost::default() {
+            told.push(rest);
+        }
+        told
     }
 
     /// Takes in what a vCPU of it did until this instant, which is before the books were read. `who` names
@@ -188,6 +268,7 @@ impl VmTotals {
     pub(crate) fn forget(&mut self, place: Place) {
         self.vcpus.remove(&place);
         self.waiting_since.remove(&place);
+        self.numbers.remove(&place);
     }
 
     /// How many vCPUs of it there are.
@@ -288,7 +369,7 @@ mod tests {
     #[test]
     fn each_nanosecond_is_in_one_sum_and_no_sum_shrinks() {
         let mut random = fastrand::Rng::with_seed(18);
-        let mut vm = VmTotals::new("web".into());
+        let mut vm = VmTotals::new("web".into(), false);
         let mut now = 1_000;
         let mut books = begun(now);
         let mut before = sums(&vm);
@@ -316,11 +397,42 @@ mod tests {
     }
 
     #[test]
+    fn what_is_told_of_vcpus_adds_up_and_what_ended_stays_with_the_rest() {
+        let mut vm = VmTotals::new("web".into(), true);
+        vm.tell_of(Place(1), &"0".into(), 7);
+        let mut books = begun(0);
+        for (place, ran_ns) in [(1, 100), (2, 30)] {
+            books.spent_ns[VcpuState::Running as usize] = ran_ns;
+            books.spent_ns[VcpuState::Blocked as usize] = ran_ns / 10;
+            books.state = VcpuState::Waiting;
+            books.since_mono_ns = 500 + ran_ns;
+            vm.take_in(Place(place), &books, 900, who);
+        }
+        let told = |vm: &VmTotals| {
+            let told = vm.told(1_000).into_iter();
+            let told = told.map(|it| {
+                let vcpu = it.vcpu.map(str::to_owned);
+                (vcpu, it.states[0].1, it.lost.blocked, it.waiting_ns)
+            });
+            told.collect::<Vec<_>>()
+        };
+        let [zero, other] = ["0", "other"].map(|it| Some(it.to_owned()));
+        let both = [(zero.clone(), 100, 10, 400), (other.clone(), 30, 3, 470)];
+        assert_eq!(told(&vm), both);
+        vm.forget(Place(1));
+        assert_eq!(told(&vm), [(other.clone(), 130, 13, 470)]);
+        // Another one of that number comes.
+        vm.tell_of(Place(3), &"0".into(), 8);
+        vm.take_in(Place(3), &begun(950), 1_000, who);
+        assert_eq!(told(&vm), [(zero, 0, 0, 0), (other, 130, 13, 470)]);
+    }
+
+    #[test]
     fn each_state_is_told_under_its_own_name() {
         let mut books = begun(0);
         books.spent_ns = [1, 2, 300, 4, 5, 6, 7, 0];
         (books.idle_ns, books.throttled_ns, books.unsure_ns) = (10, 20, 30);
-        let mut vm = VmTotals::new("web".into());
+        let mut vm = VmTotals::new("web".into(), false);
         vm.take_in(PLACE, &books, 0, who);
         let shares = [
             ("preempted", 240),
@@ -336,7 +448,7 @@ mod tests {
 
     #[test]
     fn a_culprit_that_lost_his_name_and_came_again_is_told_of_all_that_he_had_since() {
-        let mut vm = VmTotals::new("web".into());
+        let mut vm = VmTotals::new("web".into(), false);
         let mut books = begun(0);
         let mut look = |preempted_ns, ns| {
             books.spent_ns[VcpuState::Waiting as usize] = preempted_ns;
@@ -351,7 +463,7 @@ mod tests {
 
     #[test]
     fn who_waits_longest_has_waited_since_before_it_was_moved() {
-        let mut vm = VmTotals::new("web".into());
+        let mut vm = VmTotals::new("web".into(), false);
         let mut books = begun(0);
         books.state = VcpuState::Waiting;
         (books.since_mono_ns, books.waited_ns) = (500, 100);
@@ -368,7 +480,7 @@ mod tests {
 
     #[test]
     fn who_gets_the_place_of_another_adds_to_what_that_one_did() {
-        let mut vm = VmTotals::new("web".into());
+        let mut vm = VmTotals::new("web".into(), false);
         let mut books = begun(0);
         books.spent_ns[VcpuState::Running as usize] = 100;
         vm.take_in(PLACE, &books, 0, who);

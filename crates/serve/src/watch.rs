@@ -18,6 +18,10 @@ const ENDED: usize = 256;
 /// vCPUs whose VMs are known by name: of those that have ended too, for somebody waited for them.
 const NAMED: usize = 65_536;
 
+/// A family of metrics has at most 2000 series, as OpenTelemetry limits it, of which a vCPU has one for each share of
+/// what it lost.
+pub(crate) const TOLD_VCPUS: usize = 2_000 / 6;
+
 /// All that is known of this host's VMs.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -29,13 +33,15 @@ pub(crate) struct Watch {
     vmms: BTreeMap<Place, u32>,
     /// Whose each vCPU is, or was.
     names: BTreeMap<VcpuId, Name>,
+    /// Whether it tells of vCPUs.
+    by_vcpu: bool,
     without_room: u32,
     missed: u64,
 }
 
 impl Watch {
-    /// Loads and attaches the gate, with room for this many vCPUs.
-    pub(crate) fn begin(vcpus: u32) -> Result<Watch> {
+    /// Loads and attaches the gate, with room for this many vCPUs; `by_vcpu`: what each of them lost is told.
+    pub(crate) fn begin(vcpus: u32, by_vcpu: bool) -> Result<Watch> {
         let mut gate = Gate::load(vcpus)?;
         gate.attach()?;
         let mut watch = Watch {
@@ -45,6 +51,7 @@ impl Watch {
             ended: VecDeque::new(),
             vmms: BTreeMap::new(),
             names: BTreeMap::new(),
+            by_vcpu,
             without_room: 0,
             missed: 0,
         };
@@ -119,8 +126,23 @@ impl Watch {
             None => self.vm_came(found.tgid),
         };
         self.names.insert(found.id, label);
+        self.tell_of(found);
         if self.names.len() > NAMED {
             self.names.pop_first();
+        }
+    }
+
+    fn tell_of(&mut self, found: &Found) {
+        let told: usize = self.vms.values().map(VmTotals::told_of).sum();
+        if !self.by_vcpu || told >= TOLD_VCPUS {
+            return;
+        }
+        let number = match found.number {
+            Some(number) => number.to_string(),
+            None => format!("thread:{}", found.tid),
+        };
+        if let Some(vm) = self.vms.get_mut(&found.tgid) {
+            vm.tell_of(found.place, &number.into(), found.tid);
         }
     }
 
@@ -131,7 +153,8 @@ impl Watch {
         let label = labels::choose(&name, pid, is_taken);
         // It has begun anew, as its sums do.
         self.ended.retain(|vm| vm.label != label);
-        self.vms.insert(pid, VmTotals::new(label.clone()));
+        self.vms
+            .insert(pid, VmTotals::new(label.clone(), self.by_vcpu));
         label
     }
 

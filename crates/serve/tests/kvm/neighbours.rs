@@ -232,3 +232,31 @@ fn whoever_the_limit_of_real_time_tasks_lets_in_is_not_blamed() {
     assert!(not_told >= waited * (1.0 - STAMPS) - 0.05, "{not_told}");
     drop(run);
 }
+
+#[test]
+fn each_vcpu_is_told_by_its_number_where_that_is_asked_for() {
+    let serve = Serve::with(&["--per-vcpu"]);
+    let mut both = vec![Host::here().allowed_cpus().unwrap()[0], cpu()];
+    both.dedup();
+    let vcpus = both.len();
+    let both = both
+        .iter()
+        .map(u32::to_string)
+        .collect::<Vec<_>>()
+        .join(",");
+    let run = Run::start(&["microvm", "--cpus", &both, "--duration", "60s"]).unwrap();
+    let name = format!("vmnoise:{}", run.pid());
+    let of = |metrics: &Metrics, vcpu: &str| {
+        let series = format!(
+            "vmnoise_vcpu_time_seconds_total{{vm=\"{name}\",vcpu=\"{vcpu}\",state=\"running\"}}"
+        );
+        metrics.of(&series)
+    };
+    serve.wait_until("both vCPUs run", |metrics| {
+        (0..vcpus).all(|vcpu| of(metrics, &vcpu.to_string()) > 0.0)
+    });
+    drop(run);
+    // What they did stays with the VM.
+    serve.wait_until("the VM has ended", |metrics| of(metrics, "other") > 0.0);
+    assert_eq!(of(&serve.metrics(), "0"), 0.0);
+}

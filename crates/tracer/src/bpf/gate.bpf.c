@@ -169,7 +169,9 @@ int find_vcpus(struct bpf_iter__task *ctx)
 		return 0;
 	found.tid = task->pid;
 	found.tgid = task->tgid;
+	found.number = ~0;
 	if (!found.place && !bpf_map_pop_elem(&free_places, &found.place)) {
+		found.number = number_of(task);
 		vcpu = gate_vcpu(found.place);
 		if (vcpu)
 			gate_begins(vcpu, __sync_fetch_and_add(&ids, 1) + 1, found.tgid,

@@ -98,6 +98,7 @@ struct gate_found {
 	unsigned int id;
 	unsigned int tid;
 	unsigned int tgid;
+	unsigned int number; /* of the vCPU in its VM, as it gets its place; ~0: KVM's types are not known */
 };
 
 #endif

@@ -23,6 +23,7 @@ struct rcuwait {
 };
 
 struct kvm_vcpu {
+	int vcpu_id;
 	struct pid *pid;
 	struct preempt_notifier preempt_notifier;
 	struct rcuwait wait;
@@ -59,6 +60,16 @@ static __always_inline bool runs_vcpu(struct task_struct *task)
 	if (!vcpu || !bpf_core_field_exists(vcpu->pid) || !bpf_core_field_exists(task->thread_pid))
 		return 1;
 	return (u64)BPF_CORE_READ(vcpu, pid) == (u64)task->thread_pid;
+}
+
+/* The number of the vCPU that a thread runs, as its VMM has numbered it; ~0 where it is not known. */
+static __always_inline u32 number_of(struct task_struct *task)
+{
+	struct kvm_vcpu *vcpu = kvm_vcpu_of(task);
+
+	if (!vcpu || !bpf_core_field_exists(vcpu->vcpu_id))
+		return ~0;
+	return BPF_CORE_READ(vcpu, vcpu_id);
 }
 
 /* Why a task that has gone to sleep did. KVM waits in `wait` for what ends a halt, and nowhere else

@@ -55,6 +55,10 @@ pub struct Found {
     pub id: VcpuId,
     /// The VMM.
     pub tgid: u32,
+    /// Its thread.
+    pub tid: u32,
+    /// Its number in its VM, if KVM's types are known here.
+    pub number: Option<u32>,
 }
 
 /// What has changed since the walk before.
@@ -157,6 +161,8 @@ impl Gate {
                 place,
                 id: VcpuId(found.id),
                 tgid: found.tgid,
+                tid: found.tid,
+                number: (found.number != u32::MAX).then_some(found.number),
             };
             if !self.present.contains_key(&place) {
                 look.came.push(found);
