@@ -27,6 +27,12 @@ pub struct ServeArguments {
     /// Of the first 333 at a time; what others of a VM did is told under `other`.
     #[arg(long)]
     pub per_vcpu: bool,
+    /// Most that it may cost, in percent of the time of all CPUs
+    ///
+    /// Its own CPU time and that of its programs in the kernel. Above that for five seconds it looks at nothing for a
+    /// minute, then it tries again; each pause is twice as long as the one before, up to an hour.
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
+    pub cost_limit: f64,
     /// Serve https with this certificate (PEM, with those that vouch for it)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
@@ -45,6 +51,7 @@ impl ServeArguments {
             listen,
             vcpus,
             per_vcpu,
+            cost_limit,
             tls_cert,
             tls_key,
             token_file,
@@ -54,6 +61,8 @@ impl ServeArguments {
             listen.to_string().into(),
             "--vcpus".into(),
             vcpus.to_string().into(),
+            "--cost-limit".into(),
+            cost_limit.to_string().into(),
         ];
         if *per_vcpu {
             words.push("--per-vcpu".into());
@@ -72,6 +81,13 @@ impl ServeArguments {
     }
 }
 
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok();
+    let is_some = |percent: &f64| *percent > 0.0 && *percent <= 100.0;
+    let percent = percent.filter(is_some);
+    percent.ok_or_else(|| "has to be more than 0, and at most 100".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -86,7 +102,7 @@ mod tests {
 
     #[test]
     fn words_say_what_was_taken() {
-        let line = "program --listen [::1]:9000 --vcpus 7 --per-vcpu --tls-cert c --tls-key k --token-file t";
+        let line = "program --listen [::1]:9000 --vcpus 7 --cost-limit 0.5 --per-vcpu --tls-cert c --tls-key k --token-file t";
         let line: Vec<&str> = line.split(' ').collect();
         let taken = Program::parse_from(&line).arguments;
         assert_eq!(taken.words(), line[1..]);

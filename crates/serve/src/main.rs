@@ -2,6 +2,7 @@
 //! `vmnoise serve` starts it.
 #![forbid(unsafe_code)]
 
+mod breaker;
 mod clock;
 mod connections;
 mod culprits;
@@ -64,7 +65,7 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
     placement::keep_off_isolated(&Host::here())?;
     let listener = listen::listener(arguments.listen)?;
     let guards = Guards::of(arguments, listener.local_addr()?)?;
-    let watch = Watch::begin(arguments.vcpus, arguments.per_vcpu)?;
+    let watch = Watch::begin(arguments)?;
     let manager = ServiceManager::of_environment().context("finding the service manager")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

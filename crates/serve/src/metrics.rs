@@ -203,6 +203,20 @@ fn of_itself(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), f
         MetricType::Gauge,
     )?;
     family.encode_gauge(&i64::from(watch.without_room()))?;
+    let mut family = encoder.encode_descriptor(
+        "pauses",
+        "How often the programs were detached since all of it cost more than --cost-limit",
+        None,
+        MetricType::Counter,
+    )?;
+    family.encode_counter(&watch.pauses(), NO_EXEMPLAR)?;
+    let mut family = encoder.encode_descriptor(
+        "paused",
+        "1 while the programs are detached for their cost: what vCPUs do is unseen then",
+        None,
+        MetricType::Gauge,
+    )?;
+    family.encode_gauge(&i64::from(watch.is_paused()))?;
     let mut family =
         encoder.encode_descriptor("build", "The version of vmnoise", None, MetricType::Info)?;
     family.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])

@@ -2,15 +2,19 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use vmnoise_events::Name;
+use vmnoise_serve_arguments::ServeArguments;
 use vmnoise_tracer::host::Host;
 use vmnoise_tracer::{Found, Gate, Place, VcpuBooks, VcpuId};
 
-use crate::clock::now_ns;
+use crate::breaker::{Advice, Breaker};
+use crate::clock::{now_ns, own_cpu};
 use crate::labels;
 use crate::ledger::VmTotals;
+use crate::say::say;
 use crate::who::Who;
 
 /// VMs that have ended and are still told of: a scrape that comes later finds their last sums.
@@ -37,23 +41,30 @@ pub(crate) struct Watch {
     by_vcpu: bool,
     without_room: u32,
     missed: u64,
+    breaker: Breaker,
+    pauses: u64,
 }
 
 impl Watch {
-    /// Loads and attaches the gate, with room for this many vCPUs; `by_vcpu`: what each of them lost is told.
-    pub(crate) fn begin(vcpus: u32, by_vcpu: bool) -> Result<Watch> {
-        let mut gate = Gate::load(vcpus)?;
+    /// Loads and attaches the gate.
+    pub(crate) fn begin(arguments: &ServeArguments) -> Result<Watch> {
+        let host = Host::here();
+        let cpus = host.online_cpus().context("reading which CPUs there are")?;
+        let cpus = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
+        let mut gate = Gate::load(arguments.vcpus)?;
         gate.attach()?;
         let mut watch = Watch {
             gate,
-            host: Host::here(),
+            host,
             vms: BTreeMap::new(),
             ended: VecDeque::new(),
             vmms: BTreeMap::new(),
             names: BTreeMap::new(),
-            by_vcpu,
+            by_vcpu: arguments.per_vcpu,
             without_room: 0,
             missed: 0,
+            breaker: Breaker::new(arguments.cost_limit / 100.0, cpus),
+            pauses: 0,
         };
         watch.look()?;
         Ok(watch)
@@ -64,6 +75,12 @@ impl Watch {
     /// # Errors
     /// If the kernel refuses the walk: who is known already stays so.
     pub(crate) fn look(&mut self) -> io::Result<()> {
+        self.mind_cost();
+        if self.gate.is_paused() {
+            let forgotten = self.gate.forget();
+            self.take_in_all();
+            return forgotten;
+        }
         let look = self.gate.look();
         if let Ok(look) = &look {
             self.without_room = look.without_room;
@@ -79,6 +96,43 @@ impl Watch {
             self.end(*place);
         }
         look.map(|_| ())
+    }
+
+    /// Detaches the programs where all of it costs too much, and attaches them again.
+    fn mind_cost(&mut self) {
+        let now = Duration::from_nanos(now_ns());
+        let cost = own_cpu() + Duration::from_nanos(self.probe_ns());
+        match self.breaker.look(now, cost) {
+            Advice::GoOn => {}
+            Advice::Pause { cost, length } => {
+                self.take_in_all();
+                self.gate.pause(now_ns());
+                self.pauses += 1;
+                say(&format!(
+                    "it takes {:.2} % of the CPUs, more than --cost-limit allows: what vCPUs do is not looked at for {length:?}",
+                    cost * 100.0
+                ));
+            }
+            Advice::Resume => match self.gate.attach() {
+                Ok(()) => say("what vCPUs do is looked at again"),
+                Err(error) => {
+                    let length = self.breaker.wait_on(now);
+                    say(&format!(
+                        "what vCPUs do cannot be looked at again: {error}; it is tried anew in {length:?}"
+                    ));
+                }
+            },
+        }
+    }
+
+    /// How often it has paused for its cost.
+    pub(crate) fn pauses(&self) -> u64 {
+        self.pauses
+    }
+
+    /// Whether it looks at nothing now.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.gate.is_paused()
     }
 
     /// Takes in what the vCPUs did that there were at the last look.

@@ -44,6 +44,23 @@ const _: () = {
 /// The BPF programs, compiled.
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
 
+impl WireVcpu {
+    /// From this instant on nobody sees what it does; nothing of it was written since. A wait that was under way is
+    /// unseen from its begin: nobody knows who will have had the CPU in all of it.
+    pub(super) fn forget(&mut self, mono_ns: u64) {
+        let state = self.state.0 as usize;
+        if state == VcpuState::Ended as usize {
+            return;
+        }
+        if state != VcpuState::Waiting as usize && mono_ns > self.since {
+            self.spent[state] += mono_ns - self.since;
+            self.since = mono_ns;
+        }
+        self.state = State::GATE_UNSEEN;
+        self.waited = 0;
+    }
+}
+
 #[cfg(test)]
 impl Plain for WireCpu {}
 impl Plain for WireFound {}

@@ -274,6 +274,23 @@ impl Handlers {
             .unwrap();
     }
 
+    /// As the gate does in a pause that began then.
+    pub(super) fn forget(&self, paused_ns: u64) {
+        for place in 1..=VCPUS {
+            let mut wire: WireVcpu = self.0.value("gate_vcpus", place).unwrap().unwrap();
+            if wire.first > 0 {
+                wire.forget(paused_ns);
+                self.0
+                    .set("gate_vcpus", place, plain::bytes(&wire))
+                    .unwrap();
+            }
+            let cpu = vec![0; size_of::<wire::WireCpu>()];
+            self.0.set("gate_cpus", place, &cpu).unwrap();
+        }
+        let cpu = vec![0; size_of::<wire::WireCpu>()];
+        self.0.set("gate_cpus", 0, &cpu).unwrap();
+    }
+
     fn run(&self, events: &[Happens]) {
         for part in events.chunks(ROOM) {
             let mut sent = Sent([0; 1 + ROOM * WORDS]);

@@ -310,3 +310,58 @@ fn whoever_the_limit_of_real_time_tasks_lets_in_is_not_blamed() {
     assert_eq!(parts, (10, 20, 0));
     assert!(books.balance(), "{books:?}");
 }
+
+#[test]
+fn a_pause_is_unseen_from_its_begin_to_the_next_event() {
+    let handlers = Handlers::new();
+    let third = Who::Vcpu(3);
+    let on = |cpu, event| match event {
+        Happens::Switch {
+            now,
+            prev,
+            state,
+            throttled,
+            throttles,
+            next,
+            ..
+        } => Happens::Switch {
+            cpu,
+            now,
+            prev,
+            state,
+            throttled,
+            throttles,
+            next,
+        },
+        other => other,
+    };
+    handlers.happen(&[
+        // One runs, one waits, one sleeps.
+        switch(100, A, VcpuState::Unseen, VCPU),
+        on(1, switch(100, A, VcpuState::Unseen, OTHER)),
+        on(1, switch(150, OTHER, VcpuState::Waiting, A)),
+        on(2, switch(100, A, VcpuState::Unseen, third)),
+        on(2, switch(130, third, VcpuState::Halted, A)),
+    ]);
+    handlers.forget(200);
+    handlers.happen(&[
+        switch(1_000, VCPU, VcpuState::Halted, B),
+        on(1, switch(1_000, B, VcpuState::Unseen, OTHER)),
+        on(2, switch(1_000, B, VcpuState::Unseen, third)),
+        on(1, switch(1_040, OTHER, VcpuState::Waiting, B)),
+        on(1, switch(1_050, B, VcpuState::Unseen, OTHER)),
+    ]);
+    let spent = |place: u32| {
+        let books = handlers.books(place);
+        assert!(books.balance(), "{books:?}");
+        let states = [VcpuState::Running, VcpuState::Halted, VcpuState::Unseen];
+        states.map(|state| books.spent_ns(state))
+    };
+    assert_eq!(spent(1), [100, 0, 800]);
+    assert_eq!(spent(2), [50 + 40, 0, 850]);
+    assert_eq!(spent(3), [30, 70, 800]);
+    // The wait that was under way has no culprit; the one that came after has.
+    assert_eq!(handlers.books(2).waits.count(), 1);
+    assert_eq!(handlers.books(2).unsure_ns, 10);
+    assert_eq!(handlers.waiting().iter().sum::<u32>(), 0);
+}
