@@ -44,7 +44,7 @@ struct gate_who {
 struct gate_turn {
 	unsigned long long until;
 	struct gate_who who;
-	unsigned int tid; /* 0: the CPU idled; ~0: nobody knows who had all of it */
+	unsigned int tid;      /* 0: the CPU idled; ~0: nobody knows who had all of it */
 	unsigned int ordinary; /* not real-time: it runs where no real-time task may */
 };
 
@@ -98,7 +98,8 @@ struct gate_found {
 	unsigned int id;
 	unsigned int tid;
 	unsigned int tgid;
-	unsigned int number; /* of the vCPU in its VM, as it gets its place; ~0: KVM's types are not known */
+	unsigned int
+	    number; /* of the vCPU in its VM, as it gets its place; ~0: KVM's types are not known */
 };
 
 #endif

@@ -62,7 +62,8 @@ static __always_inline bool runs_vcpu(struct task_struct *task)
 	return (u64)BPF_CORE_READ(vcpu, pid) == (u64)task->thread_pid;
 }
 
-/* The number of the vCPU that a thread runs, as its VMM has numbered it; ~0 where it is not known. */
+/* The number of the vCPU that a thread runs, as its VMM has numbered it; ~0 where it is not known.
+ */
 static __always_inline u32 number_of(struct task_struct *task)
 {
 	struct kvm_vcpu *vcpu = kvm_vcpu_of(task);

@@ -74,8 +74,7 @@ __noinline int happens(struct happened *it)
 	} else if (it->what == MOVES && vcpu && to) {
 		who.vcpu = next ? next->id : 0;
 		one_more_waits(to);
-		gate_moves(vcpu, here, it->to, it->now, &who, it->tid, it->ordinary,
-			   it->throttles);
+		gate_moves(vcpu, here, it->to, it->now, &who, it->tid, it->ordinary, it->throttles);
 	} else if (it->what == BEGINS && vcpu) {
 		gate_begins(vcpu, it->to, it->tgid, it->now, 0);
 	}
