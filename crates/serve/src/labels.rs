@@ -41,6 +41,10 @@ mod tests {
         let labels = labels(&[("web", 7), ("web", 9), ("web:9", 9), ("db", 12)]);
         let labels: Vec<&str> = labels.iter().map(Name::as_str).collect();
         assert_eq!(labels, ["web", "web:9", "web:9:9", "db"]);
+        // Whoever was called so by chance keeps it.
+        let labels = self::labels(&[("web", 7), ("web:9", 1), ("web", 9)]);
+        let labels: Vec<&str> = labels.iter().map(Name::as_str).collect();
+        assert_eq!(labels, ["web", "web:9", "web:9:1"]);
     }
 
     #[test]
