@@ -16,6 +16,7 @@ pub mod installed;
 pub mod judge;
 pub mod kvm_stat;
 pub mod links;
+pub mod metrics;
 pub mod neighbours;
 pub mod oracle;
 pub mod pair;

@@ -101,6 +101,17 @@ pub struct ServeArguments {
     /// A wait for a CPU that is longer than this is worth a dump, one a minute
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = ["1ms", "5ms", "20ms", "100ms", "1s"])]
     pub dump_over: String,
+    /// Tell what vCPUs lost and did of each by itself, under label `vcpu`
+    ///
+    /// Of the first 333 at a time; what others of a VM did is told under `other`.
+    #[arg(long)]
+    pub per_vcpu: bool,
+    /// Most that it may cost, in percent of the time of all CPUs
+    ///
+    /// Its own CPU time and that of its programs in the kernel. Above that for five seconds it looks at nothing for a
+    /// minute, then it tries again; each pause is twice as long as the one before, up to an hour.
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
+    pub cost_limit: f64,
     /// Serve https with this certificate (PEM, with those that vouch for it)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
@@ -131,6 +142,8 @@ impl ServeArguments {
             history,
             dumps,
             dump_over,
+            per_vcpu,
+            cost_limit,
             tls_cert,
             tls_key,
             token_file,
@@ -144,7 +157,12 @@ impl ServeArguments {
             history.to_string().into(),
             "--dump-over".into(),
             dump_over.into(),
+            "--cost-limit".into(),
+            cost_limit.to_string().into(),
         ];
+        if *per_vcpu {
+            words.push("--per-vcpu".into());
+        }
         let files = [
             ("--dumps", dumps),
             ("--tls-cert", tls_cert),
@@ -158,6 +176,13 @@ impl ServeArguments {
         }
         words
     }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok();
+    let is_some = |percent: &f64| *percent > 0.0 && *percent <= 100.0;
+    let percent = percent.filter(is_some);
+    percent.ok_or_else(|| "has to be more than 0, and at most 100".to_owned())
 }
 
 #[cfg(test)]
@@ -199,7 +224,7 @@ mod tests {
 
     #[test]
     fn words_say_what_was_taken() {
-        let line = "program --listen [::1]:9000 --vcpus 7 --history 8 --dump-over 5ms --dumps d --tls-cert c --tls-key k --token-file t";
+        let line = "program --listen [::1]:9000 --vcpus 7 --history 8 --dump-over 5ms --cost-limit 0.5 --per-vcpu --dumps d --tls-cert c --tls-key k --token-file t";
         let line: Vec<&str> = line.split(' ').collect();
         let taken = Program::parse_from(&line).arguments;
         assert_eq!(taken.words(), line[1..]);

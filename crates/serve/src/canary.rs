@@ -69,7 +69,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     fn vm(name: &str, waits_ns: &[u64]) -> VmTotals {
-        let mut vm = VmTotals::new(name.into());
+        let mut vm = VmTotals::new(name.into(), false);
         vm.waits = WaitLengths::of(waits_ns);
         vm
     }

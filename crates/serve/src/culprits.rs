@@ -139,6 +139,15 @@ mod tests {
     }
 
     #[test]
+    fn nobody_is_told_of_more_than_there_was() {
+        let mut culprits = Culprits::default();
+        // Both are read after the sum of which they are parts.
+        culprits.add(100, [(who(1), 70), (who(2), 50)]);
+        let all = BTreeMap::from([(who(1), 70), (who(2), 30)]);
+        assert_eq!((told(&culprits), culprits.others_ns()), (all, 0));
+    }
+
+    #[test]
     fn whatever_comes_all_is_told_once_and_no_sum_of_a_name_that_stays_shrinks() {
         let mut random = fastrand::Rng::with_seed(18);
         let (mut culprits, mut preempted) = (Culprits::default(), 0);

@@ -1,11 +1,11 @@
-//! What VMs are called in the metrics.
+//! What VMs are called in the metrics, and vCPUs of one VM.
 
 use vmnoise_events::Name;
 
 /// Letters of a name before what tells it from another one: a name that is too long is cut.
 const LETTERS: usize = 64;
 
-/// The label of a VM that has come: its name, and its process too where another VM has that label.
+/// The label of who has come: its name, and its process or thread too where another one has that label.
 /// It keeps it for good, so that its series go on whoever comes after it.
 pub(crate) fn choose(name: &Name, pid: u32, is_taken: impl Fn(&Name) -> bool) -> Name {
     let mut label = name.clone();
@@ -41,6 +41,10 @@ mod tests {
         let labels = labels(&[("web", 7), ("web", 9), ("web:9", 9), ("db", 12)]);
         let labels: Vec<&str> = labels.iter().map(Name::as_str).collect();
         assert_eq!(labels, ["web", "web:9", "web:9:9", "db"]);
+        // Whoever was called so by chance keeps it.
+        let labels = self::labels(&[("web", 7), ("web:9", 1), ("web", 9)]);
+        let labels: Vec<&str> = labels.iter().map(Name::as_str).collect();
+        assert_eq!(labels, ["web", "web:9", "web:9:1"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use vmnoise_events::Name;
 use vmnoise_tracer::{Culprit, Place, VcpuBooks, VcpuState, WaitLengths};
 
 use crate::culprits::Culprits;
+use crate::labels;
 use crate::who::Who;
 
 /// Time in ns by what kept a VM's vCPUs from running, each of them by itself.
@@ -88,6 +89,21 @@ pub(crate) struct VmTotals {
     /// Since when its vCPUs wait that wait now, CLOCK_MONOTONIC in ns.
     waiting_since: BTreeMap<Place, u64>,
     vcpus: BTreeMap<Place, Books>,
+    /// Whether it is told vCPU by vCPU; those that have series of their own.
+    by_vcpu: bool,
+    numbers: BTreeMap<Place, Name>,
+}
+
+/// What is told under one set of labels: of a VM, or of a vCPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Told<'a> {
+    /// Which vCPU, if that is told.
+    pub(crate) vcpu: Option<&'a str>,
+    pub(crate) lost: Lost,
+    /// How long it was in each state that is no loss.
+    pub(crate) states: [(&'static str, u64); 3],
+    /// How long the one that waits longest has waited by now; 0 if none does.
+    pub(crate) waiting_ns: u64,
 }
 
 /// What was booked of a vCPU when it was looked at last.
@@ -137,8 +153,17 @@ impl Books {
     }
 }
 
+fn states(ran_ns: u64, halted_ns: u64, asleep_ns: u64) -> [(&'static str, u64); 3] {
+    [
+        ("running", ran_ns),
+        ("halted", halted_ns),
+        ("asleep", asleep_ns),
+    ]
+}
+
 impl VmTotals {
-    pub(crate) fn new(label: Name) -> VmTotals {
+    /// One of which nothing is known yet. `by_vcpu`: what its vCPUs lost and did is told of each.
+    pub(crate) fn new(label: Name, by_vcpu: bool) -> VmTotals {
         VmTotals {
             label,
             lost: Lost::default(),
@@ -150,7 +175,62 @@ impl VmTotals {
             culprits: Culprits::default(),
             waiting_since: BTreeMap::new(),
             vcpus: BTreeMap::new(),
+            by_vcpu,
+            numbers: BTreeMap::new(),
         }
+    }
+
+    /// This vCPU is told by itself for as long as it is there, as this or a longer name that no other has.
+    pub(crate) fn tell_of(&mut self, place: Place, number: &Name, tid: u32) {
+        let is_taken = |name: &Name| self.numbers.values().any(|known| known == name);
+        let number = labels::choose(number, tid, is_taken);
+        self.numbers.insert(place, number);
+    }
+
+    /// How many vCPUs have series of their own.
+    pub(crate) fn told_of(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// What is told of its vCPUs by themselves, and under `other` what the rest did, and what those did that are no
+    /// more. Where it is not told by vCPU, of the whole.
+    pub(crate) fn told(&self, now_mono_ns: u64) -> Vec<Told<'_>> {
+        let mut rest = Told {
+            vcpu: None,
+            lost: self.lost,
+            states: states(self.ran_ns, self.halted_ns, self.asleep_ns),
+            waiting_ns: self.longest_wait_ns(now_mono_ns),
+        };
+        let mut told = Vec::new();
+        for (place, number) in &self.numbers {
+            let Some(books) = self.vcpus.get(place) else {
+                continue;
+            };
+            let since = self.waiting_since.get(place);
+            let of_vcpu = Told {
+                vcpu: Some(number.as_str()),
+                lost: books.lost,
+                states: states(books.ran_ns, books.halted_ns, books.asleep_ns),
+                waiting_ns: since.map_or(0, |since| now_mono_ns.saturating_sub(*since)),
+            };
+            rest.lost = rest.lost.since(&of_vcpu.lost);
+            for ((_, rest), (_, ns)) in rest.states.iter_mut().zip(of_vcpu.states) {
+                *rest = rest.saturating_sub(ns);
+            }
+            told.push(of_vcpu);
+        }
+        if self.by_vcpu {
+            let others = self.waiting_since.iter();
+            let others = others.filter(|(place, _)| !self.numbers.contains_key(place));
+            let since = others.map(|(_, since)| *since).min();
+            rest.waiting_ns = since.map_or(0, |since| now_mono_ns.saturating_sub(since));
+            rest.vcpu = Some("other");
+        }
+        let sums = rest.states.iter().map(|(_, ns)| ns).sum::<u64>();
+        if !self.by_vcpu || sums > 0 || rest.lost != Lost::default() {
+            told.push(rest);
+        }
+        told
     }
 
     /// Takes in what a vCPU of it did until this instant, which is before the books were read. `who` names
@@ -188,6 +268,7 @@ impl VmTotals {
     pub(crate) fn forget(&mut self, place: Place) {
         self.vcpus.remove(&place);
         self.waiting_since.remove(&place);
+        self.numbers.remove(&place);
     }
 
     /// How many vCPUs of it there are.
@@ -199,5 +280,213 @@ impl VmTotals {
     pub(crate) fn longest_wait_ns(&self, now_mono_ns: u64) -> u64 {
         let since = self.waiting_since.values().min();
         since.map_or(0, |since| now_mono_ns.saturating_sub(*since))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::who::Kind;
+
+    const PLACE: Place = Place(1);
+
+    /// Of a vCPU that is first seen at this instant.
+    fn begun(mono_ns: u64) -> VcpuBooks {
+        VcpuBooks {
+            state: VcpuState::Unseen,
+            first_mono_ns: mono_ns,
+            since_mono_ns: mono_ns,
+            spent_ns: Default::default(),
+            idle_ns: 0,
+            throttled_ns: 0,
+            unsure_ns: 0,
+            unnamed_ns: 0,
+            waited_ns: 0,
+            culprits: Vec::new(),
+            waits: WaitLengths::none(),
+        }
+    }
+
+    fn culprit(number: u64, ns: u64) -> Culprit {
+        Culprit {
+            name: format!("task-{number}").into(),
+            cgroup: 1,
+            vcpu: None,
+            is_own: false,
+            ns,
+            comm: [number, 0],
+        }
+    }
+
+    fn who(culprit: &Culprit) -> Who {
+        Who {
+            kind: Kind::Foreign,
+            name: culprit.name.clone(),
+        }
+    }
+
+    fn blamed(vm: &VmTotals) -> Vec<(String, u64)> {
+        let named = vm.culprits.named();
+        named.map(|(who, ns)| (who.name.to_string(), ns)).collect()
+    }
+
+    /// All of a VM's sums.
+    fn sums(vm: &VmTotals) -> Vec<u64> {
+        let lost = vm.lost.shares().map(|(_, ns)| ns);
+        [&lost[..], &[vm.ran_ns, vm.halted_ns, vm.asleep_ns]].concat()
+    }
+
+    /// It does something else from then on. What a wait is made of is up to chance.
+    fn changes(books: &mut VcpuBooks, mono_ns: u64, random: &mut fastrand::Rng) {
+        let ns = mono_ns - books.since_mono_ns;
+        books.spent_ns[books.state as usize] += ns;
+        books.since_mono_ns = mono_ns;
+        if books.state == VcpuState::Waiting {
+            match random.u8(0..5) {
+                0 => books.idle_ns += ns,
+                1 => books.throttled_ns += ns,
+                2 => books.unsure_ns += ns,
+                3 => books.unnamed_ns += ns,
+                _ => is_blamed(books, random.u64(0..8), ns),
+            }
+        }
+        books.state = VcpuState::ALL[random.usize(0..VcpuState::ALL.len())];
+    }
+
+    /// As the gate does it: where there is no room, somebody loses his name.
+    fn is_blamed(books: &mut VcpuBooks, number: u64, ns: u64) {
+        let mut known = books.culprits.iter_mut();
+        if let Some(known) = known.find(|it| it.comm[0] == number) {
+            known.ns += ns;
+            return;
+        }
+        if books.culprits.len() == 3 {
+            books.unnamed_ns += books.culprits.remove(0).ns;
+        }
+        books.culprits.push(culprit(number, ns));
+    }
+
+    #[test]
+    fn each_nanosecond_is_in_one_sum_and_no_sum_shrinks() {
+        let mut random = fastrand::Rng::with_seed(18);
+        let mut vm = VmTotals::new("web".into(), false);
+        let mut now = 1_000;
+        let mut books = begun(now);
+        let mut before = sums(&vm);
+        for _ in 0..5_000 {
+            for _ in 0..random.u8(0..4) {
+                now += random.u64(0..1_000);
+                changes(&mut books, now, &mut random);
+            }
+            now += random.u64(0..1_000);
+            vm.take_in(PLACE, &books, now, who);
+            let sums = sums(&vm);
+            // What is in none yet.
+            let goes_on = match books.state {
+                VcpuState::Waiting | VcpuState::Ended => now - books.since_mono_ns,
+                _ => 0,
+            };
+            let ended = books.spent_ns(VcpuState::Ended);
+            assert_eq!(sums.iter().sum::<u64>() + goes_on + ended, now - 1_000);
+            assert!(sums.iter().zip(&before).all(|(now, before)| now >= before));
+            let told: u64 = blamed(&vm).iter().map(|(_, ns)| ns).sum();
+            assert_eq!(told + vm.culprits.others_ns(), vm.lost.preempted);
+            assert_eq!(vm.waited_ns, books.spent_ns(VcpuState::Waiting));
+            before = sums;
+        }
+    }
+
+    #[test]
+    fn what_is_told_of_vcpus_adds_up_and_what_ended_stays_with_the_rest() {
+        let mut vm = VmTotals::new("web".into(), true);
+        vm.tell_of(Place(1), &"0".into(), 7);
+        let mut books = begun(0);
+        for (place, ran_ns) in [(1, 100), (2, 30)] {
+            books.spent_ns[VcpuState::Running as usize] = ran_ns;
+            books.spent_ns[VcpuState::Blocked as usize] = ran_ns / 10;
+            books.state = VcpuState::Waiting;
+            books.since_mono_ns = 500 + ran_ns;
+            vm.take_in(Place(place), &books, 900, who);
+        }
+        let told = |vm: &VmTotals| {
+            let told = vm.told(1_000).into_iter();
+            let told = told.map(|it| {
+                let vcpu = it.vcpu.map(str::to_owned);
+                (vcpu, it.states[0].1, it.lost.blocked, it.waiting_ns)
+            });
+            told.collect::<Vec<_>>()
+        };
+        let [zero, other] = ["0", "other"].map(|it| Some(it.to_owned()));
+        let both = [(zero.clone(), 100, 10, 400), (other.clone(), 30, 3, 470)];
+        assert_eq!(told(&vm), both);
+        vm.forget(Place(1));
+        assert_eq!(told(&vm), [(other.clone(), 130, 13, 470)]);
+        // Another one of that number comes.
+        vm.tell_of(Place(3), &"0".into(), 8);
+        vm.take_in(Place(3), &begun(950), 1_000, who);
+        assert_eq!(told(&vm), [(zero, 0, 0, 0), (other, 130, 13, 470)]);
+    }
+
+    #[test]
+    fn each_state_is_told_under_its_own_name() {
+        let mut books = begun(0);
+        books.spent_ns = [1, 2, 300, 4, 5, 6, 7, 0];
+        (books.idle_ns, books.throttled_ns, books.unsure_ns) = (10, 20, 30);
+        let mut vm = VmTotals::new("web".into(), false);
+        vm.take_in(PLACE, &books, 0, who);
+        let shares = [
+            ("preempted", 240),
+            ("throttled", 20),
+            ("idle", 10),
+            ("unsure", 30),
+            ("blocked", 5),
+            ("unseen", 1),
+        ];
+        assert_eq!(vm.lost.shares(), shares);
+        assert_eq!((vm.ran_ns, vm.halted_ns, vm.asleep_ns), (2, 4, 6 + 7));
+    }
+
+    #[test]
+    fn a_culprit_that_lost_his_name_and_came_again_is_told_of_all_that_he_had_since() {
+        let mut vm = VmTotals::new("web".into(), false);
+        let mut books = begun(0);
+        let mut look = |preempted_ns, ns| {
+            books.spent_ns[VcpuState::Waiting as usize] = preempted_ns;
+            books.culprits = vec![culprit(1, ns)];
+            vm.take_in(PLACE, &books, 0, who);
+            (blamed(&vm)[0].1, vm.culprits.others_ns())
+        };
+        assert_eq!(look(100, 100), (100, 0));
+        // He had 70 more, and 20 of them since he has his name again.
+        assert_eq!(look(170, 20), (120, 50));
+    }
+
+    #[test]
+    fn who_waits_longest_has_waited_since_before_it_was_moved() {
+        let mut vm = VmTotals::new("web".into(), false);
+        let mut books = begun(0);
+        books.state = VcpuState::Waiting;
+        (books.since_mono_ns, books.waited_ns) = (500, 100);
+        vm.take_in(Place(1), &books, 600, who);
+        (books.since_mono_ns, books.waited_ns) = (450, 0);
+        vm.take_in(Place(2), &books, 600, who);
+        assert_eq!(vm.longest_wait_ns(700), 300);
+        books.state = VcpuState::Running;
+        vm.take_in(Place(1), &books, 800, who);
+        assert_eq!(vm.longest_wait_ns(800), 350);
+        vm.forget(Place(2));
+        assert_eq!((vm.longest_wait_ns(800), vm.vcpus()), (0, 1));
+    }
+
+    #[test]
+    fn who_gets_the_place_of_another_adds_to_what_that_one_did() {
+        let mut vm = VmTotals::new("web".into(), false);
+        let mut books = begun(0);
+        books.spent_ns[VcpuState::Running as usize] = 100;
+        vm.take_in(PLACE, &books, 0, who);
+        vm.forget(PLACE);
+        books.spent_ns[VcpuState::Running as usize] = 30;
+        vm.take_in(PLACE, &books, 0, who);
+        assert_eq!((vm.ran_ns, vm.vcpus()), (130, 1));
     }
 }

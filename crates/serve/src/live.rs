@@ -156,3 +156,24 @@ async fn events(State(live): State<Arc<Live>>) -> Response {
         .keep_alive(KeepAlive::default())
         .into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn so_many_pages_may_be_open_and_no_more() {
+        let live = Arc::new(Live::begin());
+        let mut open = Vec::new();
+        for _ in 0..READERS {
+            open.push(events(State(Arc::clone(&live))).await);
+        }
+        assert!(open.iter().all(|it| it.status() == StatusCode::OK));
+        let refused = events(State(Arc::clone(&live))).await;
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        // Whoever goes makes room.
+        drop(open.pop());
+        let status = events(State(Arc::clone(&live))).await.status();
+        assert_eq!(status, StatusCode::OK);
+    }
+}

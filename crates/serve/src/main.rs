@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod breaker;
 mod canary;
 mod clock;
 mod connections;
@@ -91,7 +92,7 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
     let listener = listen::listener(arguments.listen)?;
     let guards = Guards::of(arguments, listener.local_addr()?)?;
     let dumps = Dumps::of(arguments)?;
-    let watch = Watch::begin(arguments.vcpus, arguments.history_bytes(), dumps)?;
+    let watch = Watch::begin(arguments, dumps)?;
     let manager = ServiceManager::of_environment().context("finding the service manager")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -14,7 +14,7 @@ use vmnoise_tracer::{CLASSIC_NS, SCHEMA, WaitLengths};
 
 use crate::clock::{now_ns, own_cpu, seconds};
 use crate::dumps::Dumps;
-use crate::ledger::VmTotals;
+use crate::ledger::{Told, VmTotals};
 use crate::watch::Watch;
 
 /// No labels of exemplars.
@@ -48,6 +48,25 @@ impl Collector for Metrics {
 }
 
 type Vms<'a> = [&'a VmTotals];
+type Label<'a> = (&'a str, &'a str);
+
+/// Each that has labels of its own, with its VM's.
+fn told<'a>(vms: &'a Vms<'a>) -> impl Iterator<Item = (&'a str, Told<'a>)> {
+    let now_ns = now_ns();
+    let of_vm = move |vm: &&'a VmTotals| {
+        let told = vm.told(now_ns).into_iter();
+        told.map(|told| (vm.label.as_str(), told))
+    };
+    vms.iter().flat_map(of_vm)
+}
+
+fn labels<'a>(vm: &'a str, told: &Told<'a>, more: Option<Label<'a>>) -> Vec<Label<'a>> {
+    let vcpu = told.vcpu.map(|vcpu| ("vcpu", vcpu));
+    [Some(("vm", vm)), vcpu, more]
+        .into_iter()
+        .flatten()
+        .collect()
+}
 
 fn lost(
     encoder: &mut DescriptorEncoder<'_>,
@@ -60,12 +79,12 @@ fn lost(
         Some(&Unit::Seconds),
         MetricType::Counter,
     )?;
-    for totals in vms {
-        for (share, ns) in totals.lost.shares() {
-            let labels = [("vm", totals.label.as_str()), ("share", share)];
+    for (vm, told) in told(vms) {
+        let exemplar = dumps.and_then(|dumps| dumps.exemplar(&vm.into()));
+        for (share, ns) in told.lost.shares() {
+            let labels = labels(vm, &told, Some(("share", share)));
             let mut family = family.encode_family(&labels)?;
-            let dumped = dumps.filter(|_| share == "preempted");
-            match dumped.and_then(|dumps| dumps.exemplar(&totals.label)) {
+            match exemplar.filter(|_| share == "preempted") {
                 Some(exemplar) => {
                     let (_, exemplar) = exemplar.get();
                     family.encode_counter(&seconds(ns), exemplar.as_ref())?;
@@ -131,12 +150,11 @@ fn waiting(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), fmt
         Some(&Unit::Seconds),
         MetricType::Gauge,
     )?;
-    let now = now_ns();
-    for totals in watch.present() {
-        let labels = [("vm", totals.label.as_str())];
+    let vms: Vec<&VmTotals> = watch.present().collect();
+    for (vm, told) in told(&vms) {
         family
-            .encode_family(&labels)?
-            .encode_gauge(&seconds(totals.longest_wait_ns(now)))?;
+            .encode_family(&labels(vm, &told, None))?
+            .encode_gauge(&seconds(told.waiting_ns))?;
     }
     Ok(())
 }
@@ -148,14 +166,9 @@ fn states(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt:
         Some(&Unit::Seconds),
         MetricType::Counter,
     )?;
-    for totals in vms {
-        let states = [
-            ("running", totals.ran_ns),
-            ("halted", totals.halted_ns),
-            ("asleep", totals.asleep_ns),
-        ];
-        for (state, ns) in states {
-            let labels = [("vm", totals.label.as_str()), ("state", state)];
+    for (vm, told) in told(vms) {
+        for (state, ns) in told.states {
+            let labels = labels(vm, &told, Some(("state", state)));
             counter(&mut family.encode_family(&labels)?, ns)?;
         }
     }
@@ -217,6 +230,20 @@ fn of_itself(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), f
         MetricType::Gauge,
     )?;
     family.encode_gauge(&i64::from(watch.without_room()))?;
+    let mut family = encoder.encode_descriptor(
+        "pauses",
+        "How often the programs were detached since all of it cost more than --cost-limit",
+        None,
+        MetricType::Counter,
+    )?;
+    family.encode_counter(&watch.pauses(), NO_EXEMPLAR)?;
+    let mut family = encoder.encode_descriptor(
+        "paused",
+        "1 while the programs are detached for their cost: what vCPUs do is unseen then",
+        None,
+        MetricType::Gauge,
+    )?;
+    family.encode_gauge(&i64::from(watch.is_paused()))?;
     let mut family =
         encoder.encode_descriptor("build", "The version of vmnoise", None, MetricType::Info)?;
     family.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])

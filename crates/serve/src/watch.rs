@@ -3,24 +3,32 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use vmnoise_events::Name;
+use vmnoise_serve_arguments::ServeArguments;
 use vmnoise_tracer::host::Host;
-use vmnoise_tracer::{Culprit, Found, Gate, Place, VcpuBooks, VcpuId};
+use vmnoise_tracer::{Found, Gate, Place, VcpuBooks, VcpuId};
 use vmnoise_workload::tsc;
 
-use crate::clock::now_ns;
+use crate::breaker::{Advice, Breaker};
+use crate::clock::{now_ns, own_cpu};
 use crate::dumps::Dumps;
 use crate::flight::{self, Machine, Material, Member, Snapshot, Snapshots, Spent, Wanted};
 use crate::labels;
 use crate::ledger::VmTotals;
-use crate::who::{Kind, Who};
+use crate::say::say;
+use crate::who::Who;
 
 /// VMs that have ended and are still told of: a scrape that comes later finds their last sums.
 const ENDED: usize = 256;
 /// vCPUs whose VMs are known by name: of those that have ended too, for somebody waited for them.
 const NAMED: usize = 65_536;
+
+/// A family of metrics has at most 2000 series, as OpenTelemetry limits it, of which a vCPU has one for each share of
+/// what it lost.
+pub(crate) const TOLD_VCPUS: usize = 2_000 / 6;
 
 /// All that is known of this host's VMs.
 #[derive(Debug)]
@@ -38,17 +46,22 @@ pub(crate) struct Watch {
     /// What those did that have ended since the last snapshot.
     gone: BTreeMap<VcpuId, Spent>,
     dumps: Option<Dumps>,
+    /// Whether it tells of vCPUs.
+    by_vcpu: bool,
     without_room: u32,
     missed: u64,
+    breaker: Breaker,
+    pauses: u64,
 }
 
 impl Watch {
-    /// Loads and attaches the gate, with room for this many vCPUs, and this many bytes of what they lost
-    /// lately.
-    pub(crate) fn begin(vcpus: u32, pieces_bytes: u64, dumps: Option<Dumps>) -> Result<Watch> {
+    /// Loads and attaches the gate.
+    pub(crate) fn begin(arguments: &ServeArguments, dumps: Option<Dumps>) -> Result<Watch> {
         let host = Host::here();
         let machine = Machine::read(&host)?;
-        let mut gate = Gate::load(vcpus, pieces_bytes)?;
+        let cpus = host.online_cpus().context("reading which CPUs there are")?;
+        let cpus = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
+        let mut gate = Gate::load(arguments.vcpus, arguments.history_bytes())?;
         gate.attach()?;
         let mut watch = Watch {
             gate,
@@ -61,8 +74,11 @@ impl Watch {
             snapshots: Snapshots::default(),
             gone: BTreeMap::new(),
             dumps,
+            by_vcpu: arguments.per_vcpu,
             without_room: 0,
             missed: 0,
+            breaker: Breaker::new(arguments.cost_limit / 100.0, cpus),
+            pauses: 0,
         };
         watch.look()?;
         Ok(watch)
@@ -73,6 +89,12 @@ impl Watch {
     /// # Errors
     /// If the kernel refuses the walk: who is known already stays so.
     pub(crate) fn look(&mut self) -> io::Result<()> {
+        self.mind_cost();
+        if self.gate.is_paused() {
+            let forgotten = self.gate.forget();
+            self.take_in_all();
+            return forgotten;
+        }
         let look = self.gate.look();
         if let Ok(look) = &look {
             self.without_room = look.without_room;
@@ -96,6 +118,43 @@ impl Watch {
         }
         self.with_dumps(Dumps::look);
         look.map(|_| ())
+    }
+
+    /// Detaches the programs where all of it costs too much, and attaches them again.
+    fn mind_cost(&mut self) {
+        let now = Duration::from_nanos(now_ns());
+        let cost = own_cpu() + Duration::from_nanos(self.probe_ns());
+        match self.breaker.look(now, cost) {
+            Advice::GoOn => {}
+            Advice::Pause { cost, length } => {
+                self.take_in_all();
+                self.gate.pause(now_ns());
+                self.pauses += 1;
+                say(&format!(
+                    "it takes {:.2} % of the CPUs, more than --cost-limit allows: what vCPUs do is not looked at for {length:?}",
+                    cost * 100.0
+                ));
+            }
+            Advice::Resume => match self.gate.attach() {
+                Ok(()) => say("what vCPUs do is looked at again"),
+                Err(error) => {
+                    let length = self.breaker.wait_on(now);
+                    say(&format!(
+                        "what vCPUs do cannot be looked at again: {error}; it is tried anew in {length:?}"
+                    ));
+                }
+            },
+        }
+    }
+
+    /// How often it has paused for its cost.
+    pub(crate) fn pauses(&self) -> u64 {
+        self.pauses
+    }
+
+    /// Whether it looks at nothing now.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.gate.is_paused()
     }
 
     /// Takes in what the vCPUs did that there were at the last look.
@@ -208,10 +267,26 @@ impl Watch {
             vm: label,
             tid: found.tid,
             vmm_pid: found.tgid,
+            number: found.number,
         };
         self.members.insert(found.id, Arc::new(member));
+        self.tell_of(found);
         if self.members.len() > NAMED {
             self.members.pop_first();
+        }
+    }
+
+    fn tell_of(&mut self, found: &Found) {
+        let told: usize = self.vms.values().map(VmTotals::told_of).sum();
+        if !self.by_vcpu || told >= TOLD_VCPUS {
+            return;
+        }
+        let number = match found.number {
+            Some(number) => number.to_string(),
+            None => format!("thread:{}", found.tid),
+        };
+        if let Some(vm) = self.vms.get_mut(&found.tgid) {
+            vm.tell_of(found.place, &number.into(), found.tid);
         }
     }
 
@@ -222,7 +297,8 @@ impl Watch {
         let label = labels::choose(&name, pid, is_taken);
         // It has begun anew, as its sums do.
         self.ended.retain(|vm| vm.label != label);
-        self.vms.insert(pid, VmTotals::new(label.clone()));
+        self.vms
+            .insert(pid, VmTotals::new(label.clone(), self.by_vcpu));
         label
     }
 
@@ -250,26 +326,9 @@ impl Watch {
         };
         let members = &self.members;
         if let Some(vm) = self.vms.get_mut(vmm) {
-            vm.take_in(place, books, mono_ns, |culprit| who(culprit, members));
+            vm.take_in(place, books, mono_ns, |culprit| {
+                Who::of(culprit, |vcpu| members.get(&vcpu).map(|member| &member.vm))
+            });
         }
-    }
-}
-
-fn who(culprit: &Culprit, members: &BTreeMap<VcpuId, Arc<Member>>) -> Who {
-    let vm = culprit.vcpu.and_then(|vcpu| members.get(&vcpu));
-    let vm = vm.map(|member| &member.vm);
-    match (culprit.is_own, vm) {
-        (true, _) => Who {
-            kind: Kind::Own,
-            name: culprit.name.clone(),
-        },
-        (false, Some(name)) => Who {
-            kind: Kind::Vm,
-            name: name.clone(),
-        },
-        (false, None) => Who {
-            kind: Kind::Foreign,
-            name: culprit.name.clone(),
-        },
     }
 }

@@ -1,6 +1,9 @@
 //! Who had the CPU for which a vCPU waited.
 
+use std::collections::BTreeMap;
+
 use vmnoise_events::Name;
+use vmnoise_tracer::{Culprit, VcpuId};
 
 /// Whose fault it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,4 +32,48 @@ impl Kind {
 pub(crate) struct Who {
     pub(crate) kind: Kind,
     pub(crate) name: Name,
+}
+
+impl Who {
+    /// As a culprit of the gate is told. `vm_of` says whose each vCPU is that was found.
+    pub(crate) fn of<'a>(culprit: &'a Culprit, vm_of: impl Fn(VcpuId) -> Option<&'a Name>) -> Who {
+        let vm = culprit.vcpu.and_then(vm_of);
+        let (kind, name) = match (culprit.is_own, vm) {
+            (true, _) => (Kind::Own, &culprit.name),
+            (false, Some(vm)) => (Kind::Vm, vm),
+            (false, None) => (Kind::Foreign, &culprit.name),
+        };
+        Who {
+            kind,
+            name: name.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vcpu_is_told_as_its_vm_unless_that_is_the_one_that_waits() {
+        let vms = BTreeMap::from([(VcpuId(7), Name::new("db"))]);
+        let told = |vcpu: Option<u32>, is_own| {
+            let culprit = Culprit {
+                name: "qemu".into(),
+                cgroup: 1,
+                vcpu: vcpu.map(VcpuId),
+                is_own,
+                ns: 1,
+                comm: [1, 0],
+            };
+            let who = Who::of(&culprit, |vcpu| vms.get(&vcpu));
+            format!("{} {}", who.kind.name(), who.name)
+        };
+        assert_eq!(told(Some(7), false), "vm db");
+        assert_eq!(told(Some(7), true), "own qemu");
+        // It is a vCPU that was not found yet.
+        assert_eq!(told(Some(8), false), "foreign qemu");
+        assert_eq!(told(None, false), "foreign qemu");
+        assert_eq!(told(None, true), "own qemu");
+    }
 }

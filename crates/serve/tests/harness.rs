@@ -1,11 +1,12 @@
 //! A `vmnoise serve` of a test's own, and its metrics.
 
-use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+pub use vmnoise_labs::metrics::Metrics;
 
 /// `vmnoise-serve`.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_vmnoise-serve");
@@ -18,12 +19,14 @@ pub struct Serve {
     address: String,
 }
 
-/// The value of each series, under its name with its labels.
-pub struct Metrics(BTreeMap<String, f64>);
-
 impl Serve {
     pub fn start() -> Serve {
-        Serve::of(Command::new(PROGRAM).args(["--listen", "127.0.0.1:0"]))
+        Serve::with(&[])
+    }
+
+    pub fn with(arguments: &[&str]) -> Serve {
+        let mut command = Command::new(PROGRAM);
+        Serve::of(command.args(["--listen", "127.0.0.1:0"]).args(arguments))
     }
 
     /// The one that this command becomes.
@@ -77,9 +80,14 @@ impl Serve {
 
     /// Waits until there is this series.
     pub fn wait_for(&self, name: &str) {
+        self.wait_until(name, |metrics| metrics.has(name));
+    }
+
+    /// Waits until the metrics are so.
+    pub fn wait_until(&self, what: &str, is_so: impl Fn(&Metrics) -> bool) {
         let begin = Instant::now();
-        while self.metrics().0.keys().all(|known| known != name) {
-            assert!(begin.elapsed() < BACKSTOP, "no {name} after {BACKSTOP:?}");
+        while !is_so(&self.metrics()) {
+            assert!(begin.elapsed() < BACKSTOP, "no {what} after {BACKSTOP:?}");
             sleep(Duration::from_millis(100));
         }
     }
@@ -110,28 +118,5 @@ impl Drop for Serve {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-impl Metrics {
-    pub fn of_text(text: &str) -> Metrics {
-        let series = text.lines().filter(|line| !line.starts_with('#'));
-        let series = series.map(|line| {
-            let (name, value) = line.rsplit_once(' ').unwrap();
-            (name.to_owned(), value.parse().unwrap())
-        });
-        Metrics(series.collect())
-    }
-
-    /// What one series says; 0 if it is not there.
-    pub fn of(&self, name: &str) -> f64 {
-        self.0.get(name).copied().unwrap_or_default()
-    }
-
-    /// Those that begin so, with what follows.
-    pub fn beginning(&self, with: &str) -> Vec<(&str, f64)> {
-        let all = self.0.iter();
-        all.filter_map(|(name, value)| Some((name.strip_prefix(with)?, *value)))
-            .collect()
     }
 }

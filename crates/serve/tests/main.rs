@@ -14,11 +14,23 @@ mod kvm {
 }
 
 mod lab;
+mod pause;
 
 mod lab_full {
     use vmnoise_labs::bed::{Kernel, Suite};
 
     use crate::lab::assert_serves_on;
+    use crate::pause::assert_time_is_unseen_in_a_pause;
+
+    // A minute of its own.
+    mod hosts {
+        use super::*;
+
+        #[test]
+        fn what_costs_too_much_is_detached_and_its_time_is_unseen_until_it_is_attached_again() {
+            assert_time_is_unseen_in_a_pause();
+        }
+    }
 
     mod own_suite {
         use super::*;

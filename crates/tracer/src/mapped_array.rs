@@ -81,6 +81,15 @@ impl<Slot> MappedArray<Slot> {
         words.map(|word| word.load(Relaxed)).sum()
     }
 
+    /// Sets a field of all slots.
+    pub(crate) fn store(&self, offset: usize, value: u32) {
+        for slot in 0..u32::try_from(self.slots).unwrap_or(u32::MAX) {
+            if let Some(word) = self.u32(slot, offset) {
+                word.store(value, Relaxed);
+            }
+        }
+    }
+
     /// A whole slot, word by word: its words are of different instants if somebody writes there.
     pub(crate) fn words(&self, index: u32) -> Option<Vec<u64>> {
         const { assert!(size_of::<Slot>().is_multiple_of(size_of::<u64>())) };

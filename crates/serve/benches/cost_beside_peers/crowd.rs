@@ -1,8 +1,7 @@
 //! What `vmnoise serve` and node_exporter cost on a host of 100 VMs.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -124,12 +123,7 @@ fn probes(metrics: &str) -> Option<f64> {
 }
 
 fn scrape(port: u16) -> Result<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    write!(stream, "GET /metrics HTTP/1.0\r\nHost: here\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (_, body) = answer.split_once("\r\n\r\n").context("no answer")?;
-    Ok(body.to_owned())
+    vmnoise_labs::metrics::scrape(&format!("127.0.0.1:{port}"))
 }
 
 /// One that nobody has just now.

@@ -118,7 +118,7 @@ impl<'a> Teller<'a> {
             id,
             tid: member.tid,
             vmm_pid: member.vmm_pid,
-            number: None,
+            number: member.number,
             vm: 0,
             vm_name: member.vm.clone(),
             sees_kvm: false,

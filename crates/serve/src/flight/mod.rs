@@ -39,6 +39,8 @@ pub(crate) struct Member {
     pub(crate) vm: Name,
     pub(crate) tid: u32,
     pub(crate) vmm_pid: u32,
+    /// In its VM, where KVM's types are known.
+    pub(crate) number: Option<u32>,
 }
 
 /// What is asked for.

@@ -88,6 +88,7 @@ fn member(vcpu: VcpuId) -> Option<Arc<Member>> {
         vm: vm.into(),
         tid,
         vmm_pid: tid - 50,
+        number: Some(0),
     }))
 }
 

@@ -100,12 +100,16 @@ fn refused(more: &[&str]) -> Output {
 
 #[test]
 fn beyond_the_loopback_address_nothing_is_served_in_the_open() {
-    for listen in ["0.0.0.0:0", "[::]:0"] {
-        let output = refused(&["--listen", listen]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            said.contains("--tls-cert, --tls-key and --token-file"),
-            "{said}"
-        );
+    let files = Files::make();
+    let token = files.path("token").display().to_string();
+    for more in [&[][..], &["--token-file", &token]] {
+        for listen in ["0.0.0.0:0", "[::]:0"] {
+            let output = refused(&[&["--listen", listen], more].concat());
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                said.contains("--tls-cert, --tls-key and --token-file"),
+                "{said}"
+            );
+        }
     }
 }

@@ -65,7 +65,8 @@ static __always_inline void book_switch(struct gate_cpu *here, u32 cpu, bool pre
 		/* Others had a part of this turn, of whom nobody knows. */
 		if (!came_unseen)
 			who_is(&who, prev, vcpu);
-		turn_ends(here, cpu, now, &who, came_unseen ? ~0 : prev->pid);
+		turn_ends(here, cpu, now, &who, came_unseen ? ~0 : prev->pid,
+			  !came_unseen && is_ordinary(prev));
 	}
 	if (vcpu) {
 		bool runnable = preempt || !prev_state, throttled = 0;
@@ -78,7 +79,7 @@ static __always_inline void book_switch(struct gate_cpu *here, u32 cpu, bool pre
 		} else {
 			state = prev_state & TASK_DEAD ? GATE_ENDED : sleep_of(prev);
 		}
-		gate_leaves(vcpu, here, cpu, now, state, throttled, throttles);
+		gate_leaves(vcpu, here, cpu, now, state, !is_ordinary(prev), throttled, throttles);
 	}
 	vcpu = gate_vcpu(comes);
 	if (vcpu)
@@ -114,8 +115,8 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	struct gate_cpu *there = vcpu ? gate_cpu(cpu) : 0;
 
 	if (there)
-		gate_wakes(vcpu, there, cpu, bpf_ktime_get_ns(), is_throttled(task),
-			   throttles_of(task));
+		gate_wakes(vcpu, there, cpu, bpf_ktime_get_ns(), !is_ordinary(task),
+			   is_throttled(task), throttles_of(task));
 	return 0;
 }
 
@@ -127,6 +128,7 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 	struct gate_cpu *from, *to;
 	struct gate_who who = {};
 	u32 tid = ~0, from_cpu;
+	bool ordinary = 0;
 	u64 now;
 
 	if (!vcpu || vcpu->state != GATE_WAITING || vcpu->waits_for == (u32)to_cpu)
@@ -144,8 +146,9 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 
 		who_is(&who, runs, is_known ? gate_vcpu(from->vcpu) : 0);
 		tid = runs->pid;
+		ordinary = is_ordinary(runs);
 	}
-	gate_moves(vcpu, from, to_cpu, now, &who, tid, throttles_of(task));
+	gate_moves(vcpu, from, to_cpu, now, &who, tid, ordinary, throttles_of(task));
 	return 0;
 }
 
@@ -166,14 +169,13 @@ int find_vcpus(struct bpf_iter__task *ctx)
 		return 0;
 	found.tid = task->pid;
 	found.tgid = task->tgid;
+	found.number = ~0;
 	if (!found.place && !bpf_map_pop_elem(&free_places, &found.place)) {
+		found.number = number_of(task);
 		vcpu = gate_vcpu(found.place);
-		if (vcpu) {
-			vcpu->id = __sync_fetch_and_add(&ids, 1) + 1;
-			vcpu->tgid = found.tgid;
-			vcpu->first = vcpu->since = bpf_ktime_get_ns();
-			vcpu->state = is_on_cpu(task) ? GATE_RUNNING : GATE_UNSEEN;
-		}
+		if (vcpu)
+			gate_begins(vcpu, __sync_fetch_and_add(&ids, 1) + 1, found.tgid,
+				    bpf_ktime_get_ns(), is_on_cpu(task));
 		/* From here on events find it. */
 		place = bpf_task_storage_get(&places, task, &found.place,
 					     BPF_LOCAL_STORAGE_GET_F_CREATE);

@@ -55,8 +55,8 @@ struct gate_who {
 struct gate_turn {
 	unsigned long long until;
 	struct gate_who who;
-	unsigned int tid; /* 0: the CPU idled; ~0: nobody knows who had all of it */
-	unsigned int padding;
+	unsigned int tid;      /* 0: the CPU idled; ~0: nobody knows who had all of it */
+	unsigned int ordinary; /* not real-time: it runs where no real-time task may */
 };
 
 struct gate_cpu {
@@ -100,6 +100,8 @@ struct gate_vcpu {
 	unsigned long long throttles; /* how long its groups had been throttled as it began */
 	unsigned int waits_for;	      /* the CPU; of one that sleeps, on which it fell asleep */
 	enum gate_throttle throttle;
+	unsigned int urgent;	/* it is real-time */
+	unsigned int preempted; /* it left that CPU: whoever has it since came meanwhile */
 	/* Waits that are over, by length: counts[i] are longer than bounds[i - 1], and no longer
 	 * than bounds[i]. */
 	unsigned long long counts[GATE_BOUNDS];
@@ -132,6 +134,8 @@ struct gate_found {
 	unsigned int id;
 	unsigned int tid;
 	unsigned int tgid;
+	unsigned int
+	    number; /* of the vCPU in its VM, as it gets its place; ~0: KVM's types are not known */
 };
 
 #endif

@@ -183,10 +183,10 @@ __noinline int tell_turn(const struct gate_turn *turn, u64 from, u32 of_cpu)
 	return 0;
 }
 
-/* A part of its wait, of which nobody knows who had the CPU. */
+/* A part of its wait, of which nobody knows who had the CPU: a limit may have let him in. */
 static __always_inline void book_unknown(struct gate_vcpu *vcpu, u64 from, u64 until, bool told)
 {
-	bool is_free = vcpu->throttle == GATE_FREE;
+	bool is_free = vcpu->throttle == GATE_FREE && !vcpu->urgent;
 
 	if (is_free)
 		vcpu->unnamed_ns += until - from;
@@ -196,29 +196,41 @@ static __always_inline void book_unknown(struct gate_vcpu *vcpu, u64 from, u64 u
 		tell(vcpu, 0, from, until, is_free ? GATE_LOST_UNKNOWN : GATE_LOST_UNSURE);
 }
 
-/* A part of its wait, in which this was on the CPU. No static function
- * either: before 6.8 the verifier refuses a loop whose body ends in several places. */
+/* What book_turn is told of a turn. */
+enum { TURN_IS_TOLD = 1, TURN_CAME_MEANWHILE = 2 };
+
+/* A part of its wait, in which this was on the CPU. Who is not real-time and came while a real-time
+ * task waited was let in by the limit of these (sched_rt_runtime_us, or the server for ordinary
+ * tasks that there is since 6.12). No static function either: before 6.8 the verifier refuses a
+ * loop whose body ends in several places. */
 __noinline int book_turn(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 from, u64 until,
-			 bool told)
+			 u32 flags)
 {
 	u64 ns = until - from;
-	u32 lost = GATE_LOST_RAN;
+	u32 lost;
+	bool let_in;
 
 	if (!vcpu || !turn)
 		return 0;
-	if (!turn->tid && vcpu->throttle == GATE_THROTTLED) {
+	let_in = flags & TURN_CAME_MEANWHILE && vcpu->urgent && turn->ordinary;
+	if (!turn->tid && (vcpu->throttle == GATE_THROTTLED || let_in)) {
 		vcpu->throttled_ns += ns;
 		lost = GATE_LOST_THROTTLED;
 	} else if (!turn->tid && vcpu->throttle == GATE_FREE) {
 		vcpu->idle_ns += ns;
 		lost = GATE_LOST_IDLE;
+	} else if (let_in) {
+		vcpu->unsure_ns += ns;
+		lost = GATE_LOST_UNSURE;
 	} else if (vcpu->throttle != GATE_FREE || !turn->who.comm[0]) {
-		book_unknown(vcpu, from, until, told);
+		book_unknown(vcpu, from, until, flags & TURN_IS_TOLD);
 		return 0;
-	} else if (ns) {
-		blame(vcpu, turn, ns);
+	} else {
+		if (ns)
+			blame(vcpu, turn, ns);
+		lost = GATE_LOST_RAN;
 	}
-	if (told)
+	if (flags & TURN_IS_TOLD)
 		tell(vcpu, lost == GATE_LOST_RAN ? turn : 0, from, until, lost);
 	return 0;
 }
@@ -248,14 +260,17 @@ static __always_inline void book_wait(struct gate_vcpu *vcpu, struct gate_cpu *c
 	for (i = 1; i <= GATE_TURNS && until > from; i++) {
 		struct gate_turn *turn = &cpu->turn[(turns - i) % GATE_TURNS];
 		u64 begin = cpu->forgot;
+		u32 flags = told ? TURN_IS_TOLD : 0;
 
 		if (i < GATE_TURNS)
 			begin = cpu->turn[(turns - i - 1) % GATE_TURNS].until;
+		if (begin > from || vcpu->preempted)
+			flags |= TURN_CAME_MEANWHILE;
 		if (begin < from)
 			begin = from;
 		if (begin > until)
 			begin = until;
-		book_turn(vcpu, turn, begin, until, told);
+		book_turn(vcpu, turn, begin, until, flags);
 		until = begin;
 	}
 	if (until > from)
@@ -264,7 +279,7 @@ static __always_inline void book_wait(struct gate_vcpu *vcpu, struct gate_cpu *c
 
 /* Who had this CPU until now. */
 static __always_inline void turn_ends(struct gate_cpu *cpu, u32 number, u64 now,
-				      const struct gate_who *who, u32 tid)
+				      const struct gate_who *who, u32 tid, bool ordinary)
 {
 	struct gate_turn *turn = &cpu->turn[cpu->turns % GATE_TURNS];
 
@@ -274,13 +289,16 @@ static __always_inline void turn_ends(struct gate_cpu *cpu, u32 number, u64 now,
 	turn->until = now;
 	turn->who = *who;
 	turn->tid = tid;
+	turn->ordinary = ordinary;
 	cpu->turns++;
 }
 
 /* `throttles` says for how long its groups have been throttled so far. */
-static __always_inline void waits_for(struct gate_vcpu *vcpu, u32 cpu, bool throttled,
-				      u64 throttles)
+static __always_inline void waits_for(struct gate_vcpu *vcpu, u32 cpu, bool preempted, bool urgent,
+				      bool throttled, u64 throttles)
 {
+	vcpu->preempted = preempted;
+	vcpu->urgent = urgent;
 	vcpu->waits_for = cpu;
 	vcpu->throttle = throttled ? GATE_THROTTLED : GATE_FREE;
 	vcpu->throttles = throttles;
@@ -302,9 +320,20 @@ static __always_inline void one_less_waits(u32 number)
 		__sync_fetch_and_add(&cpu->waiting, -1);
 }
 
+/* It is found, and has its place; no event of it comes before that. */
+static __always_inline void gate_begins(struct gate_vcpu *vcpu, u32 id, u32 tgid, u64 now,
+					bool has_cpu)
+{
+	vcpu->id = id;
+	vcpu->tgid = tgid;
+	vcpu->first = vcpu->since = now;
+	vcpu->state = has_cpu ? GATE_RUNNING : GATE_UNSEEN;
+}
+
 /* It leaves its CPU, to wait for it, to sleep or for good. */
 static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu *here, u32 cpu,
-					u64 now, u32 state, bool throttled, u64 throttles)
+					u64 now, u32 state, bool urgent, bool throttled,
+					u64 throttles)
 {
 	begin_writing(vcpu);
 	/* It came unseen, at an instant that nobody knows. */
@@ -316,7 +345,7 @@ static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu 
 	becomes(vcpu, state, now);
 	vcpu->waits_for = cpu;
 	if (state == GATE_WAITING) {
-		waits_for(vcpu, cpu, throttled, throttles);
+		waits_for(vcpu, cpu, 1, urgent, throttled, throttles);
 		one_more_waits(here);
 	}
 	end_writing(vcpu);
@@ -348,7 +377,7 @@ static __always_inline void gate_comes(struct gate_vcpu *vcpu, struct gate_cpu *
 
 /* It is woken, if it was asleep, and waits for this CPU. */
 static __always_inline void gate_wakes(struct gate_vcpu *vcpu, struct gate_cpu *there, u32 cpu,
-				       u64 now, bool throttled, u64 throttles)
+				       u64 now, bool urgent, bool throttled, u64 throttles)
 {
 	if (vcpu->state == GATE_RUNNING || vcpu->state == GATE_WAITING)
 		return;
@@ -356,7 +385,7 @@ static __always_inline void gate_wakes(struct gate_vcpu *vcpu, struct gate_cpu *
 	if (vcpu->state == GATE_BLOCKED && now >= vcpu->since + settings.told_from)
 		tell(vcpu, 0, vcpu->since, now, GATE_LOST_BLOCKED);
 	becomes(vcpu, GATE_WAITING, now);
-	waits_for(vcpu, cpu, throttled, throttles);
+	waits_for(vcpu, cpu, 0, urgent, throttled, throttles);
 	one_more_waits(there);
 	end_writing(vcpu);
 }
@@ -365,13 +394,13 @@ static __always_inline void gate_wakes(struct gate_vcpu *vcpu, struct gate_cpu *
  * one for which it waited. `to` is raised already. */
 static __always_inline void gate_moves(struct gate_vcpu *vcpu, struct gate_cpu *from, u32 to_cpu,
 				       u64 now, const struct gate_who *runs, u32 runs_tid,
-				       u64 throttles)
+				       bool runs_ordinary, u64 throttles)
 {
 	u32 from_cpu = vcpu->waits_for;
 	u64 waited = now > vcpu->since ? now - vcpu->since : 0;
 
 	if (from)
-		turn_ends(from, from_cpu, now, runs, runs_tid);
+		turn_ends(from, from_cpu, now, runs, runs_tid, runs_ordinary);
 	begin_writing(vcpu);
 	wait_ends(vcpu, throttles);
 	/* How long it will be in the end is not known yet. */
@@ -383,6 +412,7 @@ static __always_inline void gate_moves(struct gate_vcpu *vcpu, struct gate_cpu *
 	vcpu->waited += waited;
 	becomes(vcpu, GATE_WAITING, now);
 	vcpu->waits_for = to_cpu;
+	vcpu->preempted = 0;
 	end_writing(vcpu);
 }
 

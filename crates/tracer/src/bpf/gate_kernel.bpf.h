@@ -6,6 +6,9 @@
 /* include/uapi/linux/sched.h */
 enum { SCHED_FIFO = 1, SCHED_RR = 2 };
 
+/* MAX_RT_PRIO of include/linux/sched/prio.h: what is below is real-time, or has a deadline. */
+#define FIRST_ORDINARY 100
+
 /* Groups above a vCPU's that are looked at: libvirt has it in the sixth. */
 #define GROUPS 8
 
@@ -20,6 +23,7 @@ struct rcuwait {
 };
 
 struct kvm_vcpu {
+	int vcpu_id;
 	struct pid *pid;
 	struct preempt_notifier preempt_notifier;
 	struct rcuwait wait;
@@ -58,6 +62,17 @@ static __always_inline bool runs_vcpu(struct task_struct *task)
 	return (u64)BPF_CORE_READ(vcpu, pid) == (u64)task->thread_pid;
 }
 
+/* The number of the vCPU that a thread runs, as its VMM has numbered it; ~0 where it is not known.
+ */
+static __always_inline u32 number_of(struct task_struct *task)
+{
+	struct kvm_vcpu *vcpu = kvm_vcpu_of(task);
+
+	if (!vcpu || !bpf_core_field_exists(vcpu->vcpu_id))
+		return ~0;
+	return BPF_CORE_READ(vcpu, vcpu_id);
+}
+
 /* Why a task that has gone to sleep did. KVM waits in `wait` for what ends a halt, and nowhere else
  * (kvm_vcpu_block). */
 static __always_inline u32 sleep_of(struct task_struct *task)
@@ -87,6 +102,13 @@ static __always_inline bool is_throttled(struct task_struct *task)
 		return task->throttled;
 	return bpf_core_field_exists(task->se.cfs_rq->throttle_count) &&
 	       task->se.cfs_rq->throttle_count;
+}
+
+/* Whether it runs after all real-time tasks, as its priority is now: who holds a lock that one of
+ * them waits for has the priority of that. */
+static __always_inline bool is_ordinary(struct task_struct *task)
+{
+	return task->prio >= FIRST_ORDINARY;
 }
 
 /* For how long its groups have been throttled until now, all together: more, once a quota has let

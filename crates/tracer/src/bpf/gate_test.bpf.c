@@ -11,7 +11,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 enum { ROOM = 64 };
 
-enum happens { SWITCH, WAKES, MOVES, HOLDS };
+enum happens { SWITCH, WAKES, MOVES, BEGINS };
 
 /* One event. */
 struct happened {
@@ -26,7 +26,9 @@ struct happened {
 	u64 state; /* what the one that leaves does then */
 	u64 throttled;
 	u64 throttles; /* for how long its groups have been throttled so far */
-	u64 to;	       /* the CPU it moves to */
+	u64 ordinary;  /* who leaves, or runs on the CPU that is left */
+	u64 urgent;    /* the vCPU */
+	u64 to;	       /* the CPU it moves to; the id that it gets */
 };
 
 struct happenings {
@@ -55,26 +57,26 @@ __noinline int happens(struct happened *it)
 	here = gate_cpu(it->cpu);
 	to = gate_cpu(it->to);
 	who.comm[0] = it->comm;
-	who.vcpu = it->vcpu;
+	who.vcpu = vcpu ? vcpu->id : 0;
 	who.tgid = it->tgid;
 	if (!here)
 		return 0;
 	if (it->what == SWITCH) {
 		if (here->waiting)
-			turn_ends(here, it->cpu, it->now, &who, it->tid);
+			turn_ends(here, it->cpu, it->now, &who, it->tid, it->ordinary);
 		if (vcpu)
-			gate_leaves(vcpu, here, it->cpu, it->now, it->state, it->throttled,
-				    it->throttles);
+			gate_leaves(vcpu, here, it->cpu, it->now, it->state, it->urgent,
+				    it->throttled, it->throttles);
 		if (next)
 			gate_comes(next, here, it->cpu, it->now, it->throttles);
 	} else if (it->what == WAKES && vcpu) {
-		gate_wakes(vcpu, here, it->cpu, it->now, it->throttled, it->throttles);
+		gate_wakes(vcpu, here, it->cpu, it->now, it->urgent, it->throttled, it->throttles);
 	} else if (it->what == MOVES && vcpu && to) {
-		who.vcpu = it->next;
+		who.vcpu = next ? next->id : 0;
 		one_more_waits(to);
-		gate_moves(vcpu, here, it->to, it->now, &who, it->tid, it->throttles);
-	} else if (it->what == HOLDS && vcpu) {
-		vcpu->tgid = it->tgid;
+		gate_moves(vcpu, here, it->to, it->now, &who, it->tid, it->ordinary, it->throttles);
+	} else if (it->what == BEGINS && vcpu) {
+		gate_begins(vcpu, it->to, it->tgid, it->now, 0);
 	}
 	return 0;
 }

@@ -108,6 +108,7 @@ struct task_struct {
 	int on_cpu;
 	int wake_cpu;
 	unsigned int policy;
+	int prio;
 	bool throttled;
 	char comm[16];
 	struct task_struct *group_leader;

@@ -8,7 +8,7 @@ use super::wire::{STATES, WireVcpu};
 
 /// A vCPU's place in the gate's table. One vCPU after the other may have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place(pub(super) u32);
+pub struct Place(pub u32);
 
 /// What one vCPU is called by the gate, and no other ever: later ones have larger ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,7 +29,7 @@ pub struct Culprit {
     /// How long.
     pub ns: u64,
     /// Its name as the kernel has it: two that are not the same may be shown alike.
-    pub(super) comm: [u64; 2],
+    pub comm: [u64; 2],
 }
 
 impl Culprit {
@@ -49,7 +49,8 @@ pub struct VcpuBooks {
     pub first_mono_ns: u64,
     /// Until when they are kept.
     pub since_mono_ns: u64,
-    spent_ns: [u64; STATES],
+    /// By state, as `VcpuState` counts them: all together the time from the first event until then.
+    pub spent_ns: [u64; STATES],
     /// Of its waiting: nobody ran, and no throttle was seen. The CPU was on its way out of idle, as a rule.
     pub idle_ns: u64,
     /// Of its waiting: nobody ran, for its group or its class had used up its time.

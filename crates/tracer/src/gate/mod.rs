@@ -10,7 +10,7 @@ mod state;
 mod tests;
 mod wire;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::mem::offset_of;
 use std::os::fd::AsFd;
@@ -58,10 +58,12 @@ pub struct Found {
     pub place: Place,
     /// What it is called as a culprit.
     pub id: VcpuId,
-    /// Its thread.
-    pub tid: u32,
     /// The VMM.
     pub tgid: u32,
+    /// Its thread.
+    pub tid: u32,
+    /// Its number in its VM, if KVM's types are known here.
+    pub number: Option<u32>,
 }
 
 /// What has changed since the walk before.
@@ -86,6 +88,20 @@ pub struct Gate {
     cpus: MappedArray<WireCpu>,
     rings: Rings,
     present: BTreeMap<Place, Found>,
+    pause: Pause,
+    /// When the last pause began. vCPUs without an event since then that the last walk has not found.
+    paused_mono_ns: u64,
+    silent: BTreeSet<Place>,
+}
+
+/// Whether its programs are detached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pause {
+    No,
+    /// They are, and one may run to its end still.
+    Begins,
+    /// None runs, and no vCPU is known to do anything.
+    Lasts,
 }
 
 impl Gate {
@@ -128,6 +144,9 @@ impl Gate {
             cpus: cpus_mapped.map_err(broken)?,
             rings: Rings::new(pieces_mapped.map_err(broken)?, pieces_each),
             present: BTreeMap::new(),
+            pause: Pause::No,
+            paused_mono_ns: 0,
+            silent: BTreeSet::new(),
         })
     }
 
@@ -149,6 +168,44 @@ impl Gate {
         let (result, _) = quietly(attach);
         let broken = |error: libbpf_rs::Error| TraceError::NothingAttached(format!("{error:#}"));
         (self.links, self.finder) = result.map_err(broken)?;
+        self.pause = Pause::No;
+        Ok(())
+    }
+
+    /// Detaches the programs: they cost nothing from here on, and what vCPUs do after this instant, which is now, is
+    /// unseen until they are attached again and an event comes. Books cannot be read until [`Gate::forget`].
+    pub fn pause(&mut self, mono_ns: u64) {
+        self.paused_mono_ns = mono_ns;
+        self.links.clear();
+        self.pause = Pause::Begins;
+    }
+
+    /// Whether it is paused, and not yet attached again.
+    pub fn is_paused(&self) -> bool {
+        self.pause != Pause::No
+    }
+
+    /// To be called in a pause, a moment after it has begun: programs that ran then have ended.
+    ///
+    /// # Errors
+    /// If the books cannot be written: it has to be called again.
+    pub fn forget(&mut self) -> std::io::Result<()> {
+        if self.pause != Pause::Begins {
+            return Ok(());
+        }
+        let places: Vec<Place> = self.present.keys().copied().collect();
+        for place in places {
+            if let Some(mut wire) = self.wire(place) {
+                wire.forget(self.paused_mono_ns);
+                self.object
+                    .set("gate_vcpus", place.0, plain::bytes(&wire))?;
+            }
+        }
+        self.cpus.store(offset_of!(WireCpu, vcpu), 0);
+        self.cpus.store(offset_of!(WireCpu, waiting), 0);
+        // Whoever leaves first came unseen.
+        self.cpus.store(offset_of!(WireCpu, tid), u32::MAX);
+        self.pause = Pause::Lasts;
         Ok(())
     }
 
@@ -170,14 +227,16 @@ impl Gate {
             let found = Found {
                 place,
                 id: VcpuId(found.id),
-                tid: found.tid,
                 tgid: found.tgid,
+                tid: found.tid,
+                number: (found.number != u32::MAX).then_some(found.number),
             };
             if !self.present.contains_key(&place) {
                 look.came.push(found);
             }
             there.insert(place, found);
         }
+        self.silent.retain(|place| !there.contains_key(place));
         let gone = self
             .present
             .iter()
@@ -186,11 +245,12 @@ impl Gate {
         for found in gone {
             let place = found.place;
             match self.books(place) {
-                Some(books) if books.state == VcpuState::Ended => {
+                Some(books) if books.state == VcpuState::Ended || self.is_silent(place, &books) => {
                     let nothing = WireVcpu::default();
                     self.object
                         .set("gate_vcpus", place.0, plain::bytes(&nothing))?;
                     self.object.push("free_places", place.0)?;
+                    self.silent.remove(&place);
                     look.ended.push((found, books));
                 }
                 // It is on its way out, and events of it may come.
@@ -201,6 +261,14 @@ impl Gate {
         Ok(look)
     }
 
+    /// Whether it has ended in a pause, when nobody saw it: two walks in a row have not found it, and no event of it
+    /// came.
+    fn is_silent(&mut self, place: Place, books: &VcpuBooks) -> bool {
+        let is_silent =
+            books.state == VcpuState::Unseen && books.since_mono_ns <= self.paused_mono_ns;
+        is_silent && !self.silent.insert(place)
+    }
+
     /// The vCPUs that there were at the last look.
     pub fn present(&self) -> impl Iterator<Item = &Found> {
         self.present.values()
@@ -208,6 +276,13 @@ impl Gate {
 
     /// What a vCPU did so far: all of one instant.
     pub fn books(&self, place: Place) -> Option<VcpuBooks> {
+        if self.pause == Pause::Begins {
+            return None;
+        }
+        Some(VcpuBooks::read(&self.wire(place)?))
+    }
+
+    fn wire(&self, place: Place) -> Option<WireVcpu> {
         let writes = self.vcpus.u32(place.0, offset_of!(WireVcpu, writes))?;
         for _ in 0..READS {
             let before = writes.load(Acquire);
@@ -216,8 +291,7 @@ impl Gate {
             fence(Acquire);
             if before % 2 == 0 && writes.load(Relaxed) == before {
                 let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
-                let wire: WireVcpu = plain::read(&bytes)?;
-                return Some(VcpuBooks::read(&wire));
+                return plain::read(&bytes);
             }
         }
         None

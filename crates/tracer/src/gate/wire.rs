@@ -26,7 +26,7 @@ pub(super) use generated::types::{
 use generated::types::{gate_lost as Lost, gate_settings as Settings, gate_state as State};
 
 /// GATE_STATES of `bpf/gate.h`.
-pub(super) const STATES: usize = 8;
+pub(super) const STATES: usize = VcpuState::ALL.len();
 
 const _: () = {
     assert!(State::GATE_UNSEEN.0 == VcpuState::Unseen as u32);
@@ -63,6 +63,23 @@ pub(super) fn settings(told_from_ns: u64, pieces_each: u64) -> Vec<u8> {
 
 /// The BPF programs, compiled.
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
+
+impl WireVcpu {
+    /// From this instant on nobody sees what it does; nothing of it was written since. A wait that was under way is
+    /// unseen from its begin: nobody knows who will have had the CPU in all of it.
+    pub(super) fn forget(&mut self, mono_ns: u64) {
+        let state = self.state.0 as usize;
+        if state == VcpuState::Ended as usize {
+            return;
+        }
+        if state != VcpuState::Waiting as usize && mono_ns > self.since {
+            self.spent[state] += mono_ns - self.since;
+            self.since = mono_ns;
+        }
+        self.state = State::GATE_UNSEEN;
+        self.waited = 0;
+    }
+}
 
 #[cfg(test)]
 impl Plain for WireCpu {}

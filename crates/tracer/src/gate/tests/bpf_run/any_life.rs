@@ -3,10 +3,10 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::harness::{Handlers, Happens, TOLD_FROM_NS, VCPUS, Who, id, named};
-use crate::gate::VcpuBooks;
+use super::harness::{Handlers, Happens, TOLD_FROM_NS, VCPUS, Who, id};
 use crate::gate::pieces::{LostPiece, PieceKind};
 use crate::gate::state::VcpuState;
+use crate::gate::{VcpuBooks, VcpuId};
 
 const CPUS: usize = 3;
 /// Turns of one wait on one CPU that are told: GATE_TURNS.
@@ -29,17 +29,26 @@ struct Stretch {
     /// Where it waits.
     cpu: usize,
     throttled: bool,
+    /// Whether it left the CPU for which it waits.
+    preempted: bool,
     /// Whether it is the last one of a wait.
     is_last: bool,
 }
+
+/// Who had a CPU, as a culprit is told: a vCPU by its id too, for others may have its place.
+type Had = (String, Option<VcpuId>);
 
 #[derive(Debug, Default)]
 struct Life {
     events: Vec<Happens>,
     /// By CPU: who had it until when.
-    turns: [Vec<(Who, u64)>; CPUS],
-    /// By place.
-    vcpus: Vec<Vec<Stretch>>,
+    turns: [Vec<(Who, Had, u64)>; CPUS],
+    /// By place: one vCPU after the other.
+    vcpus: Vec<Vec<Vec<Stretch>>>,
+    /// Their ids.
+    ids: Vec<Vec<u32>>,
+    /// Whose place was given to another one, in that order.
+    gone: Vec<(u32, usize)>,
 }
 
 /// What a vCPU does as the life is made up.
@@ -49,14 +58,18 @@ struct Doing {
     since: u64,
     cpu: usize,
     throttled: bool,
+    preempted: bool,
 }
 
 /// Makes up a life: each step is a few numbers that any choice is made by.
 fn life(steps: &[[u16; 4]], names: u8) -> Life {
     let mut life = Life {
-        vcpus: vec![Vec::new(); VCPUS as usize + 1],
+        vcpus: vec![vec![Vec::new()]; VCPUS as usize + 1],
+        ids: (0..=VCPUS).map(|place| vec![place]).collect(),
         ..Life::default()
     };
+    let mut ids: Vec<u32> = (0..=VCPUS).collect();
+    let mut last_id = VCPUS;
     let mut has = [Who::Idle; CPUS];
     let mut doing = vec![None::<Doing>; VCPUS as usize + 1];
     let mut now = 1_000;
@@ -67,24 +80,55 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
         let place = 1 + u32::from(*other) % VCPUS;
         let at = doing[place as usize];
         let mut becomes = |place: u32, state, cpu, throttled| {
-            let before = doing[place as usize].replace(Doing {
+            let at = &mut doing[place as usize];
+            let preempted = at.is_some_and(|at| at.state == VcpuState::Running);
+            let before = at.replace(Doing {
                 state,
                 since: now,
                 cpu,
                 throttled,
+                preempted,
             });
             if let Some(before) = before {
-                life.vcpus[place as usize].push(Stretch {
+                let lives = &mut life.vcpus[place as usize];
+                lives.last_mut().unwrap().push(Stretch {
                     state: before.state,
                     begin: before.since,
                     end: now,
                     cpu: before.cpu,
                     throttled: before.throttled,
+                    preempted: before.preempted,
                     is_last: state != VcpuState::Waiting,
                 });
             }
         };
+        let had = |who: Who| match who {
+            Who::Vcpu(place) => (who.name(), Some(id(ids[place as usize]))),
+            _ => (who.name(), None),
+        };
         match (what % 4, at.map(|at| (at.state, at.cpu))) {
+            // It has ended, and another one gets its place.
+            (_, Some((VcpuState::Ended, _))) => {
+                last_id += 1;
+                ids[place as usize] = last_id;
+                let lives = &mut life.vcpus[place as usize];
+                life.gone.push((place, lives.len() - 1));
+                lives.push(Vec::new());
+                life.ids[place as usize].push(last_id);
+                doing[place as usize] = Some(Doing {
+                    state: VcpuState::Unseen,
+                    since: now,
+                    cpu,
+                    throttled: false,
+                    preempted: false,
+                });
+                life.events.push(Happens::Begins {
+                    now,
+                    vcpu: place,
+                    tgid: 1,
+                    id: last_id,
+                });
+            }
             // It is moved.
             (0, Some((VcpuState::Waiting, from))) => {
                 let to = (from + 1) % CPUS;
@@ -98,7 +142,7 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                     runs: has[from],
                 });
                 // As the gate does: a turn of the same ends here, and goes on.
-                life.turns[from].push((has[from], now));
+                life.turns[from].push((has[from], had(has[from]), now));
             }
             // It is woken, or comes into being.
             (1 | 0, state)
@@ -119,13 +163,17 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                         Who::Vcpu(place)
                     }
                     (1, _) => Who::Idle,
-                    _ => Who::Task(b'a' + (other % u16::from(names)) as u8),
+                    _ => {
+                        let first = if other % 3 == 0 { b'A' } else { b'a' };
+                        Who::Task(first + (other % u16::from(names)) as u8)
+                    }
                 };
                 if next == prev {
                     continue;
                 }
-                let state = match other % 6 {
+                let state = match other % 7 {
                     number @ 0..4 => SLEEPS[usize::from(number)],
+                    4 => VcpuState::Ended,
                     _ => VcpuState::Waiting,
                 };
                 let throttled = throttled && state == VcpuState::Waiting;
@@ -144,7 +192,7 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                     throttles: 0,
                     next,
                 });
-                life.turns[cpu].push((prev, now));
+                life.turns[cpu].push((prev, had(prev), now));
                 has[cpu] = next;
             }
         }
@@ -158,19 +206,19 @@ struct Truth {
     idle: u64,
     throttled: u64,
     unsure: u64,
-    named: Vec<(String, u64)>,
+    named: Vec<(Had, u64)>,
     lengths: Vec<u64>,
     /// Whether no wait holds more turns than the gate keeps.
     is_short: bool,
 }
 
-fn truth(life: &Life, place: u32) -> Truth {
+fn truth(life: &Life, place: u32, stretches: &[Stretch]) -> Truth {
     let mut truth = Truth {
         is_short: true,
         ..Truth::default()
     };
     let mut waited = 0;
-    for stretch in &life.vcpus[place as usize] {
+    for stretch in stretches {
         if stretch.state != VcpuState::Waiting {
             continue;
         }
@@ -180,9 +228,10 @@ fn truth(life: &Life, place: u32) -> Truth {
             waited = 0;
         }
         let (mut from, mut count) = (0, 0);
-        for (who, until) in &life.turns[stretch.cpu] {
+        for (who, had, until) in &life.turns[stretch.cpu] {
             let begin = from.max(stretch.begin);
             let end = (*until).min(stretch.end);
+            let came = from;
             from = *until;
             // Turns of no time take room as others do.
             if *until > stretch.begin && begin <= stretch.end {
@@ -191,17 +240,17 @@ fn truth(life: &Life, place: u32) -> Truth {
             if end <= begin {
                 continue;
             }
-            match (who, stretch.throttled) {
+            // Nobody else gets by a real-time task that waits, but where the limit of these lets him in.
+            let came_meanwhile = came > stretch.begin || stretch.preempted;
+            let let_in = came_meanwhile && Who::Vcpu(place).is_urgent() && who.is_ordinary();
+            match (who, stretch.throttled || let_in) {
                 (Who::Idle, false) => truth.idle += end - begin,
                 (Who::Idle, true) => truth.throttled += end - begin,
                 (_, true) => truth.unsure += end - begin,
-                (who, false) => {
-                    let name = who.name();
-                    match truth.named.iter_mut().find(|(known, _)| *known == name) {
-                        Some((_, ns)) => *ns += end - begin,
-                        None => truth.named.push((name, end - begin)),
-                    }
-                }
+                (_, false) => match truth.named.iter_mut().find(|(known, _)| known == had) {
+                    Some((_, ns)) => *ns += end - begin,
+                    None => truth.named.push((had.clone(), end - begin)),
+                },
             }
         }
         truth.is_short &= count <= TURNS;
@@ -210,12 +259,19 @@ fn truth(life: &Life, place: u32) -> Truth {
     truth
 }
 
-fn hold(books: &VcpuBooks, life: &Life, place: u32) {
+fn named(books: &VcpuBooks) -> Vec<(Had, u64)> {
+    let culprits = books.culprits.iter();
+    let named = culprits.map(|it| ((it.name.to_string(), it.vcpu), it.ns));
+    let mut named: Vec<_> = named.collect();
+    named.sort();
+    named
+}
+
+fn hold(books: &VcpuBooks, life: &Life, place: u32, stretches: &[Stretch]) {
     assert!(books.balance(), "{books:?}");
-    let truth = truth(life, place);
+    let truth = truth(life, place, stretches);
     for state in VcpuState::ALL {
-        let stretches = life.vcpus[place as usize].iter();
-        let of_state = stretches.filter(|stretch| stretch.state == state);
+        let of_state = stretches.iter().filter(|stretch| stretch.state == state);
         let spent: u64 = of_state.map(|stretch| stretch.end - stretch.begin).sum();
         assert_eq!(books.spent_ns(state), spent, "{state:?}");
     }
@@ -229,12 +285,15 @@ fn hold(books: &VcpuBooks, life: &Life, place: u32) {
         let had = truth.named.iter().find(|(known, _)| *known == name);
         assert!(
             had.is_some_and(|(_, had)| *had >= ns),
-            "{name} {ns}: {truth:?}"
+            "{name:?} {ns}: {truth:?}"
         );
     }
     assert!(books.idle_ns <= truth.idle && books.throttled_ns <= truth.throttled);
-    // Of waits that hold too many turns nobody is blamed for what a quota may have held back.
-    assert!(books.unsure_ns + books.throttled_ns <= truth.unsure + truth.throttled);
+    // Of waits that hold too many turns nobody is blamed for what a quota may have held back, or who the limit of
+    // real-time tasks may have let in.
+    let is_urgent = Who::Vcpu(place).is_urgent();
+    assert!(!is_urgent || books.unnamed_ns == 0 || truth.named.len() > CULPRITS);
+    assert!(is_urgent || books.unsure_ns + books.throttled_ns <= truth.unsure + truth.throttled);
     let others: u64 = truth.named.iter().map(|(_, ns)| ns).sum();
     let blamed: u64 = named(books).iter().map(|(_, ns)| ns).sum();
     assert!(books.unnamed_ns + blamed <= others + truth.idle);
@@ -251,9 +310,9 @@ fn hold(books: &VcpuBooks, life: &Life, place: u32) {
 /// Whether this one had the CPU all that time.
 fn had(life: &Life, cpu: u32, who: &str, from: u64, until: u64) -> bool {
     let (mut at, mut begin) = (from, 0);
-    for (had, end) in &life.turns[cpu as usize] {
+    for (_, (had, _), end) in &life.turns[cpu as usize] {
         if begin <= at && at < until.min(*end) {
-            if had.name() != who {
+            if had != who {
                 return false;
             }
             at = *end;
@@ -264,8 +323,10 @@ fn had(life: &Life, cpu: u32, who: &str, from: u64, until: u64) -> bool {
 }
 
 /// All that was told of this vCPU is so, and all that is long enough was told, once.
-fn hold_pieces(pieces: &[LostPiece], life: &Life, place: u32) {
-    let mut pieces: Vec<&LostPiece> = pieces.iter().filter(|it| it.vcpu == id(place)).collect();
+fn hold_pieces(pieces: &[LostPiece], life: &Life, place: u32, number: usize) {
+    let vcpu = id(life.ids[place as usize][number]);
+    let is_urgent = Who::Vcpu(place).is_urgent();
+    let mut pieces: Vec<&LostPiece> = pieces.iter().filter(|it| it.vcpu == vcpu).collect();
     pieces.sort_by_key(|piece| piece.from_mono_ns);
     let overlap = |pair: &[&LostPiece]| pair[0].until_mono_ns > pair[1].from_mono_ns;
     assert!(!pieces.windows(2).any(overlap), "{pieces:?}");
@@ -281,8 +342,8 @@ fn hold_pieces(pieces: &[LostPiece], life: &Life, place: u32) {
             (PieceKind::Unknown, None) => assert!(
                 life.turns[piece.cpu as usize]
                     .windows(2)
-                    .filter(|pair| from < pair[1].1 && pair[0].1 < until)
-                    .all(|pair| pair[1].1 - pair[0].1 < TOLD_FROM_NS),
+                    .filter(|pair| from < pair[1].2 && pair[0].2 < until)
+                    .all(|pair| pair[1].2 - pair[0].2 < TOLD_FROM_NS),
                 "{piece:?}"
             ),
             (PieceKind::Unsure | PieceKind::Blocked, None) => {}
@@ -291,7 +352,7 @@ fn hold_pieces(pieces: &[LostPiece], life: &Life, place: u32) {
     }
     let mut told = 0;
     let mut waited = 0;
-    for stretch in &life.vcpus[place as usize] {
+    for stretch in &life.vcpus[place as usize][number] {
         let length = stretch.end - stretch.begin;
         let is_told = match stretch.state {
             VcpuState::Waiting => {
@@ -316,7 +377,7 @@ fn hold_pieces(pieces: &[LostPiece], life: &Life, place: u32) {
             assert_eq!(piece.cpu as usize, stretch.cpu, "{piece:?}");
             let is_fit = match piece.kind {
                 PieceKind::Blocked => stretch.state == VcpuState::Blocked,
-                PieceKind::Throttled | PieceKind::Unsure => stretch.throttled,
+                PieceKind::Throttled | PieceKind::Unsure => stretch.throttled || is_urgent,
                 PieceKind::Unknown | PieceKind::Ran | PieceKind::Idle => {
                     stretch.state == VcpuState::Waiting && !stretch.throttled
                 }
@@ -345,18 +406,24 @@ proptest! {
         let life = life(&steps, names);
         HANDLERS.with(|handlers| {
             handlers.reset();
-            handlers.happen(&life.events);
+            let ended = handlers.happen(&life.events);
+            assert_eq!(ended.len(), life.gone.len());
+            for (books, (place, number)) in ended.iter().zip(&life.gone) {
+                hold(books, &life, *place, &life.vcpus[*place as usize][*number]);
+            }
             let waiting: u32 = handlers.waiting().iter().sum();
             let mut still = 0;
             for place in 1..=VCPUS {
                 let books = handlers.books(place);
-                hold(&books, &life, place);
+                hold(&books, &life, place, life.vcpus[place as usize].last().unwrap());
                 still += u32::from(books.state == VcpuState::Waiting);
             }
             assert_eq!(waiting, still);
             let pieces = handlers.pieces();
             for place in 1..=VCPUS {
-                hold_pieces(&pieces, &life, place);
+                for number in 0..life.vcpus[place as usize].len() {
+                    hold_pieces(&pieces, &life, place, number);
+                }
             }
         });
     }

@@ -23,14 +23,21 @@ pub(super) const PIECES: u32 = 4096;
 /// Events that one run takes: ROOM of `bpf/gate_test.bpf.c`.
 const ROOM: usize = 64;
 
+/// Of `struct happened` there.
+const WORDS: usize = 14;
+
 /// Who has a CPU, or comes to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
     Idle,
-    /// An ordinary task, called by this letter.
+    /// A task, called by this letter: a capital one is real-time.
     Task(u8),
-    /// A vCPU, by its place.
+    /// A vCPU, by its place: an even one is real-time.
     Vcpu(u32),
+    /// A task that is called as the vCPU of this place.
+    Namesake(u32),
+    /// Nobody knows.
+    Unseen,
 }
 
 impl Who {
@@ -39,13 +46,15 @@ impl Who {
             Who::Idle => 0,
             Who::Task(letter) => 1000 + u64::from(letter),
             Who::Vcpu(place) => 100 + u64::from(place),
+            Who::Namesake(place) => 500 + u64::from(place),
+            Who::Unseen => u32::MAX.into(),
         }
     }
 
     fn place(self) -> u64 {
         match self {
             Who::Vcpu(place) => place.into(),
-            Who::Idle | Who::Task(_) => 0,
+            Who::Idle | Who::Task(_) | Who::Namesake(_) | Who::Unseen => 0,
         }
     }
 
@@ -53,8 +62,21 @@ impl Who {
         match self {
             Who::Idle => "idle".to_owned(),
             Who::Task(letter) => char::from(letter).to_string(),
-            Who::Vcpu(place) => format!("vcpu{place}"),
+            Who::Vcpu(place) | Who::Namesake(place) => format!("vcpu{place}"),
+            Who::Unseen => String::new(),
         }
+    }
+
+    pub(super) fn is_urgent(self) -> bool {
+        match self {
+            Who::Task(letter) => letter.is_ascii_uppercase(),
+            Who::Vcpu(place) => place.is_multiple_of(2),
+            Who::Idle | Who::Namesake(_) | Who::Unseen => false,
+        }
+    }
+
+    pub(super) fn is_ordinary(self) -> bool {
+        !self.is_urgent() && self != Who::Unseen
     }
 
     fn comm(self) -> u64 {
@@ -94,13 +116,20 @@ pub(super) enum Happens {
         to: u32,
         runs: Who,
     },
-    /// It is of this process.
-    Holds { vcpu: u32, tgid: u64 },
+    /// It is found, of this process, and gets this id.
+    Begins {
+        now: u64,
+        vcpu: u32,
+        tgid: u64,
+        id: u32,
+    },
 }
 
 impl Happens {
     /// As `struct happened` of `bpf/gate_test.bpf.c` has it.
-    fn words(self) -> [u64; 12] {
+    fn words(self) -> [u64; WORDS] {
+        let vcpu = |place| Who::Vcpu(place).place();
+        let urgent = |who: Who| u64::from(who.is_urgent());
         match self {
             Happens::Switch {
                 cpu,
@@ -122,18 +151,20 @@ impl Happens {
                 state as u64,
                 throttled.into(),
                 throttles,
+                prev.is_ordinary().into(),
+                urgent(prev),
                 0,
             ],
             Happens::Wakes {
                 cpu,
                 now,
-                vcpu,
+                vcpu: place,
                 throttled,
             } => [
                 1,
                 cpu.into(),
                 now,
-                vcpu.into(),
+                vcpu(place),
                 0,
                 0,
                 0,
@@ -142,18 +173,20 @@ impl Happens {
                 throttled.into(),
                 0,
                 0,
+                urgent(Who::Vcpu(place)),
+                0,
             ],
             Happens::Moves {
                 cpu,
                 now,
-                vcpu,
+                vcpu: place,
                 to,
                 runs,
             } => [
                 2,
                 cpu.into(),
                 now,
-                vcpu.into(),
+                vcpu(place),
                 runs.tid(),
                 runs.tid(),
                 runs.comm(),
@@ -161,16 +194,38 @@ impl Happens {
                 0,
                 0,
                 0,
+                runs.is_ordinary().into(),
+                0,
                 to.into(),
             ],
-            Happens::Holds { vcpu, tgid } => [3, 0, 0, vcpu.into(), 0, tgid, 0, 0, 0, 0, 0, 0],
+            Happens::Begins {
+                now,
+                vcpu: place,
+                tgid,
+                id,
+            } => [
+                3,
+                0,
+                now,
+                vcpu(place),
+                0,
+                tgid,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                id.into(),
+            ],
         }
     }
 }
 
 /// A stream as the program takes it.
 #[derive(Clone, Copy)]
-struct Sent([u64; 1 + ROOM * 12]);
+struct Sent([u64; 1 + ROOM * WORDS]);
 
 impl Plain for Sent {}
 
@@ -189,10 +244,12 @@ impl Handlers {
                 map.set_max_entries((VCPUS + 1) * PIECES).unwrap();
             }
         }
-        Handlers(open.load().unwrap())
+        let handlers = Handlers(open.load().unwrap());
+        handlers.reset();
+        handlers
     }
 
-    /// Forgets all.
+    /// Forgets all; a vCPU's id is that of its place until it begins.
     pub(super) fn reset(&self) {
         for place in 0..=VCPUS {
             let vcpu = WireVcpu {
@@ -207,11 +264,49 @@ impl Handlers {
         }
     }
 
-    pub(super) fn happen(&self, events: &[Happens]) {
+    /// The books of each vCPU whose place is given to another one, in that order.
+    pub(super) fn happen(&self, events: &[Happens]) -> Vec<VcpuBooks> {
+        let mut ended = Vec::new();
+        for stretch in events.chunk_by(|_, next| !matches!(next, Happens::Begins { .. })) {
+            if let Happens::Begins { vcpu, .. } = stretch[0] {
+                ended.push(self.books(vcpu));
+                self.free(vcpu);
+            }
+            self.run(stretch);
+        }
+        ended
+    }
+
+    /// As the gate does before it gives a place away.
+    fn free(&self, place: u32) {
+        let nothing = WireVcpu::default();
+        self.0
+            .set("gate_vcpus", place, plain::bytes(&nothing))
+            .unwrap();
+    }
+
+    /// As the gate does in a pause that began then.
+    pub(super) fn forget(&self, paused_ns: u64) {
+        for place in 1..=VCPUS {
+            let mut wire: WireVcpu = self.0.value("gate_vcpus", place).unwrap().unwrap();
+            if wire.first > 0 {
+                wire.forget(paused_ns);
+                self.0
+                    .set("gate_vcpus", place, plain::bytes(&wire))
+                    .unwrap();
+            }
+            let cpu = vec![0; size_of::<wire::WireCpu>()];
+            self.0.set("gate_cpus", place, &cpu).unwrap();
+        }
+        let cpu = vec![0; size_of::<wire::WireCpu>()];
+        self.0.set("gate_cpus", 0, &cpu).unwrap();
+    }
+
+    fn run(&self, events: &[Happens]) {
         for part in events.chunks(ROOM) {
-            let mut sent = Sent([0; 1 + ROOM * 12]);
+            let mut sent = Sent([0; 1 + ROOM * WORDS]);
             sent.0[0] = part.len() as u64;
-            for (words, event) in sent.0[1..].chunks_exact_mut(12).zip(part) {
+            for (words, event) in sent.0[1..].chunks_exact_mut(WORDS).zip(part) {
                 words.copy_from_slice(&event.words());
             }
             self.0.set("stream", 0, plain::bytes(&sent)).unwrap();
@@ -259,7 +354,7 @@ pub(super) fn named(books: &VcpuBooks) -> Vec<(String, u64)> {
     named
 }
 
-/// Its id, as a culprit has it: that of its place here.
+/// Its id, as a culprit has it.
 pub(super) fn id(number: u32) -> VcpuId {
     VcpuId(number)
 }

@@ -1,0 +1,175 @@
+//! Whether what it costs may go on: above a limit for some seconds its programs are detached, and attached again
+//! after a while, which is longer each time that they were too dear. Pure: it is told the time and the cost.
+
+use std::time::Duration;
+
+/// So many looks in a row have to be too dear: one run in 256 is timed, and the machine below may take some of it.
+const LOOKS: u32 = 5;
+/// How long the first pause lasts, and the longest one.
+const FIRST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(3_600);
+/// Who was cheap for so long begins with the first pause again.
+const CHEAP: Duration = Duration::from_secs(600);
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Advice {
+    GoOn,
+    /// It has cost this share of all CPUs, and has to pause for so long.
+    Pause {
+        cost: f64,
+        length: Duration,
+    },
+    Resume,
+}
+
+#[derive(Debug)]
+pub(crate) struct Breaker {
+    /// Share of the time of all CPUs.
+    limit: f64,
+    cpus: u32,
+    /// Time and cost at the last look.
+    last: Option<(Duration, Duration)>,
+    dear: u32,
+    /// When the last pause ended, or ends.
+    until: Duration,
+    is_paused: bool,
+    length: Duration,
+}
+
+impl Breaker {
+    pub(crate) fn new(limit: f64, cpus: u32) -> Breaker {
+        Breaker {
+            limit,
+            cpus,
+            last: None,
+            dear: 0,
+            until: Duration::ZERO,
+            is_paused: false,
+            length: FIRST,
+        }
+    }
+
+    /// `now` by any clock that goes on, `cost` is all CPU time so far.
+    pub(crate) fn look(&mut self, now: Duration, cost: Duration) -> Advice {
+        let share = self.share_since(now, cost);
+        self.last = Some((now, cost));
+        if self.is_paused {
+            if now < self.until {
+                return Advice::GoOn;
+            }
+            (self.is_paused, self.dear) = (false, 0);
+            return Advice::Resume;
+        }
+        let Some(share) = share else {
+            return Advice::GoOn;
+        };
+        self.dear = if share > self.limit { self.dear + 1 } else { 0 };
+        if self.dear < LOOKS {
+            return Advice::GoOn;
+        }
+        let was_cheap = now.saturating_sub(self.until) > CHEAP;
+        let length = if was_cheap { FIRST } else { self.length };
+        self.length = (length * 2).min(LONGEST);
+        self.until = now + length;
+        self.is_paused = true;
+        Advice::Pause {
+            cost: share,
+            length,
+        }
+    }
+
+    /// It could not resume: how long the pause goes on.
+    pub(crate) fn wait_on(&mut self, now: Duration) -> Duration {
+        self.is_paused = true;
+        self.until = now + self.length;
+        self.length
+    }
+
+    fn share_since(&self, now: Duration, cost: Duration) -> Option<f64> {
+        let (then, cost_then) = self.last?;
+        let wall = now.checked_sub(then).filter(|wall| !wall.is_zero())?;
+        let cost = cost.saturating_sub(cost_then);
+        Some(cost.as_secs_f64() / wall.as_secs_f64() / f64::from(self.cpus))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What it advises in so many seconds, each of which costs so many ms, and when.
+    fn advices(
+        breaker: &mut Breaker,
+        from: u64,
+        costs_ms: impl IntoIterator<Item = u64>,
+    ) -> Vec<(u64, Advice)> {
+        let (_, mut cost) = breaker.last.unwrap_or_default();
+        let mut advices = Vec::new();
+        for (second, ms) in (from..).zip(costs_ms) {
+            cost += Duration::from_millis(ms);
+            match breaker.look(Duration::from_secs(second), cost) {
+                Advice::GoOn => {}
+                advice => advices.push((second, advice)),
+            }
+        }
+        advices
+    }
+
+    /// A hundredth of four CPUs is 40 ms each second.
+    fn breaker() -> Breaker {
+        Breaker::new(0.01, 4)
+    }
+
+    #[test]
+    fn what_costs_as_much_as_it_may_goes_on_and_so_does_what_is_dear_now_and_then() {
+        assert_eq!(advices(&mut breaker(), 0, [40; 100]), []);
+        let costs = (0..100).map(|second| if second % 5 == 0 { 10 } else { 400 });
+        assert_eq!(advices(&mut breaker(), 0, costs), []);
+    }
+
+    #[test]
+    fn each_pause_is_longer_until_it_was_cheap_for_long() {
+        let mut breaker = breaker();
+        let told = advices(&mut breaker, 0, [60; 1_000]);
+        let begins = |at, seconds| {
+            let length = Duration::from_secs(seconds);
+            (
+                at,
+                Advice::Pause {
+                    cost: 0.015,
+                    length,
+                },
+            )
+        };
+        let ends = |at| (at, Advice::Resume);
+        // The first look has nothing to compare with, and that which resumes judges the pause.
+        let expected = [
+            begins(5, 60),
+            ends(65),
+            begins(70, 120),
+            ends(190),
+            begins(195, 240),
+            ends(435),
+            begins(440, 480),
+            ends(920),
+            begins(925, 960),
+        ];
+        assert_eq!(told, expected);
+        let told = advices(&mut breaker, 1_000, [1; 2_000]);
+        assert_eq!(told, [ends(925 + 960)]);
+        let told = advices(&mut breaker, 3_000, [60; 10]);
+        assert_eq!(told, [begins(3_004, 60)]);
+    }
+
+    #[test]
+    fn no_pause_is_longer_than_an_hour() {
+        let mut breaker = breaker();
+        let told = advices(&mut breaker, 0, std::iter::repeat_n(60, 40_000));
+        let lengths = told.iter().filter_map(|(_, advice)| match advice {
+            Advice::Pause { length, .. } => Some(*length),
+            _ => None,
+        });
+        assert_eq!(lengths.max(), Some(LONGEST));
+    }
+}

@@ -1,0 +1,59 @@
+//! A pause for its cost, from its begin to its end.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use vmnoise_labs::Run;
+use vmnoise_labs::footprint::Held;
+
+use crate::harness::{Metrics, Serve};
+
+pub fn assert_time_is_unseen_in_a_pause() {
+    // A scrape costs more than that, and its first pause is over after a minute.
+    let serve = Serve::with(&["--cost-limit", "0.0001"]);
+    let run = Run::microvm(0, &["--duration", "150s"]).unwrap();
+    let vm = format!("vmnoise:{}", run.pid());
+    let share = |metrics: &Metrics, family: &str, label: &str| {
+        metrics.of(&format!(
+            "vmnoise_vcpu_{family}_seconds_total{{vm=\"{vm}\",{label}}}"
+        ))
+    };
+    let running = |metrics: &Metrics| share(metrics, "time", "state=\"running\"");
+    let unseen = |metrics: &Metrics| share(metrics, "lost", "share=\"unseen\"");
+    serve.wait_until("it pauses", |metrics| metrics.of("vmnoise_paused") == 1.0);
+    // A look later nothing that it does is known.
+    sleep(Duration::from_secs(3));
+    let (first, at) = (serve.metrics(), Instant::now());
+    let programs = Held::by(serve.pid()).unwrap().links;
+    sleep(Duration::from_secs(5));
+    let (last, wall) = (serve.metrics(), at.elapsed().as_secs_f64());
+    assert_eq!(running(&last), running(&first));
+    let passed = unseen(&last) - unseen(&first);
+    println!("{passed} s of {wall} s were not seen");
+    // A scrape takes a moment.
+    assert!((passed - wall).abs() < 0.2 + wall * 0.05, "{passed} {wall}");
+    // The walk over all tasks alone is left.
+    assert_eq!(programs.len(), 1, "{programs:?}");
+    // Nothing was counted twice, or given back.
+    let all = |metrics: &Metrics| {
+        let families = ["lost_seconds_total", "time_seconds_total"];
+        let of = |family| metrics.beginning(&format!("vmnoise_vcpu_{family}{{vm=\"{vm}\""));
+        let all = families.map(of).into_iter().flatten();
+        all.map(|(_, seconds)| seconds).sum::<f64>()
+    };
+    for _ in 0..600 {
+        sleep(Duration::from_millis(200));
+        if serve.metrics().of("vmnoise_paused") == 0.0 {
+            break;
+        }
+    }
+    // It runs again, and is seen.
+    let begin = running(&last);
+    serve.wait_until("it runs", |metrics| running(metrics) > begin);
+    let (end, wall) = (serve.metrics(), at.elapsed().as_secs_f64());
+    let held = all(&end) - all(&first);
+    println!("{held} s of {wall} s are in its sums");
+    assert!((held - wall).abs() < 0.5 + wall * 0.01, "{held} {wall}");
+    assert_eq!(end.of("vmnoise_pauses_total"), 1.0);
+    drop(run);
+}
