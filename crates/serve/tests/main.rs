@@ -15,6 +15,10 @@ mod kvm {
 mod lab;
 
 mod lab_full {
+    mod containers;
+    mod dashboard;
+    mod kubernetes;
+
     use vmnoise_labs::bed::{Kernel, Suite};
 
     use crate::lab::assert_serves_on;
