@@ -5,12 +5,13 @@ export PATH := $(CURDIR)/target/rust/bin:$(PATH)
 CARGO ?= cargo
 BINARY = $$(ls target/*/release/vmnoise target/release/vmnoise 2>/dev/null | head -1)
 
-.PHONY: help run build programs install deb check test lab-full mutations fuzz bench papers examples soak chaos sbom weight validate setup clean
+.PHONY: help run build programs install deb image check test lab-full mutations fuzz bench papers examples soak chaos sbom weight validate setup clean
 
 help:
 	@echo "make run       build vmnoise and measure this machine for 10 s; ends with the place of its report"
 	@echo "make install   build all programs and put them below PREFIX (/usr/local): manual, completions, units"
 	@echo "make deb       the same as a package for Debian and Ubuntu, in target"
+	@echo "make image     vmnoise serve as an image for podman, from scratch"
 	@echo "make check     format, lints, unit tests and 5,000 streams of the budget law: for daily work"
 	@echo "make test      every check this machine can run; what is skipped is counted, with its reason"
 	@echo "make lab-full  vmnoise in every kernel that Debian has, newer ones too"
@@ -40,6 +41,9 @@ install: programs
 
 deb: programs
 	@scripts/deb $$(dirname $(BINARY))
+
+image: programs
+	@podman build --tag vmnoise --file packaging/container/Containerfile $$(dirname $(BINARY))
 
 check: setup
 	@VMNOISE_TEST_TOOLS=1 scripts/setup

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::{cargo, npm, oracle};
+use crate::{cargo, go, npm, oracle};
 
 pub type Ability = Result<(), String>;
 
@@ -79,6 +79,18 @@ pub fn can_multiplex() -> Ability {
 pub fn can_browse() -> Ability {
     starts("chromium", "--version", "Debian's package")?;
     starts("pdftotext", "-v", "Debian's package poppler-utils")
+}
+
+pub fn can_contain() -> Ability {
+    starts("podman", "--version", "Debian's package")?;
+    starts("runc", "--version", "Debian's package")
+}
+
+/// Whether Kustomize can be built, and what it renders be validated.
+pub fn can_render() -> Ability {
+    starts("go", "version", "1.24 or later")?;
+    go::install_kustomize().map_err(|error| format!("Kustomize cannot be built: {error:#}"))?;
+    installed(&[oracle::KUBERNETES])
 }
 
 /// Whether a suite of Debian answers.

@@ -27,7 +27,7 @@ pub enum Fact {
 }
 
 /// What each tier needs. Where a machine has it, the tier must run.
-const TIERS: [(&str, &[Fact]); 14] = [
+const TIERS: [(&str, &[Fact]); 16] = [
     ("supply", &[]),
     ("unit", &[]),
     ("law", &[]),
@@ -42,6 +42,8 @@ const TIERS: [(&str, &[Fact]); 14] = [
     ("virtual_time", &[Debian]),
     ("lab_full", &[Debian]),
     ("lab_full::hosts", &[Root, Bpf, Kvm]),
+    ("lab_full::dashboard", &[Root, Bpf]),
+    ("lab_full::containers", &[Root, Bpf, Kvm]),
 ];
 
 /// Tests that may skip themselves, and what they need beyond their tier.

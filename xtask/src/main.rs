@@ -9,6 +9,7 @@ mod additions;
 mod bench;
 mod checks;
 mod failures;
+mod go;
 mod libtest;
 mod linted;
 mod lock;

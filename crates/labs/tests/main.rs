@@ -35,6 +35,7 @@ mod osnoise_options;
 mod packets;
 mod reliability;
 mod relocations;
+mod service;
 mod streamed;
 mod tied;
 mod timerlat;

@@ -17,6 +17,10 @@ mod lab;
 mod pause;
 
 mod lab_full {
+    mod containers;
+    mod dashboard;
+    mod kubernetes;
+
     use vmnoise_labs::bed::{Kernel, Suite};
 
     use crate::lab::assert_serves_on;

@@ -51,8 +51,19 @@ pub(super) fn time(virtual_time: Option<u8>, seed: u64) -> Vec<String> {
     owned(&arguments)
 }
 
-/// The kernel, its initramfs and its command line.
-pub(super) fn kernel(vmlinux: &Path, initramfs: &Path, virtual_time: Option<u8>) -> Vec<String> {
+/// A disk of its own.
+pub(super) fn disk(file: &Path) -> Vec<String> {
+    let drive = format!("file={},format=raw,if=virtio", file.display());
+    owned(&["-drive", &drive])
+}
+
+/// The kernel, its initramfs and its command line; where its root is, if not in the initramfs.
+pub(super) fn kernel(
+    vmlinux: &Path,
+    initramfs: &Path,
+    virtual_time: Option<u8>,
+    root: Option<&str>,
+) -> Vec<String> {
     // A panic ends the machine, with its reason on the console: at once, or where several threads emulate it
     // after some seconds, in which it can be looked at. The TSC of
     // several emulated CPUs is one clock, though the kernel cannot prove it. Results
@@ -65,6 +76,9 @@ pub(super) fn kernel(vmlinux: &Path, initramfs: &Path, virtual_time: Option<u8>)
     };
     if virtual_time.is_some() {
         line += " nokaslr random.trust_cpu=off";
+    }
+    if let Some(device) = root {
+        line += &format!(" root={device} rw");
     }
     let (vmlinux, initramfs) = (vmlinux.to_string_lossy(), initramfs.to_string_lossy());
     owned(&["-kernel", &vmlinux, "-initrd", &initramfs, "-append", &line])

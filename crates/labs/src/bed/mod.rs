@@ -7,6 +7,7 @@ mod boot;
 mod bzimage;
 mod carried;
 mod compressed;
+mod debian;
 mod guest;
 pub mod guest_disk;
 mod guest_files;
@@ -40,6 +41,7 @@ use qemu::Qemu;
 pub use apt::Suite;
 pub use arguments::guest as guest_arguments;
 pub use boot::LabReport;
+pub use debian::Debian;
 pub use guest_files::GuestFiles;
 pub use inside::CommandOutput;
 pub use kernel::Kernel;
@@ -211,7 +213,7 @@ impl Lab {
             arguments::machine(self.cpus, self.memory_mib(), arguments::CPU),
             network.unwrap_or_default(),
             arguments::time(self.virtual_time, self.seed),
-            arguments::kernel(&image.vmlinux()?, &initramfs, self.virtual_time),
+            arguments::kernel(&image.vmlinux()?, &initramfs, self.virtual_time, None),
         ];
         let boot = Boot {
             qemu,

@@ -1,14 +1,10 @@
 //! What a newcomer does first, on a machine that has nothing.
 
-mod system;
+pub mod system;
 
 mod lab_full {
     mod newcomer {
-        use std::fs;
-        use std::path::{Path, PathBuf};
-        use std::process::Command;
-
-        use crate::newcomer::system::{REPOSITORY, System};
+        use crate::newcomer::system::{System, package};
 
         /// `make` alone is added to what Debian calls essential, and what apt needs for the network.
         #[test]
@@ -24,17 +20,6 @@ mod lab_full {
             assert!(version.stdout.starts_with(b"vmnoise "), "{reported}");
             // What is missing is reported by a status of its own, which make passes on as a number.
             assert!(reported.contains("Error 3"), "{reported}");
-        }
-
-        /// The package that `make deb` makes of this repository.
-        fn package() -> PathBuf {
-            let mut make = Command::new("make");
-            let made = make.arg("deb").current_dir(REPOSITORY).output().unwrap();
-            assert!(made.status.success(), "{made:?}");
-            let target = fs::read_dir(Path::new(REPOSITORY).join("target")).unwrap();
-            let mut files = target.map(|entry| entry.unwrap().path());
-            let is_package = |path: &PathBuf| path.extension().is_some_and(|it| it == "deb");
-            files.find(is_package).expect("make deb made a package")
         }
 
         #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-pub const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// What reaches the network from here: the name server and the certificates that are trusted.
 const NETWORK: [&str; 2] = ["/etc/resolv.conf", "/etc/ssl/certs/ca-certificates.crt"];
 const CERTIFICATES: [&str; 2] = ["SSL_CERT_FILE", "CARGO_HTTP_CAINFO"];
@@ -38,7 +38,8 @@ impl System {
         System { folder }
     }
 
-    fn root(&self) -> PathBuf {
+    /// Its folder.
+    pub fn root(&self) -> PathBuf {
         self.folder.path().join("root")
     }
 
@@ -103,6 +104,17 @@ impl System {
         files.sort_unstable();
         files
     }
+}
+
+/// The package that `make deb` makes of this repository.
+pub fn package() -> PathBuf {
+    let mut make = Command::new("make");
+    let made = make.arg("deb").current_dir(REPOSITORY).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let target = fs::read_dir(Path::new(REPOSITORY).join("target")).unwrap();
+    let mut files = target.map(|entry| entry.unwrap().path());
+    let is_package = |path: &PathBuf| path.extension().is_some_and(|it| it == "deb");
+    files.find(is_package).expect("make deb made a package")
 }
 
 /// Where this machine's own packages come from.

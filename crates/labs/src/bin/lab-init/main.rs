@@ -1,6 +1,6 @@
 //! The first and only process of a lab: mounts, loads modules, runs the commands, sends
-//! each one's outcome out, and powers the machine off. What stops it is reported on the
-//! console.
+//! each one's outcome out, and powers the machine off. Where another process was the first it runs the commands, and
+//! powers off. What stops it is reported on the console.
 #![forbid(unsafe_code)]
 
 mod started;
@@ -28,7 +28,9 @@ const MOUNTS: [(&str, &str); 6] = [
 ];
 
 fn main() -> Result<()> {
-    if let Err(error) = run() {
+    let is_first = std::process::id() == 1;
+    let set_up = if is_first { set_up() } else { Ok(()) };
+    if let Err(error) = set_up.and_then(|()| run()) {
         eprintln!("lab-init: {error:#}");
         rustix::termios::tcdrain(std::io::stderr())?;
     }
@@ -36,7 +38,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn run() -> Result<()> {
+fn set_up() -> Result<()> {
     for (kind, place) in MOUNTS {
         mount(kind, place, kind, MountFlags::empty(), None)
             .with_context(|| format!("mounting {kind} on {place}"))?;
@@ -44,6 +46,10 @@ fn run() -> Result<()> {
     for module in std::fs::read_to_string(MODULES)?.lines() {
         finit_module(File::open(module)?, c"", 0).with_context(|| format!("loading {module}"))?;
     }
+    Ok(())
+}
+
+fn run() -> Result<()> {
     let mut to_the_end = Vec::new();
     let mut results = File::options().write(true).open(RESULTS)?;
     for command in std::fs::read_to_string(COMMANDS)?.lines() {

@@ -1,0 +1,118 @@
+//! The image, built and run by podman with the command of docs/serve.md.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use vmnoise_labs::Run;
+
+use crate::harness::{Metrics, PROGRAM, get};
+
+const CONTAINERFILE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../packaging/container/Containerfile"
+);
+/// What docs/serve.md gives it.
+const RIGHTS: [&str; 11] = [
+    "--cap-drop=all",
+    "--cap-add=bpf",
+    "--cap-add=perfmon",
+    "--user=65534:65534",
+    "--security-opt=no-new-privileges",
+    "--security-opt=seccomp=unconfined",
+    "--read-only",
+    "--memory=128m",
+    "--pid=host",
+    "--network=host",
+    "--detach",
+];
+/// For a machine whose root may raise no limit, and mounts both kinds of control groups.
+const OF_THIS_MACHINE: [&str; 3] = [
+    "--runtime=runc",
+    "--ulimit=nofile=1024:1024",
+    "--ulimit=nproc=1024:1024",
+];
+const HOST: &str = "127.0.0.1:9753";
+/// It has begun by then, on a busy machine too.
+const BACKSTOP: Duration = Duration::from_secs(60);
+
+/// What it stores goes with it, and so does its container.
+struct Podman {
+    folder: tempfile::TempDir,
+}
+
+impl Podman {
+    fn command(&self, arguments: &[&str]) -> Command {
+        let inside = |name: &str| self.folder.path().join(name);
+        let mut command = Command::new("podman");
+        // Where an overlay lies on another one it cannot be mounted.
+        command.args(["--storage-driver", "vfs"]);
+        command.arg("--root").arg(inside("images"));
+        command.arg("--runroot").arg(inside("state"));
+        command.args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    /// What it says, of a command that has to succeed.
+    fn succeeds(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+}
+
+impl Drop for Podman {
+    fn drop(&mut self) {
+        let _ = self
+            .command(&["rm", "--all", "--force", "--time=0"])
+            .output();
+    }
+}
+
+#[test]
+fn an_image_from_scratch_names_a_vm_of_its_host_with_two_capabilities() {
+    let podman = Podman {
+        folder: tempfile::tempdir().unwrap(),
+    };
+    let context = Path::new(PROGRAM).parent().unwrap().to_string_lossy();
+    podman.succeeds(&[
+        "build",
+        "--quiet",
+        "--tag=vmnoise",
+        "--file",
+        CONTAINERFILE,
+        &context,
+    ]);
+
+    let run = Run::microvm(0, &["--duration", "120s"]).unwrap();
+    let listen = format!("--listen={HOST}");
+    let image = ["localhost/vmnoise", &listen];
+    let arguments = [&["run"], &OF_THIS_MACHINE[..], &RIGHTS, &image].concat();
+    let container = podman.succeeds(&arguments);
+    let name = format!("vmnoise_vcpus{{vm=\"vmnoise:{}\"}}", run.pid());
+    let begin = Instant::now();
+    loop {
+        let text = get(HOST, "/metrics").unwrap_or_default();
+        if Metrics::of_text(&text).of(&name) == 1.0 {
+            break;
+        }
+        let said = || podman.command(&["logs", &container]).output();
+        assert!(begin.elapsed() < BACKSTOP, "no {name}: {:?}", said());
+        sleep(Duration::from_millis(100));
+    }
+    assert_eq!(get(HOST, "/-/ready").unwrap(), "ready\n");
+
+    let pid = podman.succeeds(&["inspect", "--format={{.State.Pid}}", &container]);
+    let status = fs::read_to_string(Path::new("/proc").join(pid).join("status")).unwrap();
+    // As the unit of systemd leaves it: CAP_BPF of capabilities(7), any user, its own filter.
+    for line in [
+        "CapEff:\t0000008000000000",
+        "Uid:\t65534\t",
+        "NoNewPrivs:\t1",
+        "Seccomp:\t2",
+    ] {
+        assert!(status.contains(&format!("\n{line}")), "{line}: {status}");
+    }
+}
