@@ -1,15 +1,15 @@
 //! `cargo bench -p vmnoise-labs --bench exit_cost_exact`: what tracing adds to each exit
 //! of a vCPU, in instructions: vmnoise, tracefs, `perf kvm stat record` and a script of
 //! bpftrace, under one and the same exerciser, on a stock KVM in the lab under virtual
-//! time, where a run repeats to the last instruction. Words of rows' names as arguments
-//! leave out the others.
+//! time, where a run repeats to the last instruction. vmnoise is measured on newer kernels as well, and so is
+//! what the gate of `vmnoise serve` adds to a switch. Words of rows' names as arguments leave out the others.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use vmnoise_labs::bed::{CommandOutput, Kernel, Lab};
+use vmnoise_labs::bed::{CommandOutput, Kernel, Lab, Suite};
 use vmnoise_labs::installed::{LOADER, with_libraries};
 use vmnoise_labs::lab_program;
 
@@ -25,6 +25,8 @@ enum Tracer {
 struct Row {
     what: &'static str,
     tracer: Tracer,
+    /// Whether it is measured on newer kernels as well: the others are peers.
+    is_ours: bool,
     /// Finds the files it needs in the lab.
     files: fn() -> Result<Vec<PathBuf>>,
 }
@@ -50,14 +52,17 @@ fn main() -> Result<()> {
         let named = chosen.iter().any(|word| row.what.contains(word));
         named || chosen.is_empty() || matches!(row.tracer, Tracer::None)
     };
-    let mut untraced = None;
-    for row in rows().iter().filter(|row| is_chosen(row)) {
-        let (kernel, exits) = measured(row).context(row.what)?;
-        let untraced = *untraced.get_or_insert_with(|| {
-            head(&kernel);
-            exits
-        });
-        print(row.what, &exits, &untraced);
+    for suite in [Suite::Own, Suite::Trixie, Suite::TrixieBackports] {
+        let mut untraced = None;
+        let is_in = |row: &&Row| is_chosen(row) && (suite == Suite::Own || row.is_ours);
+        for row in rows().iter().filter(is_in) {
+            let (kernel, exits) = measured(row, suite).context(row.what)?;
+            let untraced = *untraced.get_or_insert_with(|| {
+                head(&kernel);
+                exits
+            });
+            print(row.what, &exits, &untraced);
+        }
     }
     let [cpuid, io] = EXERCISES.map(|(_, [before, after])| (after - before, after / before));
     println!(
@@ -74,9 +79,10 @@ fn main() -> Result<()> {
 }
 
 fn rows() -> Vec<Row> {
-    let row = |what, tracer| Row {
+    let row = |what, tracer, is_ours| Row {
         what,
         tracer,
+        is_ours,
         files: || Ok(Vec::new()),
     };
     let beside = |command: &str| Tracer::Beside(command.to_owned());
@@ -86,22 +92,26 @@ fn rows() -> Vec<Row> {
         Tracer::Around(format!("lab-tracefs while {enable} -- "))
     };
     vec![
-        row("nothing traced", Tracer::None),
-        row("vmnoise exits top", beside("vmnoise exits top -d 60s")),
+        row("nothing traced", Tracer::None, true),
+        row("vmnoise exits top", beside("vmnoise exits top -d 60s"), true),
         row(
             "vmnoise exits -o, a record of each exit",
             beside("vmnoise exits top -d 60s -o /tmp/exits"),
+            true,
         ),
         row(
             "tracefs, kvm_exit and kvm_entry alone",
             tracefs(&["kvm/kvm_exit", "kvm/kvm_entry"]),
+            false,
         ),
         row(
             "tracefs, all of kvm, sched, irq, irq_vectors",
             tracefs(&["kvm", "sched", "irq", "irq_vectors"]),
+            false,
         ),
         Row {
             what: "perf kvm stat record",
+            is_ours: false,
             tracer: Tracer::Around(format!(
                 "{LOADER} /bin/perf kvm stat record --quiet --output /tmp/perf.data -- /bin/"
             )),
@@ -109,6 +119,7 @@ fn rows() -> Vec<Row> {
         },
         Row {
             what: "bpftrace, one histogram of lengths",
+            is_ours: false,
             tracer: Tracer::Beside(format!("{LOADER} /bin/bpftrace /bin/exit_lengths.bt")),
             files: || {
                 let script = "benches/exit_lengths.bt";
@@ -122,7 +133,7 @@ fn rows() -> Vec<Row> {
 }
 
 /// The kernel, and each exercise with this tracer.
-fn measured(row: &Row) -> Result<(String, [Exit; 2])> {
+fn measured(row: &Row, suite: Suite) -> Result<(String, [Exit; 2])> {
     let exercise = |(name, _)| format!("vmnoise microvm --exercise {name} -d 20ms --format json");
     let exercises = EXERCISES.map(exercise);
     let mut commands = Vec::new();
@@ -136,6 +147,7 @@ fn measured(row: &Row) -> Result<(String, [Exit; 2])> {
     }
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let mut lab = Lab::kernel(Kernel::Cloud)
+        .from(suite)
         .virtual_time(0)
         .program(&lab_program("lab-tracefs")?);
     for file in (row.files)()? {

@@ -15,6 +15,8 @@ mod kvm {
 mod lab;
 
 mod lab_full {
+    mod large;
+
     use vmnoise_labs::bed::{Kernel, Suite};
 
     use crate::lab::assert_serves_on;
