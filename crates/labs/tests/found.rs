@@ -158,11 +158,16 @@ mod kvm {
 
     #[test]
     fn those_of_microvms_and_of_qemu() {
-        let run = Run::microvm(0, &["-d", "1m", "-c", "0,1"]).unwrap();
-        assert_are_listed(run.pid(), &format!("vmnoise:{}", run.pid()), 2);
         let folder = tempfile::tempdir().unwrap();
-        let words: Vec<&str> = MACHINE.split(' ').collect();
-        let qemu = Tied::start(Path::new(QEMU), &words, &folder.path().join("said")).unwrap();
+        let said = folder.path().join("said");
+        let start = |program: &Path, line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            Tied::start(program, &words, &said).unwrap()
+        };
+        let microvm = start(&binary(), "microvm -d 1m -c 0,1");
+        let name = format!("vmnoise:{}", microvm.pid());
+        assert_are_listed(microvm.pid(), &name, 2);
+        let qemu = start(Path::new(QEMU), MACHINE);
         assert_are_listed(qemu.pid(), "found", 2);
     }
 

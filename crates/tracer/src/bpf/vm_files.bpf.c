@@ -194,7 +194,8 @@ int find_vms(struct bpf_iter__task_file *ctx)
 	found.kvm = (u64)kvm;
 	found.vcpu = (u64)vcpu;
 	found.holder = task->tgid;
-	found.holder_here = number_here(task->group_leader->thread_pid);
+	/* Read so that it is a number to the verifier: it adds no other to a pointer. */
+	found.holder_here = number_here(BPF_CORE_READ(task, group_leader, thread_pid));
 	found.fd = ctx->fd;
 	if (is_vcpu) {
 		found.number = BPF_CORE_READ(vcpu, vcpu_id);
