@@ -18,7 +18,9 @@ fn main() -> Result<()> {
     };
     let all = processes::all();
     let process = all.iter().find(|process| process.name == *name);
-    let pid = process.with_context(|| format!("no process is called {name}"))?.pid;
+    let pid = process
+        .with_context(|| format!("no process is called {name}"))?
+        .pid;
     let folder = Path::new("/proc").join(pid.to_string());
     let resident_kib = number(&fs::read_to_string(folder.join("status"))?, "VmHWM");
     // A map or a program may be held by several descriptors.
@@ -35,7 +37,10 @@ fn main() -> Result<()> {
     }
     let of_bpf: u64 = of_bpf.values().sum();
     let resident = resident_kib.context("no VmHWM")? * 1024;
-    println!("{}", json!({ "resident_bytes": resident, "bpf_bytes": of_bpf }));
+    println!(
+        "{}",
+        json!({ "resident_bytes": resident, "bpf_bytes": of_bpf })
+    );
     Ok(())
 }
 
