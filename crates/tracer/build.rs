@@ -17,6 +17,7 @@ fn main() {
         "noise",
         "exits",
         "gate",
+        "vm_files",
         "handlers_test",
         "exits_test",
         "gate_test",

@@ -28,6 +28,7 @@ mod join_truth;
 mod join_usual;
 mod latency_matcher;
 mod latency_oracle;
+mod many_cpus;
 mod observed;
 mod oracle;
 mod pairing;

@@ -1,15 +1,15 @@
 //! `cargo bench -p vmnoise-labs --bench exit_cost_exact`: what tracing adds to each exit
 //! of a vCPU, in instructions: vmnoise, tracefs, `perf kvm stat record` and a script of
 //! bpftrace, under one and the same exerciser, on a stock KVM in the lab under virtual
-//! time, where a run repeats to the last instruction. Words of rows' names as arguments
-//! leave out the others.
+//! time, where a run repeats to the last instruction. vmnoise is measured on newer kernels as well, and so is
+//! what the gate of `vmnoise serve` adds to a switch. Words of rows' names as arguments leave out the others.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use vmnoise_labs::bed::{CommandOutput, Kernel, Lab};
+use anyhow::{Context, Result, bail, ensure};
+use vmnoise_labs::bed::{CommandOutput, Kernel, Lab, Suite};
 use vmnoise_labs::installed::{LOADER, with_libraries};
 use vmnoise_labs::lab_program;
 
@@ -25,6 +25,8 @@ enum Tracer {
 struct Row {
     what: &'static str,
     tracer: Tracer,
+    /// Whether it is measured on newer kernels as well: the others are peers.
+    is_ours: bool,
     /// Finds the files it needs in the lab.
     files: fn() -> Result<Vec<PathBuf>>,
 }
@@ -38,6 +40,8 @@ struct Exit {
 
 /// Each exercise, and its exit's cycles in the thesis without tracing and with it (Table 2).
 const EXERCISES: [(&str, [f64; 2]); 2] = [("cpuid", [6280.0, 8483.0]), ("io", [19942.0, 22631.0])];
+/// What the last lines are about.
+const GATE: &str = "vmnoise serve, a switch with a vCPU";
 /// By then every tracer traces. Nobody works meanwhile, so it takes no time.
 const SET_UP: &str = "lab-tracefs for 20";
 
@@ -50,14 +54,22 @@ fn main() -> Result<()> {
         let named = chosen.iter().any(|word| row.what.contains(word));
         named || chosen.is_empty() || matches!(row.tracer, Tracer::None)
     };
-    let mut untraced = None;
-    for row in rows().iter().filter(|row| is_chosen(row)) {
-        let (kernel, exits) = measured(row).context(row.what)?;
-        let untraced = *untraced.get_or_insert_with(|| {
-            head(&kernel);
-            exits
-        });
-        print(row.what, &exits, &untraced);
+    let is_of_exits = chosen.is_empty()
+        || rows()
+            .iter()
+            .any(|row| chosen.iter().any(|word| row.what.contains(word.as_str())));
+    let suites = [Suite::Own, Suite::Trixie, Suite::TrixieBackports];
+    for suite in suites.into_iter().filter(|_| is_of_exits) {
+        let mut untraced = None;
+        let is_in = |row: &&Row| is_chosen(row) && (suite == Suite::Own || row.is_ours);
+        for row in rows().iter().filter(is_in) {
+            let (kernel, exits) = measured(row, suite).context(row.what)?;
+            let untraced = *untraced.get_or_insert_with(|| {
+                head(&kernel);
+                exits
+            });
+            print(row.what, &exits, &untraced);
+        }
     }
     let [cpuid, io] = EXERCISES.map(|(_, [before, after])| (after - before, after / before));
     println!(
@@ -70,13 +82,86 @@ fn main() -> Result<()> {
         io.0,
         (io.1 - 1.0) * 100.0
     );
+    if chosen.is_empty() || chosen.iter().any(|word| GATE.contains(word.as_str())) {
+        print_gate()?;
+    }
     Ok(())
 }
 
+/// What the gate of `vmnoise serve` costs at a switch that a vCPU leaves or comes with.
+fn print_gate() -> Result<()> {
+    println!("{GATE}, in instructions");
+    // Not on 7.3: since 6.19 storage of a task needs CMPXCHG16B, which the CPU of a lab has not.
+    for suite in [Suite::Own, Suite::Trixie] {
+        let (kernel, empty) = at_switch(suite, "bpftrace", &bpftrace("empty.bt"), || {
+            bpftrace_files("empty.bt")
+        })?;
+        let (_, gate) = at_switch(suite, "vmnoise-serve", "vmnoise-serve", || {
+            Ok(vec![lab_program("vmnoise-serve")?])
+        })?;
+        let beyond = gate - empty;
+        println!("{kernel}: an empty program {empty:.0}, the gate {gate:.0}, {beyond:+.0}");
+    }
+    Ok(())
+}
+
+/// The mean of a tracer's program at switches, where nearly all are a vCPU's: a task takes its CPU from it
+/// every 200 µs.
+fn at_switch(
+    suite: Suite,
+    name: &str,
+    command: &str,
+    files: impl Fn() -> Result<Vec<PathBuf>>,
+) -> Result<(String, f64)> {
+    let mut lab = Lab::kernel(Kernel::Cloud).from(suite).virtual_time(0);
+    for program in ["lab-tracefs", "lab-scrape", "lab-disturb", "lab-switches"] {
+        lab = lab.program(&lab_program(program)?);
+    }
+    for file in files()? {
+        lab = lab.program(&file);
+    }
+    let report = lab.run(&[
+        "lab-scrape up",
+        &format!("& {command}"),
+        SET_UP,
+        "& vmnoise microvm --exercise cpuid -d 60s",
+        "& lab-disturb turns 0 5 200 /tmp/turns",
+        "lab-tracefs for 1",
+        &format!("lab-switches {name} 1"),
+    ])?;
+    let counted = report.outputs.last().context("no output")?.json()?;
+    let number = |value: &serde_json::Value| value.as_f64().unwrap_or_default();
+    let [switches, slices] = ["switches", "slices"].map(|key| number(&counted[key]));
+    // It leaves and comes once in each slice.
+    ensure!(2.0 * slices > 0.9 * switches, "{counted}");
+    let programs = counted["programs"].as_array().into_iter().flatten();
+    // No other hook is reached as often.
+    let busiest =
+        programs.max_by(|one, other| number(&one["runs"]).total_cmp(&number(&other["runs"])));
+    let busiest = busiest.context("no program ran")?;
+    Ok((
+        report.kernel_version,
+        number(&busiest["ns"]) / number(&busiest["runs"]),
+    ))
+}
+
+/// A script of ours, run by bpftrace in a lab.
+fn bpftrace(script: &str) -> String {
+    format!("{LOADER} /bin/bpftrace /bin/{script}")
+}
+
+fn bpftrace_files(script: &str) -> Result<Vec<PathBuf>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches");
+    let mut files = with_libraries("bpftrace", "bpftrace")?;
+    files.push(folder.join(script));
+    Ok(files)
+}
+
 fn rows() -> Vec<Row> {
-    let row = |what, tracer| Row {
+    let row = |what, tracer, is_ours| Row {
         what,
         tracer,
+        is_ours,
         files: || Ok(Vec::new()),
     };
     let beside = |command: &str| Tracer::Beside(command.to_owned());
@@ -86,22 +171,30 @@ fn rows() -> Vec<Row> {
         Tracer::Around(format!("lab-tracefs while {enable} -- "))
     };
     vec![
-        row("nothing traced", Tracer::None),
-        row("vmnoise exits top", beside("vmnoise exits top -d 60s")),
+        row("nothing traced", Tracer::None, true),
+        row(
+            "vmnoise exits top",
+            beside("vmnoise exits top -d 60s"),
+            true,
+        ),
         row(
             "vmnoise exits -o, a record of each exit",
             beside("vmnoise exits top -d 60s -o /tmp/exits"),
+            true,
         ),
         row(
             "tracefs, kvm_exit and kvm_entry alone",
             tracefs(&["kvm/kvm_exit", "kvm/kvm_entry"]),
+            false,
         ),
         row(
             "tracefs, all of kvm, sched, irq, irq_vectors",
             tracefs(&["kvm", "sched", "irq", "irq_vectors"]),
+            false,
         ),
         Row {
             what: "perf kvm stat record",
+            is_ours: false,
             tracer: Tracer::Around(format!(
                 "{LOADER} /bin/perf kvm stat record --quiet --output /tmp/perf.data -- /bin/"
             )),
@@ -109,20 +202,15 @@ fn rows() -> Vec<Row> {
         },
         Row {
             what: "bpftrace, one histogram of lengths",
-            tracer: Tracer::Beside(format!("{LOADER} /bin/bpftrace /bin/exit_lengths.bt")),
-            files: || {
-                let script = "benches/exit_lengths.bt";
-                let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
-                let mut files = with_libraries("bpftrace", "bpftrace")?;
-                files.push(script);
-                Ok(files)
-            },
+            is_ours: false,
+            tracer: Tracer::Beside(bpftrace("exit_lengths.bt")),
+            files: || bpftrace_files("exit_lengths.bt"),
         },
     ]
 }
 
 /// The kernel, and each exercise with this tracer.
-fn measured(row: &Row) -> Result<(String, [Exit; 2])> {
+fn measured(row: &Row, suite: Suite) -> Result<(String, [Exit; 2])> {
     let exercise = |(name, _)| format!("vmnoise microvm --exercise {name} -d 20ms --format json");
     let exercises = EXERCISES.map(exercise);
     let mut commands = Vec::new();
@@ -136,6 +224,7 @@ fn measured(row: &Row) -> Result<(String, [Exit; 2])> {
     }
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let mut lab = Lab::kernel(Kernel::Cloud)
+        .from(suite)
         .virtual_time(0)
         .program(&lab_program("lab-tracefs")?);
     for file in (row.files)()? {

@@ -1,31 +1,14 @@
 //! What a recording of `vmnoise exits` says of the clock of each vCPU's guest.
 
 use std::io::Read;
-use std::ops::ControlFlow;
 
-use vmnoise_events::{Event, Vcpu, VcpuClock};
-use vmnoise_recording::Reader;
+use vmnoise_events::{Vcpu, VcpuClock};
 
-/// The vCPUs of a VMM and the clocks of their guests, in their order; of a recording in
-/// progress, what was flushed of it.
+use crate::recorded;
+
+/// The clocks of the guests of a VMM.
 fn clocks(recording: impl Read, vmm_pid: u32) -> Vec<(Vcpu, VcpuClock)> {
-    let mut vcpus = Vec::new();
-    let mut clocks = Vec::new();
-    let Ok(mut reader) = Reader::new(recording) else {
-        return clocks;
-    };
-    while let Ok(ControlFlow::Continue(event)) = reader.next_event() {
-        match event {
-            Event::Vcpu(vcpu) => {
-                vcpus.truncate(vcpu.id.0 as usize);
-                vcpus.push(vcpu);
-            }
-            Event::VcpuClock(clock) => {
-                clocks.push((vcpus[clock.vcpu.0 as usize].clone(), clock));
-            }
-            _ => {}
-        }
-    }
+    let mut clocks = recorded::clocks(recording);
     clocks.retain(|(vcpu, _)| vcpu.vmm_pid == vmm_pid);
     clocks
 }
@@ -38,10 +21,11 @@ fn assert_is_the_hosts(clock: &VcpuClock) {
 
 mod kvm {
     use std::fs::File;
+    use std::process::Command;
     use std::time::{Duration, Instant};
 
     use rustix::process::Signal;
-    use vmnoise_labs::{Run, binary, with_debugfs};
+    use vmnoise_labs::{Run, binary};
 
     use super::*;
 
@@ -53,7 +37,7 @@ mod kvm {
         let file = folder.path().join("host.vmn");
         let there = Run::microvm(1, &["-d", "1m"]).unwrap();
         let exits = ["exits", "-q", "-T", "1s", "-d", "1m", "-o"];
-        let exits = Run::of(with_debugfs(&binary()).args(exits).arg(&file)).unwrap();
+        let exits = Run::of(Command::new(binary()).args(exits).arg(&file)).unwrap();
         let begin = Instant::now();
         let of = |run: &Run| File::open(&file).map_or(Vec::new(), |file| clocks(file, run.pid()));
         let wait_for = |run: &Run| {

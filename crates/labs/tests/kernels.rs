@@ -31,7 +31,7 @@ const EXITS: [(&str, &str); 4] = [
     ("exits one by one", "BPF ring buffer"),
     (
         "clocks of the guests",
-        "KVM's debugfs, changes dated by tp_btf",
+        "BPF iterator over files, changes dated by tp_btf",
     ),
 ];
 

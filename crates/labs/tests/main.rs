@@ -7,6 +7,7 @@ mod exits_judge;
 mod join_judge;
 mod neighbours_judge;
 mod pairing_judge;
+mod recorded;
 
 mod adversity;
 mod background;
@@ -21,6 +22,7 @@ mod exits;
 mod feed;
 mod feed_nested;
 mod fingerprint;
+mod found;
 mod guest;
 mod join;
 mod join_timers;

@@ -61,7 +61,7 @@ const TRACE_A_MODULE: &str = "trace KVM, where that is a module";
 const LOAD: &str = "load BPF programs; before Linux 5.19, to read their maps";
 
 /// The table.
-pub const RIGHTS: [Right; 20] = [
+pub const RIGHTS: [Right; 21] = [
     right(Work::Measure, CapabilitySet::BPF, "CAP_BPF", LOAD, true),
     right(
         Work::Measure,
@@ -115,16 +115,23 @@ pub const RIGHTS: [Right; 20] = [
     ),
     right(
         Work::FindVms,
+        CapabilitySet::BPF,
+        "CAP_BPF",
+        "walk over the files of processes",
+        true,
+    ),
+    right(
+        Work::FindVms,
         CapabilitySet::SYS_PTRACE,
         "CAP_SYS_PTRACE",
-        "see which process has which VM",
+        "see which process has which VM, where there is no walk, or /proc hides processes (`hidepid`)",
         true,
     ),
     right(
         Work::FindVms,
         CapabilitySet::DAC_OVERRIDE,
         "CAP_DAC_OVERRIDE",
-        "read KVM's debugfs",
+        "read KVM's debugfs, where there is no walk",
         true,
     ),
     right(

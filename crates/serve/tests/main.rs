@@ -17,9 +17,13 @@ mod lab;
 mod pause;
 
 mod lab_full {
+<<<<<<< HEAD
     mod containers;
     mod dashboard;
     mod kubernetes;
+=======
+    mod large;
+>>>>>>> exits
 
     use vmnoise_labs::bed::{Kernel, Suite};
 

@@ -41,8 +41,8 @@ pub(crate) struct KernelBtf {
     vcpu_structures: HashSet<&'static str>,
 }
 
-/// What the vendors' modules keep a vCPU in, and the reason of its last exit.
-const VCPU_STRUCTURES: [&str; 2] = ["vcpu_svm", "vcpu_vmx"];
+/// What KVM keeps a vCPU in, and its vendors' modules with the reason of its last exit.
+const VCPU_STRUCTURES: [&str; 3] = ["kvm_vcpu", "vcpu_svm", "vcpu_vmx"];
 
 impl KernelBtf {
     /// Reads the kernel's BTF and the tracepoint names in that of the KVM modules.

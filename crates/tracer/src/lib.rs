@@ -31,6 +31,7 @@ mod survey;
 mod timer_steps;
 mod timers;
 mod tracer;
+mod vms;
 mod watched;
 mod wire;
 
@@ -51,3 +52,4 @@ pub use survey::survey;
 pub use timer_steps::TimerSteps;
 pub use timers::timers;
 pub use tracer::Tracer;
+pub use vms::{KnownVms, VmSearch};

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use vmnoise_events::ProbeStatus;
 use vmnoise_tracer::host::Host;
-use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
+use vmnoise_tracer::{ExitTracer, LoadError, Streaming, VmSearch};
 use vmnoise_workload::{microvm, tsc};
 
 use crate::args::DoctorArguments;
@@ -56,7 +56,7 @@ fn exits(kvm_module: Option<&str>) -> Vec<ProbeStatus> {
         Err(error) => return vec![vcpus::probe_status::no_exits(&error.to_string(), "")],
     };
     match tracer.attach() {
-        Ok(()) => vcpus::probe_status::of_exit_tracer(&tracer),
+        Ok(()) => vcpus::probe_status::of_exit_tracer(&tracer, &VmSearch::here()),
         Err(error) => vec![vcpus::probe_status::no_exits(
             &error.to_string(),
             "allow tracing to this process",

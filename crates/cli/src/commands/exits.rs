@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use vmnoise_events::{ExitFilter, Options, RunFacts, Workload};
 use vmnoise_rights::Work;
-use vmnoise_tracer::host::{Host, Vm, cpu_list};
-use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
+use vmnoise_tracer::host::{Vm, cpu_list};
+use vmnoise_tracer::{ExitTracer, LoadError, Streaming, VmSearch};
 
 use crate::args::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments, reason_names};
 use crate::frame;
@@ -29,8 +29,9 @@ pub fn run(arguments: &ExitsArguments) -> Result<Status> {
     if arguments.list {
         // What it reads is named by tenants.
         vmnoise_rights::begin(None)?;
+        let search = VmSearch::here();
         rights::keep(&[Work::FindVms])?;
-        vm_list::print(&Host::here().vms(), arguments.top.format)?;
+        vm_list::print(&search.vms(), arguments.top.format)?;
         return Ok(Status::Ok);
     }
     match &arguments.mode {
@@ -63,7 +64,8 @@ fn count(arguments: &ExitsCommon, mut view: ExitsView, frame: Option<Frame>) -> 
     let machine = Machine::read()?;
     let filter = filter(arguments, machine.facts.kvm_module.as_deref())?;
     let streaming = streaming(arguments, &view)?;
-    let vms = machine.here().vms();
+    let search = VmSearch::here();
+    let vms = search.vms();
     refuse_unknown_vm(&filter, &vms)?;
     require_kvm()?;
     if !arguments.feed.is_empty() {
@@ -75,7 +77,7 @@ fn count(arguments: &ExitsCommon, mut view: ExitsView, frame: Option<Frame>) -> 
         ..Run::default()
     };
     let status = run_measurement(&run, &mut view, frame, |_| {
-        set_up(arguments, filter, streaming, &machine, vms)
+        set_up(arguments, filter, streaming, &machine, search, vms)
     });
     if view.is_empty() {
         say::say(format_args!(
@@ -91,6 +93,7 @@ fn set_up(
     filter: ExitFilter,
     streaming: Streaming,
     machine: &Machine,
+    search: VmSearch,
     vms: Vec<Vm>,
 ) -> Result<(RunFacts, Vcpus)> {
     let vcpus: usize = vms.iter().map(|vm| vm.vcpus.len()).sum();
@@ -101,8 +104,9 @@ fn set_up(
         .context("naming the vCPUs to BPF")?;
     tracer.attach().context("attaching the BPF programs")?;
     let mut probe_statuses = probe_status::of_exits(&tracer);
+    probe_statuses.push(search.probe_status());
     if arguments.output.is_some() {
-        probe_statuses.push(probe_status::of_clocks(&tracer));
+        probe_statuses.push(probe_status::of_clocks(&tracer, &search));
     }
     let options = Options {
         duration_ns: arguments.duration.unwrap_or(FOREVER_NS),
@@ -116,7 +120,7 @@ fn set_up(
     let (tsc_hz, witnesses) = (machine::tsc_hz(), tracer.witnesses());
     let facts = machine.facts_of_run(Workload::Exits, options, tsc_hz, witnesses, probe_statuses);
     let (feeds, detail) = (&arguments.feed, arguments.feed_detail);
-    let source = Vcpus::new(machine.here(), &facts, tracer, vms, feeds, detail)?;
+    let source = Vcpus::new(machine.here(), &facts, tracer, search, vms, feeds, detail)?;
     Ok((facts, source))
 }
 

@@ -9,8 +9,9 @@
 //! load FILE...`, in its lab, takes them from there in the same order: a byte on a serial
 //! port is an exit, and a recording has many. `lab-guest print FILE` prints one
 //! compressed and in hexadecimal; `lab-guest steal`, in the guest, what its kernel has booked as steal;
-//! `lab-guest offset`, in its lab, what its first vCPU's TSC is ahead of that of the lab. `lab-guest works PROGRAM`
-//! waits until this program, which runs beside the commands of a lab, is at work, and fails if it is not soon.
+//! `lab-guest offset`, in its lab, what its first vCPU's TSC is ahead of that of the lab. `lab-guest vcpus`
+//! prints the numbers and threads of its vCPUs as KVM's debugfs has them, and `lab-guest without-debugfs` takes that away.
+//! `lab-guest works PROGRAM` waits until this program, which runs beside the commands of a lab, is at work, and fails if it is not soon.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -23,6 +24,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::mount::{UnmountFlags, unmount};
 use vmnoise_labs::bed::inside::{GUEST_INITRAMFS, GUEST_KERNEL};
 use vmnoise_labs::bed::{GuestFiles, guest_arguments, guest_disk};
 use vmnoise_labs::{kvm_stat, processes, stress_ng};
@@ -70,10 +72,17 @@ fn main() -> Result<()> {
             Ok(std::io::stdout().write_all(&hexadecimal(&compressed))?)
         }
         ["offset"] => {
-            let vmm = fs::read_to_string(&of_guest.vmm)?.parse()?;
-            println!("{}", kvm_stat::tsc_offset(vmm, 0)?);
+            println!("{}", kvm_stat::tsc_offset(vmm(&of_guest)?, 0)?);
             Ok(())
         }
+        ["vcpus"] => {
+            println!(
+                "{}",
+                serde_json::to_string(&kvm_stat::vcpus(vmm(&of_guest)?)?)?
+            );
+            Ok(())
+        }
+        ["without-debugfs"] => Ok(unmount("/sys/kernel/debug", UnmountFlags::DETACH)?),
         ["works", program] => works(program),
         ["steal"] => {
             println!("{}", stolen_ns()?);
@@ -81,9 +90,15 @@ fn main() -> Result<()> {
         }
         _ => bail!(
             "usage: lab-guest [GUEST] boot [ARGUMENT...] | told COUNT | results | save FILE... | \
-             load FILE... | print FILE | steal | offset | works PROGRAM"
+             load FILE... | print FILE | steal | offset | vcpus | \
+             without-debugfs | works PROGRAM"
         ),
     }
+}
+
+/// The process that became its VMM.
+fn vmm(of_guest: &GuestFiles) -> Result<u32> {
+    Ok(fs::read_to_string(&of_guest.vmm)?.parse()?)
 }
 
 /// A lab forgets what it starts beside its commands: whether that goes on has to be asked.

@@ -1,4 +1,4 @@
-//! From looks at KVM's debugfs and the writes it reports to the clocks of guests, and when
+//! From looks at what KVM has of them and the writes it reports to the clocks of guests, and when
 //! they changed.
 
 use std::collections::BTreeMap;
@@ -7,9 +7,10 @@ use rustix::time::{ClockId, clock_gettime};
 use vmnoise_events::{Vcpu, VcpuClock, VcpuId};
 
 use super::wire::WireTscWrite;
-use crate::host::{GuestTsc, Host};
+use crate::VmSearch;
+use crate::host::GuestTsc;
 
-/// What debugfs said, somewhere between two instants of CLOCK_MONOTONIC.
+/// What KVM said, somewhere between two instants of CLOCK_MONOTONIC.
 #[derive(Debug)]
 pub struct ClockLook {
     before_mono_ns: u64,
@@ -19,10 +20,10 @@ pub struct ClockLook {
 }
 
 impl ClockLook {
-    /// Takes a look. Debugfs may take its time.
-    pub fn at(host: &Host) -> ClockLook {
+    /// Takes a look at the guests of these processes. Debugfs may take its time.
+    pub(crate) fn at(search: &VmSearch, processes: &[u32]) -> ClockLook {
         let before_mono_ns = mono_ns();
-        let seen = host.guest_tscs();
+        let seen = search.guest_tscs(processes);
         ClockLook {
             before_mono_ns,
             after_mono_ns: mono_ns(),

@@ -6,6 +6,7 @@ pub mod cpu_list;
 mod hypervisor;
 mod kvm_debugfs;
 mod lapic_timer;
+mod pid_numbers;
 mod requested_cpus;
 mod rights;
 mod smi;
@@ -28,7 +29,10 @@ pub use rights::{Capabilities, Capability, Lockdown};
 pub use smi::{NoSmiCount, PmuEvent};
 pub use threads::{Place, Thread};
 pub use throttling::{FairServer, Throttling};
-pub use vms::{KnownVms, VcpuThread, Vm};
+pub(crate) use vms::leads_to_vm;
+#[cfg(test)]
+pub(crate) use vms::tests as vms_tests;
+pub use vms::{VcpuThread, Vm};
 
 const CPUS: &str = "sys/devices/system/cpu";
 
@@ -282,6 +286,28 @@ pub(crate) mod tests {
         assert_eq!(host.apic_ids(), [(0, 0), (2, 4)]);
         let (_root, host) = machine();
         assert_eq!(host.facts().unwrap().apic_ids, []);
+    }
+
+    #[test]
+    fn a_machine_of_512_cpus_is_read_whole() {
+        // Two sockets, numbered one after the other; one CPU is offline, and the second socket is isolated.
+        let apic_id = |cpu: u32| cpu + 512 * (cpu / 256);
+        let cpuinfo: String = (0..512)
+            .map(|cpu| format!("processor\t: {cpu}\napicid\t\t: {}\n\n", apic_id(cpu)))
+            .collect();
+        let (_root, host) = tree(&[
+            ("proc/cpuinfo", &cpuinfo),
+            ("proc/self/status", "Cpus_allowed_list:\t0-510\n"),
+            ("sys/devices/system/cpu/present", "0-511\n"),
+            ("sys/devices/system/cpu/online", "0-510\n"),
+            ("sys/devices/system/cpu/isolated", "256-511\n"),
+        ]);
+        assert!(host.present_cpus().unwrap().into_iter().eq(0..512));
+        assert!(host.online_cpus().unwrap().into_iter().eq(0..511));
+        assert!(host.allowed_cpus().unwrap().into_iter().eq(0..511));
+        assert!(host.isolated_cpus().into_iter().eq(256..512));
+        let apic_ids = (0..512).map(|cpu| (cpu, apic_id(cpu)));
+        assert!(host.apic_ids().into_iter().eq(apic_ids));
     }
 
     #[test]

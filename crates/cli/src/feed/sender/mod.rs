@@ -166,9 +166,8 @@ impl Feeds {
                     continue;
                 }
                 let Some(clock) = self.clocks.of(vcpu.id, thread) else {
-                    let why = "a vCPU is not served: KVM's debugfs has not told its guest's clock \
-                               for 5 s; if it is not mounted, \
-                               `mount -t debugfs debugfs /sys/kernel/debug`";
+                    let why = "a vCPU is not served: KVM has not told its guest's clock for 5 s; \
+                               `vmnoise doctor` says how it is read";
                     feed.notes.say(feed.link.address(), Note::NoClock, why);
                     continue;
                 };

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use vmnoise_events::{Anchor, Event, FeedDetail, Finish, FinishReason, RunFacts};
 use vmnoise_tracer::host::{Host, Vm};
-use vmnoise_tracer::{ClockLook, ExitTracer};
+use vmnoise_tracer::{ClockLook, ExitTracer, KnownVms, VmSearch};
 use vmnoise_workload::tsc;
 
 use self::vm_finder::{Found, VmFinder};
@@ -109,7 +109,7 @@ impl Source for Vcpus {
 }
 
 impl Vcpus {
-    /// Takes over attached programs that know the VMs there are: these. Guests get theirs over
+    /// Takes over attached programs that know the VMs there are: these, found by this. Guests get theirs over
     /// these sockets, in this detail. Call it with the rights that finding VMs takes.
     ///
     /// # Errors
@@ -118,15 +118,18 @@ impl Vcpus {
         host: &Host,
         facts: &RunFacts,
         tracer: ExitTracer,
+        search: VmSearch,
         vms: Vec<Vm>,
         feeds: &[FeedAddress],
         detail: FeedDetail,
     ) -> Result<Vcpus> {
         let with_clocks = tracer.reports_clocks() || !feeds.is_empty();
+        let processes: Vec<u32> = vms.iter().map(|vm| vm.pid).collect();
+        let mut known = KnownVms::new(search);
+        known.look_at(&processes);
         // Before anything waits to be drained, and before the right to look is given up.
-        let clocks = with_clocks.then(|| ClockLook::at(host));
-        let processes = vms.iter().map(|vm| vm.pid).collect();
-        let finder = VmFinder::start(host, with_clocks, processes);
+        let clocks = with_clocks.then(|| known.clocks());
+        let finder = VmFinder::start(known, with_clocks, processes);
         let finder = finder.context("starting the thread that looks for VMs")?;
         Ok(Vcpus {
             host: host.clone(),

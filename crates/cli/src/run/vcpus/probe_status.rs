@@ -3,7 +3,7 @@
 
 use vmnoise_events::ProbeStatus;
 use vmnoise_tracer::host::{Host, KvmDebugfs};
-use vmnoise_tracer::{ExitTracer, ReasonSource};
+use vmnoise_tracer::{ExitTracer, ReasonSource, VmSearch};
 
 /// What `vmnoise exits` needs, in the words of `vmnoise doctor`.
 const EXITS_OF_ALL: &str = "exits of every VM";
@@ -22,29 +22,35 @@ pub fn of_exits(tracer: &ExitTracer) -> Vec<ProbeStatus> {
 
 /// Where the clocks of guests are read, without which no recording is joined to theirs, and
 /// how well their changes are dated.
-pub fn of_clocks(tracer: &ExitTracer) -> ProbeStatus {
-    clocks(Host::here().kvm_debugfs(), tracer.dates_clocks())
+pub fn of_clocks(tracer: &ExitTracer, search: &VmSearch) -> ProbeStatus {
+    let debugfs = (!search.walks()).then(|| Host::here().kvm_debugfs());
+    clocks(debugfs, tracer.dates_clocks())
 }
 
-fn clocks(debugfs: KvmDebugfs, dated: bool) -> ProbeStatus {
+/// Where the walk over files does not read them, debugfs has to.
+fn clocks(debugfs: Option<KvmDebugfs>, dated: bool) -> ProbeStatus {
     const PROBE: &str = "clocks of the guests";
     let unknown = |remedy| {
         let limit = "recordings do not tell how the clocks of guests follow from this host's: none \
                      can be joined to a guest's";
         ProbeStatus::limited(PROBE, "none", limit, remedy)
     };
-    match debugfs {
-        KvmDebugfs::Readable if dated => {
-            ProbeStatus::best(PROBE, "KVM's debugfs, changes dated by tp_btf")
+    let place = match debugfs {
+        None => "BPF iterator over files",
+        Some(KvmDebugfs::Readable) => "KVM's debugfs",
+        Some(KvmDebugfs::Missing) => return unknown("mount -t debugfs debugfs /sys/kernel/debug"),
+        Some(KvmDebugfs::Forbidden) => {
+            return unknown("run as root, to whom alone debugfs is open");
         }
-        KvmDebugfs::Readable => ProbeStatus::limited(
+    };
+    match dated {
+        true => ProbeStatus::best(PROBE, &format!("{place}, changes dated by tp_btf")),
+        false => ProbeStatus::limited(
             PROBE,
-            "KVM's debugfs, each second",
+            &format!("{place}, each second"),
             "which clock a guest had stays unknown for up to a second where it changes",
             "use a kernel that has the tracepoint kvm_write_tsc_offset",
         ),
-        KvmDebugfs::Missing => unknown("mount -t debugfs debugfs /sys/kernel/debug"),
-        KvmDebugfs::Forbidden => unknown("run as root, to whom alone debugfs is open"),
     }
 }
 
@@ -64,7 +70,7 @@ fn of_counting(kvm_run_only: bool) -> ProbeStatus {
 }
 
 /// What the programs of `vmnoise exits` showed on trial.
-pub fn of_exit_tracer(tracer: &ExitTracer) -> Vec<ProbeStatus> {
+pub fn of_exit_tracer(tracer: &ExitTracer, search: &VmSearch) -> Vec<ProbeStatus> {
     let counted = ProbeStatus {
         probe: EXITS_OF_ALL.into(),
         ..of_counting(tracer.kvm_run_only())
@@ -74,7 +80,8 @@ pub fn of_exit_tracer(tracer: &ExitTracer) -> Vec<ProbeStatus> {
         counted,
         of_reasons(tracer.reasons()),
         reported,
-        of_clocks(tracer),
+        search.probe_status(),
+        of_clocks(tracer, search),
     ]
 }
 
@@ -136,11 +143,13 @@ mod tests {
 
     #[test]
     fn what_keeps_clocks_from_a_recording_is_reported_with_its_remedy() {
-        assert!(clocks(KvmDebugfs::Readable, true).best);
+        assert!(clocks(Some(KvmDebugfs::Readable), true).best);
+        assert!(clocks(None, true).best);
         for (debugfs, remedy) in [
-            (KvmDebugfs::Readable, "tracepoint"),
-            (KvmDebugfs::Missing, "mount -t debugfs"),
-            (KvmDebugfs::Forbidden, "root"),
+            (None, "tracepoint"),
+            (Some(KvmDebugfs::Readable), "tracepoint"),
+            (Some(KvmDebugfs::Missing), "mount -t debugfs"),
+            (Some(KvmDebugfs::Forbidden), "root"),
         ] {
             let probe_status = clocks(debugfs, false);
             assert!(

@@ -1,12 +1,12 @@
-//! Finds the VMs of this host and the clocks of their guests on a thread of its own: /proc and
+//! Finds the VMs of this host and the clocks of their guests on a thread of its own: the kernel, /proc and
 //! debugfs may take their time, and the loop that drains the ring has none to give.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use vmnoise_tracer::ClockLook;
-use vmnoise_tracer::host::{Host, KnownVms, Vm};
+use vmnoise_tracer::host::Vm;
+use vmnoise_tracer::{ClockLook, KnownVms};
 
 use vmnoise_rights::{Work, threads};
 
@@ -37,16 +37,13 @@ pub struct Found {
 }
 
 impl VmFinder {
-    /// Starts to look at these processes, and at the guests' clocks as well if they are asked for. Its thread has the
+    /// Starts with those that are known, to look at these processes, and at the guests' clocks as well if they are asked for. Its thread has the
     /// rights that this takes; who starts it may give them up.
     ///
     /// # Errors
     /// If there is no room for a thread.
-    pub fn start(host: &Host, with_clocks: bool, processes: Vec<u32>) -> io::Result<VmFinder> {
-        let looker = Looker {
-            known: KnownVms::new(host.clone()),
-            clocks_of: with_clocks.then(|| host.clone()),
-        };
+    pub fn start(known: KnownVms, with_clocks: bool, processes: Vec<u32>) -> io::Result<VmFinder> {
+        let looker = Looker { known, with_clocks };
         let (newcomers, asked) = channel();
         let (report, found) = channel();
         // Never joined: a file of /proc may keep it for longer than the run.
@@ -86,7 +83,7 @@ impl VmFinder {
 
 struct Looker {
     known: KnownVms,
-    clocks_of: Option<Host>,
+    with_clocks: bool,
 }
 
 impl Looker {
@@ -95,7 +92,7 @@ impl Looker {
             named: self.known.look_at(&looked_at),
             looked_at,
             vms: self.known.vms(),
-            clocks: self.clocks_of.as_ref().map(ClockLook::at),
+            clocks: self.with_clocks.then(|| self.known.clocks()),
         }
     }
 }

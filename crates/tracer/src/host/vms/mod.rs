@@ -1,7 +1,6 @@
 //! The virtual machines of this host: processes that hold a VM of KVM, under the names
 //! people gave them, and the threads that are their vCPUs.
 
-mod known;
 mod name;
 mod policy;
 
@@ -12,7 +11,6 @@ use vmnoise_events::Name;
 
 use super::threads::name_in;
 use super::{Host, cpu_list};
-pub use known::KnownVms;
 
 /// A process that holds VMs of KVM.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,37 +39,80 @@ pub struct VcpuThread {
 impl Host {
     /// Every process that holds a VM, by process id. Without the right to look into the
     /// files of other users' processes theirs are not seen. Reads where each file of each
-    /// process leads: [`KnownVms`] does not.
+    /// process leads: [`crate::VmSearch`] does so only where it must.
     pub fn vms(&self) -> Vec<Vm> {
+        if !self.numbers_are_the_kernels() {
+            return Vec::new();
+        }
         let mut vms: Vec<Vm> = numbered(&self.root.join("proc"))
             .filter(|(_, process)| file_of_vm(process).is_some())
-            .filter_map(|(pid, process)| self.vm(pid, &process))
+            .filter_map(|(pid, _)| self.vm(pid))
             .collect();
         vms.sort_by_key(|vm| vm.pid);
         vms
     }
 
-    /// What people call the VM of this process, if that lives: see [`Vm::name`].
+    /// What people call the VM of this process, by the kernel's own number of it, if that lives: see
+    /// [`Vm::name`].
     pub fn vm_name(&self, pid: u32) -> Option<Name> {
-        name_of(pid, &self.root.join("proc").join(pid.to_string()))
+        if !self.numbers_are_the_kernels() {
+            return None;
+        }
+        name_of(pid, &self.process(pid))
     }
 
-    fn vm(&self, pid: u32, process: &Path) -> Option<Vm> {
-        let name = name_of(pid, process)?;
-        let mut vcpus = self.vcpus_by_debugfs(pid);
-        if vcpus.is_empty() {
-            vcpus = vcpus_by_thread_name(process);
+    /// The VM of this process, if that lives, and its vCPUs as debugfs has them, or the names of its
+    /// threads.
+    pub(crate) fn vm(&self, pid: u32) -> Option<Vm> {
+        if !self.numbers_are_the_kernels() {
+            return None;
+        }
+        let vcpus = self.vcpus_by_debugfs(pid).into_iter();
+        self.vm_of(pid, pid, vcpus.map(|(id, tid)| (id, tid, tid)).collect())
+    }
+
+    /// The VM of a process that is `pid_here` in this host's /proc, if that lives, with these vCPUs:
+    /// their numbers, and their threads by the kernel's numbers and those of /proc. Without any,
+    /// they are known by the names of its threads.
+    pub(crate) fn vm_of(
+        &self,
+        pid: u32,
+        pid_here: u32,
+        mut vcpus: Vec<(u32, u32, u32)>,
+    ) -> Option<Vm> {
+        let process = self.process(pid_here);
+        let name = name_of(pid, &process)?;
+        if vcpus.is_empty() && pid == pid_here {
+            let named = vcpus_by_thread_name(&process).into_iter();
+            vcpus = named.map(|(id, tid)| (id, tid, tid)).collect();
         }
         vcpus.sort_unstable();
         vcpus.dedup();
+        let threads = vcpus.into_iter();
         Some(Vm {
             pid,
             name,
-            vcpus: vcpus
-                .into_iter()
-                .map(|(id, tid)| thread(process, id, tid))
+            vcpus: threads
+                .map(|(id, tid, tid_here)| VcpuThread {
+                    tid,
+                    ..thread(&process, id, tid_here)
+                })
                 .collect(),
         })
+    }
+
+    /// The first file of a VM that this process holds, as a link in /proc.
+    pub(crate) fn file_of_vm(&self, pid: u32) -> Option<PathBuf> {
+        file_of_vm(&self.process(pid))
+    }
+
+    /// A file of a process, as a link in /proc.
+    pub(crate) fn file_of(&self, pid_here: u32, fd: u32) -> PathBuf {
+        self.process(pid_here).join("fd").join(fd.to_string())
+    }
+
+    fn process(&self, pid: u32) -> PathBuf {
+        self.root.join("proc").join(pid.to_string())
     }
 
     /// KVM's own list.
@@ -102,7 +143,7 @@ fn file_of_vm(process: &Path) -> Option<PathBuf> {
 }
 
 /// Whether this file of a process is a VM (virt/kvm/kvm_main.c names it `kvm-vm`).
-fn leads_to_vm(file: &Path) -> bool {
+pub(crate) fn leads_to_vm(file: &Path) -> bool {
     fs::read_link(file).is_ok_and(|target| target == Path::new("anon_inode:kvm-vm"))
 }
 
@@ -145,11 +186,11 @@ fn numbered(folder: &Path) -> impl Iterator<Item = (u32, PathBuf)> + use<> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A tree with one QEMU of two vCPUs and one process that is no VMM.
-    pub(super) fn host(debugfs: bool) -> (tempfile::TempDir, Host) {
+    pub(crate) fn host(debugfs: bool) -> (tempfile::TempDir, Host) {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = root.path().join(path);

@@ -13,6 +13,7 @@ use crate::exits::{
 };
 
 use super::moment::Moment;
+use crate::VmSearch;
 use crate::host::{Host, Vm};
 use crate::maps::Maps;
 use crate::plain;
@@ -270,7 +271,7 @@ impl Handlers {
     /// Everything reported so far, once the clocks of this machine were looked at, where vCPUs
     /// have this number.
     pub(super) fn clocks(&self, host: &Host, number: u32) -> Vec<Event> {
-        let look = ClockLook::at(host);
+        let look = ClockLook::at(&VmSearch::by_files(host.clone()), &[]);
         self.reported();
         let mut reported = self.reported.borrow_mut();
         let mut roll = self.roll.borrow_mut();

@@ -4,21 +4,23 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::{Host, Vm, file_of_vm, leads_to_vm};
+use super::VmSearch;
+use crate::ClockLook;
+use crate::host::{Vm, leads_to_vm};
 
 /// Processes that are known to hold VMs.
 #[derive(Debug)]
 pub struct KnownVms {
-    host: Host,
+    search: VmSearch,
     /// By process: its VM, and the file that it was found by.
     held: BTreeMap<u32, (Vm, PathBuf)>,
 }
 
 impl KnownVms {
     /// None are known yet.
-    pub fn new(host: Host) -> KnownVms {
+    pub fn new(search: VmSearch) -> KnownVms {
         KnownVms {
-            host,
+            search,
             held: BTreeMap::new(),
         }
     }
@@ -26,12 +28,12 @@ impl KnownVms {
     /// Looks at these processes, which run vCPUs, and says what they and their vCPUs are
     /// called, as far as they still live. Those that may be seen to hold a VM are known from now on.
     pub fn look_at(&mut self, processes: &[u32]) -> Vec<Vm> {
+        let files = self.search.files_of(processes);
         let look = |&pid: &u32| {
-            let process = self.host.root.join(format!("proc/{pid}"));
             let before = self.held.remove(&pid).map(|(_, file)| file);
-            let vm = self.host.vm(pid, &process)?;
+            let vm = self.search.vm(&files, pid)?;
             let file = before.filter(|file| leads_to_vm(file));
-            if let Some(file) = file.or_else(|| file_of_vm(&process)) {
+            if let Some(file) = file.or_else(|| self.search.file(&files, pid)) {
                 self.held.insert(pid, (vm.clone(), file));
             }
             Some(vm)
@@ -40,14 +42,14 @@ impl KnownVms {
     }
 
     /// Forgets those that hold no VM any more. The files of a process are looked through only
-    /// where the one that is known is gone: it may hold another VM.
+    /// where the one that is known is gone, or may not be looked at: it may hold another VM.
     pub fn forget_gone(&mut self) {
-        let host = &self.host;
+        let search = &self.search;
         self.held.retain(|pid, (_, file)| {
             if leads_to_vm(file) {
                 return true;
             }
-            let other = file_of_vm(&host.root.join(format!("proc/{pid}")));
+            let other = search.file(&search.files_of(&[*pid]), *pid);
             let holds_another = other.is_some();
             *file = other.unwrap_or_default();
             holds_another
@@ -58,6 +60,12 @@ impl KnownVms {
     pub fn vms(&self) -> Vec<Vm> {
         self.held.values().map(|(vm, _)| vm.clone()).collect()
     }
+
+    /// A look at the clocks of their guests.
+    pub fn clocks(&self) -> ClockLook {
+        let processes: Vec<u32> = self.held.keys().copied().collect();
+        ClockLook::at(&self.search, &processes)
+    }
 }
 
 #[cfg(test)]
@@ -65,8 +73,8 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    use super::super::tests::host;
     use super::*;
+    use crate::host::vms_tests::host;
 
     fn pids(known: &KnownVms) -> Vec<u32> {
         known.vms().iter().map(|vm| vm.pid).collect()
@@ -75,7 +83,7 @@ mod tests {
     #[test]
     fn a_vm_is_known_from_its_first_vcpu_to_its_last_file() {
         let (root, host) = host(true);
-        let mut known = KnownVms::new(host.clone());
+        let mut known = KnownVms::new(VmSearch::by_files(host.clone()));
         assert_eq!(known.vms(), []);
         // One that is no VMM, one that is gone, and one that holds a VM.
         let named = known.look_at(&[69, 70, 71]);
@@ -100,7 +108,7 @@ mod tests {
     #[test]
     fn a_process_of_the_same_id_is_looked_at_anew() {
         let (root, host) = host(false);
-        let mut known = KnownVms::new(host);
+        let mut known = KnownVms::new(VmSearch::by_files(host));
         known.look_at(&[71]);
         let cmdline = root.path().join("proc/71/cmdline");
         fs::write(&cmdline, "qemu-system-x86_64\0-name\0guest=mail\0").unwrap();

@@ -1,0 +1,162 @@
+//! How the VMs of this host are found, with their vCPUs and the clocks of their guests: by the kernel's own
+//! walk over files, which needs no debugfs and no right to look into other users' processes; where that
+//! cannot be had, by links in /proc and KVM's debugfs.
+
+mod found;
+mod known;
+mod walk;
+mod wire;
+
+use std::path::PathBuf;
+
+use vmnoise_events::ProbeStatus;
+
+use crate::error::LoadError;
+use crate::host::{GuestTsc, Host, KvmDebugfs, Vm};
+use found::VmFiles;
+pub use known::KnownVms;
+use walk::Walk;
+
+/// Looks for VMs.
+#[derive(Debug)]
+pub struct VmSearch {
+    host: Host,
+    walk: Result<Walk, LoadError>,
+}
+
+impl VmSearch {
+    /// Loads the program that walks, where this machine and these rights allow it.
+    pub fn here() -> VmSearch {
+        VmSearch {
+            host: Host::here(),
+            walk: Walk::load(),
+        }
+    }
+
+    /// What this machine, or a made-up one, has in /proc and debugfs, and nothing else.
+    pub fn by_files(host: Host) -> VmSearch {
+        let refused = LoadError::Refused {
+            why: "it was not asked for".to_owned(),
+            remedy: String::new(),
+        };
+        VmSearch {
+            host,
+            walk: Err(refused),
+        }
+    }
+
+    /// Every process that holds a VM, by the kernel's number of it.
+    pub fn vms(&self) -> Vec<Vm> {
+        match self.files(None) {
+            None => self.host.vms(),
+            files => {
+                let processes = files.iter().flat_map(VmFiles::processes);
+                processes.filter_map(|pid| self.vm(&files, pid)).collect()
+            }
+        }
+    }
+
+    /// The clocks of the guests of these processes, each with its vCPU's thread and number. By debugfs
+    /// it is those of all, but one that runs a guest of its own right now, for debugfs has that
+    /// one's.
+    pub(crate) fn guest_tscs(&self, processes: &[u32]) -> Vec<(u32, u32, GuestTsc)> {
+        match self.files(Some(processes)) {
+            Some(files) => files.guest_tscs(self.host.kvm_module().as_deref()),
+            None => self.host.guest_tscs(),
+        }
+    }
+
+    /// Which way is used, and what is missing.
+    pub fn probe_status(&self) -> ProbeStatus {
+        const PROBE: &str = "VMs and their vCPUs";
+        let error = match &self.walk {
+            Ok(_) if !self.host.numbers_are_ours() => {
+                return ProbeStatus::limited(
+                    PROBE,
+                    "BPF iterator over files",
+                    "/proc is another pid namespace's, so VMs have no names",
+                    "mount /proc in the pid namespace in which vmnoise runs, or run it in the machine's own (hostPID)",
+                );
+            }
+            Ok(_) if !self.host.numbers_are_the_kernels() => {
+                return ProbeStatus::limited(
+                    PROBE,
+                    "BPF iterator over files",
+                    "only VMs of this pid namespace are found and named",
+                    "run vmnoise in the machine's own pid namespace (hostPID)",
+                );
+            }
+            Ok(_) => return ProbeStatus::best(PROBE, "BPF iterator over files"),
+            Err(error) => error,
+        };
+        let (why, remedy) = match error {
+            LoadError::Refused { why, remedy } => (why.as_str(), remedy.as_str()),
+            LoadError::Broken(why) => (why.as_str(), "report this line with the kernel version"),
+        };
+        let (in_use, limit) = match (self.host.numbers_are_the_kernels(), self.host.kvm_debugfs()) {
+            (false, _) => ("none", "VMs have no names, and their vCPUs no numbers"),
+            (true, KvmDebugfs::Readable) => (
+                "links in /proc, KVM's debugfs",
+                "VMs of other users are found with CAP_SYS_PTRACE alone",
+            ),
+            (true, KvmDebugfs::Missing | KvmDebugfs::Forbidden) => (
+                "links in /proc, names of threads",
+                "VMs of other users are found with CAP_SYS_PTRACE alone, and vCPUs of a VMM that names \
+                 no threads have no numbers",
+            ),
+        };
+        ProbeStatus::limited(PROBE, in_use, &format!("{why}: {limit}"), remedy)
+    }
+
+    /// Whether the clocks of guests are read by the walk, and not in debugfs.
+    pub fn walks(&self) -> bool {
+        self.walk.is_ok()
+    }
+
+    /// What the walk finds of these processes, or of all. `None` where there is none, or it fails: it may
+    /// for want of memory, and then another way is left.
+    fn files(&self, processes: Option<&[u32]>) -> Option<VmFiles> {
+        let walk = self.walk.as_ref().ok()?;
+        let files = match processes {
+            // A process is named to the kernel by its number here.
+            Some(processes) if self.host.numbers_are_the_kernels() => {
+                let files = processes.iter().map(|&process| walk.over(Some(process)));
+                files.collect::<Result<Vec<_>, _>>().ok()?.concat()
+            }
+            _ => walk.over(None).ok()?,
+        };
+        Some(VmFiles::new(&files))
+    }
+
+    /// What the walk finds of these processes. `None` where there is none.
+    fn files_of(&self, processes: &[u32]) -> Option<VmFiles> {
+        match processes {
+            [] => None,
+            _ => self.files(Some(processes)),
+        }
+    }
+
+    /// The VM of a process: as the walk found it, or where that knows none as its files say. It may have
+    /// closed them, and run its vCPUs on.
+    fn vm(&self, files: &Option<VmFiles>, pid: u32) -> Option<Vm> {
+        let Some(process) = files.as_ref().and_then(|files| files.of(pid)) else {
+            return self.host.vm(pid);
+        };
+        if process.pid_here == 0 || !self.host.numbers_are_ours() {
+            return None;
+        }
+        let vcpus = process.vcpus.iter().copied().collect();
+        self.host.vm_of(pid, process.pid_here, vcpus)
+    }
+
+    /// The file of a VM that a process holds, as a link in /proc.
+    fn file(&self, files: &Option<VmFiles>, pid: u32) -> Option<PathBuf> {
+        match files {
+            Some(files) => {
+                let process = files.of(pid)?;
+                Some(self.host.file_of(process.pid_here, process.fd?))
+            }
+            None => self.host.file_of_vm(pid),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The kernel's own walk over the files of processes.
+
+use std::io::Read;
+use std::mem::{size_of, zeroed};
+use std::ptr::NonNull;
+
+use libbpf_rs::libbpf_sys::{bpf_iter_attach_opts, bpf_iter_link_info, bpf_program__attach_iter};
+use libbpf_rs::{AsRawLibbpf, Iter, Link, Object, ObjectBuilder};
+
+use super::wire::{OBJECT, WireFile};
+use crate::btf::KernelBtf;
+use crate::error::LoadError;
+use crate::joined_btf::JoinedBtf;
+use crate::log::quietly;
+use crate::object::why_not;
+use crate::plain;
+use crate::tracer::no_btf;
+
+/// The loaded program. It runs only while its answer is read.
+#[derive(Debug)]
+pub(super) struct Walk(Object);
+
+impl Walk {
+    /// # Errors
+    /// [`LoadError::Refused`] where this machine or these rights do not allow it,
+    /// [`LoadError::Broken`] where they do and it fails.
+    pub(super) fn load() -> Result<Walk, LoadError> {
+        let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
+        if !btf.has_vcpu_structure("kvm_vcpu") {
+            return Err(LoadError::Refused {
+                why: "this kernel does not describe KVM's structures, or KVM is not loaded".to_owned(),
+                remedy: "load KVM; use a kernel with the BTF of its modules (CONFIG_DEBUG_INFO_BTF_MODULES)"
+                    .to_owned(),
+            });
+        }
+        let (result, warnings) = quietly(|| {
+            let mut builder = ObjectBuilder::default();
+            builder.name("vmnoise_vms")?;
+            let joined = JoinedBtf::of_kvm().map_err(libbpf_rs::Error::from)?;
+            if let Some(joined) = &joined {
+                builder.btf_custom_path(joined.path())?;
+            }
+            builder.open_memory(OBJECT)?.load()
+        });
+        let walk = Walk(result.map_err(|error| why_not(&error, &warnings))?);
+        // Whether its answers may be read is known once one was.
+        match walk.over(Some(std::process::id())) {
+            Ok(_) => Ok(walk),
+            Err(error) => Err(LoadError::Broken(format!("the walk over files: {error}"))),
+        }
+    }
+
+    /// The files of VMs and vCPUs that all processes of this pid namespace hold, or this one, by its
+    /// number there. Kernels before 6.1 walk over all of them in either case.
+    ///
+    /// # Errors
+    /// If the kernel refuses. A process that is not there holds nothing.
+    pub(super) fn over(&self, process: Option<u32>) -> std::io::Result<Vec<WireFile>> {
+        let (link, _) = quietly(|| self.attach(process));
+        let link = match link {
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(Vec::new()),
+            link => link?,
+        };
+        let mut bytes = Vec::new();
+        Iter::new(&link)
+            .map_err(std::io::Error::other)?
+            .read_to_end(&mut bytes)?;
+        let files = bytes.chunks_exact(size_of::<WireFile>());
+        Ok(files.filter_map(plain::read).collect())
+    }
+
+    /// libbpf-rs has no way to name a process.
+    fn attach(&self, process: Option<u32>) -> std::io::Result<Link> {
+        let mut programs = self.0.progs();
+        let program = programs.next().ok_or(std::io::ErrorKind::NotFound)?;
+        // SAFETY: plain numbers, for all of which 0 is a value.
+        let (mut which, mut options): (bpf_iter_link_info, bpf_iter_attach_opts) =
+            unsafe { (zeroed(), zeroed()) };
+        which.task.pid = process.unwrap_or(0);
+        options.sz = size_of::<bpf_iter_attach_opts>() as _;
+        options.link_info = &raw mut which;
+        options.link_info_len = size_of::<bpf_iter_link_info>() as _;
+        // SAFETY: the program is loaded, and both structures live beyond the call.
+        let link = unsafe {
+            bpf_program__attach_iter(program.as_libbpf_object().as_ptr(), &raw const options)
+        };
+        match NonNull::new(link) {
+            // SAFETY: libbpf has made this link, and nobody else has it.
+            Some(link) => Ok(unsafe { Link::from_ptr(link) }),
+            None => Err(std::io::Error::last_os_error()),
+        }
+    }
+}

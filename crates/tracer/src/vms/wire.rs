@@ -1,0 +1,22 @@
+//! The Rust face of `bpf/vm_files.h`: types generated from the object's BTF.
+
+use crate::plain::Plain;
+
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    missing_debug_implementations,
+    rust_2018_idioms,
+    unsafe_op_in_unsafe_fn
+)]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/vm_files.skel.rs"));
+}
+
+pub(super) use generated::types::vm_file as WireFile;
+
+/// The BPF programs, compiled.
+pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vm_files.bpf.o"));
+
+impl Plain for WireFile {}
