@@ -23,6 +23,10 @@ pub enum Work {
     SendSignals,
     /// Keep the books of all vCPUs, and answer whoever asks over HTTP.
     ServeBooks,
+    /// Write files into a folder of this process's user; where the kernel can, it is confined to that.
+    WriteSummaries,
+    /// Send files to a server that has to be found and connected to.
+    SendSummaries,
 }
 
 /// One row of the table.
@@ -217,6 +221,8 @@ mod tests {
             Work::SaveFiles => "files by name",
             Work::SendSignals => "signals",
             Work::ServeBooks => "`serve`",
+            Work::WriteSummaries => "`serve --summaries DIR`",
+            Work::SendSummaries => "`serve --summaries URL`",
         }
     }
 

@@ -15,6 +15,7 @@ mod metrics;
 mod placement;
 mod say;
 mod service_manager;
+mod summaries;
 mod tls;
 mod token;
 mod watch;
@@ -33,6 +34,7 @@ use vmnoise_tracer::host::Host;
 use guards::Guards;
 use say::say;
 use service_manager::ServiceManager;
+use summaries::{Destination, Summaries};
 use watch::Watch;
 
 /// Keep the books of every vCPU of this host, and serve them as metrics for Prometheus
@@ -64,15 +66,27 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
     placement::keep_off_isolated(&Host::here())?;
     let listener = listen::listener(arguments.listen)?;
     let guards = Guards::of(arguments, listener.local_addr()?)?;
+    let summaries = arguments.summaries.as_deref();
+    let summaries = summaries.map(Destination::of).transpose()?;
     let watch = Watch::begin(arguments.vcpus)?;
     let manager = ServiceManager::of_environment().context("finding the service manager")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("starting to serve")?;
-    if let Some(unlimited) = vmnoise_rights::keep(&[Work::ServeBooks])? {
+    let mut works = vec![Work::ServeBooks];
+    if let Some(destination) = &summaries {
+        destination.confine()?;
+        works.push(destination.work());
+    }
+    if let Some(unlimited) = vmnoise_rights::keep(&works)? {
         say(&unlimited.to_string());
     }
+    let summaries = summaries.map(|destination| {
+        destination.check()?;
+        Summaries::begin(destination, &watch)
+    });
+    let summaries = summaries.transpose()?;
     let watch = Arc::new(Mutex::new(watch));
-    runtime.block_on(http::serve(listener, guards, watch, &manager))
+    runtime.block_on(http::serve(listener, guards, watch, summaries, &manager))
 }

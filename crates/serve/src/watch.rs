@@ -25,6 +25,8 @@ pub(crate) struct Watch {
     host: Host,
     vms: BTreeMap<u32, VmTotals>,
     ended: VecDeque<VmTotals>,
+    /// Those of them that ended at the last look.
+    left: Vec<VmTotals>,
     /// The VMM of each place.
     vmms: BTreeMap<Place, u32>,
     /// Whose each vCPU is, or was.
@@ -43,6 +45,7 @@ impl Watch {
             host: Host::here(),
             vms: BTreeMap::new(),
             ended: VecDeque::new(),
+            left: Vec::new(),
             vmms: BTreeMap::new(),
             names: BTreeMap::new(),
             without_room: 0,
@@ -58,6 +61,7 @@ impl Watch {
     /// If the kernel refuses the walk: who is known already stays so.
     pub(crate) fn look(&mut self) -> io::Result<()> {
         let look = self.gate.look();
+        self.left.clear();
         if let Ok(look) = &look {
             self.without_room = look.without_room;
             for found in &look.came {
@@ -95,6 +99,11 @@ impl Watch {
     /// Those that there are, and those that have ended.
     pub(crate) fn vms(&self) -> impl Iterator<Item = &VmTotals> {
         self.vms.values().chain(&self.ended)
+    }
+
+    /// Those that ended at the last look, with their last sums.
+    pub(crate) fn left(&self) -> &[VmTotals] {
+        &self.left
     }
 
     /// vCPUs that no room was left for at the last look.
@@ -146,6 +155,7 @@ impl Watch {
         if vm.vcpus() == 0
             && let Some(vm) = self.vms.remove(&vmm)
         {
+            self.left.push(vm.clone());
             self.ended.push_back(vm);
             if self.ended.len() > ENDED {
                 self.ended.pop_front();

@@ -10,14 +10,31 @@ mod kvm {
     mod prometheus;
     mod rights;
     mod service;
+    pub mod summaries;
 }
 
 mod lab;
+mod stored;
 
 mod lab_full {
     use vmnoise_labs::bed::{Kernel, Suite};
 
     use crate::lab::assert_serves_on;
+    use crate::stored;
+
+    mod engines {
+        use super::*;
+
+        #[test]
+        fn a_store_has_what_was_sent() {
+            stored::assert_a_store_has_what_was_sent();
+        }
+
+        #[test]
+        fn one_that_is_away_costs_no_more_than_its_summaries() {
+            stored::assert_one_that_is_away_costs_no_more_than_its_summaries();
+        }
+    }
 
     mod own_suite {
         use super::*;
