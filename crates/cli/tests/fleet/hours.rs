@@ -145,7 +145,7 @@ impl Sums {
         let mut culprits: Vec<_> = culprits
             .map(|((kind, name), (ns, hosts))| (kind, name, *ns, hosts.len()))
             .collect();
-        culprits.sort_by(|one, other| other.2.cmp(&one.2));
+        culprits.sort_by_key(|culprit| std::cmp::Reverse(culprit.2));
         culprits.truncate(10);
         let rows = culprits.into_iter();
         rows.map(|(kind, name, ns, hosts)| json!([kind, name, ns as f64, hosts as f64]))
