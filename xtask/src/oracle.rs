@@ -18,8 +18,8 @@ pub const PYTHON_PACKAGES: &str = "target/python";
 /// What reads our exports and our bill of materials in `make test`.
 pub const ENGINES: [&str; 3] = ["cyclonedx", "duckdb", "perfetto"];
 
-/// What reads them in `make lab-full` as well; PySpark alone is 450 MB.
-pub const MORE_ENGINES: [&str; 2] = ["polars", "pyspark"];
+/// What reads them in `make lab-full` as well, and where they are sent; PySpark alone is 450 MB.
+pub const MORE_ENGINES: [&str; 3] = ["moto", "polars", "pyspark"];
 
 /// What makes the dashboard of `packaging/grafana`.
 pub const GRAFANA: &str = "grafana_foundation_sdk";

@@ -125,7 +125,8 @@ pub fn run_lab_full() -> Result<()> {
     serial_tier(&mut tally, "lab_full::newcomer", &can_bootstrap())?;
     let service = can_bootstrap().and_then(|()| can_emulate());
     serial_tier(&mut tally, "lab_full::service", &service)?;
-    let engines = installed(&oracle::MORE_ENGINES).and_then(|()| can_run_java());
+    let engines = [&oracle::ENGINES[..], &oracle::MORE_ENGINES].concat();
+    let engines = installed(&engines).and_then(|()| can_run_java());
     serial_tier(&mut tally, "lab_full::engines", &engines)?;
     let kvm = can_trace().and_then(|()| can_virtualize());
     serial_tier(&mut tally, "lab_full::hosts", &kvm)?;

@@ -39,6 +39,8 @@ const ARROWS: [(&str, &[&str]); 16] = [
         &[
             "vmnoise-events",
             "vmnoise-tracer",
+            // Its hours are a table as those of recordings are.
+            "vmnoise-export",
             // Its page looks as a report does.
             "vmnoise-report",
             "vmnoise-rights",

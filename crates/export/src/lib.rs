@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod host_hour;
 mod owner;
 mod partition;
 mod perfetto;
@@ -14,10 +15,11 @@ mod wall_clock;
 mod whole_file;
 
 pub use error::ExportError;
+pub use host_hour::{CulpritHour, HostHour, VmHour, WaitHour};
 pub use owner::{Owner, is_ours};
 pub use partition::Partition;
 pub use perfetto::{Side, Timeline};
 pub use rows::{Reported, schemas};
 pub use run_tables::RunTables;
 pub use table::{Column, DATA_VERSION, Encoding, Kind, Schema};
-pub use whole_file::{Readers, WholeFile};
+pub use whole_file::{Readers, WholeFile, place};

@@ -44,7 +44,7 @@ pub(crate) fn workload_name(workload: Workload) -> &'static str {
 }
 
 /// A value of a partition as it may stand in a path: what reads partitions takes it back.
-fn escaped(value: &str) -> String {
+pub(crate) fn escaped(value: &str) -> String {
     let mut path = String::with_capacity(value.len());
     for byte in value.bytes() {
         match byte {

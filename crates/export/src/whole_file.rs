@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-use crate::owner::{Owner, is_ours};
+use crate::error::ExportError;
+use crate::owner::{Owner, is_ours, make_folder};
+use crate::table::io_error;
 
 /// Who may read a result, where nobody decided before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +28,20 @@ impl Readers {
             Readers::Owner => 0o600,
         }
     }
+}
+
+/// Puts a file with these bytes in its place, whole, and makes the folders above it that are missing.
+///
+/// # Errors
+/// If a folder or the file cannot be made.
+pub fn place(path: &Path, bytes: &[u8], readers: Readers) -> Result<(), ExportError> {
+    let put = || {
+        make_folder(path.parent().unwrap_or(Path::new("")))?;
+        let mut file = WholeFile::create_here(path, readers)?;
+        file.write_all(bytes)?;
+        file.finish()
+    };
+    put().map_err(io_error(path))
 }
 
 /// A file that is written beside its place, under a name that nobody can guess, and put

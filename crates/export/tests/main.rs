@@ -2,3 +2,4 @@
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod documented;
+mod hours;

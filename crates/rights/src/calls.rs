@@ -119,8 +119,8 @@ const FILES: &[i64] = &[
 /// The guest in KVM_RUN and the terminal; maps of BPF programs.
 const KERNEL: &[i64] = &[SYS_ioctl, SYS_bpf];
 
-/// A result takes the place of another one, whole.
-const SAVING: &[i64] = &[
+/// A file appears whole, in a folder that may have to be made.
+const PLACING: &[i64] = &[
     SYS_openat,
     SYS_rename,
     SYS_renameat,
@@ -129,8 +129,22 @@ const SAVING: &[i64] = &[
     SYS_unlinkat,
     SYS_mkdir,
     SYS_mkdirat,
-    SYS_fchmod,
-    SYS_fchown,
+];
+
+/// It is given to whoever is to have it.
+const GIVING: &[i64] = &[SYS_fchmod, SYS_fchown];
+
+/// A server of another machine, and who knows its address.
+const CONNECTING: &[i64] = &[
+    SYS_connect,
+    SYS_bind,
+    SYS_getsockname,
+    SYS_getpeername,
+    SYS_getsockopt,
+    SYS_setsockopt,
+    SYS_sendmsg,
+    SYS_recvmsg,
+    SYS_shutdown,
 ];
 
 /// A feed that comes by vsock: the host connects to this guest.
@@ -171,10 +185,6 @@ fn allowed(works: &[Work]) -> Calls {
     if works.contains(&Work::SendSignals) {
         anyway.push(&[SYS_kill]);
     }
-    let asks = |asked: [Work; 2]| asked.iter().any(|work| works.contains(work));
-    if asks([Work::SaveFiles, Work::KeepDumps]) {
-        anyway.push(SAVING);
-    }
     let process = std::process::id().cast_signed();
     // Ctrl-Z in the frame stops those that were started together.
     let stop_group = vec![is(0, 0), is(1, SIGTSTP)];
@@ -194,15 +204,30 @@ fn allowed(works: &[Work]) -> Calls {
         ),
         (SYS_openat, vec![vec![reads_only()]]),
     ];
+    let asks = |asked: [Work; 2]| asked.iter().any(|work| works.contains(work));
     if asks([Work::Measure, Work::ServeGuests]) {
         anyway.push(CONNECTED);
     }
     if works.contains(&Work::ServeBooks) {
         anyway.push(ANSWERING);
     }
+    if asks([Work::SaveFiles, Work::WriteFolders]) {
+        anyway.push(PLACING);
+    }
+    if works.contains(&Work::SaveFiles) {
+        anyway.push(GIVING);
+    }
+    let mut sockets = Vec::new();
     if asks([Work::HearHost, Work::ServeGuests]) {
         anyway.push(&[SYS_connect]);
-        by_rules.push((SYS_socket, vec![vec![is(0, AF_UNIX)]]));
+        sockets.push(vec![is(0, AF_UNIX)]);
+    }
+    if works.contains(&Work::SendSummaries) {
+        anyway.push(CONNECTING);
+        sockets.extend([vec![is(0, AF_INET)], vec![is(0, AF_INET6)]]);
+    }
+    if !sockets.is_empty() {
+        by_rules.push((SYS_socket, sockets));
     }
     let by_rules = by_rules.into_iter();
     let by_rules = by_rules.map(|(number, rules)| (number, Answer::Where(rules)));
@@ -249,7 +274,7 @@ mod tests {
     /// start of every command as much time.
     #[test]
     fn each_call_is_found_by_halves() {
-        const ALL: [Work; 8] = [
+        const ALL: [Work; 10] = [
             Work::Measure,
             Work::HearHost,
             Work::CountExits,
@@ -258,7 +283,8 @@ mod tests {
             Work::SaveFiles,
             Work::SendSignals,
             Work::ServeBooks,
-            Work::KeepDumps,
+            Work::WriteFolders,
+            Work::SendSummaries,
         ];
         for some in 0..1 << ALL.len() {
             let works = ALL

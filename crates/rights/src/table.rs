@@ -23,8 +23,10 @@ pub enum Work {
     SendSignals,
     /// Keep the books of all vCPUs, and answer whoever asks over HTTP.
     ServeBooks,
-    /// Write files into a folder of this user's own. It takes no capability.
-    KeepDumps,
+    /// Write files into folders of this process's user; where the kernel can, it is confined to these.
+    WriteFolders,
+    /// Send files to a server that has to be found and connected to.
+    SendSummaries,
 }
 
 /// One row of the table.
@@ -226,7 +228,8 @@ mod tests {
             Work::SaveFiles => "files by name",
             Work::SendSignals => "signals",
             Work::ServeBooks => "`serve`",
-            Work::KeepDumps => "`serve --dumps`",
+            Work::WriteFolders => "`serve --summaries DIR`, `--dumps`",
+            Work::SendSummaries => "`serve --summaries URL`",
         }
     }
 

@@ -121,6 +121,12 @@ pub struct ServeArguments {
     /// Answer only who shows the token in this file: as a bearer token, or as the password of any user
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// Write a summary of each hour, as Parquet, into this folder or object store (docs/data.md)
+    ///
+    /// A folder, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX with what AWS_…, GOOGLE_… or
+    /// AZURE_… of the environment say. While it takes nothing, the last week waits in memory.
+    #[arg(long, value_name = "DIR|URL")]
+    pub summaries: Option<String>,
 }
 
 impl ServeArguments {
@@ -147,6 +153,7 @@ impl ServeArguments {
             tls_cert,
             tls_key,
             token_file,
+            summaries,
         } = self;
         let mut words = vec![
             "--listen".into(),
@@ -173,6 +180,9 @@ impl ServeArguments {
             if let Some(file) = file {
                 words.extend([option.into(), file.into()]);
             }
+        }
+        if let Some(summaries) = summaries {
+            words.extend(["--summaries".into(), summaries.into()]);
         }
         words
     }
@@ -224,7 +234,7 @@ mod tests {
 
     #[test]
     fn words_say_what_was_taken() {
-        let line = "program --listen [::1]:9000 --vcpus 7 --history 8 --dump-over 5ms --cost-limit 0.5 --per-vcpu --dumps d --tls-cert c --tls-key k --token-file t";
+        let line = "program --listen [::1]:9000 --vcpus 7 --history 8 --dump-over 5ms --cost-limit 0.5 --per-vcpu --dumps d --tls-cert c --tls-key k --token-file t --summaries s";
         let line: Vec<&str> = line.split(' ').collect();
         let taken = Program::parse_from(&line).arguments;
         assert_eq!(taken.words(), line[1..]);

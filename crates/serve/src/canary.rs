@@ -62,15 +62,13 @@ impl Canary {
 
 #[cfg(test)]
 mod tests {
-    use vmnoise_tracer::WaitLengths;
-
     use super::*;
 
     const S: u64 = 1_000_000_000;
 
     fn vm(name: &str, waits_ns: &[u64]) -> VmTotals {
         let mut vm = VmTotals::new(name.into(), false);
-        vm.waits = WaitLengths::of(waits_ns);
+        vm.waits = waits_ns.iter().copied().collect();
         vm
     }
 

@@ -2,16 +2,18 @@
 //! of its own writes them, for a disk may take its time.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 
 use anyhow::{Context, Result};
+use vmnoise_export::{Readers, place};
 use vmnoise_rights::threads;
 
+use crate::confined::takes_files;
 use crate::say::say;
 
 /// So many are kept.
@@ -46,15 +48,12 @@ pub(crate) struct DumpFolder {
 }
 
 impl DumpFolder {
-    /// A folder that is there, and that can be written to.
+    /// In this folder, once rights have gone.
     ///
     /// # Errors
-    /// If it is not, or there is no room for a thread.
+    /// If it takes no file, or there is no room for a thread.
     pub(crate) fn open(folder: &Path) -> Result<DumpFolder> {
-        let name = folder.display();
-        try_to_write(folder).with_context(|| {
-            format!("--dumps {name}: it has to be a folder that this user can write to")
-        })?;
+        takes_files(folder)?;
         let (sender, dumps) = sync_channel::<(String, Vec<u8>)>(WAITING);
         let counts = Arc::new(Counts::default());
         let (folder, counted) = (folder.to_owned(), Arc::clone(&counts));
@@ -65,7 +64,10 @@ impl DumpFolder {
                     Err(error) => {
                         counted.failed.fetch_add(1, Relaxed);
                         let path = folder.join(&name);
-                        say(&format!("{} could not be written: {error}", path.display()));
+                        say(&format!(
+                            "{} could not be written: {error:#}",
+                            path.display()
+                        ));
                     }
                 }
             }
@@ -89,32 +91,29 @@ impl DumpFolder {
     }
 }
 
+/// The folder that `--dumps` names, which is made if it is not there.
+///
+/// # Errors
+/// If it cannot be.
+pub(crate) fn made(folder: &Path) -> Result<PathBuf> {
+    fs::create_dir_all(folder)
+        .and_then(|()| folder.canonicalize())
+        .with_context(|| format!("--dumps {}: making the folder", folder.display()))
+}
+
 /// What a dump of this instant is called: names ascend as times do.
 pub(crate) fn name(now: jiff::Timestamp) -> String {
     let (begin, end) = NAMES;
     format!("{begin}{}{end}", now.strftime("%Y%m%dT%H%M%SZ"))
 }
 
-fn try_to_write(folder: &Path) -> io::Result<()> {
-    let path = folder.join(".vmnoise-can-write");
-    drop(File::create(&path)?);
-    fs::remove_file(&path)
-}
-
-/// It is there whole, or not at all.
-fn keep(folder: &Path, name: &str, recording: &[u8]) -> io::Result<()> {
-    let path = folder.join(name);
-    let part = folder.join(format!(".{name}.part"));
-    let written = File::create(&part).and_then(|mut file| file.write_all(recording));
-    if let Err(error) = written.and_then(|()| fs::rename(&part, &path)) {
-        // It may not be there.
-        let _ = fs::remove_file(&part);
-        return Err(error);
-    }
+/// Puts one there, and makes room.
+fn keep(folder: &Path, name: &str, recording: &[u8]) -> Result<()> {
+    place(&folder.join(name), recording, Readers::Owner)?;
     let mut ours = ours(folder)?;
     ours.sort();
     let too_many = ours.len().saturating_sub(KEPT);
-    ours.iter().take(too_many).try_for_each(fs::remove_file)
+    Ok(ours.iter().take(too_many).try_for_each(fs::remove_file)?)
 }
 
 fn ours(folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -153,7 +152,11 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_none_is_refused_by_name() {
-        let error = DumpFolder::open(Path::new("/proc/nothing")).unwrap_err();
-        assert!(format!("{error:#}").contains("/proc/nothing"), "{error:#}");
+        for error in [
+            made(Path::new("/proc/nothing")).unwrap_err(),
+            DumpFolder::open(Path::new("/proc")).unwrap_err(),
+        ] {
+            assert!(format!("{error:#}").contains("/proc"), "{error:#}");
+        }
     }
 }

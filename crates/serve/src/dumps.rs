@@ -1,6 +1,7 @@
 //! Dumps that nobody asked for by name: those that the canary has made, and those of a signal.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::SystemTime;
@@ -9,7 +10,6 @@ use anyhow::Result;
 use jiff::Timestamp;
 use prometheus_client::metrics::exemplar::CounterWithExemplar;
 use vmnoise_events::Name;
-use vmnoise_serve_arguments::ServeArguments;
 
 use crate::canary::Canary;
 use crate::clock::{now_ns, seconds};
@@ -35,21 +35,18 @@ pub(crate) struct Dumps {
 }
 
 impl Dumps {
-    /// As they were asked for, if they were.
+    /// Into this folder, and when a vCPU waited for longer than this.
     ///
     /// # Errors
     /// If the folder cannot be written to.
-    pub(crate) fn of(arguments: &ServeArguments) -> Result<Option<Dumps>> {
-        let Some(folder) = &arguments.dumps else {
-            return Ok(None);
-        };
+    pub(crate) fn begin(folder: &Path, over_ns: u64) -> Result<Dumps> {
         let folder = DumpFolder::open(folder)?;
-        Ok(Some(Dumps {
+        Ok(Dumps {
             counts: folder.counts(),
             folder,
-            canary: Canary::new(arguments.dump_over_ns()),
+            canary: Canary::new(over_ns),
             exemplars: BTreeMap::new(),
-        }))
+        })
     }
 
     /// Makes one if it is due.

@@ -26,6 +26,7 @@ use crate::live::{self, Live};
 use crate::metrics;
 use crate::say::say;
 use crate::service_manager::ServiceManager;
+use crate::summaries::Summaries;
 use crate::tls::TlsListener;
 use crate::token;
 use crate::watch::Watch;
@@ -84,9 +85,14 @@ pub(crate) async fn serve(
     listener: TcpListener,
     guards: Guards,
     watch: Arc<Mutex<Watch>>,
+    mut summaries: Option<Summaries>,
     manager: &ServiceManager,
 ) -> Result<()> {
-    let registry = Arc::new(metrics::registry(Arc::clone(&watch)));
+    let mut registry = metrics::registry(Arc::clone(&watch));
+    if let Some(summaries) = &summaries {
+        summaries.register(&mut registry);
+    }
+    let registry = Arc::new(registry);
     let address = listener.local_addr()?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let live = Arc::new(Live::begin());
@@ -120,18 +126,28 @@ pub(crate) async fn serve(
     // Who is being answered at the end is not waited for: the next scrape asks again.
     tokio::select! {
         served = serving => served.context("serving")?,
-        () = look(&watch, &live, manager) => {}
+        () = look(&watch, &live, &mut summaries, manager) => {}
         () = dump_when_told(&watch, &mut dump) => {}
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
     manager.stopping();
+    if let Some(summaries) = summaries {
+        let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
+        watch.take_in_all();
+        summaries.end(&watch);
+    }
     Ok(())
 }
 
 /// Looks for vCPUs for ever. Whoever is stuck here is not alive to the service manager. A look that fails, for
 /// want of memory or of files, is made again.
-async fn look(watch: &Mutex<Watch>, live: &Live, manager: &ServiceManager) {
+async fn look(
+    watch: &Mutex<Watch>,
+    live: &Live,
+    summaries: &mut Option<Summaries>,
+    manager: &ServiceManager,
+) {
     let mut ticks = interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut fails = false;
@@ -140,6 +156,9 @@ async fn look(watch: &Mutex<Watch>, live: &Live, manager: &ServiceManager) {
         let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
         let looked = watch.look();
         live.feed(&watch);
+        if let Some(summaries) = summaries {
+            summaries.look(&watch);
+        }
         drop(watch);
         match looked {
             Err(error) if !fails => {

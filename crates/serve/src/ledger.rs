@@ -35,7 +35,7 @@ impl Lost {
     }
 
     /// What came since then.
-    fn since(&self, earlier: &Lost) -> Lost {
+    pub(crate) fn since(&self, earlier: &Lost) -> Lost {
         Lost {
             preempted: self.preempted.saturating_sub(earlier.preempted),
             throttled: self.throttled.saturating_sub(earlier.throttled),
@@ -46,7 +46,7 @@ impl Lost {
         }
     }
 
-    fn add(&mut self, more: &Lost) {
+    pub(crate) fn add(&mut self, more: &Lost) {
         self.preempted += more.preempted;
         self.throttled += more.throttled;
         self.idle += more.idle;

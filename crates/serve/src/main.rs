@@ -6,6 +6,7 @@
 mod breaker;
 mod canary;
 mod clock;
+mod confined;
 mod connections;
 mod culprits;
 mod dump_command;
@@ -23,11 +24,13 @@ mod metrics;
 mod placement;
 mod say;
 mod service_manager;
+mod summaries;
 mod tls;
 mod token;
 mod watch;
 mod who;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
@@ -42,6 +45,7 @@ use dumps::Dumps;
 use guards::Guards;
 use say::say;
 use service_manager::ServiceManager;
+use summaries::{Destination, Summaries};
 use watch::Watch;
 
 /// Keep the books of every vCPU of this host, and serve them as metrics for Prometheus
@@ -91,18 +95,38 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
     placement::keep_off_isolated(&Host::here())?;
     let listener = listen::listener(arguments.listen)?;
     let guards = Guards::of(arguments, listener.local_addr()?)?;
-    let dumps = Dumps::of(arguments)?;
-    let watch = Watch::begin(arguments, dumps)?;
+    let summaries = arguments.summaries.as_deref();
+    let summaries = summaries.map(Destination::of).transpose()?;
+    let dumps = arguments.dumps.as_deref();
+    let dumps = dumps.map(dump_folder::made).transpose()?;
+    let of_summaries = summaries.as_ref().and_then(Destination::folder);
+    let folders = of_summaries.map(Path::to_owned).into_iter();
+    let folders: Vec<PathBuf> = folders.chain(dumps.clone()).collect();
+    let mut watch = Watch::begin(arguments)?;
     let manager = ServiceManager::of_environment().context("finding the service manager")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("starting to serve")?;
-    let keeps_dumps = arguments.dumps.is_some().then_some(Work::KeepDumps);
-    let works: Vec<Work> = [Work::ServeBooks].into_iter().chain(keeps_dumps).collect();
+    let mut works = vec![Work::ServeBooks];
+    if !folders.is_empty() {
+        confined::confine_to(&folders)?;
+        works.push(Work::WriteFolders);
+    }
+    if summaries.as_ref().is_some_and(Destination::is_store) {
+        works.push(Work::SendSummaries);
+    }
     if let Some(unlimited) = vmnoise_rights::keep(&works)? {
         say(&unlimited.to_string());
     }
+    if let Some(folder) = dumps {
+        watch.write_dumps(Dumps::begin(&folder, arguments.dump_over_ns())?);
+    }
+    let summaries = summaries.map(|destination| {
+        destination.check()?;
+        Summaries::begin(destination, &watch)
+    });
+    let summaries = summaries.transpose()?;
     let watch = Arc::new(Mutex::new(watch));
-    runtime.block_on(http::serve(listener, guards, watch, &manager))
+    runtime.block_on(http::serve(listener, guards, watch, summaries, &manager))
 }

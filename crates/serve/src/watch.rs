@@ -37,6 +37,8 @@ pub(crate) struct Watch {
     host: Host,
     vms: BTreeMap<u32, VmTotals>,
     ended: VecDeque<VmTotals>,
+    /// Those of them that ended at the last look.
+    left: Vec<VmTotals>,
     /// The VMM of each place.
     vmms: BTreeMap<Place, u32>,
     /// Whose each vCPU is, or was.
@@ -56,7 +58,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Loads and attaches the gate.
-    pub(crate) fn begin(arguments: &ServeArguments, dumps: Option<Dumps>) -> Result<Watch> {
+    pub(crate) fn begin(arguments: &ServeArguments) -> Result<Watch> {
         let host = Host::here();
         let machine = Machine::read(&host)?;
         let cpus = host.online_cpus().context("reading which CPUs there are")?;
@@ -68,12 +70,13 @@ impl Watch {
             host,
             vms: BTreeMap::new(),
             ended: VecDeque::new(),
+            left: Vec::new(),
             vmms: BTreeMap::new(),
             members: BTreeMap::new(),
             machine,
             snapshots: Snapshots::default(),
             gone: BTreeMap::new(),
-            dumps,
+            dumps: None,
             by_vcpu: arguments.per_vcpu,
             without_room: 0,
             missed: 0,
@@ -96,6 +99,7 @@ impl Watch {
             return forgotten;
         }
         let look = self.gate.look();
+        self.left.clear();
         if let Ok(look) = &look {
             self.without_room = look.without_room;
             for found in &look.came {
@@ -187,6 +191,11 @@ impl Watch {
         flight::recording(&material, wanted)
     }
 
+    /// Has a dump written each time that there is reason for one.
+    pub(crate) fn write_dumps(&mut self, dumps: Dumps) {
+        self.dumps = Some(dumps);
+    }
+
     /// Writes down the last minute, where there is a folder for that; whether there is.
     pub(crate) fn dump(&mut self) -> bool {
         self.with_dumps(|dumps, watch| _ = dumps.make(watch));
@@ -240,6 +249,11 @@ impl Watch {
     /// Those that there are, and those that have ended.
     pub(crate) fn vms(&self) -> impl Iterator<Item = &VmTotals> {
         self.vms.values().chain(&self.ended)
+    }
+
+    /// Those that ended at the last look, with their last sums.
+    pub(crate) fn left(&self) -> &[VmTotals] {
+        &self.left
     }
 
     /// vCPUs that no room was left for at the last look.
@@ -313,6 +327,7 @@ impl Watch {
         if vm.vcpus() == 0
             && let Some(vm) = self.vms.remove(&vmm)
         {
+            self.left.push(vm.clone());
             self.ended.push_back(vm);
             if self.ended.len() > ENDED {
                 self.ended.pop_front();

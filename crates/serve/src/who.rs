@@ -1,7 +1,5 @@
 //! Who had the CPU for which a vCPU waited.
 
-use std::collections::BTreeMap;
-
 use vmnoise_events::Name;
 use vmnoise_tracer::{Culprit, VcpuId};
 
@@ -52,6 +50,8 @@ impl Who {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]

@@ -64,9 +64,22 @@ impl Serve {
 
     /// Asks it to end, as a service manager does, and waits until it has.
     pub fn end(mut self) -> ExitStatus {
+        self.ask_to_end();
+        self.child.wait().unwrap()
+    }
+
+    /// The same, with what it said on a stderr that is piped.
+    pub fn end_and_say(mut self) -> (ExitStatus, String) {
+        self.ask_to_end();
+        let mut said = String::new();
+        let mut stderr = self.child.stderr.take().unwrap();
+        stderr.read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap(), said)
+    }
+
+    fn ask_to_end(&self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        self.child.wait().unwrap()
     }
 
     /// The body of a page.

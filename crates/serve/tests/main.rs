@@ -11,24 +11,24 @@ mod kvm {
     mod prometheus;
     mod rights;
     mod service;
+    pub mod summaries;
 }
 
 mod lab;
 mod pause;
+mod stored;
 
 mod lab_full {
-<<<<<<< HEAD
     mod containers;
     mod dashboard;
     mod kubernetes;
-=======
     mod large;
->>>>>>> exits
 
     use vmnoise_labs::bed::{Kernel, Suite};
 
     use crate::lab::assert_serves_on;
     use crate::pause::assert_time_is_unseen_in_a_pause;
+    use crate::stored;
 
     // A minute of its own.
     mod hosts {
@@ -37,6 +37,20 @@ mod lab_full {
         #[test]
         fn what_costs_too_much_is_detached_and_its_time_is_unseen_until_it_is_attached_again() {
             assert_time_is_unseen_in_a_pause();
+        }
+    }
+
+    mod engines {
+        use super::*;
+
+        #[test]
+        fn a_store_has_what_was_sent() {
+            stored::assert_a_store_has_what_was_sent();
+        }
+
+        #[test]
+        fn one_that_is_away_costs_no_more_than_its_summaries() {
+            stored::assert_one_that_is_away_costs_no_more_than_its_summaries();
         }
     }
 

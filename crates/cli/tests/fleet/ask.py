@@ -3,20 +3,12 @@
 usage: ask.py PAGE SECTION, in the folder that holds the data set
 """
 
-import datetime
 import json
-import re
 import sys
 
+from page import blocks, plain
+
 QUESTIONS = ["worst_hosts", "culprits", "steal_by_hour"]
-
-
-def blocks(page, section):
-    """The fenced blocks under this heading, in their order."""
-    with open(page, encoding="utf-8") as file:
-        text = file.read()
-    body = text.split(f"\n### {section}\n", 1)[1].split("\n## ")[0].split("\n### ")[0]
-    return re.findall(r"^```\w+\n(.*?)^```$", body, re.MULTILINE | re.DOTALL)
 
 
 def duckdb_answers(queries):
@@ -37,10 +29,6 @@ def python_answers(steps):
 
 def rows(answer):
     return answer.rows() if hasattr(answer, "rows") else [tuple(row) for row in answer.collect()]
-
-
-def plain(value):
-    return value.isoformat() if isinstance(value, datetime.datetime) else float(value)
 
 
 def main():

@@ -1,6 +1,7 @@
 //! The queries of `docs/data.md` on a data set of 200 hosts, by the engines they are for.
 
 mod hosts;
+mod hours;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,9 +32,14 @@ fn data_set() -> TempDir {
 
 /// What the queries of this section of the page answer.
 fn ask(section: &str, folder: &TempDir) -> Value {
+    run_script("ask.py", section, folder)
+}
+
+/// What a script beside this file finds in the page and asks of the folder.
+fn run_script(script: &str, section: &str, folder: &TempDir) -> Value {
     let root = root();
     let asked = Command::new("python3")
-        .arg(root.join("crates/cli/tests/fleet/ask.py"))
+        .arg(root.join("crates/cli/tests/fleet").join(script))
         .arg(root.join("docs/data.md"))
         .arg(section)
         .env("PYTHONPATH", root.join("target/python"))
@@ -78,14 +84,35 @@ fn answers_as_planned(section: &str) {
 }
 
 mod engine {
+    use super::hours::{self, Fleet};
+
     #[test]
     fn duckdb_answers_as_planned() {
         super::answers_as_planned("DuckDB");
+    }
+
+    #[test]
+    fn duckdb_answers_about_hours_as_planned() {
+        let fleet = Fleet { hosts: 12, vms: 4 };
+        hours::assert_answers_as_planned("DuckDB", &hours::data_set(fleet), fleet);
     }
 }
 
 mod lab_full {
     mod engines {
+        use crate::fleet::hours::{self, Fleet};
+
+        #[test]
+        fn duckdb_and_pyspark_answer_about_a_day_of_1000_hosts_as_planned() {
+            let fleet = Fleet {
+                hosts: 1_000,
+                vms: 20,
+            };
+            let folder = hours::data_set(fleet);
+            hours::assert_answers_as_planned("DuckDB", &folder, fleet);
+            hours::assert_answers_as_planned("PySpark", &folder, fleet);
+        }
+
         #[test]
         fn polars_answers_as_planned() {
             crate::fleet::answers_as_planned("polars");

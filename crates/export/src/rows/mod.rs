@@ -3,6 +3,7 @@
 
 pub(crate) mod exits;
 pub(crate) mod gaps;
+pub(crate) mod hours;
 pub(crate) mod parts;
 pub(crate) mod run;
 pub(crate) mod wakeups;
@@ -30,5 +31,6 @@ pub fn schemas() -> Vec<Schema> {
         exits::reasons(),
         exits::exits(),
         exits::parts(),
+        hours::schema(),
     ]
 }

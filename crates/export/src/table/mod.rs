@@ -7,8 +7,9 @@ mod parquet;
 
 use vmnoise_events::column::{self, Columns};
 
-pub(crate) use cells::{Cell, cells};
+pub(crate) use cells::{Cell, Cells, cells};
 pub(crate) use file::{TableFile, io_error};
+pub(crate) use parquet::encoded;
 
 /// The version of all columns: it changes when one changes its meaning or goes.
 pub const DATA_VERSION: u32 = 1;

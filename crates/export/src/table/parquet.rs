@@ -1,5 +1,6 @@
 //! Rows as row groups of a Parquet file.
 
+use std::io::Write;
 use std::sync::Arc;
 
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as PhysicalType};
@@ -13,23 +14,29 @@ use parquet::schema::types::{Type, TypePtr};
 
 use super::cells::{Cells, Known, Values};
 use super::{Column, DATA_VERSION, Kind, Schema};
-use crate::whole_file::WholeFile;
 
 /// The key of the version of the columns in a file's own metadata.
 const VERSION_KEY: &str = "vmnoise.data_version";
 
-pub(super) fn create(file: WholeFile, schema: &Schema) -> Result<SerializedFileWriter<WholeFile>> {
+pub(super) fn create<W: Write + Send>(out: W, schema: &Schema) -> Result<SerializedFileWriter<W>> {
     let version = KeyValue::new(VERSION_KEY.to_owned(), DATA_VERSION.to_string());
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_created_by(concat!("vmnoise ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_key_value_metadata(Some(vec![version]))
         .build();
-    SerializedFileWriter::new(file, message(schema)?, Arc::new(properties))
+    SerializedFileWriter::new(out, message(schema)?, Arc::new(properties))
 }
 
-pub(super) fn write_rows(
-    writer: &mut SerializedFileWriter<WholeFile>,
+/// A whole file of these rows.
+pub(crate) fn encoded(schema: &Schema, rows: &Cells) -> Result<Vec<u8>> {
+    let mut writer = create(Vec::new(), schema)?;
+    write_rows(&mut writer, rows)?;
+    writer.into_inner()
+}
+
+pub(super) fn write_rows<W: Write + Send>(
+    writer: &mut SerializedFileWriter<W>,
     cells: &Cells,
 ) -> Result<()> {
     let mut group = writer.next_row_group()?;

@@ -68,15 +68,6 @@ impl WaitLengths {
         WaitLengths { counts }
     }
 
-    /// Those of these lengths, in ns.
-    pub fn of(lengths_ns: &[u64]) -> WaitLengths {
-        let mut counts = [0; BOUNDS];
-        for ns in lengths_ns {
-            counts[bounds().partition_point(|bound| bound < ns)] += 1;
-        }
-        WaitLengths::new(counts)
-    }
-
     /// None.
     pub fn none() -> WaitLengths {
         WaitLengths::new([0; BOUNDS])
@@ -111,6 +102,14 @@ impl WaitLengths {
         buckets
     }
 
+    /// The count of each length that there was, and what none of that length exceeds: a bound of either
+    /// kind, and nothing above all of them.
+    pub fn by_bound(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
+        let counted = bounds().iter().zip(self.counts);
+        let counted = counted.map(|(bound, count)| ((*bound != u64::MAX).then_some(*bound), count));
+        counted.filter(|(_, count)| *count > 0)
+    }
+
     /// These too.
     pub fn add(&mut self, more: &WaitLengths) {
         for (count, more) in self.counts.iter_mut().zip(more.counts) {
@@ -124,6 +123,17 @@ impl WaitLengths {
         let mut counts = self.counts;
         for (count, earlier) in counts.iter_mut().zip(earlier.counts) {
             *count = count.saturating_sub(earlier);
+        }
+        WaitLengths { counts }
+    }
+}
+
+/// Waits of these lengths in ns, each in the first bucket that holds it.
+impl FromIterator<u64> for WaitLengths {
+    fn from_iter<T: IntoIterator<Item = u64>>(lengths: T) -> WaitLengths {
+        let mut counts = [0; BOUNDS];
+        for ns in lengths {
+            counts[bounds().partition_point(|bound| *bound < ns)] += 1;
         }
         WaitLengths { counts }
     }
@@ -145,7 +155,7 @@ mod tests {
 
     #[test]
     fn each_wait_is_in_one_bucket_of_either_kind() {
-        let of = |ns: u64| WaitLengths::of(&[ns]);
+        let of = |ns: u64| WaitLengths::from_iter([ns]);
         let cases = [
             (0, -40),
             (953, -40),

@@ -1,0 +1,125 @@
+//! Where summaries go: a folder, or an object store.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use object_store::path::Path as StorePath;
+use object_store::{ObjectStore, ObjectStoreExt, ObjectStoreScheme, parse_url_opts};
+use tokio::runtime::{Builder, Runtime};
+use tokio_rustls::rustls::crypto::ring;
+use vmnoise_export::{Readers, place};
+
+use super::queue::Parcel;
+use crate::confined::takes_files;
+
+/// What a store takes longer for, attempts of its client included, has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Variables that the clients of the three kinds of stores know.
+const VARIABLES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
+
+#[derive(Debug)]
+pub(crate) enum Destination {
+    Folder(PathBuf),
+    Store {
+        store: Box<dyn ObjectStore>,
+        prefix: StorePath,
+        runtime: Runtime,
+    },
+}
+
+impl Destination {
+    /// What `--summaries` names: a URL, or a folder, which is made if it is not there. Needs rights that
+    /// this process has only at first.
+    ///
+    /// # Errors
+    /// If it cannot be one of these, or the environment has nonsense for it.
+    pub(crate) fn of(named: &str) -> Result<Destination> {
+        if named.contains("://") {
+            return Destination::store(named).with_context(|| format!("--summaries {named}"));
+        }
+        let folder = PathBuf::from(named);
+        std::fs::create_dir_all(&folder)
+            .and_then(|()| folder.canonicalize())
+            .map(Destination::Folder)
+            .with_context(|| format!("--summaries {named}: making the folder"))
+    }
+
+    fn store(named: &str) -> Result<Destination> {
+        let url = named.parse().context("this is no URL")?;
+        use ObjectStoreScheme::{AmazonS3, GoogleCloudStorage, MicrosoftAzure};
+        match ObjectStoreScheme::parse(&url) {
+            Ok((AmazonS3 | GoogleCloudStorage | MicrosoftAzure, _)) => {}
+            _ => bail!("give a folder, or s3://BUCKET/…, gs://BUCKET/… or az://CONTAINER/…"),
+        }
+        // Whoever was first to choose is right.
+        let _ = ring::default_provider().install_default();
+        let known = |name: &str| VARIABLES.iter().any(|begin| name.starts_with(begin));
+        let of_environment = env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(name, _)| known(name));
+        // It would look names up by the C library.
+        let own = [("randomize_addresses".to_owned(), "false".to_owned())];
+        let (store, prefix) = parse_url_opts(&url, of_environment.chain(own))
+            .context("by what AWS_…, AZURE_… or GOOGLE_… of the environment say")?;
+        let runtime = Builder::new_current_thread().enable_all().build();
+        Ok(Destination::Store {
+            store,
+            prefix,
+            runtime: runtime.context("starting its client")?,
+        })
+    }
+
+    /// The folder, if it is one.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        match self {
+            Destination::Folder(folder) => Some(folder),
+            Destination::Store { .. } => None,
+        }
+    }
+
+    /// Whether it has to be connected to.
+    pub(crate) fn is_store(&self) -> bool {
+        matches!(self, Destination::Store { .. })
+    }
+
+    /// Whether a folder takes files now that rights have gone. What a store takes is seen at the first
+    /// summary: whoever may only put may try nothing else.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub(crate) fn check(&self) -> Result<()> {
+        if let Destination::Folder(folder) = self {
+            takes_files(folder)?;
+        }
+        Ok(())
+    }
+
+    /// Takes one.
+    pub(super) fn take(&self, parcel: &Parcel) -> Result<()> {
+        match self {
+            Destination::Folder(folder) => Ok(place(
+                &folder.join(&parcel.place),
+                &parcel.bytes,
+                Readers::Anyone,
+            )?),
+            Destination::Store {
+                store,
+                prefix,
+                runtime,
+            } => {
+                let place = StorePath::parse(parcel.place.to_string_lossy())?;
+                let place: StorePath = prefix.parts().chain(place.parts()).collect();
+                let put = async {
+                    let put = store.put(&place, parcel.bytes.clone().into());
+                    tokio::time::timeout(PATIENCE, put).await
+                };
+                runtime
+                    .block_on(put)
+                    .with_context(|| format!("no answer in {PATIENCE:?}"))??;
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Sums as rows of the table.
+
+use vmnoise_export::{CulpritHour, VmHour, WaitHour};
+
+use super::sums::Sums;
+
+/// What a VM of this name came to, which had so many vCPUs at the end.
+pub(super) fn of_vm(vm: Option<String>, vcpus: usize, sums: &Sums) -> VmHour {
+    let named = sums.culprits.iter().map(|(who, ns)| CulpritHour {
+        kind: who.kind.name(),
+        name: who.name.as_str().to_owned(),
+        ns: *ns,
+    });
+    // As the metrics call them.
+    let others = CulpritHour {
+        kind: "unknown",
+        name: "other".to_owned(),
+        ns: sums.others_ns(),
+    };
+    let waits = sums.waits.by_bound();
+    VmHour {
+        vm,
+        vcpus: vcpus as u64,
+        running_ns: sums.ran_ns,
+        halted_ns: sums.halted_ns,
+        asleep_ns: sums.asleep_ns,
+        preempted_ns: sums.lost.preempted,
+        throttled_ns: sums.lost.throttled,
+        idle_ns: sums.lost.idle,
+        unsure_ns: sums.lost.unsure,
+        blocked_ns: sums.lost.blocked,
+        unseen_ns: sums.lost.unseen,
+        culprits: named
+            .chain([others])
+            .filter(|culprit| culprit.ns > 0)
+            .collect(),
+        waits: waits
+            .map(|(up_to_ns, waits)| WaitHour { up_to_ns, waits })
+            .collect(),
+    }
+}

@@ -1,0 +1,118 @@
+//! A summary of each hour, for whoever asks a whole fleet: one small file of the data set of docs/data.md.
+
+mod delivery;
+mod destination;
+mod hour;
+mod metrics;
+mod period;
+mod queue;
+mod sums;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use prometheus_client::registry::Registry;
+use vmnoise_rights::threads;
+use vmnoise_tracer::host::Host;
+
+use crate::clock::{now_ns, own_cpu};
+use crate::say::say;
+use crate::watch::Watch;
+
+pub(crate) use destination::Destination;
+use period::{Instant, Itself, Period};
+use queue::{Parcel, Queue};
+
+/// How long the end of this process waits for the last of them.
+const AT_THE_END: Duration = Duration::from_secs(10);
+
+/// The period under way, and the summaries that are on their way.
+#[derive(Debug)]
+pub(crate) struct Summaries {
+    host: String,
+    period: Period,
+    queue: Arc<Queue>,
+}
+
+impl Summaries {
+    /// Begins the first period, and a thread that has no right but to deliver: whatever it waits for, nobody
+    /// waits for it.
+    ///
+    /// # Errors
+    /// If this machine has no name, or its thread cannot be had.
+    pub(crate) fn begin(destination: Destination, watch: &Watch) -> Result<Summaries> {
+        let facts = Host::here().facts().context("reading what this host is")?;
+        let name = facts.name.map(|name| name.to_string());
+        let host = name.filter(|name| !name.is_empty()).context(
+            "this machine has no name, and --summaries tells hosts apart by that: give it one (hostname(1))",
+        )?;
+        let queue = Arc::new(Queue::default());
+        let theirs = Arc::clone(&queue);
+        threads::spawn("summaries", &[], move || {
+            delivery::deliver(&destination, &theirs);
+        })
+        .context("starting the thread that delivers summaries")?;
+        Ok(Summaries {
+            host,
+            period: Period::begin(now(), itself(watch), watch.present()),
+            queue,
+        })
+    }
+
+    /// Has metrics of how they fare.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        metrics::register(registry, Arc::clone(&self.queue));
+    }
+
+    /// After each look of the watch: who has ended, and whether the hour is over.
+    pub(crate) fn look(&mut self, watch: &Watch) {
+        for vm in watch.left() {
+            self.period.vm_ended(vm);
+        }
+        if self.period.is_over(now().utc) {
+            self.turn(watch);
+        }
+    }
+
+    /// Sends what there is of this hour, and waits a little for it.
+    pub(crate) fn end(mut self, watch: &Watch) {
+        self.turn(watch);
+        let left = self.queue.close(AT_THE_END);
+        if left > 0 {
+            say(&format!(
+                "{left} summaries were not taken in {AT_THE_END:?}, and are lost"
+            ));
+        }
+    }
+
+    /// One period ends and the next begins, at one instant.
+    fn turn(&mut self, watch: &Watch) {
+        let (now, itself) = (now(), itself(watch));
+        let next = Period::begin(now, itself, watch.present());
+        let over = std::mem::replace(&mut self.period, next);
+        let hour = over.end(now, itself, watch.present());
+        let place = hour.place(&self.host);
+        match hour.parquet() {
+            Ok(bytes) => self.queue.push(Parcel { place, bytes }),
+            Err(error) => say(&format!("a summary is lost: {error}")),
+        }
+    }
+}
+
+fn now() -> Instant {
+    Instant {
+        utc: Timestamp::now(),
+        mono_ns: now_ns(),
+    }
+}
+
+fn itself(watch: &Watch) -> Itself {
+    Itself {
+        missed_events: watch.missed(),
+        vcpus_without_room: watch.without_room(),
+        self_cpu_ns: u64::try_from(own_cpu().as_nanos()).unwrap_or(u64::MAX),
+        probe_ns: watch.probe_ns(),
+    }
+}
