@@ -13,11 +13,12 @@ const GUEST: [&str; 2] = ["lab-tracefs for 2", "vmnoise osnoise -d 2s"];
 /// The user nobody, with the two capabilities that docs/serve.md names.
 const AS_NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all,+bpf,+perfmon \
                          --ambient-caps=-all,+bpf,+perfmon --bounding-set=-all,+bpf,+perfmon";
-/// It polls beside a task that never sleeps.
-const COMMANDS: [&str; 5] = [
-    "& lab-guest boot -name guest=web,debug-threads=on -no-shutdown",
+/// It polls beside a task that never sleeps, and beside vhost's worker of its own device.
+const COMMANDS: [&str; 6] = [
+    "& lab-guest boot -name guest=web,debug-threads=on -no-shutdown -device vhost-vsock-pci,guest-cid=3",
     "lab-guest told 1",
     "& lab-disturb busy 0",
+    "& lab-disturb vsock 3",
     "lab-guest told 2",
     "lab-scrape 127.0.0.1:9752",
 ];
@@ -27,6 +28,7 @@ pub fn assert_serves_on(kernel: Kernel, suite: Suite) {
     let mut lab = Lab::kernel(kernel)
         .from(suite)
         .virtual_time(0)
+        .vhost()
         .guest(&GUEST);
     for program in ["lab-scrape", "lab-guest", "lab-tracefs", "lab-disturb"] {
         lab = lab.program(&lab_program(program).unwrap());
@@ -59,6 +61,19 @@ pub fn assert_serves_on(kernel: Kernel, suite: Suite) {
     // It is found within a second of its first instruction.
     assert!(unseen < 1.0, "{unseen}");
     assert_eq!(metrics.of("vmnoise_events_missed_total"), 0.0);
+    let by = |kind: &str| {
+        let who =
+            format!("vmnoise_vcpu_culprit_seconds_total{{vm=\"web\",kind=\"{kind}\",culprit=\"");
+        let culprits = metrics.beginning(&who);
+        let of_worker = culprits
+            .iter()
+            .filter(|(name, _)| name.starts_with("vhost-"));
+        of_worker.map(|(_, seconds)| seconds).sum::<f64>()
+    };
+    println!("vhost's worker {} s as its own", by("own"));
+    assert_eq!(by("foreign"), 0.0, "it works for its VM");
+    // Before 6.4 it is a thread of the kernel, with a name of its own.
+    assert_eq!(by("own") > 0.0, report.kernel_version.starts_with("6.1."));
 }
 
 mod own_suite {
