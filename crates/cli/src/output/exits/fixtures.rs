@@ -1,6 +1,6 @@
 //! Exits for tests of what is shown.
 
-use vmnoise_events::{Share, ShareMap};
+use vmnoise_events::{Share, ShareMap, VmFact};
 use vmnoise_explain::{ExitsSummary, ReasonExits, VcpuExits, VcpuTime, VmExits, WorstExit};
 
 type Taken = ShareMap<Option<u64>>;
@@ -84,6 +84,7 @@ pub fn summary() -> ExitsSummary {
     let vm = VmExits {
         vm: 70,
         name: "web".into(),
+        identity: [(VmFact::Vmm, "qemu")].into_iter().collect(),
         vcpus: vec![first, second],
     };
     ExitsSummary { vms: vec![vm] }

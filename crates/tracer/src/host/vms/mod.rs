@@ -1,15 +1,19 @@
 //! The virtual machines of this host: processes that hold a VM of KVM, under the names
 //! people gave them, and the threads that are their vCPUs.
 
+mod command;
+mod identity;
 mod known;
-mod name;
 mod policy;
+#[cfg(test)]
+mod products;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use vmnoise_events::Name;
+use vmnoise_events::{Name, VmIdentity};
 
+use super::cgroups::{self, Runtimes};
 use super::threads::name_in;
 use super::{Host, cpu_list};
 pub use known::KnownVms;
@@ -19,8 +23,10 @@ pub use known::KnownVms;
 pub struct Vm {
     /// The process of its VMM.
     pub pid: u32,
-    /// What people call it; `comm:pid` where its VMM was given no name.
+    /// What people call it; `comm:pid` where nothing tells.
     pub name: Name,
+    /// What else is known of it.
+    pub identity: VmIdentity,
     /// Its vCPUs, by their numbers.
     pub vcpus: Vec<VcpuThread>,
 }
@@ -51,13 +57,14 @@ impl Host {
         vms
     }
 
-    /// What people call the VM of this process, if that lives: see [`Vm::name`].
-    pub fn vm_name(&self, pid: u32) -> Option<Name> {
-        name_of(pid, &self.root.join("proc").join(pid.to_string()))
+    /// What people call the VM of this process, if that lives, and what else is known of it: see
+    /// [`Vm::name`].
+    pub fn who_is_vm(&self, pid: u32) -> Option<(Name, VmIdentity)> {
+        self.who_is(pid, &self.root.join("proc").join(pid.to_string()))
     }
 
     fn vm(&self, pid: u32, process: &Path) -> Option<Vm> {
-        let name = name_of(pid, process)?;
+        let (name, identity) = self.who_is(pid, process)?;
         let mut vcpus = self.vcpus_by_debugfs(pid);
         if vcpus.is_empty() {
             vcpus = vcpus_by_thread_name(process);
@@ -67,11 +74,31 @@ impl Host {
         Some(Vm {
             pid,
             name,
+            identity,
             vcpus: vcpus
                 .into_iter()
                 .map(|(id, tid)| thread(process, id, tid))
                 .collect(),
         })
+    }
+
+    fn who_is(&self, pid: u32, process: &Path) -> Option<(Name, VmIdentity)> {
+        let comm = fs::read_to_string(process.join("comm")).ok()?;
+        // Empty once a killed process has given its memory back (proc(5)), which it does
+        // before it closes its files: its name is gone, and it is no VMM any more.
+        let cmdline = fs::read(process.join("cmdline")).ok()?;
+        if cmdline.is_empty() {
+            return None;
+        }
+        let cgroup = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
+        let occupant = cgroups::path_of(&cgroup).map(cgroups::occupant_of);
+        let occupant = occupant.unwrap_or_default();
+        let told = command::told(&cmdline);
+        let container = identity::container(&told, &occupant);
+        let labels = container.and_then(|id| Runtimes::under(&self.root).labels(id));
+        let (name, identity) = identity::of(&told, &occupant, labels.as_ref());
+        let name = name.unwrap_or_else(|| format!("{}:{pid}", name_in(&comm)));
+        Some((name.into(), identity))
     }
 
     /// KVM's own list.
@@ -81,18 +108,6 @@ impl Host {
         let vcpus = vcpus.into_iter();
         vcpus.map(|vcpu| (vcpu.number, vcpu.tid)).collect()
     }
-}
-
-fn name_of(pid: u32, process: &Path) -> Option<Name> {
-    let comm = fs::read_to_string(process.join("comm")).ok()?;
-    // Empty once a killed process has given its memory back (proc(5)), which it does
-    // before it closes its files: its name is gone, and it is no VMM any more.
-    let cmdline = fs::read(process.join("cmdline")).ok()?;
-    if cmdline.is_empty() {
-        return None;
-    }
-    let name = name::of(&cmdline).unwrap_or_else(|| format!("{}:{pid}", name_in(&comm)));
-    Some(name.into())
 }
 
 /// The first file of a VM that a process holds, as a link in /proc.
@@ -111,7 +126,7 @@ fn vcpus_by_thread_name(process: &Path) -> Vec<(u32, u32)> {
     numbered(&process.join("task"))
         .filter_map(|(tid, task)| {
             let comm = fs::read_to_string(task.join("comm")).ok()?;
-            Some((name::vcpu_of_thread(name_in(&comm))?, tid))
+            Some((command::vcpu_of_thread(name_in(&comm))?, tid))
         })
         .collect()
 }
