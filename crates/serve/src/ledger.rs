@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vmnoise_events::Name;
+use vmnoise_events::{Name, VmIdentity};
 use vmnoise_tracer::{Culprit, Place, VcpuBooks, VcpuState, WaitLengths};
 
 use crate::culprits::Culprits;
@@ -72,6 +72,7 @@ impl Lost {
 pub(crate) struct VmTotals {
     /// What it is called in the metrics.
     pub(crate) label: Name,
+    pub(crate) identity: VmIdentity,
     pub(crate) lost: Lost,
     /// How long its vCPUs had a CPU.
     pub(crate) ran_ns: u64,
@@ -138,9 +139,10 @@ impl Books {
 }
 
 impl VmTotals {
-    pub(crate) fn new(label: Name) -> VmTotals {
+    pub(crate) fn new(label: Name, identity: VmIdentity) -> VmTotals {
         VmTotals {
             label,
+            identity,
             lost: Lost::default(),
             ran_ns: 0,
             halted_ns: 0,

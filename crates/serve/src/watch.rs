@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
 use anyhow::Result;
-use vmnoise_events::Name;
-use vmnoise_tracer::host::Host;
+use vmnoise_events::{Name, VmIdentity};
+use vmnoise_tracer::host::{CgroupNames, Host};
 use vmnoise_tracer::{Culprit, Found, Gate, Place, VcpuBooks, VcpuId};
 
 use crate::clock::now_ns;
@@ -29,6 +29,7 @@ pub(crate) struct Watch {
     vmms: BTreeMap<Place, u32>,
     /// Whose each vCPU is, or was.
     names: BTreeMap<VcpuId, Name>,
+    cgroups: CgroupNames,
     without_room: u32,
     missed: u64,
 }
@@ -45,6 +46,7 @@ impl Watch {
             ended: VecDeque::new(),
             vmms: BTreeMap::new(),
             names: BTreeMap::new(),
+            cgroups: CgroupNames::new(Host::here()),
             without_room: 0,
             missed: 0,
         };
@@ -125,13 +127,15 @@ impl Watch {
     }
 
     fn vm_came(&mut self, pid: u32) -> Name {
-        let name = self.host.vm_name(pid);
-        let name = name.unwrap_or_else(|| format!("vm:{pid}").into());
+        let known = self.host.who_is_vm(pid);
+        let (name, identity) =
+            known.unwrap_or_else(|| (format!("vm:{pid}").into(), VmIdentity::default()));
         let is_taken = |label: &Name| self.vms.values().any(|vm| vm.label == *label);
         let label = labels::choose(&name, pid, is_taken);
         // It has begun anew, as its sums do.
         self.ended.retain(|vm| vm.label != label);
-        self.vms.insert(pid, VmTotals::new(label.clone()));
+        let totals = VmTotals::new(label.clone(), identity);
+        self.vms.insert(pid, totals);
         label
     }
 
@@ -157,27 +161,29 @@ impl Watch {
         let Some(vmm) = self.vmms.get(&place) else {
             return;
         };
-        let names = &self.names;
+        let foreign = books.culprits.iter().filter(|it| !it.is_own);
+        self.cgroups.look_for(foreign.map(|it| it.cgroup));
+        let (names, cgroups) = (&self.names, &self.cgroups);
         if let Some(vm) = self.vms.get_mut(vmm) {
-            vm.take_in(place, books, mono_ns, |culprit| who(culprit, names));
+            vm.take_in(place, books, mono_ns, |culprit| {
+                who(culprit, names, cgroups)
+            });
         }
     }
 }
 
-fn who(culprit: &Culprit, names: &BTreeMap<VcpuId, Name>) -> Who {
+fn who(culprit: &Culprit, names: &BTreeMap<VcpuId, Name>, cgroups: &CgroupNames) -> Who {
     let vm = culprit.vcpu.and_then(|vcpu| names.get(&vcpu));
-    match (culprit.is_own, vm) {
-        (true, _) => Who {
-            kind: Kind::Own,
-            name: culprit.name.clone(),
-        },
-        (false, Some(name)) => Who {
-            kind: Kind::Vm,
-            name: name.clone(),
-        },
-        (false, None) => Who {
-            kind: Kind::Foreign,
-            name: culprit.name.clone(),
-        },
+    let (kind, name) = match (culprit.is_own, vm) {
+        (true, _) => (Kind::Own, &culprit.name),
+        (false, Some(name)) => (Kind::Vm, name),
+        (false, None) => (Kind::Foreign, &culprit.name),
+    };
+    let is_foreign = kind == Kind::Foreign;
+    let cgroup = is_foreign.then(|| cgroups.get(culprit.cgroup)).flatten();
+    Who {
+        kind,
+        name: name.clone(),
+        cgroup: cgroup.cloned(),
     }
 }

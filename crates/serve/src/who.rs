@@ -29,4 +29,7 @@ impl Kind {
 pub(crate) struct Who {
     pub(crate) kind: Kind,
     pub(crate) name: Name,
+    /// The pod, container or unit that it is in; `None` where that is not known, and of those that are
+    /// not foreign.
+    pub(crate) cgroup: Option<Name>,
 }
