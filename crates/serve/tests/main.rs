@@ -5,6 +5,7 @@ mod harness;
 
 mod kvm {
     mod guards;
+    mod libvirt;
     mod neighbours;
     mod page;
     mod prometheus;
