@@ -25,6 +25,7 @@ mod share_map;
 mod shown;
 mod timer_slot;
 mod vcpu;
+mod vm_identity;
 
 pub use activation::Activation;
 pub use activity::{Activity, ActivityKind, Source, SourceId};
@@ -45,3 +46,4 @@ pub use share_map::ShareMap;
 pub use shown::{Line, Name, Shown, shown_lines};
 pub use timer_slot::TimerSlot;
 pub use vcpu::{Vcpu, VcpuClock, VcpuId, VcpuInterval, VcpuIntervalKind};
+pub use vm_identity::{VmFact, VmIdentity};

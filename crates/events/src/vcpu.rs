@@ -1,6 +1,6 @@
 //! What the threads of vCPUs went through on their host, told one by one.
 
-use crate::{Name, SourceId};
+use crate::{Name, SourceId, VmIdentity};
 
 /// Refers to a [`Vcpu`] defined earlier in the same event stream. Ids are given out in
 /// order from 0, without holes.
@@ -23,6 +23,8 @@ pub struct Vcpu {
     pub vm: u64,
     /// What people call the VM.
     pub vm_name: Name,
+    /// What else is known of the VM.
+    pub identity: VmIdentity,
     /// Whether exits handled in the host kernel are seen: not under kvm_pvm.
     pub sees_kvm: bool,
 }

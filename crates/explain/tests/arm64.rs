@@ -92,6 +92,7 @@ fn each_exit_is_counted_once_under_the_name_that_the_kernel_printed() {
         number: Some(0),
         vm: 0,
         vm_name: "init".into(),
+        identity: Default::default(),
         sees_kvm: true,
     };
     let totals = VcpuTotals {

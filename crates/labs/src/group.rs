@@ -27,6 +27,14 @@ impl Group {
         Ok(Some(Group(folder)))
     }
 
+    /// Moves a process there.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn take(&self, pid: u32) -> Result<()> {
+        fs::write(self.0.join("cgroup.procs"), pid.to_string()).context("moving a process")
+    }
+
     /// From here on it takes single threads.
     ///
     /// # Errors

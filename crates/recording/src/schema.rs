@@ -44,6 +44,8 @@ pub(crate) mod event {
     pub const HOST_CULPRIT: u8 = 18;
     pub const FEED_TOTALS: u8 = 19;
     pub const ACTIVATION: u8 = 20;
+    /// Of the vCPU before it: one thing that is known of its VM.
+    pub const VM_FACT: u8 = 21;
     pub const CHECKSUM: u8 = 255;
 }
 

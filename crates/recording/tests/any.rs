@@ -4,6 +4,7 @@ use proptest::array::{uniform4, uniform5};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use proptest::sample::select;
 use vmnoise_events::*;
 
 /// Any stream a run may send: sources in order and before their first use, CPUs that the header
@@ -194,19 +195,23 @@ fn any_event() -> impl Strategy<Value = Event> {
             option::of(small()),
             number(),
             any::<String>(),
+            vec((select(VmFact::ALL.to_vec()), any::<String>()), 0..4),
             any::<bool>()
         )
-            .prop_map(|(id, [tid, vmm_pid], number, vm, vm_name, sees_kvm)| {
-                Event::Vcpu(Vcpu {
-                    id: VcpuId(id),
-                    tid,
-                    vmm_pid,
-                    number,
-                    vm,
-                    vm_name: vm_name.into(),
-                    sees_kvm,
-                })
-            }),
+            .prop_map(
+                |(id, [tid, vmm_pid], number, vm, vm_name, facts, sees_kvm)| {
+                    Event::Vcpu(Vcpu {
+                        id: VcpuId(id),
+                        tid,
+                        vmm_pid,
+                        number,
+                        vm,
+                        vm_name: vm_name.into(),
+                        identity: facts.into_iter().collect(),
+                        sees_kvm,
+                    })
+                }
+            ),
         (
             small(),
             [number(), number(), number(), number()],

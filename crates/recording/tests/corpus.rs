@@ -5,7 +5,7 @@ mod property;
 
 use std::path::Path;
 
-use vmnoise_events::{ActivityKind, Event, LossKind};
+use vmnoise_events::{ActivityKind, Event, LossKind, VmIdentity};
 use vmnoise_recording::{Ending, ReadError, Reader};
 
 const FOLDER: &str = concat!(
@@ -131,6 +131,22 @@ fn a_recording_of_format_7_is_read_and_lacks_nothing_that_it_held() {
     });
     assert_eq!(ending.unwrap(), Ending::Complete);
     assert!(activities > 0 && losses > 0);
+}
+
+/// Written by the vmnoise of format version 8; it is kept like the ones before.
+#[test]
+fn a_recording_of_format_8_is_read_and_knows_vms_by_name_alone() {
+    let bytes = std::fs::read(Path::new(FOLDER).join("format-8")).unwrap();
+    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let mut vcpus = 0;
+    let ending = reader.for_each(&mut |event| {
+        if let Event::Vcpu(vcpu) = event {
+            assert_eq!(vcpu.vm_name.as_str(), "web");
+            assert_eq!(vcpu.identity, VmIdentity::default());
+            vcpus += 1;
+        }
+    });
+    assert_eq!((ending.unwrap(), vcpus), (Ending::Complete, 1));
 }
 
 #[test]

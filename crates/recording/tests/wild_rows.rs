@@ -131,9 +131,9 @@ fn what_no_writer_writes_is_named() {
         (
             column(
                 "event",
-                u8s(&good, "event", |old| if old == 1 { 21 } else { old }),
+                u8s(&good, "event", |old| if old == 1 { 22 } else { old }),
             ),
-            "event 21",
+            "event 22",
         ),
         (
             column("kind", u8s(&good, "kind", |_| 9)),
@@ -165,12 +165,16 @@ fn what_no_writer_writes_is_named() {
         (
             column(
                 "vcpu",
-                u32s(&good, "vcpu", |row, old| old + u32::from(row > 14)),
+                u32s(&good, "vcpu", |row, old| old + u32::from(row > 16)),
             ),
-            "row 15 belongs to the totals of another vCPU",
+            "row 17 belongs to the totals of another vCPU",
         ),
         (
             column("vcpu", u32s(&good, "vcpu", |row, _| u32::from(row > 9))),
+            "row 10 belongs to the VM of another vCPU",
+        ),
+        (
+            column("vcpu", u32s(&good, "vcpu", |row, _| u32::from(row > 11))),
             "vCPU 1 is out of order",
         ),
         (null("cpu"), "lacks `cpu`"),
@@ -202,7 +206,7 @@ fn what_no_writer_writes_is_named() {
         ),
         (
             map_entries(&good, keys.clone(), wide.collect::<Vec<u64>>().into()),
-            "row 10 holds a scale of 256 bits",
+            "row 12 holds a scale of 256 bits",
         ),
         (
             column("event", u8s(&good, "event", |old| old.min(15))),
@@ -231,10 +235,10 @@ fn rows_changed_without_their_checksum_are_damaged() {
 proptest! {
     #[test]
     fn any_event_and_kind_over_any_nulls(
-        events in proptest::collection::vec(0_u8..22, 23),
-        kinds in proptest::collection::vec(proptest::option::of(0_u8..10), 24),
-        cpus in proptest::collection::vec(proptest::option::of(any::<u32>()), 24),
-        sources in proptest::collection::vec(proptest::option::of(0_u32..3), 24),
+        events in proptest::collection::vec(0_u8..23, 25),
+        kinds in proptest::collection::vec(proptest::option::of(0_u8..10), 26),
+        cpus in proptest::collection::vec(proptest::option::of(any::<u32>()), 26),
+        sources in proptest::collection::vec(proptest::option::of(0_u32..3), 26),
         nulls in proptest::sample::subsequence(
             vec!["start_tsc", "end_tsc", "start_mono_ns", "steal_ns", "reloads", "interference", "name", "vcpu", "to_cpu"],
             0..=3),

@@ -66,8 +66,11 @@
     const shares = Object.keys(SHARES).map((share) => [share, rate(now.lost[share], old?.lost[share])]);
     const lost = shares.reduce((all, [, part]) => all + part, 0);
     const line = make("tr");
+    const name = make("td", now.vm);
+    const known = Object.entries(now.identity).filter(([, word]) => word !== null);
+    name.title = known.map(([fact, word]) => `${fact} ${word}`).join("\n");
     line.append(
-      make("td", now.vm),
+      name,
       make("td", String(now.vcpus), "n"),
       make("td", percent(rate(now.ran, old?.ran)), "n"),
       make("td", percent(lost), "n"),
@@ -80,14 +83,14 @@
       bar.append(piece);
     }
     const list = make("ul");
-    const had = (who) => old?.culprits.find((it) => it.culprit === who.culprit && it.kind === who.kind)?.seconds;
+    const had = (who) => old?.culprits.find((it) => it.culprit === who.culprit && it.kind === who.kind && it.cgroup === who.cgroup)?.seconds;
     const culprits = now.culprits
       .map((who) => [who, rate(who.seconds, had(who))])
       .filter(([, part]) => part >= 0.0001)
       .sort((one, other) => other[1] - one[1]);
     for (const [who, part] of culprits.slice(0, MOST_CULPRITS)) {
       const item = make("li", `${percent(part)} ${who.culprit} `);
-      item.append(make("span", KINDS[who.kind] ?? who.kind, "kind"));
+      item.append(make("span", who.cgroup ?? KINDS[who.kind] ?? who.kind, "kind"));
       list.append(item);
     }
     const cell = (node) => { const it = make("td"); it.append(node); return it; };

@@ -62,12 +62,14 @@ impl Canary {
 
 #[cfg(test)]
 mod tests {
+    use vmnoise_events::VmIdentity;
+
     use super::*;
 
     const S: u64 = 1_000_000_000;
 
     fn vm(name: &str, waits_ns: &[u64]) -> VmTotals {
-        let mut vm = VmTotals::new(name.into(), false);
+        let mut vm = VmTotals::new(name.into(), VmIdentity::default(), false);
         vm.waits = waits_ns.iter().copied().collect();
         vm
     }

@@ -112,6 +112,7 @@ mod tests {
         Who {
             kind: Kind::Foreign,
             name: format!("task-{number}").into(),
+            cgroup: None,
         }
     }
 

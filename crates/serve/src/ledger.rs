@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vmnoise_events::Name;
+use vmnoise_events::{Name, VmIdentity};
 use vmnoise_tracer::{Culprit, Place, VcpuBooks, VcpuState, WaitLengths};
 
 use crate::culprits::Culprits;
@@ -73,6 +73,7 @@ impl Lost {
 pub(crate) struct VmTotals {
     /// What it is called in the metrics.
     pub(crate) label: Name,
+    pub(crate) identity: VmIdentity,
     pub(crate) lost: Lost,
     /// How long its vCPUs had a CPU.
     pub(crate) ran_ns: u64,
@@ -163,9 +164,10 @@ fn states(ran_ns: u64, halted_ns: u64, asleep_ns: u64) -> [(&'static str, u64); 
 
 impl VmTotals {
     /// One of which nothing is known yet. `by_vcpu`: what its vCPUs lost and did is told of each.
-    pub(crate) fn new(label: Name, by_vcpu: bool) -> VmTotals {
+    pub(crate) fn new(label: Name, identity: VmIdentity, by_vcpu: bool) -> VmTotals {
         VmTotals {
             label,
+            identity,
             lost: Lost::default(),
             ran_ns: 0,
             halted_ns: 0,
@@ -322,6 +324,7 @@ mod tests {
         Who {
             kind: Kind::Foreign,
             name: culprit.name.clone(),
+            cgroup: None,
         }
     }
 
@@ -369,7 +372,7 @@ mod tests {
     #[test]
     fn each_nanosecond_is_in_one_sum_and_no_sum_shrinks() {
         let mut random = fastrand::Rng::with_seed(18);
-        let mut vm = VmTotals::new("web".into(), false);
+        let mut vm = VmTotals::new("web".into(), VmIdentity::default(), false);
         let mut now = 1_000;
         let mut books = begun(now);
         let mut before = sums(&vm);
@@ -398,7 +401,7 @@ mod tests {
 
     #[test]
     fn what_is_told_of_vcpus_adds_up_and_what_ended_stays_with_the_rest() {
-        let mut vm = VmTotals::new("web".into(), true);
+        let mut vm = VmTotals::new("web".into(), VmIdentity::default(), true);
         vm.tell_of(Place(1), &"0".into(), 7);
         let mut books = begun(0);
         for (place, ran_ns) in [(1, 100), (2, 30)] {
@@ -432,7 +435,7 @@ mod tests {
         let mut books = begun(0);
         books.spent_ns = [1, 2, 300, 4, 5, 6, 7, 0];
         (books.idle_ns, books.throttled_ns, books.unsure_ns) = (10, 20, 30);
-        let mut vm = VmTotals::new("web".into(), false);
+        let mut vm = VmTotals::new("web".into(), VmIdentity::default(), false);
         vm.take_in(PLACE, &books, 0, who);
         let shares = [
             ("preempted", 240),
@@ -448,7 +451,7 @@ mod tests {
 
     #[test]
     fn a_culprit_that_lost_his_name_and_came_again_is_told_of_all_that_he_had_since() {
-        let mut vm = VmTotals::new("web".into(), false);
+        let mut vm = VmTotals::new("web".into(), VmIdentity::default(), false);
         let mut books = begun(0);
         let mut look = |preempted_ns, ns| {
             books.spent_ns[VcpuState::Waiting as usize] = preempted_ns;
@@ -463,7 +466,7 @@ mod tests {
 
     #[test]
     fn who_waits_longest_has_waited_since_before_it_was_moved() {
-        let mut vm = VmTotals::new("web".into(), false);
+        let mut vm = VmTotals::new("web".into(), VmIdentity::default(), false);
         let mut books = begun(0);
         books.state = VcpuState::Waiting;
         (books.since_mono_ns, books.waited_ns) = (500, 100);
@@ -480,7 +483,7 @@ mod tests {
 
     #[test]
     fn who_gets_the_place_of_another_adds_to_what_that_one_did() {
-        let mut vm = VmTotals::new("web".into(), false);
+        let mut vm = VmTotals::new("web".into(), VmIdentity::default(), false);
         let mut books = begun(0);
         books.spent_ns[VcpuState::Running as usize] = 100;
         vm.take_in(PLACE, &books, 0, who);

@@ -14,6 +14,7 @@ use serde::Serialize;
 use tokio::sync::watch::{Receiver, Sender};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::WatchStream;
+use vmnoise_events::VmIdentity;
 
 use crate::clock::{now_ns, seconds};
 use crate::ledger::VmTotals;
@@ -38,6 +39,7 @@ struct Snapshot<'a> {
 #[derive(Debug, Serialize)]
 struct VmSnapshot<'a> {
     vm: &'a str,
+    identity: &'a VmIdentity,
     vcpus: usize,
     ran: f64,
     lost: serde_json::Map<String, serde_json::Value>,
@@ -50,6 +52,7 @@ struct VmSnapshot<'a> {
 struct CulpritSnapshot<'a> {
     culprit: &'a str,
     kind: &'static str,
+    cgroup: Option<&'a str>,
     seconds: f64,
 }
 
@@ -90,15 +93,18 @@ fn of(vm: &VmTotals, now_ns: u64) -> VmSnapshot<'_> {
     let named = vm.culprits.named().map(|(who, ns)| CulpritSnapshot {
         culprit: who.name.as_str(),
         kind: who.kind.name(),
+        cgroup: who.cgroup.as_deref(),
         seconds: seconds(ns),
     });
     let others = CulpritSnapshot {
         culprit: "other",
         kind: "unknown",
+        cgroup: None,
         seconds: seconds(vm.culprits.others_ns()),
     };
     VmSnapshot {
         vm: vm.label.as_str(),
+        identity: &vm.identity,
         vcpus: vm.vcpus(),
         ran: seconds(vm.ran_ns),
         lost: lost

@@ -43,6 +43,7 @@ impl Collector for Metrics {
         waiting(&mut encoder, &watch)?;
         states(&mut encoder, &vms)?;
         vcpus(&mut encoder, &watch)?;
+        identities(&mut encoder, &watch)?;
         of_itself(&mut encoder, &watch)
     }
 }
@@ -110,6 +111,11 @@ fn culprits(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fm
                 ("kind", who.kind.name()),
                 ("culprit", who.name.as_str()),
             ];
+            let cgroup = who
+                .cgroup
+                .as_ref()
+                .map(|cgroup| ("cgroup", cgroup.as_str()));
+            let labels: Vec<_> = labels.into_iter().chain(cgroup).collect();
             counter(&mut family.encode_family(&labels)?, ns)?;
         }
         let labels = [
@@ -182,6 +188,26 @@ fn vcpus(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), fmt::
         let labels = [("vm", totals.label.as_str())];
         let count = i64::try_from(totals.vcpus()).unwrap_or(i64::MAX);
         family.encode_family(&labels)?.encode_gauge(&count)?;
+    }
+    Ok(())
+}
+
+/// A label that is not known is not there, which to Prometheus is the same as an empty one.
+fn identities(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), fmt::Error> {
+    let mut family = encoder.encode_descriptor(
+        "vm",
+        "Who a VM is: as its VMM, its cgroup and its container's runtime tell",
+        None,
+        MetricType::Info,
+    )?;
+    for totals in watch.present() {
+        let known = totals.identity.known();
+        let known = known.map(|(fact, word)| (fact.name(), word.as_str()));
+        let labels: Vec<_> = [("vm", totals.label.as_str())]
+            .into_iter()
+            .chain(known)
+            .collect();
+        family.encode_info(&labels)?;
     }
     Ok(())
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use vmnoise_events::Name;
+use vmnoise_events::{Name, VmIdentity};
 use vmnoise_serve_arguments::ServeArguments;
-use vmnoise_tracer::host::Host;
+use vmnoise_tracer::host::{CgroupNames, Host};
 use vmnoise_tracer::{Found, Gate, Place, VcpuBooks, VcpuId};
 use vmnoise_workload::tsc;
 
@@ -43,6 +43,7 @@ pub(crate) struct Watch {
     vmms: BTreeMap<Place, u32>,
     /// Whose each vCPU is, or was.
     members: BTreeMap<VcpuId, Arc<Member>>,
+    cgroups: CgroupNames,
     machine: Machine,
     snapshots: Snapshots,
     /// What those did that have ended since the last snapshot.
@@ -73,6 +74,7 @@ impl Watch {
             left: Vec::new(),
             vmms: BTreeMap::new(),
             members: BTreeMap::new(),
+            cgroups: CgroupNames::new(Host::here()),
             machine,
             snapshots: Snapshots::default(),
             gone: BTreeMap::new(),
@@ -277,8 +279,11 @@ impl Watch {
             Some(vm) => vm.label.clone(),
             None => self.vm_came(found.tgid),
         };
+        let vm = self.vms.get(&found.tgid);
+        let identity = vm.map(|vm| vm.identity.clone()).unwrap_or_default();
         let member = Member {
             vm: label,
+            identity,
             tid: found.tid,
             vmm_pid: found.tgid,
             number: found.number,
@@ -305,14 +310,15 @@ impl Watch {
     }
 
     fn vm_came(&mut self, pid: u32) -> Name {
-        let name = self.host.vm_name(pid);
-        let name = name.unwrap_or_else(|| format!("vm:{pid}").into());
+        let known = self.host.who_is_vm(pid);
+        let (name, identity) =
+            known.unwrap_or_else(|| (format!("vm:{pid}").into(), VmIdentity::default()));
         let is_taken = |label: &Name| self.vms.values().any(|vm| vm.label == *label);
         let label = labels::choose(&name, pid, is_taken);
         // It has begun anew, as its sums do.
         self.ended.retain(|vm| vm.label != label);
-        self.vms
-            .insert(pid, VmTotals::new(label.clone(), self.by_vcpu));
+        let totals = VmTotals::new(label.clone(), identity, self.by_vcpu);
+        self.vms.insert(pid, totals);
         label
     }
 
@@ -339,10 +345,13 @@ impl Watch {
         let Some(vmm) = self.vmms.get(&place) else {
             return;
         };
-        let members = &self.members;
+        let foreign = books.culprits.iter().filter(|it| !it.is_own);
+        self.cgroups.look_for(foreign.map(|it| it.cgroup));
+        let (members, cgroups) = (&self.members, &self.cgroups);
         if let Some(vm) = self.vms.get_mut(vmm) {
             vm.take_in(place, books, mono_ns, |culprit| {
-                Who::of(culprit, |vcpu| members.get(&vcpu).map(|member| &member.vm))
+                let vm_of = |vcpu| members.get(&vcpu).map(|member| &member.vm);
+                Who::of(culprit, vm_of, |cgroup| cgroups.get(cgroup))
             });
         }
     }

@@ -30,20 +30,31 @@ impl Kind {
 pub(crate) struct Who {
     pub(crate) kind: Kind,
     pub(crate) name: Name,
+    /// The pod, container or unit that it is in; `None` where that is not known, and of those that are
+    /// not foreign.
+    pub(crate) cgroup: Option<Name>,
 }
 
 impl Who {
-    /// As a culprit of the gate is told. `vm_of` says whose each vCPU is that was found.
-    pub(crate) fn of<'a>(culprit: &'a Culprit, vm_of: impl Fn(VcpuId) -> Option<&'a Name>) -> Who {
+    /// As a culprit of the gate is told. `vm_of` says whose each vCPU is that was found, `cgroup` what the
+    /// cgroup of this id is called.
+    pub(crate) fn of<'a>(
+        culprit: &'a Culprit,
+        vm_of: impl Fn(VcpuId) -> Option<&'a Name>,
+        cgroup: impl Fn(u64) -> Option<&'a Name>,
+    ) -> Who {
         let vm = culprit.vcpu.and_then(vm_of);
         let (kind, name) = match (culprit.is_own, vm) {
             (true, _) => (Kind::Own, &culprit.name),
             (false, Some(vm)) => (Kind::Vm, vm),
             (false, None) => (Kind::Foreign, &culprit.name),
         };
+        let is_foreign = kind == Kind::Foreign;
+        let cgroup = is_foreign.then(|| cgroup(culprit.cgroup)).flatten();
         Who {
             kind,
             name: name.clone(),
+            cgroup: cgroup.cloned(),
         }
     }
 }
@@ -66,7 +77,7 @@ mod tests {
                 ns: 1,
                 comm: [1, 0],
             };
-            let who = Who::of(&culprit, |vcpu| vms.get(&vcpu));
+            let who = Who::of(&culprit, |vcpu| vms.get(&vcpu), |_| None);
             format!("{} {}", who.kind.name(), who.name)
         };
         assert_eq!(told(Some(7), false), "vm db");

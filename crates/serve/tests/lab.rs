@@ -9,25 +9,29 @@ use vmnoise_labs::lab_program;
 use crate::harness::{Metrics, PROGRAM};
 
 /// What the guest does: nothing, to say that it is up; it sleeps for 2 s, which its kernel halts for; it polls for 2 s.
-const GUEST: [&str; 3] = [
+const GUEST: [&str; 4] = [
     "lab-tracefs for 0",
     "lab-tracefs for 2",
     "vmnoise osnoise -d 2s",
+    "vmnoise osnoise -d 1s",
 ];
 /// The user nobody, with the two capabilities that docs/serve.md names.
 const AS_NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all,+bpf,+perfmon \
                          --ambient-caps=-all,+bpf,+perfmon --bounding-set=-all,+bpf,+perfmon";
 /// What is served, and what the scheduler keeps of its vCPU and of the disturber.
 const LOOK: &str = "lab-scrape 127.0.0.1:9752 CPU lab-disturb";
-/// It polls beside a task that never sleeps.
-const COMMANDS: [&str; 8] = [
-    "& lab-guest boot -name guest=web,debug-threads=on -no-shutdown",
+/// It polls beside a task that never sleeps, and then beside vhost's worker of its own device too.
+const COMMANDS: [&str; 11] = [
+    "& lab-guest boot -name guest=web,debug-threads=on -no-shutdown -device vhost-vsock-pci,guest-cid=3",
     "lab-guest told 1",
     LOOK,
     "lab-guest told 2",
     LOOK,
     "& lab-disturb busy 0",
     "lab-guest told 3",
+    LOOK,
+    "& lab-disturb vsock 3",
+    "lab-guest told 4",
     LOOK,
 ];
 /// At either end of a stretch the kernel shows on_cpu as of the last tick (4 ms at 250 Hz), and a wait in which a look
@@ -107,6 +111,7 @@ pub fn assert_serves_on(kernel: Kernel, suite: Suite) {
     let mut lab = Lab::kernel(kernel)
         .from(suite)
         .virtual_time(0)
+        .vhost()
         .guest(&GUEST);
     for program in ["lab-scrape", "lab-guest", "lab-tracefs", "lab-disturb"] {
         lab = lab.program(&lab_program(program).unwrap());
@@ -125,8 +130,12 @@ pub fn assert_serves_on(kernel: Kernel, suite: Suite) {
             looks.push(Metrics::of_text(&output.stdout));
         }
     }
-    assert_eq!(looks.len(), 3, "two stretches");
-    for (what, looks) in [("that sleeps", &looks[..2]), ("that polls", &looks[1..])] {
+    assert_eq!(
+        looks.len(),
+        4,
+        "two stretches, and one beside vhost's worker"
+    );
+    for (what, looks) in [("that sleeps", &looks[..2]), ("that polls", &looks[1..3])] {
         println!("a guest {what}");
         let scheduler = Scheduler::of(looks);
         let told = |series: &[String]| between(looks, series);
@@ -147,7 +156,21 @@ pub fn assert_serves_on(kernel: Kernel, suite: Suite) {
     let unseen = &lost("unseen");
     // It is found within a second of its first instruction.
     assert!(last.of(unseen) < 1.0, "{}", last.of(unseen));
+    let last = &looks[3];
     assert_eq!(last.of("vmnoise_events_missed_total"), 0.0);
+    let by = |kind: &str| {
+        let who =
+            format!("vmnoise_vcpu_culprit_seconds_total{{vm=\"web\",kind=\"{kind}\",culprit=\"");
+        let culprits = last.beginning(&who);
+        let of_worker = culprits
+            .iter()
+            .filter(|(name, _)| name.starts_with("vhost-"));
+        of_worker.map(|(_, seconds)| seconds).sum::<f64>()
+    };
+    println!("vhost's worker {} s as its own", by("own"));
+    assert_eq!(by("foreign"), 0.0, "it works for its VM");
+    // Before 6.4 it is a thread of the kernel, with a name of its own.
+    assert_eq!(by("own") > 0.0, report.kernel_version.starts_with("6.1."));
 }
 
 mod own_suite {

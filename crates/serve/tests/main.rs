@@ -6,6 +6,7 @@ mod harness;
 mod kvm {
     mod dumps;
     mod guards;
+    mod libvirt;
     mod neighbours;
     mod page;
     mod prometheus;

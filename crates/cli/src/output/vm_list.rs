@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use serde::Serialize;
+use vmnoise_events::VmIdentity;
 use vmnoise_tracer::host::Vm;
 
 use super::{json, table};
@@ -18,6 +19,7 @@ struct VmList<'a> {
 struct ListedVm<'a> {
     vm: u32,
     name: &'a str,
+    identity: &'a VmIdentity,
     vcpus: Vec<ListedVcpu<'a>>,
 }
 
@@ -38,6 +40,7 @@ pub fn print(vms: &[Vm], format: Format) -> Result<()> {
         let vms = vms.iter().map(|vm| ListedVm {
             vm: vm.pid,
             name: &vm.name,
+            identity: &vm.identity,
             vcpus: vm
                 .vcpus
                 .iter()
@@ -70,5 +73,15 @@ pub fn print(vms: &[Vm], format: Format) -> Result<()> {
             .figure("CPUs", move |(_, vcpu)| text(vcpu.map(|it| &it.cpus)))
             .figure("policy", move |(_, vcpu)| text(vcpu.map(|it| &it.policy)))
     });
-    super::write(out.as_bytes())
+    let identities: String = vms.iter().filter_map(identity).collect();
+    super::write((out + &identities).as_bytes())
+}
+
+/// What is known of a VM beside its name, as a line below the table.
+fn identity(vm: &Vm) -> Option<String> {
+    let known = vm.identity.known();
+    let facts: Vec<String> = known
+        .map(|(fact, word)| format!("{} {word}", fact.name()))
+        .collect();
+    (!facts.is_empty()).then(|| format!("{} (process {}): {}\n", vm.name, vm.pid, facts.join(", ")))
 }

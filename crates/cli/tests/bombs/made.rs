@@ -354,6 +354,7 @@ pub(super) fn vcpu(id: u64) -> Event {
         number: Some(0),
         vm: 0,
         vm_name: "vm".into(),
+        identity: Default::default(),
         sees_kvm: true,
     })
 }

@@ -265,6 +265,7 @@ fn vcpu(id: u64, vm: u64, number: u64) -> Event {
         number: Some(number as u32),
         vm: 0,
         vm_name: "vm".into(),
+        identity: Default::default(),
         sees_kvm: true,
     })
 }

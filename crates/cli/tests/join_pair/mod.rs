@@ -195,6 +195,7 @@ fn vcpu(id: u32, vm_name: &str) -> Event {
         number: Some(0),
         vm: 1,
         vm_name: vm_name.into(),
+        identity: Default::default(),
         sees_kvm: true,
     })
 }

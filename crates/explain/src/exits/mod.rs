@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use vmnoise_events::{
-    Exit, ExitFilter, ExitReason, Name, ReasonTotals, Share, ShareMap, Vcpu, VcpuTotals, Witnesses,
+    Exit, ExitFilter, ExitReason, Name, ReasonTotals, Share, ShareMap, Vcpu, VcpuTotals,
+    VmIdentity, Witnesses,
 };
 
 use crate::visibility::host_sees;
@@ -24,6 +25,8 @@ pub struct VmExits {
     pub vm: u32,
     /// What people call it.
     pub name: Name,
+    /// What else is known of it.
+    pub identity: VmIdentity,
     /// Its vCPUs.
     pub vcpus: Vec<VcpuExits>,
 }
@@ -148,6 +151,7 @@ pub fn summarize_exits<'a>(
             .or_insert_with(|| VmExits {
                 vm: vcpu.vmm_pid,
                 name: vcpu.vm_name.clone(),
+                identity: vcpu.identity.clone(),
                 vcpus: Vec::new(),
             });
         vm.vcpus.push(vcpu_exits(vcpu, totals, filter, witnesses));

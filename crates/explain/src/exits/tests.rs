@@ -12,6 +12,7 @@ fn counted(tid: u32, isa: Isa) -> (Vcpu, VcpuTotals) {
         number: (isa == Isa::Svm).then_some(tid - 10),
         vm: 1,
         vm_name: "web".into(),
+        identity: Default::default(),
         sees_kvm: isa != Isa::KvmRun,
     };
     let totals = VcpuTotals {

@@ -231,6 +231,7 @@ mod tests {
                     number: Some(cpu),
                     vm: 1,
                     vm_name: "web".into(),
+                    identity: Default::default(),
                     sees_kvm: true,
                 },
                 clock: clock(offset_tsc),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use vmnoise_events::Name;
+use vmnoise_events::{Name, VmIdentity};
 
 use super::odds::{Verdict, printable};
 
@@ -24,6 +24,8 @@ pub struct CandidateVm {
     pub vm: Name,
     /// The process of its VMM.
     pub vmm_pid: u32,
+    /// What else is known of it.
+    pub identity: VmIdentity,
     /// What its odds come to. A CPU that is refused refuses all: they are vCPUs of one VM.
     pub verdict: Verdict,
     /// Odds that this VM is the guest, over the best alternative; their common logarithm,

@@ -46,6 +46,7 @@ impl Pairs {
         let reported = |judged: &Judged| CandidateVm {
             vm: judged.vm.vm_name.clone(),
             vmm_pid: judged.vm.vmm_pid,
+            identity: judged.vm.identity.clone(),
             verdict: judged.odds.verdict(),
             log10_odds: judged.odds.log10(),
             against: judged.odds.against.clone(),

@@ -79,6 +79,7 @@ mod tests {
             number: None,
             vm: 0,
             vm_name: "web".into(),
+            identity: Default::default(),
             sees_kvm: true,
         });
         for at in 0..1000 {

@@ -186,6 +186,7 @@ impl Plan {
                 number: Some(life.number),
                 vm: 1,
                 vm_name: format!("web{}", life.vm).into(),
+                identity: Default::default(),
                 sees_kvm: true,
             })
         });

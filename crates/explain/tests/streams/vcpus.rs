@@ -35,6 +35,7 @@ pub fn vcpu(id: u32) -> Vcpu {
         number: Some(id),
         vm: 1,
         vm_name: "web".into(),
+        identity: Default::default(),
         sees_kvm: true,
     }
 }

@@ -2,7 +2,7 @@
 
 use vmnoise_events::{
     Event, Exit, ExitReason, Isa, ReasonTotals, Share, ShareMap, Vcpu, VcpuClock, VcpuExit, VcpuId,
-    VcpuInterval, VcpuIntervalKind, VcpuTotals,
+    VcpuInterval, VcpuIntervalKind, VcpuTotals, VmFact, VmIdentity,
 };
 
 use super::Words;
@@ -37,8 +37,15 @@ impl Stream<'_, '_> {
             number: self.words.maybe(Words::count_u32),
             vm: self.words.count(),
             vm_name: self.words.name().into(),
+            identity: self.identity(),
             sees_kvm: self.words.flag(),
         }
+    }
+
+    fn identity(&mut self) -> VmIdentity {
+        let known = self.words.below(4);
+        let facts = (0..known).map(|_| (self.words.one_of(&VmFact::ALL), self.words.name()));
+        facts.collect()
     }
 
     fn clock(&mut self) -> Event {

@@ -71,6 +71,15 @@ const NETWORK: [&str; 6] = [
     "bridge",
 ];
 
+/// The vsock device of a guest that the kernel serves, in the order of loading.
+const VHOST: [&str; 5] = [
+    "vsock",
+    "vmw_vsock_virtio_transport_common",
+    "vhost_iotlb",
+    "vhost",
+    "vhost_vsock",
+];
+
 /// By these the programs of Xen in a Dom0 reach the hypervisor, in the order of loading.
 const DOM0: [&str; 5] = [
     "xen-evtchn",
@@ -107,6 +116,11 @@ impl Image {
     pub fn modules_of_network(&self) -> Vec<PathBuf> {
         let names = VIRTIO.iter().chain(&NETWORK);
         names.filter_map(|name| self.find(name)).collect()
+    }
+
+    /// What a guest's vsock device needs that the kernel serves, in the order of loading.
+    pub fn modules_of_vhost(&self) -> Result<Vec<PathBuf>> {
+        VHOST.iter().map(|name| self.module(name)).collect()
     }
 
     /// What a Dom0 of Xen needs, in the order of loading.

@@ -78,6 +78,7 @@ pub struct Lab {
     guest_kernel: Kernel,
     boots_guests: bool,
     has_network: bool,
+    has_vhost: bool,
 }
 
 impl Lab {
@@ -96,6 +97,7 @@ impl Lab {
             guest_kernel: kernel,
             boots_guests: false,
             has_network: false,
+            has_vhost: false,
         }
     }
 
@@ -169,6 +171,12 @@ impl Lab {
         self
     }
 
+    /// Lets its kernel serve `vhost-vsock-pci` devices of its guests.
+    pub fn vhost(mut self) -> Lab {
+        self.has_vhost = true;
+        self
+    }
+
     /// Boots, runs the commands one after the other, and powers off. A command is words
     /// with single spaces between; one that starts with `& ` runs beside those after it
     /// and has no output.
@@ -199,6 +207,9 @@ impl Lab {
         let mut modules = image.modules()?;
         if self.has_network {
             modules.extend(image.modules_of_network());
+        }
+        if self.has_vhost {
+            modules.extend(image.modules_of_vhost()?);
         }
         let contents = Contents {
             modules: &modules,

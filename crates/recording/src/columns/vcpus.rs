@@ -22,6 +22,15 @@ impl Columns {
             ]),
             ..Row::default()
         });
+        for (fact, word) in vcpu.identity.known() {
+            self.push(&Row {
+                event: event::VM_FACT,
+                vcpu: Some(vcpu.id.0),
+                kind: Some(fact.number()),
+                name: Some(word),
+                ..Row::default()
+            });
+        }
     }
 
     pub(super) fn push_clock(&mut self, clock: &VcpuClock) {

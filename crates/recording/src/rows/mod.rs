@@ -178,7 +178,11 @@ impl Rows {
                 reason: self.kind(row, "finish", FinishReason::from_number)?,
                 mono_ns: self.start_mono_ns.get(row)?,
             }),
-            event::VCPU => Event::Vcpu(self.vcpu(row)?),
+            event::VCPU => {
+                let (vcpu, next) = self.vcpu(row)?;
+                self.next = next;
+                Event::Vcpu(vcpu)
+            }
             event::VCPU_CLOCK => Event::VcpuClock(self.vcpu_clock(row)?),
             event::EXIT => Event::Exit(self.vcpu_exit(row)?),
             event::VCPU_INTERVAL => Event::VcpuInterval(self.vcpu_interval(row)?),
@@ -201,6 +205,11 @@ impl Rows {
             event::REASON_TOTALS | event::LONGEST_EXIT => {
                 return Err(format!(
                     "row {row} is part of totals that do not precede it"
+                ));
+            }
+            event::VM_FACT => {
+                return Err(format!(
+                    "row {row} is about the VM of a vCPU that does not precede it"
                 ));
             }
             number => return Err(format!("row {row} holds event {number}, which is unknown")),

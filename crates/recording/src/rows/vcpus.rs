@@ -2,25 +2,37 @@
 
 use vmnoise_events::{
     Exit, ExitReason, Isa, ReasonTotals, Share, ShareMap, SourceId, Vcpu, VcpuClock, VcpuExit,
-    VcpuId, VcpuInterval, VcpuIntervalKind, VcpuTotals,
+    VcpuId, VcpuInterval, VcpuIntervalKind, VcpuTotals, VmFact, VmIdentity,
 };
 
 use super::Rows;
 use crate::schema::{counter, event};
 
 impl Rows {
-    pub(super) fn vcpu(&self, row: usize) -> Result<Vcpu, String> {
+    /// The vCPU of this row, and the first row after what is known of its VM.
+    pub(super) fn vcpu(&self, row: usize) -> Result<(Vcpu, usize), String> {
         let small = |name: &str| self.small_counter(row, name);
         let number = self.find_counter(row, counter::NUMBER);
-        Ok(Vcpu {
+        let mut vcpu = Vcpu {
             id: self.vcpu_id(row)?,
             tid: small(counter::TID)?,
             vmm_pid: small(counter::VMM_PID)?,
             number: number.map(|_| small(counter::NUMBER)).transpose()?,
             vm: self.counter(row, counter::VM)?,
             vm_name: self.name(row)?.into(),
+            identity: VmIdentity::default(),
             sees_kvm: self.counter(row, counter::SEES_KVM)? != 0,
-        })
+        };
+        let mut next = row + 1;
+        while self.event.find(next) == Some(event::VM_FACT) {
+            if self.vcpu_id(next)? != vcpu.id {
+                return Err(format!("row {next} belongs to the VM of another vCPU"));
+            }
+            let fact = self.kind(next, "fact of a VM", VmFact::from_number)?;
+            vcpu.identity.learn(fact, self.name(next)?);
+            next += 1;
+        }
+        Ok((vcpu, next))
     }
 
     pub(super) fn vcpu_clock(&self, row: usize) -> Result<VcpuClock, String> {

@@ -135,6 +135,9 @@ pub fn one_of_each() -> Vec<Event> {
             number: None,
             vm: 0,
             vm_name: "web".into(),
+            identity: [(VmFact::Vmm, "qemu"), (VmFact::Pod, "virt-launcher-web")]
+                .into_iter()
+                .collect(),
             sees_kvm: true,
         }),
         Event::VcpuClock(VcpuClock {

@@ -121,6 +121,7 @@ impl<'a> Teller<'a> {
             number: member.number,
             vm: 0,
             vm_name: member.vm.clone(),
+            identity: member.identity.clone(),
             sees_kvm: false,
         }));
     }

@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp};
 use vmnoise_events::{
     ClockFacts, ClockSource, Event, ExitFilter, HostFacts, Name, Options, ProbeStatus, RunFacts,
-    Witnesses, Workload,
+    VmIdentity, Witnesses, Workload,
 };
 use vmnoise_recording::Writer;
 use vmnoise_tracer::host::Host;
@@ -41,6 +41,8 @@ pub(crate) struct Member {
     pub(crate) vmm_pid: u32,
     /// In its VM, where KVM's types are known.
     pub(crate) number: Option<u32>,
+    /// What is known of its VM.
+    pub(crate) identity: VmIdentity,
 }
 
 /// What is asked for.

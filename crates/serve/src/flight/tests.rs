@@ -89,6 +89,7 @@ fn member(vcpu: VcpuId) -> Option<Arc<Member>> {
         tid,
         vmm_pid: tid - 50,
         number: Some(0),
+        identity: VmIdentity::default(),
     }))
 }
 

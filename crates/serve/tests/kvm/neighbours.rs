@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use vmnoise_labs::schedstat::{self, Schedstat};
 use vmnoise_labs::urgency::set_thread_fifo;
-use vmnoise_labs::{Disturber, Run, skipped};
+use vmnoise_labs::{Disturber, Group, Run, skipped};
 use vmnoise_tracer::host::Host;
 
 use crate::harness::{Metrics, Serve};
@@ -104,6 +104,21 @@ fn a_neighbour_is_named_with_the_time_that_it_had() {
     // either end, and the moments in which its VMM's own threads have the CPU.
     assert!(blamed < had * (1.0 + STAMPS) && blamed > had * (1.0 - STAMPS) - 0.05);
     drop(run);
+}
+
+#[test]
+fn a_culprit_is_told_with_its_unit() {
+    let Some(group) = Group::new("lab-backup.service").unwrap() else {
+        return skipped("no cgroup2 is mounted");
+    };
+    let (serve, cpu) = (Serve::start(), cpu());
+    let (run, name, _) = vm(&serve, cpu);
+    let busy = Disturber::busy(cpu).unwrap();
+    group.take(busy.pid()).unwrap();
+    serve.wait_for(&format!(
+        "vmnoise_vcpu_culprit_seconds_total{{vm=\"{name}\",kind=\"foreign\",culprit=\"lab-disturb\",cgroup=\"lab-backup.service\"}}"
+    ));
+    drop((run, busy));
 }
 
 #[test]

@@ -8,6 +8,8 @@ enum { SCHED_FIFO = 1, SCHED_RR = 2 };
 
 /* MAX_RT_PRIO of include/linux/sched/prio.h: what is below is real-time, or has a deadline. */
 #define FIRST_ORDINARY 100
+/* include/linux/sched.h */
+enum { PF_KTHREAD = 0x00200000 };
 
 /* Groups above a vCPU's that are looked at: libvirt has it in the sixth. */
 #define GROUPS 8
@@ -157,6 +159,23 @@ static __always_inline void end_name(unsigned long long name[2])
 		name[1] &= ((ends & -ends) >> 7) - 1;
 }
 
+/* The process that a task works for. A thread of the kernel has no process, and works for that whose
+ * memory it uses: as the worker of vhost does (vhost_worker of drivers/vhost/vhost.c), which is a
+ * thread of the VMM itself since 6.4, where nobody asks for the old way. */
+static __always_inline u32 process_of(struct task_struct *task)
+{
+	struct mm_struct *mm;
+	struct task_struct *owner;
+
+	if (!(task->flags & PF_KTHREAD))
+		return task->tgid;
+	mm = task->mm;
+	if (!mm || !bpf_core_field_exists(mm->owner))
+		return task->tgid;
+	owner = mm->owner;
+	return owner ? owner->tgid : task->tgid;
+}
+
 /* By the name of its process: threads of one may all have names of their own. */
 static __always_inline void who_is(struct gate_who *who, struct task_struct *task,
 				   struct gate_vcpu *vcpu)
@@ -165,7 +184,7 @@ static __always_inline void who_is(struct gate_who *who, struct task_struct *tas
 	end_name(who->comm);
 	who->cgroup = task->cgroups->dfl_cgrp->kn->id;
 	who->vcpu = vcpu ? vcpu->id : 0;
-	who->tgid = task->tgid;
+	who->tgid = process_of(task);
 }
 
 #endif

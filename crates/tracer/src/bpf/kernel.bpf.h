@@ -101,8 +101,15 @@ struct hlist_head {
 struct bpf_local_storage;
 
 /* `throttled` since 6.18, `preempt_notifiers` with CONFIG_PREEMPT_NOTIFIERS. */
+/* `owner` with CONFIG_MEMCG. */
+struct mm_struct {
+	struct task_struct *owner;
+};
+
 struct task_struct {
 	unsigned int __state;
+	unsigned int flags;
+	struct mm_struct *mm;
 	int pid;
 	int tgid;
 	int on_cpu;

@@ -242,6 +242,7 @@ mod tests {
             number,
             vm: 0,
             vm_name: "web".into(),
+            identity: Default::default(),
             sees_kvm: true,
         }
     }

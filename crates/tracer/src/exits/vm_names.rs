@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vmnoise_events::{Name, Vcpu, VcpuId};
+use vmnoise_events::{Name, Vcpu, VcpuId, VmIdentity};
 
 use super::wire::WireVcpu;
 use crate::host::Vm;
@@ -17,6 +17,7 @@ pub(super) struct VmNames(BTreeMap<u32, Learned>);
 #[derive(Debug)]
 struct Learned {
     name: Name,
+    identity: VmIdentity,
     /// Numbers of vCPUs by thread: of all that it has or had.
     numbers: BTreeMap<u32, u32>,
 }
@@ -26,9 +27,11 @@ impl VmNames {
         for vm in vms {
             let learned = self.0.entry(vm.pid).or_insert_with(|| Learned {
                 name: vm.name.clone(),
+                identity: vm.identity.clone(),
                 numbers: BTreeMap::new(),
             });
             learned.name = vm.name;
+            learned.identity = vm.identity;
             let threads = vm.vcpus.iter().map(|vcpu| (vcpu.tid, vcpu.id));
             learned.numbers.extend(threads);
         }
@@ -48,6 +51,7 @@ impl VmNames {
         let reported = (wire.id != NO_ID).then_some(wire.id);
         let learned = self.0.get(&wire.tgid);
         let vm_name = learned.map(|learned| learned.name.clone());
+        let identity = learned.map(|learned| learned.identity.clone());
         let number = learned.and_then(|learned| learned.numbers.get(&wire.tid).copied());
         Vcpu {
             id,
@@ -56,6 +60,7 @@ impl VmNames {
             number: reported.or(number),
             vm: wire.vm,
             vm_name: vm_name.unwrap_or_else(|| format!("vm:{}", wire.tgid).into()),
+            identity: identity.unwrap_or_default(),
             sees_kvm,
         }
     }
@@ -81,6 +86,7 @@ mod tests {
         names.learn(vec![Vm {
             pid: 9,
             name: "web".into(),
+            identity: Default::default(),
             vcpus: vec![VcpuThread {
                 id: 3,
                 tid: 11,

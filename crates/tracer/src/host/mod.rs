@@ -1,6 +1,7 @@
 //! What this machine says of itself in /proc and /sys. Every reader takes its root
 //! from [`Host`], so that a made-up tree can be read as well.
 
+mod cgroups;
 mod clock_event;
 pub mod cpu_list;
 mod hypervisor;
@@ -12,6 +13,7 @@ mod rights;
 mod smi;
 mod threads;
 mod throttling;
+mod uuid;
 mod vms;
 
 use std::{
@@ -21,6 +23,7 @@ use std::{
 
 use vmnoise_events::HostFacts;
 
+pub use cgroups::CgroupNames;
 pub use clock_event::ClockEventDevice;
 pub use kvm_debugfs::{GuestTsc, KvmDebugfs};
 pub use lapic_timer::LapicTimerAdvance;
@@ -257,8 +260,8 @@ pub(crate) mod tests {
             host.isolated_cpus()
         };
         assert_eq!(list("2-3\n", "3,5\n"), [2, 3, 5]);
-        assert_eq!(list("\n", "(null)\n"), []);
-        assert_eq!(tree(&MACHINE).1.isolated_cpus(), []);
+        assert_eq!(list("\n", "(null)\n"), Vec::<u32>::new());
+        assert_eq!(tree(&MACHINE).1.isolated_cpus(), Vec::<u32>::new());
     }
 
     #[test]

@@ -102,7 +102,7 @@ mod tests {
         fs::remove_file(file(12)).unwrap();
         symlink("/dev/null", file(12)).unwrap();
         known.forget_gone();
-        assert_eq!(pids(&known), []);
+        assert_eq!(pids(&known), Vec::<u32>::new());
     }
 
     #[test]

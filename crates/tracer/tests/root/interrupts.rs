@@ -113,6 +113,7 @@ fn each_timer_interrupt_of_a_vcpus_cpu_is_reported_with_its_exits() {
         .expect(vec![Vm {
             pid: std::process::id(),
             name: "busy".into(),
+            identity: Default::default(),
             vcpus: vec![VcpuThread {
                 id: 0,
                 tid: busy.tid,

@@ -106,6 +106,7 @@ mod tests {
             number: None,
             vm,
             vm_name: Default::default(),
+            identity: Default::default(),
             sees_kvm: true,
         };
         let totals = VcpuTotals {
@@ -132,6 +133,7 @@ mod tests {
         Vm {
             pid: 9,
             name: "web".into(),
+            identity: Default::default(),
             vcpus: vcpus.iter().map(thread).collect(),
         }
     }

@@ -1,6 +1,6 @@
 //! Exits for tests of what is shown.
 
-use vmnoise_events::{Share, ShareMap};
+use vmnoise_events::{Share, ShareMap, VmFact};
 use vmnoise_explain::{ExitsSummary, ReasonExits, VcpuExits, VcpuTime, VmExits, WorstExit};
 
 type Taken = ShareMap<Option<u64>>;
@@ -22,9 +22,9 @@ fn reason(name: &str, lengths: &[(u64, u64)], shares_ns: Taken) -> ReasonExits {
         code: Some(1),
         count,
         heavy: if shares_ns[Share::Vmm] > Some(0) {
-            count
+            Some(count)
         } else {
-            0
+            Some(0)
         },
         total_ns,
         min_ns: lengths[0].0 - 40,
@@ -45,7 +45,7 @@ pub fn summary() -> ExitsSummary {
         tid: 71,
         exits: 1_101,
         light: Some(1_000),
-        heavy: 101,
+        heavy: Some(101),
         time_ns: VcpuTime {
             guest: 985_400_000,
             taken: taken(Some(1_595_000), 1_150_000, 11_800_000, 55_000),
@@ -72,7 +72,7 @@ pub fn summary() -> ExitsSummary {
         tid: 72,
         exits: 10,
         light: None,
-        heavy: 10,
+        heavy: Some(10),
         time_ns: VcpuTime {
             guest: 870_000,
             taken: pvm,
@@ -84,6 +84,7 @@ pub fn summary() -> ExitsSummary {
     let vm = VmExits {
         vm: 70,
         name: "web".into(),
+        identity: [(VmFact::Vmm, "qemu")].into_iter().collect(),
         vcpus: vec![first, second],
     };
     ExitsSummary { vms: vec![vm] }

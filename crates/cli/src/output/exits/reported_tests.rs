@@ -32,6 +32,7 @@ fn exit(sees_kvm: bool) -> NamedExit {
         number: Some(0),
         vm: 0,
         vm_name: "web".into(),
+        identity: Default::default(),
         sees_kvm,
     };
     let split = ShareMap::from([

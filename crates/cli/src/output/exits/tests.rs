@@ -73,6 +73,7 @@ fn what_had_no_witness_is_a_dash_and_null() {
         number: Some(0),
         vm: 1,
         vm_name: "web".into(),
+        identity: Default::default(),
         sees_kvm: true,
     };
     let totals = VcpuTotals {

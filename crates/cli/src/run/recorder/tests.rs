@@ -166,6 +166,7 @@ fn what_is_reported_once_while_the_disk_is_behind_is_written_when_it_has_room() 
         number: None,
         vm: 0,
         vm_name: "vm:9".into(),
+        identity: Default::default(),
         sees_kvm: false,
     });
     report(&mut recorder, &[vcpu]);

@@ -25,6 +25,7 @@ fn recurring(gaps: usize, exits: usize) -> Matcher {
         number: Some(0),
         vm: 0,
         vm_name: "web".into(),
+        identity: Default::default(),
         sees_kvm: true,
     }));
     matcher.host(&Event::VcpuClock(VcpuClock {

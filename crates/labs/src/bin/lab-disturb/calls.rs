@@ -3,14 +3,20 @@
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::thread::{Builder, sleep};
 use std::time::Duration;
 
 use anyhow::Result;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, VsockAddr, connect, socket};
 use vmnoise_workload::thread;
 
 /// What one long call reads.
 const ZEROES: usize = 1 << 20;
+/// How often a guest is called, which does not answer.
+const EVERY_CALL: Duration = Duration::from_millis(5);
+/// Nobody listens there.
+const PORT: u32 = 1;
 /// How often a timer interrupts.
 const EVERY: Duration = Duration::from_micros(200);
 
@@ -45,5 +51,17 @@ fn pass_on(mut from: std::io::PipeReader, mut to: std::io::PipeWriter) -> Result
     loop {
         from.read_exact(&mut ball)?;
         to.write_all(&ball)?;
+    }
+}
+
+/// Gives vhost's worker of the guest with this CID something to do, again and again: the packet by which a
+/// connection begins.
+pub fn vsock(cid: u32) -> Result<Infallible> {
+    loop {
+        let flags = SockFlag::SOCK_NONBLOCK;
+        let caller = socket(AddressFamily::Vsock, SockType::Stream, flags, None)?;
+        // It begins, and nobody waits for its end.
+        let _ = connect(caller.as_raw_fd(), &VsockAddr::new(cid, PORT));
+        sleep(EVERY_CALL);
     }
 }

@@ -75,6 +75,7 @@ fn main() -> Result<()> {
         }
         ["storm", cpu] => calls::storm(cpu.parse()?),
         ["calls", cpu] => match calls::calls(cpu.parse()?)? {},
+        ["vsock", cid] => match calls::vsock(cid.parse()?)? {},
         ["litter", cpu] => litter(cpu.parse()?),
         ["expiries", cpu, count, every_us, times] => {
             let every = Duration::from_micros(every_us.parse()?);
@@ -100,7 +101,7 @@ fn main() -> Result<()> {
             "usage: lab-disturb busy CPU | bursts CPU HZ BURST_US COUNT LOG | storm CPU | calls CPU | litter CPU | \
              turns CPU BURST_US EVERY_US LOG | clock | expiries CPU COUNT EVERY_US TIMES | \
              timeouts CPU COUNT EVERY_US | monitor THREAD COUNT EVERY_MS WORD... | unplug CPU RECORDING | online CPU | \
-             memory"
+             memory | vsock CID"
         ),
     }
 }

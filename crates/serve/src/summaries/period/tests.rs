@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use vmnoise_events::VmIdentity;
 use vmnoise_export::VmHour;
 use vmnoise_tracer::WaitLengths;
 
@@ -71,7 +72,7 @@ fn vms_for_which_no_name_is_left_are_told_of_together() {
     let begin = at("2026-11-25T13:20:00Z", 100);
     let mut period = Period::begin(begin, NOTHING, [].iter());
     for number in 0..ENDED + 2 {
-        let mut vm = VmTotals::new(format!("vm-{number}").into(), false);
+        let mut vm = VmTotals::new(format!("vm-{number}").into(), VmIdentity::default(), false);
         vm.ran_ns = 7;
         period.vm_ended(&vm);
         period.vm_ended(&vm);
@@ -101,7 +102,8 @@ impl World {
     fn come(&mut self) {
         let label = Name::from(format!("vm-{}", self.random.u8(0..6)));
         if self.vms.iter().all(|vm| vm.label != label) {
-            self.vms.push(VmTotals::new(label, false));
+            self.vms
+                .push(VmTotals::new(label, VmIdentity::default(), false));
         }
     }
 
@@ -141,7 +143,14 @@ impl World {
                     left -= ns;
                     let name = format!("task-{}", self.random.u8(0..40)).into();
                     let kind = Kind::Foreign;
-                    (Who { kind, name }, ns)
+                    (
+                        Who {
+                            kind,
+                            name,
+                            cgroup: None,
+                        },
+                        ns,
+                    )
                 })
                 .collect();
             let wait_ns = 1_000 << self.random.u8(0..40);

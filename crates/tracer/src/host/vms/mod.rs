@@ -1,14 +1,18 @@
 //! The virtual machines of this host: processes that hold a VM of KVM, under the names
 //! people gave them, and the threads that are their vCPUs.
 
-mod name;
+mod command;
+mod identity;
 mod policy;
+#[cfg(test)]
+mod products;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use vmnoise_events::Name;
+use vmnoise_events::{Name, VmIdentity};
 
+use super::cgroups::{self, Runtimes};
 use super::threads::name_in;
 use super::{Host, cpu_list};
 
@@ -17,8 +21,10 @@ use super::{Host, cpu_list};
 pub struct Vm {
     /// The process of its VMM.
     pub pid: u32,
-    /// What people call it; `comm:pid` where its VMM was given no name.
+    /// What people call it; `comm:pid` where nothing tells.
     pub name: Name,
+    /// What else is known of it.
+    pub identity: VmIdentity,
     /// Its vCPUs, by their numbers.
     pub vcpus: Vec<VcpuThread>,
 }
@@ -52,13 +58,13 @@ impl Host {
         vms
     }
 
-    /// What people call the VM of this process, by the kernel's own number of it, if that lives: see
-    /// [`Vm::name`].
-    pub fn vm_name(&self, pid: u32) -> Option<Name> {
+    /// What people call the VM of this process, by the kernel's own number of it, if that lives, and what
+    /// else is known of it: see [`Vm::name`].
+    pub fn who_is_vm(&self, pid: u32) -> Option<(Name, VmIdentity)> {
         if !self.numbers_are_the_kernels() {
             return None;
         }
-        name_of(pid, &self.process(pid))
+        self.who_is(pid, &self.process(pid))
     }
 
     /// The VM of this process, if that lives, and its vCPUs as debugfs has them, or the names of its
@@ -81,7 +87,7 @@ impl Host {
         mut vcpus: Vec<(u32, u32, u32)>,
     ) -> Option<Vm> {
         let process = self.process(pid_here);
-        let name = name_of(pid, &process)?;
+        let (name, identity) = self.who_is(pid, &process)?;
         if vcpus.is_empty() && pid == pid_here {
             let named = vcpus_by_thread_name(&process).into_iter();
             vcpus = named.map(|(id, tid)| (id, tid, tid)).collect();
@@ -92,6 +98,7 @@ impl Host {
         Some(Vm {
             pid,
             name,
+            identity,
             vcpus: threads
                 .map(|(id, tid, tid_here)| VcpuThread {
                     tid,
@@ -115,6 +122,25 @@ impl Host {
         self.root.join("proc").join(pid.to_string())
     }
 
+    fn who_is(&self, pid: u32, process: &Path) -> Option<(Name, VmIdentity)> {
+        let comm = fs::read_to_string(process.join("comm")).ok()?;
+        // Empty once a killed process has given its memory back (proc(5)), which it does
+        // before it closes its files: its name is gone, and it is no VMM any more.
+        let cmdline = fs::read(process.join("cmdline")).ok()?;
+        if cmdline.is_empty() {
+            return None;
+        }
+        let cgroup = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
+        let occupant = cgroups::path_of(&cgroup).map(cgroups::occupant_of);
+        let occupant = occupant.unwrap_or_default();
+        let told = command::told(&cmdline);
+        let container = identity::container(&told, &occupant);
+        let labels = container.and_then(|id| Runtimes::under(&self.root).labels(id));
+        let (name, identity) = identity::of(&told, &occupant, labels.as_ref());
+        let name = name.unwrap_or_else(|| format!("{}:{pid}", name_in(&comm)));
+        Some((name.into(), identity))
+    }
+
     /// KVM's own list.
     fn vcpus_by_debugfs(&self, pid: u32) -> Vec<(u32, u32)> {
         let of_process = format!("{pid}-");
@@ -122,18 +148,6 @@ impl Host {
         let vcpus = vcpus.into_iter();
         vcpus.map(|vcpu| (vcpu.number, vcpu.tid)).collect()
     }
-}
-
-fn name_of(pid: u32, process: &Path) -> Option<Name> {
-    let comm = fs::read_to_string(process.join("comm")).ok()?;
-    // Empty once a killed process has given its memory back (proc(5)), which it does
-    // before it closes its files: its name is gone, and it is no VMM any more.
-    let cmdline = fs::read(process.join("cmdline")).ok()?;
-    if cmdline.is_empty() {
-        return None;
-    }
-    let name = name::of(&cmdline).unwrap_or_else(|| format!("{}:{pid}", name_in(&comm)));
-    Some(name.into())
 }
 
 /// The first file of a VM that a process holds, as a link in /proc.
@@ -152,7 +166,7 @@ fn vcpus_by_thread_name(process: &Path) -> Vec<(u32, u32)> {
     numbered(&process.join("task"))
         .filter_map(|(tid, task)| {
             let comm = fs::read_to_string(task.join("comm")).ok()?;
-            Some((name::vcpu_of_thread(name_in(&comm))?, tid))
+            Some((command::vcpu_of_thread(name_in(&comm))?, tid))
         })
         .collect()
 }

@@ -196,6 +196,7 @@ pub(super) fn run(summary: Summary) -> JoinedRun {
             candidates: vec![CandidateVm {
                 vm: "l2".into(),
                 vmm_pid: 4160,
+                identity: Default::default(),
                 verdict: Verdict::Proven,
                 log10_odds: 41.7,
                 against: Alternative::Chance,

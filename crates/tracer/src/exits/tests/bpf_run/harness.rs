@@ -425,6 +425,7 @@ fn vm(pid: u64) -> Vm {
     Vm {
         pid: pid as u32,
         name: "web".into(),
+        identity: Default::default(),
         vcpus: Vec::new(),
     }
 }

@@ -1,0 +1,311 @@
+//! What the path of a cgroup says of who is in it. Pure.
+//!
+//! Sources: systemd (src/basic/unit-name.c, cgroup-util.c: escapes), kubelet
+//! (pkg/kubelet/cm/cgroup_manager_linux.go: both drivers), containerd (internal/cri/server/helpers_linux.go:
+//! `slice:cri-containerd:id`), CRI-O (internal/config/cgmgr: `crio-id.scope`), libvirt
+//! (src/util/virsystemd.c, vircgroupv1.c: `machine-….scope`, `….libvirt-qemu`), Proxmox VE
+//! (PVE/QemuServer.pm: `qemu.slice/VMID.scope`).
+
+use super::super::uuid::uuid;
+
+/// Who is in a cgroup, as far as its path tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Occupant {
+    /// UID of a Kubernetes pod.
+    pub(crate) pod_uid: Option<String>,
+    /// The container: of a pod the outermost one, which its runtime knows.
+    pub(crate) container: Option<Container>,
+    /// The name that libvirt gave to the scope of a VM: it may be cut, and without letters that are not
+    /// fit for a host's name.
+    pub(crate) machine: Option<String>,
+    /// Proxmox's number of a VM.
+    pub(crate) vmid: Option<String>,
+    /// The service or scope that systemd calls by this name, but for those of containers and of libvirt.
+    pub(crate) unit: Option<String>,
+}
+
+/// A container of a runtime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Container {
+    /// 64 digits.
+    pub(crate) id: String,
+    /// What made it, such as `cri-containerd`, `crio` or `docker`; empty where the path does not tell.
+    pub(crate) runtime: String,
+}
+
+/// The cgroup of a process, as /proc/PID/cgroup has it: that of the unified hierarchy, else of systemd,
+/// else of any controller; none of them if it is the root.
+pub(crate) fn path_of(file: &str) -> Option<&str> {
+    let mut paths: Vec<(u8, &str)> = file
+        .lines()
+        .filter_map(|line| {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let (controllers, path) = (parts.next()?, parts.next()?);
+            let order = match controllers {
+                "" => 0,
+                "name=systemd" => 1,
+                _ => 2,
+            };
+            Some((order, path.strip_suffix(" (deleted)").unwrap_or(path)))
+        })
+        .filter(|(_, path)| *path != "/")
+        .collect();
+    paths.sort_by_key(|(order, _)| *order);
+    paths.first().map(|(_, path)| *path)
+}
+
+/// Who is there.
+pub(crate) fn of(path: &str) -> Occupant {
+    let mut occupant = Occupant::default();
+    let mut before = "";
+    for name in path.split('/').flat_map(names) {
+        // A name that the kernel would take for a file of its own.
+        let name = name.strip_prefix('_').unwrap_or(name);
+        if let Some(uid) = pod_uid(name) {
+            occupant = Occupant {
+                pod_uid: Some(uid),
+                ..Occupant::default()
+            };
+        } else if let Some(container) = container(name) {
+            if occupant.pod_uid.is_none() || occupant.container.is_none() {
+                occupant.container = Some(container);
+            }
+            occupant.unit = None;
+        } else if let Some(machine) = machine(name) {
+            occupant.machine = Some(machine);
+            occupant.unit = None;
+        } else if name.ends_with(".service") || name.ends_with(".scope") {
+            occupant.unit = Some(name.to_owned());
+            occupant.vmid = vmid(before, name);
+        }
+        before = name;
+    }
+    occupant
+}
+
+/// runc's way to name a scope in a slice is taken for one name where systemd is not its driver:
+/// `SLICE:cri-containerd:ID`.
+fn names(name: &str) -> impl Iterator<Item = &str> {
+    let parts: Vec<&str> = match name.split_once(".slice:") {
+        Some((slice, container)) => vec![slice, container],
+        None => vec![name],
+    };
+    parts.into_iter()
+}
+
+/// `podUID` below cgroupfs, `kubepods-burstable-podUID.slice` below systemd, which takes `-` for a `/`.
+/// A static pod's is 32 digits.
+fn pod_uid(name: &str) -> Option<String> {
+    let name = name.strip_suffix(".slice").unwrap_or(name);
+    let uid = match name.rsplit_once("-pod") {
+        Some((before, uid)) => before.contains("kubepods").then_some(uid)?,
+        None => name.strip_prefix("pod")?,
+    };
+    let uid = uid.replace('_', "-");
+    (is_digits(&uid, 32) || uuid(&uid).is_some()).then_some(uid)
+}
+
+/// `crio-ID.scope`, `cri-containerd:ID`, `kata_ID`, or the id alone.
+fn container(name: &str) -> Option<Container> {
+    let name = name.strip_suffix(".scope").unwrap_or(name);
+    let (runtime, id) = match name.rfind(['-', ':', '_']) {
+        Some(end) => (&name[..end], &name[end + 1..]),
+        None => ("", name),
+    };
+    is_digits(id, 64).then(|| Container {
+        id: id.to_owned(),
+        runtime: runtime.to_owned(),
+    })
+}
+
+/// `machine-qemu\x2d1\x2dNAME.scope` where there is systemd, `qemu-1-NAME.libvirt-qemu` where there
+/// is not.
+fn machine(name: &str) -> Option<String> {
+    let scope = name
+        .strip_prefix("machine-")
+        .and_then(|name| name.strip_suffix(".scope"));
+    let name = match scope {
+        Some(scope) => unescape(scope),
+        None => name.strip_suffix(".libvirt-qemu")?.to_owned(),
+    };
+    let (number, name) = name.strip_prefix("qemu-")?.split_once('-')?;
+    let is_numbered = number.parse::<u32>().is_ok() && !name.is_empty();
+    is_numbered.then(|| name.to_owned())
+}
+
+fn vmid(slice: &str, name: &str) -> Option<String> {
+    let vmid = name.strip_suffix(".scope")?;
+    (slice == "qemu.slice" && vmid.parse::<u32>().is_ok()).then(|| vmid.to_owned())
+}
+
+fn is_digits(text: &str, count: usize) -> bool {
+    text.len() == count && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// `\x2d` is a dash.
+fn unescape(name: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = name.as_bytes();
+    while let Some((&first, others)) = rest.split_first() {
+        let code = rest
+            .strip_prefix(b"\\x")
+            .and_then(|rest| std::str::from_utf8(rest.get(..2)?).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match code {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &rest[4..];
+            }
+            None => {
+                bytes.push(first);
+                rest = others;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UID: &str = "6c1a4e95-6bb6-11e6-bc26-28d2444e470d";
+    const ID: &str = "446c65ab43d490ab8d7f693a46050db88f66a2bf657eda0c3de8bc8bab516be4";
+
+    #[test]
+    fn a_pod_is_known_below_both_drivers() {
+        let escaped = UID.replace('-', "_");
+        let static_pod = "0a8e63ab4e4e6fbd6b4c5a5b61e2ba5a";
+        for (path, runtime, uid) in [
+            (
+                format!(
+                    "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{escaped}.slice/cri-containerd-{ID}.scope"
+                ),
+                "cri-containerd",
+                UID,
+            ),
+            (
+                format!("/kubepods.slice/kubepods-pod{static_pod}.slice/crio-{ID}.scope/container"),
+                "crio",
+                static_pod,
+            ),
+            (format!("/kubepods/burstable/pod{UID}/{ID}"), "", UID),
+            (
+                format!("/kubepods/burstable/pod{UID}/crio-{ID}"),
+                "crio",
+                UID,
+            ),
+            (format!("/kubepods/pod{UID}/kata_{ID}"), "kata", UID),
+            (
+                format!(
+                    "/system.slice/containerd.service/kubepods-burstable-pod{escaped}.slice:cri-containerd:{ID}"
+                ),
+                "cri-containerd",
+                UID,
+            ),
+            // As it is seen from another container.
+            (
+                format!("/../../kubepods-burstable-pod{escaped}.slice/docker-{ID}.scope"),
+                "docker",
+                UID,
+            ),
+            // kind: a node that is a container.
+            (
+                format!(
+                    "/docker/{}/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{escaped}.slice/cri-containerd-{ID}.scope",
+                    "7".repeat(64)
+                ),
+                "cri-containerd",
+                UID,
+            ),
+            // A container that a container of the pod runs: the runtime of the node knows the pod's.
+            (
+                format!("/kubepods/pod{UID}/{ID}/docker/{}", "7".repeat(64)),
+                "",
+                UID,
+            ),
+        ] {
+            let container = Container {
+                id: ID.to_owned(),
+                runtime: runtime.to_owned(),
+            };
+            let expected = Occupant {
+                pod_uid: Some(uid.to_owned()),
+                container: Some(container),
+                ..Occupant::default()
+            };
+            assert_eq!(of(&path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_machine_of_libvirt_is_unescaped() {
+        for (path, name) in [
+            (
+                r"/machine.slice/machine-qemu\x2d12\x2dweb\x2dfront.scope/libvirt/emulator",
+                Some("web-front"),
+            ),
+            (
+                r"/machine.slice/machine-qemu\x2d2\x2dubuntu20.04.scope",
+                Some("ubuntu20.04"),
+            ),
+            ("/machine/qemu-1-web.libvirt-qemu/emulator", Some("web")),
+            (r"/machine.slice/machine-lxc\x2d1\x2dweb.scope", None),
+            (r"/machine.slice/machine-qemu\x2d1\x2d.scope", None),
+        ] {
+            assert_eq!(of(path).machine.as_deref(), name, "{path}");
+        }
+    }
+
+    #[test]
+    fn other_units_are_called_by_systemds_name() {
+        for (path, unit) in [
+            ("/system.slice/web.service", Some("web.service")),
+            (
+                "/user.slice/user-1000.slice/user@1000.service/app.slice/app-vm.scope/x",
+                Some("app-vm.scope"),
+            ),
+            ("/system.slice/_cpu.service", Some("cpu.service")),
+            ("/user.slice", None),
+            ("/podium/podcast", None),
+            ("/", None),
+        ] {
+            let expected = Occupant {
+                unit: unit.map(str::to_owned),
+                ..Occupant::default()
+            };
+            assert_eq!(of(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_vm_of_proxmox_has_a_scope_of_its_number() {
+        let occupant = of("/qemu.slice/100.scope");
+        assert_eq!(occupant.vmid.as_deref(), Some("100"));
+        assert_eq!(of("/user.slice/100.scope").vmid, None);
+    }
+
+    #[test]
+    fn any_hierarchy_tells_where_a_process_is() {
+        for (file, path) in [
+            ("0::/qemu.slice/100.scope\n", Some("/qemu.slice/100.scope")),
+            (
+                "3:cpu,cpuacct:/machine/a\n1:name=systemd:/b:c\n0::/\n",
+                Some("/b:c"),
+            ),
+            ("2:memory:/\n1:cpu:/a (deleted)\n", Some("/a")),
+            ("0::/\n", None),
+            ("", None),
+            ("rubbish\n", None),
+        ] {
+            assert_eq!(path_of(file), path, "{file}");
+        }
+    }
+
+    #[test]
+    fn escapes_come_back_and_half_ones_stay() {
+        assert_eq!(unescape(r"a\x2db"), "a-b");
+        assert_eq!(unescape(r"a\x2"), r"a\x2");
+        assert_eq!(unescape(r"\xzz\xc3\xa4"), "\\xzzä");
+    }
+}
