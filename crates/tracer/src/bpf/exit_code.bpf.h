@@ -70,8 +70,8 @@ struct timespec64 {
 
 #pragma clang attribute pop
 
-/* Since 6.2 kernel memory is read without a helper wherever it lies: a load that gives 0 where there is
- * none. The cast takes types of the kernel proper alone, not those of a module. */
+/* Since 6.2 kernel memory is read without a helper wherever it lies: a load that gives 0 where
+ * there is none. The cast takes types of the kernel proper alone, not those of a module. */
 #define READS_WITHOUT_HELPER() bpf_ksym_exists(bpf_rdonly_cast)
 
 static __always_inline u64 word_at(const void *place)
@@ -82,8 +82,9 @@ static __always_inline u64 word_at(const void *place)
 	return word->tv_sec;
 }
 
-/* Before 6.2: the VMCB of a vCPU, which is read once for each mode: a read costs as much as a clock. A vCPU
- * that took the memory of another has made no more exits than the other had at its first. */
+/* Before 6.2: the VMCB of a vCPU, which is read once for each mode: a read costs as much as a
+ * clock. A vCPU that took the memory of another has made no more exits than the other had at its
+ * first. */
 static __always_inline struct vmcb *vmcb_of(struct vmnoise_vmcb *known, struct kvm_vcpu *vcpu)
 {
 	struct vcpu_svm *svm = (void *)vcpu;

@@ -159,9 +159,9 @@ static __always_inline void end_name(unsigned long long name[2])
 		name[1] &= ((ends & -ends) >> 7) - 1;
 }
 
-/* The process that a task works for. A thread of the kernel has no process, and works for that whose
- * memory it uses: as the worker of vhost does (vhost_worker of drivers/vhost/vhost.c), which is a
- * thread of the VMM itself since 6.4, where nobody asks for the old way. */
+/* The process that a task works for. A thread of the kernel has no process, and works for that
+ * whose memory it uses: as the worker of vhost does (vhost_worker of drivers/vhost/vhost.c), which
+ * is a thread of the VMM itself since 6.4, where nobody asks for the old way. */
 static __always_inline u32 process_of(struct task_struct *task)
 {
 	struct mm_struct *mm;
