@@ -41,6 +41,9 @@ const ARROWS: [(&str, &[&str]); 16] = [
             "vmnoise-tracer",
             // Its hours are a table as those of recordings are.
             "vmnoise-export",
+            // Its dumps are recordings, and date what they tell by the TSC.
+            "vmnoise-recording",
+            "vmnoise-workload",
             // Its page looks as a report does.
             "vmnoise-report",
             "vmnoise-rights",

@@ -1,7 +1,7 @@
 //! What can go wrong with an export, each in one line with its remedy.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
 use vmnoise_events::Line;
@@ -25,4 +25,10 @@ pub enum ExportError {
         /// What it said.
         error: ParquetError,
     },
+}
+
+/// For `map_err`.
+pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> ExportError {
+    let path = path.to_owned();
+    move |error| ExportError::Io { path, error }
 }

@@ -4,10 +4,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
-use crate::error::ExportError;
 use crate::partition::escaped;
-use crate::rows::hours::{self, Row};
-use crate::table::{Cells, cells, encoded};
 
 /// A period of one host: an hour of UTC, or what of it `vmnoise serve` was there for. Lengths are ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,25 +91,6 @@ impl HostHour {
         let name = begin.replace(['-', ':'], "");
         let host = escaped(host);
         format!("hours/date={date}/host={host}/{name}.parquet").into()
-    }
-
-    /// The file itself.
-    ///
-    /// # Errors
-    /// If the Parquet library refuses.
-    pub fn parquet(&self) -> Result<Vec<u8>, ExportError> {
-        let schema = hours::schema();
-        let columns = hours::columns();
-        let mut rows = Cells::new(&schema);
-        let times = [self.begin, self.end].map(|time| time.as_microsecond().into());
-        for row in Row::all(self) {
-            let times = times.clone().into_iter();
-            rows.push(times.chain(cells(&columns, &row)));
-        }
-        encoded(&schema, &rows).map_err(|error| ExportError::Parquet {
-            path: schema.name.into(),
-            error,
-        })
     }
 }
 

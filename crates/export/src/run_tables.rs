@@ -7,11 +7,12 @@ use vmnoise_events::{Event, RunFacts, SourceId, Workload};
 use vmnoise_explain::{Detail, ExitsSummary, Interval, NamedExit, Part, PeriodLine, Phase};
 
 use crate::error::ExportError;
+use crate::error::io_error;
 use crate::owner::make_folder;
 use crate::partition::Partition;
 use crate::rows::parts::PartRow;
 use crate::rows::{Reported, exits, gaps, parts, run, wakeups};
-use crate::table::{Cell, Encoding, TableFile, cells, io_error};
+use crate::table::{Cell, Encoding, TableFile, cells};
 use crate::wall_clock::WallClock;
 
 /// The files of one run. Each appears under its name when it is whole; a file there of an

@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-use crate::error::ExportError;
+use crate::error::{ExportError, io_error};
 use crate::owner::{Owner, is_ours, make_folder};
-use crate::table::io_error;
 
 /// Who may read a result, where nobody decided before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -123,8 +123,8 @@ pub struct ServeArguments {
     pub token_file: Option<PathBuf>,
     /// Write a summary of each hour, as Parquet, into this folder or object store (docs/data.md)
     ///
-    /// A folder, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX with what AWS_…, GOOGLE_… or
-    /// AZURE_… of the environment say. While it takes nothing, the last week waits in memory.
+    /// A folder, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX with what
+    /// variables of the environment say that begin with AWS_, GOOGLE_ or AZURE_. While it takes nothing, the last week waits in memory.
     #[arg(long, value_name = "DIR|URL")]
     pub summaries: Option<String>,
 }

@@ -15,11 +15,15 @@ use crate::canary::Canary;
 use crate::clock::{now_ns, seconds};
 use crate::dump_folder::{self, Counts, DumpFolder};
 use crate::flight::Wanted;
-use crate::say::say;
-use crate::watch::Watch;
+use crate::ledger::VmTotals;
 
-/// What a dump goes back, in ns: the look that finds a wait comes within a second of its end.
-const LAST_NS: u64 = 60_000_000_000;
+/// What a dump holds: the look that finds a wait comes within a second of its end.
+pub(crate) const WANTED: Wanted = Wanted {
+    last_ns: Some(60_000_000_000),
+    vm: None,
+};
+/// VMs whose dump is remembered.
+const EXEMPLARS: usize = 1024;
 
 /// A wait that has a dump: the library makes exemplars for its own counters alone.
 pub(crate) type Exemplar = CounterWithExemplar<Vec<(&'static str, String)>, f64, AtomicU64>;
@@ -49,45 +53,27 @@ impl Dumps {
         })
     }
 
-    /// Makes one if it is due.
-    pub(crate) fn look(&mut self, watch: &Watch) {
-        let hit = self.canary.look(watch.present(), now_ns());
-        if hit.is_empty() {
-            return;
-        }
-        let Some(dump) = self.make(watch) else {
-            return;
-        };
-        self.exemplars
-            .retain(|vm, _| watch.vms().any(|known| known.label == *vm));
-        for vm in hit {
-            let Some((length_ns, culprit)) = watch.longest_wait(&vm, LAST_NS) else {
-                continue;
-            };
-            let exemplar = Exemplar::default();
-            let labels = vec![("dump", dump.clone()), ("culprit", culprit)];
-            exemplar.inc_by(seconds(length_ns), Some(labels), Some(SystemTime::now()));
-            self.exemplars.insert(vm, exemplar);
-        }
+    /// The VMs for whose sake one is due now.
+    pub(crate) fn due<'a>(&mut self, vms: impl Iterator<Item = &'a VmTotals>) -> Vec<Name> {
+        self.canary.look(vms, now_ns())
     }
 
-    /// Makes one, and returns how it is called.
-    pub(crate) fn make(&mut self, watch: &Watch) -> Option<String> {
-        let wanted = Wanted {
-            last_ns: Some(LAST_NS),
-            vm: None,
-        };
-        match watch.recording(&wanted) {
-            Ok(recording) => {
-                let name = dump_folder::name(Timestamp::now());
-                self.folder.keep(&name, recording);
-                Some(name)
-            }
-            Err(error) => {
-                say(&format!("a dump could not be made: {error:#}"));
-                None
-            }
+    /// Has a recording of [`WANTED`] written, and returns how it is called.
+    pub(crate) fn write(&self, recording: Vec<u8>) -> String {
+        let name = dump_folder::name(Timestamp::now());
+        self.folder.keep(&name, recording);
+        name
+    }
+
+    /// A dump was made for the sake of this VM, whose longest wait in it was so long, and was his fault.
+    pub(crate) fn made_for(&mut self, vm: Name, dump: &str, length_ns: u64, culprit: String) {
+        if self.exemplars.len() >= EXEMPLARS {
+            self.exemplars.pop_first();
         }
+        let exemplar = Exemplar::default();
+        let labels = vec![("dump", dump.to_owned()), ("culprit", culprit)];
+        exemplar.inc_by(seconds(length_ns), Some(labels), Some(SystemTime::now()));
+        self.exemplars.insert(vm, exemplar);
     }
 
     /// The longest wait of a VM in the last dump that was made for its sake.

@@ -177,7 +177,7 @@ async fn look(
 /// For ever: a dump for each signal.
 async fn dump_when_told(watch: &Mutex<Watch>, told: &mut Signal) {
     while told.recv().await.is_some() {
-        let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
+        let watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
         if !watch.dump() {
             say(
                 "SIGUSR1 asks for a dump, and there is no folder for it: start it with --dumps FOLDER",

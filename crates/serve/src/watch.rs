@@ -14,7 +14,7 @@ use vmnoise_workload::tsc;
 
 use crate::breaker::{Advice, Breaker};
 use crate::clock::{now_ns, own_cpu};
-use crate::dumps::Dumps;
+use crate::dumps::{self, Dumps};
 use crate::flight::{self, Machine, Material, Member, Snapshot, Snapshots, Spent, Wanted};
 use crate::labels;
 use crate::ledger::VmTotals;
@@ -122,7 +122,7 @@ impl Watch {
             self.snapshots.push(snapshot);
             self.gone.clear();
         }
-        self.with_dumps(Dumps::look);
+        self.dump_if_due();
         look.map(|_| ())
     }
 
@@ -199,9 +199,35 @@ impl Watch {
     }
 
     /// Writes down the last minute, where there is a folder for that; whether there is.
-    pub(crate) fn dump(&mut self) -> bool {
-        self.with_dumps(|dumps, watch| _ = dumps.make(watch));
+    pub(crate) fn dump(&self) -> bool {
+        self.write_dump();
         self.dumps.is_some()
+    }
+
+    fn dump_if_due(&mut self) {
+        let dumps = self.dumps.as_mut();
+        let due = dumps.map(|dumps| dumps.due(self.vms.values()));
+        let due = due.filter(|due| !due.is_empty());
+        let Some((due, dump)) = due.and_then(|due| Some((due, self.write_dump()?))) else {
+            return;
+        };
+        for vm in due {
+            let longest = self.longest_wait(&vm, dumps::WANTED.last_ns.unwrap_or(u64::MAX));
+            if let (Some(dumps), Some((length_ns, culprit))) = (&mut self.dumps, longest) {
+                dumps.made_for(vm, &dump, length_ns, culprit);
+            }
+        }
+    }
+
+    fn write_dump(&self) -> Option<String> {
+        let dumps = self.dumps.as_ref()?;
+        match self.recording(&dumps::WANTED) {
+            Ok(recording) => Some(dumps.write(recording)),
+            Err(error) => {
+                say(&format!("a dump could not be made: {error:#}"));
+                None
+            }
+        }
     }
 
     /// What has come of the dumps that nobody asked for by name.
@@ -209,15 +235,8 @@ impl Watch {
         self.dumps.as_ref()
     }
 
-    fn with_dumps(&mut self, what: impl FnOnce(&mut Dumps, &Watch)) {
-        if let Some(mut dumps) = self.dumps.take() {
-            what(&mut dumps, self);
-            self.dumps = Some(dumps);
-        }
-    }
-
     /// The longest time in the last so many ns that a vCPU of this VM was off its CPU, and who had most of it.
-    pub(crate) fn longest_wait(&self, vm: &Name, last_ns: u64) -> Option<(u64, String)> {
+    fn longest_wait(&self, vm: &Name, last_ns: u64) -> Option<(u64, String)> {
         let is_of_vm = |vcpu: VcpuId| {
             let member = self.members.get(&vcpu);
             member.is_some_and(|member| member.vm == *vm)

@@ -252,6 +252,8 @@ pub fn exit_shares(
     let mut shares = ShareMap::only(Share::OF_EXITS, |share| {
         let is_seen = match share {
             Share::Kvm => is_kvms,
+            // KVM itself says so.
+            Share::Halted => true,
             share => host_sees(share, witnesses),
         };
         is_seen.then_some(split[share])

@@ -14,7 +14,7 @@ use super::proto::{
     SEQUENCE, TracePacket, TracePacketDefaults, TrackDescriptor, UNIT_TIME_NS,
 };
 use crate::error::ExportError;
-use crate::table::io_error;
+use crate::error::io_error;
 use crate::whole_file::{Readers, WholeFile};
 
 /// Bytes between two writes.

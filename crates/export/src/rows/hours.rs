@@ -5,8 +5,30 @@ use std::iter;
 
 use vmnoise_events::column::Columns;
 
+use crate::error::ExportError;
 use crate::host_hour::{CulpritHour, HostHour, VmHour, WaitHour};
-use crate::table::{Kind, Schema};
+use crate::table::{Cells, Kind, Schema, cells, encoded};
+
+impl HostHour {
+    /// The file itself.
+    ///
+    /// # Errors
+    /// If the Parquet library refuses.
+    pub fn parquet(&self) -> Result<Vec<u8>, ExportError> {
+        let schema = schema();
+        let columns = columns();
+        let mut rows = Cells::new(&schema);
+        let times = [self.begin, self.end].map(|time| time.as_microsecond().into());
+        for row in Row::all(self) {
+            let times = times.clone().into_iter();
+            rows.push(times.chain(cells(&columns, &row)));
+        }
+        encoded(&schema, &rows).map_err(|error| ExportError::Parquet {
+            path: schema.name.into(),
+            error,
+        })
+    }
+}
 
 /// A row, whose sort is what it has.
 pub(crate) struct Row<'a> {

@@ -1,6 +1,6 @@
 //! One table on its way to one file.
 
-use std::io::{self, BufWriter};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
@@ -9,7 +9,7 @@ use parquet::file::writer::SerializedFileWriter;
 use super::cells::{Cell, Cells};
 use super::csv::Reader;
 use super::{Encoding, Schema, csv, parquet as parquet_rows};
-use crate::error::ExportError;
+use crate::error::{ExportError, io_error};
 use crate::whole_file::{Readers, WholeFile};
 
 /// Rows of a row group, and between two writes of CSV.
@@ -110,11 +110,6 @@ impl std::fmt::Debug for TableFile {
             .field("path", &self.path)
             .finish_non_exhaustive()
     }
-}
-
-pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> ExportError {
-    let path = path.to_owned();
-    move |error| ExportError::Io { path, error }
 }
 
 fn parquet_error(path: &Path) -> impl FnOnce(ParquetError) -> ExportError {

@@ -8,7 +8,7 @@ mod parquet;
 use vmnoise_events::column::{self, Columns};
 
 pub(crate) use cells::{Cell, Cells, cells};
-pub(crate) use file::{TableFile, io_error};
+pub(crate) use file::TableFile;
 pub(crate) use parquet::encoded;
 
 /// The version of all columns: it changes when one changes its meaning or goes.

@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 use vmnoise_events::{Vcpu, VcpuClock, VcpuId};
 
 use super::wire::WireTscWrite;
-use crate::VmSearch;
+use crate::KnownVms;
 use crate::host::GuestTsc;
 
 /// What KVM said, somewhere between two instants of CLOCK_MONOTONIC.
@@ -20,10 +20,10 @@ pub struct ClockLook {
 }
 
 impl ClockLook {
-    /// Takes a look at the guests of these processes. Debugfs may take its time.
-    pub(crate) fn at(search: &VmSearch, processes: &[u32]) -> ClockLook {
+    /// Takes a look at the guests of these VMs. Debugfs may take its time.
+    pub fn at(known: &KnownVms) -> ClockLook {
         let before_mono_ns = mono_ns();
-        let seen = search.guest_tscs(processes);
+        let seen = known.search().guest_tscs(&known.processes());
         ClockLook {
             before_mono_ns,
             after_mono_ns: mono_ns(),

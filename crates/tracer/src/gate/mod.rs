@@ -4,6 +4,7 @@
 
 mod books;
 mod lengths;
+mod piece_kind;
 mod pieces;
 mod state;
 #[cfg(test)]
@@ -23,8 +24,9 @@ use libbpf_rs::{Iter, Link, Object, ObjectBuilder};
 
 pub use books::{Culprit, Place, VcpuBooks, VcpuId};
 pub use lengths::{CLASSIC_NS, SCHEMA, WaitLengths};
+pub use piece_kind::PieceKind;
 use pieces::Rings;
-pub use pieces::{LostPiece, LostPieces, PieceKind, Runner};
+pub use pieces::{LostPiece, LostPieces, Runner};
 pub use state::VcpuState;
 use wire::{WireCpu, WireFound, WirePiece, WireVcpu};
 

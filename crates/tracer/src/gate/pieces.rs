@@ -9,41 +9,10 @@ use std::sync::atomic::{
 use vmnoise_events::Name;
 
 use super::books::{VcpuId, name};
+use super::piece_kind::{PieceKind, TURN};
 use super::wire::{WireCpu, WirePiece};
 use crate::mapped_array::MappedArray;
 use crate::plain;
-
-/// What a piece was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u32)]
-pub enum PieceKind {
-    /// It waited, and nobody knows who had the CPU.
-    Unknown,
-    /// It waited, and somebody else ran.
-    Ran,
-    /// It waited, the CPU idled, and no throttle was seen: the CPU was on its way out of idle, as a rule.
-    Idle,
-    /// It waited, and the CPU idled: its group or its class had used up its time.
-    Throttled,
-    /// It waited, and was throttled at first or meanwhile: nobody knows whether it could have run instead.
-    Unsure,
-    /// It slept inside of KVM without its guest's wish.
-    Blocked,
-}
-
-impl PieceKind {
-    const ALL: [PieceKind; 6] = [
-        PieceKind::Unknown,
-        PieceKind::Ran,
-        PieceKind::Idle,
-        PieceKind::Throttled,
-        PieceKind::Unsure,
-        PieceKind::Blocked,
-    ];
-}
-
-/// GATE_TURN of `bpf/gate.h`: what is told is no piece.
-pub(super) const TURN: u32 = 6;
 
 /// Who ran instead of a vCPU.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

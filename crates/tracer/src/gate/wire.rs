@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use super::lengths::{self, BOUNDS};
-use super::pieces::{PieceKind, TURN};
+use super::piece_kind::{PieceKind, TURN};
 use super::state::VcpuState;
 use crate::plain::Plain;
 

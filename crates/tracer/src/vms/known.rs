@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::VmSearch;
-use crate::ClockLook;
 use crate::host::{Vm, leads_to_vm};
 
 /// Processes that are known to hold VMs.
@@ -61,10 +60,14 @@ impl KnownVms {
         self.held.values().map(|(vm, _)| vm.clone()).collect()
     }
 
-    /// A look at the clocks of their guests.
-    pub fn clocks(&self) -> ClockLook {
-        let processes: Vec<u32> = self.held.keys().copied().collect();
-        ClockLook::at(&self.search, &processes)
+    /// The processes that hold them.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        self.held.keys().copied().collect()
+    }
+
+    /// What they were found by.
+    pub(crate) fn search(&self) -> &VmSearch {
+        &self.search
     }
 }
 

@@ -128,7 +128,7 @@ impl Vcpus {
         let mut known = KnownVms::new(search);
         known.look_at(&processes);
         // Before anything waits to be drained, and before the right to look is given up.
-        let clocks = with_clocks.then(|| known.clocks());
+        let clocks = with_clocks.then(|| ClockLook::at(&known));
         let finder = VmFinder::start(known, with_clocks, processes);
         let finder = finder.context("starting the thread that looks for VMs")?;
         Ok(Vcpus {

@@ -92,7 +92,7 @@ impl Looker {
             named: self.known.look_at(&looked_at),
             looked_at,
             vms: self.known.vms(),
-            clocks: self.with_clocks.then(|| self.known.clocks()),
+            clocks: self.with_clocks.then(|| ClockLook::at(&self.known)),
         }
     }
 }

@@ -13,10 +13,10 @@ use crate::exits::{
 };
 
 use super::moment::Moment;
-use crate::VmSearch;
 use crate::host::{Host, Vm};
 use crate::maps::Maps;
 use crate::plain;
+use crate::{KnownVms, VmSearch};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/exits_test.bpf.o"));
 
@@ -271,7 +271,7 @@ impl Handlers {
     /// Everything reported so far, once the clocks of this machine were looked at, where vCPUs
     /// have this number.
     pub(super) fn clocks(&self, host: &Host, number: u32) -> Vec<Event> {
-        let look = ClockLook::at(&VmSearch::by_files(host.clone()), &[]);
+        let look = ClockLook::at(&KnownVms::new(VmSearch::by_files(host.clone())));
         self.reported();
         let mut reported = self.reported.borrow_mut();
         let mut roll = self.roll.borrow_mut();

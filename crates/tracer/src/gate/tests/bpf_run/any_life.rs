@@ -4,7 +4,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::harness::{Handlers, Happens, TOLD_FROM_NS, VCPUS, Who, id};
-use crate::gate::pieces::{LostPiece, PieceKind};
+use crate::gate::piece_kind::PieceKind;
+use crate::gate::pieces::LostPiece;
 use crate::gate::state::VcpuState;
 use crate::gate::{VcpuBooks, VcpuId};
 
