@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use vmnoise_events::{Anchor, ClockFacts, ClockSource, Share};
+use vmnoise_events::{Activity, Anchor, ClockFacts, ClockSource, Share};
 use vmnoise_explain::{ExitBudget, ExitExplainer};
 use vmnoise_recording::Reader;
 use vmnoise_tracer::{LostPiece, PieceKind, Runner};
@@ -99,26 +99,30 @@ struct Told {
     parts: BTreeMap<(String, Share, String), u64>,
     exits: Vec<(u64, u64)>,
     summary: Option<vmnoise_explain::ExitsRun>,
+    /// As they are written down, before any filter: whose vCPUs there are, and what the CPUs did.
+    vms: Vec<String>,
+    activities: Vec<Activity>,
 }
 
 fn told(recording: &[u8]) -> Told {
     let mut reader = Reader::new(recording).unwrap();
     let mut explainer = ExitExplainer::new(&reader.facts().clone());
-    let mut vcpus = Vec::new();
+    let mut told = Told::default();
     let mut budgets: Vec<ExitBudget> = Vec::new();
     while let ControlFlow::Continue(event) = reader.next_event().unwrap() {
-        if let Event::Vcpu(vcpu) = &event {
-            vcpus.push(vcpu.vm_name.to_string());
+        match &event {
+            Event::Vcpu(vcpu) => told.vms.push(vcpu.vm_name.to_string()),
+            Event::Activity(activity) => told.activities.push(*activity),
+            _ => {}
         }
         explainer.push(&event, &mut |budget| budgets.push(budget.clone()));
     }
-    let mut told = Told::default();
     for budget in budgets {
         told.exits
             .push((budget.exit.start_mono_ns, budget.exit.end_mono_ns));
         for part in &budget.parts {
             let name = part.source.map(|id| explainer.source_name(id).to_owned());
-            let vm = vcpus[budget.vcpu.0 as usize].clone();
+            let vm = told.vms[budget.vcpu.0 as usize].clone();
             let key = (vm, part.share, name.unwrap_or_default());
             *told.parts.entry(key).or_insert(0) += part.ns;
         }
@@ -196,6 +200,13 @@ fn each_ns_is_told_under_the_name_of_who_had_it() {
     let lengths: u64 = told.exits.iter().map(|(from, until)| until - from).sum();
     assert_eq!((all, lengths), (19 * MS, 19 * MS));
     assert!(told.parts.keys().all(|(_, _, who)| !who.contains("old")));
+    // A CPU did one thing at a time, and it is told once, whoever waited for it.
+    let mut ran = told.activities;
+    ran.sort_by_key(|it| (it.cpu, it.start_mono_ns));
+    let overlap = |pair: &[Activity]| {
+        pair[0].cpu == pair[1].cpu && pair[0].end_mono_ns > pair[1].start_mono_ns
+    };
+    assert!(!ran.windows(2).any(overlap), "{ran:?}");
 }
 
 #[test]
@@ -255,6 +266,7 @@ fn one_vm_is_told_without_the_others() {
         vm: Some("db".into()),
     };
     let told = told(&recording(&material(&machine, &snapshots, history()), &wanted).unwrap());
+    assert_eq!(told.vms, ["db"]);
     assert!(told.parts.keys().all(|(vm, ..)| vm == "db"));
     assert_eq!(told.exits, [(13 * S, 13 * S + 5 * MS)]);
 }
