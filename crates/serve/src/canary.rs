@@ -41,9 +41,7 @@ impl Canary {
         for vm in vms {
             let count = vm.waits.count() - vm.waits.up_to(self.limit_ns);
             let before = self.longer.get(&vm.label).copied().unwrap_or(0);
-            // A VM that has begun anew has fewer.
-            let is_hit = count > before.min(count) && count > 0;
-            if is_hit && !self.hit.contains(&vm.label) {
+            if count > before && !self.hit.contains(&vm.label) {
                 self.hit.push(vm.label.clone());
             }
             longer.insert(vm.label.clone(), count);

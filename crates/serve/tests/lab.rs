@@ -119,9 +119,11 @@ pub fn assert_serves_on(kernel: Kernel, suite: Suite) {
     for file in with_libraries("setpriv", "util-linux").unwrap() {
         lab = lab.program(&file);
     }
-    let serve = format!("& {LOADER} /bin/{AS_NOBODY} /bin/vmnoise-serve");
+    // A build for debugging on an emulated CPU costs more than it may by default.
+    let serve = format!("& {LOADER} /bin/{AS_NOBODY} /bin/vmnoise-serve --cost-limit 100");
     let commands = [&["lab-scrape up", &serve], &COMMANDS[..]].concat();
-    let report = lab.program(Path::new(PROGRAM)).run(&commands).unwrap();
+    let lab = lab.program_of_host(Path::new(PROGRAM));
+    let report = lab.run(&commands).unwrap();
     println!("{suite:?} {kernel:?}: Linux {}", report.kernel_version);
     let mut looks = Vec::new();
     for output in &report.outputs {

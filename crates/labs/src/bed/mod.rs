@@ -73,6 +73,8 @@ pub struct Lab {
     seed: u64,
     asked_to_end: Arc<AtomicBool>,
     programs: Vec<PathBuf>,
+    /// Those that its guest has not.
+    programs_of_host: Vec<PathBuf>,
     packaged: Vec<Packaged>,
     guest: Option<Vec<String>>,
     guest_kernel: Kernel,
@@ -92,6 +94,7 @@ impl Lab {
             seed: SEED,
             asked_to_end: Arc::default(),
             programs: vec![crate::binary()],
+            programs_of_host: Vec::new(),
             packaged: Vec::new(),
             guest: None,
             guest_kernel: kernel,
@@ -136,6 +139,12 @@ impl Lab {
     /// Puts a static program into its `/bin`.
     pub fn program(mut self, path: &Path) -> Lab {
         self.programs.push(path.to_owned());
+        self
+    }
+
+    /// Puts a static program into its `/bin`, and not into that of its guest, whose memory it would take.
+    pub fn program_of_host(mut self, path: &Path) -> Lab {
+        self.programs_of_host.push(path.to_owned());
         self
     }
 
@@ -213,7 +222,7 @@ impl Lab {
         }
         let contents = Contents {
             modules: &modules,
-            programs: &self.programs,
+            programs: &[&self.programs[..], &self.programs_of_host].concat(),
             carried: &carried,
             commands,
             results: inside::SERIAL_PORT,
