@@ -4,12 +4,14 @@ mod browse;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
 use tempfile::TempDir;
+use vmnoise_recording::{Reader, Writer};
 
 use crate::join_pair::{Flaws, write_guest, write_host, write_tasks};
 use crate::{many_gaps, timer_recording};
@@ -158,6 +160,24 @@ fn what_the_host_did_not_see_is_reported() {
         assert!(text.contains(words), "{words}: {text}");
     }
     assert!(page.contains("The host did not witness it."));
+}
+
+#[test]
+fn what_is_not_known_to_be_kvms_is_nobodys() {
+    let folder = Folder::new();
+    let mut seen = Reader::open(&folder.path("host.rec")).unwrap();
+    let mut facts = seen.facts().clone();
+    facts.witnesses.irq = false;
+    let mut blind = Writer::create(&folder.path("blind.rec"), &facts).unwrap();
+    while let ControlFlow::Continue(event) = seen.next_event().unwrap() {
+        blind.push(&event).unwrap();
+    }
+    blind.finish().unwrap();
+    let kvms = "KVM handling";
+    assert!(text_of(&folder.page("host.rec")).contains(kvms));
+    let text = text_of(&folder.page("blind.rec"));
+    assert!(!text.contains(kvms), "{text}");
+    assert!(text.contains("not explained by any witness"), "{text}");
 }
 
 #[test]

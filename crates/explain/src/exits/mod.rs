@@ -264,6 +264,14 @@ pub fn exit_shares(
     shares
 }
 
+/// What remains of an exit is KVM's where that is known, by what is known of its split.
+pub(crate) fn whose(share: Share, known: &ShareMap<Option<u64>>) -> Share {
+    match share {
+        Share::Kvm if known[Share::Kvm].is_none() => Share::Unexplained,
+        share => share,
+    }
+}
+
 /// Without the sleep that the guest asked for.
 fn noise_ns(shares: &ShareMap<Option<u64>>) -> u64 {
     let halted_ns = shares[Share::Halted].unwrap_or(0);

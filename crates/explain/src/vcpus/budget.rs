@@ -3,9 +3,10 @@
 
 use std::cmp::Reverse;
 
-use vmnoise_events::{Exit, Share, ShareMap, SourceId, VcpuId};
+use vmnoise_events::{Exit, Share, ShareMap, SourceId, Vcpu, VcpuId, Witnesses};
 
 use super::overlay::Overlay;
+use crate::exits::{exit_shares, whose};
 use crate::part::{Part, add_up, largest_first};
 use crate::usual_kvm::{KvmPart, Others};
 use crate::visibility::share_of_host;
@@ -26,6 +27,16 @@ pub struct ExitBudget {
 }
 
 impl ExitBudget {
+    /// Its parts as these witnesses know them: what is not known to be KVM's is nobody's.
+    pub fn known_parts(&self, vcpu: &Vcpu, witnesses: &Witnesses) -> Vec<Part> {
+        let known = exit_shares(&self.exit.split, vcpu.sees_kvm, witnesses);
+        let parts = self.parts.iter().map(|part| Part {
+            share: whose(part.share, &known),
+            ..*part
+        });
+        parts.collect()
+    }
+
     /// Length without what its guest had asked for, in nanoseconds.
     pub fn noise_ns(&self) -> u64 {
         noise_ns(&self.exit)

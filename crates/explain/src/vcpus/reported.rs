@@ -6,7 +6,7 @@ use vmnoise_events::{Exit, Share, ShareMap, Vcpu, Witnesses};
 
 use super::budget::{ExitBudget, noise_ns, thesis_sum_ns};
 use super::overlay::Overlay;
-use crate::exits::{exit_shares, overhead_ns};
+use crate::exits::{exit_shares, overhead_ns, whose};
 use crate::named::NamedPart;
 use crate::names::Names;
 use crate::piece::NamedPiece;
@@ -21,7 +21,7 @@ pub struct NamedExit {
     pub exit: Exit,
     /// What is known of the split.
     pub shares: ShareMap<Option<u64>>,
-    /// As in [`ExitBudget::parts`], where what is not known to be KVM's is nobody's.
+    /// As [`ExitBudget::known_parts`] says.
     pub parts: Vec<NamedPart>,
 }
 
@@ -33,15 +33,12 @@ impl NamedExit {
         witnesses: &Witnesses,
     ) -> NamedExit {
         let shares = exit_shares(&budget.exit.split, vcpu.sees_kvm, witnesses);
-        let mut parts = names.parts(&budget.parts);
-        for part in &mut parts {
-            part.share = whose(part.share, &shares);
-        }
+        let parts = budget.known_parts(vcpu, witnesses);
         NamedExit {
             vcpu: Arc::clone(vcpu),
             exit: budget.exit,
             shares,
-            parts,
+            parts: names.parts(&parts),
         }
     }
 
@@ -127,14 +124,6 @@ impl LongestExit {
             exit,
             pieces,
         }
-    }
-}
-
-/// What remains of an exit is KVM's where that is known.
-fn whose(share: Share, shares: &ShareMap<Option<u64>>) -> Share {
-    match share {
-        Share::Kvm if shares[Share::Kvm].is_none() => Share::Unexplained,
-        share => share,
     }
 }
 

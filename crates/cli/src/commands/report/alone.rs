@@ -22,7 +22,10 @@ pub fn run(path: &Path) -> Result<Read> {
     let mut facts = recording.facts.clone();
     facts.options.top = LONGEST;
     let mut explaining = Explaining::new(&facts, false);
-    let mut gatherer = Gatherer::default();
+    let mut gatherer = Gatherer {
+        witnesses: facts.witnesses,
+        ..Gatherer::default()
+    };
     recording.explain(&mut explaining, &mut gatherer);
     let mut notes = Vec::new();
     let whole = ended(recording.ended(), &mut notes);
@@ -32,7 +35,9 @@ pub fn run(path: &Path) -> Result<Read> {
         Workload::Exits => Vec::new(),
         _ => scenes(path, facts.workload, &gatherer.gathering, name)?,
     };
-    let Gatherer { gathering, vcpus } = gatherer;
+    let Gatherer {
+        gathering, vcpus, ..
+    } = gatherer;
     let gathered = gathering.resolve(name);
     let (limits, outcome, lane_names) = match explaining.finish() {
         Explained::Cpus(summary) => {

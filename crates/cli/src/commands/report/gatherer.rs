@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_events::{Event, Share, SourceId, Vcpu, VcpuId, Workload};
+use vmnoise_events::{Event, Share, SourceId, Vcpu, VcpuId, Witnesses, Workload};
 use vmnoise_explain::{ExitBudget, Interval, Part, by_source};
 use vmnoise_report::{Bar, Gathering, Moment, Scenes};
 
@@ -17,6 +17,8 @@ pub struct Gatherer {
     pub gathering: Gathering,
     /// Those whose exits are gathered.
     pub vcpus: HashMap<VcpuId, Vcpu>,
+    /// By whom the exits are known.
+    pub witnesses: Witnesses,
 }
 
 impl View for Gatherer {
@@ -55,10 +57,13 @@ impl View for Gatherer {
 
     /// Without the sleep that its guest asked for.
     fn exit(&mut self, exit: &ExitBudget) {
-        let asked = |part: &&Part| part.share != Share::Halted;
-        let parts: Vec<Part> = exit.parts.iter().filter(asked).copied().collect();
+        let Some(vcpu) = self.vcpus.get(&exit.vcpu) else {
+            return;
+        };
+        let mut parts = exit.known_parts(vcpu, &self.witnesses);
+        parts.retain(|part| part.share != Share::Halted);
         self.gathering.see(&Moment {
-            lane: self.vcpus.get(&exit.vcpu).map_or(0, |vcpu| vcpu.tid),
+            lane: vcpu.tid,
             start_mono_ns: exit.exit.start_mono_ns,
             dur_ns: parts.iter().map(|part| part.ns).sum(),
             parts: &parts,
