@@ -20,6 +20,7 @@ impl Files {
         let made = Command::new("openssl")
             .args("req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost".split(' '))
             .args(["-addext", "subjectAltName=IP:127.0.0.1"])
+            .args(["-addext", "basicConstraints=critical,CA:FALSE"])
             .arg("-keyout")
             .arg(files.path("key.pem"))
             .arg("-out")
@@ -112,4 +113,41 @@ fn beyond_the_loopback_address_nothing_is_served_in_the_open() {
             );
         }
     }
+}
+
+#[test]
+fn a_dump_is_for_who_shows_the_token_and_comes_by_tls() {
+    let files = Files::make();
+    let serve = files.serve("0.0.0.0:0");
+    let path = files.path("dump.vmn");
+    let dump = |options: &[(&str, PathBuf)]| {
+        let mut dump = Command::new(PROGRAM);
+        // The certificate names this address alone.
+        dump.args(["dump", "--from"])
+            .arg(format!("https://127.0.0.1:{}", serve.port()))
+            .arg("--output")
+            .arg(&path);
+        for (option, file) in options {
+            dump.arg(option).arg(file);
+        }
+        dump.output().unwrap()
+    };
+    let refused = |said: Output, word: &str| {
+        let stderr = String::from_utf8(said.stderr).unwrap();
+        assert!(!said.status.success() && stderr.contains(word), "{stderr}");
+    };
+    let (authority, token) = (
+        ("--tls-ca", files.path("cert.pem")),
+        ("--token-file", files.path("token")),
+    );
+    refused(dump(&[token.clone()]), "--tls-ca");
+    refused(dump(&[authority.clone()]), "401");
+    // Another's certificate vouches for nobody here.
+    let others = Files::make();
+    let strange = ("--tls-ca", others.path("cert.pem"));
+    refused(dump(&[strange, token.clone()]), "not vouched for");
+    assert!(!path.exists());
+    let said = dump(&[authority, token]);
+    assert!(said.status.success(), "{said:?}");
+    assert!(fs::metadata(&path).unwrap().len() > 0);
 }
