@@ -47,8 +47,8 @@ pub struct LostPiece {
 pub struct LostPieces {
     /// In no order.
     pub pieces: Vec<LostPiece>,
-    /// Every wait that ended after this instant is there, from its begin to its end, as far as it was as
-    /// long as those that are told; CLOCK_MONOTONIC in ns. 0: none was ever overwritten.
+    /// Every wait that began after this instant and is over is there, as far as it was as long as those that are
+    /// told; CLOCK_MONOTONIC in ns. 0: none was ever overwritten.
     pub whole_from_mono_ns: u64,
 }
 
@@ -93,7 +93,8 @@ impl Rings {
             }
             let first = if is_whole { 0 } else { first_whole(&pieces) };
             if !is_whole {
-                let end = pieces.get(first).or(pieces.last());
+                // Where no wait is whole nobody knows when the last one ended.
+                let end = pieces.get(first);
                 let end = end.map_or(u64::MAX, |piece| piece.until_mono_ns);
                 all.whole_from_mono_ns = all.whole_from_mono_ns.max(end);
             }

@@ -3,9 +3,9 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::harness::{Handlers, Happens, TOLD_FROM_NS, VCPUS, Who, id};
+use super::harness::{Handlers, Happens, PIECES, TOLD_FROM_NS, VCPUS, Who, id};
 use crate::gate::piece_kind::PieceKind;
-use crate::gate::pieces::LostPiece;
+use crate::gate::pieces::{LostPiece, LostPieces};
 use crate::gate::state::VcpuState;
 use crate::gate::{VcpuBooks, VcpuId};
 
@@ -324,7 +324,8 @@ fn had(life: &Life, cpu: u32, who: &str, from: u64, until: u64) -> bool {
 }
 
 /// All that was told of this vCPU is so, and all that is long enough was told, once.
-fn hold_pieces(pieces: &[LostPiece], life: &Life, place: u32, number: usize) {
+fn hold_pieces(kept: &LostPieces, life: &Life, place: u32, number: usize) {
+    let (pieces, whole_from) = (&kept.pieces, kept.whole_from_mono_ns);
     let vcpu = id(life.ids[place as usize][number]);
     let is_urgent = Who::Vcpu(place).is_urgent();
     let mut pieces: Vec<&LostPiece> = pieces.iter().filter(|it| it.vcpu == vcpu).collect();
@@ -341,10 +342,12 @@ fn hold_pieces(pieces: &[LostPiece], life: &Life, place: u32, number: usize) {
             (PieceKind::Idle | PieceKind::Throttled, None) => assert!(idles(), "{piece:?}"),
             // Turns that are too short to be told, one or more.
             (PieceKind::Unknown, None) => assert!(
-                life.turns[piece.cpu as usize]
-                    .windows(2)
-                    .filter(|pair| from < pair[1].2 && pair[0].2 < until)
-                    .all(|pair| pair[1].2 - pair[0].2 < TOLD_FROM_NS),
+                // Those that were told may be overwritten.
+                whole_from > 0
+                    || life.turns[piece.cpu as usize]
+                        .windows(2)
+                        .filter(|pair| from < pair[1].2 && pair[0].2 < until)
+                        .all(|pair| pair[1].2 - pair[0].2 < TOLD_FROM_NS),
                 "{piece:?}"
             ),
             (PieceKind::Unsure | PieceKind::Blocked, None) => {}
@@ -355,6 +358,13 @@ fn hold_pieces(pieces: &[LostPiece], life: &Life, place: u32, number: usize) {
     let mut waited = 0;
     for stretch in &life.vcpus[place as usize][number] {
         let length = stretch.end - stretch.begin;
+        // What came before may be there or not.
+        if whole_from > 0 && stretch.begin <= whole_from {
+            if stretch.state == VcpuState::Waiting {
+                waited = if stretch.is_last { 0 } else { waited + length };
+            }
+            continue;
+        }
         let is_told = match stretch.state {
             VcpuState::Waiting => {
                 waited += length;
@@ -392,7 +402,12 @@ fn hold_pieces(pieces: &[LostPiece], life: &Life, place: u32, number: usize) {
         assert_eq!(sum, length, "{stretch:?} {of_it:?}");
         told += of_it.len();
     }
-    assert_eq!(told, pieces.len(), "nothing else was told");
+    let later = pieces.iter().filter(|it| it.from_mono_ns > whole_from);
+    assert!(
+        whole_from > 0 || told == pieces.len(),
+        "nothing else was told"
+    );
+    assert!(told <= later.count() || whole_from == 0);
 }
 
 proptest! {
@@ -403,7 +418,7 @@ proptest! {
         steps in vec(any::<[u16; 4]>(), 1..160),
         names in 1_u8..20,
     ) {
-        thread_local!(static HANDLERS: Handlers = Handlers::new());
+        thread_local!(static HANDLERS: Handlers = Handlers::new(PIECES));
         let life = life(&steps, names);
         HANDLERS.with(|handlers| {
             handlers.reset();
@@ -421,9 +436,29 @@ proptest! {
             }
             assert_eq!(waiting, still);
             let pieces = handlers.pieces();
+            assert_eq!(pieces.whole_from_mono_ns, 0, "none was overwritten");
             for place in 1..=VCPUS {
                 for number in 0..life.vcpus[place as usize].len() {
                     hold_pieces(&pieces, &life, place, number);
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn what_was_overwritten_is_not_believed(
+        steps in vec(any::<[u16; 4]>(), 100..160),
+        names in 1_u8..20,
+    ) {
+        thread_local!(static HANDLERS: Handlers = Handlers::new(32));
+        let life = life(&steps, names);
+        HANDLERS.with(|handlers| {
+            handlers.reset();
+            handlers.happen(&life.events);
+            let kept = handlers.pieces();
+            for place in 1..=VCPUS {
+                for number in 0..life.vcpus[place as usize].len() {
+                    hold_pieces(&kept, &life, place, number);
                 }
             }
         });

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 
 use libbpf_rs::{Object, ObjectBuilder, ProgramInput};
 
-use crate::gate::pieces::{LostPiece, Rings};
+use crate::gate::pieces::{LostPieces, Rings};
 use crate::gate::state::VcpuState;
 use crate::gate::wire::{self, WireVcpu};
 use crate::gate::{VcpuBooks, VcpuId};
@@ -18,7 +18,7 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate_test.bpf.o
 pub(super) const VCPUS: u32 = 7;
 /// Waits that are as long are told.
 pub(super) const TOLD_FROM_NS: u64 = 500;
-/// Pieces that a CPU keeps.
+/// Pieces of which no life has more.
 pub(super) const PIECES: u32 = 4096;
 /// Events that one run takes: ROOM of `bpf/gate_test.bpf.c`.
 const ROOM: usize = 64;
@@ -230,21 +230,27 @@ struct Sent([u64; 1 + ROOM * WORDS]);
 impl Plain for Sent {}
 
 #[derive(Debug)]
-pub(super) struct Handlers(Object);
+pub(super) struct Handlers {
+    object: Object,
+    /// Pieces that each CPU keeps.
+    room: u32,
+}
 
 impl Handlers {
-    pub(super) fn new() -> Handlers {
+    /// With room for so many pieces on each CPU.
+    pub(super) fn new(room: u32) -> Handlers {
         let mut open = ObjectBuilder::default().open_memory(OBJECT).unwrap();
         for mut map in open.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             if name.ends_with(".rodata") {
-                map.set_initial_value(&wire::settings(TOLD_FROM_NS, PIECES.into()))
+                map.set_initial_value(&wire::settings(TOLD_FROM_NS, room.into()))
                     .unwrap();
             } else if name == "gate_pieces" {
-                map.set_max_entries((VCPUS + 1) * PIECES).unwrap();
+                map.set_max_entries((VCPUS + 1) * room).unwrap();
             }
         }
-        let handlers = Handlers(open.load().unwrap());
+        let object = open.load().unwrap();
+        let handlers = Handlers { object, room };
         handlers.reset();
         handlers
     }
@@ -256,11 +262,11 @@ impl Handlers {
                 id: place,
                 ..WireVcpu::default()
             };
-            self.0
+            self.object
                 .set("gate_vcpus", place, plain::bytes(&vcpu))
                 .unwrap();
             let cpu = vec![0; size_of::<wire::WireCpu>()];
-            self.0.set("gate_cpus", place, &cpu).unwrap();
+            self.object.set("gate_cpus", place, &cpu).unwrap();
         }
     }
 
@@ -280,7 +286,7 @@ impl Handlers {
     /// As the gate does before it gives a place away.
     fn free(&self, place: u32) {
         let nothing = WireVcpu::default();
-        self.0
+        self.object
             .set("gate_vcpus", place, plain::bytes(&nothing))
             .unwrap();
     }
@@ -288,18 +294,18 @@ impl Handlers {
     /// As the gate does in a pause that began then.
     pub(super) fn forget(&self, paused_ns: u64) {
         for place in 1..=VCPUS {
-            let mut wire: WireVcpu = self.0.value("gate_vcpus", place).unwrap().unwrap();
+            let mut wire: WireVcpu = self.object.value("gate_vcpus", place).unwrap().unwrap();
             if wire.first > 0 {
                 wire.forget(paused_ns);
-                self.0
+                self.object
                     .set("gate_vcpus", place, plain::bytes(&wire))
                     .unwrap();
             }
             let cpu = vec![0; size_of::<wire::WireCpu>()];
-            self.0.set("gate_cpus", place, &cpu).unwrap();
+            self.object.set("gate_cpus", place, &cpu).unwrap();
         }
         let cpu = vec![0; size_of::<wire::WireCpu>()];
-        self.0.set("gate_cpus", 0, &cpu).unwrap();
+        self.object.set("gate_cpus", 0, &cpu).unwrap();
     }
 
     fn run(&self, events: &[Happens]) {
@@ -309,34 +315,35 @@ impl Handlers {
             for (words, event) in sent.0[1..].chunks_exact_mut(WORDS).zip(part) {
                 words.copy_from_slice(&event.words());
             }
-            self.0.set("stream", 0, plain::bytes(&sent)).unwrap();
-            let mut programs = self.0.progs_mut();
+            self.object.set("stream", 0, plain::bytes(&sent)).unwrap();
+            let mut programs = self.object.progs_mut();
             let program = programs.find(|it| it.name() == "test_stream").unwrap();
             program.test_run(ProgramInput::default()).unwrap();
         }
     }
 
     pub(super) fn books(&self, place: u32) -> VcpuBooks {
-        let wire: WireVcpu = self.0.value("gate_vcpus", place).unwrap().unwrap();
+        let wire: WireVcpu = self.object.value("gate_vcpus", place).unwrap().unwrap();
         assert_eq!(wire.writes % 2, 0, "nobody writes any more");
         VcpuBooks::read(&wire)
     }
 
-    /// What was told piece by piece.
-    pub(super) fn pieces(&self) -> Vec<LostPiece> {
+    /// What was told piece by piece, as far as there was room.
+    pub(super) fn pieces(&self) -> LostPieces {
         let cpus = VCPUS as usize + 1;
-        let pieces = MappedArray::map(self.0.map("gate_pieces").as_fd(), cpus * PIECES as usize);
-        let rings = Rings::new(pieces.unwrap(), PIECES);
-        let cpus = MappedArray::map(self.0.map("gate_cpus").as_fd(), cpus);
-        let kept = rings.read(&cpus.unwrap());
-        assert_eq!(kept.whole_from_mono_ns, 0, "none was overwritten");
-        kept.pieces
+        let pieces = MappedArray::map(
+            self.object.map("gate_pieces").as_fd(),
+            cpus * self.room as usize,
+        );
+        let rings = Rings::new(pieces.unwrap(), self.room);
+        let cpus = MappedArray::map(self.object.map("gate_cpus").as_fd(), cpus);
+        rings.read(&cpus.unwrap())
     }
 
     /// vCPUs that wait for each CPU.
     pub(super) fn waiting(&self) -> Vec<u32> {
         let waiting = |cpu| {
-            let wire: wire::WireCpu = self.0.value("gate_cpus", cpu).unwrap().unwrap();
+            let wire: wire::WireCpu = self.object.value("gate_cpus", cpu).unwrap().unwrap();
             wire.waiting
         };
         (0..=VCPUS).map(waiting).collect()

@@ -1,6 +1,6 @@
 //! Lives that can be read.
 
-use super::harness::{Handlers, Happens, Who, id, named};
+use super::harness::{Handlers, Happens, PIECES, Who, id, named};
 use crate::gate::state::VcpuState;
 
 fn switch(now: u64, prev: Who, state: VcpuState, next: Who) -> Happens {
@@ -23,7 +23,7 @@ const NAMESAKE: Who = Who::Namesake(2);
 
 #[test]
 fn who_had_the_cpu_while_a_vcpu_waited_is_named_turn_by_turn() {
-    let handlers = Handlers::new();
+    let handlers = Handlers::new(PIECES);
     handlers.happen(&[
         switch(100, A, VcpuState::Unseen, VCPU),
         switch(150, VCPU, VcpuState::Waiting, A),
@@ -44,7 +44,7 @@ fn who_had_the_cpu_while_a_vcpu_waited_is_named_turn_by_turn() {
 
 #[test]
 fn a_vcpu_of_another_vm_is_told_from_a_task_of_its_name() {
-    let handlers = Handlers::new();
+    let handlers = Handlers::new(PIECES);
     handlers.happen(&[
         switch(100, A, VcpuState::Unseen, VCPU),
         switch(150, VCPU, VcpuState::Waiting, OTHER),
@@ -60,7 +60,7 @@ fn a_vcpu_of_another_vm_is_told_from_a_task_of_its_name() {
 #[test]
 fn where_the_cpu_idles_nobody_is_blamed_and_a_throttle_is_one_only_if_it_was_seen() {
     for throttled in [false, true] {
-        let handlers = Handlers::new();
+        let handlers = Handlers::new(PIECES);
         let leaves = Happens::Switch {
             cpu: 0,
             now: 150,
@@ -94,7 +94,7 @@ fn where_the_cpu_idles_nobody_is_blamed_and_a_throttle_is_one_only_if_it_was_see
 
 #[test]
 fn events_that_were_missed_are_time_that_nobody_saw() {
-    let handlers = Handlers::new();
+    let handlers = Handlers::new(PIECES);
     handlers.happen(&[
         switch(100, A, VcpuState::Unseen, VCPU),
         // It left, and nobody saw that.
@@ -119,7 +119,7 @@ fn events_that_were_missed_are_time_that_nobody_saw() {
 
 #[test]
 fn whoever_has_no_room_among_the_names_is_in_the_rest() {
-    let handlers = Handlers::new();
+    let handlers = Handlers::new(PIECES);
     let mut events = vec![
         switch(0, A, VcpuState::Unseen, VCPU),
         switch(10, VCPU, VcpuState::Waiting, Who::Task(b'a')),
@@ -146,7 +146,7 @@ fn whoever_has_no_room_among_the_names_is_in_the_rest() {
 
 #[test]
 fn a_quota_that_ran_out_meanwhile_lets_nobody_be_blamed() {
-    let handlers = Handlers::new();
+    let handlers = Handlers::new(PIECES);
     let comes = Happens::Switch {
         cpu: 0,
         now: 300,
@@ -174,7 +174,7 @@ fn a_quota_that_ran_out_meanwhile_lets_nobody_be_blamed() {
 
 #[test]
 fn what_a_throttled_wait_holds_beyond_the_turns_that_are_kept_is_unsure() {
-    let handlers = Handlers::new();
+    let handlers = Handlers::new(PIECES);
     let mut events = vec![
         switch(100, A, VcpuState::Unseen, VCPU),
         Happens::Switch {
@@ -200,7 +200,7 @@ fn what_a_throttled_wait_holds_beyond_the_turns_that_are_kept_is_unsure() {
 
 #[test]
 fn threads_of_its_own_vmm_are_its_own() {
-    let handlers = Handlers::new();
+    let handlers = Handlers::new(PIECES);
     handlers.happen(&[
         Happens::Begins {
             now: 90,
@@ -221,7 +221,7 @@ fn threads_of_its_own_vmm_are_its_own() {
 
 #[test]
 fn a_turn_that_nobody_saw_is_nobodys() {
-    let handlers = Handlers::new();
+    let handlers = Handlers::new(PIECES);
     handlers.happen(&[
         switch(100, A, VcpuState::Unseen, VCPU),
         switch(150, VCPU, VcpuState::Waiting, A),
@@ -236,7 +236,7 @@ fn a_turn_that_nobody_saw_is_nobodys() {
 
 #[test]
 fn a_wait_as_long_as_a_bound_is_within_it() {
-    let handlers = Handlers::new();
+    let handlers = Handlers::new(PIECES);
     for (begin, length) in [(0, 1_000), (1_000_000, 1_001)] {
         handlers.happen(&[
             switch(begin + 100, A, VcpuState::Unseen, VCPU),
@@ -251,7 +251,7 @@ fn a_wait_as_long_as_a_bound_is_within_it() {
 
 #[test]
 fn whoever_gets_a_place_has_nothing_of_who_had_it_and_is_another_culprit() {
-    let handlers = Handlers::new();
+    let handlers = Handlers::new(PIECES);
     let begins = |now, id| Happens::Begins {
         now,
         vcpu: 2,
@@ -285,7 +285,7 @@ fn whoever_gets_a_place_has_nothing_of_who_had_it_and_is_another_culprit() {
 fn whoever_the_limit_of_real_time_tasks_lets_in_is_not_blamed() {
     const URGENT: Who = Who::Vcpu(2);
     const RT: Who = Who::Task(b'R');
-    let handlers = Handlers::new();
+    let handlers = Handlers::new(PIECES);
     handlers.happen(&[
         switch(100, A, VcpuState::Unseen, URGENT),
         // The limit is reached.
@@ -313,7 +313,7 @@ fn whoever_the_limit_of_real_time_tasks_lets_in_is_not_blamed() {
 
 #[test]
 fn a_pause_is_unseen_from_its_begin_to_the_next_event() {
-    let handlers = Handlers::new();
+    let handlers = Handlers::new(PIECES);
     let third = Who::Vcpu(3);
     let on = |cpu, event| match event {
         Happens::Switch {
