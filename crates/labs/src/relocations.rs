@@ -143,9 +143,25 @@ impl Types {
         fields
             .split('.')
             .try_fold((0, *outermost?.0), |(bits, id), name| {
+                let (name, index) = name.split_once('[').unwrap_or((name, ""));
                 let (more, id) = self.member(id, name)?;
-                Some((bits + more, id))
+                match index.strip_suffix(']') {
+                    Some(index) => {
+                        let (into, id) = self.element(id, index.parse().ok()?)?;
+                        Some((bits + more + into, id))
+                    }
+                    None => Some((bits + more, id)),
+                }
             })
+    }
+
+    /// Bits from the begin of an array to one of its elements, and what lies there.
+    fn element(&self, id: u64, index: u64) -> Option<(u64, u64)> {
+        let element = self.0.get(&self.plain(id)?)?["type_id"].as_u64()?;
+        match index {
+            0 => Some((0, element)),
+            index => Some((index * self.size(element)? * 8, element)),
+        }
     }
 
     /// Members without a name have their own members in their place.

@@ -140,8 +140,8 @@ fn a_dump_is_for_who_shows_the_token_and_comes_by_tls() {
         ("--tls-ca", files.path("cert.pem")),
         ("--token-file", files.path("token")),
     );
-    refused(dump(&[token.clone()]), "--tls-ca");
-    refused(dump(&[authority.clone()]), "401");
+    refused(dump(std::slice::from_ref(&token)), "--tls-ca");
+    refused(dump(std::slice::from_ref(&authority)), "401");
     // Another's certificate vouches for nobody here.
     let others = Files::make();
     let strange = ("--tls-ca", others.path("cert.pem"));
