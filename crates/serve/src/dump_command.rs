@@ -1,6 +1,5 @@
 //! `vmnoise dump`: asks a `vmnoise serve` for the last minutes, and writes them into a file.
 
-use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +15,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use vmnoise_export::{Readers, WholeFile};
 use vmnoise_serve_arguments::DumpArguments;
 
 use crate::dump_folder;
@@ -50,11 +50,13 @@ fn default_path() -> PathBuf {
     dump_folder::name(jiff::Timestamp::now()).into()
 }
 
-/// Nothing that is there is written over unless it was named.
+/// It names every task, so it is its owner's alone; and it is there whole, or not at all.
 fn write(path: &Path, recording: &[u8]) -> Result<()> {
     let name = path.display();
-    let mut file = File::create(path).with_context(|| format!("creating {name}"))?;
+    let mut file =
+        WholeFile::create(path, Readers::Owner).with_context(|| format!("creating {name}"))?;
     file.write_all(recording)
+        .and_then(|()| file.finish())
         .with_context(|| format!("writing {name}"))
 }
 

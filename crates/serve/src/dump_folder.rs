@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use anyhow::{Context, Result};
 use vmnoise_export::{Readers, place};
@@ -80,14 +80,13 @@ impl DumpFolder {
         Arc::clone(&self.counts)
     }
 
-    /// Has a recording written under this name, unless two are being written already.
-    pub(crate) fn keep(&self, name: &str, recording: Vec<u8>) {
-        match self.sender.try_send((name.to_owned(), recording)) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                self.counts.failed.fetch_add(1, Relaxed);
-            }
+    /// Has a recording written under this name, unless two are being written already: whether it is.
+    pub(crate) fn keep(&self, name: &str, recording: Vec<u8>) -> bool {
+        let is_taken = self.sender.try_send((name.to_owned(), recording)).is_ok();
+        if !is_taken {
+            self.counts.failed.fetch_add(1, Relaxed);
         }
+        is_taken
     }
 }
 

@@ -17,9 +17,9 @@ use crate::dump_folder::{self, Counts, DumpFolder};
 use crate::flight::Wanted;
 use crate::ledger::VmTotals;
 
-/// What a dump holds: the look that finds a wait comes within a second of its end.
+/// What a dump holds: a minute passes between two, and this goes back beyond the one before.
 pub(crate) const WANTED: Wanted = Wanted {
-    last_ns: Some(60_000_000_000),
+    last_ns: Some(90_000_000_000),
     vm: None,
 };
 /// VMs whose dump is remembered.
@@ -58,11 +58,10 @@ impl Dumps {
         self.canary.look(vms, now_ns())
     }
 
-    /// Has a recording of [`WANTED`] written, and returns how it is called.
-    pub(crate) fn write(&self, recording: Vec<u8>) -> String {
+    /// Has a recording of [`WANTED`] written, and returns how it is called; `None` where too many wait.
+    pub(crate) fn write(&self, recording: Vec<u8>) -> Option<String> {
         let name = dump_folder::name(Timestamp::now());
-        self.folder.keep(&name, recording);
-        name
+        self.folder.keep(&name, recording).then_some(name)
     }
 
     /// A dump was made for the sake of this VM, whose longest wait in it was so long, and was his fault.

@@ -85,7 +85,9 @@ fn lost(
         for (share, ns) in told.lost.shares() {
             let labels = labels(vm, &told, Some(("share", share)));
             let mut family = family.encode_family(&labels)?;
-            match exemplar.filter(|_| share == "preempted") {
+            // Which vCPU it was is not said.
+            let is_its = told.vcpu.is_none() && share == "preempted";
+            match exemplar.filter(|_| is_its) {
                 Some(exemplar) => {
                     let (_, exemplar) = exemplar.get();
                     family.encode_counter(&seconds(ns), exemplar.as_ref())?;

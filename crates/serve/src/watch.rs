@@ -211,8 +211,13 @@ impl Watch {
         let Some((due, dump)) = due.and_then(|due| Some((due, self.write_dump()?))) else {
             return;
         };
+        let lost = self.gate.lost_pieces().pieces;
+        let from_ns = now_ns().saturating_sub(dumps::WANTED.last_ns.unwrap_or(u64::MAX));
+        let members = &self.members;
         for vm in due {
-            let longest = self.longest_wait(&vm, dumps::WANTED.last_ns.unwrap_or(u64::MAX));
+            let is_of_vm = |vcpu| members.get(&vcpu).is_some_and(|member| member.vm == vm);
+            let of_vm = lost.iter().filter(|piece| is_of_vm(piece.vcpu));
+            let longest = flight::longest_wait(of_vm, from_ns, &|vcpu| members.get(&vcpu).cloned());
             if let (Some(dumps), Some((length_ns, culprit))) = (&mut self.dumps, longest) {
                 dumps.made_for(vm, &dump, length_ns, culprit);
             }
@@ -222,7 +227,7 @@ impl Watch {
     fn write_dump(&self) -> Option<String> {
         let dumps = self.dumps.as_ref()?;
         match self.recording(&dumps::WANTED) {
-            Ok(recording) => Some(dumps.write(recording)),
+            Ok(recording) => dumps.write(recording),
             Err(error) => {
                 say(&format!("a dump could not be made: {error:#}"));
                 None
@@ -233,18 +238,6 @@ impl Watch {
     /// What has come of the dumps that nobody asked for by name.
     pub(crate) fn dumps(&self) -> Option<&Dumps> {
         self.dumps.as_ref()
-    }
-
-    /// The longest time in the last so many ns that a vCPU of this VM was off its CPU, and who had most of it.
-    fn longest_wait(&self, vm: &Name, last_ns: u64) -> Option<(u64, String)> {
-        let is_of_vm = |vcpu: VcpuId| {
-            let member = self.members.get(&vcpu);
-            member.is_some_and(|member| member.vm == *vm)
-        };
-        let mut lost = self.gate.lost_pieces().pieces;
-        lost.retain(|piece| is_of_vm(piece.vcpu));
-        let from_ns = now_ns().saturating_sub(last_ns);
-        flight::longest(lost, from_ns, &|vcpu| self.members.get(&vcpu).cloned())
     }
 
     fn snapshot(&self) -> Snapshot {

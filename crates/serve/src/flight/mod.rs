@@ -22,7 +22,7 @@ use vmnoise_events::{
 };
 use vmnoise_recording::Writer;
 use vmnoise_tracer::host::Host;
-use vmnoise_tracer::{LostPiece, LostPieces, TOLD_FROM_NS, VcpuId};
+use vmnoise_tracer::{LostPiece, LostPieces, PieceKind, TOLD_FROM_NS, VcpuId};
 use vmnoise_workload::tsc;
 
 pub(crate) use snapshots::{Snapshot, Snapshots, Spent};
@@ -116,23 +116,27 @@ impl Machine {
     }
 }
 
-/// The longest stretch of these that begins at this instant or later, in ns, and who had most of it.
-pub(crate) fn longest(
-    pieces: Vec<LostPiece>,
+/// The longest wait of these that began at this instant or later, in ns, and who or what had most of it.
+pub(crate) fn longest_wait<'a>(
+    pieces: impl Iterator<Item = &'a LostPiece>,
     from_mono_ns: u64,
     member: &dyn Fn(VcpuId) -> Option<Arc<Member>>,
 ) -> Option<(u64, String)> {
-    let stretches = stretches::stretches(pieces, from_mono_ns).into_iter();
+    let waited = pieces.filter(|piece| piece.kind != PieceKind::Blocked);
+    let stretches = stretches::stretches(waited.cloned().collect(), from_mono_ns).into_iter();
     let longest = stretches.max_by_key(|stretch| stretch.exit().dur_ns())?;
     let mut had = BTreeMap::<String, u64>::new();
     for piece in &longest.pieces {
-        if let Some(runner) = &piece.runner {
-            *had.entry(events::name_of(runner, member)).or_insert(0) += stretches::length_ns(piece);
-        }
+        let who = match (&piece.runner, piece.kind) {
+            (Some(runner), _) => events::name_of(runner, member),
+            (None, PieceKind::Throttled) => "throttled".to_owned(),
+            (None, PieceKind::Idle) => "idle".to_owned(),
+            (None, _) => "unknown".to_owned(),
+        };
+        *had.entry(who).or_insert(0) += stretches::length_ns(piece);
     }
     let most = had.into_iter().max_by_key(|(_, ns)| *ns);
-    let culprit = most.map_or_else(|| "unknown".to_owned(), |(name, _)| name);
-    Some((longest.exit().dur_ns(), culprit))
+    Some((longest.exit().dur_ns(), most?.0))
 }
 
 /// All that a dump is made of.
@@ -152,11 +156,10 @@ pub(crate) struct Material<'a> {
 pub(crate) fn recording(material: &Material<'_>, wanted: &Wanted) -> Result<Vec<u8>> {
     let now_ns = material.now.anchor.mono_ns;
     let asked_ns = wanted.last_ns.map_or(0, |last| now_ns.saturating_sub(last));
-    let from_ns = asked_ns.max(material.pieces.whole_from_mono_ns);
-    let begin = material
-        .snapshots
-        .first_after(from_ns)
-        .unwrap_or(&material.now);
+    let whole_ns = material.pieces.whole_from_mono_ns;
+    let begin = material.snapshots.before(asked_ns, whole_ns).context(
+        "what was lost since the last look is not kept whole: `vmnoise serve --history` makes more room",
+    )?;
     let length_ns = now_ns.saturating_sub(begin.anchor.mono_ns);
     let length = SignedDuration::from_nanos(i64::try_from(length_ns).unwrap_or(i64::MAX));
     let began = Timestamp::now().checked_sub(length).unwrap_or_default();

@@ -21,7 +21,8 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// By these books, which were read after that instant. Of a wait that goes on nothing is known yet.
+    /// By these books, which were read after that instant. Of a wait that goes on nothing is known yet: until
+    /// its begin, then, so that it is all in the time in which it ends.
     pub(crate) fn of(books: &VcpuBooks, mono_ns: u64) -> Spent {
         let quiet_ns = books.idle_ns + books.throttled_ns + books.unsure_ns;
         let waited_ns = books.spent_ns(VcpuState::Waiting);
@@ -33,7 +34,10 @@ impl Spent {
         lost[Share::Blocked] = blocked_ns;
         lost[Share::Halted] = halted_ns;
         Spent {
-            until_mono_ns: mono_ns.max(books.since_mono_ns),
+            until_mono_ns: match books.state {
+                VcpuState::Waiting | VcpuState::Ended => books.since_mono_ns,
+                _ => mono_ns.max(books.since_mono_ns),
+            },
             first_mono_ns: books.first_mono_ns,
             ran_ns: books.spent_until_ns(VcpuState::Running, mono_ns),
             lost,
@@ -89,11 +93,13 @@ impl Snapshots {
         self.0.push_back(snapshot);
     }
 
-    /// The first one that is no older than this; CLOCK_MONOTONIC in ns.
-    pub(crate) fn first_after(&self, mono_ns: u64) -> Option<&Snapshot> {
-        let found = self.0.iter();
-        let mut found = found.skip_while(|snapshot| snapshot.anchor.mono_ns < mono_ns);
-        found.next()
+    /// The last one that is no younger than what is asked for, of those that are no older than what is whole;
+    /// CLOCK_MONOTONIC in ns.
+    pub(crate) fn before(&self, asked_mono_ns: u64, whole_mono_ns: u64) -> Option<&Snapshot> {
+        let at = |snapshot: &&Snapshot| snapshot.anchor.mono_ns;
+        let mut whole = self.0.iter().filter(|it| at(it) >= whole_mono_ns);
+        let first = whole.clone().next();
+        whole.rfind(|it| at(it) <= asked_mono_ns).or(first)
     }
 
     /// Those after this one, the oldest first.

@@ -82,9 +82,9 @@ impl Rings {
             // One more than was written down: it may be being written.
             let overwritten = (written.load(Relaxed) + 1).saturating_sub(self.each.into());
             let lost = usize::try_from(overwritten.saturating_sub(from)).unwrap_or(usize::MAX);
-            let is_whole = until < u64::from(self.each);
+            let is_whole = until < u64::from(self.each) && lost == 0;
             let mut pieces = Vec::new();
-            for words in kept.into_iter().skip(if is_whole { 0 } else { lost }) {
+            for words in kept.into_iter().skip(lost) {
                 match words.and_then(|words| decode(&wire(&words)?)) {
                     Some(Told::Piece(piece)) => pieces.push(piece),
                     Some(Told::Turn(turn)) => turns.push(turn),
