@@ -262,7 +262,7 @@ fn one_vm_is_told_without_the_others() {
     snapshots.push(snapshot(5 * S, &[]));
     snapshots.push(snapshot(12 * S + 5 * MS, &[]));
     let wanted = Wanted {
-        last_ns: Some(8 * S),
+        last_ns: Some(8 * S - 10 * MS),
         vm: Some("db".into()),
     };
     let told = told(&recording(&material(&machine, &snapshots, history()), &wanted).unwrap());

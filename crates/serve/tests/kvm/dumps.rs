@@ -166,7 +166,12 @@ fn a_vm_that_has_gone_is_in_it_and_one_alone_if_that_is_asked() {
     assert!(said.status.success(), "{said:?}");
     let told = Told::of(&one);
     assert!(told.lost.keys().all(|(vm, ..)| *vm == name));
-    assert!(told.span_ns <= 5_000_000_000, "{}", told.span_ns);
+    // It begins up to 5 s earlier, and looks are 1 s apart.
+    let span = Duration::from_nanos(told.span_ns);
+    assert!(
+        !told.lost.is_empty() && span < Duration::from_secs(12),
+        "{span:?}"
+    );
     drop(run);
 }
 
