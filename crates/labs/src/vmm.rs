@@ -34,8 +34,23 @@ pub fn stop(pid: u32) -> Result<()> {
     })
 }
 
-/// Whether a process has BPF programs, and all of them are attached.
+/// Whether a process has BPF programs, and all of them are attached: but for one that walks over files, which is
+/// attached for each walk.
 pub fn traces(pid: u32) -> bool {
+    let missing = || not_attached(pid);
+    match missing() {
+        Some(0) => true,
+        // The others take no longer than this once one of them is attached.
+        Some(1) => {
+            std::thread::sleep(LOOK);
+            missing() == Some(1)
+        }
+        _ => false,
+    }
+}
+
+/// How many of a process's BPF programs are not attached; `None` if it has none.
+fn not_attached(pid: u32) -> Option<usize> {
     // It may end while it is looked at.
     let files = fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
@@ -46,7 +61,7 @@ pub fn traces(pid: u32) -> bool {
         .collect();
     let of_kind = |kind| targets.iter().filter(|it| it.contains(kind)).count();
     let programs = of_kind("bpf-prog");
-    programs > 0 && of_kind("bpf_link") == programs
+    (programs > 0).then(|| programs.saturating_sub(of_kind("bpf_link")))
 }
 
 /// Waits until this is so.

@@ -10,7 +10,7 @@ use crate::harness::{Metrics, PROGRAM};
 
 /// What the guest does: nothing, to say that it is up; it sleeps for 2 s, which its kernel halts for; it polls for 2 s.
 const GUEST: [&str; 4] = [
-    "lab-tracefs for 0",
+    "lab-tracefs for 2",
     "lab-tracefs for 2",
     "vmnoise osnoise -d 2s",
     "vmnoise osnoise -d 1s",
