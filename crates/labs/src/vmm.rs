@@ -10,6 +10,8 @@ use crate::schedstat;
 
 /// Between two looks at what is waited for.
 const LOOK: Duration = Duration::from_millis(5);
+/// One program is attached within it.
+const ATTACHING: Duration = Duration::from_millis(500);
 /// How long anything may take before it counts as hung.
 const BACKSTOP: Duration = Duration::from_secs(120);
 
@@ -37,20 +39,20 @@ pub fn stop(pid: u32) -> Result<()> {
 /// Whether a process has BPF programs, and all of them are attached: but for one that walks over files, which is
 /// attached for each walk.
 pub fn traces(pid: u32) -> bool {
-    let missing = || not_attached(pid);
-    match missing() {
-        Some(0) => true,
-        // The others take no longer than this once one of them is attached.
-        Some(1) => {
-            std::thread::sleep(LOOK);
-            missing() == Some(1)
+    match attached(pid) {
+        (0, _) => false,
+        (programs, links) if links == programs => true,
+        // It may be the last one of the others: that is attached within this time, emulated as well.
+        (programs, links) if links > 0 && links + 1 == programs => {
+            std::thread::sleep(ATTACHING);
+            attached(pid) == (programs, links)
         }
         _ => false,
     }
 }
 
-/// How many of a process's BPF programs are not attached; `None` if it has none.
-fn not_attached(pid: u32) -> Option<usize> {
+/// A process's BPF programs, and how many of them are attached.
+fn attached(pid: u32) -> (usize, usize) {
     // It may end while it is looked at.
     let files = fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
@@ -60,8 +62,7 @@ fn not_attached(pid: u32) -> Option<usize> {
         .filter_map(|target| target.into_os_string().into_string().ok())
         .collect();
     let of_kind = |kind| targets.iter().filter(|it| it.contains(kind)).count();
-    let programs = of_kind("bpf-prog");
-    (programs > 0).then(|| programs.saturating_sub(of_kind("bpf_link")))
+    (of_kind("bpf-prog"), of_kind("bpf_link"))
 }
 
 /// Waits until this is so.
