@@ -10,8 +10,9 @@ use crate::schedstat;
 
 /// Between two looks at what is waited for.
 const LOOK: Duration = Duration::from_millis(5);
-/// One program is attached within it.
-const ATTACHING: Duration = Duration::from_millis(500);
+/// Within it the last program is attached, and `exits` has looked for VMs and the clocks of their guests, before which it
+/// counts nothing: about half a second of an emulated CPU where nothing is optimized.
+const ATTACHING: Duration = Duration::from_secs(2);
 /// How long anything may take before it counts as hung.
 const BACKSTOP: Duration = Duration::from_secs(120);
 
@@ -40,9 +41,10 @@ pub fn stop(pid: u32) -> Result<()> {
 /// attached for each walk.
 pub fn traces(pid: u32) -> bool {
     match attached(pid) {
-        (0, _) => false,
+        // One that has nothing but its walk is still to load what traces.
+        (0 | 1, _) => false,
         (programs, links) if links == programs => true,
-        // It may be the last one of the others: that is attached within this time, emulated as well.
+        // It may be the last one of the others that is missing.
         (programs, links) if links > 0 && links + 1 == programs => {
             std::thread::sleep(ATTACHING);
             attached(pid) == (programs, links)
