@@ -18,7 +18,6 @@ use tokio::time::timeout;
 use vmnoise_export::{Readers, WholeFile};
 use vmnoise_serve_arguments::DumpArguments;
 
-use crate::dump_folder;
 use crate::dump_route::{PATH, Question};
 use crate::{tls, token};
 
@@ -47,7 +46,8 @@ pub(crate) fn run(arguments: &DumpArguments) -> Result<()> {
 }
 
 fn default_path() -> PathBuf {
-    dump_folder::name(jiff::Timestamp::now()).into()
+    let now = jiff::Timestamp::now();
+    format!("dump-{}.vmn", now.strftime("%Y%m%dT%H%M%SZ")).into()
 }
 
 /// It names every task, so it is its owner's alone; and it is there whole, or not at all.

@@ -19,7 +19,7 @@ use crate::say::say;
 /// So many are kept.
 const KEPT: usize = 32;
 /// How the names of ours begin and end.
-const NAMES: (&str, &str) = ("dump-", ".vmn");
+const NAMES: (&str, &str) = ("late-", ".vmn");
 /// One is written, and one waits: whatever comes then is not worth the memory.
 const WAITING: usize = 1;
 
@@ -100,19 +100,25 @@ pub(crate) fn made(folder: &Path) -> Result<PathBuf> {
         .with_context(|| format!("--dumps {}: making the folder", folder.display()))
 }
 
-/// What a dump of this instant is called: names ascend as times do.
+/// What one of this instant is called: names ascend as times do.
 pub(crate) fn name(now: jiff::Timestamp) -> String {
     let (begin, end) = NAMES;
-    format!("{begin}{}{end}", now.strftime("%Y%m%dT%H%M%SZ"))
+    format!("{begin}{}{end}", now.strftime("%Y%m%dT%H%M%S.%3fZ"))
 }
 
 /// Puts one there, and makes room.
 fn keep(folder: &Path, name: &str, recording: &[u8]) -> Result<()> {
     place(&folder.join(name), recording, Readers::Owner)?;
-    let mut ours = ours(folder)?;
-    ours.sort();
-    let too_many = ours.len().saturating_sub(KEPT);
-    Ok(ours.iter().take(too_many).try_for_each(fs::remove_file)?)
+    let mut others = ours(folder)?;
+    others.retain(|path| !path.ends_with(name));
+    others.sort();
+    let too_many = (others.len() + 1).saturating_sub(KEPT);
+    // One that cannot be removed keeps no other.
+    let removed = others.iter().take(too_many).map(fs::remove_file);
+    let failed: Vec<io::Error> = removed.filter_map(io::Result::err).collect();
+    failed.into_iter().next().map_or(Ok(()), |error| {
+        Err(error).context("it is written, and older ones could not be removed")
+    })
 }
 
 fn ours(folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -138,13 +144,13 @@ mod tests {
         let other = folder.path().join("a-file-of-somebody.vmn");
         fs::write(&other, "kept").unwrap();
         for number in 0..KEPT + 3 {
-            let name = format!("dump-{number:04}.vmn");
+            let name = format!("late-{number:04}.vmn");
             keep(folder.path(), &name, &[7]).unwrap();
         }
         let mut left = ours(folder.path()).unwrap();
         left.sort();
         assert_eq!(left.len(), KEPT);
-        assert!(left[0].ends_with("dump-0003.vmn"), "{left:?}");
+        assert!(left[0].ends_with("late-0003.vmn"), "{left:?}");
         assert!(other.exists());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), KEPT + 1);
     }

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
-use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, ORIGIN};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,13 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(watch: Arc<Mutex<Watch>>)
 async fn dump(
     State(watch): State<Arc<Mutex<Watch>>>,
     Query(question): Query<Question>,
+    headers: HeaderMap,
 ) -> Response {
+    // A browser says whose page asks, and no page of this server does.
+    if headers.contains_key(ORIGIN) {
+        let words = "a dump is for `vmnoise dump` and its like, and for no page\n";
+        return (StatusCode::FORBIDDEN, words).into_response();
+    }
     let last_ns = question.last.as_deref().map(parse_length_ns).transpose();
     let wanted = match last_ns {
         Ok(last_ns) => Wanted {

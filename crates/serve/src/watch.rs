@@ -190,7 +190,7 @@ impl Watch {
             now,
             member: &|vcpu| self.members.get(&vcpu).cloned(),
         };
-        flight::recording(&material, wanted)
+        flight::recording(material, wanted)
     }
 
     /// Has a dump written each time that there is reason for one.

@@ -92,11 +92,17 @@ impl<Slot> MappedArray<Slot> {
 
     /// A whole slot, word by word: its words are of different instants if somebody writes there.
     pub(crate) fn words(&self, index: u32) -> Option<Vec<u64>> {
+        let mut words = Vec::new();
+        self.copy_words(index, &mut words);
+        (!words.is_empty()).then_some(words)
+    }
+
+    /// The same behind what is there already; nothing of a slot that is not there.
+    pub(crate) fn copy_words(&self, index: u32, words: &mut Vec<u64>) {
         const { assert!(size_of::<Slot>().is_multiple_of(size_of::<u64>())) };
         let offsets = (0..size_of::<Slot>()).step_by(size_of::<u64>());
-        offsets
-            .map(|offset| Some(self.u64(index, offset)?.load(Relaxed)))
-            .collect()
+        let fields = offsets.map_while(|offset| self.u64(index, offset));
+        words.extend(fields.map(|word| word.load(Relaxed)));
     }
 
     pub(crate) fn u32(&self, index: u32, offset: usize) -> Option<&AtomicU32> {

@@ -20,6 +20,7 @@ const WATERMARKS_NS: u64 = 1_000_000_000;
 /// Tells what was from this snapshot on, of the VMs that are asked for.
 pub(super) fn tell(
     material: &Material<'_>,
+    pieces: Vec<LostPiece>,
     begin: &Snapshot,
     wanted: &Wanted,
     sink: &mut dyn FnMut(Event),
@@ -38,7 +39,7 @@ pub(super) fn tell(
             teller.define(*vcpu, &member);
         }
     }
-    let mut lost = stretches(material.pieces.pieces.clone(), from_ns);
+    let mut lost = stretches(pieces, from_ns);
     lost.retain(|stretch| teller.vcpus.contains_key(&stretch.vcpu));
     let mut activities = teller.activities(&lost).into_iter().peekable();
     let mut off_cpu = BTreeMap::<VcpuId, Vec<Exit>>::new();

@@ -152,8 +152,9 @@ pub(crate) struct Material<'a> {
 /// A recording of the time that is asked for, or of as much of it as is known.
 ///
 /// # Errors
-/// If it cannot be written down, which memory alone can be the reason for.
-pub(crate) fn recording(material: &Material<'_>, wanted: &Wanted) -> Result<Vec<u8>> {
+/// If nothing of it is whole, for there is too little room, or memory is short.
+pub(crate) fn recording(mut material: Material<'_>, wanted: &Wanted) -> Result<Vec<u8>> {
+    let pieces = std::mem::take(&mut material.pieces.pieces);
     let now_ns = material.now.anchor.mono_ns;
     let asked_ns = wanted.last_ns.map_or(0, |last| now_ns.saturating_sub(last));
     let whole_ns = material.pieces.whole_from_mono_ns;
@@ -166,7 +167,7 @@ pub(crate) fn recording(material: &Material<'_>, wanted: &Wanted) -> Result<Vec<
     let facts = material.machine.facts(wanted, began, length_ns);
     let mut writer = Writer::new(Vec::new(), &facts).context("beginning the recording")?;
     let mut result = Ok(());
-    events::tell(material, begin, wanted, &mut |event: Event| {
+    events::tell(&material, pieces, begin, wanted, &mut |event: Event| {
         if result.is_ok() {
             result = writer.push(&event);
         }

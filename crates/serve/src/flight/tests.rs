@@ -171,16 +171,22 @@ fn history() -> Vec<LostPiece> {
     ]
 }
 
-#[test]
-fn each_ns_is_told_under_the_name_of_who_had_it() {
+/// What is told of the history where these snapshots were made.
+fn told_from(made: &[Snapshot], wanted: &Wanted) -> Told {
     let machine = machine();
     let mut snapshots = Snapshots::default();
-    snapshots.push(snapshot(5 * S, &[(1, spent(5 * S, 3 * S, S))]));
-    let recording = recording(
-        &material(&machine, &snapshots, history()),
+    for snapshot in made {
+        snapshots.push(snapshot.clone());
+    }
+    told(&recording(material(&machine, &snapshots, history()), wanted).unwrap())
+}
+
+#[test]
+fn each_ns_is_told_under_the_name_of_who_had_it() {
+    let told = told_from(
+        &[snapshot(5 * S, &[(1, spent(5 * S, 3 * S, S))])],
         &Wanted::default(),
     );
-    let told = told(&recording.unwrap());
     let of = |vm: &str, share, who: &str| {
         let key = (vm.to_owned(), share, who.to_owned());
         told.parts.get(&key).copied().unwrap_or(0)
@@ -211,14 +217,10 @@ fn each_ns_is_told_under_the_name_of_who_had_it() {
 
 #[test]
 fn totals_are_of_the_time_that_is_told() {
-    let machine = machine();
-    let mut snapshots = Snapshots::default();
-    snapshots.push(snapshot(5 * S, &[(1, spent(5 * S, 3 * S, S))]));
-    let recording = recording(
-        &material(&machine, &snapshots, history()),
+    let told = told_from(
+        &[snapshot(5 * S, &[(1, spent(5 * S, 3 * S, S))])],
         &Wanted::default(),
     );
-    let told = told(&recording.unwrap());
     let vms = told.summary.unwrap().exits.vms;
     let web = &vms.iter().find(|vm| vm.name == "web").unwrap().vcpus[0];
     // Of 15 s it ran 9, waited 4, and nobody knows of 2.
@@ -251,7 +253,7 @@ fn what_was_overwritten_is_no_part_of_it() {
     snapshots.push(snapshot(15 * S, &[]));
     let mut material = material(&machine, &snapshots, history());
     material.pieces.whole_from_mono_ns = 11 * S + 4 * MS;
-    let told = told(&recording(&material, &Wanted::default()).unwrap());
+    let told = told(&recording(material, &Wanted::default()).unwrap());
     assert!(told.exits.is_empty(), "{:?}", told.exits);
 }
 
@@ -265,7 +267,7 @@ fn one_vm_is_told_without_the_others() {
         last_ns: Some(8 * S - 10 * MS),
         vm: Some("db".into()),
     };
-    let told = told(&recording(&material(&machine, &snapshots, history()), &wanted).unwrap());
+    let told = told(&recording(material(&machine, &snapshots, history()), &wanted).unwrap());
     assert_eq!(told.vms, ["db"]);
     assert!(told.parts.keys().all(|(vm, ..)| vm == "db"));
     assert_eq!(told.exits, [(13 * S, 13 * S + 5 * MS)]);

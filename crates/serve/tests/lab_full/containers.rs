@@ -23,7 +23,7 @@ const RIGHTS: [&str; 11] = [
     "--security-opt=no-new-privileges",
     "--security-opt=seccomp=unconfined",
     "--read-only",
-    "--memory=128m",
+    "--memory=512m",
     "--pid=host",
     "--network=host",
     "--detach",

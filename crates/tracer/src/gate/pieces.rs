@@ -14,6 +14,9 @@ use super::wire::{WireCpu, WirePiece};
 use crate::mapped_array::MappedArray;
 use crate::plain;
 
+/// Of one piece in a ring.
+const WORDS: usize = size_of::<WirePiece>() / size_of::<u64>();
+
 /// Who ran instead of a vCPU.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Runner {
@@ -76,16 +79,18 @@ impl Rings {
             };
             let until = written.load(Acquire);
             let from = until.saturating_sub(self.each.into());
-            let kept = (from..until).map(|number| self.pieces.words(self.index(cpu, number)));
-            let kept: Vec<Option<Vec<u64>>> = kept.collect();
+            let mut words = Vec::new();
+            for number in from..until {
+                self.pieces.copy_words(self.index(cpu, number), &mut words);
+            }
             fence(Acquire);
             // One more than was written down: it may be being written.
             let overwritten = (written.load(Relaxed) + 1).saturating_sub(self.each.into());
             let lost = usize::try_from(overwritten.saturating_sub(from)).unwrap_or(usize::MAX);
             let is_whole = until < u64::from(self.each) && lost == 0;
             let mut pieces = Vec::new();
-            for words in kept.into_iter().skip(lost) {
-                match words.and_then(|words| decode(&wire(&words)?)) {
+            for words in words.chunks_exact(WORDS).skip(lost) {
+                match wire(words).and_then(|wire| decode(&wire)) {
                     Some(Told::Piece(piece)) => pieces.push(piece),
                     Some(Told::Turn(turn)) => turns.push(turn),
                     None => {}
