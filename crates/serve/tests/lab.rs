@@ -19,7 +19,7 @@ const GUEST: [&str; 4] = [
 const AS_NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all,+bpf,+perfmon \
                          --ambient-caps=-all,+bpf,+perfmon --bounding-set=-all,+bpf,+perfmon";
 /// What is served, and what the scheduler keeps of its vCPU and of the disturber.
-const LOOK: &str = "lab-scrape 127.0.0.1:9752 CPU lab-disturb";
+const LOOK: &str = "lab-scrape 127.0.0.1:9752 CPU lab-disturb vhost-";
 /// It polls beside a task that never sleeps, and then beside vhost's worker of its own device too.
 const COMMANDS: [&str; 11] = [
     "& lab-guest boot -name guest=web,debug-threads=on -no-shutdown -device vhost-vsock-pci,guest-cid=3",
@@ -169,7 +169,12 @@ pub fn assert_serves_on(kernel: Kernel, suite: Suite) {
             .filter(|(name, _)| name.starts_with("vhost-"));
         of_worker.map(|(_, seconds)| seconds).sum::<f64>()
     };
-    println!("vhost's worker {} s as its own", by("own"));
+    let (_, most) = thread(&looks[2..4], "vhost-", "on_cpu");
+    println!(
+        "vhost's worker: {} s as its own, by the scheduler at most {most} s",
+        by("own")
+    );
+    assert!(by("own") <= most * (1.0 + STAMPS));
     assert_eq!(by("foreign"), 0.0, "it works for its VM");
     // Before 6.4 it is a thread of the kernel, with a name of its own.
     assert_eq!(by("own") > 0.0, report.kernel_version.starts_with("6.1."));

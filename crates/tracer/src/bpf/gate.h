@@ -79,6 +79,10 @@ struct gate_cpu {
 struct gate_culprit {
 	struct gate_who who;
 	unsigned long long ns;
+	/* Whether it keeps its place: what it had lately, halved with each second, and no less than
+	 * what those had who had the place before it. */
+	unsigned long long score;
+	unsigned long long second; /* of the score */
 };
 
 struct gate_vcpu {

@@ -145,6 +145,65 @@ fn whoever_has_no_room_among_the_names_is_in_the_rest() {
 }
 
 #[test]
+fn whoever_comes_late_and_in_turns_with_others_has_a_name_before_those_who_had_most_long_ago() {
+    let handlers = Handlers::new(PIECES);
+    // a to h: a second each, once.
+    let second = 1_000_000_000;
+    let mut events = vec![
+        switch(0, A, VcpuState::Unseen, VCPU),
+        switch(10, VCPU, VcpuState::Waiting, Who::Task(b'a')),
+    ];
+    let mut now = 10;
+    for letter in b'a'..=b'h' {
+        now += second;
+        let next = match letter {
+            b'h' => VCPU,
+            _ => Who::Task(letter + 1),
+        };
+        events.push(switch(now, Who::Task(letter), VcpuState::Unseen, next));
+    }
+    // An hour later i and j begin to take it from the vCPU, 1 ms each, with a wait for each.
+    now += 3600 * second;
+    for letter in [b'i', b'j'].into_iter().cycle().take(20) {
+        events.push(switch(now, VCPU, VcpuState::Waiting, Who::Task(letter)));
+        now += 1_000_000;
+        events.push(switch(now, Who::Task(letter), VcpuState::Unseen, VCPU));
+    }
+    handlers.happen(&events);
+    let books = handlers.books(1);
+    assert!(books.balance(), "{books:?}");
+    let had = |who: &str| named(&books).into_iter().find(|(name, _)| name == who);
+    let all = Some(10 * 1_000_000);
+    assert_eq!(had("i").map(|(_, ns)| ns), all);
+    assert_eq!(had("j").map(|(_, ns)| ns), all);
+    // Two of the eight made room, and are in the rest.
+    assert_eq!(books.unnamed_ns, 2 * second);
+}
+
+#[test]
+fn two_that_come_in_turns_where_one_place_is_left_both_get_one() {
+    let handlers = Handlers::new(PIECES);
+    // a to h: 1 ms each within the same second, then i and j, 0.1 ms each in turns.
+    let mut events = vec![switch(0, A, VcpuState::Unseen, VCPU)];
+    let mut now = 10;
+    let lengths = (b'a'..=b'h').map(|letter| (letter, 1_000_000));
+    let turns = [(b'i', 100_000), (b'j', 100_000)];
+    for (letter, ns) in lengths.chain(turns.into_iter().cycle().take(100)) {
+        events.push(switch(now, VCPU, VcpuState::Waiting, Who::Task(letter)));
+        now += ns;
+        events.push(switch(now, Who::Task(letter), VcpuState::Unseen, VCPU));
+    }
+    handlers.happen(&events);
+    let books = handlers.books(1);
+    assert!(books.balance(), "{books:?}");
+    for who in ["i", "j"] {
+        let had = named(&books).into_iter().find(|(name, _)| name == who);
+        // Each takes the place of one of the eight at once, and no longer that of the other.
+        assert_eq!(had.map(|(_, ns)| ns), Some(5_000_000), "{who}");
+    }
+}
+
+#[test]
 fn a_quota_that_ran_out_meanwhile_lets_nobody_be_blamed() {
     let handlers = Handlers::new(PIECES);
     let comes = Happens::Switch {
