@@ -120,6 +120,7 @@ pub fn run_lab_full() -> Result<()> {
     build_binary()?;
     serial_tier(&mut tally, "lab::own_suite", &can_emulate())?;
     serial_tier(&mut tally, "lab_full::own_suite", &can_emulate())?;
+    serial_tier(&mut tally, "lab_full::large", &can_emulate())?;
     serial_tier(&mut tally, "additions::lab_full", &Ok(()))?;
     serial_tier(&mut tally, "lab_full::files", &Ok(()))?;
     serial_tier(&mut tally, "lab_full::newcomer", &can_bootstrap())?;

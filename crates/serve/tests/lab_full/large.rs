@@ -30,7 +30,7 @@ fn measured(cpus: u32) -> [u64; 2] {
     }
     let report = lab.program(Path::new(PROGRAM)).run(&[
         "lab-scrape up",
-        "& vmnoise-serve",
+        "& vmnoise-serve --cost-limit 100",
         "lab-guest works vmnoise-serve",
         "& vmnoise exits top -q",
         "vmnoise microvm --exercise cpuid -d 5s",
