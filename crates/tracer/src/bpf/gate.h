@@ -39,7 +39,7 @@ enum gate_lost {
 	GATE_LOST_RAN,	     /* somebody else ran */
 	GATE_LOST_IDLE,	     /* the CPU idled, and no throttle was seen */
 	GATE_LOST_THROTTLED, /* the CPU idled, and the thread was throttled */
-	GATE_LOST_UNSURE,    /* it may have been throttled, and may not */
+	GATE_LOST_UNSURE,    /* it may have been throttled, or have waited for another CPU */
 	GATE_LOST_BLOCKED,   /* it slept inside of KVM, unasked */
 	GATE_TURN,	     /* no piece: a turn of a CPU, told before another takes its place */
 };

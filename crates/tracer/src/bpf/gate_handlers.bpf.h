@@ -221,6 +221,15 @@ static __always_inline void book_unknown(struct gate_vcpu *vcpu, u64 from, u64 u
 		tell(vcpu, 0, from, until, is_free ? GATE_LOST_UNKNOWN : GATE_LOST_UNSURE);
 }
 
+/* A wait until now, which was for another CPU when it ended than the one that is known, and since
+ * when is not: nobody's turns there are to be held against it. */
+static __always_inline void book_elsewhere(struct gate_vcpu *vcpu, u64 now, bool told)
+{
+	book_unknown(vcpu, vcpu->since, now, 0);
+	if (told)
+		tell(vcpu, 0, vcpu->since, now, GATE_LOST_UNSURE);
+}
+
 /* What book_turn is told of a turn. */
 enum { TURN_IS_TOLD = 1, TURN_CAME_MEANWHILE = 2 };
 
@@ -390,7 +399,7 @@ static __always_inline void gate_comes(struct gate_vcpu *vcpu, struct gate_cpu *
 		if (vcpu->waits_for == cpu)
 			book_wait(vcpu, here, now, told);
 		else
-			book_unknown(vcpu, vcpu->since, vcpu->since + waited, told);
+			book_elsewhere(vcpu, vcpu->since + waited, told);
 		one_less_waits(vcpu->waits_for);
 		vcpu->counts[bucket_of(vcpu->waited + waited)]++;
 	} else {
@@ -432,7 +441,7 @@ static __always_inline void gate_moves(struct gate_vcpu *vcpu, struct gate_cpu *
 	if (from)
 		book_wait(vcpu, from, now, 1);
 	else
-		book_unknown(vcpu, vcpu->since, vcpu->since + waited, 1);
+		book_elsewhere(vcpu, vcpu->since + waited, 1);
 	one_less_waits(vcpu->waits_for);
 	vcpu->waited += waited;
 	becomes(vcpu, GATE_WAITING, now);

@@ -12,7 +12,8 @@ pub enum PieceKind {
     Idle,
     /// It waited, and the CPU idled: its group or its class had used up its time.
     Throttled,
-    /// It waited, and was throttled at first or meanwhile: nobody knows whether it could have run instead.
+    /// It waited, and nobody can be blamed: it was throttled at first or meanwhile, so nobody knows whether it could
+    /// have run instead, or it waited for another CPU since an instant that nobody knows.
     Unsure,
     /// It slept inside of KVM without its guest's wish.
     Blocked,

@@ -1,6 +1,7 @@
 //! Lives that can be read.
 
 use super::harness::{Handlers, Happens, PIECES, Who, id, named};
+use crate::gate::piece_kind::PieceKind;
 use crate::gate::state::VcpuState;
 
 fn switch(now: u64, prev: Who, state: VcpuState, next: Who) -> Happens {
@@ -147,15 +148,15 @@ fn whoever_has_no_room_among_the_names_is_in_the_rest() {
 #[test]
 fn whoever_comes_late_and_in_turns_with_others_has_a_name_before_those_who_had_most_long_ago() {
     let handlers = Handlers::new(PIECES);
-    // a to h: a second each, once.
+    // a to h: 8 s to 1 s, once.
     let second = 1_000_000_000;
     let mut events = vec![
         switch(0, A, VcpuState::Unseen, VCPU),
         switch(10, VCPU, VcpuState::Waiting, Who::Task(b'a')),
     ];
     let mut now = 10;
-    for letter in b'a'..=b'h' {
-        now += second;
+    for (letter, seconds) in (b'a'..=b'h').zip((1..=8).rev()) {
+        now += seconds * second;
         let next = match letter {
             b'h' => VCPU,
             _ => Who::Task(letter + 1),
@@ -177,7 +178,7 @@ fn whoever_comes_late_and_in_turns_with_others_has_a_name_before_those_who_had_m
     assert_eq!(had("i").map(|(_, ns)| ns), all);
     assert_eq!(had("j").map(|(_, ns)| ns), all);
     // Two of the eight made room, and are in the rest.
-    assert_eq!(books.unnamed_ns, 2 * second);
+    assert_eq!(books.unnamed_ns, (1 + 2) * second);
 }
 
 #[test]
@@ -229,6 +230,40 @@ fn a_quota_that_ran_out_meanwhile_lets_nobody_be_blamed() {
         (150, 0, 0)
     );
     assert!(books.culprits.is_empty() && books.balance(), "{books:?}");
+}
+
+#[test]
+fn a_wait_that_was_moved_unseen_is_nobodys() {
+    let handlers = Handlers::new(PIECES);
+    let mut now = 100_000;
+    let mut events = vec![
+        switch(100, A, VcpuState::Unseen, VCPU),
+        switch(now, VCPU, VcpuState::Waiting, A),
+    ];
+    // More turns than are kept, each long enough to be written down as it goes.
+    for (prev, next) in [(A, B), (B, A)].into_iter().cycle().take(40) {
+        now += 30_000;
+        events.push(switch(now, prev, VcpuState::Unseen, next));
+    }
+    // It comes on another CPU, and nobody saw it being moved.
+    events.push(Happens::Switch {
+        cpu: 1,
+        now,
+        prev: A,
+        state: VcpuState::Unseen,
+        throttled: false,
+        throttles: 0,
+        next: VCPU,
+    });
+    handlers.happen(&events);
+    let books = handlers.books(1);
+    assert!(books.culprits.is_empty() && books.balance(), "{books:?}");
+    let pieces = handlers.pieces().pieces;
+    let told: Vec<_> = pieces
+        .iter()
+        .map(|it| (it.kind, it.runner.is_some()))
+        .collect();
+    assert_eq!(told, [(PieceKind::Unsure, false)]);
 }
 
 #[test]
