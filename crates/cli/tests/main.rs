@@ -9,6 +9,7 @@ mod architecture;
 mod bombs;
 mod compare;
 mod exits_churn;
+mod exits_followed;
 mod exits_reported;
 mod exits_trace;
 mod export;

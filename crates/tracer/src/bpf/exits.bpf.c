@@ -16,41 +16,60 @@ static __always_inline u32 here(void)
 	return bpf_get_smp_processor_id();
 }
 
+/* A program ends here that began at this instant. */
+static __always_inline int ran(u32 cpu, u64 begin)
+{
+	struct exits_cpu *slot = timed ? exits_cpu(cpu) : 0;
+
+	if (slot && !(slot->runs++ % EXITS_TIMED_RUN))
+		slot->timed_ns += bpf_ktime_get_ns() - begin;
+	return 0;
+}
+
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(irq_handler_entry, int irq, struct irqaction *action)
 {
-	struct vmnoise_source *source =
-	    exits_irq_entry(here(), bpf_ktime_get_ns(), irq, VMNOISE_FROM_LINE);
+	u64 now = bpf_ktime_get_ns();
+	u32 cpu = here();
+	struct vmnoise_source *source = exits_irq_entry(cpu, now, irq, VMNOISE_FROM_LINE);
 
 	if (source)
 		name_line(source, irq, action);
-	return 0;
+	return ran(cpu, now);
 }
 
 SEC("tp_btf/irq_handler_exit")
 int BPF_PROG(irq_handler_exit, int irq)
 {
-	exits_irq_exit(here(), bpf_ktime_get_ns(), irq, VMNOISE_FROM_LINE);
-	return 0;
+	u64 now = bpf_ktime_get_ns();
+	u32 cpu = here();
+
+	exits_irq_exit(cpu, now, irq, VMNOISE_FROM_LINE);
+	return ran(cpu, now);
 }
 
 #define IRQ_VECTOR(word)                                                                           \
 	SEC("tp_btf/" #word "_entry")                                                              \
 	int BPF_PROG(word##_entry, int vector)                                                     \
 	{                                                                                          \
+		u64 now = bpf_ktime_get_ns();                                                      \
+		u32 cpu = here();                                                                  \
 		struct vmnoise_source *source =                                                    \
-		    exits_irq_entry(here(), bpf_ktime_get_ns(), vector, VMNOISE_FROM_VECTOR);      \
+		    exits_irq_entry(cpu, now, vector, VMNOISE_FROM_VECTOR);                        \
 		union vector_name name = {.letters = #word};                                       \
                                                                                                    \
 		if (source)                                                                        \
 			name_vector(source, vector, name.words);                                   \
-		return 0;                                                                          \
+		return ran(cpu, now);                                                              \
 	}                                                                                          \
 	SEC("tp_btf/" #word "_exit")                                                               \
 	int BPF_PROG(word##_exit, int vector)                                                      \
 	{                                                                                          \
-		exits_irq_exit(here(), bpf_ktime_get_ns(), vector, VMNOISE_FROM_VECTOR);           \
-		return 0;                                                                          \
+		u64 now = bpf_ktime_get_ns();                                                      \
+		u32 cpu = here();                                                                  \
+                                                                                                   \
+		exits_irq_exit(cpu, now, vector, VMNOISE_FROM_VECTOR);                             \
+		return ran(cpu, now);                                                              \
 	}
 
 #include "irq_vectors.bpf.h"
@@ -58,15 +77,21 @@ int BPF_PROG(irq_handler_exit, int irq)
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(softirq_entry, unsigned int number)
 {
-	exits_softirq_entry(here(), bpf_ktime_get_ns(), number);
-	return 0;
+	u64 now = bpf_ktime_get_ns();
+	u32 cpu = here();
+
+	exits_softirq_entry(cpu, now, number);
+	return ran(cpu, now);
 }
 
 SEC("tp_btf/softirq_exit")
 int BPF_PROG(softirq_exit, unsigned int number)
 {
-	exits_softirq_exit(here(), bpf_ktime_get_ns(), number);
-	return 0;
+	u64 now = bpf_ktime_get_ns();
+	u32 cpu = here();
+
+	exits_softirq_exit(cpu, now, number);
+	return ran(cpu, now);
 }
 
 SEC("tp_btf/nmi_handler")
@@ -81,6 +106,7 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 				       struct task_struct *next, u32 prev_state)
 {
 	struct vmnoise_source source = source_from(VMNOISE_FROM_TASK, prev->pid);
+	u64 now = bpf_ktime_get_ns();
 	u32 cpu = here();
 	struct exits_cpu *slot = exits_cpu(cpu);
 
@@ -91,8 +117,8 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 			name_task(&source, prev, prev->pid);
 		slot->running_task = (u64)next;
 	}
-	exits_switch(slot, cpu, bpf_ktime_get_ns(), preempt, prev_state, &source, next->pid);
-	return 0;
+	exits_switch(slot, cpu, now, preempt, prev_state, &source, next->pid);
+	return ran(cpu, now);
 }
 
 #include "sched_switch.bpf.h"
@@ -139,11 +165,13 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *wakee)
 {
-	struct vmnoise_source *waker = exits_waking(here(), wakee->pid, bpf_ktime_get_ns());
+	u64 now = bpf_ktime_get_ns();
+	u32 cpu = here();
+	struct vmnoise_source *waker = exits_waking(cpu, wakee->pid, now);
 
 	if (waker)
 		name_current(waker);
-	return 0;
+	return ran(cpu, now);
 }
 
 SEC("tp_btf/kvm_vcpu_wakeup")
@@ -169,6 +197,8 @@ static __always_inline struct exits_vcpu *vcpu_of_current(struct exits_cpu *slot
 /* Seldom, hence no part of each program. */
 static __noinline struct exits_vcpu *vcpu_untold(struct exits_cpu *slot, u32 cpu, u64 now)
 {
+	if (!is_followed(bpf_get_current_pid_tgid() >> 32))
+		return 0;
 	return vcpu_of_current(slot, cpu, now);
 }
 
@@ -196,7 +226,7 @@ static __always_inline int kvm_run(bool enter, bool alone)
 		exits_run_enter(vcpu, slot, cpu, now, alone);
 	else if (vcpu)
 		exits_run_leave(vcpu, slot, cpu, now, alone);
-	return 0;
+	return ran(cpu, now);
 }
 
 SEC("tp_btf/kvm_fpu")
@@ -234,14 +264,14 @@ int BPF_PROG(kvm_exit, struct kvm_vcpu *kvm, u32 isa)
 
 	/* Since 6.12 the verifier asks of a module's pointers whether they are none. */
 	if (!vcpu || !kvm)
-		return 0;
+		return ran(cpu, now);
 	if (!vcpu->vm) {
 		vcpu->id = kvm->vcpu_id;
 		vcpu->vm = (u64)kvm->kvm;
 		vcpu->isa = isa;
 	}
 	exits_exit(vcpu, cpu, now, exit_code(&vcpu->vmcb, kvm, isa));
-	return 0;
+	return ran(cpu, now);
 }
 
 SEC("tp_btf/kvm_entry")
@@ -265,7 +295,7 @@ int BPF_PROG(kvm_entry, struct kvm_vcpu *kvm)
 	}
 	if (vcpu)
 		exits_entry(vcpu, slot, cpu, now);
-	return 0;
+	return ran(cpu, now);
 }
 
 /* Loaded only where writes are told. The vCPU's thread writes it, or another of its process. */

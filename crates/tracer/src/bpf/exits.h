@@ -16,6 +16,9 @@
 /* Interrupts in progress on one CPU, at most: one in the handler of another is rare. */
 #define EXITS_NESTING 4
 
+/* One run in so many is timed, if any is. A prime: what runs by turns gets its turn each. */
+#define EXITS_TIMED_RUN 251
+
 /* Host work on one CPU, each net of what interrupted it. */
 struct exits_work {
 	u64 irq_ns;
@@ -59,7 +62,8 @@ struct exits_cpu {
 	u64 done_until; /* the end of the last of it, idle not counted */
 	u64 unbooked;	/* interrupt work was done that the vCPU here was not told of */
 	u32 hosts;	/* a vCPU ever was here */
-	u32 reserved[5];
+	u32 runs;	/* of the programs, where they time themselves */
+	u32 reserved[4];
 
 	/* The outermost one first. Their names only where they are told one by one. */
 	struct exits_begin irqs[EXITS_NESTING];
@@ -68,8 +72,9 @@ struct exits_cpu {
 	u64 running_since;
 	u64 running_task; /* only where it is told one by one */
 	u32 running_tid;
-	u32 waiting; /* the same: how many vCPUs wait for this CPU */
-	u64 more_reserved[5];
+	u32 waiting;  /* the same: how many vCPUs wait for this CPU */
+	u64 timed_ns; /* how long the runs took that were timed */
+	u64 more_reserved[4];
 };
 _Static_assert(sizeof(struct exits_cpu) == 384, "pairs of cache lines: no two CPUs share one");
 

@@ -64,9 +64,14 @@ u32 reasons_known;
 const volatile bool kvm_run_only;
 /* The same: soft interrupts can be preempted. */
 const volatile bool preempt_rt;
+/* The same: the programs time themselves. */
+const volatile bool timed;
 /* Written by user space once all programs are attached: no begin is looked at before the program
  * runs that sees its end. */
 u32 counting SEC(".data");
+/* Written by user space before that: the one process whose vCPUs are counted, 0 for those of all.
+ */
+u32 followed SEC(".data");
 /* vCPUs that found no room when they came. */
 u64 vcpus_lost;
 /* Events that were missed, on CPUs where a vCPU ever was: ends without a begin, begins without an
@@ -106,12 +111,19 @@ static __always_inline struct exits_vcpu *vcpu_of_thread(u32 tid, u32 *index)
 	return exits_vcpu(*index);
 }
 
+static __always_inline bool is_followed(u32 tgid)
+{
+	return !followed || followed == tgid;
+}
+
 /* A vCPU that was not seen before. One without room is counted once. */
 static __always_inline struct exits_vcpu *new_vcpu(u32 tid, u32 tgid, u32 *index)
 {
 	struct exits_vcpu *vcpu;
 	u32 place = 0;
 
+	if (!is_followed(tgid))
+		return 0;
 	if (bpf_map_pop_elem(&free_places, &place)) {
 		if (bpf_map_update_elem(&threads, &tid, &place, BPF_NOEXIST) != -EEXIST)
 			__sync_fetch_and_add(&vcpus_lost, 1);

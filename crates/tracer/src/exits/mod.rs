@@ -5,6 +5,7 @@ mod clocks;
 mod decode;
 mod load;
 mod reasons;
+mod renewal;
 mod roll;
 mod stream;
 mod table;
@@ -30,6 +31,7 @@ pub use clocks::ClockLook;
 pub use decode::ExitDecoder;
 use load::{Loaded, Plan, TSC_WRITES};
 pub use reasons::ReasonSource;
+use renewal::Before;
 use roll::Roll;
 use stream::Stream;
 use table::Table;
@@ -52,6 +54,9 @@ pub enum Streaming {
         /// guest's own halts.
         threshold_ns: u64,
     },
+    /// Every exit, of one VM at a time and for a stretch of time ([`ExitTracer::follow`]). The programs time
+    /// themselves.
+    Stretches,
 }
 
 /// The programs that count exits. They run for as long as this is held.
@@ -65,6 +70,9 @@ pub struct ExitTracer {
     reasons: ReasonSource,
     roll: Roll,
     watched: Watched,
+    /// The process whose vCPUs are counted; 0 is all.
+    followed: u32,
+    before: Before,
 }
 
 impl ExitTracer {
@@ -95,7 +103,7 @@ impl ExitTracer {
         } = plan.load(btf)?;
         let stream = match streaming {
             Streaming::Off => None,
-            Streaming::Exits { .. } => Some(Stream::of(&object)?),
+            Streaming::Exits { .. } | Streaming::Stretches => Some(Stream::of(&object)?),
         };
         let table = Table::new(&object, vcpus);
         let table = table.map_err(|error| LoadError::Broken(format!("the vCPUs: {error}")))?;
@@ -110,6 +118,8 @@ impl ExitTracer {
             reasons,
             roll: Roll::new(table, !plan.kvm_run_only),
             watched: Watched::new(Plan::groups(), absent, &kernel),
+            followed: 0,
+            before: Before::default(),
         })
     }
 
@@ -180,7 +190,8 @@ impl ExitTracer {
     /// # Errors
     /// If the maps cannot be written.
     pub fn count(&mut self) -> std::io::Result<()> {
-        self.object.set(".data", 0, &1_u32.to_ne_bytes())
+        let controls = wire::controls(true, self.followed);
+        self.object.set(".data", 0, &controls)
     }
 
     /// Stops counting: what is read afterwards is final.
@@ -189,7 +200,8 @@ impl ExitTracer {
     /// If the maps cannot be written.
     pub fn detach(&mut self) -> std::io::Result<()> {
         // Begins first: programs go one by one.
-        self.object.set(".data", 0, &0_u32.to_ne_bytes())?;
+        let controls = wire::controls(false, self.followed);
+        self.object.set(".data", 0, &controls)?;
         self.links.clear();
         Ok(())
     }
@@ -334,7 +346,7 @@ impl ExitTracer {
             (LossKind::RingFull, globals.records_lost),
             (
                 LossKind::Recursion,
-                accounting::recursion_misses(&self.object)?,
+                accounting::recursion_misses(&self.object)?.saturating_sub(self.before.missed),
             ),
             (LossKind::Unpaired, globals.unpaired),
             (LossKind::Undecodable, undecodable),

@@ -18,7 +18,7 @@ impl Streaming {
     pub(super) fn ring_bytes(self) -> u32 {
         match self {
             Streaming::Off => rustix::param::page_size() as u32,
-            Streaming::Exits { .. } => RING_BYTES,
+            Streaming::Exits { .. } | Streaming::Stretches => RING_BYTES,
         }
     }
 }
@@ -36,6 +36,15 @@ impl Stream {
             records: Records::of(object)?,
             clocks: Clocks::default(),
         })
+    }
+
+    /// Leaves what is in the ring, and counts from nothing again.
+    pub(super) fn renew(&mut self) -> Result<(), TraceError> {
+        self.records.drain(&mut |_| {})?;
+        self.records
+            .ask(|decoder| *decoder = ExitDecoder::default());
+        self.clocks = Clocks::default();
+        Ok(())
     }
 
     pub(super) fn undecodable(&self) -> u64 {

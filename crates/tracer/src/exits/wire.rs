@@ -7,7 +7,7 @@ use vmnoise_events::VcpuIntervalKind;
 
 use super::Streaming;
 use crate::maps::Maps;
-use crate::plain::Plain;
+use crate::plain::{self, Plain};
 
 #[allow(
     clippy::all,
@@ -26,7 +26,7 @@ pub(super) use generated::types::{
     exits_reason as WireReason, exits_split as WireSplit, exits_told as WireReported,
     exits_tsc_write as WireTscWrite, exits_vcpu as WireVcpu,
 };
-use generated::types::{exits_interval_kind as Kind, rodata as Settings};
+use generated::types::{data as Controls, exits_interval_kind as Kind, rodata as Settings};
 
 const _: () = {
     assert!(offset_of!(WireInterval, what) == 0);
@@ -44,12 +44,23 @@ pub(super) fn settings(kvm_run_only: bool, preempt_rt: bool, streaming: Streamin
     let mut bytes = vec![0; size_of::<Settings>()];
     bytes[offset_of!(Settings, kvm_run_only)] = kvm_run_only.into();
     bytes[offset_of!(Settings, preempt_rt)] = preempt_rt.into();
+    bytes[offset_of!(Settings, timed)] = (streaming == Streaming::Stretches).into();
+    bytes[offset_of!(Settings, streaming)] = (streaming != Streaming::Off).into();
     if let Streaming::Exits { threshold_ns } = streaming {
-        bytes[offset_of!(Settings, streaming)] = 1;
         let at = offset_of!(Settings, threshold_ns);
         bytes[at..at + size_of::<u64>()].copy_from_slice(&threshold_ns.to_ne_bytes());
     }
     bytes
+}
+
+/// What the programs are told at work: their `.data`. They count where `counting`, the vCPUs of one
+/// process or, where that is 0, of all.
+pub(super) fn controls(counting: bool, followed: u32) -> Vec<u8> {
+    let controls = Controls {
+        counting: counting.into(),
+        followed,
+    };
+    plain::bytes(&controls).to_vec()
 }
 
 /// The programs' own variables.
@@ -58,6 +69,7 @@ pub(super) fn globals(object: &Object) -> std::io::Result<Globals> {
     globals.ok_or_else(|| std::io::Error::other("the programs' own variables are too short"))
 }
 
+impl Plain for Controls {}
 impl Plain for Globals {}
 impl Plain for WireCpu {}
 impl Plain for WireInterval {}

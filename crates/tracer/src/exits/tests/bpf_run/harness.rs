@@ -141,8 +141,17 @@ impl Handlers {
 
     /// Whether begins are looked at.
     pub(super) fn counts(&self, counting: bool) {
-        let value = u32::from(counting).to_ne_bytes();
-        self.object.set(".data", 0, &value).unwrap();
+        self.tell(counting, 0);
+    }
+
+    /// Whose vCPUs are counted alone.
+    pub(super) fn follows(&self, process: u64) {
+        self.tell(true, process as u32);
+    }
+
+    fn tell(&self, counting: bool, followed: u32) {
+        let controls = wire::controls(counting, followed);
+        self.object.set(".data", 0, &controls).unwrap();
     }
 
     /// Enters at 1000 on CPU 0, with nothing before it.

@@ -301,3 +301,23 @@ fn a_thread_that_takes_turns_with_the_vcpus_of_a_vm_is_one_vcpu() {
     assert_eq!(handlers.place_of(VCPU), Some(1));
     assert_eq!(handlers.counted(2).exits, 0);
 }
+
+#[test]
+fn one_process_is_followed_and_the_others_are_not_lost() {
+    let handlers = Handlers::new();
+    let (followed, other) = (VCPU, VCPU + 1);
+    handlers.follows(followed);
+    let mut now_ns = 1_000;
+    for tid in [other, followed, other] {
+        handlers.run("switch", 0, now_ns, &[0, SLEEPS, TASK, tid]);
+        now_ns = exits(&handlers, tid, now_ns + 100, 3);
+        handlers.run("switch", 0, now_ns + 100, &[1, 0, tid, TASK]);
+        now_ns += 200;
+    }
+    assert_eq!(handlers.counted(1).exits, 3);
+    assert_eq!(handlers.place_of(followed), Some(1));
+    assert_eq!((handlers.place_of(other), handlers.vcpus_lost()), (None, 0));
+    assert_eq!(handlers.unpaired(), 0);
+    let told = handlers.exits(1);
+    assert_eq!((told.len(), handlers.exits(2).len()), (3, 0));
+}

@@ -1,0 +1,102 @@
+//! Programs that stay loaded, and are attached for one VM and a stretch of time after the other: each time they begin
+//! with nothing.
+
+use std::collections::BTreeSet;
+
+use libbpf_rs::{MapCore, Object};
+
+use super::roll::Roll;
+use super::table::Table;
+use super::wire::{self, WireCpu};
+use super::{ExitTracer, REASONS};
+use crate::accounting;
+use crate::error::TraceError;
+use crate::host::Vm;
+use crate::maps::Maps;
+
+/// One run in so many is timed: EXITS_TIMED_RUN of `bpf/exits.h`.
+const TIMED_RUN: u64 = 251;
+
+/// What came before the stretch of time that is told.
+#[derive(Debug, Default)]
+pub(super) struct Before {
+    /// Events that the programs missed.
+    pub(super) missed: u64,
+    /// How long runs took that were timed.
+    timed_ns: u64,
+}
+
+impl ExitTracer {
+    /// Forgets all that was told and counted, and counts this VM alone from now on. While nothing is attached, and a
+    /// moment after [`ExitTracer::detach`]: programs that ran then have ended.
+    ///
+    /// # Errors
+    /// If the ring buffer or the maps cannot be read or written.
+    pub fn follow(&mut self, vm: Vm) -> Result<(), TraceError> {
+        if let Some(stream) = &mut self.stream {
+            stream.renew()?;
+        }
+        self.renew(vm.pid).map_err(TraceError::Ring)?;
+        self.expect(vec![vm]).map_err(TraceError::Ring)
+    }
+
+    /// What the programs have cost so far, on all CPUs, in ns, a reading of the clock for each run included; 0 where
+    /// they do not time themselves. Each run that is timed stands for [`TIMED_RUN`].
+    ///
+    /// # Errors
+    /// If the maps cannot be read.
+    pub fn probe_ns(&self) -> std::io::Result<u64> {
+        Ok((self.before.timed_ns + timed_ns(&self.object)?) * TIMED_RUN)
+    }
+
+    fn renew(&mut self, followed: u32) -> std::io::Result<()> {
+        let object = &self.object;
+        let before = Before {
+            missed: accounting::recursion_misses(object)?,
+            timed_ns: self.before.timed_ns + timed_ns(object)?,
+        };
+        // Those that are free are as they were at the begin.
+        let mut used: BTreeSet<u32> = (1..=self.plan.vcpus).collect();
+        while let Some(place) = object.pop("free_places")? {
+            used.remove(&place);
+        }
+        for queue in ["newcomers", "ended"] {
+            while object.pop(queue)?.is_some() {}
+        }
+        for place in used {
+            let first = place * REASONS as u32;
+            clear(object, "vcpus", [place])?;
+            clear(object, "reasons", first..first + REASONS as u32)?;
+        }
+        clear(
+            object,
+            "exit_cpus",
+            0..object.map("exit_cpus").max_entries(),
+        )?;
+        clear(object, ".bss", 0..1)?;
+        let threads = object.map("threads");
+        for thread in threads.keys() {
+            threads.delete(&thread).map_err(std::io::Error::other)?;
+        }
+        object.set(".data", 0, &wire::controls(false, followed))?;
+        let table = Table::new(object, self.plan.vcpus)?;
+        self.roll = Roll::new(table, !self.plan.kvm_run_only);
+        (self.followed, self.before) = (followed, before);
+        Ok(())
+    }
+}
+
+fn clear(object: &Object, map: &str, keys: impl IntoIterator<Item = u32>) -> std::io::Result<()> {
+    let nothing = vec![0; object.map(map).value_size() as usize];
+    keys.into_iter()
+        .try_for_each(|key| object.set(map, key, &nothing))
+}
+
+fn timed_ns(object: &Object) -> std::io::Result<u64> {
+    let mut sum = 0;
+    for cpu in 0..object.map("exit_cpus").max_entries() {
+        let slot = object.value::<WireCpu>("exit_cpus", cpu)?;
+        sum += slot.map_or(0, |slot| slot.timed_ns);
+    }
+    Ok(sum)
+}
