@@ -274,7 +274,7 @@ mod tests {
     /// start of every command as much time.
     #[test]
     fn each_call_is_found_by_halves() {
-        const ALL: [Work; 10] = [
+        const ALL: [Work; 11] = [
             Work::Measure,
             Work::HearHost,
             Work::CountExits,
@@ -283,6 +283,7 @@ mod tests {
             Work::SaveFiles,
             Work::SendSignals,
             Work::ServeBooks,
+            Work::WatchExits,
             Work::WriteFolders,
             Work::SendSummaries,
         ];

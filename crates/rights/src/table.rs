@@ -23,6 +23,8 @@ pub enum Work {
     SendSignals,
     /// Keep the books of all vCPUs, and answer whoever asks over HTTP.
     ServeBooks,
+    /// Attach programs that count exits, and read what they tell.
+    WatchExits,
     /// Write files into folders of this process's user; where the kernel can, it is confined to these.
     WriteFolders,
     /// Send files to a server that has to be found and connected to.
@@ -63,7 +65,7 @@ const TRACE_A_MODULE: &str = "trace KVM, where that is a module";
 const LOAD: &str = "load BPF programs; before Linux 5.19, to read their maps";
 
 /// The table.
-pub const RIGHTS: [Right; 21] = [
+pub const RIGHTS: [Right; 24] = [
     right(Work::Measure, CapabilitySet::BPF, "CAP_BPF", LOAD, true),
     right(
         Work::Measure,
@@ -193,6 +195,27 @@ pub const RIGHTS: [Right; 21] = [
         "listen on a port below 1024 (`--listen`)",
         false,
     ),
+    right(
+        Work::WatchExits,
+        CapabilitySet::BPF,
+        "CAP_BPF",
+        "load BPF programs; to attach them each time",
+        true,
+    ),
+    right(
+        Work::WatchExits,
+        CapabilitySet::PERFMON,
+        "CAP_PERFMON",
+        "trace the kernel",
+        false,
+    ),
+    right(
+        Work::WatchExits,
+        CapabilitySet::SYS_ADMIN,
+        "CAP_SYS_ADMIN",
+        TRACE_A_MODULE,
+        false,
+    ),
 ];
 
 impl Right {
@@ -228,6 +251,7 @@ mod tests {
             Work::SaveFiles => "files by name",
             Work::SendSignals => "signals",
             Work::ServeBooks => "`serve`",
+            Work::WatchExits => "`serve --exits-on`",
             Work::WriteFolders => "`serve --summaries DIR`, `--dumps`",
             Work::SendSummaries => "`serve --summaries URL`",
         }

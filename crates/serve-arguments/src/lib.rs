@@ -3,8 +3,10 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::Args;
 use jiff::SignedDuration;
@@ -101,6 +103,17 @@ pub struct ServeArguments {
     /// A wait for a CPU that is longer than this is worth a dump, one a minute
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = ["1ms", "5ms", "20ms", "100ms", "1s"])]
     pub dump_over: String,
+    /// Look at single exits and interrupts too, of one VM at a time, on these occasions
+    ///
+    /// `canary`: for 10 s after a wait of more than --dump-over, which becomes a second dump. `1/N`: for one second in N
+    /// (2 to 3600), of one VM after the other, as counts alone. Both, with a comma between them.
+    #[arg(
+        long,
+        value_name = "OCCASION",
+        value_delimiter = ',',
+        requires_if("canary", "dumps")
+    )]
+    pub exits_on: Vec<Occasion>,
     /// Tell what vCPUs lost and did of each by itself, under label `vcpu`
     ///
     /// Of the first 333 at a time; what others of a VM did is told under `other`.
@@ -129,6 +142,37 @@ pub struct ServeArguments {
     pub summaries: Option<String>,
 }
 
+/// When single exits of a VM are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Occasion {
+    /// After a wait that was worth a dump.
+    Canary,
+    /// In one second of so many.
+    OneIn(u32),
+}
+
+impl FromStr for Occasion {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Occasion, Self::Err> {
+        let seconds = text.strip_prefix("1/").and_then(|text| text.parse().ok());
+        match (text, seconds) {
+            ("canary", _) => Ok(Occasion::Canary),
+            (_, Some(seconds @ 2..=3600)) => Ok(Occasion::OneIn(seconds)),
+            _ => Err("is neither `canary` nor `1/N` with an N from 2 to 3600, as in 1/60"),
+        }
+    }
+}
+
+impl fmt::Display for Occasion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Occasion::Canary => f.write_str("canary"),
+            Occasion::OneIn(seconds) => write!(f, "1/{seconds}"),
+        }
+    }
+}
+
 impl ServeArguments {
     /// `--dump-over` in ns.
     pub fn dump_over_ns(&self) -> u64 {
@@ -148,6 +192,7 @@ impl ServeArguments {
             history,
             dumps,
             dump_over,
+            exits_on,
             per_vcpu,
             cost_limit,
             tls_cert,
@@ -167,6 +212,9 @@ impl ServeArguments {
             "--cost-limit".into(),
             cost_limit.to_string().into(),
         ];
+        for occasion in exits_on {
+            words.extend(["--exits-on".into(), occasion.to_string().into()]);
+        }
         if *per_vcpu {
             words.push("--per-vcpu".into());
         }
@@ -234,12 +282,23 @@ mod tests {
 
     #[test]
     fn words_say_what_was_taken() {
-        let line = "program --listen [::1]:9000 --vcpus 7 --history 8 --dump-over 5ms --cost-limit 0.5 --per-vcpu --dumps d --tls-cert c --tls-key k --token-file t --summaries s";
+        let line = "program --listen [::1]:9000 --vcpus 7 --history 8 --dump-over 5ms --cost-limit 0.5 --exits-on canary --exits-on 1/60 --per-vcpu --dumps d --tls-cert c --tls-key k --token-file t --summaries s";
         let line: Vec<&str> = line.split(' ').collect();
         let taken = Program::parse_from(&line).arguments;
         assert_eq!(taken.words(), line[1..]);
         let by_default = Program::parse_from(["program"]).arguments.words();
         assert_eq!(by_default[1], "127.0.0.1:9752");
+        let with_comma = ["program", "--exits-on", "canary,1/60", "--dumps", "d"];
+        let taken = Program::parse_from(with_comma).arguments.exits_on;
+        assert_eq!(taken, [Occasion::Canary, Occasion::OneIn(60)]);
+        for wrong in [
+            &["--exits-on", "canary"][..],
+            &["--exits-on", "1/1"],
+            &["--exits-on", "often"],
+        ] {
+            let line = ["program"].iter().chain(wrong);
+            assert!(Program::try_parse_from(line).is_err(), "{wrong:?}");
+        }
         for over in ["1ms", "5ms", "20ms", "100ms", "1s"] {
             let line = ["program", "--dump-over", over];
             assert!(Program::parse_from(line).arguments.dump_over_ns() >= 1_000_000);

@@ -79,6 +79,11 @@ impl Breaker {
         }
     }
 
+    /// Something else rests instead: it goes on, and is judged anew.
+    pub(crate) fn spare(&mut self) {
+        (self.is_paused, self.dear) = (false, 0);
+    }
+
     /// It could not resume: how long the pause goes on.
     pub(crate) fn wait_on(&mut self, now: Duration) -> Duration {
         self.is_paused = true;
@@ -160,6 +165,16 @@ mod tests {
         assert_eq!(told, [ends(925 + 960)]);
         let told = advices(&mut breaker, 3_000, [60; 10]);
         assert_eq!(told, [begins(3_004, 60)]);
+    }
+
+    #[test]
+    fn who_is_spared_is_judged_anew() {
+        let mut breaker = breaker();
+        assert_eq!(advices(&mut breaker, 0, [60; 6]).len(), 1);
+        breaker.spare();
+        assert_eq!(advices(&mut breaker, 6, [60; 4]), []);
+        let told = advices(&mut breaker, 10, [60]);
+        assert!(matches!(told[..], [(10, Advice::Pause { .. })]), "{told:?}");
     }
 
     #[test]

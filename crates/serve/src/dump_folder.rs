@@ -3,14 +3,14 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use anyhow::{Context, Result};
-use vmnoise_export::{Readers, place};
+use vmnoise_export::{Readers, WholeFile};
 use vmnoise_rights::threads;
 
 use crate::confined::takes_files;
@@ -40,11 +40,82 @@ impl Counts {
     }
 }
 
+/// Where files go, and what has come of them.
+#[derive(Debug, Clone)]
+pub(crate) struct Shelf {
+    folder: PathBuf,
+    counts: Arc<Counts>,
+}
+
+impl Shelf {
+    /// A file that is there once it is [`Shelf::put`].
+    ///
+    /// # Errors
+    /// If the folder takes none.
+    pub(crate) fn begin(&self, name: &str) -> io::Result<WholeFile> {
+        WholeFile::create_here(&self.folder.join(name), Readers::Owner)
+    }
+
+    /// Puts it there, and makes room.
+    ///
+    /// # Errors
+    /// If it cannot be put there, or older ones cannot be removed.
+    pub(crate) fn put(&self, name: &str, file: WholeFile) -> Result<()> {
+        file.finish()?;
+        let mut others = self.ours()?;
+        others.retain(|path| !path.ends_with(name));
+        others.sort();
+        let too_many = (others.len() + 1).saturating_sub(KEPT);
+        // One that cannot be removed keeps no other.
+        let removed = others.iter().take(too_many).map(fs::remove_file);
+        let failed = removed.filter_map(io::Result::err);
+        // Two threads put files there.
+        let mut failed = failed.filter(|error| error.kind() != io::ErrorKind::NotFound);
+        failed.next().map_or(Ok(()), |error| {
+            Err(error).context("it is written, and older ones could not be removed")
+        })
+    }
+
+    /// Counts, and says, what has come of one.
+    pub(crate) fn count(&self, name: &str, result: Result<()>) {
+        match result {
+            Ok(()) => _ = self.counts.written.fetch_add(1, Relaxed),
+            Err(error) => {
+                self.counts.failed.fetch_add(1, Relaxed);
+                let path = self.folder.join(name);
+                say(&format!(
+                    "{} could not be written: {error:#}",
+                    path.display()
+                ));
+            }
+        }
+    }
+
+    fn keep(&self, name: &str, recording: &[u8]) -> Result<()> {
+        let mut file = self.begin(name)?;
+        file.write_all(recording)?;
+        self.put(name, file)
+    }
+
+    fn ours(&self) -> io::Result<Vec<PathBuf>> {
+        let (begin, end) = NAMES;
+        let is_ours = |name: &OsString| {
+            let name = name.to_string_lossy();
+            name.starts_with(begin) && name.ends_with(end)
+        };
+        let entries = fs::read_dir(&self.folder)?;
+        let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
+        let names: Vec<OsString> = names.collect::<io::Result<_>>()?;
+        let ours = names.into_iter().filter(is_ours);
+        Ok(ours.map(|name| self.folder.join(name)).collect())
+    }
+}
+
 /// The folder, and the thread that writes there.
 #[derive(Debug)]
 pub(crate) struct DumpFolder {
     sender: SyncSender<(String, Vec<u8>)>,
-    counts: Arc<Counts>,
+    shelf: Shelf,
 }
 
 impl DumpFolder {
@@ -55,36 +126,34 @@ impl DumpFolder {
     pub(crate) fn open(folder: &Path) -> Result<DumpFolder> {
         takes_files(folder)?;
         let (sender, dumps) = sync_channel::<(String, Vec<u8>)>(WAITING);
-        let counts = Arc::new(Counts::default());
-        let (folder, counted) = (folder.to_owned(), Arc::clone(&counts));
+        let shelf = Shelf {
+            folder: folder.to_owned(),
+            counts: Arc::default(),
+        };
+        let written = shelf.clone();
         threads::spawn("vmnoise-dumps", &[], move || {
             for (name, recording) in dumps {
-                match keep(&folder, &name, &recording) {
-                    Ok(()) => _ = counted.written.fetch_add(1, Relaxed),
-                    Err(error) => {
-                        counted.failed.fetch_add(1, Relaxed);
-                        let path = folder.join(&name);
-                        say(&format!(
-                            "{} could not be written: {error:#}",
-                            path.display()
-                        ));
-                    }
-                }
+                written.count(&name, written.keep(&name, &recording));
             }
         })
         .context("starting the thread that writes dumps")?;
-        Ok(DumpFolder { sender, counts })
+        Ok(DumpFolder { sender, shelf })
     }
 
-    pub(crate) fn counts(&self) -> Arc<Counts> {
-        Arc::clone(&self.counts)
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.shelf.counts
+    }
+
+    /// For whoever writes there too.
+    pub(crate) fn shelf(&self) -> Shelf {
+        self.shelf.clone()
     }
 
     /// Has a recording written under this name, unless two are being written already: whether it is.
     pub(crate) fn keep(&self, name: &str, recording: Vec<u8>) -> bool {
         let is_taken = self.sender.try_send((name.to_owned(), recording)).is_ok();
         if !is_taken {
-            self.counts.failed.fetch_add(1, Relaxed);
+            self.shelf.counts.failed.fetch_add(1, Relaxed);
         }
         is_taken
     }
@@ -106,34 +175,6 @@ pub(crate) fn name(now: jiff::Timestamp) -> String {
     format!("{begin}{}{end}", now.strftime("%Y%m%dT%H%M%S.%3fZ"))
 }
 
-/// Puts one there, and makes room.
-fn keep(folder: &Path, name: &str, recording: &[u8]) -> Result<()> {
-    place(&folder.join(name), recording, Readers::Owner)?;
-    let mut others = ours(folder)?;
-    others.retain(|path| !path.ends_with(name));
-    others.sort();
-    let too_many = (others.len() + 1).saturating_sub(KEPT);
-    // One that cannot be removed keeps no other.
-    let removed = others.iter().take(too_many).map(fs::remove_file);
-    let failed: Vec<io::Error> = removed.filter_map(io::Result::err).collect();
-    failed.into_iter().next().map_or(Ok(()), |error| {
-        Err(error).context("it is written, and older ones could not be removed")
-    })
-}
-
-fn ours(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let (begin, end) = NAMES;
-    let is_ours = |name: &OsString| {
-        let name = name.to_string_lossy();
-        name.starts_with(begin) && name.ends_with(end)
-    };
-    let entries = fs::read_dir(folder)?;
-    let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
-    let names: Vec<OsString> = names.collect::<io::Result<_>>()?;
-    let ours = names.into_iter().filter(is_ours);
-    Ok(ours.map(|name| folder.join(name)).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,11 +184,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let other = folder.path().join("a-file-of-somebody.vmn");
         fs::write(&other, "kept").unwrap();
+        let shelf = Shelf {
+            folder: folder.path().to_owned(),
+            counts: Arc::default(),
+        };
         for number in 0..KEPT + 3 {
             let name = format!("late-{number:04}.vmn");
-            keep(folder.path(), &name, &[7]).unwrap();
+            shelf.keep(&name, &[7]).unwrap();
         }
-        let mut left = ours(folder.path()).unwrap();
+        let mut left = shelf.ours().unwrap();
         left.sort();
         assert_eq!(left.len(), KEPT);
         assert!(left[0].ends_with("late-0003.vmn"), "{left:?}");

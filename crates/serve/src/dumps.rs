@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::SystemTime;
 
@@ -13,7 +12,7 @@ use vmnoise_events::Name;
 
 use crate::canary::Canary;
 use crate::clock::{now_ns, seconds};
-use crate::dump_folder::{self, Counts, DumpFolder};
+use crate::dump_folder::{self, Counts, DumpFolder, Shelf};
 use crate::flight::Wanted;
 use crate::ledger::VmTotals;
 
@@ -28,11 +27,15 @@ const EXEMPLARS: usize = 1024;
 /// A wait that has a dump: the library makes exemplars for its own counters alone.
 pub(crate) type Exemplar = CounterWithExemplar<Vec<(&'static str, String)>, f64, AtomicU64>;
 
+/// How one of this moment is called.
+pub(crate) fn name() -> String {
+    dump_folder::name(Timestamp::now())
+}
+
 /// Where they go, and when one is due.
 #[derive(Debug)]
 pub(crate) struct Dumps {
     folder: DumpFolder,
-    counts: Arc<Counts>,
     canary: Canary,
     /// By VM: its longest wait in the last dump that was made for its sake.
     exemplars: BTreeMap<Name, Exemplar>,
@@ -44,10 +47,8 @@ impl Dumps {
     /// # Errors
     /// If the folder cannot be written to.
     pub(crate) fn begin(folder: &Path, over_ns: u64) -> Result<Dumps> {
-        let folder = DumpFolder::open(folder)?;
         Ok(Dumps {
-            counts: folder.counts(),
-            folder,
+            folder: DumpFolder::open(folder)?,
             canary: Canary::new(over_ns),
             exemplars: BTreeMap::new(),
         })
@@ -58,10 +59,9 @@ impl Dumps {
         self.canary.look(vms, now_ns())
     }
 
-    /// Has a recording of [`WANTED`] written, and returns how it is called; `None` where too many wait.
-    pub(crate) fn write(&self, recording: Vec<u8>) -> Option<String> {
-        let name = dump_folder::name(Timestamp::now());
-        self.folder.keep(&name, recording).then_some(name)
+    /// Has a recording of [`WANTED`] written under this name; whether it is, for too many may wait.
+    pub(crate) fn write(&self, name: &str, recording: Vec<u8>) -> bool {
+        self.folder.keep(name, recording)
     }
 
     /// A dump was made for the sake of this VM, whose longest wait in it was so long, and was his fault.
@@ -81,6 +81,11 @@ impl Dumps {
     }
 
     pub(crate) fn counts(&self) -> &Counts {
-        &self.counts
+        self.folder.counts()
+    }
+
+    /// For whoever writes there too.
+    pub(crate) fn shelf(&self) -> Shelf {
+        self.folder.shelf()
     }
 }

@@ -13,6 +13,7 @@ mod dump_command;
 mod dump_folder;
 mod dump_route;
 mod dumps;
+mod exits;
 mod flight;
 mod guards;
 mod http;
@@ -20,6 +21,7 @@ mod labels;
 mod ledger;
 mod listen;
 mod live;
+mod machine;
 mod metrics;
 mod placement;
 mod say;
@@ -42,6 +44,7 @@ use vmnoise_tracer::LoadError;
 use vmnoise_tracer::host::Host;
 
 use dumps::Dumps;
+use exits::Exits;
 use guards::Guards;
 use say::say;
 use service_manager::ServiceManager;
@@ -103,6 +106,8 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
     let folders = of_summaries.map(Path::to_owned).into_iter();
     let folders: Vec<PathBuf> = folders.chain(dumps.clone()).collect();
     let mut watch = Watch::begin(arguments)?;
+    let looks_at_exits = !arguments.exits_on.is_empty();
+    let tracer = looks_at_exits.then(exits::load).transpose()?;
     let manager = ServiceManager::of_environment().context("finding the service manager")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -113,14 +118,25 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
         confined::confine_to(&folders)?;
         works.push(Work::WriteFolders);
     }
+    if looks_at_exits {
+        works.push(Work::WatchExits);
+    }
     if summaries.as_ref().is_some_and(Destination::is_store) {
         works.push(Work::SendSummaries);
     }
     if let Some(unlimited) = vmnoise_rights::keep(&works)? {
         say(&unlimited.to_string());
     }
-    if let Some(folder) = dumps {
-        watch.write_dumps(Dumps::begin(&folder, arguments.dump_over_ns())?);
+    let dumps = dumps.map(|folder| Dumps::begin(&folder, arguments.dump_over_ns()));
+    let dumps = dumps.transpose()?;
+    if let Some(tracer) = tracer {
+        let shelf = dumps.as_ref().map(Dumps::shelf);
+        let machine = watch.machine().clone();
+        let exits = Exits::begin(tracer, &arguments.exits_on, machine, shelf)?;
+        watch.look_at_exits(exits);
+    }
+    if let Some(dumps) = dumps {
+        watch.write_dumps(dumps);
     }
     let summaries = summaries.map(|destination| {
         destination.check()?;

@@ -14,6 +14,7 @@ use vmnoise_tracer::{CLASSIC_NS, SCHEMA, WaitLengths};
 
 use crate::clock::{now_ns, own_cpu, seconds};
 use crate::dumps::Dumps;
+use crate::exits::Exits;
 use crate::ledger::{Told, VmTotals};
 use crate::watch::Watch;
 
@@ -44,6 +45,9 @@ impl Collector for Metrics {
         states(&mut encoder, &vms)?;
         vcpus(&mut encoder, &watch)?;
         identities(&mut encoder, &watch)?;
+        if let Some(exits) = watch.exits() {
+            sampled(&mut encoder, exits)?;
+        }
         of_itself(&mut encoder, &watch)
     }
 }
@@ -212,6 +216,42 @@ fn identities(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), 
         family.encode_info(&labels)?;
     }
     Ok(())
+}
+
+/// Exits, with the time in which they were looked at, which is never all.
+fn sampled(encoder: &mut DescriptorEncoder<'_>, exits: &Exits) -> Result<(), fmt::Error> {
+    let sums = exits.sums();
+    let mut family = encoder.encode_descriptor(
+        "exits_sampled",
+        "Exits of a VM's vCPUs by reason, in the seconds of vmnoise_exits_sampled_seconds_total alone",
+        None,
+        MetricType::Counter,
+    )?;
+    for (vm, sums) in &sums {
+        for (reason, count) in &sums.exits {
+            let labels = [("vm", vm.as_str()), ("reason", reason.as_str())];
+            family
+                .encode_family(&labels)?
+                .encode_counter(count, NO_EXEMPLAR)?;
+        }
+    }
+    let mut family = encoder.encode_descriptor(
+        "exits_sampled",
+        "How long a VM's exits were looked at (--exits-on)",
+        Some(&Unit::Seconds),
+        MetricType::Counter,
+    )?;
+    for (vm, sums) in &sums {
+        let labels = [("vm", vm.as_str())];
+        counter(&mut family.encode_family(&labels)?, sums.looked_ns)?;
+    }
+    let mut family = encoder.encode_descriptor(
+        "exits_probe",
+        "CPU time that the programs took that look at exits, on all CPUs: one run in 251 is timed, and stands for all",
+        Some(&Unit::Seconds),
+        MetricType::Counter,
+    )?;
+    counter(&mut family, exits.probe_ns())
 }
 
 /// What it costs and what it misses.

@@ -8,16 +8,18 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use vmnoise_events::{Name, VmIdentity};
 use vmnoise_serve_arguments::ServeArguments;
-use vmnoise_tracer::host::{CgroupNames, Host};
+use vmnoise_tracer::host::{CgroupNames, Host, VcpuThread, Vm};
 use vmnoise_tracer::{Found, Gate, Place, VcpuBooks, VcpuId};
 use vmnoise_workload::tsc;
 
 use crate::breaker::{Advice, Breaker};
 use crate::clock::{now_ns, own_cpu};
 use crate::dumps::{self, Dumps};
-use crate::flight::{self, Machine, Material, Member, Snapshot, Snapshots, Spent, Wanted};
+use crate::exits::{self, Exits};
+use crate::flight::{self, Beside, Material, Member, Snapshot, Snapshots, Spent, Wanted};
 use crate::labels;
 use crate::ledger::VmTotals;
+use crate::machine::Machine;
 use crate::say::say;
 use crate::who::Who;
 
@@ -49,6 +51,7 @@ pub(crate) struct Watch {
     /// What those did that have ended since the last snapshot.
     gone: BTreeMap<VcpuId, Spent>,
     dumps: Option<Dumps>,
+    exits: Option<Exits>,
     /// Whether it tells of vCPUs.
     by_vcpu: bool,
     without_room: u32,
@@ -79,6 +82,7 @@ impl Watch {
             snapshots: Snapshots::default(),
             gone: BTreeMap::new(),
             dumps: None,
+            exits: None,
             by_vcpu: arguments.per_vcpu,
             without_room: 0,
             missed: 0,
@@ -123,22 +127,33 @@ impl Watch {
             self.gone.clear();
         }
         self.dump_if_due();
+        self.take_turns();
         look.map(|_| ())
     }
 
     /// Detaches the programs where all of it costs too much, and attaches them again.
     fn mind_cost(&mut self) {
         let now = Duration::from_nanos(now_ns());
-        let cost = own_cpu() + Duration::from_nanos(self.probe_ns());
+        let exits_ns = self.exits.as_ref().map_or(0, Exits::probe_ns);
+        let cost = own_cpu() + Duration::from_nanos(self.probe_ns() + exits_ns);
         match self.breaker.look(now, cost) {
             Advice::GoOn => {}
             Advice::Pause { cost, length } => {
+                let cost = format!(
+                    "it takes {:.2} % of the CPUs, more than --cost-limit allows",
+                    cost * 100.0
+                );
+                let until_ns = (now + length).as_nanos() as u64;
+                if self.exits.as_mut().is_some_and(|it| it.rest(until_ns)) {
+                    self.breaker.spare();
+                    say(&format!("{cost}: no exits are looked at for {length:?}"));
+                    return;
+                }
                 self.take_in_all();
                 self.gate.pause(now_ns());
                 self.pauses += 1;
                 say(&format!(
-                    "it takes {:.2} % of the CPUs, more than --cost-limit allows: what vCPUs do is not looked at for {length:?}",
-                    cost * 100.0
+                    "{cost}: what vCPUs do is not looked at for {length:?}"
                 ));
             }
             Advice::Resume => match self.gate.attach() {
@@ -181,6 +196,10 @@ impl Watch {
     /// # Errors
     /// If it cannot be written down.
     pub(crate) fn recording(&self, wanted: &Wanted) -> Result<Vec<u8>> {
+        self.recording_beside(wanted, None)
+    }
+
+    fn recording_beside(&self, wanted: &Wanted, beside: Option<&Beside>) -> Result<Vec<u8>> {
         // Whoever ended since the last look is in it, and waits that are over by now.
         let now = self.snapshot();
         let material = Material {
@@ -190,7 +209,7 @@ impl Watch {
             now,
             member: &|vcpu| self.members.get(&vcpu).cloned(),
         };
-        flight::recording(material, wanted)
+        flight::recording(material, wanted, beside)
     }
 
     /// Has a dump written each time that there is reason for one.
@@ -198,41 +217,122 @@ impl Watch {
         self.dumps = Some(dumps);
     }
 
+    /// Has exits looked at on some occasions.
+    pub(crate) fn look_at_exits(&mut self, exits: Exits) {
+        self.exits = Some(exits);
+    }
+
+    /// What is true of this machine.
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
     /// Writes down the last minute, where there is a folder for that; whether there is.
     pub(crate) fn dump(&self) -> bool {
-        self.write_dump();
+        self.write_dump(&dumps::name(), None);
         self.dumps.is_some()
     }
 
+    /// A dump of those who have waited too long, and a look at the exits of the one that waited longest.
     fn dump_if_due(&mut self) {
         let dumps = self.dumps.as_mut();
         let due = dumps.map(|dumps| dumps.due(self.vms.values()));
-        let due = due.filter(|due| !due.is_empty());
-        let Some((due, dump)) = due.and_then(|due| Some((due, self.write_dump()?))) else {
+        let Some(due) = due.filter(|due| !due.is_empty()) else {
             return;
         };
-        let lost = self.gate.lost_pieces().pieces;
-        let from_ns = now_ns().saturating_sub(dumps::WANTED.last_ns.unwrap_or(u64::MAX));
-        let members = &self.members;
-        for vm in due {
-            let is_of_vm = |vcpu| members.get(&vcpu).is_some_and(|member| member.vm == vm);
-            let of_vm = lost.iter().filter(|piece| is_of_vm(piece.vcpu));
-            let longest = flight::longest_wait(of_vm, from_ns, &|vcpu| members.get(&vcpu).cloned());
-            if let (Some(dumps), Some((length_ns, culprit))) = (&mut self.dumps, longest) {
-                dumps.made_for(vm, &dump, length_ns, culprit);
+        let waits = self.longest_waits(due);
+        let name = dumps::name();
+        let follows = self.exits.as_ref().filter(|it| it.follows_waits());
+        let longest = waits.iter().max_by_key(|(_, length_ns, _)| *length_ns);
+        let beside = follows.and(longest).map(|(vm, ..)| Beside {
+            vm: vm.clone(),
+            file: exits::file_after(&name),
+        });
+        if !self.write_dump(&name, beside.as_ref()) {
+            return;
+        }
+        let vm = beside.and_then(|beside| self.vm_called(&beside.vm));
+        if let (Some(exits), Some(vm)) = (&self.exits, vm) {
+            exits.follow_wait(vm, name.clone());
+        }
+        for (vm, length_ns, culprit) in waits {
+            if let Some(dumps) = &mut self.dumps {
+                dumps.made_for(vm, &name, length_ns, culprit);
             }
         }
     }
 
-    fn write_dump(&self) -> Option<String> {
-        let dumps = self.dumps.as_ref()?;
-        match self.recording(&dumps::WANTED) {
-            Ok(recording) => dumps.write(recording),
+    /// The longest wait of each of these VMs in the time that a dump is of, and who had most of it.
+    fn longest_waits(&self, vms: Vec<Name>) -> Vec<(Name, u64, String)> {
+        let lost = self.gate.lost_pieces().pieces;
+        let from_ns = now_ns().saturating_sub(dumps::WANTED.last_ns.unwrap_or(u64::MAX));
+        let member = |vcpu| self.members.get(&vcpu).cloned();
+        let waits = vms.into_iter().filter_map(|vm| {
+            let is_of_vm = |vcpu| self.members.get(&vcpu).is_some_and(|it| it.vm == vm);
+            let of_vm = lost.iter().filter(|piece| is_of_vm(piece.vcpu));
+            let (length_ns, culprit) = flight::longest_wait(of_vm, from_ns, &member)?;
+            Some((vm, length_ns, culprit))
+        });
+        waits.collect()
+    }
+
+    fn write_dump(&self, name: &str, beside: Option<&Beside>) -> bool {
+        let Some(dumps) = &self.dumps else {
+            return false;
+        };
+        match self.recording_beside(&dumps::WANTED, beside) {
+            Ok(recording) => dumps.write(name, recording),
             Err(error) => {
                 say(&format!("a dump could not be made: {error:#}"));
-                None
+                false
             }
         }
+    }
+
+    /// Has the exits of one VM after the other looked at, where that is asked for.
+    fn take_turns(&mut self) {
+        let Some(exits) = &mut self.exits else {
+            return;
+        };
+        let turn = exits.turn(now_ns(), self.vms.keys().copied());
+        let is_present = |name: &Name| self.vms.values().any(|vm| vm.label == *name);
+        exits.are_present(is_present);
+        if let Some(vm) = turn.and_then(|process| self.vm_of(process))
+            && let Some(exits) = &self.exits
+        {
+            exits.take_turn(vm);
+        }
+    }
+
+    fn vm_called(&self, label: &Name) -> Option<Vm> {
+        let mut vms = self.vms.iter();
+        let (process, _) = vms.find(|(_, vm)| vm.label == *label)?;
+        self.vm_of(*process)
+    }
+
+    /// A VM by its process, as exits are looked at: a vCPU of no known number is met when it exits.
+    fn vm_of(&self, process: u32) -> Option<Vm> {
+        let vm = self.vms.get(&process)?;
+        let its = self.gate.present().filter(|found| found.tgid == process);
+        let vcpus = its.filter_map(|found| {
+            Some(VcpuThread {
+                id: found.number?,
+                tid: found.tid,
+                cpus: String::new(),
+                policy: String::new(),
+            })
+        });
+        Some(Vm {
+            pid: process,
+            name: vm.label.clone(),
+            identity: vm.identity.clone(),
+            vcpus: vcpus.collect(),
+        })
+    }
+
+    /// What is known of exits, where they are looked at.
+    pub(crate) fn exits(&self) -> Option<&Exits> {
+        self.exits.as_ref()
     }
 
     /// What has come of the dumps that nobody asked for by name.

@@ -5,6 +5,7 @@ mod harness;
 
 mod kvm {
     mod dumps;
+    mod exits;
     mod guards;
     mod libvirt;
     mod neighbours;

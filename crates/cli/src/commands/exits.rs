@@ -103,7 +103,7 @@ fn set_up(
         .expect(vms.clone())
         .context("naming the vCPUs to BPF")?;
     tracer.attach().context("attaching the BPF programs")?;
-    let mut probe_statuses = probe_status::of_exits(&tracer);
+    let mut probe_statuses = tracer.exit_statuses();
     probe_statuses.push(search.probe_status());
     if arguments.output.is_some() {
         probe_statuses.push(probe_status::of_clocks(&tracer, &search));

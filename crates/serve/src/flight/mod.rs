@@ -12,23 +12,19 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp};
 use vmnoise_events::{
-    ClockFacts, ClockSource, Event, ExitFilter, HostFacts, Name, Options, ProbeStatus, RunFacts,
-    VmIdentity, Witnesses, Workload,
+    Event, ExitFilter, Name, Options, ProbeStatus, RunFacts, VmIdentity, Witnesses,
 };
 use vmnoise_recording::Writer;
-use vmnoise_tracer::host::Host;
 use vmnoise_tracer::{LostPiece, LostPieces, PieceKind, TOLD_FROM_NS, VcpuId};
-use vmnoise_workload::tsc;
+
+use crate::machine::Machine;
 
 pub(crate) use snapshots::{Snapshot, Snapshots, Spent};
 
-/// How long the TSC is held against CLOCK_MONOTONIC, once.
-const CALIBRATE: Duration = Duration::from_millis(50);
 /// So many of the longest times off the CPU are drawn piece by piece.
 const TOP: usize = 20;
 
@@ -54,66 +50,44 @@ pub(crate) struct Wanted {
     pub(crate) vm: Option<Name>,
 }
 
-/// What is true of this machine for as long as it runs.
-#[derive(Debug, Clone)]
-pub(crate) struct Machine {
-    host: HostFacts,
-    clock: ClockFacts,
-    rdtsc_cycles: u64,
+/// What a recording of scheduling alone says of itself. `beside` tells of the file that has more.
+fn facts(
+    machine: &Machine,
+    wanted: &Wanted,
+    began: Timestamp,
+    length_ns: u64,
+    beside: Option<&Beside>,
+) -> RunFacts {
+    let options = Options {
+        duration_ns: length_ns,
+        threshold_ns: TOLD_FROM_NS,
+        top: TOP,
+        trace: true,
+        exits: Some(ExitFilter {
+            vm: wanted.vm.clone(),
+            ..ExitFilter::default()
+        }),
+        ..Options::default()
+    };
+    let limit = "each wait for a CPU, and each sleep in KVM that no guest asked for, from 20 us on; exits, \
+                 interrupts and shorter waits are not told apart";
+    let remedy = match beside {
+        None => "vmnoise exits -o FILE records all of it from now on".to_owned(),
+        Some(Beside { vm, file }) => format!("{file} has all of it, of {vm}, from then on"),
+    };
+    let witnesses = Witnesses {
+        sched: true,
+        ..Witnesses::default()
+    };
+    let status = ProbeStatus::limited("flight recorder", "scheduling", limit, &remedy);
+    machine.facts(began, options, witnesses, vec![status])
 }
 
-impl Machine {
-    /// # Errors
-    /// If /proc or /sys does not say what every machine says of itself.
-    pub(crate) fn read(host: &Host) -> Result<Machine> {
-        let host = host.facts().context("reading the facts of this machine")?;
-        let source = match host.clocksource.as_str() {
-            "tsc" => ClockSource::Tsc,
-            _ => ClockSource::UnstableTsc,
-        };
-        Ok(Machine {
-            host,
-            clock: ClockFacts::own(source, tsc::calibrate_hz(CALIBRATE)),
-            rdtsc_cycles: tsc::rdtsc_cycles(),
-        })
-    }
-
-    fn facts(&self, wanted: &Wanted, began: Timestamp, length_ns: u64) -> RunFacts {
-        let options = Options {
-            duration_ns: length_ns,
-            threshold_ns: TOLD_FROM_NS,
-            period_ns: 1_000_000_000,
-            top: TOP,
-            trace: true,
-            exits: Some(ExitFilter {
-                vm: wanted.vm.clone(),
-                ..ExitFilter::default()
-            }),
-            ..Options::default()
-        };
-        let limit = "each wait for a CPU, and each sleep in KVM that no guest asked for, from 20 us on; exits, \
-                     interrupts and shorter waits are not told apart";
-        RunFacts {
-            tool_version: env!("CARGO_PKG_VERSION").into(),
-            workload: Workload::Exits,
-            started_at: began.to_string().into(),
-            options,
-            host: self.host.clone(),
-            clock: self.clock,
-            witnesses: Witnesses {
-                sched: true,
-                ..Witnesses::default()
-            },
-            probe_statuses: vec![ProbeStatus::limited(
-                "flight recorder",
-                "scheduling",
-                limit,
-                "vmnoise exits -o FILE records all of it from now on",
-            )],
-            shares_cpu: false,
-            rdtsc_cycles: self.rdtsc_cycles,
-        }
-    }
+/// The file that has all of what a VM did afterwards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Beside {
+    pub(crate) vm: Name,
+    pub(crate) file: String,
 }
 
 /// The longest wait of these that began at this instant or later, in ns, and who or what had most of it.
@@ -153,7 +127,11 @@ pub(crate) struct Material<'a> {
 ///
 /// # Errors
 /// If nothing of it is whole, for there is too little room, or memory is short.
-pub(crate) fn recording(mut material: Material<'_>, wanted: &Wanted) -> Result<Vec<u8>> {
+pub(crate) fn recording(
+    mut material: Material<'_>,
+    wanted: &Wanted,
+    beside: Option<&Beside>,
+) -> Result<Vec<u8>> {
     let pieces = std::mem::take(&mut material.pieces.pieces);
     let now_ns = material.now.anchor.mono_ns;
     let asked_ns = wanted.last_ns.map_or(0, |last| now_ns.saturating_sub(last));
@@ -164,7 +142,7 @@ pub(crate) fn recording(mut material: Material<'_>, wanted: &Wanted) -> Result<V
     let length_ns = now_ns.saturating_sub(begin.anchor.mono_ns);
     let length = SignedDuration::from_nanos(i64::try_from(length_ns).unwrap_or(i64::MAX));
     let began = Timestamp::now().checked_sub(length).unwrap_or_default();
-    let facts = material.machine.facts(wanted, began, length_ns);
+    let facts = facts(material.machine, wanted, began, length_ns, beside);
     let mut writer = Writer::new(Vec::new(), &facts).context("beginning the recording")?;
     let mut result = Ok(());
     events::tell(&material, pieces, begin, wanted, &mut |event: Event| {

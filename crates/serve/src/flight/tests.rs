@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use vmnoise_events::{Activity, Anchor, ClockFacts, ClockSource, Share};
+use vmnoise_events::{Activity, Anchor, ClockFacts, ClockSource, HostFacts, Share};
 use vmnoise_explain::{ExitBudget, ExitExplainer};
 use vmnoise_recording::Reader;
 use vmnoise_tracer::{LostPiece, PieceKind, Runner};
@@ -178,7 +178,7 @@ fn told_from(made: &[Snapshot], wanted: &Wanted) -> Told {
     for snapshot in made {
         snapshots.push(snapshot.clone());
     }
-    told(&recording(material(&machine, &snapshots, history()), wanted).unwrap())
+    told(&recording(material(&machine, &snapshots, history()), wanted, None).unwrap())
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn what_was_overwritten_is_no_part_of_it() {
     snapshots.push(snapshot(15 * S, &[]));
     let mut material = material(&machine, &snapshots, history());
     material.pieces.whole_from_mono_ns = 11 * S + 4 * MS;
-    let told = told(&recording(material, &Wanted::default()).unwrap());
+    let told = told(&recording(material, &Wanted::default(), None).unwrap());
     assert!(told.exits.is_empty(), "{:?}", told.exits);
 }
 
@@ -267,7 +267,7 @@ fn one_vm_is_told_without_the_others() {
         last_ns: Some(8 * S - 10 * MS),
         vm: Some("db".into()),
     };
-    let told = told(&recording(material(&machine, &snapshots, history()), &wanted).unwrap());
+    let told = told(&recording(material(&machine, &snapshots, history()), &wanted, None).unwrap());
     assert_eq!(told.vms, ["db"]);
     assert!(told.parts.keys().all(|(vm, ..)| vm == "db"));
     assert_eq!(told.exits, [(13 * S, 13 * S + 5 * MS)]);

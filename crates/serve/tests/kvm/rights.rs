@@ -17,12 +17,17 @@ fn line<'a>(status: &'a str, name: &str) -> &'a str {
 
 #[test]
 fn each_thread_has_what_the_table_says_and_serves_on() {
-    let serve = Serve::start();
+    // With all threads that there may be, but for those that write.
+    let serve = Serve::with(&["--exits-on", "1/2"]);
     // It finds a VM that comes later, and answers: nothing that it needs for that is gone.
     let run = Run::microvm(0, &["--duration", "60s"]).unwrap();
     let name = format!("vmnoise:{}", run.pid());
     serve.wait_for(&format!(
         "vmnoise_vcpu_time_seconds_total{{vm=\"{name}\",state=\"running\"}}"
+    ));
+    // It attaches, and reads what it was told, by what is left.
+    serve.wait_for(&format!(
+        "vmnoise_exits_sampled_seconds_total{{vm=\"{name}\"}}"
     ));
     let threads = fs::read_dir(format!("/proc/{}/task", serve.pid())).unwrap();
     for thread in threads {

@@ -7,6 +7,7 @@ mod load;
 mod reasons;
 mod renewal;
 mod roll;
+mod statuses;
 mod stream;
 mod table;
 #[cfg(test)]
@@ -30,7 +31,7 @@ use crate::watched::Watched;
 pub use clocks::ClockLook;
 pub use decode::ExitDecoder;
 use load::{Loaded, Plan, TSC_WRITES};
-pub use reasons::ReasonSource;
+pub(crate) use reasons::ReasonSource;
 use renewal::Before;
 use roll::Roll;
 use stream::Stream;
@@ -171,7 +172,7 @@ impl ExitTracer {
     }
 
     /// Attaches every group that can be attached; one that cannot is reported by
-    /// [`ExitTracer::probe_statuses`]. Nothing is counted before [`ExitTracer::count`].
+    /// [`ExitTracer::exit_statuses`]. Nothing is counted before [`ExitTracer::count`].
     ///
     /// # Errors
     /// If exits cannot be reported.
@@ -258,7 +259,7 @@ impl ExitTracer {
 
     /// How what the host does to vCPUs is witnessed, group by group, and what is missing. Exits
     /// themselves have statuses of their own.
-    pub fn probe_statuses(&self) -> Vec<ProbeStatus> {
+    fn probe_statuses(&self) -> Vec<ProbeStatus> {
         let of_kvm = |group: Group| matches!(group, Group::KvmRun | Group::KvmExit);
         let probe_statuses = self.watched.probe_statuses();
         probe_statuses
@@ -353,10 +354,5 @@ impl ExitTracer {
             (LossKind::VcpusFull, globals.vcpus_lost),
         ];
         Ok(counts.map(|(kind, count)| Loss { kind, count }).to_vec())
-    }
-
-    /// How the reasons of exits come to be known.
-    pub fn reasons(&self) -> ReasonSource {
-        self.reasons
     }
 }

@@ -1,24 +1,12 @@
-//! How exits are seen and named on this machine, in the words of `vmnoise doctor` and of each result's
-//! last lines.
+//! Whether `vmnoise exits` can run here, and how the clocks of guests are read, in the words of `vmnoise doctor`
+//! and of each result's last lines.
 
 use vmnoise_events::ProbeStatus;
 use vmnoise_tracer::host::{Host, KvmDebugfs};
-use vmnoise_tracer::{ExitTracer, ReasonSource, VmSearch};
+use vmnoise_tracer::{ExitTracer, VmSearch};
 
 /// What `vmnoise exits` needs, in the words of `vmnoise doctor`.
 const EXITS_OF_ALL: &str = "exits of every VM";
-
-/// How exits are counted and named in a run.
-pub fn of_exits(tracer: &ExitTracer) -> Vec<ProbeStatus> {
-    let mut probe_statuses = vec![of_counting(tracer.kvm_run_only())];
-    if !tracer.kvm_run_only() {
-        let first = "kvm_exit, or work of the host that came before it";
-        probe_statuses.push(ProbeStatus::best("begin of an exit", first));
-    }
-    probe_statuses.push(of_reasons(tracer.reasons()));
-    probe_statuses.extend(tracer.probe_statuses());
-    probe_statuses
-}
 
 /// Where the clocks of guests are read, without which no recording is joined to theirs, and
 /// how well their changes are dated.
@@ -54,31 +42,16 @@ fn clocks(debugfs: Option<KvmDebugfs>, dated: bool) -> ProbeStatus {
     }
 }
 
-fn of_counting(kvm_run_only: bool) -> ProbeStatus {
-    if kvm_run_only {
-        ProbeStatus::limited(
-            "VM exits",
-            "KVM_RUN",
-            "kvm_exit and kvm_entry never fire under kvm_pvm: an exit is the time between two \
-             KVM_RUN; exits handled in the host kernel, hence light exits and kvm, stay unknown, and \
-             guest holds their time",
-            "use kvm_intel or kvm_amd",
-        )
-    } else {
-        ProbeStatus::best("VM exits", "tp_btf, counted in the kernel")
-    }
-}
-
 /// What the programs of `vmnoise exits` showed on trial.
 pub fn of_exit_tracer(tracer: &ExitTracer, search: &VmSearch) -> Vec<ProbeStatus> {
     let counted = ProbeStatus {
         probe: EXITS_OF_ALL.into(),
-        ..of_counting(tracer.kvm_run_only())
+        ..tracer.counting_status()
     };
     let reported = ProbeStatus::best("exits one by one", "BPF ring buffer");
     vec![
         counted,
-        of_reasons(tracer.reasons()),
+        tracer.reasons_status(),
         reported,
         search.probe_status(),
         of_clocks(tracer, search),
@@ -91,55 +64,9 @@ pub fn no_exits(why: &str, remedy: &str) -> ProbeStatus {
     ProbeStatus::limited(EXITS_OF_ALL, "none", &limit, remedy)
 }
 
-/// Where the reasons of exits come from.
-fn of_reasons(source: ReasonSource) -> ProbeStatus {
-    const PROBE: &str = "exit reasons";
-    match source {
-        ReasonSource::Btf { module } => {
-            let never_live = "VMX is decoded, and was never run live by who wrote it: please send \
-                              a recording (docs/how-to-test-on-intel.md)";
-            let limit = if module == "kvm_intel" {
-                never_live
-            } else {
-                ""
-            };
-            ProbeStatus {
-                limit: limit.into(),
-                ..ProbeStatus::best(PROBE, &format!("BTF of {module}"))
-            }
-        }
-        ReasonSource::KvmRun => ProbeStatus::limited(
-            PROBE,
-            "exit_reason of KVM_RUN",
-            "why the VMM was entered is all that is known",
-            "use kvm_intel or kvm_amd",
-        ),
-        ReasonSource::Unread => ProbeStatus::limited(
-            PROBE,
-            "none",
-            "exits are counted and timed, and their reasons stay unknown",
-            "use a kernel with the BTF of its modules (CONFIG_DEBUG_INFO_BTF_MODULES)",
-        ),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_was_never_run_live_is_reported_on_intel_alone() {
-        for (module, reported) in [("kvm_intel", true), ("kvm_amd", false)] {
-            let probe_status = of_reasons(ReasonSource::Btf { module });
-            assert_eq!(probe_status.in_use, format!("BTF of {module}"));
-            assert!(probe_status.best);
-            assert_eq!(
-                probe_status.limit.contains("how-to-test-on-intel.md"),
-                reported
-            );
-        }
-        assert!(!of_reasons(ReasonSource::Unread).best);
-    }
 
     #[test]
     fn what_keeps_clocks_from_a_recording_is_reported_with_its_remedy() {

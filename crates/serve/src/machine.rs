@@ -1,0 +1,63 @@
+//! What is true of this machine for as long as it runs, as each recording has it.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use vmnoise_events::{
+    ClockFacts, ClockSource, HostFacts, Options, ProbeStatus, RunFacts, Witnesses, Workload,
+};
+use vmnoise_tracer::host::Host;
+use vmnoise_workload::tsc;
+
+/// How long the TSC is held against CLOCK_MONOTONIC, once.
+const CALIBRATE: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Clone)]
+pub(crate) struct Machine {
+    pub(crate) host: HostFacts,
+    pub(crate) clock: ClockFacts,
+    pub(crate) rdtsc_cycles: u64,
+}
+
+impl Machine {
+    /// # Errors
+    /// If /proc or /sys does not say what every machine says of itself.
+    pub(crate) fn read(host: &Host) -> Result<Machine> {
+        let host = host.facts().context("reading the facts of this machine")?;
+        let source = match host.clocksource.as_str() {
+            "tsc" => ClockSource::Tsc,
+            _ => ClockSource::UnstableTsc,
+        };
+        Ok(Machine {
+            host,
+            clock: ClockFacts::own(source, tsc::calibrate_hz(CALIBRATE)),
+            rdtsc_cycles: tsc::rdtsc_cycles(),
+        })
+    }
+
+    /// The facts of a recording over vCPUs that began then.
+    pub(crate) fn facts(
+        &self,
+        began: Timestamp,
+        options: Options,
+        witnesses: Witnesses,
+        probe_statuses: Vec<ProbeStatus>,
+    ) -> RunFacts {
+        RunFacts {
+            tool_version: env!("CARGO_PKG_VERSION").into(),
+            workload: Workload::Exits,
+            started_at: began.to_string().into(),
+            options: Options {
+                period_ns: 1_000_000_000,
+                ..options
+            },
+            host: self.host.clone(),
+            clock: self.clock,
+            witnesses,
+            probe_statuses,
+            shares_cpu: false,
+            rdtsc_cycles: self.rdtsc_cycles,
+        }
+    }
+}

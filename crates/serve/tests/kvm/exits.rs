@@ -1,0 +1,386 @@
+//! Single exits of one VM, after a wait that was too long or when it is its turn, and of no other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use vmnoise_events::{Event, LossKind, RunFacts, Share, VcpuTotals};
+use vmnoise_explain::ExitExplainer;
+use vmnoise_labs::footprint::Held;
+use vmnoise_labs::installed::is_here;
+use vmnoise_labs::{Disturber, Run, skipped, with_debugfs};
+use vmnoise_recording::{Ending, Reader};
+use vmnoise_tracer::host::Host;
+
+use crate::harness::{PROGRAM, Serve};
+
+/// How long anything may take that comes of a wait: it is noticed within a second, and looked at for ten.
+const BACKSTOP: Duration = Duration::from_secs(60);
+
+/// A VM that exits all the time, and what it is called.
+fn exiting(cpu: u32) -> (Run, String) {
+    let cpu = cpu.to_string();
+    let line = ["microvm", "--exercise", "io", "-d", "120s", "-c", &cpu];
+    let run = Run::start(&line).unwrap();
+    let name = format!("vmnoise:{}", run.pid());
+    (run, name)
+}
+
+fn two_cpus() -> (u32, u32) {
+    let cpus = Host::here().allowed_cpus().unwrap();
+    (cpus[0], cpus[cpus.len() - 1])
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < BACKSTOP, "no {what} after {BACKSTOP:?}");
+        sleep(Duration::from_millis(50));
+    }
+}
+
+fn links(serve: &Serve) -> BTreeSet<u32> {
+    Held::by(serve.pid()).unwrap().links
+}
+
+/// The exits of two processes' vCPUs as bpftrace counts them: every 20 ms the instant and how many there were by then.
+struct Bpftrace {
+    child: Child,
+    lines: Arc<Mutex<Vec<[u64; 3]>>>,
+}
+
+impl Bpftrace {
+    fn of(pids: [u32; 2]) -> Bpftrace {
+        // Under kvm_pvm KVM tells of no exits but those to the VMM.
+        let module = Host::here().kvm_module();
+        let event = match module.as_deref() {
+            Some("kvm_pvm") => "kvm_userspace_exit",
+            _ => "kvm_exit",
+        };
+        let [first, last] = pids;
+        // `nsecs` goes on while the machine is suspended, which no machine is that runs this.
+        let program = format!(
+            "BEGIN {{ @first = (uint64)0; @last = (uint64)0; }} \
+             tracepoint:kvm:{event} /pid == {first}/ {{ @first++; }} \
+             tracepoint:kvm:{event} /pid == {last}/ {{ @last++; }} \
+             interval:ms:20 {{ printf(\"%llu %lld %lld\\n\", nsecs, @first, @last); }}"
+        );
+        // It finds tracepoints in tracefs, which lies in debugfs.
+        let mut child = with_debugfs(Path::new("bpftrace"))
+            .args(["-B", "line", "-e", &program])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let read = Arc::clone(&lines);
+        thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let words = line.split(' ').map_while(|word| word.parse().ok());
+                let words: Vec<u64> = words.collect();
+                if let Ok(words) = <[u64; 3]>::try_from(words) {
+                    read.lock().unwrap().push(words);
+                }
+            }
+        });
+        let bpftrace = Bpftrace { child, lines };
+        wait_until("count", || !bpftrace.lines.lock().unwrap().is_empty());
+        bpftrace
+    }
+
+    /// How many there were of one of them between two instants, at least and at most.
+    fn between(&self, which: usize, from_ns: u64, until_ns: u64) -> (u64, u64) {
+        wait_until("count of the end", || {
+            let last = self.lines.lock().unwrap().last().copied();
+            last.is_some_and(|[at, ..]| at > until_ns)
+        });
+        let lines = self.lines.lock().unwrap();
+        let before = |ns| {
+            let line = lines.iter().rfind(|[at, ..]| *at <= ns);
+            line.expect("a count before")[1 + which]
+        };
+        let after = |ns| {
+            let line = lines.iter().find(|[at, ..]| *at >= ns);
+            line.expect("a count after")[1 + which]
+        };
+        let least = before(until_ns).saturating_sub(after(from_ns));
+        (least, after(until_ns) - before(from_ns))
+    }
+}
+
+impl Drop for Bpftrace {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A recording, as far as it is about whose exits there are.
+struct Told {
+    facts: RunFacts,
+    /// Processes of the vCPUs.
+    processes: BTreeSet<u32>,
+    names: BTreeSet<String>,
+    exits: u64,
+    interrupts: u64,
+    totals: Vec<VcpuTotals>,
+    lost: BTreeMap<LossKind, u64>,
+    summary: vmnoise_explain::ExitsRun,
+}
+
+impl Told {
+    fn of(path: &Path) -> Told {
+        let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
+        let facts = reader.facts().clone();
+        let mut explainer = ExitExplainer::new(&facts);
+        let (mut processes, mut names) = (BTreeSet::new(), BTreeSet::new());
+        let (mut exits, mut interrupts) = (0, 0);
+        let (mut totals, mut lost) = (Vec::new(), BTreeMap::new());
+        let ending = loop {
+            match reader.next_event().unwrap() {
+                ControlFlow::Break(ending) => break ending,
+                ControlFlow::Continue(event) => {
+                    match &event {
+                        Event::Vcpu(vcpu) => {
+                            processes.insert(vcpu.vmm_pid);
+                            names.insert(vcpu.vm_name.to_string());
+                        }
+                        Event::Exit(_) => exits += 1,
+                        Event::Activity(it) if it.kind == vmnoise_events::ActivityKind::Irq => {
+                            interrupts += 1;
+                        }
+                        Event::VcpuTotals(it) => totals.push(it.clone()),
+                        Event::Loss(loss) => _ = lost.insert(loss.kind, loss.count),
+                        _ => {}
+                    }
+                    explainer.push(&event, &mut |_| {});
+                }
+            }
+        };
+        assert_eq!(ending, Ending::Complete);
+        let summary = explainer.finish();
+        assert_eq!(summary.late_events, 0, "events are in order");
+        Told {
+            facts,
+            processes,
+            names,
+            exits,
+            interrupts,
+            totals,
+            lost,
+            summary,
+        }
+    }
+
+    /// Whether what it rests on names this file.
+    fn names_file(&self, name: &str) -> bool {
+        let mut statuses = self.facts.probe_statuses.iter();
+        statuses.any(|it| it.limit.contains(name) || it.remedy.contains(name))
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|it| it == "vmn"));
+    files.sort();
+    files
+}
+
+#[test]
+fn a_long_wait_is_followed_by_all_exits_of_its_vm_and_of_no_other() {
+    if !is_here("bpftrace") {
+        return skipped("no bpftrace, which counts exits beside it");
+    }
+    let (first, last) = two_cpus();
+    let (one, one_name) = exiting(last);
+    let (two, two_name) = exiting(first);
+    let pids = [one.pid(), two.pid()];
+    let bpftrace = Bpftrace::of(pids);
+    let folder = tempfile::tempdir().unwrap();
+    let serve = Serve::of(
+        Command::new(PROGRAM)
+            .args(["--listen", "127.0.0.1:0", "--cost-limit", "100"])
+            .args(["--dump-over", "5ms", "--exits-on", "canary", "--dumps"])
+            .arg(folder.path()),
+    );
+    let quiet = links(&serve);
+    let busy = Disturber::busy(last).unwrap();
+    wait_until("program", || links(&serve).len() > quiet.len());
+    let at_work = links(&serve);
+    // Nothing else was detached.
+    assert!(at_work.is_superset(&quiet));
+    let is_done = |path: &PathBuf| path.to_string_lossy().ends_with("-exits.vmn");
+    wait_until("file", || files(folder.path()).iter().any(is_done));
+    // Its file is there after they are gone.
+    assert_eq!(links(&serve), quiet);
+    drop(busy);
+
+    let files = files(folder.path());
+    let exits = files.iter().find(|path| is_done(path)).unwrap();
+    let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
+    let history_name = name(exits).replace("-exits", "");
+    let history = Told::of(&folder.path().join(&history_name));
+    let told = Told::of(exits);
+    assert!(told.names_file(&history_name) && history.names_file(&name(exits)));
+
+    // Others are at work on this machine, too: whoever waited longest is in it, and nobody else.
+    let which = usize::from(told.processes.contains(&pids[1]));
+    assert_eq!(told.processes, BTreeSet::from([pids[which]]));
+    let vm = [one_name, two_name].into_iter().nth(which).unwrap();
+    assert_eq!(told.names, BTreeSet::from([vm.clone()]));
+    assert!(told.interrupts > 0);
+    assert_eq!(told.totals.len(), 1);
+    let totals = &told.totals[0];
+    // A full ring costs records, and no counts; an end without a begin may cost an exit its count.
+    let (unpaired, unrecorded) = (
+        told.lost[&LossKind::Unpaired],
+        told.lost[&LossKind::RingFull],
+    );
+    // One in progress at either end is on one side alone.
+    let (least, most) = bpftrace.between(which, totals.first_mono_ns, totals.last_mono_ns);
+    println!(
+        "{} exits told, {} counted, {least} to {most} by bpftrace, {} unpaired",
+        told.exits, totals.exits, unpaired
+    );
+    assert!((told.exits..=told.exits + unrecorded).contains(&totals.exits));
+    assert!(totals.exits <= most + 1 && totals.exits + unpaired + 1 >= least);
+    // It was looked at for ten seconds, of which a task of the machine may keep it from the first or last of them, or
+    // until its file was full.
+    let is_full = fs::metadata(exits).unwrap().len() >= 64 << 20;
+    let span = Duration::from_nanos(totals.last_mono_ns - totals.first_mono_ns);
+    assert!(
+        is_full || span > Duration::from_secs(5) && span < Duration::from_secs(11),
+        "{span:?}"
+    );
+
+    // What was on is known of it, and unknown of what came before.
+    let shares = |told: &Told| {
+        let vms = &told.summary.exits.vms;
+        let its = vms.iter().find(|it| it.name == *vm).unwrap();
+        its.vcpus[0].time_ns.taken
+    };
+    for share in [Share::Vmm, Share::HostIrq, Share::HostSoftirq] {
+        assert!(shares(&told)[share].is_some(), "{share:?}");
+        assert_eq!(shares(&history)[share], None, "{share:?}");
+    }
+    for share in [Share::Preempted, Share::Blocked] {
+        assert!(shares(&told)[share].is_some() && shares(&history)[share].is_some());
+    }
+    let metrics = serve.metrics();
+    let counted = metrics.beginning(&format!("vmnoise_exits_sampled_total{{vm=\"{vm}\""));
+    let counted: f64 = counted.iter().map(|(_, count)| count).sum();
+    assert_eq!(counted, totals.exits as f64);
+    let seconds = metrics.of(&format!(
+        "vmnoise_exits_sampled_seconds_total{{vm=\"{vm}\"}}"
+    ));
+    assert!(is_full || (10.0..11.0).contains(&seconds), "{seconds}");
+    assert_eq!(
+        metrics
+            .beginning("vmnoise_exits_sampled_seconds_total")
+            .len(),
+        1
+    );
+    assert!(metrics.of("vmnoise_exits_probe_seconds_total") > 0.0);
+    drop((one, two));
+}
+
+#[test]
+fn a_vm_that_never_waits_for_long_is_not_looked_at() {
+    let (first, _) = two_cpus();
+    let folder = tempfile::tempdir().unwrap();
+    let serve = Serve::of(
+        Command::new(PROGRAM)
+            .args(["--listen", "127.0.0.1:0", "--dump-over", "1s"])
+            .args(["--exits-on", "canary", "--dumps"])
+            .arg(folder.path()),
+    );
+    let quiet = links(&serve);
+    let (run, name) = exiting(first);
+    serve.wait_for(&format!("vmnoise_vcpus{{vm=\"{name}\"}}"));
+    for _ in 0..50 {
+        sleep(Duration::from_millis(100));
+        if links(&serve) != quiet {
+            break;
+        }
+    }
+    let waits = |bound: &str| {
+        let series = format!("vmnoise_vcpu_wait_seconds_bucket{{le=\"{bound}\",vm=\"{name}\"}}");
+        serve.metrics().of(&series)
+    };
+    if waits("+Inf") > waits("1.0") {
+        return skipped("this machine let its VM wait for more than a second");
+    }
+    assert_eq!(links(&serve), quiet);
+    assert!(files(folder.path()).is_empty());
+    assert!(
+        !serve
+            .page("/metrics")
+            .contains("vmnoise_exits_sampled_total{")
+    );
+    drop(run);
+}
+
+#[test]
+fn each_vm_is_looked_at_when_it_is_its_turn() {
+    let (first, last) = two_cpus();
+    let serve = Serve::with(&["--exits-on", "1/2", "--cost-limit", "100"]);
+    let (quiet, begin) = (links(&serve), Instant::now());
+    let vms = [exiting(first), exiting(last)];
+    let series = |name: &str, vm: &str| format!("vmnoise_exits_sampled_{name}{{vm=\"{vm}\"");
+    let sum = |name: &str, vm: &str| {
+        let metrics = serve.metrics();
+        let its = metrics.beginning(&series(name, vm));
+        its.iter().map(|(_, count)| count).sum::<f64>()
+    };
+    for (_, vm) in &vms {
+        wait_until("second turn", || sum("seconds_total", vm) >= 2.0);
+        // Each IO is one, and it does nothing else.
+        let rate = sum("total", vm) / sum("seconds_total", vm);
+        println!("{vm}: {rate} exits a second");
+        assert!(rate > 10.0, "{rate}");
+    }
+    let wall = begin.elapsed().as_secs_f64();
+    let looked: f64 = vms.iter().map(|(_, vm)| sum("seconds_total", vm)).sum();
+    println!("looked at for {looked} s of {wall} s");
+    // One second in two, and up to a tenth more each time.
+    assert!(looked <= (wall / 2.0 + 1.0) * 1.1, "{looked} {wall}");
+    // Between two turns nothing is attached.
+    wait_until("rest", || links(&serve) == quiet);
+    drop(vms);
+}
+
+#[test]
+fn exits_are_what_goes_first_where_all_of_it_costs_too_much() {
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(["--listen", "127.0.0.1:0", "--exits-on", "1/2"])
+        .args(["--cost-limit", "0.0001"])
+        .stderr(Stdio::piped());
+    let serve = Serve::of(&mut command);
+    let (first, _) = two_cpus();
+    let (run, _) = exiting(first);
+    wait_until("pause", || serve.metrics().of("vmnoise_paused") == 1.0);
+    let looked = |serve: &Serve| {
+        let metrics = serve.metrics();
+        let all = metrics.beginning("vmnoise_exits_sampled_seconds_total");
+        all.iter().map(|(_, seconds)| seconds).sum::<f64>()
+    };
+    let before = looked(&serve);
+    sleep(Duration::from_secs(5));
+    assert_eq!(looked(&serve), before);
+    drop(run);
+    let (_, said) = serve.end_and_say();
+    let at = |words| {
+        said.find(words)
+            .unwrap_or_else(|| panic!("{words}: {said}"))
+    };
+    assert!(at("no exits are looked at for 60s") < at("what vCPUs do is not looked at for"));
+}

@@ -1,0 +1,94 @@
+//! How exits are seen and named on this machine, in the words of `vmnoise doctor` and of each result's last lines.
+
+use vmnoise_events::ProbeStatus;
+
+use super::{ExitTracer, ReasonSource};
+
+impl ExitTracer {
+    /// How exits are counted and named, and what the host does to vCPUs is witnessed.
+    pub fn exit_statuses(&self) -> Vec<ProbeStatus> {
+        let mut probe_statuses = vec![self.counting_status()];
+        if !self.kvm_run_only() {
+            let first = "kvm_exit, or work of the host that came before it";
+            probe_statuses.push(ProbeStatus::best("begin of an exit", first));
+        }
+        probe_statuses.push(self.reasons_status());
+        probe_statuses.extend(self.probe_statuses());
+        probe_statuses
+    }
+
+    /// How exits are counted.
+    pub fn counting_status(&self) -> ProbeStatus {
+        of_counting(self.kvm_run_only())
+    }
+
+    /// Where the reasons of exits come from.
+    pub fn reasons_status(&self) -> ProbeStatus {
+        of_reasons(self.reasons)
+    }
+}
+
+fn of_counting(kvm_run_only: bool) -> ProbeStatus {
+    if kvm_run_only {
+        ProbeStatus::limited(
+            "VM exits",
+            "KVM_RUN",
+            "kvm_exit and kvm_entry never fire under kvm_pvm: an exit is the time between two \
+             KVM_RUN; exits handled in the host kernel, hence light exits and kvm, stay unknown, and \
+             guest holds their time",
+            "use kvm_intel or kvm_amd",
+        )
+    } else {
+        ProbeStatus::best("VM exits", "tp_btf, counted in the kernel")
+    }
+}
+
+fn of_reasons(source: ReasonSource) -> ProbeStatus {
+    const PROBE: &str = "exit reasons";
+    match source {
+        ReasonSource::Btf { module } => {
+            let never_live = "VMX is decoded, and was never run live by who wrote it: please send \
+                              a recording (docs/how-to-test-on-intel.md)";
+            let limit = if module == "kvm_intel" {
+                never_live
+            } else {
+                ""
+            };
+            ProbeStatus {
+                limit: limit.into(),
+                ..ProbeStatus::best(PROBE, &format!("BTF of {module}"))
+            }
+        }
+        ReasonSource::KvmRun => ProbeStatus::limited(
+            PROBE,
+            "exit_reason of KVM_RUN",
+            "why the VMM was entered is all that is known",
+            "use kvm_intel or kvm_amd",
+        ),
+        ReasonSource::Unread => ProbeStatus::limited(
+            PROBE,
+            "none",
+            "exits are counted and timed, and their reasons stay unknown",
+            "use a kernel with the BTF of its modules (CONFIG_DEBUG_INFO_BTF_MODULES)",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_never_run_live_is_reported_on_intel_alone() {
+        for (module, reported) in [("kvm_intel", true), ("kvm_amd", false)] {
+            let probe_status = of_reasons(ReasonSource::Btf { module });
+            assert_eq!(probe_status.in_use, format!("BTF of {module}"));
+            assert!(probe_status.best);
+            assert_eq!(
+                probe_status.limit.contains("how-to-test-on-intel.md"),
+                reported
+            );
+        }
+        assert!(!of_reasons(ReasonSource::Unread).best);
+    }
+}
