@@ -8,12 +8,14 @@ use vmnoise_labs::lab_program;
 
 use crate::harness::{Metrics, PROGRAM};
 
-/// What the guest does: nothing, to say that it is up; it sleeps for 2 s, which its kernel halts for; it polls for 2 s.
-const GUEST: [&str; 4] = [
+/// What the guest does: nothing, to say that it is up; it sleeps for 2 s, which its kernel halts for; it polls for 2 s;
+/// and sleeps for as long as its exits are looked at.
+const GUEST: [&str; 5] = [
     "lab-tracefs for 2",
     "lab-tracefs for 2",
     "vmnoise osnoise -d 2s",
     "vmnoise osnoise -d 1s",
+    "lab-tracefs for 15",
 ];
 /// The user nobody, with the two capabilities that docs/serve.md names.
 const AS_NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all,+bpf,+perfmon \
@@ -33,6 +35,13 @@ const COMMANDS: [&str; 11] = [
     "& lab-disturb vsock 3",
     "lab-guest told 4",
     LOOK,
+];
+/// Another one looks at exits, for which KVM's types have to be handed out: that takes root, where KVM is a module. Its
+/// VM has a turn 2 s after it was found.
+const EXITS: [&str; 3] = [
+    "& vmnoise-serve --listen 127.0.0.1:9753 --cost-limit 100 --exits-on 1/2",
+    "lab-tracefs for 8",
+    "lab-scrape 127.0.0.1:9753",
 ];
 /// At either end of a stretch the kernel shows on_cpu as of the last tick (4 ms at 250 Hz), and a wait in which a look
 /// falls is a slice of the scheduler (3 ms), of which nobody has anything until it is over.
@@ -121,14 +130,20 @@ pub fn assert_serves_on(kernel: Kernel, suite: Suite) {
     }
     // A build for debugging on an emulated CPU costs more than it may by default.
     let serve = format!("& {LOADER} /bin/{AS_NOBODY} /bin/vmnoise-serve --cost-limit 100");
-    let commands = [&["lab-scrape up", &serve], &COMMANDS[..]].concat();
+    let commands = [&["lab-scrape up", &serve], &COMMANDS[..], &EXITS].concat();
     let lab = lab.program_of_host(Path::new(PROGRAM));
     let report = lab.run(&commands).unwrap();
     println!("{suite:?} {kernel:?}: Linux {}", report.kernel_version);
     let mut looks = Vec::new();
+    let mut exits = Metrics::of_text("");
     for output in &report.outputs {
         output.text().unwrap();
-        if output.stdout.contains("lab_uptime_seconds") {
+        if output
+            .stdout
+            .contains("vmnoise_exits_sampled_seconds_total")
+        {
+            exits = Metrics::of_text(&output.stdout);
+        } else if output.stdout.contains("lab_uptime_seconds") {
             looks.push(Metrics::of_text(&output.stdout));
         }
     }
@@ -178,6 +193,15 @@ pub fn assert_serves_on(kernel: Kernel, suite: Suite) {
     assert_eq!(by("foreign"), 0.0, "it works for its VM");
     // Before 6.4 it is a thread of the kernel, with a name of its own.
     assert_eq!(by("own") > 0.0, report.kernel_version.starts_with("6.1."));
+
+    let looked = exits.of("vmnoise_exits_sampled_seconds_total{vm=\"web\"}");
+    let reasons = exits.beginning("vmnoise_exits_sampled_total{vm=\"web\"");
+    println!("in {looked} s: {reasons:?}");
+    // A turn is a second.
+    assert!(looked >= 1.0, "{looked}");
+    // An idle Linux halts, and its timers wake it.
+    let halts = exits.of("vmnoise_exits_sampled_total{vm=\"web\",reason=\"hlt\"}");
+    assert!(halts > 0.0, "{reasons:?}");
 }
 
 mod own_suite {
