@@ -312,7 +312,7 @@ fn a_vm_that_never_waits_for_long_is_not_looked_at() {
         }
     }
     let waits = |bound: &str| {
-        let series = format!("vmnoise_vcpu_wait_seconds_bucket{{le=\"{bound}\",vm=\"{name}\"}}");
+        let series = format!("vmnoise_vcpu_wait_seconds_bucket{{vm=\"{name}\",le=\"{bound}\"}}");
         serve.metrics().of(&series)
     };
     if waits("+Inf") > waits("1.0") {
