@@ -132,8 +132,11 @@ pub(crate) async fn serve(
         _ = terminate.recv() => {}
     }
     manager.stopping();
+    let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(exits) = watch.exits() {
+        exits.end();
+    }
     if let Some(summaries) = summaries {
-        let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
         watch.take_in_all();
         summaries.end(&watch);
     }

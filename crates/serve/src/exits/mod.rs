@@ -9,7 +9,8 @@ mod turns;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use vmnoise_events::Name;
@@ -30,6 +31,8 @@ const VCPUS: u32 = 256;
 /// How long it is looked at after a wait that was too long, and each time otherwise.
 const AFTER_A_WAIT: Duration = Duration::from_secs(10);
 const A_TURN: Duration = Duration::from_secs(1);
+/// How long the end of it all waits for the file of a stretch.
+const LAST: Duration = Duration::from_secs(2);
 /// One is under way, and one waits: a turn is over soon.
 const WAITING: usize = 1;
 
@@ -166,6 +169,15 @@ impl Exits {
             self.shared.rests.store(true, Relaxed);
         }
         gives_up
+    }
+
+    /// Ends the stretch that is under way, so that its file is there, and waits for that; not for ever.
+    pub(crate) fn end(&self) {
+        self.shared.rests.store(true, Relaxed);
+        let until = Instant::now() + LAST;
+        while self.shared.asked.load(Relaxed) > 0 && Instant::now() < until {
+            sleep(LAST / 100);
+        }
     }
 
     /// What its programs have cost.
