@@ -16,7 +16,8 @@ static __always_inline u32 here(void)
 	return bpf_get_smp_processor_id();
 }
 
-/* A program ends here that began at this instant. */
+/* A program ends here that began at this instant. One that reads no clock is not timed: it is
+ * short. */
 static __always_inline int ran(u32 cpu, u64 begin)
 {
 	struct exits_cpu *slot = timed ? exits_cpu(cpu) : 0;
@@ -177,8 +178,11 @@ int BPF_PROG(sched_waking, struct task_struct *wakee)
 SEC("tp_btf/kvm_vcpu_wakeup")
 int BPF_PROG(kvm_vcpu_wakeup, u64 ns, bool waited)
 {
-	exits_halted(here(), bpf_ktime_get_ns(), ns, waited, bpf_get_current_pid_tgid());
-	return 0;
+	u64 now = bpf_ktime_get_ns();
+	u32 cpu = here();
+
+	exits_halted(cpu, now, ns, waited, bpf_get_current_pid_tgid());
+	return ran(cpu, now);
 }
 
 /* The vCPU whose thread runs here, by its number. */
