@@ -21,6 +21,7 @@ use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
 
 use crate::dump_folder::Shelf;
 use crate::machine::Machine;
+use crate::say::say;
 use stretch::Looker;
 use sums::AllSums;
 pub(crate) use sums::Sums;
@@ -142,6 +143,7 @@ impl Exits {
         if self.rests_until_ns.is_some_and(|until| now_ns >= until) {
             self.rests_until_ns = None;
             self.shared.rests.store(false, Relaxed);
+            say("exits are looked at again");
         }
         let is_free = self.rests_until_ns.is_none() && self.shared.asked.load(Relaxed) == 0;
         let turns = self.turns.as_mut().filter(|_| is_free);
