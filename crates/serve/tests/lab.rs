@@ -15,7 +15,7 @@ const GUEST: [&str; 5] = [
     "lab-tracefs for 2",
     "vmnoise osnoise -d 2s",
     "vmnoise osnoise -d 1s",
-    "lab-tracefs for 15",
+    "lab-tracefs for 30",
 ];
 /// The user nobody, with the two capabilities that docs/serve.md names.
 const AS_NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all,+bpf,+perfmon \
@@ -37,10 +37,10 @@ const COMMANDS: [&str; 11] = [
     LOOK,
 ];
 /// Another one looks at exits, for which KVM's types have to be handed out: that takes root, where KVM is a module. Its
-/// VM has a turn 2 s after it was found.
+/// VM has a turn 2 s after it was found, and a build for debugging takes some seconds to begin here.
 const EXITS: [&str; 3] = [
     "& vmnoise-serve --listen 127.0.0.1:9753 --cost-limit 100 --exits-on 1/2",
-    "lab-tracefs for 8",
+    "lab-tracefs for 14",
     "lab-scrape 127.0.0.1:9753",
 ];
 /// At either end of a stretch the kernel shows on_cpu as of the last tick (4 ms at 250 Hz), and a wait in which a look
