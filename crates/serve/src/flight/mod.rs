@@ -71,15 +71,18 @@ fn facts(
     };
     let limit = "each wait for a CPU, and each sleep in KVM that no guest asked for, from 20 us on; exits, \
                  interrupts and shorter waits are not told apart";
-    let remedy = match beside {
-        None => "vmnoise exits -o FILE records all of it from now on".to_owned(),
-        Some(Beside { vm, file }) => format!("{file} has all of it, of {vm}, from then on"),
+    let limit = match beside {
+        None => limit.to_owned(),
+        Some(Beside { vm, file }) => {
+            format!("{limit}: {file} has all of it, of {vm}, from then on")
+        }
     };
+    let remedy = "vmnoise exits -o FILE records all of it from now on";
     let witnesses = Witnesses {
         sched: true,
         ..Witnesses::default()
     };
-    let status = ProbeStatus::limited("flight recorder", "scheduling", limit, &remedy);
+    let status = ProbeStatus::limited("flight recorder", "scheduling", &limit, remedy);
     machine.facts(began, options, witnesses, vec![status])
 }
 

@@ -188,7 +188,7 @@ impl Told {
     /// Whether what it rests on names this file.
     fn names_file(&self, name: &str) -> bool {
         let mut statuses = self.facts.probe_statuses.iter();
-        statuses.any(|it| it.limit.contains(name) || it.remedy.contains(name))
+        statuses.any(|it| it.limit.contains(name))
     }
 }
 
