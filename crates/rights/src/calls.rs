@@ -222,7 +222,7 @@ fn allowed(works: &[Work]) -> Calls {
         anyway.push(&[SYS_connect]);
         sockets.push(vec![is(0, AF_UNIX)]);
     }
-    if works.contains(&Work::SendSummaries) {
+    if works.contains(&Work::SendOut) {
         anyway.push(CONNECTING);
         sockets.extend([vec![is(0, AF_INET)], vec![is(0, AF_INET6)]]);
     }
@@ -285,7 +285,7 @@ mod tests {
             Work::ServeBooks,
             Work::WatchExits,
             Work::WriteFolders,
-            Work::SendSummaries,
+            Work::SendOut,
         ];
         for some in 0..1 << ALL.len() {
             let works = ALL

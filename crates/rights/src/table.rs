@@ -27,8 +27,8 @@ pub enum Work {
     WatchExits,
     /// Write files into folders of this process's user; where the kernel can, it is confined to these.
     WriteFolders,
-    /// Send files to a server that has to be found and connected to.
-    SendSummaries,
+    /// Send what it knows to a server that has to be found and connected to.
+    SendOut,
 }
 
 /// One row of the table.
@@ -253,7 +253,7 @@ mod tests {
             Work::ServeBooks => "`serve`",
             Work::WatchExits => "`serve --exits-on`",
             Work::WriteFolders => "`serve --summaries DIR`, `--dumps`",
-            Work::SendSummaries => "`serve --summaries URL`",
+            Work::SendOut => "`serve --summaries URL`, `--otlp`",
         }
     }
 

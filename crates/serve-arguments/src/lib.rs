@@ -140,6 +140,13 @@ pub struct ServeArguments {
     /// variables of the environment say that begin with AWS_, GOOGLE_ or AZURE_. While it takes nothing, the last week waits in memory.
     #[arg(long, value_name = "DIR|URL")]
     pub summaries: Option<String>,
+    /// Send the metrics to this OpenTelemetry collector as well, by OTLP over HTTP, once a minute
+    ///
+    /// To URL/v1/metrics. Without a URL to where OTEL_EXPORTER_OTLP_ENDPOINT says, or else to http://localhost:4318. Of
+    /// OpenTelemetry's variables it knows those for headers, a certificate, a timeout, the interval and the resource
+    /// as well (docs/serve.md).
+    #[arg(long, value_name = "URL")]
+    pub otlp: Option<Option<String>>,
 }
 
 /// When single exits of a VM are looked at.
@@ -199,6 +206,7 @@ impl ServeArguments {
             tls_key,
             token_file,
             summaries,
+            otlp,
         } = self;
         let mut words = vec![
             "--listen".into(),
@@ -231,6 +239,10 @@ impl ServeArguments {
         }
         if let Some(summaries) = summaries {
             words.extend(["--summaries".into(), summaries.into()]);
+        }
+        if let Some(otlp) = otlp {
+            words.push("--otlp".into());
+            words.extend(otlp.as_ref().map(OsString::from));
         }
         words
     }
@@ -282,7 +294,7 @@ mod tests {
 
     #[test]
     fn words_say_what_was_taken() {
-        let line = "program --listen [::1]:9000 --vcpus 7 --history 8 --dump-over 5ms --cost-limit 0.5 --exits-on canary --exits-on 1/60 --per-vcpu --dumps d --tls-cert c --tls-key k --token-file t --summaries s";
+        let line = "program --listen [::1]:9000 --vcpus 7 --history 8 --dump-over 5ms --cost-limit 0.5 --exits-on canary --exits-on 1/60 --per-vcpu --dumps d --tls-cert c --tls-key k --token-file t --summaries s --otlp o";
         let line: Vec<&str> = line.split(' ').collect();
         let taken = Program::parse_from(&line).arguments;
         assert_eq!(taken.words(), line[1..]);
@@ -299,6 +311,9 @@ mod tests {
             let line = ["program"].iter().chain(wrong);
             assert!(Program::try_parse_from(line).is_err(), "{wrong:?}");
         }
+        let of_environment = ["program", "--otlp"];
+        let of_environment = Program::parse_from(of_environment).arguments.words();
+        assert_eq!(of_environment.last().unwrap(), "--otlp");
         for over in ["1ms", "5ms", "20ms", "100ms", "1s"] {
             let line = ["program", "--dump-over", over];
             assert!(Program::parse_from(line).arguments.dump_over_ns() >= 1_000_000);

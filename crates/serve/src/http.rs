@@ -1,5 +1,6 @@
 //! What is served over HTTP.
 
+use std::future::pending;
 use std::io;
 use std::net::TcpListener;
 use std::pin::Pin;
@@ -24,6 +25,7 @@ use crate::dump_route;
 use crate::guards::Guards;
 use crate::live::{self, Live};
 use crate::metrics;
+use crate::otlp::Exports;
 use crate::say::say;
 use crate::service_manager::ServiceManager;
 use crate::summaries::Summaries;
@@ -86,11 +88,15 @@ pub(crate) async fn serve(
     guards: Guards,
     watch: Arc<Mutex<Watch>>,
     mut summaries: Option<Summaries>,
+    mut otlp: Option<Exports>,
     manager: &ServiceManager,
 ) -> Result<()> {
     let mut registry = metrics::registry(Arc::clone(&watch));
     if let Some(summaries) = &summaries {
         summaries.register(&mut registry);
+    }
+    if let Some(otlp) = &otlp {
+        otlp.register(&mut registry);
     }
     let registry = Arc::new(registry);
     let address = listener.local_addr()?;
@@ -101,7 +107,7 @@ pub(crate) async fn serve(
         .merge(live::routes(Arc::clone(&live)))
         .merge(dump_route::routes(Arc::clone(&watch)))
         .route("/metrics", get(scraped))
-        .with_state(registry)
+        .with_state(Arc::clone(&registry))
         .layer(from_fn_with_state(token, token::check))
         // These tell nothing but that it is there.
         .route("/-/healthy", get(async || "up\n"))
@@ -128,15 +134,20 @@ pub(crate) async fn serve(
         served = serving => served.context("serving")?,
         () = look(&watch, &live, &mut summaries, manager) => {}
         () = dump_when_told(&watch, &mut dump) => {}
+        () = export(otlp.as_mut(), &registry) => {}
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
     manager.stopping();
-    let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(exits) = watch.exits() {
+    let locked = || watch.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(exits) = locked().exits() {
         exits.end();
     }
+    if let Some(otlp) = otlp {
+        otlp.end(&registry);
+    }
     if let Some(summaries) = summaries {
+        let mut watch = locked();
         watch.take_in_all();
         summaries.end(&watch);
     }
@@ -174,6 +185,14 @@ async fn look(
             Ok(()) => fails = false,
         }
         manager.alive();
+    }
+}
+
+/// For ever.
+async fn export(otlp: Option<&mut Exports>, registry: &Registry) {
+    match otlp {
+        Some(otlp) => otlp.go_on(registry).await,
+        None => pending().await,
     }
 }
 

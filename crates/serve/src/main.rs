@@ -23,6 +23,7 @@ mod listen;
 mod live;
 mod machine;
 mod metrics;
+mod otlp;
 mod placement;
 mod say;
 mod service_manager;
@@ -100,6 +101,9 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
     let guards = Guards::of(arguments, listener.local_addr()?)?;
     let summaries = arguments.summaries.as_deref();
     let summaries = summaries.map(Destination::of).transpose()?;
+    let otlp = arguments.otlp.as_ref();
+    let otlp = otlp.map(|url| otlp::Target::of(url.as_deref()));
+    let otlp = otlp.transpose()?;
     let dumps = arguments.dumps.as_deref();
     let dumps = dumps.map(dump_folder::made).transpose()?;
     let of_summaries = summaries.as_ref().and_then(Destination::folder);
@@ -121,8 +125,8 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
     if looks_at_exits {
         works.push(Work::WatchExits);
     }
-    if summaries.as_ref().is_some_and(Destination::is_store) {
-        works.push(Work::SendSummaries);
+    if otlp.is_some() || summaries.as_ref().is_some_and(Destination::is_store) {
+        works.push(Work::SendOut);
     }
     if let Some(unlimited) = vmnoise_rights::keep(&works)? {
         say(&unlimited.to_string());
@@ -143,6 +147,9 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
         Summaries::begin(destination, &watch)
     });
     let summaries = summaries.transpose()?;
+    let otlp = otlp.map(otlp::Exports::begin).transpose()?;
     let watch = Arc::new(Mutex::new(watch));
-    runtime.block_on(http::serve(listener, guards, watch, summaries, &manager))
+    runtime.block_on(http::serve(
+        listener, guards, watch, summaries, otlp, &manager,
+    ))
 }

@@ -23,6 +23,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Handshakes under way at a time.
 const HANDSHAKES: usize = 64;
 
+/// Clients take the same ciphers as servers. Whoever was first to choose is right.
+pub(crate) fn choose_provider() {
+    let _ = ring::default_provider().install_default();
+}
+
 /// By a certificate and its key.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! `vmnoise serve` at work beside VMs, and what a scraper finds.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
+mod exported;
 mod harness;
 
 mod kvm {
@@ -9,6 +10,7 @@ mod kvm {
     mod guards;
     mod libvirt;
     mod neighbours;
+    mod otlp;
     mod page;
     mod prometheus;
     mod rights;

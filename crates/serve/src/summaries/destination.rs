@@ -8,11 +8,11 @@ use anyhow::{Context, Result, bail};
 use object_store::path::Path as StorePath;
 use object_store::{ObjectStore, ObjectStoreExt, ObjectStoreScheme, parse_url_opts};
 use tokio::runtime::{Builder, Runtime};
-use tokio_rustls::rustls::crypto::ring;
 use vmnoise_export::{Readers, place};
 
 use super::queue::Parcel;
 use crate::confined::takes_files;
+use crate::tls;
 
 /// What a store takes longer for, attempts of its client included, has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -53,8 +53,7 @@ impl Destination {
             Ok((AmazonS3 | GoogleCloudStorage | MicrosoftAzure, _)) => {}
             _ => bail!("give a folder, or s3://BUCKET/…, gs://BUCKET/… or az://CONTAINER/…"),
         }
-        // Whoever was first to choose is right.
-        let _ = ring::default_provider().install_default();
+        tls::choose_provider();
         let known = |name: &str| VARIABLES.iter().any(|begin| name.starts_with(begin));
         let of_environment = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

@@ -1,0 +1,168 @@
+//! What the variables say that OpenTelemetry has for whoever exports (its specification, "Environment Variables").
+
+use std::collections::BTreeMap;
+use std::env;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use percent_encoding::percent_decode_str;
+
+/// Where a collector of this machine listens for OTLP over HTTP.
+const HERE: &str = "http://localhost:4318";
+
+/// A variable of exporters: the one for metrics alone comes before the one for all signals. An empty one is not set.
+fn of_exporter(what: &str) -> Option<String> {
+    set(&format!("OTEL_EXPORTER_OTLP_METRICS_{what}"))
+        .or_else(|| set(&format!("OTEL_EXPORTER_OTLP_{what}")))
+}
+
+fn set(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The address of metrics below the one that is named, or where the variables say.
+pub(super) fn address(named: Option<&str>) -> String {
+    let below = |base: String| format!("{}/v1/metrics", base.trim_end_matches('/'));
+    if let Some(named) = named {
+        return below(named.to_owned());
+    }
+    // The one for metrics alone is a whole address.
+    set("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
+        .unwrap_or_else(|| below(set("OTEL_EXPORTER_OTLP_ENDPOINT").unwrap_or(HERE.into())))
+}
+
+/// # Errors
+/// If they ask for what is not spoken here.
+pub(super) fn check_protocol() -> Result<()> {
+    let protocol = of_exporter("PROTOCOL");
+    let is_ours = protocol
+        .as_deref()
+        .is_none_or(|named| named == "http/protobuf");
+    ensure!(
+        is_ours,
+        "OTEL_EXPORTER_OTLP_PROTOCOL={} is not spoken here: set it to http/protobuf, and name the port of OTLP over HTTP (4318 by default)",
+        protocol.unwrap_or_default()
+    );
+    Ok(())
+}
+
+/// What is said in the head of each message.
+///
+/// # Errors
+/// If they are no pairs.
+pub(super) fn headers() -> Result<BTreeMap<String, String>> {
+    let pairs = pairs(&of_exporter("HEADERS").unwrap_or_default());
+    // A value may be a secret, so it is not told.
+    pairs.context("OTEL_EXPORTER_OTLP_HEADERS is not of the kind name=value,name=value")
+}
+
+/// The file of certificates that vouch for the collector.
+pub(super) fn certificate() -> Option<String> {
+    of_exporter("CERTIFICATE")
+}
+
+/// How long one attempt may take.
+///
+/// # Errors
+/// If it is no such time.
+pub(super) fn timeout() -> Result<Duration> {
+    milliseconds("OTEL_EXPORTER_OTLP_TIMEOUT", of_exporter("TIMEOUT"), 10_000)
+}
+
+/// From one export to the next.
+///
+/// # Errors
+/// If it is no such time.
+pub(super) fn interval() -> Result<Duration> {
+    const NAME: &str = "OTEL_METRIC_EXPORT_INTERVAL";
+    milliseconds(NAME, set(NAME), 60_000)
+}
+
+/// Who sends, beyond what is known of this host.
+///
+/// # Errors
+/// If it is no list of attributes.
+pub(super) fn resource() -> Result<BTreeMap<String, String>> {
+    let said = set("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
+    let mut resource = pairs(&said).with_context(|| {
+        format!("OTEL_RESOURCE_ATTRIBUTES={said} is not of the kind name=value,name=value")
+    })?;
+    if let Some(name) = set("OTEL_SERVICE_NAME") {
+        resource.insert("service.name".into(), name);
+    }
+    Ok(resource)
+}
+
+fn milliseconds(name: &str, said: Option<String>, otherwise: u64) -> Result<Duration> {
+    let Some(said) = said else {
+        return Ok(Duration::from_millis(otherwise));
+    };
+    match said.parse() {
+        Ok(ms @ 1..) => Ok(Duration::from_millis(ms)),
+        _ => bail!("{name}={said} is no number of milliseconds: 10000 is ten seconds"),
+    }
+}
+
+/// Names and values, the latter percent-encoded (W3C Baggage without properties).
+fn pairs(text: &str) -> Option<BTreeMap<String, String>> {
+    let pairs = text.split(',').map(str::trim);
+    let pairs = pairs.filter(|pair| !pair.is_empty()).map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        let value = percent_decode_str(value.trim()).decode_utf8().ok()?;
+        Some((name.trim().to_owned(), value.into_owned()))
+    });
+    pairs.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_as_opentelemetry_writes_them() {
+        // The examples of its "Protocol Exporter" and "Resource SDK" pages, and a token as base64 has it.
+        for (text, known) in [
+            ("", &[][..]),
+            (
+                "api-key=key,other-config-value=value",
+                &[("api-key", "key"), ("other-config-value", "value")],
+            ),
+            (
+                "authorization=Basic%20YTpi+w==",
+                &[("authorization", "Basic YTpi+w==")],
+            ),
+            (" a = 1%2C2 , b= ,", &[("a", "1,2"), ("b", "")]),
+        ] {
+            let pairs = pairs(text).expect(text);
+            let pairs: Vec<_> = pairs
+                .iter()
+                .map(|(a, b)| (a.as_str(), b.as_str()))
+                .collect();
+            assert_eq!(pairs, known, "{text}");
+        }
+        assert_eq!(pairs("key"), None);
+        assert_eq!(pairs("key=%ff"), None);
+    }
+
+    #[test]
+    fn what_is_named_is_the_base_of_the_address() {
+        for named in ["http://h:4318", "http://h:4318/"] {
+            assert_eq!(address(Some(named)), "http://h:4318/v1/metrics");
+        }
+        assert_eq!(address(Some("https://h/otlp")), "https://h/otlp/v1/metrics");
+    }
+
+    #[test]
+    fn times_are_whole_milliseconds() {
+        let read = |said: Option<&str>| milliseconds("NAME", said.map(str::to_owned), 7);
+        assert_eq!(read(None).expect("the default"), Duration::from_millis(7));
+        assert_eq!(
+            read(Some("500")).expect("a time"),
+            Duration::from_millis(500)
+        );
+        for wrong in ["0", "-1", "10s", ""] {
+            let said = read(Some(wrong)).expect_err(wrong).to_string();
+            assert!(said.starts_with(&format!("NAME={wrong} ")), "{said}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What came by OTLP, held against what was scraped before and after it.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::harness::{Metrics, Serve};
+
+/// A message of OTLP as JSON, by OpenTelemetry's rules for that.
+pub struct Exported(Value);
+
+/// A value of one series and the time from which on it counts.
+struct Point {
+    value: f64,
+    /// Whether it can only grow.
+    is_sum: bool,
+}
+
+impl Exported {
+    pub fn of(message: &Value) -> Exported {
+        Exported(message["resourceMetrics"][0].clone())
+    }
+
+    /// An attribute of whoever sent it.
+    pub fn sender(&self, key: &str) -> Option<&str> {
+        attribute(&self.0["resource"]["attributes"], key)
+    }
+
+    pub fn metrics(&self) -> &[Value] {
+        list(&self.0["scopeMetrics"][0]["metrics"])
+    }
+
+    /// The points of a metric, whatever its kind.
+    pub fn points(metric: &Value) -> &[Value] {
+        let kinds = ["sum", "gauge", "exponentialHistogram"].into_iter();
+        let data = kinds.filter_map(|kind| metric.get(kind)).next().unwrap();
+        list(&data["dataPoints"])
+    }
+
+    pub fn metric(&self, name: &str) -> &Value {
+        let mut metrics = self.metrics().iter();
+        metrics.find(|metric| metric["name"] == name).unwrap()
+    }
+
+    /// Each series as Prometheus' text has it, but for the buckets of histograms.
+    fn series(&self) -> BTreeMap<String, Point> {
+        let mut all = BTreeMap::new();
+        for metric in self.metrics() {
+            let name = metric["name"].as_str().unwrap();
+            let is_sum = metric["gauge"].is_null();
+            for point in Exported::points(metric) {
+                let labels = labels(&point["attributes"]);
+                let mut add = |name: &str, value: f64| {
+                    all.insert(format!("{name}{labels}"), Point { value, is_sum });
+                };
+                if metric["exponentialHistogram"].is_null() {
+                    add(name, point["asDouble"].as_f64().unwrap_or(0.0));
+                } else {
+                    add(&format!("{name}_count"), whole(&point["count"]) as f64);
+                    add(&format!("{name}_sum"), point["sum"].as_f64().unwrap());
+                }
+            }
+        }
+        all
+    }
+
+    /// It was made between two scrapes, so each sum is between what these say, and what both have is in it.
+    pub fn assert_between(&self, before: &Metrics, after: &Metrics) {
+        let series = self.series();
+        let is_bucket = |name: &str| name.contains("_bucket{");
+        for (name, value) in before.beginning("") {
+            if is_bucket(name) || !after.has(name) {
+                continue;
+            }
+            let Some(point) = series.get(name) else {
+                panic!("{name} is scraped, and not exported: {:?}", series.keys());
+            };
+            // Text has fewer digits than a double of some days in seconds.
+            let latest = after.of(name) + 1e-9;
+            assert!(
+                !point.is_sum || (value - 1e-9..=latest).contains(&point.value),
+                "{name}: {value}, exported {}, {latest}",
+                point.value
+            );
+        }
+        for name in series.keys() {
+            assert!(
+                before.has(name) || after.has(name),
+                "{name} is exported, and not scraped"
+            );
+        }
+    }
+
+    /// The buckets hold all waits, and by their bounds these took as long as they did. With each bucket moved by one
+    /// that would not be so: its one bound is the next one's other.
+    pub fn assert_buckets_hold_the_waits(&self, vm: &str) {
+        let metric = self.metric("vmnoise_vcpu_wait_seconds");
+        let mut points = Exported::points(metric).iter();
+        let is_of_vm = |point: &&Value| attribute(&point["attributes"], "vm") == Some(vm);
+        let point = points.find(is_of_vm).unwrap();
+        let (scale, offset) = (whole(&point["scale"]), whole(&point["positive"]["offset"]));
+        let counts = list(&point["positive"]["bucketCounts"]).iter().map(whole);
+        let bound = |index: i64| (index as f64 / f64::from(1 << scale)).exp2();
+        let (mut least, mut most, mut all) = (0.0, 0.0, 0);
+        for (index, count) in (offset..).zip(counts) {
+            // The least bucket of the books, below 0.95 us, holds what is shorter too.
+            let from = if index == -41 { 0.0 } else { bound(index) };
+            least += from * count as f64;
+            most += bound(index + 1) * count as f64;
+            all += count;
+        }
+        let sum = point["sum"].as_f64().unwrap();
+        assert_eq!(all, whole(&point["count"]), "{point}");
+        assert!(
+            all > 0 && (least..=most).contains(&sum),
+            "{least} {most} {point}"
+        );
+    }
+
+    /// When this series began, and when it was told, in ns of UTC.
+    pub fn times_ns(&self, metric: &str, vm: &str) -> (i64, i64) {
+        let mut points = Exported::points(self.metric(metric)).iter();
+        let is_of_vm = |point: &&Value| attribute(&point["attributes"], "vm") == Some(vm);
+        let point = points.find(is_of_vm).unwrap();
+        (
+            whole(&point["startTimeUnixNano"]),
+            whole(&point["timeUnixNano"]),
+        )
+    }
+}
+
+/// Scrapes, waits for another message, and scrapes again.
+pub fn between_scrapes(serve: &Serve, next: impl FnOnce() -> Exported) -> Exported {
+    let before = serve.metrics();
+    let exported = next();
+    exported.assert_between(&before, &serve.metrics());
+    exported
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// A whole number of 64 bits is a string in this JSON, one of 32 is not, and 0 is not there.
+fn whole(value: &Value) -> i64 {
+    match value {
+        Value::String(text) => text.parse().unwrap(),
+        Value::Null => 0,
+        number => number.as_i64().unwrap(),
+    }
+}
+
+fn attribute<'a>(attributes: &'a Value, key: &str) -> Option<&'a str> {
+    let mut attributes = list(attributes).iter();
+    let found = attributes.find(|it| it["key"] == key)?;
+    found["value"]["stringValue"].as_str()
+}
+
+/// As Prometheus' text has them.
+fn labels(attributes: &Value) -> String {
+    let labels = list(attributes).iter().map(|it| {
+        let value = it["value"]["stringValue"].as_str().unwrap();
+        let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+        format!("{}=\"{value}\"", it["key"].as_str().unwrap())
+    });
+    let labels: Vec<String> = labels.collect();
+    if labels.is_empty() {
+        return String::new();
+    }
+    format!("{{{}}}", labels.join(","))
+}
