@@ -21,6 +21,9 @@ pub const ENGINES: [&str; 3] = ["cyclonedx", "duckdb", "perfetto"];
 /// What reads them in `make lab-full` as well, and where they are sent; PySpark alone is 450 MB.
 pub const MORE_ENGINES: [&str; 3] = ["moto", "polars", "pyspark"];
 
+/// What reads metrics that were sent by OTLP.
+pub const OPENTELEMETRY: &str = "opentelemetry";
+
 /// What makes the dashboard of `packaging/grafana`.
 pub const GRAFANA: &str = "grafana_foundation_sdk";
 

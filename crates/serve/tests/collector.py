@@ -21,7 +21,7 @@ class Collector(http.server.BaseHTTPRequestHandler):
         status = answers.pop(0) if answers else 200
         said = {
             "path": self.path,
-            "headers": dict(self.headers),
+            "headers": {name.lower(): value for name, value in self.headers.items()},
             "status": status,
             "message": json_format.MessageToDict(message, use_integers_for_enums=True),
         }

@@ -117,6 +117,13 @@ impl Exported {
         );
     }
 
+    /// When all of it was told, in ns of UTC: one thread serves and exports, so what was scraped before is no younger.
+    pub fn made_ns(&self) -> i64 {
+        let points = self.metrics().iter().flat_map(Exported::points);
+        let mut times = points.map(|point| whole(&point["timeUnixNano"]));
+        times.next().unwrap()
+    }
+
     /// When this series began, and when it was told, in ns of UTC.
     pub fn times_ns(&self, metric: &str, vm: &str) -> (i64, i64) {
         let mut points = Exported::points(self.metric(metric)).iter();
