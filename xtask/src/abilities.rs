@@ -86,10 +86,10 @@ pub fn can_contain() -> Ability {
     starts("runc", "--version", "Debian's package")
 }
 
-/// Whether Kustomize can be built, and what it renders be validated.
+/// Whether Helm and Kustomize can be built, and what they render be validated.
 pub fn can_render() -> Ability {
     starts("go", "version", "1.24 or later")?;
-    go::install_kustomize().map_err(|error| format!("Kustomize cannot be built: {error:#}"))?;
+    go::install().map_err(|error| format!("Helm or Kustomize cannot be built: {error:#}"))?;
     installed(&[oracle::KUBERNETES])
 }
 

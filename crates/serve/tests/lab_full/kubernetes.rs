@@ -1,4 +1,4 @@
-//! The objects for Kubernetes, as Kustomize renders them.
+//! The objects for Kubernetes, as Kustomize and Helm render them.
 
 use std::process::{Command, Output};
 
@@ -20,6 +20,34 @@ fn python(arguments: &[&str]) -> Output {
     output
 }
 
+/// What a program of `target/go` prints.
+fn printed(program: &str, arguments: &[&str]) -> Vec<u8> {
+    let mut program = Command::new(format!("{REPOSITORY}/target/go/{program}"));
+    let output = program.args(arguments).current_dir(REPOSITORY).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    output.stdout
+}
+
+fn by_kustomize() -> Vec<u8> {
+    printed("kustomize", &["build", "packaging/kubernetes"])
+}
+
+/// With more arguments.
+fn by_helm(arguments: &[&str]) -> Vec<u8> {
+    let chart = ["template", "vmnoise", "packaging/kubernetes"];
+    let namespace = ["--namespace", "vmnoise"];
+    printed("helm", &[&chart[..], &namespace, arguments].concat())
+}
+
+/// The objects of such a text.
+fn objects(yaml: &[u8]) -> Vec<Value> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rendered.yaml");
+    std::fs::write(&file, yaml).unwrap();
+    documents(file.to_str().unwrap())
+}
+
 fn documents(file: &str) -> Vec<Value> {
     serde_json::from_slice(&python(&["-c", AS_JSON, file]).stdout).unwrap()
 }
@@ -30,13 +58,9 @@ fn of_kind<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
 
 #[test]
 fn kustomize_renders_what_kubernetes_takes() {
-    let mut kustomize = Command::new(format!("{REPOSITORY}/target/go/kustomize"));
-    kustomize.args(["build", "packaging/kubernetes"]);
-    let output = kustomize.current_dir(REPOSITORY).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
     let folder = tempfile::tempdir().unwrap();
     let rendered = folder.path().join("rendered.yaml");
-    std::fs::write(&rendered, output.stdout).unwrap();
+    std::fs::write(&rendered, by_kustomize()).unwrap();
     let rendered = rendered.to_str().unwrap();
 
     let version = format!("--kubernetes-version={KUBERNETES}");
@@ -68,4 +92,44 @@ fn kustomize_renders_what_kubernetes_takes() {
         volumes.iter().all(|it| it["secret"].is_object()),
         "{volumes:?}"
     );
+}
+
+#[test]
+fn helm_renders_the_same_but_for_the_namespace() {
+    let by_kind = |objects: Vec<Value>| {
+        let of_kind = |object: Value| (object["kind"].to_string(), object);
+        let objects = objects.into_iter().map(of_kind);
+        objects.collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let mut kustomized = by_kind(objects(&by_kustomize()));
+    assert!(kustomized.remove("\"Namespace\"").is_some());
+    let helmed = by_kind(objects(&by_helm(&[])));
+    assert_eq!(helmed, kustomized);
+    assert_eq!(helmed.len(), 4);
+}
+
+#[test]
+fn values_of_the_chart_take_their_places() {
+    let set = [
+        "--set=image.repository=registry/vmnoise,image.tag=1",
+        "--set=args={--per-vcpu}",
+        "--set=nodeSelector.kvm=yes",
+        "--set=resources.limits.memory=1Gi",
+        "--set=prometheusOperator=false",
+    ];
+    let objects = objects(&by_helm(&set));
+    let kinds: Vec<&str> = objects
+        .iter()
+        .filter_map(|it| it["kind"].as_str())
+        .collect();
+    assert_eq!(kinds, ["PriorityClass", "DaemonSet"]);
+    let pod = &of_kind(&objects, "DaemonSet")["spec"]["template"]["spec"];
+    let serve = &pod["containers"][0];
+    assert_eq!(serve["image"], "registry/vmnoise:1");
+    let arguments = serve["args"].as_array().unwrap();
+    assert_eq!(arguments.len(), 5);
+    assert_eq!(arguments[4], "--per-vcpu");
+    assert_eq!(serve["resources"], json!({"limits": {"memory": "1Gi"}}));
+    assert_eq!(pod["nodeSelector"], json!({"kvm": "yes"}));
+    assert_eq!(pod["tolerations"], json!([{"operator": "Exists"}]));
 }
