@@ -1,8 +1,11 @@
 //! Opens and loads the BPF object with the program groups this kernel can run.
 
 use std::collections::{BTreeMap, HashSet};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::{io, ptr};
 
-use libbpf_rs::{ErrorKind, Object, ObjectBuilder, OpenObject, num_possible_cpus};
+use libbpf_rs::libbpf_sys::{BPF_PROG_TYPE_SOCKET_FILTER, bpf_insn, bpf_prog_load};
+use libbpf_rs::{Object, ObjectBuilder, OpenObject, num_possible_cpus};
 
 use crate::{
     btf::KernelBtf,
@@ -146,31 +149,69 @@ pub(crate) fn why_not(error: &libbpf_rs::Error, warnings: &str) -> LoadError {
             remedy: "run as root, or grant both with setcap".to_owned(),
         };
     }
-    match (error.kind(), raw_errno(error)) {
-        (_, Some(libc::ENOSYS)) => LoadError::Refused {
-            why: "this kernel has no BPF system call".to_owned(),
-            remedy: "use a kernel with CONFIG_BPF_SYSCALL".to_owned(),
-        },
-        (ErrorKind::PermissionDenied, Some(libc::EPERM)) => LoadError::Refused {
-            why: "the kernel refuses BPF to this process although it has the capabilities (a \
-                  container's seccomp filter or a security module)"
-                .to_owned(),
-            remedy: "allow the system call bpf(2) to it, or run outside the container".to_owned(),
-        },
-        _ if warnings.is_empty() => LoadError::Broken(format!("{error:#}")),
-        _ => LoadError::Broken(format!("{error:#} ({warnings})")),
+    match try_bpf() {
+        Err(refused) => not_allowed(&refused, host.has_call_filter()),
+        Ok(()) if warnings.is_empty() => LoadError::Broken(format!("{error:#}")),
+        Ok(()) => LoadError::Broken(format!("{error:#} ({warnings})")),
     }
 }
 
-fn raw_errno(error: &libbpf_rs::Error) -> Option<i32> {
-    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(cause) = source {
-        if let Some(io) = cause.downcast_ref::<std::io::Error>() {
-            return io.raw_os_error();
-        }
-        source = cause.source();
+/// Who keeps bpf(2) from a process that has the capabilities.
+fn not_allowed(refused: &io::Error, has_call_filter: bool) -> LoadError {
+    let (why, remedy) = match (refused.raw_os_error(), has_call_filter) {
+        (Some(libc::ENOSYS), false) => (
+            "this kernel has no bpf(2)".to_owned(),
+            "use a kernel with CONFIG_BPF_SYSCALL",
+        ),
+        // A filter says what it likes.
+        (_, true) => (
+            format!(
+                "the seccomp filter of this container or service refuses bpf(2) ({refused}), although this process has the capabilities"
+            ),
+            "give it a profile that allows bpf(2) with CAP_BPF, or none: --security-opt seccomp=unconfined of podman and docker, seccompProfile: {type: Unconfined} of Kubernetes (docs/serve.md)",
+        ),
+        (_, false) => (
+            format!(
+                "a security module of this kernel (/sys/kernel/security/lsm names them) refuses bpf(2) ({refused}), although this process has the capabilities"
+            ),
+            "allow bpf(2) to this program in its policy; `dmesg` or the audit log says which rule it was",
+        ),
+    };
+    let remedy = remedy.to_owned();
+    LoadError::Refused { why, remedy }
+}
+
+/// Whether a program is taken that does nothing. libbpf-rs says of what it could not load in which words, and not by
+/// which number.
+fn try_bpf() -> io::Result<()> {
+    let nothing = [
+        // r0 = 0, exit: BPF_MOV64_IMM and BPF_EXIT_INSN of linux/filter.h.
+        bpf_insn {
+            code: 0xb7,
+            ..bpf_insn::default()
+        },
+        bpf_insn {
+            code: 0x95,
+            ..bpf_insn::default()
+        },
+    ];
+    // SAFETY: the instructions and the licence are there until it returns, and the other pointers may be null.
+    let fd = unsafe {
+        bpf_prog_load(
+            BPF_PROG_TYPE_SOCKET_FILTER,
+            ptr::null(),
+            c"GPL".as_ptr(),
+            nothing.as_ptr(),
+            nothing.len() as u64,
+            ptr::null_mut(),
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
     }
-    None
+    // SAFETY: it is a new descriptor, which nobody else knows.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok(())
 }
 
 #[cfg(test)]
@@ -214,8 +255,28 @@ mod tests {
         assert_eq!(loaded(&ALL, true).0, None);
     }
 
+    #[test]
+    fn who_refuses_is_named_with_what_helps() {
+        let said = |errno, has_call_filter| {
+            let refused = io::Error::from_raw_os_error(errno);
+            not_allowed(&refused, has_call_filter).to_string()
+        };
+        for errno in [libc::EPERM, libc::ENOSYS] {
+            assert!(said(errno, true).contains("seccomp=unconfined"));
+        }
+        for errno in [libc::EPERM, libc::EACCES] {
+            assert!(said(errno, false).contains("security module"));
+        }
+        assert!(said(libc::ENOSYS, false).contains("CONFIG_BPF_SYSCALL"));
+    }
+
     mod root {
         use super::*;
+
+        #[test]
+        fn a_program_that_does_nothing_is_taken() {
+            assert!(try_bpf().is_ok());
+        }
 
         /// This kernel's type information, with all that is called `name` called otherwise.
         fn btf_without(name: &str) -> Vec<u8> {

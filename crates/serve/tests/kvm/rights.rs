@@ -1,10 +1,11 @@
 //! What it may still do while it serves: what docs/security.md says, and no more.
 
 use std::fs;
+use std::process::Command;
 
 use vmnoise_labs::Run;
 
-use crate::harness::Serve;
+use crate::harness::{PROGRAM, Serve};
 
 /// CAP_BPF of capabilities(7).
 const BPF: u64 = 1 << 39;
@@ -42,4 +43,18 @@ fn each_thread_has_what_the_table_says_and_serves_on() {
     }
     assert_eq!(serve.page("/-/ready"), "ready\n");
     assert!(serve.end().success());
+}
+
+#[test]
+fn where_a_filter_refuses_bpf_it_says_who_and_what_helps() {
+    let filter = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/without_bpf.py");
+    let mut serve = Command::new("python3");
+    serve.args([filter, PROGRAM, "--listen", "127.0.0.1:0"]);
+    let output = serve.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    // As for each machine that cannot.
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("seccomp filter"), "{said}");
+    assert!(said.contains("--security-opt seccomp=unconfined"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
 }

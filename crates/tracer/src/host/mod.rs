@@ -160,6 +160,13 @@ impl Host {
         Capabilities::from_status(&self.text("proc/self/status").ok()?)
     }
 
+    /// Whether a seccomp filter judges the system calls of this process.
+    pub fn has_call_filter(&self) -> bool {
+        let status = self.text("proc/self/status").unwrap_or_default();
+        // SECCOMP_MODE_FILTER of linux/seccomp.h.
+        status.lines().any(|line| line == "Seccomp:\t2")
+    }
+
     /// The level of kernel lockdown; `None` where the kernel has none or securityfs
     /// is not mounted.
     pub fn lockdown(&self) -> Option<Lockdown> {
