@@ -149,36 +149,37 @@ pub(crate) fn why_not(error: &libbpf_rs::Error, warnings: &str) -> LoadError {
             remedy: "run as root, or grant both with setcap".to_owned(),
         };
     }
-    match try_bpf() {
-        Err(refused) => not_allowed(&refused, host.has_call_filter()),
-        Ok(()) if warnings.is_empty() => LoadError::Broken(format!("{error:#}")),
-        Ok(()) => LoadError::Broken(format!("{error:#} ({warnings})")),
-    }
+    let refused = try_bpf().err();
+    let refused = refused.and_then(|refused| not_allowed(&refused, host.has_call_filter()));
+    refused.unwrap_or_else(|| match warnings.is_empty() {
+        true => LoadError::Broken(format!("{error:#}")),
+        false => LoadError::Broken(format!("{error:#} ({warnings})")),
+    })
 }
 
-/// Who keeps bpf(2) from a process that has the capabilities.
-fn not_allowed(refused: &io::Error, has_call_filter: bool) -> LoadError {
-    let (why, remedy) = match (refused.raw_os_error(), has_call_filter) {
-        (Some(libc::ENOSYS), false) => (
+/// Who keeps bpf(2) from a process that has the capabilities; `None` where it failed and nobody refused it.
+fn not_allowed(refused: &io::Error, has_call_filter: bool) -> Option<LoadError> {
+    let (why, remedy) = match (refused.raw_os_error()?, has_call_filter) {
+        (libc::ENOSYS, false) => (
             "this kernel has no bpf(2)".to_owned(),
             "use a kernel with CONFIG_BPF_SYSCALL",
         ),
-        // A filter says what it likes.
-        (_, true) => (
+        (libc::EPERM | libc::EACCES | libc::ENOSYS, true) => (
             format!(
                 "the seccomp filter of this container or service refuses bpf(2) ({refused}), although this process has the capabilities"
             ),
             "give it a profile that allows bpf(2) with CAP_BPF, or none: --security-opt seccomp=unconfined of podman and docker, seccompProfile: {type: Unconfined} of Kubernetes (docs/serve.md)",
         ),
-        (_, false) => (
+        (libc::EPERM | libc::EACCES, false) => (
             format!(
                 "a security module of this kernel (/sys/kernel/security/lsm names them) refuses bpf(2) ({refused}), although this process has the capabilities"
             ),
             "allow bpf(2) to this program in its policy; `dmesg` or the audit log says which rule it was",
         ),
+        _ => return None,
     };
     let remedy = remedy.to_owned();
-    LoadError::Refused { why, remedy }
+    Some(LoadError::Refused { why, remedy })
 }
 
 /// Whether a program is taken that does nothing. libbpf-rs says of what it could not load in which words, and not by
@@ -259,7 +260,8 @@ mod tests {
     fn who_refuses_is_named_with_what_helps() {
         let said = |errno, has_call_filter| {
             let refused = io::Error::from_raw_os_error(errno);
-            not_allowed(&refused, has_call_filter).to_string()
+            let named = not_allowed(&refused, has_call_filter);
+            named.map_or("nobody".to_owned(), |named| named.to_string())
         };
         for errno in [libc::EPERM, libc::ENOSYS] {
             assert!(said(errno, true).contains("seccomp=unconfined"));
@@ -268,6 +270,9 @@ mod tests {
             assert!(said(errno, false).contains("security module"));
         }
         assert!(said(libc::ENOSYS, false).contains("CONFIG_BPF_SYSCALL"));
+        for has_call_filter in [false, true] {
+            assert_eq!(said(libc::ENOMEM, has_call_filter), "nobody");
+        }
     }
 
     mod root {
