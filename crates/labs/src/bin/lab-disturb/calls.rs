@@ -13,8 +13,8 @@ use vmnoise_workload::thread;
 
 /// What one long call reads.
 const ZEROES: usize = 1 << 20;
-/// How often a guest is called, which does not answer: more often than whoever else has the CPU for some us, so that
-/// the worker keeps its place among the few culprits of a vCPU.
+/// How often a guest is called, which does not answer: the worker has the CPU for some us each time, and is to be one of
+/// the eight that had it most.
 const EVERY_CALL: Duration = Duration::from_micros(500);
 /// Nobody listens there.
 const PORT: u32 = 1;
