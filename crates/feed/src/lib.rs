@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod counted;
 mod decoder;
 mod encode;
@@ -16,6 +17,7 @@ mod outgoing;
 mod payload;
 mod receiver;
 
+pub use address::FeedAddress;
 pub use counted::{Counted, Frame, Reading};
 pub use decoder::Decoder;
 pub use encode::{encode, seal};

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use vmnoise_events::FeedDetail;
+use vmnoise_feed::FeedAddress;
 
 use super::times::{duration, noise};
-use crate::feed::sender::address::{self, FeedAddress};
 use crate::frame;
 use crate::output::exits::hist::Histogram;
 use crate::output::format::Format;
@@ -68,7 +68,7 @@ pub struct ExitsCommon {
     pub user: Option<Account>,
     /// Send a guest the figures of its own exits while they are counted, over this socket of its
     /// VMM: unix:PATH (a virtio-serial port), vsock:PATH or vsock:PATH:PORT; once for each VM
-    #[arg(long, value_name = "SOCKET", value_parser = address::parse)]
+    #[arg(long, value_name = "SOCKET")]
     pub feed: Vec<FeedAddress>,
     /// What a guest is sent: counts is how many exits there were and where their time went, reasons
     /// gives that for each exit reason, full adds the names of this host's tasks and interrupts

@@ -57,7 +57,7 @@ impl Transport {
             FeedFrom::Path(path) => Some(Transport::Path(path.clone())),
             FeedFrom::Auto => {
                 machine.hypervisor.as_ref()?;
-                let port = virtio_port(Path::new(NAMED_PORTS), Path::new(PORTS));
+                let port = virtio_port();
                 let vsock = || {
                     Path::new(VSOCK)
                         .exists()
@@ -78,9 +78,13 @@ impl std::fmt::Display for Transport {
     }
 }
 
-/// The device of the port with the feed's name: by udev's link, or else by the kernel's own
-/// name for it.
-fn virtio_port(named_ports: &Path, ports: &Path) -> Option<PathBuf> {
+/// The device of the port with the feed's name, if this machine has it.
+pub fn virtio_port() -> Option<PathBuf> {
+    port_among(Path::new(NAMED_PORTS), Path::new(PORTS))
+}
+
+/// By udev's link, or else by the kernel's own name for it.
+fn port_among(named_ports: &Path, ports: &Path) -> Option<PathBuf> {
     let linked = named_ports.join(PORT_NAME);
     if linked.exists() {
         return Some(linked);
@@ -106,7 +110,7 @@ mod tests {
     fn a_port_is_found_by_its_link_or_else_by_its_name() {
         let folder = tempfile::tempdir().unwrap();
         let [named, ports] = ["named", "ports"].map(|name| folder.path().join(name));
-        assert_eq!(virtio_port(&named, &ports), None);
+        assert_eq!(port_among(&named, &ports), None);
         for (port, name) in [
             ("vport0p1", "org.qemu.guest_agent.0\n"),
             ("vport2p7", PORT_NAME),
@@ -115,11 +119,11 @@ mod tests {
             std::fs::write(ports.join(port).join("name"), name).unwrap();
         }
         std::fs::create_dir(ports.join("vport3p1")).unwrap();
-        let found = virtio_port(&named, &ports);
+        let found = port_among(&named, &ports);
         assert_eq!(found, Some("/dev/vport2p7".into()));
         std::fs::create_dir(&named).unwrap();
         std::fs::write(named.join(PORT_NAME), "").unwrap();
-        assert_eq!(virtio_port(&named, &ports), Some(named.join(PORT_NAME)));
+        assert_eq!(port_among(&named, &ports), Some(named.join(PORT_NAME)));
     }
 
     #[test]

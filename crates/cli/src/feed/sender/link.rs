@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use super::address::FeedAddress;
-use vmnoise_feed::Outgoing;
+use vmnoise_feed::{FeedAddress, Outgoing};
 
 /// What the kernel may hold for a guest that does not read: beyond this much, frames get
 /// old on the way.
@@ -218,14 +217,12 @@ mod tests {
 
     use std::os::unix::net::UnixListener;
 
-    use crate::feed::sender::address::parse;
-
     /// A socket somebody listens on, and a link to it.
     fn pair(kind: &str) -> (tempfile::TempDir, UnixListener, Link) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
-        let address = parse(&format!("{kind}:{}", path.display())).unwrap();
+        let address = format!("{kind}:{}", path.display()).parse().unwrap();
         (folder, listener, Link::new(address))
     }
 

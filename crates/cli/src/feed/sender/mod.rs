@@ -1,7 +1,6 @@
 //! `vmnoise exits --feed`: reports to each guest, live, what its host took, over a socket of
 //! its VMM. `docs/feed.md` says what goes over it and who is served.
 
-pub mod address;
 mod culprits;
 mod link;
 mod note;
@@ -11,11 +10,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use vmnoise_events::{Anchor, FeedDetail, HostCulprit, Name, RunFacts, Vcpu, VcpuId, VcpuTotals};
-use vmnoise_feed::{Counted, Frame, Reading, encode};
+use vmnoise_feed::{Counted, FeedAddress, Frame, Reading, encode};
 use vmnoise_tracer::ClockLook;
 use vmnoise_tracer::host::{Host, Vm};
 
-use address::FeedAddress;
 pub use culprits::Culprits;
 use link::{Link, Parting};
 use note::{Note, Notes};

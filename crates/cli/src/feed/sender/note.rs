@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::address::FeedAddress;
+use vmnoise_feed::FeedAddress;
 
 /// What can be wrong with a feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

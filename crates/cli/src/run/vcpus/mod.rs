@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use vmnoise_events::{Anchor, Event, FeedDetail, Finish, FinishReason, RunFacts};
+use vmnoise_feed::FeedAddress;
 use vmnoise_tracer::host::{Host, Vm};
 use vmnoise_tracer::{ClockLook, ExitTracer, KnownVms, VmSearch};
 use vmnoise_workload::tsc;
@@ -16,7 +17,6 @@ use self::vm_finder::{Found, VmFinder};
 use super::loss_news::LossNews;
 use super::measure::{SUBMIT_SLACK_NS, Source};
 use super::session::Session;
-use crate::feed::sender::address::FeedAddress;
 use crate::feed::sender::{Feeds, Second};
 use vmnoise_rights::Work;
 

@@ -1,16 +1,18 @@
 //! Where a VM's socket is, and how it is spoken to.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use vmnoise_feed::VSOCK_PORT;
+use vmnoise_events::Line;
 
-use crate::say;
+use crate::layout::VSOCK_PORT;
 
 /// The longest path of a unix socket (unix(7)), without its end.
 const MAX_PATH_BYTES: usize = 107;
 
-/// One feed as the user names it.
+/// One feed as the user names it: `unix:PATH` or `vsock:PATH[:PORT]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedAddress {
     /// The socket on which the VMM listens.
@@ -20,31 +22,48 @@ pub struct FeedAddress {
     pub vsock_port: Option<u32>,
 }
 
-/// Reads `unix:PATH` or `vsock:PATH[:PORT]`.
-pub fn parse(text: &str) -> Result<FeedAddress, String> {
-    let (path, vsock_port) = match text.split_once(':') {
-        Some(("unix", path)) => (path, None),
-        Some(("vsock", rest)) => {
-            let (path, port) = with_port(rest)?;
-            (path, Some(port))
+impl FromStr for FeedAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FeedAddress, String> {
+        let (path, vsock_port) = match text.split_once(':') {
+            Some(("unix", path)) => (path, None),
+            Some(("vsock", rest)) => {
+                let (path, port) = with_port(rest)?;
+                (path, Some(port))
+            }
+            _ => {
+                return Err(
+                    "write `unix:PATH` (a virtio-serial port of QEMU) or `vsock:PATH[:PORT]` (a \
+                     vsock device of Firecracker or cloud-hypervisor)"
+                        .into(),
+                );
+            }
+        };
+        match path.len() {
+            0 => Err("it names no socket".into()),
+            1..=MAX_PATH_BYTES => Ok(FeedAddress {
+                path: path.into(),
+                vsock_port,
+            }),
+            _ => Err(format!(
+                "the path of a socket has at most {MAX_PATH_BYTES} bytes"
+            )),
         }
-        _ => {
-            return Err(
-                "write `unix:PATH` (a virtio-serial port of QEMU) or `vsock:PATH[:PORT]` (a \
-                 vsock device of Firecracker or cloud-hypervisor)"
-                    .into(),
-            );
-        }
-    };
-    match path.len() {
-        0 => Err("it names no socket".into()),
-        1..=MAX_PATH_BYTES => Ok(FeedAddress {
-            path: path.into(),
-            vsock_port,
-        }),
-        _ => Err(format!(
-            "the path of a socket has at most {MAX_PATH_BYTES} bytes"
-        )),
+    }
+}
+
+impl FeedAddress {
+    /// As it is written on a command line.
+    pub fn words(&self) -> OsString {
+        let port = self.vsock_port.map(|port| format!(":{port}"));
+        let mut words = OsString::from(match port {
+            None => "unix:",
+            Some(_) => "vsock:",
+        });
+        words.push(&self.path);
+        words.push(port.unwrap_or_default());
+        words
     }
 }
 
@@ -60,7 +79,7 @@ fn with_port(text: &str) -> Result<(&str, u32), String> {
 
 impl fmt::Display for FeedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = say::name_of(&self.path);
+        let path = Line::from(&*self.path);
         match self.vsock_port {
             None => write!(f, "unix:{path}"),
             Some(VSOCK_PORT) => write!(f, "vsock:{path}"),
@@ -72,6 +91,10 @@ impl fmt::Display for FeedAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(text: &str) -> Result<FeedAddress, String> {
+        text.parse()
+    }
 
     #[test]
     fn either_device_is_named_by_its_socket() {
