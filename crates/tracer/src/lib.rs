@@ -38,7 +38,7 @@ mod wire;
 pub use clock::clock;
 pub use decode::Decoder;
 pub use error::{LoadError, TraceError};
-pub use exits::{ClockLook, ExitDecoder, ExitTracer, Streaming};
+pub use exits::{ClockLook, ExitDecoder, ExitTracer, GuestClocks, Streaming};
 pub use gate::{
     CLASSIC_NS, Culprit, Found, Gate, GateLook, LostPiece, LostPieces, PieceKind, Place, Runner,
     SCHEMA, TOLD_FROM_NS, VcpuBooks, VcpuId, VcpuState, WaitLengths,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vmnoise_events::{
     Activity, ActivityKind, Event, Exit, ExitReason, Finish, FinishReason, Loss, LossKind, Name,
-    ReasonTotals, ShareMap, Source, SourceId, Vcpu, VcpuExit, VcpuInterval, VcpuIntervalKind,
+    ReasonTotals, ShareMap, Source, SourceId, VcpuClock, VcpuExit, VcpuInterval, VcpuIntervalKind,
     VcpuTotals,
 };
 use vmnoise_tracer::{LostPiece, PieceKind, Runner, VcpuId};
@@ -115,16 +115,10 @@ impl<'a> Teller<'a> {
     fn define(&mut self, vcpu: VcpuId, member: &Arc<Member>) {
         let id = vmnoise_events::VcpuId(u32::try_from(self.vcpus.len()).unwrap_or(u32::MAX));
         self.vcpus.insert(vcpu, id);
-        self.sink(Event::Vcpu(Vcpu {
-            id,
-            tid: member.tid,
-            vmm_pid: member.vmm_pid,
-            number: member.number,
-            vm: 0,
-            vm_name: member.vm.clone(),
-            identity: member.identity.clone(),
-            sees_kvm: false,
-        }));
+        self.sink(Event::Vcpu(member.vcpu(id)));
+        for clock in (self.material.clocks)(vcpu) {
+            self.sink(Event::VcpuClock(VcpuClock { vcpu: id, ..clock }));
+        }
     }
 
     fn source(&mut self, name: Name) -> SourceId {

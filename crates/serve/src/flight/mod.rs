@@ -4,6 +4,7 @@
 //! what all of the time was. Both together are a recording of `vmnoise exits` in which the time that a vCPU's
 //! thread was off its CPU is all that is known of its exits.
 
+mod clocks;
 mod events;
 mod snapshots;
 mod stretches;
@@ -16,13 +17,14 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp};
 use vmnoise_events::{
-    Event, ExitFilter, Name, Options, ProbeStatus, RunFacts, VmIdentity, Witnesses,
+    Event, ExitFilter, Name, Options, ProbeStatus, RunFacts, Vcpu, VcpuClock, VmIdentity, Witnesses,
 };
 use vmnoise_recording::Writer;
 use vmnoise_tracer::{LostPiece, LostPieces, PieceKind, TOLD_FROM_NS, VcpuId};
 
 use crate::machine::Machine;
 
+pub(crate) use clocks::Clocks;
 pub(crate) use snapshots::{Snapshot, Snapshots, Spent};
 
 /// So many of the longest times off the CPU are drawn piece by piece.
@@ -39,6 +41,22 @@ pub(crate) struct Member {
     pub(crate) number: Option<u32>,
     /// What is known of its VM.
     pub(crate) identity: VmIdentity,
+}
+
+impl Member {
+    /// As an event that calls it so.
+    fn vcpu(&self, id: vmnoise_events::VcpuId) -> Vcpu {
+        Vcpu {
+            id,
+            tid: self.tid,
+            vmm_pid: self.vmm_pid,
+            number: self.number,
+            vm: 0,
+            vm_name: self.vm.clone(),
+            identity: self.identity.clone(),
+            sees_kvm: false,
+        }
+    }
 }
 
 /// What is asked for.
@@ -124,6 +142,8 @@ pub(crate) struct Material<'a> {
     /// As it is now.
     pub(crate) now: Snapshot,
     pub(crate) member: &'a dyn Fn(VcpuId) -> Option<Arc<Member>>,
+    /// The clocks of the guest of a vCPU, in their order; whose they are is not said in them.
+    pub(crate) clocks: &'a dyn Fn(VcpuId) -> Vec<VcpuClock>,
 }
 
 /// A recording of the time that is asked for, or of as much of it as is known.

@@ -151,8 +151,22 @@ fn material<'a>(
             ],
         ),
         member: &member,
+        clocks: &|vcpu| match vcpu {
+            VcpuId(1) => vec![AHEAD],
+            _ => Vec::new(),
+        },
     }
 }
+
+/// That of the guest of vCPU 1, from when it came.
+const AHEAD: VcpuClock = VcpuClock {
+    vcpu: vmnoise_events::VcpuId(1),
+    before_until_mono_ns: S,
+    from_mono_ns: S,
+    offset_tsc: 77,
+    ratio: 1,
+    ratio_frac_bits: 0,
+};
 
 fn history() -> Vec<LostPiece> {
     use PieceKind::{Blocked, Idle, Ran, Throttled};

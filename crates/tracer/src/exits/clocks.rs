@@ -1,14 +1,14 @@
 //! From looks at what KVM has of them and the writes it reports to the clocks of guests, and when
 //! they changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustix::time::{ClockId, clock_gettime};
 use vmnoise_events::{Vcpu, VcpuClock, VcpuId};
 
 use super::wire::WireTscWrite;
-use crate::KnownVms;
 use crate::host::GuestTsc;
+use crate::{KnownVms, VmSearch};
 
 /// What KVM said, somewhere between two instants of CLOCK_MONOTONIC.
 #[derive(Debug)]
@@ -22,8 +22,13 @@ pub struct ClockLook {
 impl ClockLook {
     /// Takes a look at the guests of these VMs. Debugfs may take its time.
     pub fn at(known: &KnownVms) -> ClockLook {
+        ClockLook::over(known.search(), &known.processes())
+    }
+
+    /// Takes a look at the guests of these processes.
+    pub(super) fn over(search: &VmSearch, processes: &[u32]) -> ClockLook {
         let before_mono_ns = mono_ns();
-        let seen = known.search().guest_tscs(&known.processes());
+        let seen = search.guest_tscs(processes);
         ClockLook {
             before_mono_ns,
             after_mono_ns: mono_ns(),
@@ -135,6 +140,12 @@ impl Clocks {
             self.clock(vcpu.id, tsc, key, look)
         });
         clocks.collect()
+    }
+
+    /// Of vCPUs that have ended nothing is kept.
+    pub(super) fn keep(&mut self, vcpus: &[Vcpu]) {
+        let vcpus: BTreeSet<VcpuId> = vcpus.iter().map(|vcpu| vcpu.id).collect();
+        self.reported.retain(|vcpu, _| vcpus.contains(vcpu));
     }
 
     /// The clock of one vCPU's guest, if there is news of it.

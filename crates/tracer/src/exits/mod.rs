@@ -3,6 +3,7 @@
 
 mod clocks;
 mod decode;
+mod guest_clocks;
 mod load;
 mod reasons;
 mod renewal;
@@ -30,6 +31,7 @@ use crate::watched::Watched;
 
 pub use clocks::ClockLook;
 pub use decode::ExitDecoder;
+pub use guest_clocks::GuestClocks;
 use load::{Loaded, Plan, TSC_WRITES};
 pub(crate) use reasons::ReasonSource;
 use renewal::Before;
