@@ -27,6 +27,8 @@ pub enum Work {
     WatchExits,
     /// Write files into folders of this process's user; where the kernel can, it is confined to these.
     WriteFolders,
+    /// Connect to the sockets of VMMs whose guests may ask for something, if these let this user.
+    HearGuests,
     /// Send what it knows to a server that has to be found and connected to.
     SendOut,
 }
@@ -253,6 +255,7 @@ mod tests {
             Work::ServeBooks => "`serve`",
             Work::WatchExits => "`serve --exits-on`",
             Work::WriteFolders => "`serve --summaries DIR`, `--dumps`",
+            Work::HearGuests => "`serve --dumps-for`",
             Work::SendOut => "`serve --summaries URL`, `--otlp`",
         }
     }

@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use jiff::SignedDuration;
+use vmnoise_feed::FeedAddress;
 
 /// What to write down of the last minutes, and whom to ask for it.
 #[derive(Debug, Args)]
@@ -103,6 +104,12 @@ pub struct ServeArguments {
     /// A wait for a CPU that is longer than this is worth a dump, one a minute
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = ["1ms", "5ms", "20ms", "100ms", "1s"])]
     pub dump_over: String,
+    /// Write a dump of its VM too when the guest behind this socket asks: unix:PATH or vsock:PATH[:PORT]
+    ///
+    /// A serial port of QEMU, or the socket of a vsock device (docs/feed.md). A guest asks by the line `dump`, and has one
+    /// a minute at most. May be given several times.
+    #[arg(long, value_name = "SOCKET", requires = "dumps")]
+    pub dumps_for: Vec<FeedAddress>,
     /// Look at single exits and interrupts too, of one VM at a time, on these occasions
     ///
     /// `canary`: for 10 s after a wait of more than --dump-over, which becomes a second dump. `1/N`: for one second in N
@@ -199,6 +206,7 @@ impl ServeArguments {
             history,
             dumps,
             dump_over,
+            dumps_for,
             exits_on,
             per_vcpu,
             cost_limit,
@@ -220,6 +228,9 @@ impl ServeArguments {
             "--cost-limit".into(),
             cost_limit.to_string().into(),
         ];
+        for socket in dumps_for {
+            words.extend(["--dumps-for".into(), socket.words()]);
+        }
         for occasion in exits_on {
             words.extend(["--exits-on".into(), occasion.to_string().into()]);
         }
@@ -294,7 +305,7 @@ mod tests {
 
     #[test]
     fn words_say_what_was_taken() {
-        let line = "program --listen [::1]:9000 --vcpus 7 --history 8 --dump-over 5ms --cost-limit 0.5 --exits-on canary --exits-on 1/60 --per-vcpu --dumps d --tls-cert c --tls-key k --token-file t --summaries s --otlp o";
+        let line = "program --listen [::1]:9000 --vcpus 7 --history 8 --dump-over 5ms --cost-limit 0.5 --dumps-for unix:/a --dumps-for vsock:/b:7 --exits-on canary --exits-on 1/60 --per-vcpu --dumps d --tls-cert c --tls-key k --token-file t --summaries s --otlp o";
         let line: Vec<&str> = line.split(' ').collect();
         let taken = Program::parse_from(&line).arguments;
         assert_eq!(taken.words(), line[1..]);

@@ -49,7 +49,7 @@ async fn dump(
         },
         Err(error) => return (StatusCode::BAD_REQUEST, format!("last: {error}\n")).into_response(),
     };
-    let watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(vm) = &wanted.vm
         && !watch.vms().any(|known| known.label == *vm)
     {

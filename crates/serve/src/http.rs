@@ -20,6 +20,9 @@ use prometheus_client::registry::Registry;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
+use vmnoise_feed::FeedAddress;
+
+use crate::asking;
 use crate::connections::Limited;
 use crate::dump_route;
 use crate::guards::Guards;
@@ -89,6 +92,7 @@ pub(crate) async fn serve(
     watch: Arc<Mutex<Watch>>,
     mut summaries: Option<Summaries>,
     mut otlp: Option<Exports>,
+    guests: &[FeedAddress],
     manager: &ServiceManager,
 ) -> Result<()> {
     let mut registry = metrics::registry(Arc::clone(&watch));
@@ -112,6 +116,7 @@ pub(crate) async fn serve(
         // These tell nothing but that it is there.
         .route("/-/healthy", get(async || "up\n"))
         .route("/-/ready", get(async || "ready\n"));
+    asking::hear_all(guests, &watch);
     let mut dump = signal(SignalKind::user_defined1())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -199,7 +204,7 @@ async fn export(otlp: Option<&mut Exports>, registry: &Registry) {
 /// For ever: a dump for each signal.
 async fn dump_when_told(watch: &Mutex<Watch>, told: &mut Signal) {
     while told.recv().await.is_some() {
-        let watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
         if !watch.dump() {
             say(
                 "SIGUSR1 asks for a dump, and there is no folder for it: start it with --dumps FOLDER",

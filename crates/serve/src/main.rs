@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod asking;
 mod breaker;
 mod canary;
 mod clock;
@@ -122,6 +123,9 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
         confined::confine_to(&folders)?;
         works.push(Work::WriteFolders);
     }
+    if !arguments.dumps_for.is_empty() {
+        works.push(Work::HearGuests);
+    }
     if looks_at_exits {
         works.push(Work::WatchExits);
     }
@@ -149,7 +153,8 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
     let summaries = summaries.transpose()?;
     let otlp = otlp.map(otlp::Exports::begin).transpose()?;
     let watch = Arc::new(Mutex::new(watch));
+    let guests = &arguments.dumps_for;
     runtime.block_on(http::serve(
-        listener, guards, watch, summaries, otlp, &manager,
+        listener, guards, watch, summaries, otlp, guests, &manager,
     ))
 }

@@ -16,7 +16,7 @@ use crate::breaker::{Advice, Breaker};
 use crate::clock::{now_ns, own_cpu};
 use crate::dumps::{self, Dumps};
 use crate::exits::{self, Exits};
-use crate::flight::{self, Beside, Material, Member, Snapshot, Snapshots, Spent, Wanted};
+use crate::flight::{self, Beside, Clocks, Material, Member, Snapshot, Snapshots, Spent, Wanted};
 use crate::labels;
 use crate::ledger::VmTotals;
 use crate::machine::Machine;
@@ -45,6 +45,7 @@ pub(crate) struct Watch {
     vmms: BTreeMap<Place, u32>,
     /// Whose each vCPU is, or was.
     members: BTreeMap<VcpuId, Arc<Member>>,
+    clocks: Clocks,
     cgroups: CgroupNames,
     machine: Machine,
     snapshots: Snapshots,
@@ -77,6 +78,7 @@ impl Watch {
             left: Vec::new(),
             vmms: BTreeMap::new(),
             members: BTreeMap::new(),
+            clocks: Clocks::here(),
             cgroups: CgroupNames::new(Host::here()),
             machine,
             snapshots: Snapshots::default(),
@@ -110,6 +112,9 @@ impl Watch {
             self.without_room = look.without_room;
             for found in &look.came {
                 self.came(found);
+            }
+            if !look.came.is_empty() {
+                self.look_at_clocks();
             }
             for (found, books) in &look.ended {
                 let now_ns = now_ns();
@@ -195,11 +200,12 @@ impl Watch {
     ///
     /// # Errors
     /// If it cannot be written down.
-    pub(crate) fn recording(&self, wanted: &Wanted) -> Result<Vec<u8>> {
+    pub(crate) fn recording(&mut self, wanted: &Wanted) -> Result<Vec<u8>> {
         self.recording_beside(wanted, None)
     }
 
-    fn recording_beside(&self, wanted: &Wanted, beside: Option<&Beside>) -> Result<Vec<u8>> {
+    fn recording_beside(&mut self, wanted: &Wanted, beside: Option<&Beside>) -> Result<Vec<u8>> {
+        self.look_at_clocks();
         // Whoever ended since the last look is in it, and waits that are over by now.
         let now = self.snapshot();
         let material = Material {
@@ -208,8 +214,17 @@ impl Watch {
             snapshots: &self.snapshots,
             now,
             member: &|vcpu| self.members.get(&vcpu).cloned(),
+            clocks: &|vcpu| self.clocks.of(vcpu),
         };
         flight::recording(material, wanted, beside)
+    }
+
+    /// A clock that is the same now as when its vCPU came was that all along, or was put back.
+    fn look_at_clocks(&mut self) {
+        let present = self.gate.present();
+        let present = present.filter_map(|found| Some((found.id, self.members.get(&found.id)?)));
+        let present: Vec<_> = present.map(|(id, it)| (id, Arc::clone(it))).collect();
+        self.clocks.look(&present);
     }
 
     /// Has a dump written each time that there is reason for one.
@@ -228,9 +243,24 @@ impl Watch {
     }
 
     /// Writes down the last minute, where there is a folder for that; whether there is.
-    pub(crate) fn dump(&self) -> bool {
-        self.write_dump(&dumps::name(), None);
+    pub(crate) fn dump(&mut self) -> bool {
+        self.write_dump(&dumps::name(), &dumps::WANTED, None);
         self.dumps.is_some()
+    }
+
+    /// Writes down the last minute of one VM; under this name, if at all.
+    pub(crate) fn dump_of(&mut self, vm: Name) -> Option<String> {
+        let name = dumps::name();
+        let wanted = Wanted {
+            vm: Some(vm),
+            ..dumps::WANTED
+        };
+        self.write_dump(&name, &wanted, None).then_some(name)
+    }
+
+    /// What the VM of this process is called.
+    pub(crate) fn vm_of_process(&self, process: u32) -> Option<Name> {
+        Some(self.vms.get(&process)?.label.clone())
     }
 
     /// A dump of those who have waited too long, and a look at the exits of the one that waited longest.
@@ -248,7 +278,7 @@ impl Watch {
             vm: vm.clone(),
             file: exits::file_after(&name),
         });
-        if !self.write_dump(&name, beside.as_ref()) {
+        if !self.write_dump(&name, &dumps::WANTED, beside.as_ref()) {
             return;
         }
         let vm = beside.and_then(|beside| self.vm_called(&beside.vm));
@@ -276,16 +306,19 @@ impl Watch {
         waits.collect()
     }
 
-    fn write_dump(&self, name: &str, beside: Option<&Beside>) -> bool {
-        let Some(dumps) = &self.dumps else {
+    /// Whether it is, for there may be no folder.
+    fn write_dump(&mut self, name: &str, wanted: &Wanted, beside: Option<&Beside>) -> bool {
+        if self.dumps.is_none() {
             return false;
-        };
-        match self.recording_beside(&dumps::WANTED, beside) {
-            Ok(recording) => dumps.write(name, recording),
-            Err(error) => {
+        }
+        let recording = self.recording_beside(wanted, beside);
+        match (recording, &self.dumps) {
+            (Ok(recording), Some(dumps)) => dumps.write(name, recording),
+            (Err(error), _) => {
                 say(&format!("a dump could not be made: {error:#}"));
                 false
             }
+            (Ok(_), None) => false,
         }
     }
 

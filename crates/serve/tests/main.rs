@@ -1,10 +1,12 @@
 //! `vmnoise serve` at work beside VMs, and what a scraper finds.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
+mod asked;
 mod exported;
 mod harness;
 
 mod kvm {
+    mod asking;
     mod dumps;
     mod exits;
     mod guards;

@@ -4,7 +4,8 @@
 //! - `reads`: writes all it is told to FILE;
 //! - `stalls`: never reads;
 //! - `floods`: says as much as is taken, and reads;
-//! - `leaves`: hangs up at once, each time.
+//! - `leaves`: hangs up at once, each time;
+//! - `asks`: asks for a dump ten times a second, and writes what it is answered to FILE.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File};
@@ -14,11 +15,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-const USAGE: &str = "usage: lab-feed-vmm SOCKET reads|stalls|floods|leaves FILE COMMAND...";
+const USAGE: &str = "usage: lab-feed-vmm SOCKET reads|stalls|floods|leaves|asks FILE COMMAND...";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -54,6 +56,16 @@ fn answer(manners: &str, file: &str) -> Result<()> {
             "stalls" => kept.push(guest),
             "floods" => flood(guest)?,
             "leaves" => drop(guest),
+            "asks" => {
+                let mut file = File::create(file).with_context(|| file.to_owned())?;
+                let mut asking = guest.try_clone()?;
+                thread::spawn(move || {
+                    while asking.write_all(b"dump\n").is_ok() {
+                        thread::sleep(Duration::from_millis(100));
+                    }
+                });
+                io::copy(&mut guest, &mut file).context("reading what the host answers")?;
+            }
             _ => bail!(USAGE),
         }
     }

@@ -8,7 +8,7 @@
 //! `lab-guest save FILE...`, in the guest, puts files on the guest's disk, and `lab-guest
 //! load FILE...`, in its lab, takes them from there in the same order: a byte on a serial
 //! port is an exit, and a recording has many. `lab-guest print FILE` prints one
-//! compressed and in hexadecimal; `lab-guest steal`, in the guest, what its kernel has booked as steal;
+//! compressed and in hexadecimal, and of a folder the only one in it; `lab-guest steal`, in the guest, what its kernel has booked as steal;
 //! `lab-guest offset`, in its lab, what its first vCPU's TSC is ahead of that of the lab. `lab-guest vcpus`
 //! prints the numbers and threads of its vCPUs as KVM's debugfs has them, and `lab-guest without-debugfs` takes that away.
 //! `lab-guest works PROGRAM` waits until this program, which runs beside the commands of a lab, is at work, and fails if it is not soon.
@@ -18,7 +18,7 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -31,6 +31,19 @@ use vmnoise_labs::{kvm_stat, processes, stress_ng};
 
 /// Of a guest.
 const MEMORY_MIB: u32 = 256;
+
+/// The only file in this folder, or this one.
+fn only(path: &Path) -> Result<PathBuf> {
+    if !path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let files = fs::read_dir(path)?.map(|entry| Ok(entry?.path()));
+    let files = files.collect::<std::io::Result<Vec<PathBuf>>>()?;
+    match <[PathBuf; 1]>::try_from(files) {
+        Ok([file]) => Ok(file),
+        Err(files) => bail!("{} has not one file: {files:?}", path.display()),
+    }
+}
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -67,7 +80,7 @@ fn main() -> Result<()> {
             Ok(())
         }
         ["print", file] => {
-            let bytes = fs::read(file).with_context(|| file.to_owned())?;
+            let bytes = fs::read(only(Path::new(file))?).with_context(|| file.to_owned())?;
             let compressed = snap::raw::Encoder::new().compress_vec(&bytes)?;
             Ok(std::io::stdout().write_all(&hexadecimal(&compressed))?)
         }

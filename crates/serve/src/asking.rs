@@ -1,0 +1,205 @@
+//! Guests that ask for a dump of their VM, over the socket of its VMM: the line `dump`. Who asks is known by the
+//! process at the other end, which the kernel names; what a guest says beside is thrown away.
+
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::time::{sleep, timeout};
+use vmnoise_events::Name;
+use vmnoise_feed::FeedAddress;
+use vmnoise_tracer::host::Host;
+
+use crate::say::say;
+use crate::watch::Watch;
+
+/// How often a socket is tried on which nobody listens.
+const AGAIN: Duration = Duration::from_secs(1);
+/// From one dump for a guest to the next: what happens meanwhile is in that.
+const APART: Duration = Duration::from_secs(60);
+/// How long a VMM may take to answer for its guest.
+const ANSWER_TIME: Duration = Duration::from_secs(2);
+/// A guest that floods is read so much each time, and so often.
+const READ_BYTES: usize = 4 << 10;
+const PAUSE: Duration = Duration::from_millis(20);
+/// What a guest says to have one.
+const ASKS: &[u8] = b"dump";
+
+/// Hears the guests behind these sockets from now on.
+pub(crate) fn hear_all(addresses: &[FeedAddress], watch: &Arc<Mutex<Watch>>) {
+    for address in addresses {
+        let guest = Guest {
+            address: address.clone(),
+            watch: Arc::clone(watch),
+            dumped: None,
+        };
+        tokio::spawn(guest.go_on());
+    }
+}
+
+/// A guest that may ask.
+struct Guest {
+    address: FeedAddress,
+    watch: Arc<Mutex<Watch>>,
+    /// When it had its last dump.
+    dumped: Option<Instant>,
+}
+
+/// A process, told apart from a later one of the same number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Process {
+    number: u32,
+    started_ticks: u64,
+}
+
+impl Process {
+    fn of(number: u32) -> Option<Process> {
+        let started_ticks = Host::here().place(number).ok()?.started_ticks;
+        Some(Process {
+            number,
+            started_ticks,
+        })
+    }
+}
+
+impl Guest {
+    /// For ever. What is wrong is told of once, until something else is.
+    async fn go_on(mut self) {
+        let mut told = String::new();
+        loop {
+            if let Err(error) = self.hear().await {
+                let why = format!("dumps for {}: {error:#}", self.address);
+                if why != told {
+                    say(&why);
+                    told = why;
+                }
+            }
+            sleep(AGAIN).await;
+        }
+    }
+
+    /// Until the connection ends.
+    async fn hear(&mut self) -> Result<()> {
+        let mut stream = UnixStream::connect(&self.address.path).await?;
+        let peer = stream.peer_cred()?.pid().unwrap_or_default().unsigned_abs();
+        let vmm = Process::of(peer).filter(|vmm| self.vm_of(*vmm).is_some());
+        let vmm = vmm.with_context(|| {
+            format!("process {peer}, which listens there, runs no vCPU of this host")
+        })?;
+        if let Some(port) = self.address.vsock_port {
+            timeout(ANSWER_TIME, reach_guest(&mut stream, port))
+                .await
+                .context("the VMM does not answer")??;
+        }
+        let mut lines = Lines::default();
+        let mut bytes = vec![0; READ_BYTES];
+        loop {
+            let read = stream.read(&mut bytes).await?;
+            ensure!(read > 0, "the VMM has closed its socket");
+            if lines.ask(&bytes[..read]) {
+                let Some(vm) = self.vm_of(vmm) else {
+                    bail!("the VM is no more");
+                };
+                let answer = self.dump(vm);
+                // Whoever reads nothing is not waited for.
+                _ = stream.try_write(answer.as_bytes());
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// The VM of that very process.
+    fn vm_of(&self, vmm: Process) -> Option<Name> {
+        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        let vm = watch.vm_of_process(vmm.number)?;
+        (Process::of(vmm.number) == Some(vmm)).then_some(vm)
+    }
+
+    /// What the guest is told.
+    fn dump(&mut self, vm: Name) -> String {
+        if self.dumped.is_some_and(|dumped| dumped.elapsed() < APART) {
+            return line("no: it had one within the last minute");
+        }
+        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        match watch.dump_of(vm) {
+            Some(name) => {
+                self.dumped = Some(Instant::now());
+                line(name)
+            }
+            None => line("no: it could not be made"),
+        }
+    }
+}
+
+fn line(words: impl Display) -> String {
+    format!("{words}\n")
+}
+
+/// Asks a VMM for the guest that listens on this port (docs/feed.md).
+async fn reach_guest(stream: &mut UnixStream, port: u32) -> Result<()> {
+    let ask = format!("CONNECT {port}\n");
+    stream.write_all(ask.as_bytes()).await?;
+    // Byte by byte: what follows the line is the guest's.
+    let mut answer = Vec::new();
+    while answer.last() != Some(&b'\n') && answer.len() < 32 {
+        answer.push(stream.read_u8().await?);
+    }
+    ensure!(
+        answer.starts_with(b"OK "),
+        "nobody in the guest listens on port {port}"
+    );
+    Ok(())
+}
+
+/// What a guest has said, line by line.
+#[derive(Debug, Default)]
+struct Lines {
+    /// Of the line that has not ended; one byte more than what is looked for tells it from that.
+    begun: Vec<u8>,
+}
+
+impl Lines {
+    /// Whether one of the lines that end in these bytes asks.
+    fn ask(&mut self, bytes: &[u8]) -> bool {
+        let mut asks = false;
+        for byte in bytes {
+            match byte {
+                b'\n' => {
+                    asks |= self.begun == ASKS;
+                    self.begun.clear();
+                }
+                // A terminal's end of a line.
+                b'\r' => {}
+                _ if self.begun.len() <= ASKS.len() => self.begun.push(*byte),
+                _ => {}
+            }
+        }
+        asks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_asks_and_nothing_else_does() {
+        let asks = |parts: &[&str]| {
+            let mut lines = Lines::default();
+            let asked = parts.iter().map(|part| lines.ask(part.as_bytes()));
+            asked.collect::<Vec<bool>>()
+        };
+        assert_eq!(asks(&["dump\n"]), [true]);
+        assert_eq!(asks(&["dump\r\n"]), [true]);
+        assert_eq!(asks(&["du", "mp", "\n"]), [false, false, true]);
+        assert_eq!(asks(&["xx\ndump\nyy\n"]), [true]);
+        for other in ["dump", "dumps\n", "xdump\n", "dum\n", "\n", "dump it\n"] {
+            assert_eq!(asks(&[other]), [false], "{other:?}");
+        }
+        let long = "x".repeat(100_000);
+        assert_eq!(asks(&[&long, "dump\n", "dump\n"]), [false, false, true]);
+    }
+}

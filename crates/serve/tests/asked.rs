@@ -1,0 +1,173 @@
+//! A guest whose timer is late asks its host, which did not know, for a dump; the two are joined. In one lab, with
+//! stock kernels on both sides and a serial port between them.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use serde_json::Value;
+use vmnoise_events::{Activation, Event};
+use vmnoise_explain::Matcher;
+use vmnoise_labs::bed::{Kernel, Lab};
+use vmnoise_labs::lab_program;
+use vmnoise_labs::pair::explain;
+use vmnoise_labs::vmm_steps::Treatment;
+use vmnoise_recording::Reader;
+
+use crate::harness::{Metrics, PROGRAM};
+
+/// As docs/feed.md has it.
+const PORT: &str = "-device virtio-serial-pci -chardev socket,id=feed,path=/tmp/feed,server=on,wait=off \
+                    -device virtserialport,chardev=feed,name=org.vmnoise.feed.0";
+/// A timer that is later than this is worth a dump to the guest: longer than what small bursts take.
+const LATE: &str = "3ms";
+/// What the one that is injected takes at a time.
+const BURST_NS: u64 = 6_000_000;
+/// Small bursts are there all the time: what proves which guest it is.
+const GUEST: [&str; 4] = [
+    "vmnoise --version",
+    "lab-vmm run:3000 --",
+    "vmnoise timerlat -q -d 7s -T LATE --on-threshold dump --on-threshold continue --feed none -o /tmp/guest.rec",
+    "lab-guest save /tmp/guest.rec",
+];
+/// It dumps for its own reasons in no case: no wait is longer than a second.
+const SERVE: &str =
+    "& vmnoise-serve --cost-limit 100 --dumps /tmp/dumps --dump-over 1s --dumps-for unix:/tmp/feed";
+const SCRAPE: &str = "lab-scrape 127.0.0.1:9752 CPU";
+
+struct Told {
+    guest: Vec<u8>,
+    dump: Vec<u8>,
+    /// The task that is injected, `comm:pid`, and when it was let loose.
+    hog: String,
+    before: Metrics,
+    after: Metrics,
+    kernel_version: String,
+}
+
+fn run() -> Told {
+    let guest = GUEST.map(|command| command.replace("LATE", LATE));
+    let guest: Vec<&str> = guest.iter().map(String::as_str).collect();
+    let boot = format!("& lab-guest boot -name guest=web,debug-threads=on {PORT}");
+    let mut lab = Lab::kernel(Kernel::Cloud).virtual_time(0).guest(&guest);
+    for program in ["lab-scrape", "lab-guest", "lab-vmm", "lab-disturb"] {
+        lab = lab.program(&lab_program(program).unwrap());
+    }
+    let burst_us = BURST_NS / 1_000;
+    let disturb = format!("lab-vmm run:3000 turns:0:{burst_us}:200003 run:1500 unhog --");
+    let report = lab.program_of_host(Path::new(PROGRAM)).run(&[
+        "lab-scrape up",
+        SERVE,
+        &boot,
+        "lab-guest told 1",
+        "& lab-disturb turns 0 300 5003 /tmp/small",
+        "lab-guest told 2",
+        SCRAPE,
+        &disturb,
+        SCRAPE,
+        "lab-guest told 4",
+        "lab-guest results",
+        "lab-guest load /tmp/guest.rec",
+        "lab-guest print /tmp/guest.rec",
+        "lab-guest print /tmp/dumps",
+    ]);
+    let report = report.unwrap();
+    let [
+        _,
+        _,
+        _,
+        before,
+        treatment,
+        after,
+        _,
+        results,
+        _,
+        guest,
+        dump,
+    ] = &report.outputs[..]
+    else {
+        panic!("{:?}", report.outputs);
+    };
+    println!("{}", results.text().unwrap());
+    let treatment: Treatment = serde_json::from_str(treatment.text().unwrap()).unwrap();
+    let mut hogs = treatment.steps.into_iter().filter_map(|step| step.hog);
+    Told {
+        guest: guest.file().unwrap(),
+        dump: dump.file().unwrap(),
+        hog: hogs.next().unwrap(),
+        before: Metrics::of_text(before.text().unwrap()),
+        after: Metrics::of_text(after.text().unwrap()),
+        kernel_version: report.kernel_version,
+    }
+}
+
+fn events(recording: &[u8]) -> Vec<Event> {
+    let mut reader = Reader::new(recording).unwrap();
+    let mut events = Vec::new();
+    while let ControlFlow::Continue(event) = reader.next_event().unwrap() {
+        events.push(event);
+    }
+    events
+}
+
+/// When the first wake-up was over that is worth a dump, and when the dump ends, on the host's clock.
+fn from_late_to_dump_ns(guest: &[u8], dump: &[u8]) -> u64 {
+    let facts = |recording: &[u8]| Reader::new(recording).unwrap().facts().clone();
+    let mut matcher = Matcher::new(&facts(guest), &facts(dump)).unwrap();
+    let (guest, host) = (events(guest), events(dump));
+    guest.iter().for_each(|event| matcher.guest(event));
+    host.iter().for_each(|event| matcher.host(event));
+    let pairs = matcher.finish().unwrap();
+    let is_late = |it: &&Activation| it.woke_mono_ns - it.expiry_mono_ns > 3_000_000;
+    let mut activations = guest.iter().filter_map(|event| match event {
+        Event::Activation(activation) => Some(activation),
+        _ => None,
+    });
+    let late = activations.find(is_late).unwrap();
+    let end_ns = host.iter().find_map(|event| match event {
+        Event::Finish(finish) => Some(finish.mono_ns),
+        _ => None,
+    });
+    end_ns.unwrap() - pairs.host_mono_ns(0, late.woke_mono_ns).unwrap()
+}
+
+/// What this task of the host had of the longest wake-up that the dump reaches.
+fn had_ns(joined: &Value, name: &str) -> u64 {
+    let list = |value: &Value| value.as_array().unwrap().clone();
+    let exits = list(&joined["trees"][0]["phases"]).into_iter();
+    let exits = exits.flat_map(|phase| list(&phase["exits"]));
+    let parts = exits.flat_map(|exit| list(&exit["parts"]));
+    let its = parts.filter(|part| part["share"] == "preempted" && part["name"] == name);
+    its.map(|part| part["ns"].as_u64().unwrap()).sum()
+}
+
+mod virtual_time {
+    use super::*;
+
+    #[test]
+    fn a_late_timer_of_a_guest_has_its_hosts_dump_name_who_made_it_late() {
+        let told = run();
+        println!("Linux {}", told.kernel_version);
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        let [guest, dump] = [file("guest.rec", &told.guest), file("dump.vmn", &told.dump)];
+        let joined = explain(&[&guest, &dump], &["--top", "100"]).unwrap();
+        println!("{}\n{}", joined["pairs"][0], joined["joined"]);
+        println!("{}", joined["trees"][0]);
+        let ns = had_ns(&joined, &told.hog);
+        println!("{} had {ns} ns of it", told.hog);
+        assert!(ns * 20 >= BURST_NS * 19, "{}", joined["trees"][0]);
+        let until_ns = from_late_to_dump_ns(&told.guest, &told.dump);
+        println!("the dump ends {until_ns} ns after that wake-up");
+        assert!(until_ns < 1_000_000_000);
+        for name in [
+            "vmnoise_self_cpu_seconds_total",
+            "vmnoise_probe_seconds_total",
+        ] {
+            println!("{name}: {} s", told.after.of(name) - told.before.of(name));
+        }
+    }
+}
