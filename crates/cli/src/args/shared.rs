@@ -29,7 +29,7 @@ pub struct Shared {
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = warm_up)]
     pub warm_up: u64,
     /// What to do when a limit is hit, in the order given: trace[,file=FILE],
-    /// signal,num=N,pid=PID|parent, shell,command=COMMAND, or continue
+    /// signal,num=N,pid=PID|parent, shell,command=COMMAND, dump[,port=FILE], or continue
     #[arg(long, value_name = "ACTION", value_parser = action::parse)]
     pub on_threshold: Vec<Action>,
     /// What to do after the result; takes what --on-threshold takes

@@ -35,7 +35,7 @@ use self::measure::{Source, measure};
 use self::reaction::action::Action;
 use self::reaction::saving::{GivenUp, Saving};
 use self::reaction::shell::Shell;
-use self::reaction::{OnThreshold, Reaction, shell_for};
+use self::reaction::{Helpers, OnThreshold, Reaction};
 use crate::interrupt;
 use crate::rights;
 use crate::say;
@@ -125,10 +125,10 @@ fn carry_out<S: Source + 'static>(
     frame: Option<Frame>,
     set_up: impl FnOnce(Option<&Shell>) -> Result<(RunFacts, S)>,
 ) -> Result<Status> {
-    let shell = shell_for(run.actions())?;
+    let helpers = Helpers::for_actions(run.actions())?;
     vmnoise_rights::begin(run.user.as_ref())?;
     interrupt::catch().context("catching Ctrl-C")?;
-    let (facts, source) = set_up(shell.as_deref())?;
+    let (facts, source) = set_up(helpers.shell.as_deref())?;
     let writer = match recording {
         Some(file) => {
             begin_recording(&file).context("beginning the recording")?;
@@ -139,7 +139,7 @@ fn carry_out<S: Source + 'static>(
     rights::keep(&run.works(&source))?;
     let session = Session::new(&facts, writer, Shown::new(view, frame));
     let mut on_threshold =
-        OnThreshold::new(run.on_threshold.clone(), run.trace_name, shell.clone());
+        OnThreshold::new(run.on_threshold.clone(), run.trace_name, helpers.clone());
     let (outcome, acted) = measure(&facts, Box::new(source), session, &mut on_threshold)?;
     // Before the disk: it may never take the rest of the recording.
     let shown = outcome.print(&facts, view);
@@ -159,7 +159,7 @@ fn carry_out<S: Source + 'static>(
             say::name_of(path)
         ));
     }
-    let ended = Reaction::new(run.on_end.clone(), run.trace_name, shell).finish(&trace);
+    let ended = Reaction::new(run.on_end.clone(), run.trace_name, helpers).finish(&trace);
     match write_error.or(failure).or(ended.err()) {
         Some(error) => Err(error),
         None if stopped => Ok(Status::Limit),

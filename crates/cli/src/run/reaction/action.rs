@@ -18,6 +18,8 @@ pub enum Action {
     },
     /// Run this by `/bin/sh -c`.
     Shell(String),
+    /// Ask the host for a dump, over this port; `None` is the one that is named for the feed.
+    Dump(Option<PathBuf>),
     /// Measure on.
     Continue,
 }
@@ -31,15 +33,15 @@ pub enum Receiver {
     Process(Pid),
 }
 
-/// Reads `trace[,file=FILE]`, `signal,num=N,pid=PID|parent`, `shell,command=COMMAND`
-/// or `continue`. A command may hold commas.
+/// Reads `trace[,file=FILE]`, `signal,num=N,pid=PID|parent`, `shell,command=COMMAND`,
+/// `dump[,port=FILE]` or `continue`. A command may hold commas.
 ///
 /// # Errors
 /// A sentence that says what is accepted.
 pub fn parse(text: &str) -> Result<Action, String> {
     let usage = || {
         format!(
-            "`{text}` is no action; write trace[,file=FILE], signal,num=N,pid=PID|parent, shell,command=COMMAND or continue"
+            "`{text}` is no action; write trace[,file=FILE], signal,num=N,pid=PID|parent, shell,command=COMMAND, dump[,port=FILE] or continue"
         )
     };
     let (name, rest) = match text.split_once(',') {
@@ -57,6 +59,10 @@ pub fn parse(text: &str) -> Result<Action, String> {
             .ok_or_else(usage),
         ("shell", _) => value("command")
             .map(|command| Action::Shell(command.to_owned()))
+            .ok_or_else(usage),
+        ("dump", None) => Ok(Action::Dump(None)),
+        ("dump", _) => value("port")
+            .map(|port| Action::Dump(Some(port.into())))
             .ok_or_else(usage),
         ("signal", Some(rest)) => signal(rest).ok_or_else(usage),
         ("continue", None) => Ok(Action::Continue),
@@ -96,6 +102,12 @@ mod tests {
             Ok(Action::Trace(Some("/x/y.txt".into())))
         );
         assert_eq!(parse("continue"), Ok(Action::Continue));
+        // These two are none of rtla's.
+        assert_eq!(parse("dump"), Ok(Action::Dump(None)));
+        assert_eq!(
+            parse("dump,port=/dev/vport0p1"),
+            Ok(Action::Dump(Some("/dev/vport0p1".into())))
+        );
         assert_eq!(
             parse("shell,command=echo a, b"),
             Ok(Action::Shell("echo a, b".into()))
@@ -131,6 +143,8 @@ mod tests {
             "shell",
             "shell,command=",
             "shell,echo",
+            "dump,now",
+            "dump,port=",
             "continue,now",
             "reboot",
         ] {

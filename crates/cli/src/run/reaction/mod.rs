@@ -1,10 +1,11 @@
 //! Carries out actions one after the other, without waiting for a command to end.
 
 pub mod action;
+mod asked_host;
 pub mod saving;
 pub mod shell;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, getppid, kill_process};
 
 use self::action::{Action, Receiver};
+use self::asked_host::AskedHost;
 use self::saving::Saving;
 use self::shell::Shell;
 use crate::run::recent_trace::RecentTrace;
@@ -29,19 +31,42 @@ pub enum Outcome {
     Continue,
 }
 
-/// Starts the helper that these actions need, if any does.
-///
-/// # Errors
-/// As [`Shell::begin`].
-pub fn shell_for<'a>(actions: impl Iterator<Item = &'a Action>) -> Result<Option<Rc<Shell>>> {
-    let commands = actions.filter_map(|action| match action {
-        Action::Shell(command) => Some(command.clone()),
-        _ => None,
-    });
-    let commands: Vec<String> = commands.collect();
-    match commands.is_empty() {
-        true => Ok(None),
-        false => Ok(Some(Rc::new(Shell::begin(commands)?))),
+/// What actions need that has to be there before rights go.
+#[derive(Debug, Clone, Default)]
+pub struct Helpers {
+    /// Who runs commands, if there are any.
+    pub shell: Option<Rc<Shell>>,
+    /// Whom to ask for a dump, by the port that was named.
+    hosts: Vec<(Option<PathBuf>, Rc<AskedHost>)>,
+}
+
+impl Helpers {
+    /// Starts and opens what these actions need.
+    ///
+    /// # Errors
+    /// As [`Shell::begin`], or if a port cannot be opened.
+    pub fn for_actions<'a>(actions: impl Iterator<Item = &'a Action>) -> Result<Helpers> {
+        let mut commands = Vec::new();
+        let mut helpers = Helpers::default();
+        for action in actions {
+            match action {
+                Action::Shell(command) => commands.push(command.clone()),
+                Action::Dump(port) if helpers.host(port).is_none() => {
+                    let host = Rc::new(AskedHost::open(port.as_deref())?);
+                    helpers.hosts.push((port.clone(), host));
+                }
+                _ => {}
+            }
+        }
+        if !commands.is_empty() {
+            helpers.shell = Some(Rc::new(Shell::begin(commands)?));
+        }
+        Ok(helpers)
+    }
+
+    fn host(&self, port: &Option<PathBuf>) -> Option<&AskedHost> {
+        let mut hosts = self.hosts.iter();
+        Some(&*hosts.find(|(named, _)| named == port)?.1)
     }
 }
 
@@ -51,8 +76,7 @@ pub struct Reaction {
     left: std::vec::IntoIter<Action>,
     /// Where a trace goes that is to go nowhere else.
     trace_file: &'static str,
-    /// Who runs commands, if there is one.
-    shell: Option<Rc<Shell>>,
+    helpers: Helpers,
     /// The trace that the disk has not taken yet.
     saving: Option<Saving>,
     /// The command under way.
@@ -64,16 +88,12 @@ pub struct Reaction {
 }
 
 impl Reaction {
-    /// Nothing is done yet. `shell` was begun with the commands of all actions.
-    pub fn new(
-        actions: Vec<Action>,
-        trace_file: &'static str,
-        shell: Option<Rc<Shell>>,
-    ) -> Reaction {
+    /// Nothing is done yet. `helpers` are for all actions.
+    pub fn new(actions: Vec<Action>, trace_file: &'static str, helpers: Helpers) -> Reaction {
         Reaction {
             left: actions.into_iter(),
             trace_file,
-            shell,
+            helpers,
             saving: None,
             running: None,
             hears: false,
@@ -102,7 +122,7 @@ impl Reaction {
                 }
                 self.saving = None;
             }
-            if let (Some(command), Some(shell)) = (&self.running, &self.shell) {
+            if let (Some(command), Some(shell)) = (&self.running, &self.helpers.shell) {
                 let Some(status) = shell.ended()? else {
                     return Ok(None);
                 };
@@ -127,8 +147,12 @@ impl Reaction {
                     let path = path.as_deref().unwrap_or(Path::new(self.trace_file));
                     self.saving = Some(Saving::begin(trace, path, self.trace_file)?);
                 }
+                Some(Action::Dump(port)) => {
+                    let host = self.helpers.host(&port).context("there is no port")?;
+                    host.ask()?;
+                }
                 Some(Action::Shell(command)) => {
-                    let shell = self.shell.as_ref().context("there is no shell")?;
+                    let shell = self.helpers.shell.as_ref().context("there is no shell")?;
                     shell.start(&command, self.hears)?;
                     self.running = Some(command);
                 }
@@ -167,7 +191,7 @@ impl Reaction {
 pub struct OnThreshold {
     actions: Vec<Action>,
     trace_file: &'static str,
-    shell: Option<Rc<Shell>>,
+    helpers: Helpers,
     under_way: Option<Reaction>,
     /// What commands said that had no terminal.
     said: Vec<String>,
@@ -175,16 +199,12 @@ pub struct OnThreshold {
 }
 
 impl OnThreshold {
-    /// Waits for a limit to be hit. `shell` as of [`Reaction::new`].
-    pub fn new(
-        actions: Vec<Action>,
-        trace_file: &'static str,
-        shell: Option<Rc<Shell>>,
-    ) -> OnThreshold {
+    /// Waits for a limit to be hit. `helpers` as of [`Reaction::new`].
+    pub fn new(actions: Vec<Action>, trace_file: &'static str, helpers: Helpers) -> OnThreshold {
         OnThreshold {
             actions,
             trace_file,
-            shell,
+            helpers,
             under_way: None,
             said: Vec::new(),
             failure: None,
@@ -225,7 +245,7 @@ impl OnThreshold {
     }
 
     fn reaction(&self) -> Reaction {
-        Reaction::new(self.actions.clone(), self.trace_file, self.shell.clone())
+        Reaction::new(self.actions.clone(), self.trace_file, self.helpers.clone())
     }
 
     /// What commands said since the last call that could not say it on the terminal.
@@ -292,8 +312,8 @@ mod tests {
 
     fn carry_out(actions: &[&str]) -> Result<Outcome> {
         let actions: Vec<Action> = actions.iter().map(|text| parse(text).unwrap()).collect();
-        let shell = shell_for(actions.iter()).unwrap();
-        Reaction::new(actions, "trace.txt", shell).finish(&RecentTrace::default())
+        let helpers = Helpers::for_actions(actions.iter()).unwrap();
+        Reaction::new(actions, "trace.txt", helpers).finish(&RecentTrace::default())
     }
 
     #[test]
@@ -338,10 +358,24 @@ mod tests {
         assert!(error.to_string().contains("signal 2"), "{error}");
     }
 
+    #[test]
+    fn a_host_is_asked_over_the_port_that_was_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let port = folder.path().join("port");
+        let action = format!("dump,port={}", port.display());
+        std::fs::write(&port, "").unwrap();
+        assert_eq!(carry_out(&[&action, &action]).unwrap(), Outcome::Done);
+        assert_eq!(std::fs::read_to_string(&port).unwrap(), "dump\ndump\n");
+        std::fs::remove_file(&port).unwrap();
+        let action = parse(&action).unwrap();
+        let error = Helpers::for_actions([&action].into_iter()).unwrap_err();
+        assert!(format!("{error:#}").contains("port"), "{error:#}");
+    }
+
     fn on_threshold(actions: &[&str]) -> OnThreshold {
         let actions: Vec<Action> = actions.iter().map(|text| parse(text).unwrap()).collect();
-        let shell = shell_for(actions.iter()).unwrap();
-        OnThreshold::new(actions, "trace.txt", shell)
+        let helpers = Helpers::for_actions(actions.iter()).unwrap();
+        OnThreshold::new(actions, "trace.txt", helpers)
     }
 
     #[test]
@@ -391,8 +425,8 @@ mod tests {
     #[test]
     fn a_command_is_not_waited_for() {
         let sleep = parse("shell,command=sleep 0.3").unwrap();
-        let shell = shell_for([&sleep].into_iter()).unwrap();
-        let mut reaction = Reaction::new(vec![sleep], "trace.txt", shell);
+        let helpers = Helpers::for_actions([&sleep].into_iter()).unwrap();
+        let mut reaction = Reaction::new(vec![sleep], "trace.txt", helpers);
         assert_eq!(reaction.advance(&RecentTrace::default()).unwrap(), None);
         assert_eq!(
             reaction.finish(&RecentTrace::default()).unwrap(),
