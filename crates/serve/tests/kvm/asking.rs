@@ -121,6 +121,8 @@ fn a_guest_has_a_dump_of_its_own_vm_and_one_a_minute() {
     let serve = serve(folder.path(), &[&web]);
     serve.wait_for(&format!("vmnoise_vcpus{{vm=\"vmnoise:{}\"}}", other.pid()));
     wait_for("second answer", || web.answers().len() >= 2);
+    let written = "vmnoise_dumps_total{outcome=\"written\"}";
+    serve.wait_until("dump", |it| it.of(written) > 0.0);
     let answers = web.answers();
     println!("{answers:?}");
     let files = files(folder.path());
@@ -131,12 +133,7 @@ fn a_guest_has_a_dump_of_its_own_vm_and_one_a_minute() {
         "{answers:?}"
     );
     assert_eq!(told_of(&files[0]), (BTreeSet::from([web.name()]), 1));
-    assert_eq!(
-        serve
-            .metrics()
-            .of("vmnoise_dumps_total{outcome=\"written\"}"),
-        1.0
-    );
+    assert_eq!(serve.metrics().of(written), 1.0);
 }
 
 #[test]
