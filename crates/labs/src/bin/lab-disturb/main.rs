@@ -5,7 +5,8 @@
 //! two threads wake each other there, as fast as they can; `lab-disturb calls CPU` does that beside long
 //! system calls and timers. `lab-disturb litter CPU` sleeps
 //! most of the time, and leaves the kernel work for later. `lab-disturb turns CPU BURST_US
-//! EVERY_US LOG` burns a burst at SCHED_FIFO that often, and logs the CLOCK_MONOTONIC of each.
+//! EVERY_US LOG` burns a burst at SCHED_FIFO that often, and logs the CLOCK_MONOTONIC of each; `lab-disturb
+//! irregular CPU BURST_US EVERY_US` does that by chance, and logs nothing.
 //!
 //! Inside a lab: `lab-disturb clock` prints CLOCK_MONOTONIC between two readings of the TSC.
 //! `lab-disturb monitor THREAD COUNT EVERY_MS WORD...` waits until a
@@ -73,6 +74,11 @@ fn main() -> Result<()> {
             let every = Duration::from_micros(every_us.parse()?);
             match turns::turns(cpu.parse()?, burst, every, log)? {}
         }
+        ["irregular", cpu, burst_us, every_us] => {
+            let [burst, every] =
+                [burst_us, every_us].map(|us| us.parse().map(Duration::from_micros));
+            match turns::irregular(cpu.parse()?, burst?, every?)? {}
+        }
         ["storm", cpu] => calls::storm(cpu.parse()?),
         ["calls", cpu] => match calls::calls(cpu.parse()?)? {},
         ["vsock", cid] => match calls::vsock(cid.parse()?)? {},
@@ -99,7 +105,7 @@ fn main() -> Result<()> {
         ["online", cpu] => wait_for_cpu(cpu.parse()?),
         _ => bail!(
             "usage: lab-disturb busy CPU | bursts CPU HZ BURST_US COUNT LOG | storm CPU | calls CPU | litter CPU | \
-             turns CPU BURST_US EVERY_US LOG | clock | expiries CPU COUNT EVERY_US TIMES | \
+             turns CPU BURST_US EVERY_US LOG | irregular CPU BURST_US EVERY_US | clock | expiries CPU COUNT EVERY_US TIMES | \
              timeouts CPU COUNT EVERY_US | monitor THREAD COUNT EVERY_MS WORD... | unplug CPU RECORDING | online CPU | \
              memory | vsock CID"
         ),

@@ -25,6 +25,19 @@ pub fn turns(cpu: u32, burst: Duration, every: Duration, log: &str) -> Result<In
     }
 }
 
+/// The same, half to one and a half times as long and as often, by chance: nothing periodic is like it. The same each
+/// time, and nobody logs it.
+pub fn irregular(cpu: u32, burst: Duration, every: Duration) -> Result<Infallible> {
+    thread::pin(&[cpu])?;
+    thread::set_policy(Policy::Fifo(BURST_PRIORITY))?;
+    let mut chance = fastrand::Rng::with_seed(1);
+    loop {
+        std::thread::sleep(every.mul_f64(0.5 + chance.f64()));
+        let (begin, burst) = (Instant::now(), burst.mul_f64(0.5 + chance.f64()));
+        while begin.elapsed() < burst {}
+    }
+}
+
 fn mono_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
