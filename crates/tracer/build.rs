@@ -17,6 +17,7 @@ fn main() {
         "noise",
         "exits",
         "gate",
+        "own_cpus",
         "vm_files",
         "handlers_test",
         "exits_test",

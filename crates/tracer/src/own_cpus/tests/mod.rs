@@ -1,0 +1,3 @@
+//! On this machine.
+
+mod root;
