@@ -24,6 +24,7 @@ mod live;
 mod machine;
 mod metrics;
 mod otlp;
+mod own_cpus;
 mod placement;
 mod say;
 mod service_manager;

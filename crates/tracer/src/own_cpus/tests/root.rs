@@ -226,8 +226,9 @@ fn tasks_wait_as_long_as_the_scheduler_says() {
         }
         let tids: Vec<u32> = tids.iter().take(2).collect();
         let both_ns = || tids.iter().map(|tid| run_delay_ns(*tid)).sum::<u64>();
-        // What others waited is in it too, and those that have ended meanwhile are not among all: so it need
-        // not be within what all did each time.
+        // What others waited is in it too, and those that have ended meanwhile are not among all. A wait is counted a
+        // moment before the kernel books it, and may be of the time before the stretch by the one and not by the
+        // other. So it need not be between the two each time.
         let stretch = || {
             let all = run_delays_ns();
             let first = waits();
@@ -244,8 +245,7 @@ fn tasks_wait_as_long_as_the_scheduler_says() {
             let count = last.lengths.count() - first.lengths.count();
             println!("{count} of {sum_ns} ns: {two_ns} of the two, {all_ns} of all");
             assert!(two_ns > 500_000_000, "{two_ns}");
-            assert!(sum_ns >= two_ns, "{sum_ns} {two_ns}");
-            sum_ns <= all_ns
+            (two_ns..=all_ns).contains(&sum_ns)
         };
         assert!((0..5).any(|_| stretch()));
     });
