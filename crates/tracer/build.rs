@@ -22,6 +22,7 @@ fn main() {
         "handlers_test",
         "exits_test",
         "gate_test",
+        "own_cpus_test",
     ] {
         let object = out.join(format!("{name}.bpf.o"));
         let built = SkeletonBuilder::new()
