@@ -17,10 +17,12 @@ fn main() {
         "noise",
         "exits",
         "gate",
+        "own_cpus",
         "vm_files",
         "handlers_test",
         "exits_test",
         "gate_test",
+        "own_cpus_test",
     ] {
         let object = out.join(format!("{name}.bpf.o"));
         let built = SkeletonBuilder::new()

@@ -47,7 +47,7 @@ const TIERS: [(&str, &[Fact]); 16] = [
 ];
 
 /// Tests that may skip themselves, and what they need beyond their tier.
-const TESTS: [(&str, Fact); 10] = [
+const TESTS: [(&str, Fact); 14] = [
     ("supply::advisories", Advisories),
     (
         "chaos::kvm::every_fault_that_a_machine_of_others_may_have",
@@ -80,6 +80,22 @@ const TESTS: [(&str, Fact); 10] = [
     ),
     (
         "root::steal::the_steal_clock_is_not_behind_the_column_of_proc_stat",
+        StealClock,
+    ),
+    (
+        "own_cpus::tests::root::interrupts_are_as_long_as_the_tracer_tells",
+        StealClock,
+    ),
+    (
+        "own_cpus::tests::root::tasks_wait_as_long_as_the_scheduler_says",
+        StealClock,
+    ),
+    (
+        "own_cpus::tests::root::the_sum_of_losses_is_what_the_steal_clock_went_on",
+        StealClock,
+    ),
+    (
+        "kvm::own_cpus::a_guest_tells_what_is_taken_from_its_own_cpus",
         StealClock,
     ),
 ];

@@ -123,7 +123,8 @@ pub struct ServeArguments {
     pub exits_on: Vec<Occasion>,
     /// Tell what vCPUs lost and did of each by itself, under label `vcpu`
     ///
-    /// Of the first 333 at a time; what others of a VM did is told under `other`.
+    /// Of the first 333 at a time; what others of a VM did is told under `other`. In a guest, what is taken from its
+    /// own CPUs is told of each too, under label `cpu`.
     #[arg(long)]
     pub per_vcpu: bool,
     /// Most that it may cost, in percent of the time of all CPUs

@@ -25,6 +25,7 @@ mod live;
 mod machine;
 mod metrics;
 mod otlp;
+mod own_cpus;
 mod placement;
 mod say;
 mod service_manager;

@@ -10,12 +10,13 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
-use vmnoise_tracer::{CLASSIC_NS, SCHEMA, WaitLengths};
+use vmnoise_tracer::{CLASSIC_NS, SCHEMA, Taken, WaitLengths};
 
 use crate::clock::{now_ns, own_cpu, seconds};
 use crate::dumps::Dumps;
 use crate::exits::Exits;
 use crate::ledger::{Told, VmTotals};
+use crate::own_cpus::{OwnCpus, Told as ToldCpu};
 use crate::watch::Watch;
 
 /// No labels of exemplars.
@@ -47,6 +48,9 @@ impl Collector for Metrics {
         identities(&mut encoder, &watch)?;
         if let Some(exits) = watch.exits() {
             sampled(&mut encoder, exits)?;
+        }
+        if let Some(own_cpus) = watch.own_cpus() {
+            taken(&mut encoder, own_cpus, watch.by_vcpu())?;
         }
         of_itself(&mut encoder, &watch)
     }
@@ -254,6 +258,58 @@ fn sampled(encoder: &mut DescriptorEncoder<'_>, exits: &Exits) -> Result<(), fmt
     counter(&mut family, exits.probe_ns())
 }
 
+/// What is taken from this machine's own CPUs.
+fn taken(
+    encoder: &mut DescriptorEncoder<'_>,
+    own_cpus: &OwnCpus,
+    by_cpu: bool,
+) -> Result<(), fmt::Error> {
+    let mut family = encoder.encode_descriptor(
+        "cpu_lost",
+        "Time that was taken from this machine's own CPUs, which is a guest: by its hypervisor (steal), by interrupts, by soft interrupts",
+        Some(&Unit::Seconds),
+        MetricType::Counter,
+    )?;
+    for ToldCpu { cpu, shares } in own_cpus.told(by_cpu) {
+        for (share, ns) in shares {
+            let cpu = cpu.as_ref().map(|cpu| ("cpu", cpu.as_str()));
+            let labels: Vec<_> = cpu.into_iter().chain([("share", share)]).collect();
+            counter(&mut family.encode_family(&labels)?, ns)?;
+        }
+    }
+    let all = own_cpus.all();
+    let family = encoder.encode_descriptor(
+        "cpu_steal",
+        "How long the hypervisor took a CPU of this machine each time, at most",
+        Some(&Unit::Seconds),
+        MetricType::Histogram,
+    )?;
+    of_lengths(family, &all.steal)?;
+    let mut family = encoder.encode_descriptor(
+        "cpu_interrupt",
+        "How long this machine's single interrupts (irq) and soft interrupts (softirq) were",
+        Some(&Unit::Seconds),
+        MetricType::Histogram,
+    )?;
+    for (share, taken) in [("irq", &all.irq), ("softirq", &all.softirq)] {
+        of_lengths(family.encode_family(&[("share", share)])?, taken)?;
+    }
+    let Some(waits) = &all.waits else {
+        return Ok(());
+    };
+    let family = encoder.encode_descriptor(
+        "wakeup_wait",
+        "How long tasks of this machine waited for a CPU each time, from when they were on its queue until they had it",
+        Some(&Unit::Seconds),
+        MetricType::Histogram,
+    )?;
+    of_lengths(family, waits)
+}
+
+fn of_lengths(mut encoder: MetricEncoder<'_>, taken: &Taken) -> Result<(), fmt::Error> {
+    histogram(&mut encoder, seconds(taken.ns), &taken.lengths)
+}
+
 /// What it costs and what it misses.
 fn of_itself(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(
@@ -265,18 +321,19 @@ fn of_itself(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), f
     family.encode_counter(&own_cpu().as_secs_f64(), NO_EXEMPLAR)?;
     let mut family = encoder.encode_descriptor(
         "probe",
-        "CPU time that the program at each switch of the scheduler took, on all CPUs: one run in 256 is timed, and stands for all",
+        "CPU time that the programs took that are always on, on all CPUs: one run in 251 or 256 is timed, and stands for all",
         Some(&Unit::Seconds),
         MetricType::Counter,
     )?;
     counter(&mut family, watch.probe_ns())?;
     let mut family = encoder.encode_descriptor(
         "events_missed",
-        "Events of the scheduler that the programs missed",
+        "Events that the programs missed",
         None,
         MetricType::Counter,
     )?;
-    family.encode_counter(&watch.missed(), NO_EXEMPLAR)?;
+    let of_own_cpus = watch.own_cpus().map_or(0, OwnCpus::missed);
+    family.encode_counter(&(watch.missed() + of_own_cpus), NO_EXEMPLAR)?;
     if let Some(counts) = watch.dumps().map(Dumps::counts) {
         let outcomes = [("written", counts.written()), ("failed", counts.failed())];
         let mut family = encoder.encode_descriptor(

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use vmnoise_events::{Name, VmIdentity};
 use vmnoise_serve_arguments::ServeArguments;
 use vmnoise_tracer::host::{CgroupNames, Host, VcpuThread, Vm};
-use vmnoise_tracer::{Found, Gate, Place, VcpuBooks, VcpuId};
+use vmnoise_tracer::{Found, Gate, Place, TraceError, VcpuBooks, VcpuId};
 use vmnoise_workload::tsc;
 
 use crate::breaker::{Advice, Breaker};
@@ -20,6 +20,7 @@ use crate::flight::{self, Beside, Clocks, Material, Member, Snapshot, Snapshots,
 use crate::labels;
 use crate::ledger::VmTotals;
 use crate::machine::Machine;
+use crate::own_cpus::OwnCpus;
 use crate::say::say;
 use crate::who::Who;
 
@@ -53,6 +54,7 @@ pub(crate) struct Watch {
     gone: BTreeMap<VcpuId, Spent>,
     dumps: Option<Dumps>,
     exits: Option<Exits>,
+    own_cpus: Option<OwnCpus>,
     /// Whether it tells of vCPUs.
     by_vcpu: bool,
     without_room: u32,
@@ -70,6 +72,7 @@ impl Watch {
         let cpus = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
         let mut gate = Gate::load(arguments.vcpus, arguments.history_bytes())?;
         gate.attach()?;
+        let own_cpus = OwnCpus::begin();
         let mut watch = Watch {
             gate,
             host,
@@ -85,6 +88,7 @@ impl Watch {
             gone: BTreeMap::new(),
             dumps: None,
             exits: None,
+            own_cpus,
             by_vcpu: arguments.per_vcpu,
             without_room: 0,
             missed: 0,
@@ -156,12 +160,15 @@ impl Watch {
                 }
                 self.take_in_all();
                 self.gate.pause(now_ns());
+                if let Some(own_cpus) = &mut self.own_cpus {
+                    own_cpus.pause();
+                }
                 self.pauses += 1;
                 say(&format!(
                     "{cost}: what vCPUs do is not looked at for {length:?}"
                 ));
             }
-            Advice::Resume => match self.gate.attach() {
+            Advice::Resume => match self.attach() {
                 Ok(()) => say("what vCPUs do is looked at again"),
                 Err(error) => {
                     let length = self.breaker.wait_on(now);
@@ -171,6 +178,12 @@ impl Watch {
                 }
             },
         }
+    }
+
+    /// Attaches all programs again.
+    fn attach(&mut self) -> Result<(), TraceError> {
+        self.gate.attach()?;
+        self.own_cpus.as_mut().map_or(Ok(()), OwnCpus::attach)
     }
 
     /// How often it has paused for its cost.
@@ -194,6 +207,9 @@ impl Watch {
         }
         // One that cannot be read is as it was.
         self.missed = self.gate.missed().unwrap_or(self.missed);
+        if let Some(own_cpus) = &mut self.own_cpus {
+            own_cpus.take_in();
+        }
     }
 
     /// A recording of what is asked for, as far as it is known.
@@ -368,6 +384,16 @@ impl Watch {
         self.exits.as_ref()
     }
 
+    /// What is taken from this machine itself, where it is a guest.
+    pub(crate) fn own_cpus(&self) -> Option<&OwnCpus> {
+        self.own_cpus.as_ref()
+    }
+
+    /// Whether it tells of vCPUs and CPUs one by one.
+    pub(crate) fn by_vcpu(&self) -> bool {
+        self.by_vcpu
+    }
+
     /// What has come of the dumps that nobody asked for by name.
     pub(crate) fn dumps(&self) -> Option<&Dumps> {
         self.dumps.as_ref()
@@ -413,9 +439,10 @@ impl Watch {
         self.missed
     }
 
-    /// What the program at switches has cost.
+    /// What the programs have cost that are always on.
     pub(crate) fn probe_ns(&self) -> u64 {
-        self.gate.probe_ns()
+        let own_cpus_ns = self.own_cpus.as_ref().map_or(0, OwnCpus::probe_ns);
+        self.gate.probe_ns() + own_cpus_ns
     }
 
     fn came(&mut self, found: &Found) {

@@ -13,6 +13,7 @@ mod kvm {
     mod libvirt;
     mod neighbours;
     mod otlp;
+    mod own_cpus;
     mod page;
     mod prometheus;
     mod rights;

@@ -37,6 +37,8 @@ pub(crate) struct KernelBtf {
     pub(crate) minus_run_queue: MinusRunQueue,
     /// Whether real-time tasks are throttled by group (CONFIG_RT_GROUP_SCHED).
     pub(crate) rt_group_sched: bool,
+    /// Whether it is known since when a task waits (CONFIG_SCHED_INFO).
+    pub(crate) sched_info: bool,
     /// Those of [`VCPU_STRUCTURES`] that this kernel or its modules describe.
     vcpu_structures: HashSet<&'static str>,
 }
@@ -72,11 +74,10 @@ impl KernelBtf {
                     sections.extend(DataSec::try_from(ty).ok());
                 }
                 (BtfKind::Struct, Some(b"sched_rt_entity")) => {
-                    facts.rt_group_sched = Struct::try_from(ty).is_ok_and(|entity| {
-                        entity
-                            .iter()
-                            .any(|member| member.name == Some(OsStr::new("my_q")))
-                    });
+                    facts.rt_group_sched = has_member(ty, "my_q");
+                }
+                (BtfKind::Struct, Some(b"sched_info")) => {
+                    facts.sched_info = has_member(ty, "last_queued");
                 }
                 (BtfKind::Struct, Some(name)) => facts.note_vcpu_structure(name),
                 _ => {}
@@ -151,6 +152,11 @@ impl KernelBtf {
     pub(crate) fn arguments(&self, name: &str) -> Option<usize> {
         self.tracepoints.get(name).copied().flatten()
     }
+}
+
+fn has_member(ty: BtfType<'_>, name: &str) -> bool {
+    let of = |it: Struct<'_>| it.iter().any(|it| it.name == Some(OsStr::new(name)));
+    Struct::try_from(ty).is_ok_and(of)
 }
 
 /// How far a per-CPU variable lies from `runqueues`, modulo 2^64.

@@ -21,6 +21,7 @@ mod mapped_array;
 mod maps;
 mod object;
 mod observed;
+mod own_cpus;
 mod plain;
 mod probes;
 mod records;
@@ -45,6 +46,7 @@ pub use gate::{
 };
 pub use interference_counter::InterferenceCounter;
 pub use observed::{Observer, Stay};
+pub use own_cpus::{OwnCpuBooks, OwnCpus, Taken};
 pub use probes::Scope;
 pub use smi::SmiCounts;
 pub use steal_reader::StealReader;

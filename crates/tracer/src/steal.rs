@@ -8,6 +8,9 @@ use vmnoise_events::ProbeStatus;
 
 use crate::{btf::MinusRunQueue, mapped::MappedCpus, wire::StealQuery};
 
+/// The address of a CPU's run queue, where the pass over all tasks has found it.
+pub(crate) type RunQueueOf<'a> = &'a dyn Fn(u32) -> Option<u64>;
+
 /// The per-CPU variable in which a hypervisor writes what it took, found through BTF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Variable {
@@ -32,6 +35,10 @@ impl Variable {
             minus_run_queue: minus_run_queue?,
         })
     }
+
+    pub(crate) fn is_xen(self) -> bool {
+        self.xen
+    }
 }
 
 /// Where the steal clock is read, best first.
@@ -55,13 +62,13 @@ impl StealClock {
     pub(crate) fn find(
         object: Option<&Object>,
         variable: Option<Variable>,
-        cpus: &MappedCpus,
+        run_queue: RunQueueOf<'_>,
         measured: &[u32],
     ) -> StealClock {
         if let Some(object) = object.filter(|object| find_run_queues(object)) {
             let readings: Option<Vec<StealQuery>> = measured
                 .iter()
-                .filter(|&&cpu| cpus.run_queue(cpu).is_some())
+                .filter(|&&cpu| run_queue(cpu).is_some())
                 .map(|&cpu| query(object, cpu, variable))
                 .collect();
             let readings = readings.unwrap_or_default();
@@ -86,18 +93,29 @@ impl StealClock {
         let StealClock::Variable(variable) = self else {
             return false;
         };
-        let clocks: Option<Vec<(u32, u64)>> = measured
-            .iter()
-            .map(|&cpu| {
-                let clock = cpus.run_queue(cpu)?.wrapping_add(variable.minus_run_queue);
-                Some((cpu, clock))
-            })
-            .collect();
+        let clocks = self.addresses(&|cpu| cpus.run_queue(cpu), measured);
         let clocks = clocks.unwrap_or_default();
         for &(cpu, clock) in &clocks {
             cpus.set_steal_clock(cpu, clock, variable.xen);
         }
         !clocks.is_empty()
+    }
+
+    /// Where the clock of each of these CPUs lies; `None` where one of them has no clock that can be read at
+    /// any instant.
+    pub(crate) fn addresses(
+        self,
+        run_queue: RunQueueOf<'_>,
+        cpus: &[u32],
+    ) -> Option<Vec<(u32, u64)>> {
+        let StealClock::Variable(variable) = self else {
+            return None;
+        };
+        let clocks = cpus.iter().map(|&cpu| {
+            let clock = run_queue(cpu)?.wrapping_add(variable.minus_run_queue);
+            Some((cpu, clock))
+        });
+        clocks.collect()
     }
 
     /// Steal of a CPU since boot in ns.

@@ -84,7 +84,7 @@ impl Tracer {
             StealClock::find(
                 Some(&object),
                 Variable::of(btf.minus_run_queue, &name),
-                &states,
+                &|cpu| states.run_queue(cpu),
                 cpus,
             )
         });

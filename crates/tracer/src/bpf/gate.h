@@ -4,14 +4,14 @@
 #ifndef VMNOISE_GATE_H
 #define VMNOISE_GATE_H
 
+#include "lengths.h"
+
 /* Names that a vCPU keeps of who had its CPU while it waited; the rest is told without. */
 #define GATE_CULPRITS 8
 /* Turns that a CPU keeps while a vCPU waits for it; what a wait holds before these has no name. */
 #define GATE_TURNS 16
 /* One switch in so many is timed: a clock reading costs as much as all else of most of them. */
 #define GATE_TIMED_RUN 256
-/* Bounds of the lengths of waits. */
-#define GATE_BOUNDS 64
 
 /* What a vCPU's thread does. */
 enum gate_state {
@@ -108,16 +108,15 @@ struct gate_vcpu {
 	unsigned int preempted; /* it left that CPU: whoever has it since came meanwhile */
 	/* Waits that are over, by length: counts[i] are longer than bounds[i - 1], and no longer
 	 * than bounds[i]. */
-	unsigned long long counts[GATE_BOUNDS];
+	unsigned long long counts[LENGTH_BOUNDS];
 	struct gate_culprit culprits[GATE_CULPRITS];
 };
 
 /* What the programs are given before they are loaded. */
 struct gate_settings {
-	/* Of lengths of waits: ascending; the last one is the largest number there is. */
-	unsigned long long bounds[GATE_BOUNDS];
-	unsigned long long told_from;	/* waits and sleeps that are as long are told */
-	unsigned long long pieces_each; /* that each CPU keeps, a power of two */
+	unsigned long long bounds[LENGTH_BOUNDS]; /* of the lengths of waits */
+	unsigned long long told_from;		  /* waits and sleeps that are as long are told */
+	unsigned long long pieces_each;		  /* that each CPU keeps, a power of two */
 };
 
 /* A part of one wait, or a sleep, told by itself: those of a wait one after the other, the last one

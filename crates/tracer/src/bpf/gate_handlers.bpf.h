@@ -8,6 +8,8 @@
 #ifndef VMNOISE_GATE_HANDLERS_BPF_H
 #define VMNOISE_GATE_HANDLERS_BPF_H
 
+#include "lengths.bpf.h"
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 8);
@@ -44,18 +46,6 @@ static __always_inline struct gate_cpu *gate_cpu(u32 cpu)
 static __always_inline struct gate_vcpu *gate_vcpu(u32 place)
 {
 	return place ? bpf_map_lookup_elem(&gate_vcpus, &place) : 0;
-}
-
-/* How many bounds are less than this. */
-static __always_inline u32 bucket_of(u64 ns)
-{
-	u32 below = 0, step;
-
-#pragma unroll
-	for (step = GATE_BOUNDS / 2; step; step /= 2)
-		if (settings.bounds[(below + step - 1) & (GATE_BOUNDS - 1)] < ns)
-			below += step;
-	return below & (GATE_BOUNDS - 1);
 }
 
 static __always_inline void begin_writing(struct gate_vcpu *vcpu)
@@ -401,7 +391,7 @@ static __always_inline void gate_comes(struct gate_vcpu *vcpu, struct gate_cpu *
 		else
 			book_elsewhere(vcpu, vcpu->since + waited, told);
 		one_less_waits(vcpu->waits_for);
-		vcpu->counts[bucket_of(vcpu->waited + waited)]++;
+		vcpu->counts[bucket_of(settings.bounds, vcpu->waited + waited)]++;
 	} else {
 		vcpu->state = GATE_UNSEEN; /* it left, or was woken, unseen */
 	}

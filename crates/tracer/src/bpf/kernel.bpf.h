@@ -78,6 +78,7 @@ struct sched_entity {
 struct sched_info {
 	unsigned long pcount;
 	u64 last_arrival;
+	u64 last_queued;
 };
 
 struct kernfs_node {

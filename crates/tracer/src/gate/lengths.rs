@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// GATE_BOUNDS of `bpf/gate.h`.
-pub(super) const BOUNDS: usize = 64;
+/// LENGTH_BOUNDS of `bpf/lengths.h`.
+pub(crate) const BOUNDS: usize = 64;
 /// Bounds that people ask for, in ns.
 pub const CLASSIC_NS: [u64; 13] = [
     1_000,
@@ -43,7 +43,7 @@ fn native_ns(index: i32) -> u64 {
 }
 
 /// All bounds in ns, ascending.
-pub(super) fn bounds() -> &'static [u64; BOUNDS] {
+pub(crate) fn bounds() -> &'static [u64; BOUNDS] {
     static ALL: LazyLock<[u64; BOUNDS]> = LazyLock::new(|| {
         let all = CLASSIC_NS.into_iter().chain(NATIVE.map(native_ns));
         let all: BTreeSet<u64> = all.collect();
@@ -63,8 +63,8 @@ pub struct WaitLengths {
 }
 
 impl WaitLengths {
-    /// `counts` as the gate has them.
-    pub(super) fn new(counts: [u64; BOUNDS]) -> WaitLengths {
+    /// `counts` as the programs have them.
+    pub(crate) fn new(counts: [u64; BOUNDS]) -> WaitLengths {
         WaitLengths { counts }
     }
 

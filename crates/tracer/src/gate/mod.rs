@@ -3,7 +3,7 @@
 //! and user space reads mapped memory.
 
 mod books;
-mod lengths;
+pub(crate) mod lengths;
 mod piece_kind;
 mod pieces;
 mod state;

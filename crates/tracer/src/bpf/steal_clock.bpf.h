@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The steal clock of this machine itself, and how it is found. The per-CPU variables `steal_time`
+ * (of KVM) and `xen_runstate` have no address in kallsyms without KALLSYMS_ALL, but BTF knows how
+ * far they lie from `runqueues`, and a task knows its run queue. Who includes this has said what a
+ * CPU is to it (`steal_cpu`: a run queue) in the map `cpus`. */
+#ifndef VMNOISE_STEAL_CLOCK_BPF_H
+#define VMNOISE_STEAL_CLOCK_BPF_H
+
+/* What the hypervisor took, at this instant. Aligned words need no version protocol: KVM writes its
+ * one whole, and only while the vCPU it belongs to does not run (record_steal_time of
+ * arch/x86/kvm/x86.c), so nobody sees half of it, and on its own CPU nobody sees it late. So does
+ * Xen (update_runstate_area of its xen/common/domain.c); of its two words that only grow, the sum
+ * is never less than before nor more than after. The sum is that of xen_steal_clock
+ * (drivers/xen/time.c). */
+static __always_inline u64 stolen_ns(const void *clock, bool xen)
+{
+	const struct vcpu_runstate_info *runstate = clock;
+	const struct kvm_steal_time *steal = clock;
+	u64 steal_ns = 0, offline_ns = 0;
+
+	if (!xen) {
+		bpf_probe_read_kernel(&steal_ns, sizeof(steal_ns), &steal->steal);
+		return steal_ns;
+	}
+	bpf_probe_read_kernel(&steal_ns, sizeof(steal_ns), &runstate->time[XEN_RUNNABLE]);
+	bpf_probe_read_kernel(&offline_ns, sizeof(offline_ns), &runstate->time[XEN_OFFLINE]);
+	return steal_ns + offline_ns;
+}
+
+/* One pass over all tasks finds every run queue: each CPU has threads pinned to it. */
+SEC("iter/task")
+int find_run_queues(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	steal_cpu *state;
+	struct rq *run_queue;
+	u32 cpu;
+
+	/* The field is not there without CONFIG_FAIR_GROUP_SCHED. */
+	if (!task || !bpf_core_field_exists(task->se.cfs_rq))
+		return 0;
+	run_queue = BPF_CORE_READ(task, se.cfs_rq, rq);
+	if (!run_queue || bpf_core_read(&cpu, sizeof(cpu), &run_queue->cpu))
+		return 0;
+	state = bpf_map_lookup_elem(&cpus, &cpu);
+	if (state)
+		state->run_queue = (u64)run_queue;
+	return 0;
+}
+
+/* KVM raises `version` with every update, and Xen tells since when the vCPU is in its state: 0 is a
+ * variable that nobody writes. */
+static __always_inline bool is_written(const void *clock, bool xen)
+{
+	const struct vcpu_runstate_info *runstate = clock;
+	const struct kvm_steal_time *steal = clock;
+	u64 entry_time = 0;
+	u32 version = 0;
+
+	if (xen)
+		bpf_probe_read_kernel(&entry_time, sizeof(entry_time), &runstate->state_entry_time);
+	else
+		bpf_probe_read_kernel(&version, sizeof(version), &steal->version);
+	return entry_time || version;
+}
+
+SEC("syscall")
+int read_steal(struct vmnoise_steal *ask)
+{
+	u32 cpu = ask->cpu;
+	steal_cpu *state = bpf_map_lookup_elem(&cpus, &cpu);
+	u64 tick_steal_ns = 0;
+	struct rq *run_queue;
+	void *clock;
+
+	if (!state || !state->run_queue)
+		return 1;
+	run_queue = (struct rq *)state->run_queue;
+	if (ask->clock_minus_run_queue) {
+		clock = (void *)run_queue + ask->clock_minus_run_queue;
+		ask->steal_ns = stolen_ns(clock, ask->xen);
+		ask->alive = is_written(clock, ask->xen);
+	}
+	if (bpf_core_field_exists(run_queue->prev_steal_time))
+		bpf_core_read(&tick_steal_ns, sizeof(tick_steal_ns), &run_queue->prev_steal_time);
+	ask->tick_steal_ns = tick_steal_ns;
+	return 0;
+}
+
+#endif

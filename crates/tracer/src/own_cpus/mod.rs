@@ -1,0 +1,192 @@
+//! What is taken from this machine's own CPUs where it is a guest, counted in the kernel: by its hypervisor,
+//! by interrupts, and how long tasks waited. For days at a time: no event leaves the kernel, and user
+//! space reads mapped memory.
+
+mod books;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::mem::offset_of;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
+
+pub use books::{OwnCpuBooks, Taken};
+use wire::{TIMED_RUN, UNREAD, WireCpu};
+
+use crate::accounting;
+use crate::btf::KernelBtf;
+use crate::error::{LoadError, TraceError};
+use crate::host::Host;
+use crate::log::quietly;
+use crate::mapped_array::MappedArray;
+use crate::maps::Maps;
+use crate::object::why_not;
+use crate::plain;
+use crate::probes::{Group, Probe};
+use crate::steal::{StealClock, Variable};
+use crate::tracer::no_btf;
+
+/// What it needs of the kernel.
+const GROUPS: [Group; 3] = [Group::Irq, Group::Softirq, Group::Sched];
+
+/// The programs that count. They run for as long as this is held.
+#[derive(Debug)]
+pub struct OwnCpus {
+    // Dropped first: nothing runs any more while the rest goes.
+    links: Vec<Link>,
+    object: Object,
+    cpus: MappedArray<WireCpu>,
+    /// Where the steal clock of each CPU lies that was online at the start.
+    clocks: Vec<(u32, u64)>,
+    tells_waits: bool,
+}
+
+impl OwnCpus {
+    /// Loads the programs; nothing runs yet. `None` where this machine is no guest, or has no steal clock that can
+    /// be read at any instant.
+    ///
+    /// # Errors
+    /// [`LoadError::Refused`] where this machine or these rights do not allow it,
+    /// [`LoadError::Broken`] where they do and it fails.
+    pub fn load() -> Result<Option<OwnCpus>, LoadError> {
+        let host = Host::here();
+        let Some(hypervisor) = host.hypervisor() else {
+            return Ok(None);
+        };
+        let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
+        let Some(variable) = Variable::of(btf.minus_run_queue, &hypervisor) else {
+            return Ok(None);
+        };
+        let missing = |group: Group| Some((group, group.missing(&btf)?));
+        if let Some((group, why)) = GROUPS.into_iter().find_map(missing) {
+            return Err(LoadError::Refused {
+                why: format!("{why}: what is taken from this machine cannot be seen"),
+                remedy: group.remedy().to_owned(),
+            });
+        }
+        let broken = |error: std::io::Error| LoadError::Broken(format!("the CPUs: {error}"));
+        let online = host.online_cpus().map_err(broken)?;
+        let (result, warnings) = quietly(|| load(&btf, variable));
+        let object = result.map_err(|error| why_not(&error, &warnings))?;
+        let map = object.map("cpus");
+        let cpus = MappedArray::<WireCpu>::map(map.as_fd(), map.max_entries() as usize);
+        let cpus = cpus.map_err(broken)?;
+        let run_queue = |cpu| {
+            let word = cpus.u64(cpu, offset_of!(WireCpu, run_queue))?;
+            Some(word.load(Relaxed)).filter(|address| *address != 0)
+        };
+        let clock = StealClock::find(Some(&object), Some(variable), &run_queue, &online);
+        let Some(clocks) = clock.addresses(&run_queue, &online) else {
+            return Ok(None);
+        };
+        Ok(Some(OwnCpus {
+            links: Vec::new(),
+            object,
+            cpus,
+            clocks,
+            tells_waits: btf.sched_info,
+        }))
+    }
+
+    /// Attaches all programs; they count from here on.
+    ///
+    /// # Errors
+    /// If one cannot be attached: begins would have no ends.
+    pub fn attach(&mut self) -> Result<(), TraceError> {
+        let attach = || -> libbpf_rs::Result<Vec<Link>> {
+            let programs = self.object.progs_mut().filter(|it| {
+                let section = it.section().to_string_lossy();
+                it.autoload() && Probe::from_section(&section).is_some()
+            });
+            let mut links = Vec::new();
+            for program in programs {
+                links.push(program.attach()?);
+            }
+            Ok(links)
+        };
+        let (result, _) = quietly(attach);
+        self.links = result.map_err(|error| TraceError::NothingAttached(format!("{error:#}")))?;
+        for &(cpu, clock) in &self.clocks {
+            // What was taken before is in no sum, and what was in progress then is over.
+            self.set(cpu, offset_of!(WireCpu, steal_until), UNREAD);
+            self.set(cpu, offset_of!(WireCpu, softirq_start), 0);
+            self.set_half(cpu, offset_of!(WireCpu, irq_depth), 0);
+            self.set_half(cpu, offset_of!(WireCpu, irq_seen), 0);
+            self.set(cpu, offset_of!(WireCpu, steal_clock), clock);
+        }
+        Ok(())
+    }
+
+    /// Detaches the programs: they cost nothing from here on, and what is taken until they are attached again is
+    /// in no sum.
+    pub fn pause(&mut self) {
+        for &(cpu, _) in &self.clocks {
+            self.set(cpu, offset_of!(WireCpu, steal_clock), 0);
+        }
+        self.links.clear();
+    }
+
+    fn set(&self, cpu: u32, offset: usize, value: u64) {
+        if let Some(word) = self.cpus.u64(cpu, offset) {
+            word.store(value, Release);
+        }
+    }
+
+    fn set_half(&self, cpu: u32, offset: usize, value: u32) {
+        if let Some(word) = self.cpus.u32(cpu, offset) {
+            word.store(value, Release);
+        }
+    }
+
+    /// The CPUs that are counted: those that were online as the programs were loaded.
+    pub fn cpus(&self) -> impl Iterator<Item = u32> {
+        self.clocks.iter().map(|(cpu, _)| *cpu)
+    }
+
+    /// What was taken from a CPU so far.
+    pub fn books(&self, cpu: u32) -> Option<OwnCpuBooks> {
+        let words = self.cpus.words(cpu)?;
+        let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
+        Some(OwnCpuBooks::read(&plain::read(&bytes)?, self.tells_waits))
+    }
+
+    /// Events that the programs missed, as they ran already, and interrupts whose begin or end was missed.
+    ///
+    /// # Errors
+    /// If the kernel does not say.
+    pub fn missed(&self) -> std::io::Result<u64> {
+        let unpaired = self.cpus.sum(offset_of!(WireCpu, unpaired));
+        Ok(accounting::recursion_misses(&self.object)? + unpaired)
+    }
+
+    /// What the programs have cost so far, on all CPUs, in ns: one run in [`TIMED_RUN`] is timed, and stands
+    /// for all.
+    pub fn probe_ns(&self) -> u64 {
+        self.cpus.sum(offset_of!(WireCpu, timed_ns)) * TIMED_RUN
+    }
+}
+
+fn load(btf: &KernelBtf, variable: Variable) -> libbpf_rs::Result<Object> {
+    let mut builder = ObjectBuilder::default();
+    let mut open = builder.name("vmnoise_own")?.open_memory(wire::OBJECT)?;
+    for mut program in open.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        let section = program.section().to_string_lossy().into_owned();
+        let fits = Probe::from_section(&section).is_none_or(|probe| probe.fits(&name, btf));
+        program.set_autoload(fits);
+    }
+    let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?).unwrap_or(u32::MAX);
+    for mut map in open.maps_mut() {
+        match map.name().to_str() {
+            Some("cpus") => map.set_max_entries(cpus)?,
+            Some(name) if name.ends_with(".rodata") => {
+                map.set_initial_value(&wire::settings(variable.is_xen()))?;
+            }
+            _ => {}
+        }
+    }
+    open.load()
+}

@@ -1,0 +1,252 @@
+//! On this machine, beside what the kernel and the tracer of single activities tell.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Write, stderr};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, gettid, sched_setaffinity};
+use vmnoise_events::{Activity, ActivityKind, Event};
+
+use super::super::*;
+use crate::Scope;
+use crate::Tracer;
+
+/// They look at the same CPUs.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The programs at work; `None` where this machine has no steal clock, which is said.
+fn counting() -> Option<OwnCpus> {
+    let Some(mut own) = OwnCpus::load().unwrap() else {
+        let thread = thread::current();
+        let name = thread.name().unwrap_or_default();
+        writeln!(stderr(), "skipped: {name}: this machine has no steal clock").unwrap();
+        return None;
+    };
+    own.attach().unwrap();
+    Some(own)
+}
+
+fn pin(cpu: u32) {
+    let mut set = CpuSet::new();
+    set.set(cpu as usize);
+    sched_setaffinity(None, &set).unwrap();
+}
+
+fn spin_for(time: Duration) {
+    let until = Instant::now() + time;
+    while Instant::now() < until {}
+}
+
+/// The last CPU, and another one.
+fn two_cpus() -> (u32, u32) {
+    let allowed = Host::here().allowed_cpus().unwrap();
+    (allowed[allowed.len() - 1], allowed[0])
+}
+
+#[test]
+fn the_sum_of_losses_is_what_the_steal_clock_went_on() {
+    let _alone = alone();
+    let Some(mut own) = counting() else { return };
+    let (cpu, _) = two_cpus();
+    let tracer = Tracer::load(&[cpu], Scope::Osnoise).unwrap();
+    pin(cpu);
+    // There is a switch between the two readings of the clock, so what is booked by then is of an instant
+    // between them.
+    let look = |own: &OwnCpus| {
+        let earliest_ns = tracer.outer_steal_ns(cpu).unwrap();
+        thread::sleep(Duration::from_millis(1));
+        let books = own.books(cpu).unwrap();
+        (
+            earliest_ns,
+            books.steal,
+            tracer.outer_steal_ns(cpu).unwrap(),
+        )
+    };
+    let stretch = |own: &OwnCpus| {
+        let (first_earliest, first, first_latest) = look(own);
+        let until = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < until {
+            spin_for(Duration::from_millis(5));
+            thread::yield_now();
+        }
+        let (last_earliest, last, last_latest) = look(own);
+        let sum_ns = last.ns - first.ns;
+        let bounds = last_earliest.saturating_sub(first_latest)..=last_latest - first_earliest;
+        println!("{sum_ns} ns of {bounds:?}");
+        assert!(bounds.contains(&sum_ns), "{sum_ns} {bounds:?}");
+        assert_eq!(sum_ns > 0, last.lengths != first.lengths);
+        last_earliest - first_latest
+    };
+    let lost_ns = stretch(&own);
+    // What is taken in a pause is in no sum, and what comes after it is.
+    let before = own.books(cpu).unwrap();
+    own.pause();
+    spin_for(Duration::from_millis(
+        2 * lost_ns.div_ceil(1_000_000).min(1_000),
+    ));
+    assert_eq!(own.books(cpu).unwrap(), before);
+    own.attach().unwrap();
+    stretch(&own);
+    assert_eq!(own.missed().unwrap(), 0);
+}
+
+#[test]
+fn interrupts_are_as_long_as_the_tracer_tells() {
+    let _alone = alone();
+    let Some(own) = counting() else { return };
+    let (cpu, other) = two_cpus();
+    pin(other);
+    let mut tracer = Tracer::load(&[cpu], Scope::Osnoise).unwrap();
+    tracer.attach().unwrap();
+    let mut activities: Vec<Activity> = Vec::new();
+    let is_over = AtomicBool::new(false);
+    let (first, last, from_ns, until_ns) = thread::scope(|scope| {
+        let _ends = Ends(&is_over);
+        scope.spawn(|| {
+            pin(cpu);
+            while !is_over.load(Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        thread::sleep(Duration::from_millis(50));
+        let first = (mono_ns(), own.books(cpu).unwrap(), mono_ns());
+        for _ in 0..40 {
+            thread::sleep(Duration::from_millis(50));
+            keep_all(&mut tracer, &mut activities);
+        }
+        let last = (mono_ns(), own.books(cpu).unwrap(), mono_ns());
+        thread::sleep(Duration::from_millis(50));
+        (first.1, last.1, (first.0, first.2), (last.0, last.2))
+    });
+    keep_all(&mut tracer, &mut activities);
+    for (kind, first, last) in [
+        (ActivityKind::Irq, first.irq, last.irq),
+        (ActivityKind::Softirq, first.softirq, last.softirq),
+    ] {
+        let between = |from_ns, until_ns| {
+            let of_kind = activities.iter().filter(|it| it.kind == kind);
+            let ended = of_kind.filter(move |it| (from_ns..=until_ns).contains(&it.end_mono_ns));
+            let nets = ended.map(|it| net_ns(it, &activities));
+            nets.fold((0, 0), |(count, sum_ns), ns| (count + 1, sum_ns + ns))
+        };
+        let least = between(from_ns.1, until_ns.0);
+        let most = between(from_ns.0, until_ns.1);
+        let count = last.lengths.count() - first.lengths.count();
+        let sum_ns = last.ns - first.ns;
+        println!("{kind:?}: {count} of {sum_ns} ns, by the tracer {least:?} to {most:?}");
+        assert!(count > 10, "{count}");
+        assert!((least.0..=most.0).contains(&count), "{count}");
+        // Both programs read the clock at each begin and end, one after the other: a run of one of them is a
+        // fraction of a microsecond.
+        let distance_ns = count * 1_000;
+        assert!(sum_ns + distance_ns >= least.1, "{sum_ns} {least:?}");
+        assert!(sum_ns <= most.1 + distance_ns, "{sum_ns} {most:?}");
+    }
+    assert_eq!(own.missed().unwrap(), 0);
+}
+
+fn keep_all(tracer: &mut Tracer, activities: &mut Vec<Activity>) {
+    let mut keep = |event| {
+        if let Event::Activity(activity) = event {
+            activities.push(activity);
+        }
+    };
+    tracer.drain(&mut keep).unwrap();
+}
+
+/// Without steal, and without interrupts inside.
+fn net_ns(activity: &Activity, all: &[Activity]) -> u64 {
+    let ns = |it: &Activity| it.end_mono_ns - it.start_mono_ns - it.steal_ns;
+    let inside = all.iter().filter(|it| {
+        it.kind == ActivityKind::Irq
+            && it.start_mono_ns > activity.start_mono_ns
+            && it.end_mono_ns < activity.end_mono_ns
+    });
+    ns(activity).saturating_sub(inside.map(ns).sum())
+}
+
+fn mono_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// How long a thread of this process has waited so far (proc(5)).
+fn run_delay_ns(tid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
+    text.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// How long each task of this machine has waited so far.
+fn run_delays_ns() -> BTreeMap<String, u64> {
+    let tasks = fs::read_dir("/proc").unwrap().flatten();
+    let tasks = tasks.filter_map(|process| fs::read_dir(process.path().join("task")).ok());
+    let tasks = tasks.flatten().flatten();
+    let delay = |task: fs::DirEntry| {
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        let ns = text.split(' ').nth(1)?.parse().ok()?;
+        Some((task.file_name().into_string().ok()?, ns))
+    };
+    tasks.filter_map(delay).collect()
+}
+
+/// Has threads end, whatever becomes of the test.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+#[test]
+fn tasks_wait_as_long_as_the_scheduler_says() {
+    let _alone = alone();
+    let Some(own) = counting() else { return };
+    let (cpu, other) = two_cpus();
+    pin(other);
+    let is_over = AtomicBool::new(false);
+    let waits = || own.books(cpu).unwrap().waits.unwrap();
+    thread::scope(|scope| {
+        let _ends = Ends(&is_over);
+        let (told, tids) = std::sync::mpsc::channel();
+        for _ in 0..2 {
+            let (told, is_over) = (told.clone(), &is_over);
+            scope.spawn(move || {
+                pin(cpu);
+                told.send(gettid().as_raw_nonzero().get() as u32).unwrap();
+                while !is_over.load(Relaxed) {}
+            });
+        }
+        let tids: Vec<u32> = tids.iter().take(2).collect();
+        let both_ns = || tids.iter().map(|tid| run_delay_ns(*tid)).sum::<u64>();
+        // What others waited is in it too, and those that have ended meanwhile are not among all. A wait is counted a
+        // moment before the kernel books it, and may be of the time before the stretch by the one and not by the
+        // other. So it need not be between the two each time.
+        let stretch = || {
+            let all = run_delays_ns();
+            let first = waits();
+            let two_ns = both_ns();
+            thread::sleep(Duration::from_secs(1));
+            let two_ns = both_ns() - two_ns;
+            let last = waits();
+            let known = |task: &String| all.get(task).copied().unwrap_or_default();
+            let all_ns = run_delays_ns()
+                .iter()
+                .map(|(task, ns)| ns - known(task).min(*ns))
+                .sum();
+            let sum_ns = last.ns - first.ns;
+            let count = last.lengths.count() - first.lengths.count();
+            println!("{count} of {sum_ns} ns: {two_ns} of the two, {all_ns} of all");
+            assert!(two_ns > 500_000_000, "{two_ns}");
+            (two_ns..=all_ns).contains(&sum_ns)
+        };
+        assert!((0..5).any(|_| stretch()));
+    });
+}

@@ -1,0 +1,45 @@
+//! The Rust face of `bpf/own_cpus.h`: types generated from the object's BTF.
+
+use std::mem::offset_of;
+
+use crate::gate::lengths::{self, BOUNDS};
+use crate::plain::Plain;
+
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    missing_debug_implementations,
+    rust_2018_idioms,
+    unsafe_op_in_unsafe_fn
+)]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/own_cpus.skel.rs"));
+}
+
+use generated::types::own_settings as Settings;
+pub(super) use generated::types::{own_cpu as WireCpu, own_lengths as WireLengths};
+
+/// OWN_TIMED_RUN of `bpf/own_cpus.h`.
+pub(super) const TIMED_RUN: u64 = 251;
+/// OWN_UNREAD of `bpf/own_cpus.h`.
+pub(super) const UNREAD: u64 = u64::MAX;
+
+const _: () = {
+    assert!(size_of::<WireCpu>().is_multiple_of(128));
+    assert!(offset_of!(Settings, bounds) == 0);
+    assert!(offset_of!(Settings, xen) == BOUNDS * size_of::<u64>());
+    assert!(size_of::<Settings>() == (BOUNDS + 1) * size_of::<u64>());
+};
+
+/// The BPF programs, compiled.
+pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/own_cpus.bpf.o"));
+
+/// What the programs are given before they are loaded, their `.rodata`: the bounds of lengths, and whether
+/// the steal clock is Xen's.
+pub(super) fn settings(xen: bool) -> Vec<u8> {
+    let words = lengths::bounds().iter().copied().chain([xen.into()]);
+    words.flat_map(u64::to_ne_bytes).collect()
+}
+
+impl Plain for WireCpu {}
