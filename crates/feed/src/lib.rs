@@ -1,13 +1,14 @@
 //! The feed between a host and its guest: frames as bytes, and back from a stream that
 //! nobody trusts. `docs/feed.md` is the format for people.
 //!
-//! Nothing here opens anything or waits. Whatever the bytes are, a [`Decoder`] holds at most one frame
+//! But for [`AskedHost`] nothing here opens anything, and nothing waits. Whatever the bytes are, a [`Decoder`] holds at most one frame
 //! ([`MAX_FRAME_BYTES`]), hands out frames that are whole and consistent, and says what
 //! was wrong with the rest.
 
 #![forbid(unsafe_code)]
 
 mod address;
+mod asked_host;
 mod counted;
 mod decoder;
 mod encode;
@@ -18,6 +19,7 @@ mod payload;
 mod receiver;
 
 pub use address::FeedAddress;
+pub use asked_host::{AskError, AskedHost, virtio_port};
 pub use counted::{Counted, Frame, Reading};
 pub use decoder::Decoder;
 pub use encode::{encode, seal};

@@ -110,6 +110,12 @@ pub struct ServeArguments {
     /// a minute at most. May be given several times.
     #[arg(long, value_name = "SOCKET", requires = "dumps")]
     pub dumps_for: Vec<FeedAddress>,
+    /// In a guest: ask its host for a dump when the hypervisor took a CPU for longer than --dump-over
+    ///
+    /// Over the port that is named for the feed, or this one (docs/serve.md); once a minute at most. The log has the name
+    /// of the host's file.
+    #[arg(long, value_name = "PORT")]
+    pub ask_host: Option<Option<PathBuf>>,
     /// Look at single exits and interrupts too, of one VM at a time, on these occasions
     ///
     /// `canary`: for 10 s after a wait of more than --dump-over, which becomes a second dump. `1/N`: for one second in N
@@ -208,6 +214,7 @@ impl ServeArguments {
             dumps,
             dump_over,
             dumps_for,
+            ask_host,
             exits_on,
             per_vcpu,
             cost_limit,
@@ -231,6 +238,10 @@ impl ServeArguments {
         ];
         for socket in dumps_for {
             words.extend(["--dumps-for".into(), socket.words()]);
+        }
+        if let Some(port) = ask_host {
+            words.push("--ask-host".into());
+            words.extend(port.as_ref().map(OsString::from));
         }
         for occasion in exits_on {
             words.extend(["--exits-on".into(), occasion.to_string().into()]);
@@ -306,7 +317,7 @@ mod tests {
 
     #[test]
     fn words_say_what_was_taken() {
-        let line = "program --listen [::1]:9000 --vcpus 7 --history 8 --dump-over 5ms --cost-limit 0.5 --dumps-for unix:/a --dumps-for vsock:/b:7 --exits-on canary --exits-on 1/60 --per-vcpu --dumps d --tls-cert c --tls-key k --token-file t --summaries s --otlp o";
+        let line = "program --listen [::1]:9000 --vcpus 7 --history 8 --dump-over 5ms --cost-limit 0.5 --dumps-for unix:/a --dumps-for vsock:/b:7 --ask-host p --exits-on canary --exits-on 1/60 --per-vcpu --dumps d --tls-cert c --tls-key k --token-file t --summaries s --otlp o";
         let line: Vec<&str> = line.split(' ').collect();
         let taken = Program::parse_from(&line).arguments;
         assert_eq!(taken.words(), line[1..]);

@@ -7,7 +7,7 @@ use vmnoise_events::Name;
 use crate::ledger::VmTotals;
 
 /// From one dump to the next, in ns: what happens meanwhile is in the next one, or is more of the same.
-const APART_NS: u64 = 60_000_000_000;
+pub(crate) const APART_NS: u64 = 60_000_000_000;
 
 /// Looks at the waits of all VMs, again and again.
 #[derive(Debug)]

@@ -17,6 +17,7 @@ mod dumps;
 mod exits;
 mod flight;
 mod guards;
+mod host_asking;
 mod http;
 mod labels;
 mod ledger;
@@ -41,6 +42,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use vmnoise_feed::AskedHost;
 use vmnoise_rights::{RightsError, Work};
 use vmnoise_serve_arguments::{DumpArguments, ServeArguments};
 use vmnoise_tracer::LoadError;
@@ -49,6 +51,7 @@ use vmnoise_tracer::host::Host;
 use dumps::Dumps;
 use exits::Exits;
 use guards::Guards;
+use host_asking::HostAsking;
 use say::say;
 use service_manager::ServiceManager;
 use summaries::{Destination, Summaries};
@@ -106,6 +109,9 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
     let otlp = arguments.otlp.as_ref();
     let otlp = otlp.map(|url| otlp::Target::of(url.as_deref()));
     let otlp = otlp.transpose()?;
+    let host = arguments.ask_host.as_ref();
+    let host = host.map(|port| AskedHost::open(port.as_deref()));
+    let host = host.transpose()?;
     let dumps = arguments.dumps.as_deref();
     let dumps = dumps.map(dump_folder::made).transpose()?;
     let of_summaries = summaries.as_ref().and_then(Destination::folder);
@@ -146,6 +152,9 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
     }
     if let Some(dumps) = dumps {
         watch.write_dumps(dumps);
+    }
+    if let Some(host) = host {
+        watch.ask_host(HostAsking::new(host, arguments.dump_over_ns()))?;
     }
     let summaries = summaries.map(|destination| {
         destination.check()?;

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use vmnoise_events::{Name, VmIdentity};
 use vmnoise_serve_arguments::ServeArguments;
 use vmnoise_tracer::host::{CgroupNames, Host, VcpuThread, Vm};
@@ -17,6 +17,7 @@ use crate::clock::{now_ns, own_cpu};
 use crate::dumps::{self, Dumps};
 use crate::exits::{self, Exits};
 use crate::flight::{self, Beside, Clocks, Material, Member, Snapshot, Snapshots, Spent, Wanted};
+use crate::host_asking::HostAsking;
 use crate::labels;
 use crate::ledger::VmTotals;
 use crate::machine::Machine;
@@ -55,6 +56,7 @@ pub(crate) struct Watch {
     dumps: Option<Dumps>,
     exits: Option<Exits>,
     own_cpus: Option<OwnCpus>,
+    host_asking: Option<HostAsking>,
     /// Whether it tells of vCPUs.
     by_vcpu: bool,
     without_room: u32,
@@ -89,6 +91,7 @@ impl Watch {
             dumps: None,
             exits: None,
             own_cpus,
+            host_asking: None,
             by_vcpu: arguments.per_vcpu,
             without_room: 0,
             missed: 0,
@@ -136,6 +139,9 @@ impl Watch {
             self.gone.clear();
         }
         self.dump_if_due();
+        if let (Some(asking), Some(own_cpus)) = (&mut self.host_asking, &self.own_cpus) {
+            asking.look(&own_cpus.all().steal.lengths, now_ns());
+        }
         self.take_turns();
         look.map(|_| ())
     }
@@ -246,6 +252,19 @@ impl Watch {
     /// Has a dump written each time that there is reason for one.
     pub(crate) fn write_dumps(&mut self, dumps: Dumps) {
         self.dumps = Some(dumps);
+    }
+
+    /// Has the host asked for a dump each time that there is reason for one.
+    ///
+    /// # Errors
+    /// If what the hypervisor takes is not known here.
+    pub(crate) fn ask_host(&mut self, asking: HostAsking) -> Result<()> {
+        ensure!(
+            self.own_cpus.is_some(),
+            "--ask-host is for a guest whose steal clock is known: `vmnoise doctor` says whether this machine is one"
+        );
+        self.host_asking = Some(asking);
+        Ok(())
     }
 
     /// Has exits looked at on some occasions.

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use vmnoise_events::{Event, FeedTotals, HostFacts, HostFrame, ProbeStatus};
 use vmnoise_feed::Receiver;
 
-pub use transport::{FeedFrom, Transport, virtio_port};
+pub use transport::{FeedFrom, Transport};
 
 use link::{Link, Took};
 

@@ -5,14 +5,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use vmnoise_events::HostFacts;
-use vmnoise_feed::{PORT_NAME, VSOCK_PORT};
+use vmnoise_feed::{VSOCK_PORT, virtio_port};
 
 use crate::say;
 
-/// Where udev shows ports by their names.
-const NAMED_PORTS: &str = "/dev/virtio-ports";
-/// Where the kernel reports each port's name, whoever made its device.
-const PORTS: &str = "/sys/class/virtio-ports";
 /// There where the kernel has vsock, host or guest.
 const VSOCK: &str = "/dev/vsock";
 
@@ -78,53 +74,11 @@ impl std::fmt::Display for Transport {
     }
 }
 
-/// The device of the port with the feed's name, if this machine has it.
-pub fn virtio_port() -> Option<PathBuf> {
-    port_among(Path::new(NAMED_PORTS), Path::new(PORTS))
-}
-
-/// By udev's link, or else by the kernel's own name for it.
-fn port_among(named_ports: &Path, ports: &Path) -> Option<PathBuf> {
-    let linked = named_ports.join(PORT_NAME);
-    if linked.exists() {
-        return Some(linked);
-    }
-    let is_the_feed = |port: &Path| {
-        let name = std::fs::read_to_string(port.join("name"));
-        name.is_ok_and(|name| name.trim_end() == PORT_NAME)
-    };
-    let entries = std::fs::read_dir(ports).ok()?.flatten();
-    let port = entries
-        .map(|entry| entry.path())
-        .find(|port| is_the_feed(port))?;
-    Some(Path::new("/dev").join(port.file_name()?))
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
     use super::*;
-
-    #[test]
-    fn a_port_is_found_by_its_link_or_else_by_its_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let [named, ports] = ["named", "ports"].map(|name| folder.path().join(name));
-        assert_eq!(port_among(&named, &ports), None);
-        for (port, name) in [
-            ("vport0p1", "org.qemu.guest_agent.0\n"),
-            ("vport2p7", PORT_NAME),
-        ] {
-            std::fs::create_dir_all(ports.join(port)).unwrap();
-            std::fs::write(ports.join(port).join("name"), name).unwrap();
-        }
-        std::fs::create_dir(ports.join("vport3p1")).unwrap();
-        let found = port_among(&named, &ports);
-        assert_eq!(found, Some("/dev/vport2p7".into()));
-        std::fs::create_dir(&named).unwrap();
-        std::fs::write(named.join(PORT_NAME), "").unwrap();
-        assert_eq!(port_among(&named, &ports), Some(named.join(PORT_NAME)));
-    }
 
     #[test]
     fn bare_metal_has_no_host() {

@@ -1,7 +1,6 @@
 //! Carries out actions one after the other, without waiting for a command to end.
 
 pub mod action;
-mod asked_host;
 pub mod saving;
 pub mod shell;
 
@@ -11,9 +10,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, getppid, kill_process};
+use vmnoise_feed::AskedHost;
 
 use self::action::{Action, Receiver};
-use self::asked_host::AskedHost;
 use self::saving::Saving;
 use self::shell::Shell;
 use crate::run::recent_trace::RecentTrace;

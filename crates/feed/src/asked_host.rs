@@ -1,0 +1,173 @@
+//! The port over which a guest asks its host for a dump (docs/serve.md): it is opened before rights go, for it is a device
+//! of root, and nobody waits for it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use vmnoise_events::Line;
+
+use crate::layout::PORT_NAME;
+
+/// Where udev shows ports by their names.
+const NAMED_PORTS: &str = "/dev/virtio-ports";
+/// Where the kernel reports each port's name, whoever made its device.
+const PORTS: &str = "/sys/class/virtio-ports";
+/// What `vmnoise serve --dumps-for` on the host listens for.
+const ASK: &[u8] = b"dump\n";
+/// Of O_NONBLOCK and O_NOCTTY (open(2)).
+const WITHOUT_WAITING: i32 = 0o4000 | 0o400;
+/// What of the host's answer is read at a time: the name of a file, as a rule.
+const ANSWER_BYTES: usize = 256;
+
+/// Why a host cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// This machine has no such port.
+    #[error(
+        "this machine has no port {PORT_NAME} over which its host could be asked for a dump: docs/feed.md says how \
+         a VMM gives it one, or name another"
+    )]
+    NoPort,
+    /// It cannot be opened.
+    #[error(
+        "opening {}, over which the host is asked for a dump: a port has one user, and a feed may be it (--feed none)",
+        Line::from(&**path)
+    )]
+    Open {
+        /// Of the port.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It takes nothing.
+    #[error(
+        "asking the host for a dump over {}: is `vmnoise serve --dumps-for` running there?",
+        Line::from(&**path)
+    )]
+    Ask {
+        /// Of the port.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// A host that may write down what it did.
+#[derive(Debug)]
+pub struct AskedHost {
+    path: PathBuf,
+    port: File,
+}
+
+impl AskedHost {
+    /// Over this port, or the one that is named for the feed.
+    ///
+    /// # Errors
+    /// If there is none, or somebody else has it open.
+    pub fn open(path: Option<&Path>) -> Result<AskedHost, AskError> {
+        let path = path.map(Path::to_owned).or_else(virtio_port);
+        let path = path.ok_or(AskError::NoPort)?;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).append(true);
+        match options.custom_flags(WITHOUT_WAITING).open(&path) {
+            Ok(port) => Ok(AskedHost { path, port }),
+            Err(source) => Err(AskError::Open { path, source }),
+        }
+    }
+
+    /// Asks once.
+    ///
+    /// # Errors
+    /// If nobody on the host has the other end open, or it takes nothing.
+    pub fn ask(&self) -> Result<(), AskError> {
+        let mut port = &self.port;
+        port.write_all(ASK).map_err(|source| AskError::Ask {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    /// What it has answered since the last call: the name of its file, or `no:` and why not.
+    pub fn answer(&self) -> Option<Line> {
+        let mut answer = [0; ANSWER_BYTES];
+        let mut port = &self.port;
+        let read = port.read(&mut answer).unwrap_or(0);
+        let answer = String::from_utf8_lossy(&answer[..read]);
+        let answer = answer.trim();
+        (!answer.is_empty()).then(|| answer.into())
+    }
+}
+
+/// The device of the port with the feed's name, if this machine has it.
+pub fn virtio_port() -> Option<PathBuf> {
+    port_among(Path::new(NAMED_PORTS), Path::new(PORTS))
+}
+
+/// By udev's link, or else by the kernel's own name for it.
+fn port_among(named_ports: &Path, ports: &Path) -> Option<PathBuf> {
+    let linked = named_ports.join(PORT_NAME);
+    if linked.exists() {
+        return Some(linked);
+    }
+    let is_the_feed = |port: &Path| {
+        let name = fs::read_to_string(port.join("name"));
+        name.is_ok_and(|name| name.trim_end() == PORT_NAME)
+    };
+    let entries = fs::read_dir(ports).ok()?.flatten();
+    let port = entries
+        .map(|entry| entry.path())
+        .find(|port| is_the_feed(port))?;
+    Some(Path::new("/dev").join(port.file_name()?))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_port_is_found_by_its_link_or_else_by_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let [named, ports] = ["named", "ports"].map(|name| folder.path().join(name));
+        assert_eq!(port_among(&named, &ports), None);
+        for (port, name) in [
+            ("vport0p1", "org.qemu.guest_agent.0\n"),
+            ("vport2p7", PORT_NAME),
+        ] {
+            fs::create_dir_all(ports.join(port)).unwrap();
+            fs::write(ports.join(port).join("name"), name).unwrap();
+        }
+        fs::create_dir(ports.join("vport3p1")).unwrap();
+        let found = port_among(&named, &ports);
+        assert_eq!(found, Some("/dev/vport2p7".into()));
+        fs::create_dir(&named).unwrap();
+        fs::write(named.join(PORT_NAME), "").unwrap();
+        assert_eq!(port_among(&named, &ports), Some(named.join(PORT_NAME)));
+    }
+
+    #[test]
+    fn a_host_is_asked_and_heard_and_neither_is_waited_for() {
+        let (guest, mut host) = UnixStream::pair().unwrap();
+        guest.set_nonblocking(true).unwrap();
+        let asked = AskedHost {
+            path: "/a/port".into(),
+            port: File::from(std::os::fd::OwnedFd::from(guest)),
+        };
+        assert_eq!(asked.answer(), None);
+        asked.ask().unwrap();
+        let mut heard = [0; 5];
+        host.read_exact(&mut heard).unwrap();
+        assert_eq!(&heard, ASK);
+        host.write_all(b"late-1.vmn\n").unwrap();
+        assert_eq!(asked.answer(), Some("late-1.vmn".into()));
+        drop(host);
+        assert_eq!(asked.answer(), None);
+        let error = asked.ask().unwrap_err();
+        assert!(error.to_string().contains("/a/port"), "{error}");
+    }
+}
