@@ -22,6 +22,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::connections::Limited;
 use crate::dump_route;
+use crate::exits_route;
 use crate::guards::Guards;
 use crate::live::{self, Live};
 use crate::metrics;
@@ -104,6 +105,7 @@ pub(crate) async fn serve(
     let live = Arc::new(Live::begin());
     let token = Arc::new(guards.token);
     let pages = Router::new()
+        .merge(exits_route::routes(Arc::clone(&watch)))
         .merge(live::routes(Arc::clone(&live)))
         .merge(dump_route::routes(Arc::clone(&watch)))
         .route("/metrics", get(scraped))
@@ -199,7 +201,7 @@ async fn export(otlp: Option<&mut Exports>, registry: &Registry) {
 /// For ever: a dump for each signal.
 async fn dump_when_told(watch: &Mutex<Watch>, told: &mut Signal) {
     while told.recv().await.is_some() {
-        let watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
         if !watch.dump() {
             say(
                 "SIGUSR1 asks for a dump, and there is no folder for it: start it with --dumps FOLDER",

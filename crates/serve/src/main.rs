@@ -14,6 +14,7 @@ mod dump_folder;
 mod dump_route;
 mod dumps;
 mod exits;
+mod exits_route;
 mod flight;
 mod guards;
 mod http;
@@ -25,8 +26,10 @@ mod machine;
 mod metrics;
 mod otlp;
 mod placement;
+mod proc_sums;
 mod say;
 mod service_manager;
+mod signs;
 mod summaries;
 mod tls;
 mod token;
@@ -87,7 +90,8 @@ fn main() -> ExitCode {
         Err(error) => {
             say(&format!("{error:#}"));
             let cannot = matches!(error.downcast_ref(), Some(LoadError::Refused { .. }))
-                || matches!(error.downcast_ref(), Some(RightsError::Missing(_)));
+                || matches!(error.downcast_ref(), Some(RightsError::Missing(_)))
+                || error.is::<proc_sums::Lacking>();
             ExitCode::from(if cannot { MACHINE_CANNOT } else { 1 })
         }
     }
@@ -97,6 +101,7 @@ fn main() -> ExitCode {
 fn serve(arguments: &ServeArguments) -> Result<()> {
     vmnoise_rights::begin(None)?;
     placement::keep_off_isolated(&Host::here())?;
+    proc_sums::check(&arguments.dump_on)?;
     let listener = listen::listener(arguments.listen)?;
     let guards = Guards::of(arguments, listener.local_addr()?)?;
     let summaries = arguments.summaries.as_deref();
@@ -131,7 +136,8 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
     if let Some(unlimited) = vmnoise_rights::keep(&works)? {
         say(&unlimited.to_string());
     }
-    let dumps = dumps.map(|folder| Dumps::begin(&folder, arguments.dump_over_ns()));
+    let dumps =
+        dumps.map(|folder| Dumps::begin(&folder, arguments.dump_over_ns(), &arguments.dump_on));
     let dumps = dumps.transpose()?;
     if let Some(tracer) = tracer {
         let shelf = dumps.as_ref().map(Dumps::shelf);
