@@ -245,7 +245,9 @@ impl Sign {
 /// How much of it is worth a dump.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limit {
+    /// Of what.
     pub sign: Sign,
+    /// In percent.
     pub percent: f64,
 }
 
