@@ -21,6 +21,11 @@ pub struct DumpArguments {
     /// Only the VM that `vmnoise serve` calls so
     #[arg(long, value_name = "NAME")]
     pub vm: Option<String>,
+    /// All exits and interrupts of that VM instead, for so long from now on (1s to 60s)
+    ///
+    /// `vmnoise serve` has to be started with `--exits-on request`.
+    #[arg(long, value_name = "TIME", value_parser = check_stretch, requires = "vm", conflicts_with = "last")]
+    pub exits: Option<String>,
     /// Where to write the recording; by default a name with the time, in this folder
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -41,6 +46,7 @@ impl DumpArguments {
         let DumpArguments {
             last,
             vm,
+            exits,
             output,
             from,
             token_file,
@@ -51,6 +57,7 @@ impl DumpArguments {
         let options = [
             ("--last", word(last)),
             ("--vm", word(vm)),
+            ("--exits", word(exits)),
             ("--output", file(output)),
             ("--from", Some(from.into())),
             ("--token-file", file(token_file)),
@@ -74,6 +81,21 @@ pub fn parse_length_ns(text: &str) -> Result<u64, String> {
         Ok(ns @ 1..) => Ok(ns),
         _ => Err(format!("`{text}` is not in the past: 30s and 2m are")),
     }
+}
+
+/// How long exits may be looked at on request, in ns.
+///
+/// # Errors
+/// A sentence that says what is wrong with it.
+pub fn parse_stretch_ns(text: &str) -> Result<u64, String> {
+    match parse_length_ns(text)? {
+        ns @ 1_000_000_000..=60_000_000_000 => Ok(ns),
+        _ => Err(format!("`{text}` is not between 1s and 60s")),
+    }
+}
+
+fn check_stretch(text: &str) -> Result<String, String> {
+    parse_stretch_ns(text).map(|_| text.to_owned())
 }
 
 fn check_length(text: &str) -> Result<String, String> {
@@ -104,6 +126,17 @@ pub struct ServeArguments {
     /// A wait for a CPU that is longer than this is worth a dump, one a minute
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = ["1ms", "5ms", "20ms", "100ms", "1s"])]
     pub dump_over: String,
+    /// What else is worth a dump: more than so many percent of the last ten seconds
+    ///
+    /// `quota=P`: a quota held the vCPUs of a VM back. `steal=P`: the hypervisor below had a CPU of this machine.
+    /// `pressure=P`: a task waited for a CPU (`some` of /proc/pressure/cpu). Several, with commas between them.
+    #[arg(
+        long,
+        value_name = "REASON=PERCENT",
+        value_delimiter = ',',
+        requires = "dumps"
+    )]
+    pub dump_on: Vec<Limit>,
     /// Write a dump of its VM too when the guest behind this socket asks: unix:PATH or vsock:PATH[:PORT]
     ///
     /// A serial port of QEMU, or the socket of a vsock device (docs/feed.md). A guest asks by the line `dump`, and has one
@@ -119,7 +152,8 @@ pub struct ServeArguments {
     /// Look at single exits and interrupts too, of one VM at a time, on these occasions
     ///
     /// `canary`: for 10 s after a wait of more than --dump-over, which becomes a second dump. `1/N`: for one second in N
-    /// (2 to 3600), of one VM after the other, as counts alone. Both, with a comma between them.
+    /// (2 to 3600), of one VM after the other, as counts alone. `request`: when `vmnoise dump --exits` asks for it. Several, with
+    /// commas between them.
     #[arg(
         long,
         value_name = "OCCASION",
@@ -170,6 +204,8 @@ pub enum Occasion {
     Canary,
     /// In one second of so many.
     OneIn(u32),
+    /// When somebody asks for it.
+    Request,
 }
 
 impl FromStr for Occasion {
@@ -179,8 +215,11 @@ impl FromStr for Occasion {
         let seconds = text.strip_prefix("1/").and_then(|text| text.parse().ok());
         match (text, seconds) {
             ("canary", _) => Ok(Occasion::Canary),
+            ("request", _) => Ok(Occasion::Request),
             (_, Some(seconds @ 2..=3600)) => Ok(Occasion::OneIn(seconds)),
-            _ => Err("is neither `canary` nor `1/N` with an N from 2 to 3600, as in 1/60"),
+            _ => Err(
+                "is neither `canary`, nor `request`, nor `1/N` with an N from 2 to 3600, as in 1/60",
+            ),
         }
     }
 }
@@ -190,7 +229,58 @@ impl fmt::Display for Occasion {
         match self {
             Occasion::Canary => f.write_str("canary"),
             Occasion::OneIn(seconds) => write!(f, "1/{seconds}"),
+            Occasion::Request => f.write_str("request"),
         }
+    }
+}
+
+/// What is worth a dump beside a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sign {
+    /// A quota held the vCPUs of a VM back.
+    Quota,
+    /// The hypervisor below had a CPU of this machine.
+    Steal,
+    /// A task waited for a CPU.
+    Pressure,
+}
+
+impl Sign {
+    /// As the command line and the metrics have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sign::Quota => "quota",
+            Sign::Steal => "steal",
+            Sign::Pressure => "pressure",
+        }
+    }
+}
+
+/// How much of it is worth a dump.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limit {
+    /// Of what.
+    pub sign: Sign,
+    /// In percent.
+    pub percent: f64,
+}
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Limit, String> {
+        let (name, percent_text) = text.split_once('=').unwrap_or((text, ""));
+        let signs = [Sign::Quota, Sign::Steal, Sign::Pressure];
+        let sign = signs.into_iter().find(|sign| sign.name() == name);
+        let sign = sign.ok_or("is neither quota=P, nor steal=P, nor pressure=P, as in quota=5")?;
+        let percent = percent(percent_text).map_err(|why| format!("{name}=P: P {why}"))?;
+        Ok(Limit { sign, percent })
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.sign.name(), self.percent)
     }
 }
 
@@ -213,6 +303,7 @@ impl ServeArguments {
             history,
             dumps,
             dump_over,
+            dump_on,
             dumps_for,
             ask_host,
             exits_on,
@@ -236,6 +327,9 @@ impl ServeArguments {
             "--cost-limit".into(),
             cost_limit.to_string().into(),
         ];
+        for limit in dump_on {
+            words.extend(["--dump-on".into(), limit.to_string().into()]);
+        }
         for socket in dumps_for {
             words.extend(["--dumps-for".into(), socket.words()]);
         }
@@ -302,6 +396,19 @@ mod tests {
         let line: Vec<&str> = line.split(' ').collect();
         let taken = Dump::parse_from(&line).arguments;
         assert_eq!(taken.words(), line[1..]);
+        let line = "program --vm web --exits 10s --from http://h:1";
+        let line: Vec<&str> = line.split(' ').collect();
+        let taken = Dump::parse_from(&line).arguments;
+        assert_eq!(taken.words(), line[1..]);
+        for wrong in [
+            &["--exits", "10s"][..],
+            &["--vm", "web", "--exits", "61s"],
+            &["--vm", "web", "--exits", "10ms"],
+            &["--vm", "web", "--exits", "10s", "--last", "1m"],
+        ] {
+            let line = ["program"].iter().chain(wrong);
+            assert!(Dump::try_parse_from(line).is_err(), "{wrong:?}");
+        }
         let by_default = Dump::parse_from(["program"]).arguments.words();
         assert_eq!(by_default, ["--from", "http://127.0.0.1:9752"]);
     }
@@ -317,7 +424,7 @@ mod tests {
 
     #[test]
     fn words_say_what_was_taken() {
-        let line = "program --listen [::1]:9000 --vcpus 7 --history 8 --dump-over 5ms --cost-limit 0.5 --dumps-for unix:/a --dumps-for vsock:/b:7 --ask-host p --exits-on canary --exits-on 1/60 --per-vcpu --dumps d --tls-cert c --tls-key k --token-file t --summaries s --otlp o";
+        let line = "program --listen [::1]:9000 --vcpus 7 --history 8 --dump-over 5ms --cost-limit 0.5 --dump-on quota=5 --dump-on pressure=0.5 --dumps-for unix:/a --dumps-for vsock:/b:7 --ask-host p --exits-on canary --exits-on 1/60 --exits-on request --per-vcpu --dumps d --tls-cert c --tls-key k --token-file t --summaries s --otlp o";
         let line: Vec<&str> = line.split(' ').collect();
         let taken = Program::parse_from(&line).arguments;
         assert_eq!(taken.words(), line[1..]);
@@ -330,6 +437,10 @@ mod tests {
             &["--exits-on", "canary"][..],
             &["--exits-on", "1/1"],
             &["--exits-on", "often"],
+            &["--dump-on", "quota=5"],
+            &["--dump-on", "quota", "--dumps", "d"],
+            &["--dump-on", "quota=0", "--dumps", "d"],
+            &["--dump-on", "luck=5", "--dumps", "d"],
         ] {
             let line = ["program"].iter().chain(wrong);
             assert!(Program::try_parse_from(line).is_err(), "{wrong:?}");

@@ -47,14 +47,26 @@ impl Canary {
             longer.insert(vm.label.clone(), count);
         }
         self.longer = longer;
-        let is_early = self
-            .last_dump_ns
-            .is_some_and(|last| now_mono_ns < last + APART_NS);
+        let is_early = self.is_early(now_mono_ns);
         if self.hit.is_empty() || is_early {
             return Vec::new();
         }
         self.last_dump_ns = Some(now_mono_ns);
         std::mem::take(&mut self.hit)
+    }
+
+    /// For something else that is worth a dump: whether one is due, which then is the last.
+    pub(crate) fn may_dump(&mut self, now_mono_ns: u64) -> bool {
+        let is_early = self.is_early(now_mono_ns);
+        if !is_early {
+            self.last_dump_ns = Some(now_mono_ns);
+        }
+        !is_early
+    }
+
+    fn is_early(&self, now_mono_ns: u64) -> bool {
+        let last = self.last_dump_ns;
+        last.is_some_and(|last| now_mono_ns < last + APART_NS)
     }
 }
 
@@ -87,6 +99,17 @@ mod tests {
         assert!(look(&mut canary, 61, &[100_000_001, S]).is_empty());
         assert_eq!(look(&mut canary, 62, &[100_000_001, S]), ["web"]);
         assert!(look(&mut canary, 200, &[100_000_001, S]).is_empty());
+    }
+
+    #[test]
+    fn one_dump_a_minute_is_for_all_reasons_together() {
+        let mut canary = Canary::new(1_000_000);
+        assert!(canary.may_dump(S));
+        assert!(!canary.may_dump(60 * S));
+        assert!(canary.look([vm("web", &[S])].iter(), 60 * S).is_empty());
+        assert_eq!(canary.look([vm("web", &[S])].iter(), 61 * S), ["web"]);
+        assert!(!canary.may_dump(120 * S));
+        assert!(canary.may_dump(121 * S));
     }
 
     #[test]

@@ -16,12 +16,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use vmnoise_export::{Readers, WholeFile};
-use vmnoise_serve_arguments::DumpArguments;
+use vmnoise_serve_arguments::{DumpArguments, parse_stretch_ns};
 
-use crate::dump_route::{PATH, Question};
-use crate::{tls, token};
+use crate::{dump_route, exits_route, tls, token};
 
-/// How long an answer may take.
+/// How long an answer may take, beyond the time that it is about where that is yet to come.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How large it may be: a recording is about as large as the history that it is made of.
 const MOST: usize = 1 << 30;
@@ -36,9 +35,13 @@ pub(crate) fn run(arguments: &DumpArguments) -> Result<()> {
         .enable_all()
         .build()
         .context("beginning to ask")?;
-    let asked = runtime.block_on(async { timeout(PATIENCE, ask(arguments)).await });
+    let exits = arguments.exits.as_deref();
+    let length_ns = exits.map_or(Ok(0), parse_stretch_ns);
+    let length = Duration::from_nanos(length_ns.map_err(|why| anyhow!("--exits: {why}"))?);
+    let patience = PATIENCE + length;
+    let asked = runtime.block_on(async { timeout(patience, ask(arguments)).await });
     let recording =
-        asked.map_err(|_| anyhow!("{} has not answered in {PATIENCE:?}", arguments.from))??;
+        asked.map_err(|_| anyhow!("{} has not answered in {patience:?}", arguments.from))??;
     write(&path, &recording)?;
     let path = path.display();
     println!("wrote {path}: `vmnoise report {path}` shows it, `vmnoise explain {path}` tells it");
@@ -98,13 +101,25 @@ fn is_loopback(tcp: &TcpStream) -> bool {
 }
 
 fn request(arguments: &DumpArguments, uri: &Uri) -> Result<Request<Body>> {
-    let question = Question {
-        last: arguments.last.clone(),
-        vm: arguments.vm.clone(),
+    let (path, query) = match (&arguments.exits, &arguments.vm) {
+        (Some(length), Some(vm)) => {
+            let question = exits_route::Question {
+                vm: vm.clone(),
+                length: length.clone(),
+            };
+            (exits_route::PATH, serde_urlencoded::to_string(&question))
+        }
+        (_, vm) => {
+            let question = dump_route::Question {
+                last: arguments.last.clone(),
+                vm: vm.clone(),
+            };
+            (dump_route::PATH, serde_urlencoded::to_string(&question))
+        }
     };
-    let query = serde_urlencoded::to_string(&question).context("asking")?;
+    let query = query.context("asking")?;
     let authority = uri.authority().context("the address has no host")?;
-    let mut request = Request::post(format!("{PATH}?{query}")).header(HOST, authority.as_str());
+    let mut request = Request::post(format!("{path}?{query}")).header(HOST, authority.as_str());
     if let Some(file) = &arguments.token_file {
         let token = token::secret(file)?;
         request = request.header(AUTHORIZATION, format!("Bearer {token}"));

@@ -36,10 +36,8 @@ async fn dump(
     Query(question): Query<Question>,
     headers: HeaderMap,
 ) -> Response {
-    // A browser says whose page asks, and no page of this server does.
-    if headers.contains_key(ORIGIN) {
-        let words = "a dump is for `vmnoise dump` and its like, and for no page\n";
-        return (StatusCode::FORBIDDEN, words).into_response();
+    if let Some(refused) = refuse_pages(&headers) {
+        return refused;
     }
     let last_ns = question.last.as_deref().map(parse_length_ns).transpose();
     let wanted = match last_ns {
@@ -53,17 +51,32 @@ async fn dump(
     if let Some(vm) = &wanted.vm
         && !watch.vms().any(|known| known.label == *vm)
     {
-        let words = format!("no VM is called `{vm}`; /metrics has the names of all\n");
-        return (StatusCode::NOT_FOUND, words).into_response();
+        return unknown(vm);
     }
     match watch.recording(&wanted) {
-        Ok(recording) => {
-            let headers = [
-                (CONTENT_TYPE, "application/vnd.apache.arrow.stream"),
-                (CONTENT_DISPOSITION, "attachment; filename=\"dump.vmn\""),
-            ];
-            (headers, recording).into_response()
-        }
+        Ok(recording) => attached(recording),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error:#}\n")).into_response(),
     }
+}
+
+/// A browser says whose page asks, and no page of this server does.
+pub(crate) fn refuse_pages(headers: &HeaderMap) -> Option<Response> {
+    let words = "a dump is for `vmnoise dump` and its like, and for no page\n";
+    let is_of_page = headers.contains_key(ORIGIN);
+    is_of_page.then(|| (StatusCode::FORBIDDEN, words).into_response())
+}
+
+/// There is no VM of this name.
+pub(crate) fn unknown(vm: &str) -> Response {
+    let words = format!("no VM is called `{vm}`; /metrics has the names of all\n");
+    (StatusCode::NOT_FOUND, words).into_response()
+}
+
+/// A recording, as a file.
+pub(crate) fn attached(recording: Vec<u8>) -> Response {
+    let headers = [
+        (CONTENT_TYPE, "application/vnd.apache.arrow.stream"),
+        (CONTENT_DISPOSITION, "attachment; filename=\"dump.vmn\""),
+    ];
+    (headers, recording).into_response()
 }

@@ -25,6 +25,7 @@ use vmnoise_feed::FeedAddress;
 use crate::asking;
 use crate::connections::Limited;
 use crate::dump_route;
+use crate::exits_route;
 use crate::guards::Guards;
 use crate::live::{self, Live};
 use crate::metrics;
@@ -108,6 +109,7 @@ pub(crate) async fn serve(
     let live = Arc::new(Live::begin());
     let token = Arc::new(guards.token);
     let pages = Router::new()
+        .merge(exits_route::routes(Arc::clone(&watch)))
         .merge(live::routes(Arc::clone(&live)))
         .merge(dump_route::routes(Arc::clone(&watch)))
         .route("/metrics", get(scraped))

@@ -15,6 +15,7 @@ mod dump_folder;
 mod dump_route;
 mod dumps;
 mod exits;
+mod exits_route;
 mod flight;
 mod guards;
 mod host_asking;
@@ -28,8 +29,10 @@ mod metrics;
 mod otlp;
 mod own_cpus;
 mod placement;
+mod proc_sums;
 mod say;
 mod service_manager;
+mod signs;
 mod summaries;
 mod tls;
 mod token;
@@ -92,7 +95,8 @@ fn main() -> ExitCode {
         Err(error) => {
             say(&format!("{error:#}"));
             let cannot = matches!(error.downcast_ref(), Some(LoadError::Refused { .. }))
-                || matches!(error.downcast_ref(), Some(RightsError::Missing(_)));
+                || matches!(error.downcast_ref(), Some(RightsError::Missing(_)))
+                || error.is::<proc_sums::Lacking>();
             ExitCode::from(if cannot { MACHINE_CANNOT } else { 1 })
         }
     }
@@ -102,6 +106,7 @@ fn main() -> ExitCode {
 fn serve(arguments: &ServeArguments) -> Result<()> {
     vmnoise_rights::begin(None)?;
     placement::keep_off_isolated(&Host::here())?;
+    proc_sums::check(&arguments.dump_on)?;
     let listener = listen::listener(arguments.listen)?;
     let guards = Guards::of(arguments, listener.local_addr()?)?;
     let summaries = arguments.summaries.as_deref();
@@ -142,7 +147,8 @@ fn serve(arguments: &ServeArguments) -> Result<()> {
     if let Some(unlimited) = vmnoise_rights::keep(&works)? {
         say(&unlimited.to_string());
     }
-    let dumps = dumps.map(|folder| Dumps::begin(&folder, arguments.dump_over_ns()));
+    let dumps =
+        dumps.map(|folder| Dumps::begin(&folder, arguments.dump_over_ns(), &arguments.dump_on));
     let dumps = dumps.transpose()?;
     if let Some(tracer) = tracer {
         let shelf = dumps.as_ref().map(Dumps::shelf);

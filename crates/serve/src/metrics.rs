@@ -348,6 +348,19 @@ fn of_itself(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), f
                 .encode_counter(&count, NO_EXEMPLAR)?;
         }
     }
+    if let Some(reasons) = watch.dumps().map(Dumps::reasons) {
+        let mut family = encoder.encode_descriptor(
+            "dump_reasons",
+            "Dumps that nobody waited for (--dumps), by why they were made",
+            None,
+            MetricType::Counter,
+        )?;
+        for (reason, count) in reasons.counts() {
+            family
+                .encode_family(&[("reason", reason)])?
+                .encode_counter(&count, NO_EXEMPLAR)?;
+        }
+    }
     let mut family = encoder.encode_descriptor(
         "vcpus_without_room",
         "vCPUs that are not watched: --vcpus leaves no room for them, or the kernel gives no memory",

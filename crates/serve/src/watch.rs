@@ -14,9 +14,9 @@ use vmnoise_workload::tsc;
 
 use crate::breaker::{Advice, Breaker};
 use crate::clock::{now_ns, own_cpu};
-use crate::dumps::{self, Dumps};
-use crate::exits::{self, Exits};
-use crate::flight::{self, Beside, Clocks, Material, Member, Snapshot, Snapshots, Spent, Wanted};
+use crate::dumps::{self, Due, Dumps};
+use crate::exits::{self, Asked, Exits, Refusal};
+use crate::flight::{self, Clocks, Made, Material, Member, Snapshot, Snapshots, Spent, Wanted};
 use crate::host_asking::HostAsking;
 use crate::labels;
 use crate::ledger::VmTotals;
@@ -223,10 +223,10 @@ impl Watch {
     /// # Errors
     /// If it cannot be written down.
     pub(crate) fn recording(&mut self, wanted: &Wanted) -> Result<Vec<u8>> {
-        self.recording_beside(wanted, None)
+        self.recording_made(wanted, None)
     }
 
-    fn recording_beside(&mut self, wanted: &Wanted, beside: Option<&Beside>) -> Result<Vec<u8>> {
+    fn recording_made(&mut self, wanted: &Wanted, made: Option<&Made>) -> Result<Vec<u8>> {
         self.look_at_clocks();
         // Whoever ended since the last look is in it, and waits that are over by now.
         let now = self.snapshot();
@@ -238,7 +238,7 @@ impl Watch {
             member: &|vcpu| self.members.get(&vcpu).cloned(),
             clocks: &|vcpu| self.clocks.of(vcpu),
         };
-        flight::recording(material, wanted, beside)
+        flight::recording(material, wanted, made)
     }
 
     /// A clock that is the same now as when its vCPU came was that all along, or was put back.
@@ -279,18 +279,34 @@ impl Watch {
 
     /// Writes down the last minute, where there is a folder for that; whether there is.
     pub(crate) fn dump(&mut self) -> bool {
-        self.write_dump(&dumps::name(), &dumps::WANTED, None);
+        let made = Made {
+            why: "a signal (SIGUSR1)".to_owned(),
+            beside: None,
+        };
+        if self.write_dump(&dumps::name(), &dumps::WANTED, &made)
+            && let Some(dumps) = &mut self.dumps
+        {
+            dumps.count_signal();
+        }
         self.dumps.is_some()
     }
 
-    /// Writes down the last minute of one VM; under this name, if at all.
+    /// Writes down the last minute of one VM, whose guest has asked for it; under this name, if at all.
     pub(crate) fn dump_of(&mut self, vm: Name) -> Option<String> {
         let name = dumps::name();
+        let made = Made {
+            why: "its guest asked".to_owned(),
+            beside: None,
+        };
         let wanted = Wanted {
             vm: Some(vm),
             ..dumps::WANTED
         };
-        self.write_dump(&name, &wanted, None).then_some(name)
+        let is_written = self.write_dump(&name, &wanted, &made);
+        if is_written && let Some(dumps) = &mut self.dumps {
+            dumps.count_guest();
+        }
+        is_written.then_some(name)
     }
 
     /// What the VM of this process is called.
@@ -298,27 +314,35 @@ impl Watch {
         Some(self.vms.get(&process)?.label.clone())
     }
 
-    /// A dump of those who have waited too long, and a look at the exits of the one that waited longest.
+    /// A dump where there is reason for one, and a look at the exits of the VM that waited longest, or that the reason is
+    /// about.
     fn dump_if_due(&mut self) {
         let dumps = self.dumps.as_mut();
-        let due = dumps.map(|dumps| dumps.due(self.vms.values()));
-        let Some(due) = due.filter(|due| !due.is_empty()) else {
+        let Some(due) = dumps.and_then(|dumps| dumps.due(self.vms.values())) else {
             return;
         };
-        let waits = self.longest_waits(due);
+        let waits = self.longest_waits(&due.waited);
         let name = dumps::name();
-        let follows = self.exits.as_ref().filter(|it| it.follows_waits());
+        let follows = self.exits.as_ref().filter(|it| it.follows_dumps());
         let longest = waits.iter().max_by_key(|(_, length_ns, _)| *length_ns);
-        let beside = follows.and(longest).map(|(vm, ..)| Beside {
-            vm: vm.clone(),
-            file: exits::file_after(&name),
-        });
-        if !self.write_dump(&name, &dumps::WANTED, beside.as_ref()) {
+        let of_wait = longest.map(|(vm, ..)| vm);
+        let of_sign = || due.found.iter().find_map(|it| it.vm.as_ref());
+        let beside = follows
+            .and(of_wait.or_else(of_sign))
+            .map(|vm| exits::beside(&name, vm));
+        let made = Made {
+            why: why(&due, longest),
+            beside,
+        };
+        if !self.write_dump(&name, &dumps::WANTED, &made) {
             return;
         }
-        let vm = beside.and_then(|beside| self.vm_called(&beside.vm));
+        if let Some(dumps) = &mut self.dumps {
+            dumps.count(&due);
+        }
+        let vm = made.beside.and_then(|beside| self.vm_called(&beside.vm));
         if let (Some(exits), Some(vm)) = (&self.exits, vm) {
-            exits.follow_wait(vm, name.clone());
+            exits.follow_dump(vm, name.clone());
         }
         for (vm, length_ns, culprit) in waits {
             if let Some(dumps) = &mut self.dumps {
@@ -328,25 +352,25 @@ impl Watch {
     }
 
     /// The longest wait of each of these VMs in the time that a dump is of, and who had most of it.
-    fn longest_waits(&self, vms: Vec<Name>) -> Vec<(Name, u64, String)> {
+    fn longest_waits(&self, vms: &[Name]) -> Vec<(Name, u64, String)> {
         let lost = self.gate.lost_pieces().pieces;
         let from_ns = now_ns().saturating_sub(dumps::WANTED.last_ns.unwrap_or(u64::MAX));
         let member = |vcpu| self.members.get(&vcpu).cloned();
-        let waits = vms.into_iter().filter_map(|vm| {
-            let is_of_vm = |vcpu| self.members.get(&vcpu).is_some_and(|it| it.vm == vm);
+        let waits = vms.iter().filter_map(|vm| {
+            let is_of_vm = |vcpu| self.members.get(&vcpu).is_some_and(|it| it.vm == *vm);
             let of_vm = lost.iter().filter(|piece| is_of_vm(piece.vcpu));
             let (length_ns, culprit) = flight::longest_wait(of_vm, from_ns, &member)?;
-            Some((vm, length_ns, culprit))
+            Some((vm.clone(), length_ns, culprit))
         });
         waits.collect()
     }
 
     /// Whether it is, for there may be no folder.
-    fn write_dump(&mut self, name: &str, wanted: &Wanted, beside: Option<&Beside>) -> bool {
+    fn write_dump(&mut self, name: &str, wanted: &Wanted, made: &Made) -> bool {
         if self.dumps.is_none() {
             return false;
         }
-        let recording = self.recording_beside(wanted, beside);
+        let recording = self.recording_made(wanted, Some(made));
         match (recording, &self.dumps) {
             (Ok(recording), Some(dumps)) => dumps.write(name, recording),
             (Err(error), _) => {
@@ -370,6 +394,20 @@ impl Watch {
         {
             exits.take_turn(vm);
         }
+    }
+
+    /// Has all exits of a VM looked at for so long, for whoever asks.
+    ///
+    /// # Errors
+    /// If that cannot be now, or never.
+    pub(crate) fn request_exits(&self, vm: &Name, length: Duration) -> Result<Asked, Refusal> {
+        let exits = self.exits.as_ref().filter(|it| it.takes_requests());
+        let exits = exits.ok_or(Refusal::NotOffered)?;
+        if self.gate.is_paused() {
+            return Err(Refusal::Rests);
+        }
+        let vm = self.vm_called(vm).ok_or(Refusal::Unknown)?;
+        exits.request(vm, length)
     }
 
     fn vm_called(&self, label: &Name) -> Option<Vm> {
@@ -546,4 +584,22 @@ impl Watch {
             });
         }
     }
+}
+
+/// Why a dump is made, as it says itself.
+fn why(due: &Due, longest: Option<&(Name, u64, String)>) -> String {
+    let wait = match longest {
+        Some((vm, length_ns, _)) => {
+            let length = Duration::from_micros(length_ns / 1_000);
+            Some(format!("wait: {vm} waited for a CPU for {length:?}"))
+        }
+        None if due.waited.is_empty() => None,
+        None => Some(format!(
+            "wait: {} waited too long for a CPU",
+            due.waited.join(", ")
+        )),
+    };
+    let found = due.found.iter().map(|finding| finding.words.clone());
+    let all: Vec<String> = wait.into_iter().chain(found).collect();
+    all.join(", ")
 }

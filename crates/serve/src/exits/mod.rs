@@ -1,4 +1,4 @@
-//! Single exits and interrupts of one VM at a time, for a stretch of time: after a wait that was too long, or in one
+//! Single exits and interrupts of one VM at a time, for a stretch of time: after a dump, when somebody asks, or in one
 //! second of so many. Their programs are loaded at the start, and attached for these stretches alone.
 
 mod recording;
@@ -13,6 +13,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use tokio::sync::oneshot;
 use vmnoise_events::Name;
 use vmnoise_rights::{Work, threads};
 use vmnoise_serve_arguments::Occasion;
@@ -20,6 +21,7 @@ use vmnoise_tracer::host::Vm;
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
 
 use crate::dump_folder::Shelf;
+use crate::flight::Beside;
 use crate::machine::Machine;
 use crate::say::say;
 use stretch::Looker;
@@ -29,8 +31,8 @@ use turns::Turns;
 
 /// Room for vCPUs of the one VM.
 const VCPUS: u32 = 256;
-/// How long it is looked at after a wait that was too long, and each time otherwise.
-const AFTER_A_WAIT: Duration = Duration::from_secs(10);
+/// How long it is looked at after a dump, and for its turn.
+const AFTER_A_DUMP: Duration = Duration::from_secs(10);
 const A_TURN: Duration = Duration::from_secs(1);
 /// How long the end of it all waits for the file of a stretch.
 const LAST: Duration = Duration::from_secs(2);
@@ -45,8 +47,16 @@ pub(crate) fn load() -> Result<ExitTracer, LoadError> {
     ExitTracer::load(VCPUS, Streaming::Stretches)
 }
 
-/// The file of what follows a wait, by the name of the dump that ends with it.
-pub(crate) fn file_after(dump: &str) -> String {
+/// What a dump of this name says of the file that follows it, and is about this VM.
+pub(crate) fn beside(dump: &str, vm: &Name) -> Beside {
+    Beside {
+        vm: vm.clone(),
+        file: file_after(dump),
+    }
+}
+
+/// The file of what follows a dump, by its name.
+fn file_after(dump: &str) -> String {
     let stem = dump.strip_suffix(".vmn").unwrap_or(dump);
     format!("{stem}-exits.vmn")
 }
@@ -56,7 +66,8 @@ pub(crate) fn file_after(dump: &str) -> String {
 pub(crate) struct Exits {
     orders: SyncSender<Order>,
     shared: Arc<Shared>,
-    follows_waits: bool,
+    follows_dumps: bool,
+    takes_requests: bool,
     turns: Option<Turns>,
     rests_until_ns: Option<u64>,
 }
@@ -66,6 +77,8 @@ pub(crate) struct Exits {
 struct Shared {
     /// Stretches that were asked for and are not over.
     asked: AtomicU32,
+    /// One of them is for whoever waits for it, and may be long.
+    is_for_a_request: AtomicBool,
     /// It costs too much: none is begun, and the one under way ends.
     rests: AtomicBool,
     probe_ns: AtomicU64,
@@ -76,17 +89,45 @@ struct Shared {
 #[derive(Debug)]
 struct Order {
     vm: Vm,
-    /// The dump of the wait that is the reason, beside which all of it is written down.
-    dump: Option<String>,
+    purpose: Purpose,
 }
 
-impl Order {
+/// What becomes of it.
+#[derive(Debug)]
+enum Purpose {
+    /// Counts alone.
+    Turn,
+    /// A file beside the dump of this name.
+    AfterDump(String),
+    /// A recording for whoever waits for it.
+    Request { length: Duration, answer: Answer },
+}
+
+impl Purpose {
     fn length(&self) -> Duration {
-        match self.dump {
-            Some(_) => AFTER_A_WAIT,
-            None => A_TURN,
+        match self {
+            Purpose::Turn => A_TURN,
+            Purpose::AfterDump(_) => AFTER_A_DUMP,
+            Purpose::Request { length, .. } => *length,
         }
     }
+}
+
+/// Where a recording goes that was asked for, and where it comes from: nothing does where it could not be made.
+type Answer = oneshot::Sender<Vec<u8>>;
+pub(crate) type Asked = oneshot::Receiver<Vec<u8>>;
+
+/// Why a request cannot be met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It was not started so.
+    NotOffered,
+    /// There is no VM of this name.
+    Unknown,
+    /// Another stretch is under way.
+    Busy,
+    /// It has cost too much.
+    Rests,
 }
 
 impl Exits {
@@ -114,28 +155,53 @@ impl Exits {
         .context("starting the thread that looks at exits")?;
         let one_in = |occasion: &Occasion| match occasion {
             Occasion::OneIn(seconds) => Some(Turns::new(*seconds)),
-            Occasion::Canary => None,
+            Occasion::Canary | Occasion::Request => None,
         };
         Ok(Exits {
             orders,
             shared,
-            follows_waits: occasions.contains(&Occasion::Canary),
+            follows_dumps: occasions.contains(&Occasion::Canary),
+            takes_requests: occasions.contains(&Occasion::Request),
             turns: occasions.iter().find_map(one_in),
             rests_until_ns: None,
         })
     }
 
-    /// Whether it looks at a VM that has waited too long.
-    pub(crate) fn follows_waits(&self) -> bool {
-        self.follows_waits && self.rests_until_ns.is_none()
+    /// Whether it looks at the VM that a dump is about: after a request, which may take a minute, it would be too late.
+    pub(crate) fn follows_dumps(&self) -> bool {
+        let is_free = !self.shared.is_for_a_request.load(Relaxed);
+        self.follows_dumps && self.rests_until_ns.is_none() && is_free
     }
 
     /// Looks at this VM from now on, and writes all of it down beside the dump of that name.
-    pub(crate) fn follow_wait(&self, vm: Vm, dump: String) {
+    pub(crate) fn follow_dump(&self, vm: Vm, dump: String) {
         self.order(Order {
             vm,
-            dump: Some(dump),
+            purpose: Purpose::AfterDump(dump),
         });
+    }
+
+    /// Whether anybody may ask for exits.
+    pub(crate) fn takes_requests(&self) -> bool {
+        self.takes_requests
+    }
+
+    /// Looks at this VM from now on for so long, or until what comes of it is dropped.
+    ///
+    /// # Errors
+    /// If it looks at another one, or rests.
+    pub(crate) fn request(&self, vm: Vm, length: Duration) -> Result<Asked, Refusal> {
+        if self.rests_until_ns.is_some() {
+            return Err(Refusal::Rests);
+        }
+        if self.shared.asked.load(Relaxed) > 0 {
+            return Err(Refusal::Busy);
+        }
+        let (answer, asked) = oneshot::channel();
+        let purpose = Purpose::Request { length, answer };
+        self.shared.is_for_a_request.store(true, Relaxed);
+        self.order(Order { vm, purpose });
+        Ok(asked)
     }
 
     /// Whose turn it is now, of the VMs of these processes, which ascend.
@@ -152,7 +218,10 @@ impl Exits {
 
     /// Looks at this VM for its turn.
     pub(crate) fn take_turn(&self, vm: Vm) {
-        self.order(Order { vm, dump: None });
+        self.order(Order {
+            vm,
+            purpose: Purpose::Turn,
+        });
     }
 
     fn order(&self, order: Order) {

@@ -1,15 +1,16 @@
-//! What is told in a stretch of time, as a file that appears when it is whole.
+//! What is told in a stretch of time, as a file that appears when it is whole, or for whoever waits for it.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use vmnoise_events::{Event, ExitFilter, LossKind, Options, ProbeStatus};
+use vmnoise_events::{Event, ExitFilter, LossKind, Name, Options, ProbeStatus};
 use vmnoise_export::WholeFile;
 use vmnoise_recording::Writer;
 use vmnoise_tracer::ExitTracer;
 
-use super::{Order, file_after};
+use super::{Answer, file_after};
 use crate::dump_folder::Shelf;
 use crate::machine::Machine;
 
@@ -18,60 +19,105 @@ const MOST_BYTES: u64 = 64 << 20;
 /// So many of the longest exits are drawn piece by piece.
 const TOP: usize = 20;
 
+/// What becomes of it.
+pub(super) enum Becomes {
+    File {
+        shelf: Shelf,
+        /// That it lies beside.
+        dump: String,
+        file: WholeFile,
+    },
+    Answer(Answer),
+}
+
+impl Becomes {
+    /// The file of what follows this dump.
+    ///
+    /// # Errors
+    /// If the folder does not take it.
+    pub(super) fn file(shelf: &Shelf, dump: String) -> Result<Becomes> {
+        let name = file_after(&dump);
+        let file = shelf.begin(&name).context(name)?;
+        Ok(Becomes::File {
+            shelf: shelf.clone(),
+            dump,
+            file,
+        })
+    }
+
+    /// What it says of itself.
+    fn limit(&self) -> String {
+        match self {
+            Becomes::File { dump, .. } => {
+                format!("one VM, from a dump on: {dump} has what came before, and why it was made")
+            }
+            Becomes::Answer(_) => "one VM, for as long as somebody asked for".to_owned(),
+        }
+    }
+}
+
 pub(super) struct Recording {
-    shelf: Shelf,
-    name: String,
+    destination: Destination,
     writer: Writer<Counted>,
     /// What was lost, as it was told last.
     losses: [Option<u64>; LossKind::ALL.len()],
 }
 
-/// A file, and how long it is.
+/// Where it goes in the end.
+enum Destination {
+    Shelf { shelf: Shelf, name: String },
+    Answer(Answer),
+}
+
+/// What is written, and how long it is.
 struct Counted {
-    file: WholeFile,
+    room: Room,
     bytes: u64,
 }
 
+enum Room {
+    File(WholeFile),
+    Memory(Vec<u8>),
+}
+
 impl Recording {
-    /// Begins the file of what follows this dump, by programs that are attached.
+    /// Begins what becomes this, of a VM for so long, by programs that are attached.
     ///
     /// # Errors
     /// If the folder does not take it.
     pub(super) fn begin(
-        shelf: &Shelf,
+        becomes: Becomes,
         machine: &Machine,
         tracer: &ExitTracer,
-        order: &Order,
-        dump: &str,
+        vm: &Name,
+        length: Duration,
     ) -> Result<Recording> {
-        let name = file_after(dump);
         let options = Options {
-            duration_ns: order.length().as_nanos() as u64,
+            duration_ns: length.as_nanos() as u64,
             top: TOP,
             trace: true,
             exits: Some(ExitFilter {
-                vm: Some(order.vm.name.clone()),
+                vm: Some(vm.clone()),
                 ..ExitFilter::default()
             }),
             ..Options::default()
         };
-        let limit =
-            format!("one VM, after it had waited for too long; {dump} has what came before");
+        let limit = becomes.limit();
         let remedy = "vmnoise exits -o FILE records all VMs for as long as that is wanted";
         let mut statuses = tracer.exit_statuses();
         statuses.push(ProbeStatus::limited("serve", "tp_btf", &limit, remedy));
         let facts = machine.facts(Timestamp::now(), options, tracer.witnesses(), statuses);
-        let begin = || {
-            let file = Counted {
-                file: shelf.begin(&name)?,
-                bytes: 0,
-            };
-            anyhow::Ok(Writer::new(file, &facts)?)
+        let (destination, room) = match becomes {
+            Becomes::File { shelf, dump, file } => {
+                let name = file_after(&dump);
+                (Destination::Shelf { shelf, name }, Room::File(file))
+            }
+            Becomes::Answer(answer) => (Destination::Answer(answer), Room::Memory(Vec::new())),
         };
-        let writer = begin().with_context(|| name.clone())?;
+        let counted = Counted { room, bytes: 0 };
+        let writer = Writer::new(counted, &facts).context("beginning the recording")?;
         Ok(Recording {
-            shelf: shelf.clone(),
-            name,
+            destination,
             writer,
             losses: Default::default(),
         })
@@ -94,29 +140,53 @@ impl Recording {
         self.writer.get_ref().bytes >= MOST_BYTES
     }
 
+    /// Whether who asked for it has gone.
+    pub(super) fn is_unwanted(&self) -> bool {
+        match &self.destination {
+            Destination::Shelf { .. } => false,
+            Destination::Answer(answer) => answer.is_closed(),
+        }
+    }
+
     /// Puts it in its place.
     pub(super) fn end(self) {
-        let end = || {
-            let written = self.writer.finish().context("ending the recording")?;
-            self.shelf.put(&self.name, written.file)
-        };
-        self.shelf.count(&self.name, end());
+        let written = self.writer.finish().context("ending the recording");
+        match (self.destination, written.map(|counted| counted.room)) {
+            (Destination::Shelf { shelf, name }, Ok(Room::File(file))) => {
+                shelf.count(&name, shelf.put(&name, file));
+            }
+            (Destination::Shelf { shelf, name }, Err(error)) => shelf.count(&name, Err(error)),
+            // Who has gone does without.
+            (Destination::Answer(answer), Ok(Room::Memory(bytes))) => _ = answer.send(bytes),
+            // Who waits is told by the end of the channel.
+            (Destination::Answer(_), _) | (Destination::Shelf { .. }, Ok(Room::Memory(_))) => {}
+        }
     }
 
     /// It was not to be.
     pub(super) fn give_up(self, error: anyhow::Error) {
-        self.shelf.count(&self.name, Err(error));
+        match self.destination {
+            Destination::Shelf { shelf, name } => shelf.count(&name, Err(error)),
+            // Who waits is told by the end of the channel.
+            Destination::Answer(_) => {}
+        }
     }
 }
 
 impl Write for Counted {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
+        let written = match &mut self.room {
+            Room::File(file) => file.write(bytes)?,
+            Room::Memory(memory) => memory.write(bytes)?,
+        };
         self.bytes += written as u64;
         Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        match &mut self.room {
+            Room::File(file) => file.flush(),
+            Room::Memory(_) => Ok(()),
+        }
     }
 }

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use vmnoise_events::{Event, Finish, FinishReason};
 use vmnoise_tracer::ExitTracer;
+use vmnoise_tracer::host::Vm;
 use vmnoise_workload::tsc;
 
-use super::recording::Recording;
+use super::recording::{Becomes, Recording};
 use super::sums::Sums;
-use super::{Order, Shared};
+use super::{Order, Purpose, Shared};
 use crate::clock::now_ns;
 use crate::dump_folder::Shelf;
 use crate::machine::Machine;
@@ -35,35 +36,36 @@ pub(super) struct Looker {
 impl Looker {
     /// Until nobody orders any more.
     pub(super) fn serve(mut self, orders: &Receiver<Order>) {
-        for order in orders {
+        for Order { vm, purpose } in orders {
             if !self.shared.rests.load(Relaxed)
-                && let Err(error) = self.look(&order)
+                && let Err(error) = self.look(&vm, purpose)
             {
                 say(&format!(
                     "exits of {} could not be looked at: {error:#}",
-                    order.vm.name
+                    vm.name
                 ));
             }
             // Whatever has come of it, nothing runs any more.
             if let Err(error) = self.tracer.detach() {
                 say(&format!("exits: {error}"));
             }
+            self.shared.is_for_a_request.store(false, Relaxed);
             self.shared.asked.fetch_sub(1, Relaxed);
         }
     }
 
-    fn look(&mut self, order: &Order) -> Result<()> {
-        self.tracer.follow(order.vm.clone())?;
+    fn look(&mut self, vm: &Vm, purpose: Purpose) -> Result<()> {
+        self.tracer.follow(vm.clone())?;
         self.tracer.attach()?;
-        let mut recording = match (&self.shelf, &order.dump) {
-            (Some(shelf), Some(dump)) => {
-                let begun = Recording::begin(shelf, &self.machine, &self.tracer, order, dump);
-                Some(begun?)
-            }
-            _ => None,
+        let length = purpose.length();
+        let begin = |made| Recording::begin(made, &self.machine, &self.tracer, &vm.name, length);
+        let mut recording = match (purpose, &self.shelf) {
+            (Purpose::AfterDump(dump), Some(shelf)) => Some(begin(Becomes::file(shelf, dump)?)?),
+            (Purpose::Request { answer, .. }, _) => Some(begin(Becomes::Answer(answer))?),
+            (Purpose::AfterDump(_), None) | (Purpose::Turn, _) => None,
         };
         let mut sums = Sums::default();
-        let looked = self.look_on(order, &mut recording, &mut sums);
+        let looked = self.look_on(vm, length, &mut recording, &mut sums);
         match (recording, &looked) {
             (Some(recording), Ok(())) => recording.end(),
             (Some(recording), Err(error)) => recording.give_up(anyhow::anyhow!("{error:#}")),
@@ -71,24 +73,26 @@ impl Looker {
         }
         let all = self.shared.sums.lock();
         let mut all = all.unwrap_or_else(PoisonError::into_inner);
-        all.take(&order.vm.name, sums);
+        all.take(&vm.name, sums);
         looked
     }
 
     /// From the first event to the last.
     fn look_on(
         &mut self,
-        order: &Order,
+        vm: &Vm,
+        length: Duration,
         recording: &mut Option<Recording>,
         sums: &mut Sums,
     ) -> Result<()> {
-        let (began_ns, until) = (now_ns(), Instant::now() + order.length());
+        let (began_ns, until) = (now_ns(), Instant::now() + length);
         self.tracer.count().context("beginning to count")?;
         let mut reason = FinishReason::Duration;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let is_full = recording.as_ref().is_some_and(Recording::is_full);
-            if self.shared.rests.load(Relaxed) || is_full {
+            let wants_no_more = |it: &Recording| it.is_full() || it.is_unwanted();
+            let is_enough = recording.as_ref().is_some_and(wants_no_more);
+            if self.shared.rests.load(Relaxed) || is_enough {
                 reason = FinishReason::Interrupt;
             }
             if left.is_zero() || reason == FinishReason::Interrupt {
@@ -97,7 +101,7 @@ impl Looker {
             sleep(left.min(TICK));
             // Where nothing is written down, what was counted at the end is enough.
             if recording.is_some() {
-                self.drain(order, recording, sums)?;
+                self.drain(vm, recording, sums)?;
             }
             self.shared.probe_ns.store(self.tracer.probe_ns()?, Relaxed);
         }
@@ -105,7 +109,7 @@ impl Looker {
         self.tracer.detach().context("ending to count")?;
         sums.looked_ns = now_ns() - began_ns;
         sleep(SLACK);
-        let mono_ns = self.drain(order, recording, sums)?;
+        let mono_ns = self.drain(vm, recording, sums)?;
         self.shared.probe_ns.store(self.tracer.probe_ns()?, Relaxed);
         let counted = self.tracer.read().context("reading the counts")?;
         for (vcpu, totals) in counted {
@@ -119,7 +123,7 @@ impl Looker {
     /// Takes what was told since the last time; returns when that was.
     fn drain(
         &mut self,
-        order: &Order,
+        vm: &Vm,
         recording: &mut Option<Recording>,
         sums: &mut Sums,
     ) -> Result<u64> {
@@ -128,7 +132,7 @@ impl Looker {
         let newcomers = self.tracer.newcomers().context("counting the vCPUs")?;
         if !newcomers.is_empty() {
             // All of them are its own.
-            self.tracer.learn(&newcomers, vec![order.vm.clone()]);
+            self.tracer.learn(&newcomers, vec![vm.clone()]);
         }
         let mut result = Ok(());
         self.tracer

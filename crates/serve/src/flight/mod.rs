@@ -68,13 +68,13 @@ pub(crate) struct Wanted {
     pub(crate) vm: Option<Name>,
 }
 
-/// What a recording of scheduling alone says of itself. `beside` tells of the file that has more.
+/// What a recording of scheduling alone says of itself. `made` tells why it was made without being asked for.
 fn facts(
     machine: &Machine,
     wanted: &Wanted,
     began: Timestamp,
     length_ns: u64,
-    beside: Option<&Beside>,
+    made: Option<&Made>,
 ) -> RunFacts {
     let options = Options {
         duration_ns: length_ns,
@@ -89,12 +89,13 @@ fn facts(
     };
     let limit = "each wait for a CPU, and each sleep in KVM that no guest asked for, from 20 us on; exits, \
                  interrupts and shorter waits are not told apart";
-    let limit = match beside {
-        None => limit.to_owned(),
-        Some(Beside { vm, file }) => {
-            format!("{limit}: {file} has all of it, of {vm}, from then on")
+    let mut limit = limit.to_owned();
+    if let Some(Made { why, beside }) = made {
+        if let Some(Beside { vm, file }) = beside {
+            limit += &format!(": {file} has all of it, of {vm}, from then on");
         }
-    };
+        limit += &format!("; made for {why}");
+    }
     let remedy = "vmnoise exits -o FILE records all of it from now on";
     let witnesses = Witnesses {
         sched: true,
@@ -102,6 +103,13 @@ fn facts(
     };
     let status = ProbeStatus::limited("flight recorder", "scheduling", &limit, remedy);
     machine.facts(began, options, witnesses, vec![status])
+}
+
+/// Why a dump was made that nobody asked for by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Made {
+    pub(crate) why: String,
+    pub(crate) beside: Option<Beside>,
 }
 
 /// The file that has all of what a VM did afterwards.
@@ -153,7 +161,7 @@ pub(crate) struct Material<'a> {
 pub(crate) fn recording(
     mut material: Material<'_>,
     wanted: &Wanted,
-    beside: Option<&Beside>,
+    made: Option<&Made>,
 ) -> Result<Vec<u8>> {
     let pieces = std::mem::take(&mut material.pieces.pieces);
     let now_ns = material.now.anchor.mono_ns;
@@ -165,7 +173,7 @@ pub(crate) fn recording(
     let length_ns = now_ns.saturating_sub(begin.anchor.mono_ns);
     let length = SignedDuration::from_nanos(i64::try_from(length_ns).unwrap_or(i64::MAX));
     let began = Timestamp::now().checked_sub(length).unwrap_or_default();
-    let facts = facts(material.machine, wanted, began, length_ns, beside);
+    let facts = facts(material.machine, wanted, began, length_ns, made);
     let mut writer = Writer::new(Vec::new(), &facts).context("beginning the recording")?;
     let mut result = Ok(());
     events::tell(&material, pieces, begin, wanted, &mut |event: Event| {

@@ -6,12 +6,12 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use vmnoise_events::{Event, Share};
 use vmnoise_explain::{ExitBudget, ExitExplainer};
-use vmnoise_labs::{Disturber, Run, schedstat};
+use vmnoise_labs::{Disturber, Quota, Run, schedstat, skipped};
 use vmnoise_recording::{Ending, Reader};
 use vmnoise_tracer::host::Host;
 
@@ -260,4 +260,87 @@ fn a_signal_writes_one_down() {
     let dumps: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(dumps.len(), 1);
     Told::of(&dumps[0].as_ref().unwrap().path());
+    assert!(reasons(folder.path())[0].contains("made for a signal"));
+    assert_eq!(made_for(&serve, "signal"), 1.0);
+}
+
+/// Which says when something else than a wait is over its limit.
+fn that_minds(limit: &str, folder: &Path) -> Serve {
+    Serve::of(
+        Command::new(PROGRAM)
+            .args(["--listen", "127.0.0.1:0", "--cost-limit", "100"])
+            .args(["--dump-over", "1s", "--dump-on", limit, "--dumps"])
+            .arg(folder),
+    )
+}
+
+fn made_for(serve: &Serve, reason: &str) -> f64 {
+    let series = format!("vmnoise_dump_reasons_total{{reason=\"{reason}\"}}");
+    serve.metrics().of(&series)
+}
+
+/// Why the dumps of a folder were made, by themselves.
+fn reasons(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let dumps = paths.filter(|path| path.extension().is_some_and(|it| it == "vmn"));
+    let limits = dumps.map(|path| {
+        let reader = Reader::new(File::open(path).unwrap()).unwrap();
+        let statuses = &reader.facts().probe_statuses;
+        statuses.iter().map(|it| it.limit.to_string()).collect()
+    });
+    limits.collect()
+}
+
+/// Waits for a dump that says so; one a minute is made, so a wait of before may keep it from being the next.
+fn wait_for_reason(folder: &Path, words: &str) {
+    let begin = Instant::now();
+    while !reasons(folder).iter().any(|it| it.contains(words)) {
+        let said = reasons(folder);
+        assert!(begin.elapsed() < Duration::from_secs(90), "{said:?}");
+        sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn a_quota_that_holds_a_vm_back_is_written_down_and_without_one_nothing_is() {
+    if let Err(why) = Quota::is_there() {
+        return skipped(&format!("no quotas here: {why:#}"));
+    }
+    let cpus = Host::here().allowed_cpus().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let serve = that_minds("quota=2", folder.path());
+    let (run, name) = vm(&serve, cpus[cpus.len() - 1]);
+    sleep(Duration::from_secs(13));
+    assert_eq!(made_for(&serve, "quota"), 0.0);
+    let quota = Quota::of(run.pid(), 30).unwrap();
+    let throttled = format!("vmnoise_vcpu_lost_seconds_total{{vm=\"{name}\",share=\"throttled\"}}");
+    let before = serve.metrics().of(&throttled);
+    sleep(Duration::from_secs(10));
+    let seconds = serve.metrics().of(&throttled) - before;
+    println!("held back for {seconds} s of ten");
+    // Others that use its CPU meanwhile make that `unsure`.
+    if seconds < 0.5 {
+        return skipped("others had the CPU while the quota was used up");
+    }
+    let words = format!("quota: it held the vCPUs of {name} back");
+    wait_for_reason(folder.path(), &words);
+    assert_eq!(made_for(&serve, "quota"), 1.0);
+    drop((quota, run));
+}
+
+#[test]
+fn pressure_is_written_down() {
+    if !Path::new("/proc/pressure/cpu").exists() {
+        return skipped("this kernel tells no pressure");
+    }
+    let cpu = Host::here().allowed_cpus().unwrap()[0];
+    let folder = tempfile::tempdir().unwrap();
+    let serve = that_minds("pressure=50", folder.path());
+    let (run, _) = vm(&serve, cpu);
+    let busy = Disturber::busy(cpu).unwrap();
+    wait_for_reason(folder.path(), "pressure: tasks waited for a CPU in");
+    assert_eq!(made_for(&serve, "pressure"), 1.0);
+    assert_eq!(made_for(&serve, "quota"), 0.0);
+    drop((busy, run));
 }

@@ -431,3 +431,83 @@ fn exits_are_what_goes_first_where_all_of_it_costs_too_much() {
     };
     assert!(at("no exits are looked at for 60s") < at("what vCPUs do is not looked at for"));
 }
+
+/// `vmnoise dump --exits` of a VM, which has only just begun.
+fn asking(serve: &Serve, vm: &str, length: &str, path: &Path) -> Child {
+    Command::new(PROGRAM)
+        .args(["dump", "--from", &serve.address("")])
+        .args(["--vm", vm, "--exits", length, "-o"])
+        .arg(path)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Why it was refused.
+fn refused(asked: Child) -> String {
+    let said = asked.wait_with_output().unwrap();
+    assert!(!said.status.success());
+    String::from_utf8(said.stderr).unwrap()
+}
+
+#[test]
+fn who_asks_gets_the_exits_of_that_vm_alone_and_no_other_meanwhile() {
+    let serve = Serve::with(&["--exits-on", "request", "--cost-limit", "100"]);
+    let quiet = lasting_links(&serve);
+    let (first, last) = two_cpus();
+    let (one, name) = exiting(last);
+    let (two, other) = exiting(first);
+    for vm in [&name, &other] {
+        serve.wait_for(&format!("vmnoise_vcpus{{vm=\"{vm}\"}}"));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("one.vmn");
+    let mut asked = asking(&serve, &name, "3s", &path);
+    wait_until("program", || links(&serve).len() > quiet.len());
+    let never = folder.path().join("never.vmn");
+    let why = refused(asking(&serve, &other, "3s", &never));
+    assert!(
+        why.contains("409") && why.contains("being looked at"),
+        "{why}"
+    );
+    // It answers others meanwhile.
+    assert!(serve.metrics().has("vmnoise_paused"));
+    assert!(asked.wait().unwrap().success());
+    assert_eq!(links(&serve), quiet);
+    let told = Told::of(&path);
+    assert_eq!(told.processes, BTreeSet::from([one.pid()]));
+    assert_eq!(told.names, BTreeSet::from([name.clone()]));
+    assert!(told.exits > 0 && told.totals.len() == 1 && !told.is_cut_short);
+    let totals = &told.totals[0];
+    let span = Duration::from_nanos(totals.last_mono_ns - totals.first_mono_ns);
+    println!("{} exits in {span:?}", totals.exits);
+    assert!(span < Duration::from_secs(4), "{span:?}");
+
+    let why = refused(asking(&serve, "nobody", "3s", &never));
+    assert!(why.contains("no VM is called `nobody`"), "{why}");
+
+    // Nothing stays attached for one who has gone.
+    let mut asked = asking(&serve, &name, "60s", &never);
+    wait_until("program", || links(&serve).len() > quiet.len());
+    asked.kill().unwrap();
+    asked.wait().unwrap();
+    let begin = Instant::now();
+    wait_until("rest", || links(&serve) == quiet);
+    assert!(begin.elapsed() < Duration::from_secs(10));
+    assert!(!never.exists());
+    drop((one, two));
+}
+
+#[test]
+fn nobody_gets_exits_where_that_was_not_allowed() {
+    let serve = Serve::start();
+    let folder = tempfile::tempdir().unwrap();
+    let why = refused(asking(
+        &serve,
+        "web",
+        "3s",
+        &folder.path().join("never.vmn"),
+    ));
+    assert!(why.contains("--exits-on request"), "{why}");
+}

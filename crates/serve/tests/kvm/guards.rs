@@ -142,6 +142,11 @@ fn a_dump_is_for_who_shows_the_token_and_comes_by_tls() {
     );
     refused(dump(std::slice::from_ref(&token)), "--tls-ca");
     refused(dump(std::slice::from_ref(&authority)), "401");
+    let exits = [("--vm", "web".into()), ("--exits", "1s".into())];
+    refused(
+        dump(&[std::slice::from_ref(&authority), &exits[..]].concat()),
+        "401",
+    );
     // Another's certificate vouches for nobody here.
     let others = Files::make();
     let strange = ("--tls-ca", others.path("cert.pem"));

@@ -1,0 +1,102 @@
+//! What the kernel itself has summed up of this machine: steal of each CPU, and pressure on all of them (proc(5)).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+
+use rustix::param::clock_ticks_per_second;
+use vmnoise_serve_arguments::{Limit, Sign};
+
+const STAT: &str = "/proc/stat";
+const PRESSURE: &str = "/proc/pressure/cpu";
+
+/// The machine has not what `--dump-on` asks for.
+#[derive(Debug)]
+pub(crate) struct Lacking(&'static str);
+
+impl fmt::Display for Lacking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Lacking {}
+
+/// Whether this machine has the sums that these limits are for.
+///
+/// # Errors
+/// Says what helps.
+pub(crate) fn check(limits: &[Limit]) -> Result<(), Lacking> {
+    let wants = |sign| limits.iter().any(|limit| limit.sign == sign);
+    if wants(Sign::Pressure) && pressure_ns().is_none() {
+        return Err(Lacking(
+            "--dump-on pressure: this kernel does not tell /proc/pressure/cpu; it needs CONFIG_PSI, and where \
+             that is off by default psi=1 on the kernel's command line",
+        ));
+    }
+    if wants(Sign::Steal) && (!is_guest() || steal_ns().is_empty()) {
+        return Err(Lacking(
+            "--dump-on steal: no hypervisor is below this machine, so nothing has a steal clock; leave it away",
+        ));
+    }
+    Ok(())
+}
+
+/// A machine of its own has the column too, and it is 0 for ever.
+fn is_guest() -> bool {
+    let told = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let mut flags = told.lines().filter(|line| line.starts_with("flags"));
+    flags.any(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
+}
+
+/// What the hypervisor below has taken of each CPU, in ns; nothing where that is not told.
+pub(crate) fn steal_ns() -> BTreeMap<u32, u64> {
+    let told = fs::read_to_string(STAT).unwrap_or_default();
+    steal_of(&told, clock_ticks_per_second())
+}
+
+fn steal_of(stat: &str, ticks_per_second: u64) -> BTreeMap<u32, u64> {
+    let of_cpu = |line: &str| {
+        let mut words = line.strip_prefix("cpu")?.split(' ');
+        // The first line is about all of them.
+        let cpu = words.next()?.parse().ok()?;
+        let ticks: u64 = words.nth(7)?.parse().ok()?;
+        Some((cpu, ticks * 1_000_000_000 / ticks_per_second))
+    };
+    stat.lines().filter_map(of_cpu).collect()
+}
+
+/// In how much time since the start a task waited for a CPU, in ns; `None` where that is not told.
+pub(crate) fn pressure_ns() -> Option<u64> {
+    pressure_of(&fs::read_to_string(PRESSURE).ok()?)
+}
+
+fn pressure_of(told: &str) -> Option<u64> {
+    let some = told.lines().find(|line| line.starts_with("some "))?;
+    let total = some.split(' ').find_map(|word| word.strip_prefix("total="));
+    Some(total?.parse::<u64>().ok()? * 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steal_is_the_eighth_figure_of_each_cpu() {
+        let stat = "cpu  9 8 7 6 5 4 3 999 1 0\n\
+                    cpu0 1 2 3 4 5 6 7 80 9 0\n\
+                    cpu11 1 2 3 4 5 6 7 3 9 0\n\
+                    intr 5 6\n";
+        let expected = [(0, 800_000_000), (11, 30_000_000)].into();
+        assert_eq!(steal_of(stat, 100), expected);
+        assert_eq!(steal_of("cpu0 1 2 3\n", 100), BTreeMap::new());
+    }
+
+    #[test]
+    fn pressure_is_the_sum_of_some_and_not_of_full() {
+        let told = "some avg10=78.61 avg60=47.76 avg300=44.07 total=4125\n\
+                    full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
+        assert_eq!(pressure_of(told), Some(4_125_000));
+        assert_eq!(pressure_of(""), None);
+    }
+}
