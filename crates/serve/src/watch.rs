@@ -186,10 +186,13 @@ impl Watch {
         }
     }
 
-    /// Attaches all programs again.
+    /// Attaches all programs again, or none.
     fn attach(&mut self) -> Result<(), TraceError> {
-        self.gate.attach()?;
-        self.own_cpus.as_mut().map_or(Ok(()), OwnCpus::attach)
+        let Some(own_cpus) = &mut self.own_cpus else {
+            return self.gate.attach();
+        };
+        own_cpus.attach()?;
+        self.gate.attach().inspect_err(|_| own_cpus.pause())
     }
 
     /// How often it has paused for its cost.

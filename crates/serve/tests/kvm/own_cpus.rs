@@ -1,11 +1,10 @@
 //! What a guest tells of its own CPUs.
 
 use std::fs;
-use std::io::{Write, stderr};
-use std::thread::{current, sleep};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use vmnoise_labs::footprint::Held;
+use vmnoise_labs::{footprint::Held, skipped};
 use vmnoise_tracer::OwnCpus;
 
 use crate::harness::{Metrics, Serve};
@@ -48,9 +47,7 @@ fn a_guest_tells_what_is_taken_from_its_own_cpus() {
         assert_eq!(!metrics.beginning(family).is_empty(), is_told, "{family}");
     }
     if !is_told {
-        let thread = current();
-        let name = thread.name().unwrap_or_default();
-        writeln!(stderr(), "skipped: {name}: this machine has no steal clock").unwrap();
+        skipped("this machine has no steal clock");
         return;
     }
     sleep(Duration::from_secs(5));
