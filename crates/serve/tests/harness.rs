@@ -29,8 +29,12 @@ impl Serve {
         Serve::of(command.args(["--listen", "127.0.0.1:0"]).args(arguments))
     }
 
-    /// The one that this command becomes.
+    /// The one that this command becomes. A build for debugging that is asked ten times a second costs more than it may
+    /// by default, and would pause: unless it is about that, it may cost all.
     pub fn of(command: &mut Command) -> Serve {
+        if !command.get_args().any(|word| word == "--cost-limit") {
+            command.args(["--cost-limit", "100"]);
+        }
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
