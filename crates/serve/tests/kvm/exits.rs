@@ -205,6 +205,12 @@ impl Told {
     }
 }
 
+/// Takes a CPU for 150 ms once a second, which is longer than whoever runs here by chance.
+fn late(cpu: u32, folder: &Path) -> Disturber {
+    let (burst, every) = (Duration::from_millis(150), Duration::from_millis(850));
+    Disturber::turns(cpu, burst, every, &folder.join("turns")).unwrap()
+}
+
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -227,11 +233,11 @@ fn a_long_wait_is_followed_by_all_exits_of_its_vm_and_of_no_other() {
     let serve = Serve::of(
         Command::new(PROGRAM)
             .args(["--listen", "127.0.0.1:0", "--cost-limit", "100"])
-            .args(["--dump-over", "5ms", "--exits-on", "canary", "--dumps"])
+            .args(["--dump-over", "100ms", "--exits-on", "canary", "--dumps"])
             .arg(folder.path()),
     );
     let quiet = lasting_links(&serve);
-    let busy = Disturber::busy(last).unwrap();
+    let late = late(last, folder.path());
     wait_until("program", || links(&serve).len() > quiet.len());
     let at_work = links(&serve);
     // Nothing else was detached.
@@ -240,7 +246,7 @@ fn a_long_wait_is_followed_by_all_exits_of_its_vm_and_of_no_other() {
     wait_until("file", || files(folder.path()).iter().any(is_done));
     // Its file is there after they are gone.
     assert!(links(&serve).is_disjoint(&(&at_work - &quiet)));
-    drop(busy);
+    drop(late);
 
     let files = files(folder.path());
     let exits = files.iter().find(|path| is_done(path)).unwrap();
@@ -318,12 +324,13 @@ fn the_end_of_it_all_is_the_end_of_a_stretch_and_its_file_is_there() {
     let serve = Serve::of(
         Command::new(PROGRAM)
             .args(["--listen", "127.0.0.1:0", "--cost-limit", "100"])
-            .args(["--dump-over", "1ms", "--exits-on", "canary", "--dumps"])
+            .args(["--dump-over", "100ms", "--exits-on", "canary", "--dumps"])
             .arg(folder.path()),
     );
     let quiet = lasting_links(&serve);
     let (run, _) = exiting(first);
-    let busy = Disturber::busy(first).unwrap();
+    let turns = tempfile::tempdir().unwrap();
+    let late = late(first, turns.path());
     wait_until("program", || links(&serve).len() > quiet.len());
     sleep(Duration::from_secs(1));
     assert!(serve.end().success());
@@ -333,7 +340,7 @@ fn the_end_of_it_all_is_the_end_of_a_stretch_and_its_file_is_there() {
     // It is whole, and says that it is shorter than it was to be.
     let told = Told::of(&files[0]);
     assert!(told.exits > 0 && told.is_cut_short);
-    drop((busy, run));
+    drop((late, run));
 }
 
 #[test]
