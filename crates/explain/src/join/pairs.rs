@@ -114,7 +114,7 @@ impl Pairs {
     }
 
     /// The host's time at this instant of a guest's CPU, the last if there are several;
-    /// `None` as for [`Self::lay`].
+    /// `None` as for [`Self::map`].
     pub fn host_mono_ns(&self, cpu: u32, guest_mono_ns: u64) -> Option<u64> {
         let (_, guest_tsc) = self.guest.tsc(guest_mono_ns)?;
         let (_, host_mono_ns) = self.crossing(self.clock_of(cpu)?).host_mono_ns(guest_tsc)?;
@@ -133,7 +133,7 @@ impl Pairs {
         start_mono_ns <= end_mono_ns && lines.is_some_and(|(start, end)| start == end)
     }
 
-    /// Bound of the error of [`Self::lay`] on this CPU, in nanoseconds; `None` without a pair.
+    /// Bound of the error of [`Self::map`] on this CPU, in nanoseconds; `None` without a pair.
     pub fn bound_ns(&self, cpu: u32) -> Option<u64> {
         let pair = self.pairs.iter().find(|pair| pair.cpu == cpu)?;
         Some(pair.bound_ns)

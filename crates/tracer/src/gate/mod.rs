@@ -313,7 +313,7 @@ impl Gate {
     }
 
     /// What the program at switches has cost so far, on all CPUs, in ns, a reading of the clock for each
-    /// run included. Each run that is timed stands for [`TIMED_RUN`].
+    /// run included. Each run that is timed stands for `TIMED_RUN`.
     pub fn probe_ns(&self) -> u64 {
         self.cpus.sum(offset_of!(WireCpu, timed_ns)) * TIMED_RUN
     }

@@ -162,7 +162,7 @@ impl OwnCpus {
         Ok(accounting::recursion_misses(&self.object)? + unpaired)
     }
 
-    /// What the programs have cost so far, on all CPUs, in ns: one run in [`TIMED_RUN`] is timed, and stands
+    /// What the programs have cost so far, on all CPUs, in ns: one run in `TIMED_RUN` is timed, and stands
     /// for all.
     pub fn probe_ns(&self) -> u64 {
         self.cpus.sum(offset_of!(WireCpu, timed_ns)) * TIMED_RUN
