@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use Fact::{
-    Advisories, Bpf, Cgroup2, Debian, IdleStates, Kvm, LoopDisk, Quotas, Root, RtGroups, StealClock,
+    Advisories, Bpf, Cgroup2, Debian, IdleStates, Kvm, LoopDisk, Pressure, Quotas, Root, RtGroups,
+    StealClock,
 };
 
 /// What no package brings. Programs and packages are not among these: CI installs them.
@@ -21,6 +22,7 @@ pub enum Fact {
     Cgroup2,
     IdleStates,
     LoopDisk,
+    Pressure,
     Quotas,
     RtGroups,
     StealClock,
@@ -47,7 +49,7 @@ const TIERS: [(&str, &[Fact]); 16] = [
 ];
 
 /// Tests that may skip themselves, and what they need beyond their tier.
-const TESTS: [(&str, Fact); 14] = [
+const TESTS: [(&str, Fact); 16] = [
     ("supply::advisories", Advisories),
     (
         "chaos::kvm::every_fault_that_a_machine_of_others_may_have",
@@ -57,6 +59,11 @@ const TESTS: [(&str, Fact); 14] = [
         "osnoise_options::root::a_threaded_group_takes_the_polling_threads_and_any_other_the_process",
         Cgroup2,
     ),
+    (
+        "kvm::dumps::a_quota_that_holds_a_vm_back_is_written_down",
+        Quotas,
+    ),
+    ("kvm::dumps::pressure_is_written_down", Pressure),
     ("undone::root::from_a_control_group", Cgroup2),
     (
         "undone::root::with_idle_states_that_were_switched_off",
@@ -158,6 +165,7 @@ pub fn has(fact: Fact) -> bool {
             Path::new("/sys/fs/cgroup/cpu").is_dir()
                 || file("/sys/fs/cgroup/cgroup.subtree_control").contains("cpu")
         }
+        Pressure => Path::new("/proc/pressure/cpu").exists(),
         RtGroups => Path::new("/sys/fs/cgroup/cpu/cpu.rt_runtime_us").exists(),
         StealClock => {
             let dump = ["btf", "dump", "file", "/sys/kernel/btf/vmlinux"];

@@ -140,7 +140,7 @@ pub struct ServeArguments {
     /// Write a dump of its VM too when the guest behind this socket asks: unix:PATH or vsock:PATH[:PORT]
     ///
     /// A serial port of QEMU, or the socket of a vsock device (docs/feed.md). A guest asks by the line `dump`, and has one
-    /// a minute at most. May be given several times.
+    /// a minute at most; all guests together have one in five seconds. May be given several times.
     #[arg(long, value_name = "SOCKET", requires = "dumps")]
     pub dumps_for: Vec<FeedAddress>,
     /// In a guest: ask its host for a dump when the hypervisor took a CPU for longer than --dump-over

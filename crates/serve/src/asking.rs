@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,8 +18,6 @@ use crate::watch::Watch;
 
 /// How often a socket is tried on which nobody listens.
 const AGAIN: Duration = Duration::from_secs(1);
-/// From one dump for a guest to the next: what happens meanwhile is in that.
-const APART: Duration = Duration::from_secs(60);
 /// How long a VMM may take to answer for its guest.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 /// A guest that floods is read so much each time, and so often.
@@ -34,7 +32,6 @@ pub(crate) fn hear_all(addresses: &[FeedAddress], watch: &Arc<Mutex<Watch>>) {
         let guest = Guest {
             address: address.clone(),
             watch: Arc::clone(watch),
-            dumped: None,
         };
         tokio::spawn(guest.go_on());
     }
@@ -44,8 +41,6 @@ pub(crate) fn hear_all(addresses: &[FeedAddress], watch: &Arc<Mutex<Watch>>) {
 struct Guest {
     address: FeedAddress,
     watch: Arc<Mutex<Watch>>,
-    /// When it had its last dump.
-    dumped: Option<Instant>,
 }
 
 /// A process, told apart from a later one of the same number.
@@ -67,7 +62,7 @@ impl Process {
 
 impl Guest {
     /// For ever. What is wrong is told of once, until something else is.
-    async fn go_on(mut self) {
+    async fn go_on(self) {
         let mut told = String::new();
         loop {
             if let Err(error) = self.hear().await {
@@ -82,12 +77,12 @@ impl Guest {
     }
 
     /// Until the connection ends.
-    async fn hear(&mut self) -> Result<()> {
+    async fn hear(&self) -> Result<()> {
         let mut stream = UnixStream::connect(&self.address.path).await?;
         let peer = stream.peer_cred()?.pid().unwrap_or_default().unsigned_abs();
         let vmm = Process::of(peer).filter(|vmm| self.vm_of(*vmm).is_some());
         let vmm = vmm.with_context(|| {
-            format!("process {peer}, which listens there, runs no vCPU of this host")
+            format!("process {peer}, which listens there, runs no vCPU of this host, or those of several VMs")
         })?;
         if let Some(port) = self.address.vsock_port {
             timeout(ANSWER_TIME, reach_guest(&mut stream, port))
@@ -103,7 +98,12 @@ impl Guest {
                 let Some(vm) = self.vm_of(vmm) else {
                     bail!("the VM is no more");
                 };
-                let answer = self.dump(vm);
+                let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+                let answer = match watch.dump_for(vmm.number, vm) {
+                    Ok(name) => line(name),
+                    Err(why) => line(format_args!("no: {why}")),
+                };
+                drop(watch);
                 // Whoever reads nothing is not waited for.
                 _ = stream.try_write(answer.as_bytes());
             }
@@ -116,21 +116,6 @@ impl Guest {
         let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         let vm = watch.vm_of_process(vmm.number)?;
         (Process::of(vmm.number) == Some(vmm)).then_some(vm)
-    }
-
-    /// What the guest is told.
-    fn dump(&mut self, vm: Name) -> String {
-        if self.dumped.is_some_and(|dumped| dumped.elapsed() < APART) {
-            return line("no: it had one within the last minute");
-        }
-        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        match watch.dump_of(vm) {
-            Some(name) => {
-                self.dumped = Some(Instant::now());
-                line(name)
-            }
-            None => line("no: it could not be made"),
-        }
     }
 }
 

@@ -16,10 +16,36 @@ use vmnoise_rights::threads;
 use crate::confined::takes_files;
 use crate::say::say;
 
-/// So many are kept.
+/// So many of each kind are kept.
 const KEPT: usize = 32;
-/// How the names of ours begin and end.
-const NAMES: (&str, &str) = ("late-", ".vmn");
+/// How the names of ours end.
+const END: &str = ".vmn";
+
+/// What a dump was made for: a guest that asks often makes room by its like alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Something was late here.
+    Late,
+    /// A guest has asked.
+    Asked,
+}
+
+impl Kind {
+    /// How its names begin.
+    const fn begin(self) -> &'static str {
+        match self {
+            Kind::Late => "late-",
+            Kind::Asked => "asked-",
+        }
+    }
+
+    fn of(name: &str) -> Kind {
+        match name.starts_with(Kind::Asked.begin()) {
+            true => Kind::Asked,
+            false => Kind::Late,
+        }
+    }
+}
 /// One is written, and one waits: whatever comes then is not worth the memory.
 const WAITING: usize = 1;
 
@@ -62,7 +88,7 @@ impl Shelf {
     /// If it cannot be put there, or older ones cannot be removed.
     pub(crate) fn put(&self, name: &str, file: WholeFile) -> Result<()> {
         file.finish()?;
-        let mut others = self.ours()?;
+        let mut others = self.ours(Kind::of(name))?;
         others.retain(|path| !path.ends_with(name));
         others.sort();
         let too_many = (others.len() + 1).saturating_sub(KEPT);
@@ -97,11 +123,10 @@ impl Shelf {
         self.put(name, file)
     }
 
-    fn ours(&self) -> io::Result<Vec<PathBuf>> {
-        let (begin, end) = NAMES;
+    fn ours(&self, kind: Kind) -> io::Result<Vec<PathBuf>> {
         let is_ours = |name: &OsString| {
             let name = name.to_string_lossy();
-            name.starts_with(begin) && name.ends_with(end)
+            name.starts_with(kind.begin()) && name.ends_with(END)
         };
         let entries = fs::read_dir(&self.folder)?;
         let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
@@ -170,9 +195,9 @@ pub(crate) fn made(folder: &Path) -> Result<PathBuf> {
 }
 
 /// What one of this instant is called: names ascend as times do.
-pub(crate) fn name(now: jiff::Timestamp) -> String {
-    let (begin, end) = NAMES;
-    format!("{begin}{}{end}", now.strftime("%Y%m%dT%H%M%S.%3fZ"))
+pub(crate) fn name(kind: Kind, now: jiff::Timestamp) -> String {
+    let begin = kind.begin();
+    format!("{begin}{}{END}", now.strftime("%Y%m%dT%H%M%S.%3fZ"))
 }
 
 #[cfg(test)]
@@ -192,12 +217,18 @@ mod tests {
             let name = format!("late-{number:04}.vmn");
             shelf.keep(&name, &[7]).unwrap();
         }
-        let mut left = shelf.ours().unwrap();
+        // Those of guests take no other's place.
+        for number in 0..KEPT + 5 {
+            let name = format!("asked-{number:04}.vmn");
+            shelf.keep(&name, &[7]).unwrap();
+        }
+        assert_eq!(shelf.ours(Kind::Asked).unwrap().len(), KEPT);
+        let mut left = shelf.ours(Kind::Late).unwrap();
         left.sort();
         assert_eq!(left.len(), KEPT);
         assert!(left[0].ends_with("late-0003.vmn"), "{left:?}");
         assert!(other.exists());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), KEPT + 1);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2 * KEPT + 1);
     }
 
     #[test]

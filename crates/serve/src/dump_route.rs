@@ -44,6 +44,7 @@ async fn dump(
         Ok(last_ns) => Wanted {
             last_ns,
             vm: question.vm.as_deref().map(Into::into),
+            vmm_pid: None,
         },
         Err(error) => return (StatusCode::BAD_REQUEST, format!("last: {error}\n")).into_response(),
     };

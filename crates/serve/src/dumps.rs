@@ -13,7 +13,7 @@ use vmnoise_serve_arguments::{Limit, Sign};
 
 use crate::canary::Canary;
 use crate::clock::{now_ns, seconds};
-use crate::dump_folder::{self, Counts, DumpFolder, Shelf};
+use crate::dump_folder::{self, Counts, DumpFolder, Kind, Shelf};
 use crate::flight::Wanted;
 use crate::ledger::VmTotals;
 use crate::proc_sums;
@@ -23,7 +23,12 @@ use crate::signs::{Finding, Signs, Sums, VmSums};
 pub(crate) const WANTED: Wanted = Wanted {
     last_ns: Some(90_000_000_000),
     vm: None,
+    vmm_pid: None,
 };
+/// From one dump for a guest to the next: for the same one, for what happens meanwhile is in that, and for any, since
+/// what they cost is on the host's account.
+const GUEST_APART_NS: u64 = 60_000_000_000;
+const GUESTS_APART_NS: u64 = 5_000_000_000;
 /// VMs whose dump is remembered.
 const EXEMPLARS: usize = 1024;
 
@@ -32,7 +37,12 @@ pub(crate) type Exemplar = CounterWithExemplar<Vec<(&'static str, String)>, f64,
 
 /// How one of this moment is called.
 pub(crate) fn name() -> String {
-    dump_folder::name(Timestamp::now())
+    dump_folder::name(Kind::Late, Timestamp::now())
+}
+
+/// The same of one that a guest has asked for.
+pub(crate) fn name_for_guest() -> String {
+    dump_folder::name(Kind::Asked, Timestamp::now())
 }
 
 /// Why one is due now.
@@ -83,6 +93,7 @@ pub(crate) struct Dumps {
     canary: Canary,
     signs: Signs,
     reasons: Reasons,
+    guests: Guests,
     /// By VM: its longest wait in the last dump that was made for its sake.
     exemplars: BTreeMap<Name, Exemplar>,
 }
@@ -98,6 +109,7 @@ impl Dumps {
             canary: Canary::new(over_ns),
             signs: Signs::new(limits),
             reasons: Reasons::default(),
+            guests: Guests::default(),
             exemplars: BTreeMap::new(),
         })
     }
@@ -123,16 +135,23 @@ impl Dumps {
     /// One was made for this.
     pub(crate) fn count(&mut self, due: &Due) {
         self.reasons.wait += u64::from(!due.waited.is_empty());
-        let mut signs: Vec<Sign> = due.found.iter().map(|finding| finding.sign).collect();
-        signs.dedup();
-        for sign in signs {
-            *self.reasons.of_sign(sign) += 1;
+        for sign in [Sign::Quota, Sign::Steal, Sign::Pressure] {
+            let is_one = due.found.iter().any(|finding| finding.sign == sign);
+            *self.reasons.of_sign(sign) += u64::from(is_one);
         }
     }
 
     /// One was made for a signal.
     pub(crate) fn count_signal(&mut self) {
         self.reasons.signal += 1;
+    }
+
+    /// Whether the guest of this VMM may have one made now. It has been tried then, whatever comes of it.
+    ///
+    /// # Errors
+    /// Says why not.
+    pub(crate) fn guest_asks(&mut self, vmm_pid: u32) -> Result<(), &'static str> {
+        self.guests.ask(vmm_pid, now_ns())
     }
 
     /// One was made for a guest that asked.
@@ -175,14 +194,37 @@ impl Dumps {
     }
 }
 
+/// Guests that had a dump made lately: when, by the process of their VMM; CLOCK_MONOTONIC in ns.
+#[derive(Debug, Default)]
+struct Guests(BTreeMap<u32, u64>);
+
+impl Guests {
+    fn ask(&mut self, vmm_pid: u32, now_mono_ns: u64) -> Result<(), &'static str> {
+        self.0
+            .retain(|_, asked| now_mono_ns < *asked + GUEST_APART_NS);
+        if self.0.contains_key(&vmm_pid) {
+            return Err("it had one within the last minute");
+        }
+        if self
+            .0
+            .values()
+            .any(|asked| now_mono_ns < *asked + GUESTS_APART_NS)
+        {
+            return Err("another guest had one just now: ask again in some seconds");
+        }
+        self.0.insert(vmm_pid, now_mono_ns);
+        Ok(())
+    }
+}
+
 fn sums<'a>(limits: &[Limit], vms: impl Iterator<Item = &'a VmTotals>, mono_ns: u64) -> Sums {
     let wants = |sign| limits.iter().any(|limit| limit.sign == sign);
     let of_vm = |vm: &VmTotals| {
         let lost = vm.lost.shares().iter().map(|(_, ns)| ns).sum::<u64>();
         let sums = VmSums {
             throttled: vm.lost.throttled,
-            // What was not seen was not lost, as far as is known.
-            lost: lost - vm.lost.unseen,
+            // For a CPU that others had, or a quota kept from it.
+            waited: vm.lost.preempted + vm.lost.throttled + vm.lost.unsure,
             all: lost + vm.ran_ns + vm.halted_ns + vm.asleep_ns,
         };
         (vm.label.clone(), sums)
@@ -194,5 +236,23 @@ fn sums<'a>(limits: &[Limit], vms: impl Iterator<Item = &'a VmTotals>, mono_ns: 
             .then(proc_sums::steal_ns)
             .unwrap_or_default(),
         pressure: wants(Sign::Pressure).then(proc_sums::pressure_ns).flatten(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_guest_has_one_a_minute_and_all_together_one_in_five_seconds() {
+        let mut guests = Guests::default();
+        assert!(guests.ask(7, 100 * S).is_ok());
+        assert!(guests.ask(7, 101 * S).unwrap_err().contains("minute"));
+        assert!(guests.ask(8, 104 * S).unwrap_err().contains("another"));
+        assert!(guests.ask(8, 105 * S).is_ok());
+        assert!(guests.ask(7, 159 * S).is_err());
+        assert!(guests.ask(7, 160 * S).is_ok());
     }
 }

@@ -10,9 +10,9 @@ use vmnoise_serve_arguments::{Limit, Sign};
 const STAT: &str = "/proc/stat";
 const PRESSURE: &str = "/proc/pressure/cpu";
 
-/// The machine has not what `--dump-on` asks for.
+/// The machine has not what an option asks for.
 #[derive(Debug)]
-pub(crate) struct Lacking(&'static str);
+pub(crate) struct Lacking(pub(crate) &'static str);
 
 impl fmt::Display for Lacking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -26,7 +26,7 @@ pub(crate) struct Sums {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct VmSums {
     pub(crate) throttled: u64,
-    pub(crate) lost: u64,
+    pub(crate) waited: u64,
     pub(crate) all: u64,
 }
 
@@ -35,7 +35,7 @@ impl VmSums {
     fn since(self, earlier: VmSums) -> Option<VmSums> {
         Some(VmSums {
             throttled: self.throttled.checked_sub(earlier.throttled)?,
-            lost: self.lost.checked_sub(earlier.lost)?,
+            waited: self.waited.checked_sub(earlier.waited)?,
             all: self.all.checked_sub(earlier.all)?,
         })
     }
@@ -123,7 +123,8 @@ fn findings(limit: Limit, before: &Sums, now: &Sums) -> Vec<Finding> {
     let wall_ns = now.mono_ns - before.mono_ns;
     let over = |part_ns: u64, of_ns: u64| {
         let percent = part_ns as f64 * 100.0 / of_ns as f64;
-        (percent > limit.percent).then(|| format!("{percent:.1} % of the last ten seconds"))
+        (percent > limit.percent)
+            .then(|| format!("{percent:.1} % of ten seconds within the last minute"))
     };
     let vms = now.vms.iter().filter_map(|(vm, sums)| {
         let since = sums.since(*before.vms.get(vm)?)?;
@@ -158,8 +159,8 @@ fn findings(limit: Limit, before: &Sums, now: &Sums) -> Vec<Finding> {
         Sign::Pressure => {
             let sums = now.pressure.zip(before.pressure);
             let since = sums.map_or(0, |(now, before)| now.saturating_sub(before));
-            let worst = vms.filter(|(_, since)| since.lost > 0);
-            let worst = worst.max_by_key(|(_, since)| since.lost);
+            let worst = vms.filter(|(_, since)| since.waited > 0);
+            let worst = worst.max_by_key(|(_, since)| since.waited);
             let found = over(since, wall_ns).map(|words| {
                 let words = format!("pressure: tasks waited for a CPU in {words}");
                 finding(String::new(), worst.map(|(vm, _)| vm.clone()), words)
@@ -179,10 +180,10 @@ mod tests {
         Signs::new(&[limit.parse().unwrap()])
     }
 
-    fn vm(throttled: u64, lost: u64, all: u64) -> VmSums {
+    fn vm(throttled: u64, waited: u64, all: u64) -> VmSums {
         VmSums {
             throttled,
-            lost,
+            waited,
             all,
         }
     }
@@ -221,7 +222,7 @@ mod tests {
         assert_eq!(at, [22, 72]);
         assert_eq!(
             told[0].1.words,
-            "pressure: tasks waited for a CPU in 12.0 % of the last ten seconds"
+            "pressure: tasks waited for a CPU in 12.0 % of ten seconds within the last minute"
         );
     }
 
@@ -243,7 +244,7 @@ mod tests {
         let mut signs = signs("quota=5");
         let looks = (0..12).map(|second| {
             let vms = [
-                // Of two vCPUs, 6 % of their time; 4 %; and one that lost more, and not to a quota.
+                // Of two vCPUs, 6 % of their time; 4 %; and one that waited more, and not to a quota.
                 ("web", vm(second * S * 12 / 100, 0, second * 2 * S)),
                 ("db", vm(second * S * 8 / 100, 0, second * 2 * S)),
                 ("mail", vm(0, second * S, second * S)),
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn steal_is_told_by_cpu_and_pressure_names_the_vm_that_lost_most() {
+    fn steal_is_told_by_cpu_and_pressure_names_the_vm_that_waited_most() {
         let limits = ["steal=1", "pressure=1"].map(|limit| limit.parse().unwrap());
         let mut signs = Signs::new(&limits);
         let looks = (0..11).map(|second| Sums {
@@ -293,8 +294,8 @@ mod tests {
         let told = told(&mut signs, looks);
         let words: Vec<_> = told.iter().map(|(_, it)| it.words.as_str()).collect();
         let expected = [
-            "steal: the hypervisor below had CPU 3 for 5.0 % of the last ten seconds",
-            "pressure: tasks waited for a CPU in 100.0 % of the last ten seconds",
+            "steal: the hypervisor below had CPU 3 for 5.0 % of ten seconds within the last minute",
+            "pressure: tasks waited for a CPU in 100.0 % of ten seconds within the last minute",
         ];
         assert_eq!(words, expected);
         assert_eq!((&told[0].1.vm, &told[1].1.vm), (&None, &Some("db".into())));

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use vmnoise_events::{Name, VmIdentity};
 use vmnoise_serve_arguments::ServeArguments;
 use vmnoise_tracer::host::{CgroupNames, Host, VcpuThread, Vm};
@@ -22,6 +22,7 @@ use crate::labels;
 use crate::ledger::VmTotals;
 use crate::machine::Machine;
 use crate::own_cpus::OwnCpus;
+use crate::proc_sums::Lacking;
 use crate::say::say;
 use crate::who::Who;
 
@@ -33,6 +34,9 @@ const NAMED: usize = 65_536;
 /// A family of metrics has at most 2000 series, as OpenTelemetry limits it, of which a vCPU has one for each share of
 /// what it lost.
 pub(crate) const TOLD_VCPUS: usize = 2_000 / 6;
+
+/// Findings that a dump says it was made for, by their words; of a host of many CPUs each may be one.
+const FOUND_TOLD: usize = 3;
 
 /// All that is known of this host's VMs.
 #[derive(Debug)]
@@ -186,13 +190,16 @@ impl Watch {
         }
     }
 
-    /// Attaches all programs again, or none.
+    /// Attaches the programs again: those of vCPUs, or none.
     fn attach(&mut self) -> Result<(), TraceError> {
-        let Some(own_cpus) = &mut self.own_cpus else {
-            return self.gate.attach();
-        };
-        own_cpus.attach()?;
-        self.gate.attach().inspect_err(|_| own_cpus.pause())
+        self.gate.attach()?;
+        // As at the start, the books of vCPUs are kept without it.
+        if let Some(Err(error)) = self.own_cpus.as_mut().map(OwnCpus::attach) {
+            say(&format!(
+                "what is taken from this machine's own CPUs is not looked at again: {error}"
+            ));
+        }
+        Ok(())
     }
 
     /// How often it has paused for its cost.
@@ -261,11 +268,12 @@ impl Watch {
     ///
     /// # Errors
     /// If what the hypervisor takes is not known here.
-    pub(crate) fn ask_host(&mut self, asking: HostAsking) -> Result<()> {
-        ensure!(
-            self.own_cpus.is_some(),
-            "--ask-host is for a guest whose steal clock is known: `vmnoise doctor` says whether this machine is one"
-        );
+    pub(crate) fn ask_host(&mut self, asking: HostAsking) -> Result<(), Lacking> {
+        if self.own_cpus.is_none() {
+            return Err(Lacking(
+                "--ask-host is for a guest whose steal clock is known: `vmnoise doctor` says whether this machine is one",
+            ));
+        }
         self.host_asking = Some(asking);
         Ok(())
     }
@@ -294,27 +302,39 @@ impl Watch {
         self.dumps.is_some()
     }
 
-    /// Writes down the last minute of one VM, whose guest has asked for it; under this name, if at all.
-    pub(crate) fn dump_of(&mut self, vm: Name) -> Option<String> {
-        let name = dumps::name();
+    /// Writes down the last minute of the VM of this process, whose guest has asked for it; returns the name.
+    ///
+    /// # Errors
+    /// Says why it is not.
+    pub(crate) fn dump_for(&mut self, vmm_pid: u32, vm: Name) -> Result<String, &'static str> {
+        const FAILED: &str = "it could not be made";
+        self.dumps.as_mut().ok_or(FAILED)?.guest_asks(vmm_pid)?;
+        let name = dumps::name_for_guest();
         let made = Made {
             why: "its guest asked".to_owned(),
             beside: None,
         };
         let wanted = Wanted {
             vm: Some(vm),
+            vmm_pid: Some(vmm_pid),
             ..dumps::WANTED
         };
         let is_written = self.write_dump(&name, &wanted, &made);
         if is_written && let Some(dumps) = &mut self.dumps {
             dumps.count_guest();
         }
-        is_written.then_some(name)
+        is_written.then_some(name).ok_or(FAILED)
     }
 
-    /// What the VM of this process is called.
+    /// What the VM of this process is called. `None` where it has none, or several: nothing says then whose guest is at
+    /// the other end of a socket of its.
     pub(crate) fn vm_of_process(&self, process: u32) -> Option<Name> {
-        Some(self.vms.get(&process)?.label.clone())
+        let its = self.gate.present().filter(|found| found.tgid == process);
+        let mut numbers: Vec<u32> = its.filter_map(|found| found.number).collect();
+        numbers.sort_unstable();
+        let has_several = numbers.windows(2).any(|pair| pair[0] == pair[1]);
+        let vm = self.vms.get(&process).filter(|_| !has_several)?;
+        Some(vm.label.clone())
     }
 
     /// A dump where there is reason for one, and a look at the exits of the VM that waited longest, or that the reason is
@@ -603,6 +623,8 @@ fn why(due: &Due, longest: Option<&(Name, u64, String)>) -> String {
         )),
     };
     let found = due.found.iter().map(|finding| finding.words.clone());
-    let all: Vec<String> = wait.into_iter().chain(found).collect();
+    let mut all: Vec<String> = wait.into_iter().chain(found.take(FOUND_TOLD)).collect();
+    let more = due.found.len().saturating_sub(FOUND_TOLD);
+    all.extend((more > 0).then(|| format!("and {more} more")));
     all.join(", ")
 }

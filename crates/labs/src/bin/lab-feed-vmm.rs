@@ -5,7 +5,8 @@
 //! - `stalls`: never reads;
 //! - `floods`: says as much as is taken, and reads;
 //! - `leaves`: hangs up at once, each time;
-//! - `asks`: asks for a dump ten times a second, and writes what it is answered to FILE.
+//! - `asks`: asks for a dump ten times a second, and writes what it is answered to FILE;
+//! - `begs`: asks for one as often as it is taken, and reads.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File};
@@ -20,7 +21,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-const USAGE: &str = "usage: lab-feed-vmm SOCKET reads|stalls|floods|leaves|asks FILE COMMAND...";
+const USAGE: &str =
+    "usage: lab-feed-vmm SOCKET reads|stalls|floods|leaves|asks|begs FILE COMMAND...";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -54,7 +56,9 @@ fn answer(manners: &str, file: &str) -> Result<()> {
                 io::copy(&mut guest, &mut file).context("reading what the host tells")?;
             }
             "stalls" => kept.push(guest),
-            "floods" => flood(guest)?,
+            // It begins as a frame does.
+            "floods" => flood(guest, b"\xf7vmn\x01\x00garbage")?,
+            "begs" => flood(guest, b"dump\n")?,
             "leaves" => drop(guest),
             "asks" => {
                 let mut file = File::create(file).with_context(|| file.to_owned())?;
@@ -71,14 +75,13 @@ fn answer(manners: &str, file: &str) -> Result<()> {
     }
 }
 
-fn flood(mut guest: UnixStream) -> Result<()> {
+fn flood(mut guest: UnixStream, words: &[u8]) -> Result<()> {
     let mut reader = guest.try_clone()?;
     thread::spawn(move || {
         let mut reported = [0; 4096];
         while matches!(reader.read(&mut reported), Ok(1..)) {}
     });
-    // It begins as a frame does.
-    let words = b"\xf7vmn\x01\x00garbage".repeat(4096);
+    let words = words.repeat(4096);
     while guest.write_all(&words).is_ok() {}
     Ok(())
 }

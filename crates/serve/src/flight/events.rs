@@ -26,7 +26,10 @@ pub(super) fn tell(
     sink: &mut dyn FnMut(Event),
 ) {
     let from_ns = begin.anchor.mono_ns;
-    let is_wanted = |member: &Member| wanted.vm.as_ref().is_none_or(|vm| *vm == member.vm);
+    let is_wanted = |member: &Member| {
+        wanted.vm.as_ref().is_none_or(|vm| *vm == member.vm)
+            && wanted.vmm_pid.is_none_or(|pid| pid == member.vmm_pid)
+    };
     let spent = spent_since(material, begin);
     let mut teller = Teller::new(material, sink);
     teller.sink(Event::Anchor(begin.anchor));

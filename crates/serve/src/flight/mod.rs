@@ -66,6 +66,8 @@ pub(crate) struct Wanted {
     pub(crate) last_ns: Option<u64>,
     /// One VM; all if `None`.
     pub(crate) vm: Option<Name>,
+    /// That of this process alone: one that has ended may have had the name of one that is there.
+    pub(crate) vmm_pid: Option<u32>,
 }
 
 /// What a recording of scheduling alone says of itself. `made` tells why it was made without being asked for.

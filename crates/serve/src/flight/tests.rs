@@ -280,9 +280,21 @@ fn one_vm_is_told_without_the_others() {
     let wanted = Wanted {
         last_ns: Some(8 * S - 10 * MS),
         vm: Some("db".into()),
+        vmm_pid: None,
     };
-    let told = told(&recording(material(&machine, &snapshots, history()), &wanted, None).unwrap());
+    let told_of = |wanted: &Wanted| {
+        told(&recording(material(&machine, &snapshots, history()), wanted, None).unwrap())
+    };
+    let told = told_of(&wanted);
     assert_eq!(told.vms, ["db"]);
     assert!(told.parts.keys().all(|(vm, ..)| vm == "db"));
     assert_eq!(told.exits, [(13 * S, 13 * S + 5 * MS)]);
+
+    // Another one had its name before.
+    let of_another = Wanted {
+        vmm_pid: Some(1),
+        ..wanted
+    };
+    let told = told_of(&of_another);
+    assert!(told.vms.is_empty() && told.exits.is_empty());
 }

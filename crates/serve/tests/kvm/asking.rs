@@ -137,24 +137,33 @@ fn a_guest_has_a_dump_of_its_own_vm_and_one_a_minute() {
 }
 
 #[test]
-fn who_has_no_vm_has_no_dump_and_who_floods_costs_the_others_nothing() {
+fn who_has_no_vm_has_no_dump_and_who_begs_has_no_more_than_the_others() {
     let cpus = Host::here().allowed_cpus().unwrap();
     let none = Vmm::start("asks", &["/usr/bin/sleep", "60"]);
-    let flood = Vmm::microvm("floods", cpus[0]);
+    let beggar = Vmm::microvm("begs", cpus[0]);
     let web = Vmm::microvm("asks", cpus[cpus.len() - 1]);
     let folder = tempfile::tempdir().unwrap();
-    let serve = serve(folder.path(), &[&none, &flood, &web]);
-    serve.wait_for("vmnoise_dumps_total{outcome=\"written\"}");
-    wait_for("answer", || !web.answers().is_empty());
-    serve.wait_until("dump", |it| {
-        it.of("vmnoise_dumps_total{outcome=\"written\"}") > 0.0
-    });
-    assert_eq!(none.answers(), [""; 0]);
+    let serve = serve(folder.path(), &[&none, &beggar, &web]);
+    let written = "vmnoise_dumps_total{outcome=\"written\"}";
+    serve.wait_until("dump of each", |it| it.of(written) == 2.0);
     let before = serve.metrics().of("vmnoise_self_cpu_seconds_total");
     sleep(Duration::from_secs(2));
-    let cost = serve.metrics().of("vmnoise_self_cpu_seconds_total") - before;
-    println!("beside a flood: {cost} s of CPU time in 2 s");
-    assert_eq!(files(folder.path()).len(), 1);
+    let metrics = serve.metrics();
+    let cost = metrics.of("vmnoise_self_cpu_seconds_total") - before;
+    println!("beside one that begs: {cost} s of CPU time in 2 s");
+    assert_eq!(metrics.of(written), 2.0);
+    assert_eq!(
+        metrics.of("vmnoise_dump_reasons_total{reason=\"guest\"}"),
+        2.0
+    );
+    let told: Vec<_> = files(folder.path())
+        .iter()
+        .map(|it| told_of(it).0)
+        .collect();
+    for vm in [&beggar, &web] {
+        assert!(told.contains(&BTreeSet::from([vm.name()])), "{told:?}");
+    }
+    assert_eq!(none.answers(), [""; 0]);
     let (_, said) = serve.end_and_say();
     println!("{said}");
     let pid = none.child.id();

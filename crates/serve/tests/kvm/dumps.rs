@@ -315,14 +315,15 @@ fn a_quota_that_holds_a_vm_back_is_written_down_and_without_one_nothing_is() {
     assert_eq!(made_for(&serve, "quota"), 0.0);
     let quota = Quota::of(run.pid(), 30).unwrap();
     let throttled = format!("vmnoise_vcpu_lost_seconds_total{{vm=\"{name}\",share=\"throttled\"}}");
-    let before = serve.metrics().of(&throttled);
-    sleep(Duration::from_secs(10));
-    let seconds = serve.metrics().of(&throttled) - before;
-    println!("held back for {seconds} s of ten");
-    // Others that use its CPU meanwhile make that `unsure`.
-    if seconds < 0.5 {
-        return skipped("others had the CPU while the quota was used up");
-    }
+    // Others that use its CPU meanwhile make that `unsure`: it takes ten seconds in which they hardly do.
+    let is_held_back = (0..6).any(|_| {
+        let before = serve.metrics().of(&throttled);
+        sleep(Duration::from_secs(10));
+        let seconds = serve.metrics().of(&throttled) - before;
+        println!("held back for {seconds} s of ten");
+        seconds >= 0.5
+    });
+    assert!(is_held_back, "others had the CPU all the time");
     let words = format!("quota: it held the vCPUs of {name} back");
     wait_for_reason(folder.path(), &words);
     assert_eq!(made_for(&serve, "quota"), 1.0);

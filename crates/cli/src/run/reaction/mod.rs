@@ -148,7 +148,10 @@ impl Reaction {
                 }
                 Some(Action::Dump(port)) => {
                     let host = self.helpers.host(&port).context("there is no port")?;
-                    host.ask()?;
+                    // A host that is not listening now ends no measurement.
+                    if let Err(error) = host.ask() {
+                        self.note(format!("{:#}", anyhow::Error::from(error)));
+                    }
                 }
                 Some(Action::Shell(command)) => {
                     let shell = self.helpers.shell.as_ref().context("there is no shell")?;
@@ -156,6 +159,14 @@ impl Reaction {
                     self.running = Some(command);
                 }
             }
+        }
+    }
+
+    /// Says this, or keeps it where the terminal is somebody else's.
+    fn note(&mut self, words: String) {
+        match self.hears {
+            true => self.said.push(words),
+            false => say::say(words),
         }
     }
 
