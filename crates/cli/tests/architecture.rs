@@ -11,7 +11,8 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 const ARROWS: [(&str, &[&str]); 16] = [
     ("vmnoise-events", &[]),
     ("vmnoise-rights", &[]),
-    ("vmnoise-serve-arguments", &[]),
+    // How the socket of a VMM is named on a command line.
+    ("vmnoise-serve-arguments", &["vmnoise-feed"]),
     ("vmnoise-tracer", &["vmnoise-events"]),
     ("vmnoise-workload", &["vmnoise-events"]),
     ("vmnoise-recording", &["vmnoise-events"]),
@@ -39,6 +40,8 @@ const ARROWS: [(&str, &[&str]); 16] = [
         &[
             "vmnoise-events",
             "vmnoise-tracer",
+            // Guests that ask, and the port over which it asks its own host.
+            "vmnoise-feed",
             // Its hours are a table as those of recordings are.
             "vmnoise-export",
             // Its dumps are recordings, and date what they tell by the TSC.
