@@ -21,7 +21,7 @@ const PORT: &str = "-device virtio-serial-pci -chardev socket,id=feed,path=/tmp/
                     -device virtserialport,chardev=feed,name=org.vmnoise.feed.0";
 /// A task is there all the time, by chance: what it takes, 0.8 to 2.4 ms, is longer than the guest's period as a rule, and
 /// nothing else comes when it does. That proves which guest it is.
-const SMALL: &str = "& lab-disturb irregular 0 1600 15000";
+const SMALL: &str = "& lab-disturb irregular 0 1600 9000";
 /// Of the guest's timers.
 const PERIOD_NS: u64 = 1_000_000;
 /// What is worth a dump to a guest, and what is injected: how long the task takes the CPU at a time.
@@ -49,7 +49,7 @@ const BY_ITSELF: Lateness = Lateness {
 const ASKS_AT_A_THRESHOLD: [&str; 4] = [
     "vmnoise --version",
     "lab-vmm run:3000 --",
-    "vmnoise timerlat -q -d 7s -T LATE --on-threshold dump --on-threshold continue --feed none -o /tmp/guest.rec",
+    "vmnoise timerlat -q -d 10s -T LATE --on-threshold dump --on-threshold continue --feed none -o /tmp/guest.rec",
     SAVE,
 ];
 /// It is always on in the guest too, and begins before the guest has nothing to do for a while.
@@ -58,7 +58,7 @@ const ASKS_BY_ITSELF: [&str; 6] = [
     "lab-scrape up",
     "& vmnoise-serve --cost-limit 100 --dump-over 20ms --ask-host",
     "lab-vmm run:6000 --",
-    "vmnoise timerlat -q -d 7s --feed none -o /tmp/guest.rec",
+    "vmnoise timerlat -q -d 10s --feed none -o /tmp/guest.rec",
     SAVE,
 ];
 const SAVE: &str = "lab-guest save /tmp/guest.rec";
@@ -98,7 +98,7 @@ fn run(guest: &[&str], programs: &[&Path], lateness: Lateness) -> Told {
         lab = lab.program(program);
     }
     let burst_us = lateness.burst_ns / 1_000;
-    let disturb = format!("lab-vmm run:3000 turns:0:{burst_us}:200003 run:1500 unhog --");
+    let disturb = format!("lab-vmm run:6000 turns:0:{burst_us}:200003 run:1500 unhog --");
     let report = lab.run(&[
         "lab-scrape up",
         SERVE,
