@@ -1,5 +1,7 @@
 //! The gate, looked at again and again, and what each VM has lost by now.
 
+mod dumping;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -14,9 +16,9 @@ use vmnoise_workload::tsc;
 
 use crate::breaker::{Advice, Breaker};
 use crate::clock::{now_ns, own_cpu};
-use crate::dumps::{self, Due, Dumps};
-use crate::exits::{self, Asked, Exits, Refusal};
-use crate::flight::{self, Clocks, Made, Material, Member, Snapshot, Snapshots, Spent, Wanted};
+use crate::dumps::Dumps;
+use crate::exits::{Asked, Exits, Refusal};
+use crate::flight::{Clocks, Member, Snapshot, Snapshots, Spent};
 use crate::host_asking::HostAsking;
 use crate::labels;
 use crate::ledger::VmTotals;
@@ -34,9 +36,6 @@ const NAMED: usize = 65_536;
 /// A family of metrics has at most 2000 series, as OpenTelemetry limits it, of which a vCPU has one for each share of
 /// what it lost.
 pub(crate) const TOLD_VCPUS: usize = 2_000 / 6;
-
-/// Findings that a dump says it was made for, by their words; of a host of many CPUs each may be one.
-const FOUND_TOLD: usize = 3;
 
 /// All that is known of this host's VMs.
 #[derive(Debug)]
@@ -228,37 +227,6 @@ impl Watch {
         }
     }
 
-    /// A recording of what is asked for, as far as it is known.
-    ///
-    /// # Errors
-    /// If it cannot be written down.
-    pub(crate) fn recording(&mut self, wanted: &Wanted) -> Result<Vec<u8>> {
-        self.recording_made(wanted, None)
-    }
-
-    fn recording_made(&mut self, wanted: &Wanted, made: Option<&Made>) -> Result<Vec<u8>> {
-        self.look_at_clocks();
-        // Whoever ended since the last look is in it, and waits that are over by now.
-        let now = self.snapshot();
-        let material = Material {
-            machine: &self.machine,
-            pieces: self.gate.lost_pieces(),
-            snapshots: &self.snapshots,
-            now,
-            member: &|vcpu| self.members.get(&vcpu).cloned(),
-            clocks: &|vcpu| self.clocks.of(vcpu),
-        };
-        flight::recording(material, wanted, made)
-    }
-
-    /// A clock that is the same now as when its vCPU came was that all along, or was put back.
-    fn look_at_clocks(&mut self) {
-        let present = self.gate.present();
-        let present = present.filter_map(|found| Some((found.id, self.members.get(&found.id)?)));
-        let present: Vec<_> = present.map(|(id, it)| (id, Arc::clone(it))).collect();
-        self.clocks.look(&present);
-    }
-
     /// Has a dump written each time that there is reason for one.
     pub(crate) fn write_dumps(&mut self, dumps: Dumps) {
         self.dumps = Some(dumps);
@@ -286,122 +254,6 @@ impl Watch {
     /// What is true of this machine.
     pub(crate) fn machine(&self) -> &Machine {
         &self.machine
-    }
-
-    /// Writes down the last minute, where there is a folder for that; whether there is.
-    pub(crate) fn dump(&mut self) -> bool {
-        let made = Made {
-            why: "a signal (SIGUSR1)".to_owned(),
-            beside: None,
-        };
-        if self.write_dump(&dumps::name(), &dumps::WANTED, &made)
-            && let Some(dumps) = &mut self.dumps
-        {
-            dumps.count_signal();
-        }
-        self.dumps.is_some()
-    }
-
-    /// Writes down the last minute of the VM of this process, whose guest has asked for it; returns the name.
-    ///
-    /// # Errors
-    /// Says why it is not.
-    pub(crate) fn dump_for(&mut self, vmm_pid: u32, vm: Name) -> Result<String, &'static str> {
-        const FAILED: &str = "it could not be made";
-        self.dumps.as_mut().ok_or(FAILED)?.guest_asks(vmm_pid)?;
-        let name = dumps::name_for_guest();
-        let made = Made {
-            why: "its guest asked".to_owned(),
-            beside: None,
-        };
-        let wanted = Wanted {
-            vm: Some(vm),
-            vmm_pid: Some(vmm_pid),
-            ..dumps::WANTED
-        };
-        let is_written = self.write_dump(&name, &wanted, &made);
-        if is_written && let Some(dumps) = &mut self.dumps {
-            dumps.count_guest();
-        }
-        is_written.then_some(name).ok_or(FAILED)
-    }
-
-    /// What the VM of this process is called. `None` where it has none, or several: nothing says then whose guest is at
-    /// the other end of a socket of its.
-    pub(crate) fn vm_of_process(&self, process: u32) -> Option<Name> {
-        let its = self.gate.present().filter(|found| found.tgid == process);
-        let mut numbers: Vec<u32> = its.filter_map(|found| found.number).collect();
-        numbers.sort_unstable();
-        let has_several = numbers.windows(2).any(|pair| pair[0] == pair[1]);
-        let vm = self.vms.get(&process).filter(|_| !has_several)?;
-        Some(vm.label.clone())
-    }
-
-    /// A dump where there is reason for one, and a look at the exits of the VM that waited longest, or that the reason is
-    /// about.
-    fn dump_if_due(&mut self) {
-        let dumps = self.dumps.as_mut();
-        let Some(due) = dumps.and_then(|dumps| dumps.due(self.vms.values())) else {
-            return;
-        };
-        let waits = self.longest_waits(&due.waited);
-        let name = dumps::name();
-        let follows = self.exits.as_ref().filter(|it| it.follows_dumps());
-        let longest = waits.iter().max_by_key(|(_, length_ns, _)| *length_ns);
-        let of_wait = longest.map(|(vm, ..)| vm);
-        let of_sign = || due.found.iter().find_map(|it| it.vm.as_ref());
-        let beside = follows
-            .and(of_wait.or_else(of_sign))
-            .map(|vm| exits::beside(&name, vm));
-        let made = Made {
-            why: why(&due, longest),
-            beside,
-        };
-        if !self.write_dump(&name, &dumps::WANTED, &made) {
-            return;
-        }
-        if let Some(dumps) = &mut self.dumps {
-            dumps.count(&due);
-        }
-        let vm = made.beside.and_then(|beside| self.vm_called(&beside.vm));
-        if let (Some(exits), Some(vm)) = (&self.exits, vm) {
-            exits.follow_dump(vm, name.clone());
-        }
-        for (vm, length_ns, culprit) in waits {
-            if let Some(dumps) = &mut self.dumps {
-                dumps.made_for(vm, &name, length_ns, culprit);
-            }
-        }
-    }
-
-    /// The longest wait of each of these VMs in the time that a dump is of, and who had most of it.
-    fn longest_waits(&self, vms: &[Name]) -> Vec<(Name, u64, String)> {
-        let lost = self.gate.lost_pieces().pieces;
-        let from_ns = now_ns().saturating_sub(dumps::WANTED.last_ns.unwrap_or(u64::MAX));
-        let member = |vcpu| self.members.get(&vcpu).cloned();
-        let waits = vms.iter().filter_map(|vm| {
-            let is_of_vm = |vcpu| self.members.get(&vcpu).is_some_and(|it| it.vm == *vm);
-            let of_vm = lost.iter().filter(|piece| is_of_vm(piece.vcpu));
-            let (length_ns, culprit) = flight::longest_wait(of_vm, from_ns, &member)?;
-            Some((vm.clone(), length_ns, culprit))
-        });
-        waits.collect()
-    }
-
-    /// Whether it is, for there may be no folder.
-    fn write_dump(&mut self, name: &str, wanted: &Wanted, made: &Made) -> bool {
-        if self.dumps.is_none() {
-            return false;
-        }
-        let recording = self.recording_made(wanted, Some(made));
-        match (recording, &self.dumps) {
-            (Ok(recording), Some(dumps)) => dumps.write(name, recording),
-            (Err(error), _) => {
-                say(&format!("a dump could not be made: {error:#}"));
-                false
-            }
-            (Ok(_), None) => false,
-        }
     }
 
     /// Has the exits of one VM after the other looked at, where that is asked for.
@@ -607,24 +459,4 @@ impl Watch {
             });
         }
     }
-}
-
-/// Why a dump is made, as it says itself.
-fn why(due: &Due, longest: Option<&(Name, u64, String)>) -> String {
-    let wait = match longest {
-        Some((vm, length_ns, _)) => {
-            let length = Duration::from_micros(length_ns / 1_000);
-            Some(format!("wait: {vm} waited for a CPU for {length:?}"))
-        }
-        None if due.waited.is_empty() => None,
-        None => Some(format!(
-            "wait: {} waited too long for a CPU",
-            due.waited.join(", ")
-        )),
-    };
-    let found = due.found.iter().map(|finding| finding.words.clone());
-    let mut all: Vec<String> = wait.into_iter().chain(found.take(FOUND_TOLD)).collect();
-    let more = due.found.len().saturating_sub(FOUND_TOLD);
-    all.extend((more > 0).then(|| format!("and {more} more")));
-    all.join(", ")
 }
