@@ -205,7 +205,8 @@ impl Told {
     }
 }
 
-/// Takes a CPU for 150 ms once a second, which is longer than whoever runs here by chance.
+/// Takes a CPU for 150 ms once a second: longer than 100 ms, the wait that is an occasion here, and at SCHED_FIFO, so that the wait is
+/// one. Whoever runs here by chance takes it a slice at a time (some ms), which would be an occasion before the test has looked.
 fn late(cpu: u32, folder: &Path) -> Disturber {
     let (burst, every) = (Duration::from_millis(150), Duration::from_millis(850));
     Disturber::turns(cpu, burst, every, &folder.join("turns")).unwrap()
