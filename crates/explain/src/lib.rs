@@ -76,7 +76,7 @@ pub use join::{
 };
 pub use ledger::PeriodLine;
 pub use linear_histogram::LinearHistogram;
-pub use longest::Longest;
+pub use longest::{Longest, MOST_LISTED};
 pub use losses::Losses;
 pub use named::{NamedInterval, NamedPart, SourceSummary};
 pub use part::{Part, by_source};

@@ -3,8 +3,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// More are not kept, however many a recording's header asks for.
-const MOST: usize = 1 << 16;
+/// More are not kept: the command line takes no more, and a recording's header may ask for any number.
+pub const MOST_LISTED: usize = 1 << 16;
 
 /// The `keep` highest of all that were seen. Ranks are distinct, so that the order in
 /// which they come does not matter.
@@ -41,10 +41,10 @@ impl<R: Ord, T> PartialOrd for Ranked<R, T> {
 }
 
 impl<R: Ord, T> Longest<R, T> {
-    /// Keeps nothing yet, and 65,536 at most.
+    /// Keeps nothing yet, and [`MOST_LISTED`] at most.
     pub fn new(keep: usize) -> Self {
         Self {
-            keep: keep.min(MOST),
+            keep: keep.min(MOST_LISTED),
             kept: BinaryHeap::new(),
         }
     }
@@ -103,8 +103,8 @@ mod tests {
     #[test]
     fn no_more_are_kept_than_there_is_room_for() {
         let mut longest = Longest::new(usize::MAX);
-        (0..MOST + 9).for_each(|rank| longest.see(rank, || ()));
-        assert_eq!(longest.into_vec().len(), MOST);
+        (0..MOST_LISTED + 9).for_each(|rank| longest.see(rank, || ()));
+        assert_eq!(longest.into_vec().len(), MOST_LISTED);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub const DISTURBED: &str = "guest.rec";
 /// The host's recording of both times.
 pub const HOST: &str = "host.rec";
 /// More gaps than a guest observes while it is recorded: `--top` of a result that has all.
-pub const EVERY: &str = "1000000";
+pub const EVERY: &str = "65536";
 /// What the disturber of `turns` logged.
 const BURSTS: &str = "turns";
 /// What the guest's VM is called.

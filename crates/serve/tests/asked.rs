@@ -24,32 +24,19 @@ const PORT: &str = "-device virtio-serial-pci -chardev socket,id=feed,path=/tmp/
 const SMALL: &str = "& lab-disturb irregular 0 1600 9000";
 /// Of the guest's timers.
 const PERIOD_NS: u64 = 1_000_000;
-/// What is worth a dump to a guest, and what is injected: how long the task takes the CPU at a time.
-#[derive(Clone, Copy)]
-struct Lateness {
-    late_ns: u64,
-    burst_ns: u64,
-    /// How soon the dump has to be there.
-    within_ns: u64,
-}
-
-/// Longer than what the small one takes; it asks as it measures.
-const AT_A_THRESHOLD: Lateness = Lateness {
-    late_ns: 5_000_000,
-    burst_ns: 8_000_000,
-    within_ns: 1_000_000_000,
-};
-/// Longer than the scheduler lets a task of the host have the CPU while the vCPU waits (3 ms), a few of them too. It looks
-/// at its losses once a second, and so may be a second later.
-const BY_ITSELF: Lateness = Lateness {
-    late_ns: 20_000_000,
-    burst_ns: 30_000_000,
-    within_ns: 2_000_000_000,
-};
+/// What is worth a dump to a guest, and what is injected: how long the task takes the CPU at a time. Longer than the
+/// scheduler lets a task of the host have the CPU while the vCPU waits (3 ms), a few of them and the small one together
+/// too.
+const LATE_NS: u64 = 20_000_000;
+const BURST_NS: u64 = 30_000_000;
+/// How soon the dump has to be there: where a guest asks as it measures, and where it looks at its losses once a second,
+/// and so may be a second later.
+const AT_A_THRESHOLD_NS: u64 = 1_000_000_000;
+const BY_ITSELF_NS: u64 = 2_000_000_000;
 const ASKS_AT_A_THRESHOLD: [&str; 4] = [
     "vmnoise --version",
     "lab-vmm run:3000 --",
-    "vmnoise timerlat -q -d 10s -T LATE --on-threshold dump --on-threshold continue --feed none -o /tmp/guest.rec",
+    "vmnoise timerlat -q -d 10s -T 20ms --on-threshold dump --on-threshold continue --feed none -o /tmp/guest.rec",
     SAVE,
 ];
 /// It is always on in the guest too, and begins before the guest has nothing to do for a while.
@@ -75,19 +62,14 @@ struct Told {
     before: Metrics,
     after: Metrics,
     kernel_version: String,
-    lateness: Lateness,
 }
 
 /// A guest does this with its programs, and measures in the last command but one.
-fn run(guest: &[&str], programs: &[&Path], lateness: Lateness) -> Told {
+fn run(guest: &[&str], programs: &[&Path]) -> Told {
     let ended = guest.iter().filter(|it| !it.starts_with("& ")).count();
     let told = |count: usize| format!("lab-guest told {count}");
-    let guest = guest.iter();
-    let guest = guest.map(|command| command.replace("LATE", &format!("{}ns", lateness.late_ns)));
-    let guest: Vec<String> = guest.collect();
-    let guest: Vec<&str> = guest.iter().map(String::as_str).collect();
     let boot = format!("& lab-guest boot -name guest=web,debug-threads=on {PORT}");
-    let mut lab = Lab::kernel(Kernel::Cloud).virtual_time(0).guest(&guest);
+    let mut lab = Lab::kernel(Kernel::Cloud).virtual_time(0).guest(guest);
     for program in ["lab-scrape", "lab-guest", "lab-vmm", "lab-disturb"] {
         lab = lab.program(&lab_program(program).unwrap());
     }
@@ -97,7 +79,7 @@ fn run(guest: &[&str], programs: &[&Path], lateness: Lateness) -> Told {
     for program in programs {
         lab = lab.program(program);
     }
-    let burst_us = lateness.burst_ns / 1_000;
+    let burst_us = BURST_NS / 1_000;
     let disturb = format!("lab-vmm run:6000 turns:0:{burst_us}:200003 run:1500 unhog --");
     let report = lab.run(&[
         "lab-scrape up",
@@ -142,7 +124,6 @@ fn run(guest: &[&str], programs: &[&Path], lateness: Lateness) -> Told {
         before: Metrics::of_text(before.text().unwrap()),
         after: Metrics::of_text(after.text().unwrap()),
         kernel_version: report.kernel_version,
-        lateness,
     }
 }
 
@@ -156,14 +137,14 @@ fn events(recording: &[u8]) -> Vec<Event> {
 }
 
 /// When the first wake-up was over that is worth a dump, and when the dump ends, on the host's clock.
-fn from_late_to_dump_ns(guest: &[u8], dump: &[u8], late_ns: u64) -> u64 {
+fn from_late_to_dump_ns(guest: &[u8], dump: &[u8]) -> u64 {
     let facts = |recording: &[u8]| Reader::new(recording).unwrap().facts().clone();
     let mut matcher = Matcher::new(&facts(guest), &facts(dump)).unwrap();
     let (guest, host) = (events(guest), events(dump));
     guest.iter().for_each(|event| matcher.guest(event));
     host.iter().for_each(|event| matcher.host(event));
     let pairs = matcher.finish().unwrap();
-    let is_late = |it: &&Activation| it.woke_mono_ns - it.expiry_mono_ns > late_ns;
+    let is_late = |it: &&Activation| it.woke_mono_ns - it.expiry_mono_ns > LATE_NS;
     let mut activations = guest.iter().filter_map(|event| match event {
         Event::Activation(activation) => Some(activation),
         _ => None,
@@ -177,10 +158,10 @@ fn from_late_to_dump_ns(guest: &[u8], dump: &[u8], late_ns: u64) -> u64 {
 }
 
 /// The first wake-up that is worth a dump, as the join has it: what came after the dump is not in that.
-fn first_late(joined: &Value, late_ns: u64) -> &Value {
+fn first_late(joined: &Value) -> &Value {
     let number = |tree: &Value, key: &str| tree["wakeup"][key].as_u64().unwrap();
     let trees = joined["trees"].as_array().unwrap().iter();
-    let late = trees.filter(|tree| number(tree, "latency_ns") > late_ns);
+    let late = trees.filter(|tree| number(tree, "latency_ns") > LATE_NS);
     late.min_by_key(|tree| number(tree, "expiry_mono_ns"))
         .unwrap()
 }
@@ -196,7 +177,7 @@ fn had_ns(tree: &Value, name: &str) -> u64 {
 }
 
 /// The timer that was late is joined with what its host wrote down at once, and the task that was let loose is named.
-fn assert_names_who_made_it_late(told: &Told) {
+fn assert_names_who_made_it_late(told: &Told, within_ns: u64) {
     println!("Linux {}", told.kernel_version);
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, bytes: &[u8]| {
@@ -207,15 +188,15 @@ fn assert_names_who_made_it_late(told: &Told) {
     let [guest, dump] = [file("guest.rec", &told.guest), file("dump.vmn", &told.dump)];
     let joined = explain(&[&guest, &dump], &["--top", "100"]).unwrap();
     println!("{}\n{}", joined["pairs"][0], joined["joined"]);
-    let late = first_late(&joined, told.lateness.late_ns);
+    let late = first_late(&joined);
     println!("{late}");
     let ns = had_ns(late, &told.hog);
     println!("{} had {ns} ns of it", told.hog);
     // A timer of the guest expires up to a period after it was let loose.
-    assert!(ns + PERIOD_NS >= told.lateness.burst_ns, "{late}");
-    let until_ns = from_late_to_dump_ns(&told.guest, &told.dump, told.lateness.late_ns);
+    assert!(ns + PERIOD_NS >= BURST_NS, "{late}");
+    let until_ns = from_late_to_dump_ns(&told.guest, &told.dump);
     println!("the dump ends {until_ns} ns after that wake-up");
-    assert!(until_ns < told.lateness.within_ns);
+    assert!(until_ns < within_ns);
     for name in [
         "vmnoise_self_cpu_seconds_total",
         "vmnoise_probe_seconds_total",
@@ -229,8 +210,8 @@ mod virtual_time {
 
     #[test]
     fn a_late_timer_of_a_guest_has_its_hosts_dump_name_who_made_it_late() {
-        let told = run(&ASKS_AT_A_THRESHOLD, &[], AT_A_THRESHOLD);
-        assert_names_who_made_it_late(&told);
+        let told = run(&ASKS_AT_A_THRESHOLD, &[]);
+        assert_names_who_made_it_late(&told, AT_A_THRESHOLD_NS);
     }
 }
 
@@ -245,7 +226,7 @@ mod lab_full {
         let mut strip = Command::new("strip");
         strip.arg("-o").arg(&program).arg(PROGRAM);
         assert!(strip.status().unwrap().success());
-        let told = run(&ASKS_BY_ITSELF, &[&program], BY_ITSELF);
-        assert_names_who_made_it_late(&told);
+        let told = run(&ASKS_BY_ITSELF, &[&program]);
+        assert_names_who_made_it_late(&told, BY_ITSELF_NS);
     }
 }

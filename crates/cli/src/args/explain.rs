@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::listed::top;
 use super::times::threshold;
 use crate::output::format::Format;
 
@@ -21,7 +22,7 @@ pub struct ExplainArguments {
     #[arg(short = 'T', long, value_name = "TIME", value_parser = threshold, requires = "host")]
     pub threshold: Option<u64>,
     /// With HOST: how many of the longest gaps, or latencies, to draw
-    #[arg(long, value_name = "N", default_value_t = 3, requires = "host")]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = top(), requires = "host")]
     pub top: usize,
     /// With HOST: only this VM may be the guest, by its name or the process id of its VMM; the
     /// recordings still have to prove it

@@ -6,6 +6,7 @@ use clap::Args;
 use vmnoise_events::Policy;
 use vmnoise_workload::microvm::exercise::Exercise;
 
+use super::listed::top;
 use super::times::{duration, period, threshold};
 use super::{exercise_name, priority};
 use crate::output::format::Format;
@@ -30,7 +31,7 @@ pub struct MicrovmArguments {
     #[arg(short = 'P', long, value_name = "POLICY", value_parser = priority::parse)]
     pub priority: Option<Policy>,
     /// How many of the longest gaps to list with their budgets
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = top())]
     pub top: usize,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]

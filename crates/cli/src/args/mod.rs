@@ -7,6 +7,7 @@ mod exits;
 mod explain;
 mod export;
 mod later;
+mod listed;
 mod manual;
 mod microvm;
 mod osnoise;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use vmnoise_labs::chaos::{Place, run, run_in_lab};
 
 const USAGE: &str = "usage: chaos SECONDS [SEED]";
-/// A turn on this machine, and one in a lab, where a command may take 90 s.
+/// A turn on this machine, and one in a lab, which may take some minutes in all.
 const TURN: Duration = Duration::from_secs(60);
 const TURN_IN_LAB: Duration = Duration::from_secs(10);
 

@@ -1,8 +1,8 @@
 //! A command at work, and a limit to it.
 
-use std::io;
-use std::process::{Command, Output, Stdio};
-use std::sync::mpsc;
+use std::io::{self, Read};
+use std::process::{Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::stuck;
 
-/// How long a command may take, beyond those before it, until it counts as stuck; no
+/// How long a command may say nothing, beyond those before it, until it counts as stuck; no
 /// estimate of how long it takes.
 const LIMIT: Duration = Duration::from_secs(90);
 /// How long one that was killed may take to be gone.
@@ -21,45 +21,85 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 pub struct Started {
     command: String,
     pid: Pid,
-    output: mpsc::Receiver<io::Result<Output>>,
+    heard: Receiver<Heard>,
+}
+
+/// What comes from a command.
+#[derive(Debug)]
+enum Heard {
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+    End(io::Result<ExitStatus>),
 }
 
 impl Started {
     /// Starts it.
     pub fn new(command: &str, mut process: Command) -> Result<Started> {
-        let child = process
+        let mut child = process
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .with_context(|| format!("starting `{command}`"))?;
-        let (send, output) = mpsc::channel();
+        let (send, heard) = channel();
         let pid = Pid::from_child(&child);
-        // A thread of its own, so that a full pipe stops nobody.
-        std::thread::spawn(move || send.send(child.wait_with_output()));
+        // Threads of their own, so that a full pipe stops nobody.
+        let stdout = child.stdout.take().context("no stdout")?;
+        let stderr = child.stderr.take().context("no stderr")?;
+        let [to_stdout, to_stderr] = [send.clone(), send.clone()];
+        let stdout = std::thread::spawn(move || hear(stdout, Heard::Stdout, &to_stdout));
+        let stderr = std::thread::spawn(move || hear(stderr, Heard::Stderr, &to_stderr));
+        std::thread::spawn(move || {
+            // One that panicked has nothing more to tell.
+            let _ = (stdout.join(), stderr.join());
+            send.send(Heard::End(child.wait()))
+        });
         Ok(Started {
             command: command.to_owned(),
             pid,
-            output,
+            heard,
         })
     }
 
     /// Waits for its end, and hands out what it said: all the more if it is stuck.
     pub fn end(self, report: impl FnOnce(Output) -> Result<()>) -> Result<()> {
-        let Started {
-            command,
-            pid,
-            output,
-        } = self;
-        let ended = output.recv_timeout(LIMIT);
+        let command = &self.command;
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let mut listen = |limit| {
+            loop {
+                match self.heard.recv_timeout(limit)? {
+                    Heard::Stdout(bytes) => stdout.extend(bytes),
+                    Heard::Stderr(bytes) => stderr.extend(bytes),
+                    Heard::End(status) => return Ok::<_, RecvTimeoutError>(status),
+                }
+            }
+        };
+        let mut ended = listen(LIMIT);
         let stuck = ended.is_err();
         if stuck {
-            eprintln!("lab-init: `{command}` did not end within {LIMIT:?}; every thread:");
+            eprintln!("lab-init: `{command}` said nothing for {LIMIT:?}; every thread:");
             stuck::report_threads();
-            kill_process(pid, Signal::KILL).context("killing it")?;
+            kill_process(self.pid, Signal::KILL).context("killing it")?;
+            ended = listen(LAST_WORDS);
         }
-        let ended = ended.or_else(|_| output.recv_timeout(LAST_WORDS));
-        report(ended.with_context(|| format!("`{command}` outlived SIGKILL"))??)?;
+        let status = ended.with_context(|| format!("`{command}` outlived SIGKILL"))??;
+        report(Output {
+            status,
+            stdout,
+            stderr,
+        })?;
         ensure!(!stuck, "`{command}` was ended");
         Ok(())
+    }
+}
+
+/// Passes on what comes out of a pipe, until nothing more does.
+fn hear(mut pipe: impl Read, kind: fn(Vec<u8>) -> Heard, to: &Sender<Heard>) {
+    let mut piece = [0; 64 << 10];
+    loop {
+        match pipe.read(&mut piece) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(length @ 1..) if to.send(kind(piece[..length].to_vec())).is_ok() => {}
+            _ => return,
+        }
     }
 }
