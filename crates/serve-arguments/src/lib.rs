@@ -137,7 +137,7 @@ pub struct ServeArguments {
         requires = "dumps"
     )]
     pub dump_on: Vec<Limit>,
-    /// Write a dump of its VM too when the guest behind this socket asks: unix:PATH or vsock:PATH[:PORT]
+    /// Write a dump of its VM too when the guest behind this socket asks: unix:PATH, vsock:PATH or vsock:PATH:PORT
     ///
     /// A serial port of QEMU, or the socket of a vsock device (docs/feed.md). A guest asks by the line `dump`, and has one
     /// a minute at most; all guests together have one in five seconds. May be given several times.

@@ -144,14 +144,14 @@ fn interrupts_are_as_long_as_the_tracer_tells() {
         looks
     });
     keep_all(&mut tracer, &mut activities);
-    let kinds: [(ActivityKind, fn(&OwnCpuBooks) -> &Taken); 2] = [
-        (ActivityKind::Irq, |books| &books.irq),
-        (ActivityKind::Softirq, |books| &books.softirq),
-    ];
-    for (kind, of_kind) in kinds {
+    let of_kind = |kind, books: &OwnCpuBooks| match kind {
+        ActivityKind::Irq => books.irq,
+        _ => books.softirq,
+    };
+    for kind in [ActivityKind::Irq, ActivityKind::Softirq] {
         let (mut equal, mut all) = (0, 0);
         for pair in looks.windows(2) {
-            let [first, last] = [0, 1].map(|it| of_kind(&pair[it].books));
+            let [first, last] = [0, 1].map(|it| of_kind(kind, &pair[it].books));
             let between = |from_ns, until_ns| {
                 let of_kind = activities.iter().filter(|it| it.kind == kind);
                 let ended =
