@@ -71,7 +71,11 @@ fn parse_and(
 fn is_about_files(command: &Command) -> bool {
     matches!(
         command,
-        Command::Explain(_) | Command::Report(_) | Command::Compare(_) | Command::Export(_)
+        Command::Explain(_)
+            | Command::Report(_)
+            | Command::Compare(_)
+            | Command::Check(_)
+            | Command::Export(_)
     )
 }
 
@@ -86,6 +90,7 @@ fn carry_out(command: Command) -> Result<Status> {
         Command::Explain(arguments) => commands::explain::run(&arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
         Command::Compare(arguments) => commands::compare::run(&arguments),
+        Command::Check(arguments) => commands::check::run(&arguments),
         Command::Export(arguments) => commands::export::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Man(arguments) => commands::manual::man(&arguments),

@@ -57,6 +57,12 @@ impl Lengths {
         recorded.map(|(bucket, count)| (highest(bucket), count))
     }
 
+    /// How many are longer than this length, but for those in its bucket.
+    pub(crate) fn above(&self, ns: u64) -> u64 {
+        let longer = self.recorded().filter(|(edge_ns, _)| lowest(*edge_ns) > ns);
+        longer.map(|(_, count)| count).sum()
+    }
+
     /// The lengths in nanoseconds that these parts (0 to 1, ascending) of all do not
     /// exceed; 0 of nothing.
     pub(crate) fn at_quantiles<const N: usize>(&self, quantiles: [f64; N]) -> [u64; N] {

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod attribute;
+pub mod check;
 mod clockmap;
 mod columns;
 pub mod compare;

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use vmnoise_explain::compare::{Figure, Unit, Window};
+use vmnoise_explain::compare::{Figure, Window};
 
-use crate::units::{Bare, parse_time};
+use super::limit;
 
 /// A figure, and what it may not be.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,7 +59,7 @@ impl Condition {
         Ok(Condition {
             figure,
             relation,
-            limit: parse_limit(limit.trim(), figure)?,
+            limit: limit::parse(limit.trim(), figure.name(), figure.unit())?,
             text: text.to_owned(),
         })
     }
@@ -84,30 +84,6 @@ impl Condition {
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
-    }
-}
-
-fn parse_limit(text: &str, figure: Figure) -> Result<f64, String> {
-    let number = |digits: &str, example: &str| {
-        let parsed = digits.trim().parse::<f64>().ok();
-        let usable = parsed.filter(|it| it.is_finite() && *it >= 0.0);
-        usable.ok_or_else(|| {
-            format!(
-                "`{text}` is no limit for {}; write {example}",
-                figure.name()
-            )
-        })
-    };
-    match figure.unit() {
-        Unit::Nanoseconds => Ok(parse_time(text, Bare::Microseconds)? as f64),
-        Unit::PerSecond => number(text, "gaps in a second, such as 100"),
-        Unit::Percent => match text.strip_suffix('%') {
-            Some(digits) => number(digits, "percent of the runtime, such as 0.1%"),
-            None => Err(format!(
-                "{} is in percent of the runtime; write such as 0.1%",
-                figure.name()
-            )),
-        },
     }
 }
 

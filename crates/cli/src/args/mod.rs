@@ -1,5 +1,7 @@
 //! The command line: one definition feeds parsing, help and errors.
 
+pub mod budget;
+mod check;
 mod compare;
 pub mod condition;
 mod exercise_name;
@@ -7,6 +9,7 @@ mod exits;
 mod explain;
 mod export;
 mod later;
+mod limit;
 mod listed;
 mod manual;
 mod microvm;
@@ -25,6 +28,7 @@ use vmnoise_serve_arguments::{DumpArguments, ServeArguments};
 use crate::frame;
 use crate::output::format::Format;
 
+pub use check::CheckArguments;
 pub use compare::CompareArguments;
 pub use exits::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments};
 pub use explain::ExplainArguments;
@@ -53,6 +57,7 @@ Examples:
   vmnoise explain guest.rec host.rec      who on the host took what the guest lost
   vmnoise report run.vmn -o report.html   the summary as a page with charts
   vmnoise compare before.vmn after.vmn    which figures differ, and by how much
+  vmnoise check run.vmn --max 40us        whether that is good enough, and how sure it is
   vmnoise export *.vmn --parquet fleet    tables for DuckDB, polars and Spark
   vmnoise doctor                          what this machine lets vmnoise see
 
@@ -90,6 +95,8 @@ pub enum Command {
     Report(Later<ReportArguments>),
     /// Put recordings side by side, and say where they differ
     Compare(Later<CompareArguments>),
+    /// Say whether a recording keeps a budget: PASS, WARN, FAIL or CANNOT TELL
+    Check(Later<CheckArguments>),
     /// Convert recordings for other programs: Perfetto, Parquet, CSV, rt-tests' JSON
     Export(Later<ExportArguments>),
     /// Show what this machine lets vmnoise see, and what would let it see more

@@ -46,3 +46,20 @@ pub enum CompareFormat {
     /// One page for a browser, which needs no network
     Html,
 }
+
+/// How a verdict is printed on stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CheckFormat {
+    /// For people
+    Text,
+    /// One JSON object and nothing else
+    Json,
+    /// JUnit's XML
+    Junit,
+    /// Annotations of a GitHub workflow
+    Github,
+    /// Signals of a LAVA test
+    Lava,
+    /// A patch of the ConfigMap of KubeVirt's realtime checkup
+    ConfigMap,
+}

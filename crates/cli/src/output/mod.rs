@@ -3,6 +3,7 @@
 mod advice;
 pub mod caveats;
 pub mod cells;
+pub mod check;
 pub mod compare;
 pub mod doctor;
 pub mod exercise;

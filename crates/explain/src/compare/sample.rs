@@ -5,6 +5,7 @@ use vmnoise_events::{Event, RunFacts, Share, ShareMap};
 use crate::explainer::Explainer;
 use crate::interval::Interval;
 use crate::lengths::Lengths;
+use crate::summary::Summary;
 
 /// Gaps of some time, over all measured CPUs. Each CPU's sums have room; all together stop at
 /// the end of a u64, which only a stream that was made up reaches.
@@ -16,18 +17,21 @@ pub struct Window {
     pub noise_ns: u64,
     /// The longest of them, nanoseconds; 0 if there were none.
     pub max_gap_ns: u64,
-    pub(super) lengths: Lengths,
+    pub(crate) lengths: Lengths,
+    /// How many of them are longer than each of the limits that are counted.
+    pub above: Vec<u64>,
     shares_ns: ShareMap<u64>,
     known: ShareMap<bool>,
 }
 
 impl Window {
-    fn empty() -> Window {
+    fn empty(limits: usize) -> Window {
         Window {
             runtime_ns: 0,
             noise_ns: 0,
             max_gap_ns: 0,
             lengths: Lengths::default(),
+            above: vec![0; limits],
             shares_ns: ShareMap::default(),
             known: ShareMap::from_fn(|_| true),
         }
@@ -38,10 +42,13 @@ impl Window {
         self.known[share].then_some(self.shares_ns[share])
     }
 
-    fn add(&mut self, gap: &Interval) {
+    fn add(&mut self, gap: &Interval, limits_ns: &[u64]) {
         self.noise_ns = self.noise_ns.saturating_add(gap.dur_ns);
         self.max_gap_ns = self.max_gap_ns.max(gap.dur_ns);
         self.lengths.record(gap.dur_ns);
+        for (above, limit_ns) in self.above.iter_mut().zip(limits_ns) {
+            *above += u64::from(gap.dur_ns > *limit_ns);
+        }
         for part in &gap.parts {
             let share_ns = &mut self.shares_ns[part.share];
             *share_ns = share_ns.saturating_add(part.ns);
@@ -68,10 +75,8 @@ pub struct Sample {
     pub windows: Vec<Window>,
     /// Length of each of them, nanoseconds.
     pub window_ns: u64,
-    /// What the run lost: its gaps are exact, and who took them is a lower bound.
-    pub lost_events: u64,
-    /// Whether it ended in order.
-    pub complete: bool,
+    /// What else is known of the run: what it lost, and how it ended.
+    pub summary: Summary,
 }
 
 /// Takes the events of one run.
@@ -84,7 +89,9 @@ pub struct Sampler {
     /// CLOCK_MONOTONIC in nanoseconds; `None` before the first watermark.
     window_end_ns: Option<u64>,
     open: Window,
-    sample: Sample,
+    whole: Window,
+    windows: Vec<Window>,
+    limits_ns: Vec<u64>,
 }
 
 impl Sampler {
@@ -96,25 +103,29 @@ impl Sampler {
             threshold_ns,
             window_ns: window_ns.max(1),
             window_end_ns: None,
-            open: Window::empty(),
-            sample: Sample {
-                whole: Window::empty(),
-                windows: Vec::new(),
-                window_ns,
-                lost_events: 0,
-                complete: false,
-            },
+            open: Window::empty(0),
+            whole: Window::empty(0),
+            windows: Vec::new(),
+            limits_ns: Vec::new(),
         }
+    }
+
+    /// Counts how many gaps are longer than each of these, nanoseconds; called before the first event.
+    pub fn counting_above(mut self, limits_ns: Vec<u64>) -> Sampler {
+        let empty = || Window::empty(limits_ns.len());
+        (self.open, self.whole) = (empty(), empty());
+        self.limits_ns = limits_ns;
+        self
     }
 
     /// Takes the next event.
     pub fn push(&mut self, event: &Event) {
-        let (threshold_ns, open, whole) =
-            (self.threshold_ns, &mut self.open, &mut self.sample.whole);
+        let (threshold_ns, limits_ns) = (self.threshold_ns, &self.limits_ns);
+        let (open, whole) = (&mut self.open, &mut self.whole);
         self.explainer.push(event, &mut |gap| {
             if gap.dur_ns >= threshold_ns {
-                open.add(gap);
-                whole.add(gap);
+                open.add(gap, limits_ns);
+                whole.add(gap, limits_ns);
             }
         });
         let Event::Watermark(mono_ns) = *event else {
@@ -124,7 +135,7 @@ impl Sampler {
         let end_ns = *self.window_end_ns.get_or_insert(first_end_ns);
         if let Some(late_ns) = mono_ns.checked_sub(end_ns) {
             let window = self.turn();
-            self.sample.windows.push(window);
+            self.windows.push(window);
             // A stream may have stood still for longer than a window.
             let past_ns = (late_ns / self.window_ns + 1).saturating_mul(self.window_ns);
             self.window_end_ns = Some(end_ns.saturating_add(past_ns));
@@ -133,26 +144,27 @@ impl Sampler {
 
     /// What was begun after the last whole window is in no window.
     pub fn finish(mut self) -> Sample {
-        let (threshold_ns, whole) = (self.threshold_ns, &mut self.sample.whole);
+        let (threshold_ns, limits_ns) = (self.threshold_ns, &self.limits_ns);
+        let whole = &mut self.whole;
         self.explainer.run_out(&mut |gap| {
             if gap.dur_ns >= threshold_ns {
-                whole.add(gap);
+                whole.add(gap, limits_ns);
             }
         });
         self.turn();
-        let summary = self.explainer.finish();
         Sample {
-            lost_events: summary.lost_events,
-            complete: summary.complete,
-            ..self.sample
+            whole: self.whole,
+            windows: self.windows,
+            window_ns: self.window_ns,
+            summary: self.explainer.finish(),
         }
     }
 
     /// Closes the window that is open, and opens the next.
     fn turn(&mut self) -> Window {
-        let mut window = std::mem::replace(&mut self.open, Window::empty());
+        let mut window = std::mem::replace(&mut self.open, Window::empty(self.limits_ns.len()));
         window.close(&mut self.explainer);
-        let whole = &mut self.sample.whole;
+        let whole = &mut self.whole;
         whole.runtime_ns = whole.runtime_ns.saturating_add(window.runtime_ns);
         for (share, known) in window.known.iter() {
             whole.known[share] &= known;

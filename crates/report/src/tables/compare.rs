@@ -83,8 +83,8 @@ fn runs(page: &ComparePage<'_>) -> Table {
             .name("started at", |run| Some(&run.facts.started_at))
             .time("runtime", |run| run.sample.whole.runtime_ns)
             .count("windows", |run| run.sample.windows.len() as u64)
-            .count("lost events", |run| run.sample.lost_events)
-            .truth("ended in order", |run| run.sample.complete)
+            .count("lost events", |run| run.sample.summary.lost_events)
+            .truth("ended in order", |run| run.sample.summary.complete)
     })
 }
 

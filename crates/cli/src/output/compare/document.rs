@@ -128,8 +128,8 @@ impl<'a> RunOf<'a> {
             runtime_ns: sample.whole.runtime_ns,
             gaps_ns: sample.whole.noise_ns,
             windows: sample.windows.len(),
-            lost_events: sample.lost_events,
-            complete: sample.complete,
+            lost_events: sample.summary.lost_events,
+            complete: sample.summary.complete,
         }
     }
 }

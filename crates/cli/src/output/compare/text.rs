@@ -27,7 +27,7 @@ pub(super) fn render(
             .name("started at", |(_, run)| Some(&run.facts.started_at))
             .figure("runtime", |(_, run)| seconds(run.sample.whole.runtime_ns))
             .count("windows", |(_, run)| run.sample.windows.len() as u64)
-            .count("lost", |(_, run)| run.sample.lost_events)
+            .count("lost", |(_, run)| run.sample.summary.lost_events)
     });
     if comparisons.is_empty() {
         text += &format!("\nIts figures\n{}", alone(&runs[0]));

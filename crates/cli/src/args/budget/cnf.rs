@@ -1,0 +1,126 @@
+//! Limits by the names of the CNF latency tests (openshift/cluster-node-tuning-operator), and of a ConfigMap of KubeVirt's
+//! realtime checkup (kiagnose/kubevirt-realtime-checkup).
+
+use vmnoise_events::Workload;
+use vmnoise_explain::check::{Budget, Quantity, Requirement};
+
+use crate::units::{Bare, parse_time};
+
+/// In microseconds, for what no variable of its own limits.
+const FOR_ALL: &str = "MAXIMUM_LATENCY";
+const OSLAT: &str = "OSLAT_MAXIMUM_LATENCY";
+const CYCLICTEST: &str = "CYCLICTEST_MAXIMUM_LATENCY";
+/// In seconds.
+const RUNTIME: &str = "LATENCY_TEST_RUNTIME";
+
+/// How long its oslat runs: a number and a unit.
+const CHECKUP_DURATION: &str = "spec.param.oslatDuration";
+const CHECKUP_MAX: &str = "spec.param.oslatLatencyThresholdMicroSeconds";
+/// What is said to the checkup itself, or by it.
+const CHECKUPS_OWN: [&str; 2] = ["spec.", "status."];
+
+/// What the environment limits of such a run; `value` finds a variable's value.
+///
+/// # Errors
+/// A sentence that names the variable.
+pub fn of_environment(
+    workload: Workload,
+    value: impl Fn(&str) -> Option<String>,
+) -> Result<Budget, String> {
+    let own = match workload {
+        Workload::Timerlat => CYCLICTEST,
+        _ => OSLAT,
+    };
+    let number = |name: &str| -> Result<Option<u64>, String> {
+        let Some(text) = value(name) else {
+            return Ok(None);
+        };
+        // -1 is not to look at it.
+        let number: Option<i64> = text.trim().parse().ok();
+        let number = number.filter(|it| *it == -1 || *it > 0);
+        let number = number.ok_or_else(|| {
+            format!(
+                "{name}={text} in the environment is no whole number above 0, and not -1 either"
+            )
+        })?;
+        Ok(u64::try_from(number).ok())
+    };
+    let max_us = match number(own)? {
+        Some(own) => Some(own),
+        None => number(FOR_ALL)?,
+    };
+    let seconds = number(RUNTIME)?;
+    Ok(Budget {
+        requirements: max_us.map(max).into_iter().collect(),
+        runtime_ns: seconds.map(|it| it.saturating_mul(1_000_000_000)),
+    })
+}
+
+/// Takes one entry of a checkup's ConfigMap; whether it is one of its names.
+///
+/// # Errors
+/// A sentence that names the entry.
+pub(super) fn take_of_checkup(
+    budget: &mut Budget,
+    name: &str,
+    value: &str,
+) -> Result<bool, String> {
+    match name {
+        CHECKUP_DURATION => {
+            let ns =
+                parse_time(value, Bare::Seconds).map_err(|error| format!("{name}: {error}"))?;
+            budget.runtime_ns = Some(ns);
+        }
+        CHECKUP_MAX => {
+            let us = value.trim().parse().ok().filter(|us| *us > 0);
+            let us = us.ok_or_else(|| format!("{name}: `{value}` is no whole number above 0"))?;
+            budget.requirements.push(max(us));
+        }
+        _ => return Ok(CHECKUPS_OWN.iter().any(|own| name.starts_with(own))),
+    }
+    Ok(true)
+}
+
+fn max(us: u64) -> Requirement {
+    Requirement {
+        quantity: Quantity::Max,
+        at_most: us as f64 * 1e3,
+        warn_above: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(workload: Workload, variables: &[(&str, &str)]) -> Result<Budget, String> {
+        of_environment(workload, |name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn the_variable_of_a_tool_comes_before_that_of_all() {
+        let variables = [
+            (FOR_ALL, "50"),
+            (OSLAT, "20"),
+            (CYCLICTEST, "-1"),
+            (RUNTIME, "600"),
+        ];
+        let gaps = of(Workload::Osnoise, &variables).unwrap();
+        assert_eq!(gaps.requirements, [max(20)]);
+        assert_eq!(gaps.runtime_ns, Some(600_000_000_000));
+        let wakeups = of(Workload::Timerlat, &variables).unwrap();
+        assert_eq!(wakeups.requirements, [max(50)]);
+        assert_eq!(of(Workload::Osnoise, &[]).unwrap(), Budget::default());
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_meant_is_refused_by_name() {
+        for wrong in ["0", "-2", "20us", ""] {
+            let error = of(Workload::Osnoise, &[(OSLAT, wrong)]).unwrap_err();
+            assert!(error.contains(OSLAT), "{error}");
+        }
+    }
+}

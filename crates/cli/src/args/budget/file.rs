@@ -1,0 +1,166 @@
+//! Limits in a file, in YAML or JSON.
+
+use serde_json::{Map, Value};
+use vmnoise_explain::check::Budget;
+
+use super::{cnf, requirement};
+use crate::units::{Bare, parse_time};
+
+/// How long the run has to be.
+const DURATION: &str = "duration";
+const FAIL: &str = "fail";
+const WARN: &str = "warn";
+/// More would be no budget.
+const MOST_BYTES: usize = 1 << 20;
+
+/// Reads all of it.
+///
+/// # Errors
+/// A sentence that says what is wrong, where, and what is accepted.
+pub fn parse(text: &str) -> Result<Budget, String> {
+    if text.len() > MOST_BYTES {
+        return Err("a budget has a few lines, and this is more than 1 MiB".into());
+    }
+    let tree: Value = serde_saphyr::from_str(text).map_err(|error| {
+        // What follows is the place in the file, drawn over several lines.
+        let error = error.to_string();
+        format!("no YAML: {}", error.lines().next().unwrap_or_default())
+    })?;
+    let Value::Object(all) = tree else {
+        return Err("write one limit a line, such as `max: 40us`".into());
+    };
+    // A ConfigMap has its entries further down.
+    let entries = match (all.get("kind"), all.get("data")) {
+        (Some(Value::String(kind)), Some(Value::Object(data))) if kind == "ConfigMap" => data,
+        _ => &all,
+    };
+    let mut budget = Budget::default();
+    for (name, value) in entries {
+        take(&mut budget, name, value)?;
+    }
+    Ok(budget)
+}
+
+fn take(budget: &mut Budget, name: &str, value: &Value) -> Result<(), String> {
+    let word = word(value);
+    if let Some(word) = &word
+        && cnf::take_of_checkup(budget, name, word)?
+    {
+        return Ok(());
+    }
+    match (word, value) {
+        (Some(word), _) if name == DURATION => {
+            let ns =
+                parse_time(&word, Bare::Seconds).map_err(|error| format!("{name}: {error}"))?;
+            budget.runtime_ns = Some(ns);
+        }
+        (Some(word), _) => budget.requirements.push(requirement(name, &word, None)?),
+        (None, Value::Object(two)) => {
+            let (fail, warn) = two_limits(name, two)?;
+            budget
+                .requirements
+                .push(requirement(name, &fail, warn.as_deref())?);
+        }
+        _ => {
+            return Err(format!(
+                "{name}: write a limit, such as `40us`, or both `{WARN}` and `{FAIL}`"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Where a limit fails, and where it warns.
+fn two_limits(name: &str, two: &Map<String, Value>) -> Result<(String, Option<String>), String> {
+    if let Some(other) = two.keys().find(|key| ![FAIL, WARN].contains(&key.as_str())) {
+        return Err(format!(
+            "{name}: `{other}` is neither `{WARN}` nor `{FAIL}`"
+        ));
+    }
+    let of = |key| two.get(key).and_then(word);
+    let fail = of(FAIL).ok_or_else(|| format!("{name}: it has no limit: write `{FAIL}: 40us`"))?;
+    Ok((fail, of(WARN)))
+}
+
+/// As it is written in the file.
+fn word(value: &Value) -> Option<String> {
+    match value {
+        Value::String(word) => Some(word.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vmnoise_explain::check::Quantity;
+
+    use super::*;
+
+    fn limits(text: &str) -> Vec<(String, f64, Option<f64>)> {
+        let budget = parse(text).unwrap();
+        let all = budget.requirements.into_iter();
+        all.map(|it| (it.quantity.to_string(), it.at_most, it.warn_above))
+            .collect()
+    }
+
+    #[test]
+    fn one_limit_a_line() {
+        let text = "# what a core of ours has to do with\nduration: 5m\nmax: {warn: 30us, fail: 40us}\np99.9: 20\n\
+                    preempted by qemu-*: 0%\n";
+        assert_eq!(
+            limits(text),
+            [
+                ("max".to_owned(), 40_000.0, Some(30_000.0)),
+                ("p99.9".to_owned(), 20_000.0, None),
+                ("preempted by qemu-*".to_owned(), 0.0, None),
+            ]
+        );
+        assert_eq!(parse(text).unwrap().runtime_ns, Some(300_000_000_000));
+    }
+
+    #[test]
+    fn a_checkups_config_map_is_understood() {
+        let text = r#"
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: realtime-checkup-config
+data:
+  spec.timeout: 15m
+  spec.param.vmUnderTestTargetNodeName: "node"
+  spec.param.oslatDuration: 10m
+  spec.param.oslatLatencyThresholdMicroSeconds: "45"
+  status.succeeded: "true"
+"#;
+        let budget = parse(text).unwrap();
+        assert_eq!(budget.runtime_ns, Some(600_000_000_000));
+        let [only] = &budget.requirements[..] else {
+            panic!("{budget:?}");
+        };
+        assert_eq!((&only.quantity, only.at_most), (&Quantity::Max, 45_000.0));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_what_can() {
+        for (wrong, said) in [
+            ("", "one limit a line"),
+            ("max", "one limit a line"),
+            ("max: [1]", "write a limit"),
+            ("max: {warn: 1us}", "it has no limit"),
+            ("max: {fail: 1us, warm: 1us}", "`warm` is neither"),
+            ("max: {fail: 1us, warn: 2us}", "lower `warn`"),
+            ("steel: 1%", "there is no figure `steel`"),
+            ("duration: soon", "duration: "),
+            (
+                "spec.param.oslatLatencyThresholdMicroSeconds: x",
+                "no whole number",
+            ),
+            ("a: [", "no YAML"),
+        ] {
+            let error = parse(wrong).unwrap_err();
+            assert!(error.contains(said), "{wrong}: {error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What a run may have at most, as people and other programs write it.
+
+pub mod cnf;
+pub mod file;
+
+use vmnoise_explain::check::{Quantity, Requirement};
+
+use super::limit;
+
+/// Reads `FIGURE=LIMIT`.
+///
+/// # Errors
+/// A sentence that says what is wrong and what is accepted.
+pub fn parse(text: &str) -> Result<Requirement, String> {
+    let (name, at_most) = text.rsplit_once('=').ok_or_else(|| {
+        format!("`{text}` is no limit; write a figure, =, and what it may be at most: noise=1%")
+    })?;
+    requirement(name.trim(), at_most.trim(), None)
+}
+
+/// A limit of the figure with this name, and from where on it is a warning.
+///
+/// # Errors
+/// As [`parse`].
+fn requirement(name: &str, at_most: &str, warn_above: Option<&str>) -> Result<Requirement, String> {
+    let quantity = Quantity::from_name(name).ok_or_else(|| {
+        format!(
+            "there is no figure `{name}`; there are max, p50 to p99.999, noise, gaps, the shares (steal, irq, …), and \
+             `by WHO` alone or behind a share"
+        )
+    })?;
+    let limit = |text| limit::parse(text, name, quantity.unit());
+    let at_most = limit(at_most)?;
+    let warn_above = warn_above.map(limit).transpose()?;
+    if warn_above.is_some_and(|warn| warn > at_most) {
+        return Err(format!(
+            "{name} would warn above its limit; write a lower `warn`"
+        ));
+    }
+    Ok(Requirement {
+        quantity,
+        at_most,
+        warn_above,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use vmnoise_events::Share;
+    use vmnoise_explain::check::Culprit;
+
+    use super::*;
+
+    #[test]
+    fn limits_are_read() {
+        let at_most = |text| parse(text).unwrap().at_most;
+        assert_eq!(at_most("max=40us"), 40_000.0);
+        assert_eq!(at_most("p99.99=20"), 20_000.0);
+        assert_eq!(at_most("steal = 0.1%"), 0.1);
+        assert_eq!(at_most("gaps=100"), 100.0);
+        let by = parse("preempted by x=y*=0%").unwrap().quantity;
+        let (share, who) = (Some(Share::Preempted), "x=y*".to_owned());
+        assert_eq!(by, Quantity::Culprit(Culprit { share, who }));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_what_can() {
+        for (wrong, said) in [
+            ("max", "is no limit; write"),
+            ("steel=1%", "there is no figure `steel`"),
+            ("steal=1", "such as 0.1%"),
+            ("max=1%", "no time"),
+            ("p100=1us", "there is no figure"),
+        ] {
+            let error = parse(wrong).unwrap_err();
+            assert!(error.contains(said), "{wrong}: {error}");
+        }
+    }
+}

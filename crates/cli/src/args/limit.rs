@@ -1,0 +1,27 @@
+//! Limits, each in the unit of what it limits.
+
+use vmnoise_explain::compare::Unit;
+
+use crate::units::{Bare, parse_time};
+
+/// Reads a limit of what is called `name`: a time, a number of gaps in a second, or percent of the runtime.
+///
+/// # Errors
+/// A sentence that says what is wrong and what is accepted.
+pub fn parse(text: &str, name: &str, unit: Unit) -> Result<f64, String> {
+    let number = |digits: &str, example: &str| {
+        let parsed = digits.trim().parse::<f64>().ok();
+        let usable = parsed.filter(|it| it.is_finite() && *it >= 0.0);
+        usable.ok_or_else(|| format!("`{text}` is no limit for {name}; write {example}"))
+    };
+    match unit {
+        Unit::Nanoseconds => Ok(parse_time(text, Bare::Microseconds)? as f64),
+        Unit::PerSecond => number(text, "gaps in a second, such as 100"),
+        Unit::Percent => match text.strip_suffix('%') {
+            Some(digits) => number(digits, "percent of the runtime, such as 0.1%"),
+            None => Err(format!(
+                "{name} is in percent of the runtime; write such as 0.1%"
+            )),
+        },
+    }
+}

@@ -1,0 +1,122 @@
+//! `vmnoise check`: whether a recording keeps a budget.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use vmnoise_events::{RunFacts, Workload};
+use vmnoise_explain::check::{Budget, Evidence, EvidenceReader, Judged, Verdict};
+use vmnoise_explain::compare::Span;
+
+use super::replay::Recording;
+use crate::args::CheckArguments;
+use crate::args::budget::{cnf, file};
+use crate::output;
+use crate::output::check::{Checked, render};
+use crate::output::format::CheckFormat;
+use crate::progress;
+use crate::run::files;
+use crate::say;
+use crate::status::{Status, UsageError};
+
+/// Judges, prints, and leaves the verdict beside the recording.
+pub fn run(arguments: &CheckArguments) -> Result<Status> {
+    let path = &arguments.recording;
+    progress::expect(path, 2);
+    let (facts, span) = look(path)?;
+    let budget = budget(arguments, &facts)?;
+    let evidence = read(path, &facts, span, &budget)?;
+    let checked = Checked {
+        file: say::name_of(path),
+        judged: Judged::new(&budget, &evidence),
+        evidence: &evidence,
+    };
+    // The result first: whatever becomes of the file, somebody waits for it.
+    output::write(&render(arguments.format, &checked)?)?;
+    leave_beside(path, &checked)?;
+    Ok(match checked.judged.verdict {
+        Verdict::Pass | Verdict::Warn => Status::Ok,
+        Verdict::Fail => Status::Limit,
+        Verdict::CannotTell => Status::MachineCannot,
+    })
+}
+
+/// What a recording is of, and how long.
+fn look(path: &Path) -> Result<(RunFacts, Span)> {
+    let mut recording = Recording::open_file(path)?;
+    let facts = recording.facts.clone();
+    if facts.workload == Workload::Exits {
+        return Err(UsageError(format!(
+            "{} is of `vmnoise exits`, which has neither gaps nor wake-ups: check recordings of `microvm`, `osnoise` or \
+             `timerlat`",
+            say::name_of(path)
+        ))
+        .into());
+    }
+    let mut span = Span::default();
+    // What cannot be read is reported when it is read for good.
+    recording.each(|event| {
+        span.push(event);
+        Ok(())
+    })?;
+    Ok((facts, span))
+}
+
+fn read(path: &Path, facts: &RunFacts, span: Span, budget: &Budget) -> Result<Evidence> {
+    let mut recording = Recording::open_file(path)?;
+    let mut reader = EvidenceReader::new(facts, span, budget);
+    recording.each(|event| {
+        reader.push(event);
+        Ok(())
+    })?;
+    recording.report_ending()?;
+    Ok(reader.finish())
+}
+
+/// All limits: what the command line says counts before the file, and that before the environment.
+fn budget(arguments: &CheckArguments, facts: &RunFacts) -> Result<Budget> {
+    let mut budget = Budget {
+        requirements: arguments.requirements(),
+        runtime_ns: arguments.duration,
+    };
+    if let Some(path) = &arguments.budget {
+        let text = fs::read_to_string(path);
+        let text =
+            text.with_context(|| format!("cannot read the budget {}", say::name_of(path)))?;
+        let more = file::parse(&text);
+        let more = more.map_err(|error| UsageError(format!("{}: {error}", say::name_of(path))))?;
+        budget.add_what_is_not_limited(more);
+    }
+    if arguments.cnf {
+        let more = cnf::of_environment(facts.workload, |name| std::env::var(name).ok());
+        budget.add_what_is_not_limited(more.map_err(UsageError)?);
+    }
+    if facts.workload == Workload::Timerlat
+        && let Some(other) = budget
+            .requirements
+            .iter()
+            .find(|it| !it.quantity.is_of_latencies())
+    {
+        return Err(UsageError(format!(
+            "{} is of `vmnoise timerlat`, which has no `{}`: limit max and percentiles",
+            say::name_of(&arguments.recording),
+            other.quantity
+        ))
+        .into());
+    }
+    match budget.requirements.is_empty() && budget.runtime_ns.is_none() {
+        true => Err(UsageError(
+            "nothing is limited; write a limit such as --max 40us, or --budget FILE".into(),
+        )
+        .into()),
+        false => Ok(budget),
+    }
+}
+
+/// Whoever finds the recording later finds what was said of it: run.vmn has run.verdict.json.
+fn leave_beside(recording: &Path, checked: &Checked<'_>) -> Result<()> {
+    let path: PathBuf = recording.with_extension("verdict.json");
+    let document = render(CheckFormat::Json, checked)?;
+    files::write_whole(&path, &document)
+        .with_context(|| format!("cannot leave the verdict in {}", say::name_of(&path)))
+}

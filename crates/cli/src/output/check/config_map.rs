@@ -1,0 +1,68 @@
+//! What KubeVirt's realtime checkup writes into its ConfigMap (kiagnose/kubevirt-realtime-checkup): a patch for `kubectl
+//! patch configmap`.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use vmnoise_explain::check::{Judgement, Quantity, Verdict};
+
+use super::{Checked, words};
+
+#[derive(Debug, Serialize)]
+pub(super) struct Patch {
+    data: BTreeMap<&'static str, String>,
+}
+
+/// The patch. What nobody can tell is no success there.
+pub(super) fn patch(checked: &Checked<'_>) -> Result<Patch> {
+    let judged = &checked.judged;
+    let evidence = checked.evidence;
+    let started_at: Timestamp = evidence
+        .facts
+        .started_at
+        .parse()
+        .context("the begin of the run")?;
+    let length = SignedDuration::from_nanos(i64::try_from(evidence.length_ns).unwrap_or(i64::MAX));
+    let ended_at = started_at
+        .checked_add(length)
+        .context("the end of the run")?;
+    let is_good = matches!(judged.verdict, Verdict::Pass | Verdict::Warn);
+    let mut data = BTreeMap::from([
+        ("status.succeeded", is_good.to_string()),
+        (
+            "status.failureReason",
+            if is_good {
+                String::new()
+            } else {
+                reason(checked)
+            },
+        ),
+        ("status.startTimestamp", format!("{started_at:.0}")),
+        ("status.completionTimestamp", format!("{ended_at:.0}")),
+    ]);
+    let max = judged
+        .judgements
+        .iter()
+        .find(|it| it.requirement.quantity == Quantity::Max);
+    if let Some(max_ns) = max.and_then(|it| it.value) {
+        let us = (max_ns / 1e3).ceil();
+        data.insert("status.result.oslatMaxLatencyMicroSeconds", us.to_string());
+    }
+    Ok(Patch { data })
+}
+
+fn reason(checked: &Checked<'_>) -> String {
+    let judged = &checked.judged;
+    let open = |it: &&Judgement| it.verdict > Verdict::Warn;
+    let of_limits = judged.judgements.iter().filter(open).flat_map(|it| {
+        let quantity = &it.requirement.quantity;
+        let why = words::why(checked, it);
+        let why = why.into_iter().map(move |why| format!("{quantity}: {why}"));
+        why.collect::<Vec<_>>()
+    });
+    let of_run = judged.reasons.iter().map(ToString::to_string);
+    let all: Vec<String> = of_limits.chain(of_run).collect();
+    format!("{}: {}", words::verdict(judged.verdict), all.join("; "))
+}

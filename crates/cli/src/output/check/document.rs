@@ -1,0 +1,107 @@
+//! `vmnoise.verdict/1` (docs/json.md).
+
+use serde::Serialize;
+use vmnoise_events::Workload;
+use vmnoise_explain::check::{Blame, Judgement, Reason, Verdict};
+use vmnoise_explain::compare::Unit;
+
+use super::Checked;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Document<'a> {
+    schema: &'static str,
+    tool_version: &'static str,
+    verdict: Verdict,
+    run: Run<'a>,
+    limits: Vec<Limit<'a>>,
+    reasons: Vec<InWords<'a>>,
+    ask_for_ns: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Run<'a> {
+    file: &'a str,
+    tool_version: &'a str,
+    kernel: &'a str,
+    hypervisor: Option<&'a str>,
+    started_at: &'a str,
+    workload: Workload,
+    cpus: &'a [u32],
+    length_ns: u64,
+    values: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Limit<'a> {
+    figure: String,
+    unit: &'static str,
+    at_most: f64,
+    warn_above: Option<f64>,
+    value: Option<f64>,
+    verdict: Verdict,
+    reasons: Vec<InWords<'a>>,
+    blame: &'a [Blame],
+}
+
+/// A reason for programs, and for people.
+#[derive(Debug, Serialize)]
+struct InWords<'a> {
+    #[serde(flatten)]
+    reason: &'a Reason,
+    text: String,
+}
+
+impl<'a> Document<'a> {
+    pub(super) fn new(checked: &'a Checked<'_>) -> Document<'a> {
+        let (judged, evidence) = (&checked.judged, checked.evidence);
+        let facts = &evidence.facts;
+        Document {
+            schema: "vmnoise.verdict/1",
+            tool_version: env!("CARGO_PKG_VERSION"),
+            verdict: judged.verdict,
+            run: Run {
+                file: &checked.file,
+                tool_version: &facts.tool_version,
+                kernel: &facts.host.kernel,
+                hypervisor: facts.host.hypervisor.as_deref(),
+                started_at: &facts.started_at,
+                workload: facts.workload,
+                cpus: &facts.options.cpus,
+                length_ns: evidence.length_ns,
+                values: evidence.count(),
+            },
+            limits: judged.judgements.iter().map(Limit::new).collect(),
+            reasons: judged.reasons.iter().map(InWords::new).collect(),
+            ask_for_ns: judged.ask_for_ns,
+        }
+    }
+}
+
+impl<'a> Limit<'a> {
+    fn new(judgement: &'a Judgement) -> Limit<'a> {
+        let requirement = &judgement.requirement;
+        Limit {
+            figure: requirement.quantity.to_string(),
+            unit: match requirement.quantity.unit() {
+                Unit::Percent => "percent",
+                Unit::PerSecond => "per_second",
+                Unit::Nanoseconds => "ns",
+            },
+            at_most: requirement.at_most,
+            warn_above: requirement.warn_above,
+            value: judgement.value,
+            verdict: judgement.verdict,
+            reasons: judgement.reasons.iter().map(InWords::new).collect(),
+            blame: &judgement.blame,
+        }
+    }
+}
+
+impl<'a> InWords<'a> {
+    fn new(reason: &'a Reason) -> InWords<'a> {
+        InWords {
+            reason,
+            text: reason.to_string(),
+        }
+    }
+}

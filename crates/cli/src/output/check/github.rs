@@ -1,0 +1,52 @@
+//! For the log of a GitHub workflow: a command a line, which the run shows as an annotation.
+
+use vmnoise_explain::check::Verdict;
+
+use super::{Checked, words};
+
+/// One annotation for each limit, and one for the whole run if there is none.
+pub(super) fn render(checked: &Checked<'_>) -> String {
+    let judged = &checked.judged;
+    let about_run: Vec<String> = judged.reasons.iter().map(ToString::to_string).collect();
+    let mut text = String::new();
+    for judgement in &judged.judgements {
+        let quantity = &judgement.requirement.quantity;
+        let at_most = words::value(Some(judgement.requirement.at_most), quantity.unit());
+        let has = words::value(judgement.value, quantity.unit());
+        let mut said = vec![format!("{quantity} is {has}, limit {at_most}")];
+        said.extend(words::why(checked, judgement));
+        said.extend(about_run.iter().cloned());
+        said.extend(words::ask_for(checked));
+        text += &annotation(judgement.verdict, &quantity.to_string(), checked, &said);
+    }
+    if judged.judgements.is_empty() {
+        text += &annotation(judged.verdict, "duration", checked, &about_run);
+    }
+    text
+}
+
+fn annotation(verdict: Verdict, what: &str, checked: &Checked<'_>, said: &[String]) -> String {
+    let command = match verdict {
+        Verdict::Pass => "notice",
+        Verdict::Warn | Verdict::CannotTell => "warning",
+        Verdict::Fail => "error",
+    };
+    let title = format!("vmnoise {what}: {}", words::verdict(verdict));
+    let message = format!("{}: {}", checked.file, said.join("\n"));
+    format!(
+        "::{command} title={}::{}\n",
+        property(&title),
+        data(&message)
+    )
+}
+
+/// What stands behind the last `::`: a line (actions/toolkit, packages/core, command.ts).
+fn data(text: &str) -> String {
+    let text = text.replace('%', "%25");
+    text.replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// What stands before it.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}

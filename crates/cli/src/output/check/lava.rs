@@ -1,0 +1,46 @@
+//! For LAVA: signals in the log of a device under test, which its dispatcher makes results of.
+
+use vmnoise_explain::check::{Judgement, Verdict};
+use vmnoise_explain::compare::Unit;
+
+use super::Checked;
+
+/// A test case for each limit, and one for all together.
+pub(super) fn render(checked: &Checked<'_>) -> String {
+    let judged = &checked.judged;
+    let mut text: String = judged.judgements.iter().map(signal).collect();
+    let result = result(judged.verdict);
+    text += &format!("<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=vmnoise RESULT={result}>\n");
+    text
+}
+
+fn signal(judgement: &Judgement) -> String {
+    let quantity = &judgement.requirement.quantity;
+    let measured = judgement.value.map(|value| match quantity.unit() {
+        Unit::Nanoseconds => format!(" MEASUREMENT={} UNITS=ns", value.round()),
+        Unit::PerSecond => format!(" MEASUREMENT={value:.3} UNITS=per_second"),
+        Unit::Percent => format!(" MEASUREMENT={value:.6} UNITS=percent"),
+    });
+    format!(
+        "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=vmnoise-{} RESULT={}{}>\n",
+        id(&quantity.to_string()),
+        result(judgement.verdict),
+        measured.unwrap_or_default()
+    )
+}
+
+/// An id is one word.
+fn id(name: &str) -> String {
+    let is_of_word = |it: char| it.is_ascii_alphanumeric() || "._".contains(it);
+    name.chars()
+        .map(|it| if is_of_word(it) { it } else { '-' })
+        .collect()
+}
+
+const fn result(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass | Verdict::Warn => "pass",
+        Verdict::Fail => "fail",
+        Verdict::CannotTell => "unknown",
+    }
+}

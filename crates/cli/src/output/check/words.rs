@@ -1,0 +1,89 @@
+//! What a verdict is in words.
+
+use std::time::Duration;
+
+use vmnoise_events::Workload;
+use vmnoise_explain::check::{Blame, Judgement, Reason, Verdict};
+use vmnoise_explain::compare::Unit;
+
+use super::Checked;
+use crate::units::{human, rough};
+
+/// As it is called everywhere but in JSON.
+pub const fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "PASS",
+        Verdict::Warn => "WARN",
+        Verdict::Fail => "FAIL",
+        Verdict::CannotTell => "CANNOT TELL",
+    }
+}
+
+/// A figure with its unit.
+pub fn value(value: Option<f64>, unit: Unit) -> String {
+    match (value, unit) {
+        (None, _) => "-".into(),
+        (Some(value), Unit::Percent) => format!("{value:.4} %"),
+        (Some(value), Unit::PerSecond) => format!("{value:.1} /s"),
+        (Some(value), Unit::Nanoseconds) => human(value.round() as u64),
+    }
+}
+
+/// What was checked: `osnoise on CPU 1,3 for 10.000 s: 1234 gaps of 1000 ns and more`.
+pub fn run(checked: &Checked<'_>) -> String {
+    let evidence = checked.evidence;
+    let facts = &evidence.facts;
+    let cpus: Vec<String> = facts.options.cpus.iter().map(u32::to_string).collect();
+    let values = match facts.workload {
+        Workload::Timerlat => "wake-ups".to_owned(),
+        _ => format!("gaps of {} and more", human(facts.options.threshold_ns)),
+    };
+    format!(
+        "{} on CPU {} for {}: {} {values}",
+        facts.workload.command(),
+        cpus.join(","),
+        human(evidence.length_ns),
+        evidence.count()
+    )
+}
+
+/// Why a limit is not simply kept, and who took the time; empty where it is.
+pub fn why(checked: &Checked<'_>, judgement: &Judgement) -> Vec<String> {
+    let mut lines: Vec<String> = judgement.reasons.iter().map(Reason::to_string).collect();
+    if !judgement.blame.is_empty() {
+        lines.push(blame(checked, judgement));
+    }
+    lines
+}
+
+fn blame(checked: &Checked<'_>, judgement: &Judgement) -> String {
+    let took: Vec<String> = judgement.blame.iter().map(took).collect();
+    let took = took.join(", ");
+    let worst = checked.evidence.worst();
+    match worst.filter(|_| judgement.requirement.quantity.is_of_latencies()) {
+        Some(worst) => format!(
+            "the longest, {} on CPU {}, {} after the begin: {took}",
+            human(worst.dur_ns),
+            worst.cpu,
+            human(worst.at_ns)
+        ),
+        None => format!("most of it: {took}"),
+    }
+}
+
+fn took(blame: &Blame) -> String {
+    match &blame.name {
+        Some(name) => format!("{} {name} {}", blame.share, human(blame.ns)),
+        None => format!("{} {}", blame.share, human(blame.ns)),
+    }
+}
+
+/// How long to measure, where that would help.
+pub fn ask_for(checked: &Checked<'_>) -> Option<String> {
+    let ns = checked.judged.ask_for_ns?;
+    let whole_seconds = ns.div_ceil(1_000_000_000);
+    Some(format!(
+        "measure for {} ({whole_seconds}s): twice that decides in nine cases of ten",
+        rough(Duration::from_secs(whole_seconds))
+    ))
+}

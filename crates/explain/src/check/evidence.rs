@@ -1,0 +1,126 @@
+//! What there is to decide by.
+
+use vmnoise_events::{Event, LossKind, RunFacts, Workload};
+
+use super::budget::{Budget, Quantity};
+use super::odds::{LEVELS, Odds, Seen};
+use crate::compare::{Sample, Sampler, Span};
+use crate::named::NamedInterval;
+
+/// Into how many windows a run is cut, to see how alike the values are that follow one another.
+const WINDOWS: u64 = 40;
+/// At which levels: what one value in so many is above, …
+const ONE_IN: [u64; 2] = [10, 100];
+/// … and what so many values of the run are above.
+const HIGHEST: u64 = 50;
+
+/// A run, read for a budget.
+#[derive(Debug)]
+pub struct Evidence {
+    /// What was true before the run.
+    pub facts: RunFacts,
+    /// How long it was, nanoseconds.
+    pub length_ns: u64,
+    pub(super) sample: Sample,
+}
+
+/// Reads a run, event by event, once it is known how long it is.
+#[derive(Debug)]
+pub struct EvidenceReader {
+    facts: RunFacts,
+    length_ns: u64,
+    sampler: Sampler,
+}
+
+impl EvidenceReader {
+    /// Of this run, which is so long, for this budget.
+    pub fn new(facts: &RunFacts, span: Span, budget: &Budget) -> EvidenceReader {
+        let threshold_ns = match facts.workload {
+            // Every wake-up is a value.
+            Workload::Timerlat => 0,
+            _ => facts.options.threshold_ns,
+        };
+        let sampler = Sampler::new(facts, threshold_ns, span.ns() / WINDOWS);
+        let requirements = budget.requirements.iter();
+        let limits_ns = requirements.map(|it| match it.quantity {
+            Quantity::Percentile(_) => it.at_most as u64,
+            _ => u64::MAX,
+        });
+        EvidenceReader {
+            facts: facts.clone(),
+            length_ns: span.ns(),
+            sampler: sampler.counting_above(limits_ns.collect()),
+        }
+    }
+
+    /// Takes the next event.
+    pub fn push(&mut self, event: &Event) {
+        self.sampler.push(event);
+    }
+
+    /// All that was read.
+    pub fn finish(self) -> Evidence {
+        Evidence {
+            facts: self.facts,
+            length_ns: self.length_ns,
+            sample: self.sampler.finish(),
+        }
+    }
+}
+
+impl Evidence {
+    /// How many gaps, or wake-ups, there were.
+    pub fn count(&self) -> u64 {
+        self.sample.whole.lengths.count()
+    }
+
+    /// How many there may have been besides: those that are known to be lost, and all that could not be read.
+    pub(super) fn lost_values(&self) -> u64 {
+        let summary = &self.sample.summary;
+        let kinds = [
+            LossKind::MailboxFull,
+            LossKind::Undecodable,
+            LossKind::Unrecorded,
+        ];
+        let lost = kinds.map(|kind| summary.losses.get(kind));
+        let wakeups = summary.wakeups.iter().flat_map(|it| &it.cpus);
+        // The task could not ask for these: nobody knows how late each would have been.
+        let missed = wakeups.map(|cpu| cpu.missed);
+        lost.into_iter().chain(missed).fold(0, u64::saturating_add)
+    }
+
+    /// The longest of all; `None` where there was none.
+    pub fn worst(&self) -> Option<&NamedInterval> {
+        let summary = &self.sample.summary;
+        let of_wakeups = summary.wakeups.as_ref().map(|it| &it.worst);
+        of_wakeups.unwrap_or(&summary.worst).first()
+    }
+
+    /// What the run says of the percentile that is the requirement in this place; `None` of a run that is too short to
+    /// be cut.
+    pub(super) fn odds(&self, place: usize, limit_ns: u64, risk: f64) -> Option<Odds> {
+        let Sample { whole, windows, .. } = &self.sample;
+        let parts = ONE_IN.map(|of| 1.0 / of as f64);
+        let highest = HIGHEST as f64 / whole.lengths.count().max(1) as f64;
+        let levels_ns = [parts[0], parts[1], highest].map(|part| {
+            let [level_ns] = whole.lengths.at_quantiles([(1.0 - part).max(0.0)]);
+            level_ns
+        });
+        let seen = windows.iter().map(|window| Seen {
+            count: window.lengths.count(),
+            high: levels_ns.map(|level_ns| match level_ns < limit_ns {
+                true => window.lengths.above(level_ns),
+                false => window.above[place],
+            }),
+        });
+        const { assert!(LEVELS == ONE_IN.len() + 1) };
+        let windows: Vec<Seen> = seen.collect();
+        Odds::new(
+            whole.lengths.count(),
+            whole.above[place],
+            self.lost_values(),
+            &windows,
+            risk,
+        )
+    }
+}

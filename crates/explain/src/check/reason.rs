@@ -1,0 +1,154 @@
+//! Why a verdict is as it is.
+
+use std::fmt;
+
+use serde::Serialize;
+use vmnoise_events::Share;
+
+/// One reason. Times are in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum Reason {
+    /// It is above the limit.
+    Above,
+    /// It is above what is a warning.
+    AboveWarning,
+    /// So few values do not tell, one way or the other.
+    TooFew {
+        /// How many there were.
+        count: u64,
+        /// How many to ask for; `None` where more than a u64 would be needed.
+        needed: Option<u64>,
+    },
+    /// There was no value.
+    NoValues,
+    /// The run was too short to see how much its values depend on one another.
+    TooShortToCut,
+    /// The run was shorter than was asked for.
+    Short {
+        /// How long it was.
+        length_ns: u64,
+        /// What was asked for.
+        asked_ns: u64,
+    },
+    /// Shorter gaps than this were not recorded, and the limit is below.
+    Threshold {
+        /// The threshold of the recording.
+        threshold_ns: u64,
+    },
+    /// So many gaps or wake-ups were lost: each of them may have been above the limit.
+    Lost {
+        /// How many.
+        count: u64,
+    },
+    /// Nothing witnessed this share.
+    NotWitnessed {
+        /// What was in the way; empty where nothing says so.
+        limit: String,
+        /// What would help; empty where nothing would.
+        remedy: String,
+    },
+    /// So much besides may be of this share or culprit.
+    MayBe {
+        /// What is at most, in percent of the runtime.
+        at_most_percent: f64,
+        /// As what it is booked.
+        booked_as: Vec<Share>,
+        /// What of it follows from the bound between the clocks.
+        clock_percent: f64,
+    },
+    /// The TSC went back: nothing later is in the figures.
+    ClockWentBack {
+        /// Since the begin of the run.
+        at_ns: u64,
+    },
+    /// The run did not end in order.
+    CutOff,
+    /// The tool's own threads ran on measured CPUs, and are part of the noise.
+    SharedCpus,
+    /// What the hypervisor below this machine took could not be seen.
+    UnseenBelow {
+        /// How much no witness explains, in percent of the noise.
+        percent: f64,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |ns: u64| ns as f64 / 1e6;
+        match self {
+            Reason::Above => f.write_str("above the limit"),
+            Reason::AboveWarning => f.write_str("within the limit, and above the warning"),
+            Reason::TooFew {
+                count,
+                needed: Some(needed),
+            } => write!(
+                f,
+                "{count} values cannot tell; {needed} and more are needed"
+            ),
+            Reason::TooFew {
+                count,
+                needed: None,
+            } => write!(f, "{count} values cannot tell, nor can any number"),
+            Reason::NoValues => f.write_str("there was no gap to take a percentile of"),
+            Reason::TooShortToCut => {
+                f.write_str("the run is too short to see how much its values depend on one another")
+            }
+            Reason::Short {
+                length_ns,
+                asked_ns,
+            } => write!(
+                f,
+                "the run was {:.3} ms long, and {:.3} ms were asked for",
+                ms(*length_ns),
+                ms(*asked_ns)
+            ),
+            Reason::Threshold { threshold_ns } => write!(
+                f,
+                "gaps below {threshold_ns} ns were not recorded (--threshold), and the limit is lower"
+            ),
+            Reason::Lost { count } => write!(
+                f,
+                "{count} were lost, and any of them may be above the limit"
+            ),
+            Reason::NotWitnessed { limit, remedy } => {
+                f.write_str("nothing witnessed it")?;
+                for more in [limit, remedy].into_iter().filter(|it| !it.is_empty()) {
+                    write!(f, "; {more}")?;
+                }
+                Ok(())
+            }
+            Reason::MayBe {
+                at_most_percent,
+                booked_as,
+                clock_percent,
+            } => {
+                write!(f, "it may be up to {at_most_percent:.4} %")?;
+                if !booked_as.is_empty() {
+                    let names: Vec<&str> = booked_as.iter().map(|share| share.name()).collect();
+                    write!(f, ": what is booked as {} may be of it", names.join(", "))?;
+                }
+                match *clock_percent > 0.0 {
+                    true => write!(f, "; the clocks' bound is {clock_percent:.4} % of that"),
+                    false => Ok(()),
+                }
+            }
+            Reason::ClockWentBack { at_ns } => write!(
+                f,
+                "the TSC went back {:.3} ms after the begin, and nothing later is trusted",
+                ms(*at_ns)
+            ),
+            Reason::CutOff => f.write_str(
+                "the run did not end in order: these are the figures of what it had seen",
+            ),
+            Reason::SharedCpus => {
+                f.write_str("vmnoise's own threads ran on measured CPUs, and are part of the noise")
+            }
+            Reason::UnseenBelow { percent } => write!(
+                f,
+                "{percent:.1} % of the noise has no witness here: a hypervisor is below this machine; its host's \
+                 recording would tell (vmnoise explain GUEST HOST)"
+            ),
+        }
+    }
+}
