@@ -22,7 +22,7 @@ impl Numbers {
 
 /// Ten seconds with a gap of 5 to 15 us in each tick, of which the steal clock takes
 /// `steal_ns`.
-fn run(seed: u64, steal_ns: u64) -> Vec<Event> {
+pub fn run(seed: u64, steal_ns: u64) -> Vec<Event> {
     let mut numbers = Numbers(seed);
     let mut events = vec![anchor(0), Event::Watermark(0)];
     for tick in 1..=500 {
@@ -70,7 +70,8 @@ fn a_run_beside_itself_is_no_different() {
 fn windows_add_up_to_their_run() {
     let found = sample(&run(2, 0), 1);
     assert_eq!(found.windows.len(), 20);
-    assert_eq!((found.lost_events, found.complete), (0, true));
+    let summary = &found.summary;
+    assert_eq!((summary.lost_events, summary.complete), (0, true));
     let sum = |of: fn(&vmnoise_explain::compare::Window) -> u64| {
         found.windows.iter().map(of).sum::<u64>()
     };

@@ -7,6 +7,7 @@ mod streams;
 mod arm64;
 mod attribution;
 mod budget_law;
+mod check;
 mod clock_jump;
 mod columns;
 mod compare;

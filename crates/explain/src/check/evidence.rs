@@ -3,17 +3,12 @@
 use vmnoise_events::{Event, LossKind, RunFacts, Workload};
 
 use super::budget::{Budget, Quantity};
-use super::odds::{LEVELS, Odds, Seen};
+use super::odds::{Odds, seen};
 use crate::compare::{Sample, Sampler, Span};
 use crate::named::NamedInterval;
 
 /// Into how many windows a run is cut, to see how alike the values are that follow one another.
 const WINDOWS: u64 = 40;
-/// At which levels: what one value in so many is above, …
-const ONE_IN: [u64; 2] = [10, 100];
-/// … and what so many values of the run are above.
-const HIGHEST: u64 = 50;
-
 /// A run, read for a budget.
 #[derive(Debug)]
 pub struct Evidence {
@@ -100,21 +95,9 @@ impl Evidence {
     /// be cut.
     pub(super) fn odds(&self, place: usize, limit_ns: u64, risk: f64) -> Option<Odds> {
         let Sample { whole, windows, .. } = &self.sample;
-        let parts = ONE_IN.map(|of| 1.0 / of as f64);
-        let highest = HIGHEST as f64 / whole.lengths.count().max(1) as f64;
-        let levels_ns = [parts[0], parts[1], highest].map(|part| {
-            let [level_ns] = whole.lengths.at_quantiles([(1.0 - part).max(0.0)]);
-            level_ns
-        });
-        let seen = windows.iter().map(|window| Seen {
-            count: window.lengths.count(),
-            high: levels_ns.map(|level_ns| match level_ns < limit_ns {
-                true => window.lengths.above(level_ns),
-                false => window.above[place],
-            }),
-        });
-        const { assert!(LEVELS == ONE_IN.len() + 1) };
-        let windows: Vec<Seen> = seen.collect();
+        let of_windows = windows.iter();
+        let of_windows = of_windows.map(|it| (&it.lengths, it.above[place]));
+        let windows = seen(&whole.lengths, of_windows, limit_ns);
         Odds::new(
             whole.lengths.count(),
             whole.above[place],

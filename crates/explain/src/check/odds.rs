@@ -12,18 +12,45 @@
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::beta::beta_reg;
 
+use crate::lengths::Lengths;
+
 /// How likely a run of twice the length that is asked for decides.
-const POWER: f64 = 0.9;
-/// At how many levels it is looked how alike high values are.
-pub(super) const LEVELS: usize = 3;
+const POWER: f64 = 0.93;
+/// At how many levels it is looked how alike high values are: what one value in so many is above, …
+const LEVELS: usize = 3;
+const ONE_IN: [f64; LEVELS - 1] = [10.0, 100.0];
+/// … and what so many values of the run are above.
+const HIGHEST: f64 = 50.0;
 
 /// What a window of a run has seen.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
     /// How many values.
-    pub(super) count: u64,
-    /// Above some levels.
-    pub(super) high: [u64; LEVELS],
+    count: u64,
+    /// Above each level, none of which is above the limit.
+    high: [u64; LEVELS],
+}
+
+/// What each window has seen, of which its lengths are given and how many of them are above the limit.
+pub(super) fn seen<'a>(
+    whole: &Lengths,
+    windows: impl Iterator<Item = (&'a Lengths, u64)>,
+    limit_ns: u64,
+) -> Vec<Seen> {
+    let highest = HIGHEST / whole.count().max(1) as f64;
+    let parts = [1.0 / ONE_IN[0], 1.0 / ONE_IN[1], highest];
+    let levels_ns = parts.map(|part| {
+        let [level_ns] = whole.at_quantiles([(1.0 - part).max(0.0)]);
+        level_ns
+    });
+    let seen = windows.map(|(lengths, above)| Seen {
+        count: lengths.count(),
+        high: levels_ns.map(|level_ns| match level_ns < limit_ns {
+            true => lengths.above(level_ns),
+            false => above,
+        }),
+    });
+    seen.collect()
 }
 
 /// What the limit of a percentile is, by what was seen.
@@ -142,3 +169,6 @@ fn stray(windows: &[Seen], level: usize) -> f64 {
     let many = windows.len() as f64;
     squares * many / (many - 1.0) / by_chance
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+//! Runs whose distributions are known: how often a decision is wrong, and how often there is none.
+
+use super::*;
+
+/// Of each decision.
+const RISK: f64 = 0.01;
+const RUNS: usize = 10_000;
+const WINDOWS: u64 = 40;
+const SEED: u64 = 18;
+
+/// Numbers without a pattern (splitmix64).
+struct Numbers(u64);
+
+impl Numbers {
+    /// From 0 to 1, neither of them.
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut it = self.0;
+        it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        it = (it ^ (it >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((it ^ (it >> 31)) >> 11) as f64 / (1_u64 << 53) as f64 + f64::EPSILON / 4.0
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[(self.next() * all.len() as f64) as usize]
+    }
+
+    /// Between two numbers, each decade as likely as the next.
+    fn between(&mut self, low: f64, high: f64) -> f64 {
+        low * (high / low).powf(self.next())
+    }
+
+    fn normal(&mut self) -> f64 {
+        (-2.0 * self.next().ln()).sqrt() * (std::f64::consts::TAU * self.next()).cos()
+    }
+
+    /// How many of so many come true with this probability: the waiting times one after the other, or, of many, the
+    /// normal distribution.
+    fn binomial(&mut self, of: f64, probability: f64) -> f64 {
+        let mean = of * probability;
+        if mean > 100.0 {
+            let drawn = mean + self.normal() * (mean * (1.0 - probability)).sqrt();
+            return drawn.round().clamp(0.0, of);
+        }
+        let (mut at, mut many) = (0.0, 0.0);
+        loop {
+            at += (self.next().ln() / (-probability).ln_1p()).floor() + 1.0;
+            if at > of {
+                return many;
+            }
+            many += 1.0;
+        }
+    }
+
+    /// How many values so many noisy moments make.
+    fn values_of(&mut self, moments: f64, alike: f64) -> f64 {
+        if alike <= 1.0 {
+            return moments;
+        }
+        // Exponentially many each: mean and deviation are the same.
+        let rest = alike - 1.0;
+        let more = match moments < 100.0 {
+            true => (0..moments as u64).map(|_| -self.next().ln() * rest).sum(),
+            false => moments * rest + self.normal() * moments.sqrt() * rest,
+        };
+        moments + more.round()
+    }
+}
+
+/// How long a value is of which so many parts of all are shorter.
+type Distribution = fn(f64) -> f64;
+
+/// Nanoseconds: exponential, Pareto, uniform, and two kinds of gaps of which one is rare and long.
+const DISTRIBUTIONS: [Distribution; 4] = [
+    |rank| 2_000.0 - 3_000.0 * (-rank).ln_1p(),
+    |rank| 1_000.0 * (1.0 - rank).powf(-0.7),
+    |rank| 1_000.0 + 90_000.0 * rank,
+    |rank| {
+        if rank < 0.997 {
+            1_000.0 + 2_000.0 * rank
+        } else {
+            1e6 + 1e7 * (rank - 0.997)
+        }
+    },
+];
+
+/// A machine.
+#[derive(Debug, Clone, Copy)]
+struct World {
+    length_of: Distribution,
+    /// So many values that follow one another are the same, on average.
+    alike: f64,
+    /// What may be above the limit.
+    part: f64,
+    /// What is.
+    true_part: f64,
+}
+
+impl World {
+    fn any(numbers: &mut Numbers) -> World {
+        let part = numbers.one_of(&[0.1, 0.01, 0.001, 0.000_1]);
+        World {
+            length_of: numbers.one_of(&DISTRIBUTIONS),
+            alike: numbers.one_of(&[1.0, 1.0, 5.0, 30.0]),
+            part,
+            // At the limit itself too, where a decision is wrong most easily.
+            true_part: part * numbers.one_of(&[0.05, 0.3, 0.7, 1.0, 1.001, 1.5, 3.0, 9.0]),
+        }
+    }
+
+    /// A run of so many values, each drawn by itself.
+    fn run(&self, numbers: &mut Numbers, values: u64) -> Odds {
+        let limit_ns = (self.length_of)(1.0 - self.true_part);
+        let mut whole = Lengths::default();
+        let mut windows = Vec::new();
+        let (mut left, mut length_ns) = (0.0, 0.0);
+        for _ in 0..WINDOWS {
+            let (mut lengths, mut above) = (Lengths::default(), 0);
+            for _ in 0..values / WINDOWS {
+                if left < 1.0 {
+                    length_ns = (self.length_of)(numbers.next());
+                    left = numbers.values_of(1.0, self.alike);
+                }
+                left -= 1.0;
+                lengths.record(length_ns as u64);
+                whole.record(length_ns as u64);
+                above += u64::from(length_ns > limit_ns);
+            }
+            windows.push((lengths, above));
+        }
+        let above = windows.iter().map(|(_, above)| above).sum();
+        let of_windows = windows.iter().map(|(lengths, above)| (lengths, *above));
+        let seen = seen(&whole, of_windows, limit_ns as u64);
+        Odds::new(whole.count(), above, 0, &seen, RISK).unwrap()
+    }
+
+    /// A run of any number of values, of which only those are drawn that count. Where a value lies by its rank is all
+    /// that a decision knows of it.
+    fn long_run(&self, numbers: &mut Numbers, values: f64) -> Odds {
+        let moments = values / WINDOWS as f64 / self.alike;
+        // The lowest level first: each holds those above it.
+        let mut levels =
+            [1.0 / ONE_IN[0], 1.0 / ONE_IN[1], HIGHEST / values].map(|it| it.max(self.true_part));
+        levels.sort_by(|one, other| other.total_cmp(one));
+        let windows: Vec<(Seen, u64)> = (0..WINDOWS)
+            .map(|_| {
+                let (mut of, mut of_all) = (moments.round(), 1.0);
+                let mut kept = [0.0; LEVELS + 1];
+                for (kept, level) in kept
+                    .iter_mut()
+                    .zip(levels.into_iter().chain([self.true_part]))
+                {
+                    of = numbers.binomial(of, (level / of_all).min(1.0));
+                    of_all = level;
+                    *kept = of;
+                }
+                // Moments that are above a level and not above the next make values of their own.
+                let mut sum = 0.0;
+                let mut high = [0; LEVELS];
+                let mut above = 0;
+                for level in (0..=LEVELS).rev() {
+                    let beyond = kept.get(level + 1).copied().unwrap_or(0.0);
+                    sum += numbers.values_of(kept[level] - beyond, self.alike);
+                    match high.get_mut(level) {
+                        Some(high) => *high = sum as u64,
+                        None => above = sum as u64,
+                    }
+                }
+                let rest = numbers.values_of(moments.round() - kept[0], self.alike);
+                let count = (sum + rest) as u64;
+                (Seen { count, high }, above)
+            })
+            .collect();
+        let count = windows.iter().map(|(seen, _)| seen.count).sum();
+        let above = windows.iter().map(|(_, above)| above).sum();
+        let seen: Vec<Seen> = windows.into_iter().map(|(seen, _)| seen).collect();
+        Odds::new(count, above, 0, &seen, RISK).unwrap()
+    }
+}
+
+/// How often it was so.
+#[derive(Debug, Default)]
+struct Tally {
+    kept_falsely: usize,
+    broken_falsely: usize,
+    open: usize,
+    all: usize,
+}
+
+impl Tally {
+    fn add(&mut self, world: &World, decision: Decision) {
+        let is_kept = world.true_part <= world.part;
+        self.all += 1;
+        self.kept_falsely += usize::from(decision == Decision::Kept && !is_kept);
+        self.broken_falsely += usize::from(decision == Decision::Broken && is_kept);
+        self.open += usize::from(decision == Decision::Open);
+    }
+}
+
+#[test]
+fn one_decision_in_a_hundred_is_wrong_at_most_and_a_run_of_twice_what_is_asked_for_decides() {
+    let mut numbers = Numbers(SEED);
+    let [mut first, mut second, mut at_limit] = [(); 3].map(|()| Tally::default());
+    for _ in 0..RUNS {
+        let world = World::any(&mut numbers);
+        let values = numbers.between(200.0, 20_000.0);
+        let odds = world.run(&mut numbers, values as u64);
+        let decision = odds.decide(world.part);
+        first.add(&world, decision);
+        if decision == Decision::Open {
+            let twice = 2.0 * odds.count_to_ask_for(world.part);
+            let odds = world.long_run(&mut numbers, twice);
+            // No run is long enough for a machine that is just as good as the limit.
+            let is_at_limit = (world.true_part / world.part - 1.0).abs() < 0.01;
+            let tally = if is_at_limit {
+                &mut at_limit
+            } else {
+                &mut second
+            };
+            tally.add(&world, odds.decide(world.part));
+        }
+    }
+    println!("{first:?}\n{second:?}\n{at_limit:?}");
+    for tally in [&first, &second, &at_limit] {
+        assert!(100 * tally.kept_falsely <= tally.all, "{tally:?}");
+        assert!(100 * tally.broken_falsely <= tally.all, "{tally:?}");
+    }
+    assert!(10 * second.open <= second.all, "{second:?}");
+    // Each of the three happens often enough to say so.
+    assert!(
+        first.open > RUNS / 10 && first.open < RUNS - RUNS / 5,
+        "{first:?}"
+    );
+}

@@ -1,0 +1,232 @@
+//! What a verdict is, and what is in its way.
+
+use vmnoise_events::{ActivityKind, Event, Loss, LossKind, RunFacts, Share};
+use vmnoise_explain::check::{
+    Budget, EvidenceReader, Judged, Judgement, Quantity, Reason, Requirement, Verdict,
+};
+use vmnoise_explain::compare::Span;
+
+use crate::compare::run;
+use crate::streams::{activity, gap, polling_in_a_machine, source};
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// So much of each gap is the steal clock's.
+const STEAL_NS: u64 = 4_000;
+/// Gaps of 9 to 19 us, of which 4 us are steal: fifty a second.
+const STEAL_PERCENT: f64 = 50.0 * STEAL_NS as f64 * 100.0 / SECOND_NS as f64;
+
+fn limit(name: &str, at_most: f64) -> Requirement {
+    Requirement {
+        quantity: Quantity::from_name(name).unwrap(),
+        at_most,
+        warn_above: None,
+    }
+}
+
+fn judge_run(facts: &RunFacts, events: &[Event], budget: &Budget) -> Judged {
+    let mut span = Span::default();
+    events.iter().for_each(|event| span.push(event));
+    let mut reader = EvidenceReader::new(facts, span, budget);
+    events.iter().for_each(|event| reader.push(event));
+    Judged::new(budget, &reader.finish())
+}
+
+/// One limit, on ten seconds with a gap of 9 to 19 us in each tick of 20 ms.
+fn judge(
+    requirement: Requirement,
+    change: impl FnOnce(&mut RunFacts, &mut Vec<Event>),
+) -> (Judged, Judgement) {
+    let mut facts = polling_in_a_machine();
+    let mut events = run(7, STEAL_NS);
+    change(&mut facts, &mut events);
+    let budget = Budget {
+        requirements: vec![requirement],
+        runtime_ns: None,
+    };
+    let judged = judge_run(&facts, &events, &budget);
+    let judgement = judged.judgements[0].clone();
+    (judged, judgement)
+}
+
+fn verdict(name: &str, at_most: f64) -> Verdict {
+    judge(limit(name, at_most), |_, _| {}).0.verdict
+}
+
+#[test]
+fn what_a_run_had_is_kept_or_broken_by_the_nanosecond() {
+    let (_, kept) = judge(limit("max", 19_000.0), |_, _| {});
+    let max_ns = kept.value.unwrap();
+    assert_eq!((kept.verdict, &kept.reasons[..]), (Verdict::Pass, &[][..]));
+    assert_eq!(verdict("max", max_ns), Verdict::Pass);
+    assert_eq!(verdict("max", max_ns - 1.0), Verdict::Fail);
+    assert_eq!(verdict("gaps", 50.1), Verdict::Pass);
+    assert_eq!(verdict("gaps", 49.9), Verdict::Fail);
+    assert_eq!(verdict("steal", STEAL_PERCENT * 1.01), Verdict::Pass);
+    assert_eq!(verdict("steal", STEAL_PERCENT * 0.99), Verdict::Fail);
+    // 50 gaps a second of 9 to 19 us.
+    assert_eq!(verdict("noise", 0.095), Verdict::Pass);
+    assert_eq!(verdict("noise", 0.045), Verdict::Fail);
+}
+
+#[test]
+fn who_took_the_longest_is_said_where_it_was_too_long() {
+    let (_, broken) = judge(limit("max", 9_000.0), |_, _| {});
+    assert_eq!(broken.reasons, [Reason::Above]);
+    let blame = &broken.blame;
+    let ns: u64 = blame.iter().map(|it| it.ns).sum();
+    assert_eq!(ns as f64, broken.value.unwrap(), "{blame:?}");
+    let shares: Vec<Share> = blame.iter().map(|it| it.share).collect();
+    assert!(
+        shares.contains(&Share::Steal) && shares.contains(&Share::HvOrHw),
+        "{blame:?}"
+    );
+}
+
+#[test]
+fn a_percentile_needs_its_values() {
+    // Of 500 gaps no two in a hundred are that long.
+    assert_eq!(verdict("p90", 19_000.0), Verdict::Pass);
+    // All are longer.
+    assert_eq!(verdict("p90", 8_000.0), Verdict::Fail);
+    let (judged, open) = judge(limit("p99.999", 19_000.0), |_, _| {});
+    assert_eq!(judged.verdict, Verdict::CannotTell);
+    let [
+        Reason::TooFew {
+            count,
+            needed: Some(needed),
+        },
+    ] = open.reasons[..]
+    else {
+        panic!("{:?}", open.reasons);
+    };
+    // With none above, the part above is less than 4.6 in so many, but for one time in a hundred.
+    assert!(count == 500 && needed > 460_000, "{count} {needed}");
+    // 50 of them a second.
+    let ask_for_s = judged.ask_for_ns.unwrap() / SECOND_NS;
+    assert!(ask_for_s.abs_diff(needed / 50) <= 1, "{ask_for_s}");
+}
+
+#[test]
+fn what_was_lost_may_have_been_above() {
+    let lose = |_: &mut RunFacts, events: &mut Vec<Event>| {
+        let loss = Loss {
+            kind: LossKind::MailboxFull,
+            count: 3,
+        };
+        events.insert(2, Event::Loss(loss));
+    };
+    for name in ["max", "noise", "gaps", "steal"] {
+        let (judged, open) = judge(limit(name, 1e6), lose);
+        assert_eq!(judged.verdict, Verdict::CannotTell, "{name}");
+        assert_eq!(open.reasons, [Reason::Lost { count: 3 }], "{name}");
+    }
+    // What is above already stays above.
+    assert_eq!(judge(limit("max", 9_000.0), lose).0.verdict, Verdict::Fail);
+    // 3 of 503 are less than one in ten, whatever they were.
+    assert_eq!(judge(limit("p90", 19_000.0), lose).0.verdict, Verdict::Pass);
+    let (_, open) = judge(limit("p99", 19_000.0), lose);
+    assert!(
+        matches!(open.reasons[..], [Reason::TooFew { .. }]),
+        "{open:?}"
+    );
+}
+
+#[test]
+fn what_nobody_witnessed_is_not_kept() {
+    let (judged, open) = judge(limit("hw", 100.0), |_, _| {});
+    assert_eq!(judged.verdict, Verdict::CannotTell);
+    assert!(
+        matches!(open.reasons[..], [Reason::NotWitnessed { .. }]),
+        "{open:?}"
+    );
+    assert_eq!(open.value, None);
+}
+
+#[test]
+fn shorter_gaps_than_were_recorded_are_not_judged() {
+    let (judged, open) = judge(limit("max", 20_000.0), |facts, _| {
+        facts.options.threshold_ns = 30_000
+    });
+    assert_eq!(judged.verdict, Verdict::CannotTell);
+    assert_eq!(
+        open.reasons,
+        [Reason::Threshold {
+            threshold_ns: 30_000
+        }]
+    );
+}
+
+#[test]
+fn a_run_that_is_too_short_keeps_nothing() {
+    let budget = Budget {
+        requirements: vec![limit("max", 19_000.0), limit("gaps", 1.0)],
+        runtime_ns: Some(11 * SECOND_NS),
+    };
+    let judged = judge_run(&polling_in_a_machine(), &run(7, STEAL_NS), &budget);
+    let verdicts: Vec<Verdict> = judged.judgements.iter().map(|it| it.verdict).collect();
+    assert_eq!(verdicts, [Verdict::CannotTell, Verdict::Fail]);
+    assert_eq!(judged.ask_for_ns, Some(11 * SECOND_NS));
+    let short = Reason::Short {
+        length_ns: 10 * SECOND_NS,
+        asked_ns: 11 * SECOND_NS,
+    };
+    assert!(judged.reasons.contains(&short), "{judged:?}");
+}
+
+#[test]
+fn a_run_that_was_cut_off_or_had_company_warns() {
+    let (judged, _) = judge(limit("max", 19_000.0), |_, events| {
+        events.pop();
+    });
+    assert_eq!(judged.verdict, Verdict::Warn);
+    assert!(judged.reasons.contains(&Reason::CutOff), "{judged:?}");
+    let (judged, _) = judge(limit("max", 19_000.0), |facts, _| facts.shares_cpu = true);
+    assert_eq!(judged.verdict, Verdict::Warn);
+    let warn = Requirement {
+        warn_above: Some(9_000.0),
+        ..limit("max", 19_000.0)
+    };
+    let (judged, warned) = judge(warn, |_, _| {});
+    assert_eq!(
+        (judged.verdict, warned.reasons),
+        (Verdict::Warn, vec![Reason::AboveWarning])
+    );
+}
+
+#[test]
+fn somebody_has_what_is_booked_to_their_name_and_maybe_what_nobody_is_named_for() {
+    // One task has 8 us of a gap of its own, in the middle of a tick in which no other gap is.
+    let run_of_task = |_: &mut RunFacts, events: &mut Vec<Event>| {
+        let (begin, end) = (1_000_000, 1_010_000);
+        let task = activity(ActivityKind::Thread, begin + 1_000, begin + 9_000, 0);
+        let place = events
+            .iter()
+            .position(|event| matches!(event, Event::Watermark(_)));
+        let place = place.unwrap() + 1;
+        events.splice(
+            place..place,
+            [
+                source(1, "kworker/0:1:7"),
+                task,
+                Event::Gap(gap(begin, end)),
+            ],
+        );
+    };
+    let percent = 8_000.0 * 100.0 / (10.0 * SECOND_NS as f64);
+    for name in ["thread by kworker/*", "thread"] {
+        let (kept, _) = judge(limit(name, percent * 1.01), run_of_task);
+        assert_eq!(kept.verdict, Verdict::Pass, "{name} {kept:?}");
+        let (broken, judgement) = judge(limit(name, percent * 0.99), run_of_task);
+        assert_eq!(broken.verdict, Verdict::Fail, "{name}");
+        assert_eq!(judgement.blame[0].name.as_deref(), Some("kworker/0:1:7"));
+    }
+    let (other, judgement) = judge(limit("thread by ksoftirqd/*", 0.0), run_of_task);
+    assert_eq!((other.verdict, judgement.value), (Verdict::Pass, Some(0.0)));
+    // Whose the hypervisor's part is, nobody here knows.
+    let (anybody, judgement) = judge(limit("by kworker/*", percent * 1.01), run_of_task);
+    assert_eq!(anybody.verdict, Verdict::CannotTell);
+    let [Reason::MayBe { booked_as, .. }] = &judgement.reasons[..] else {
+        panic!("{judgement:?}");
+    };
+    assert!(booked_as.contains(&Share::HvOrHw), "{booked_as:?}");
+}
