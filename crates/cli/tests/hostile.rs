@@ -266,6 +266,7 @@ mod kvm {
             &*of("osnoise hist -d 1s"),
             "compare noise.rec noise.rec",
             "compare noise.rec noise.rec --format json",
+            "check noise.rec --limit thread=0% --max 1ns --format github",
             "doctor",
             "doctor --format json",
         ] {

@@ -7,6 +7,7 @@ mod timer_recording;
 
 mod architecture;
 mod bombs;
+mod check;
 mod compare;
 mod exits_churn;
 mod exits_followed;

@@ -110,6 +110,7 @@ fn a_result_without_room_is_an_error_that_says_where() {
     for arguments in [
         "explain gaps.vmn",
         "compare gaps.vmn",
+        "check gaps.vmn --max 1us",
         "report gaps.vmn -o page.html",
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
@@ -142,6 +143,8 @@ fn a_file_is_called_what_steers_nothing() {
         &["explain", FORGED, &gone],
         &["report", FORGED, &stub, "-o", "page.html"],
         &["compare", FORGED, &stub],
+        &["check", FORGED, "--max", "1us"],
+        &["check", "gaps.vmn", "--budget", &gone],
         &["export", FORGED, "--perfetto", FORGED],
         &["export", FORGED, "--csv", "tables"],
         &["export", FORGED, "--rt-tests", "json"],

@@ -206,7 +206,7 @@ fn somebody_has_what_is_booked_to_their_name_and_maybe_what_nobody_is_named_for(
         events.splice(
             place..place,
             [
-                source(1, "kworker/0:1:7"),
+                source(0, "kworker/0:1:7"),
                 task,
                 Event::Gap(gap(begin, end)),
             ],

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use vmnoise_events::Share;
+use vmnoise_events::{Name, Share};
 
 use crate::compare::Unit;
 
@@ -62,7 +62,7 @@ pub struct Culprit {
     /// Under this share alone; `None` under any.
     pub share: Option<Share>,
     /// Their names: `*` is any characters, `?` one.
-    pub who: String,
+    pub who: Name,
 }
 
 /// All there are.
@@ -83,7 +83,7 @@ impl Quantity {
                 "" => None,
                 before => Some(share(before)?),
             };
-            let who = who.trim().to_owned();
+            let who: Name = who.trim().into();
             return (!who.is_empty()).then_some(Quantity::Culprit(Culprit { share, who }));
         }
         match name {

@@ -1,6 +1,6 @@
 //! What there is to decide by.
 
-use vmnoise_events::{Event, LossKind, RunFacts, Workload};
+use vmnoise_events::{Event, FinishReason, LossKind, RunFacts, Workload};
 
 use super::budget::{Budget, Quantity};
 use super::odds::{Odds, seen};
@@ -14,7 +14,7 @@ const WINDOWS: u64 = 40;
 pub struct Evidence {
     /// What was true before the run.
     pub facts: RunFacts,
-    /// How long it was, nanoseconds.
+    /// How long it measured, nanoseconds.
     pub length_ns: u64,
     pub(super) sample: Sample,
 }
@@ -23,7 +23,7 @@ pub struct Evidence {
 #[derive(Debug)]
 pub struct EvidenceReader {
     facts: RunFacts,
-    length_ns: u64,
+    span_ns: u64,
     sampler: Sampler,
 }
 
@@ -43,7 +43,7 @@ impl EvidenceReader {
         });
         EvidenceReader {
             facts: facts.clone(),
-            length_ns: span.ns(),
+            span_ns: span.ns(),
             sampler: sampler.counting_above(limits_ns.collect()),
         }
     }
@@ -55,10 +55,19 @@ impl EvidenceReader {
 
     /// All that was read.
     pub fn finish(self) -> Evidence {
+        let sample = self.sampler.finish();
+        let summary = &sample.summary;
+        // One that ended as planned was as long as planned: events come a little later, and end a little earlier.
+        let planned_ns = match summary.finish_reason {
+            Some(FinishReason::Duration) => self.facts.options.duration_ns,
+            _ => 0,
+        };
+        let not_measured = summary.longest_not_measured();
+        let not_measured_ns = not_measured.map_or(0, |(longest_ns, _)| longest_ns);
         Evidence {
             facts: self.facts,
-            length_ns: self.length_ns,
-            sample: self.sampler.finish(),
+            length_ns: self.span_ns.max(planned_ns).saturating_sub(not_measured_ns),
+            sample,
         }
     }
 }

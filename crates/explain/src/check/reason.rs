@@ -84,12 +84,12 @@ impl fmt::Display for Reason {
                 needed: Some(needed),
             } => write!(
                 f,
-                "{count} values cannot tell; {needed} and more are needed"
+                "{count} values do not tell; {needed} are needed at least"
             ),
             Reason::TooFew {
                 count,
                 needed: None,
-            } => write!(f, "{count} values cannot tell, nor can any number"),
+            } => write!(f, "{count} values do not tell, nor would any number"),
             Reason::NoValues => f.write_str("there was no gap to take a percentile of"),
             Reason::TooShortToCut => {
                 f.write_str("the run is too short to see how much its values depend on one another")
@@ -146,8 +146,7 @@ impl fmt::Display for Reason {
             }
             Reason::UnseenBelow { percent } => write!(
                 f,
-                "{percent:.1} % of the noise has no witness here: a hypervisor is below this machine; its host's \
-                 recording would tell (vmnoise explain GUEST HOST)"
+                "{percent:.1} % of the noise has no witness: what the hypervisor below this machine took is not seen here"
             ),
         }
     }

@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(at_most("steal = 0.1%"), 0.1);
         assert_eq!(at_most("gaps=100"), 100.0);
         let by = parse("preempted by x=y*=0%").unwrap().quantity;
-        let (share, who) = (Some(Share::Preempted), "x=y*".to_owned());
+        let (share, who) = (Some(Share::Preempted), "x=y*".into());
         assert_eq!(by, Quantity::Culprit(Culprit { share, who }));
     }
 

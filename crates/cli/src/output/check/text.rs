@@ -24,10 +24,8 @@ pub(super) fn render(checked: &Checked<'_>) -> String {
                 .name("", |it| Some(words::verdict(it.verdict)))
         });
     }
-    for judgement in &judged.judgements {
-        for line in words::why(checked, judgement) {
-            text += &format!(" {}: {line}\n", judgement.requirement.quantity);
-        }
+    for (line, limits) in &whys(checked) {
+        text += &format!(" {}: {line}\n", limits.join(", "));
     }
     for reason in &judged.reasons {
         text += &format!(" {reason}\n");
@@ -36,4 +34,19 @@ pub(super) fn render(checked: &Checked<'_>) -> String {
         text += &format!(" {ask_for}\n");
     }
     text
+}
+
+/// What is said of limits, and of which: several may have broken by the same gap.
+fn whys(checked: &Checked<'_>) -> Vec<(String, Vec<String>)> {
+    let mut whys: Vec<(String, Vec<String>)> = Vec::new();
+    for judgement in &checked.judged.judgements {
+        let limit = judgement.requirement.quantity.to_string();
+        for line in words::why(checked, judgement) {
+            match whys.iter_mut().find(|(known, _)| *known == line) {
+                Some((_, limits)) => limits.push(limit.clone()),
+                None => whys.push((line, vec![limit.clone()])),
+            }
+        }
+    }
+    whys
 }

@@ -47,9 +47,11 @@ pub fn run(checked: &Checked<'_>) -> String {
     )
 }
 
-/// Why a limit is not simply kept, and who took the time; empty where it is.
+/// Why a limit is not simply kept or broken, and who took the time; empty where there is nothing to say.
 pub fn why(checked: &Checked<'_>, judgement: &Judgement) -> Vec<String> {
-    let mut lines: Vec<String> = judgement.reasons.iter().map(Reason::to_string).collect();
+    // That it is above its limit is what FAIL says.
+    let reasons = judgement.reasons.iter().filter(|it| **it != Reason::Above);
+    let mut lines: Vec<String> = reasons.map(Reason::to_string).collect();
     if !judgement.blame.is_empty() {
         lines.push(blame(checked, judgement));
     }
