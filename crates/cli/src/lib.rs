@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod called_as;
 mod commands;
 mod feed;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod run;
 mod say;
 mod status;
 mod stderr;
+mod stdout;
 mod unbuffered;
 mod units;
 mod write_behind;

@@ -37,6 +37,7 @@ mod osnoise_options;
 mod packets;
 mod reliability;
 mod relocations;
+mod rtla;
 mod service;
 mod streamed;
 mod tied;

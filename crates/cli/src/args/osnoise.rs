@@ -70,7 +70,7 @@ pub struct OsnoiseCommon {
     #[arg(short, long, value_name = "TIME", value_parser = threshold, conflicts_with_all = ["stop", "threshold"])]
     pub auto: Option<u64>,
     /// When stopped, save the last lines of the trace to this file [default name: osnoise_trace.txt]
-    #[arg(short, long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = TRACE_FILE)]
+    #[arg(short, long, value_name = "FILE", num_args = 0..=1, default_missing_value = TRACE_FILE)]
     pub trace: Option<PathBuf>,
     /// Policy of the polling threads: o:NICE, f:PRIORITY, r:PRIORITY or d:RUNTIME:PERIOD [default: as inherited]
     #[arg(short = 'P', long, value_name = "POLICY", value_parser = priority::parse)]

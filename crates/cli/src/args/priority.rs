@@ -20,12 +20,14 @@ pub fn parse(text: &str) -> Result<Policy, String> {
         )
     };
     let (letter, rest) = text.split_once(':').ok_or_else(usage)?;
+    // rtla takes capitals too.
+    let letter = letter.to_ascii_lowercase();
     if letter == "d" {
         let (runtime, period) = rest.split_once(':').ok_or_else(usage)?;
         return deadline(runtime, period);
     }
     let number: i32 = rest.parse().map_err(|_| usage())?;
-    match letter {
+    match &*letter {
         "o" if (-20..=19).contains(&number) => Ok(Policy::Other(number)),
         "f" if (1..=99).contains(&number) => Ok(Policy::Fifo(number)),
         "r" if (1..=99).contains(&number) => Ok(Policy::RoundRobin(number)),
@@ -58,6 +60,7 @@ mod tests {
 
     #[test]
     fn priorities_use_the_letters_of_rtla() {
+        assert_eq!(parse("F:1"), Ok(Policy::Fifo(1)));
         assert_eq!(parse("f:50"), Ok(Policy::Fifo(50)));
         assert_eq!(parse("r:1"), Ok(Policy::RoundRobin(1)));
         assert_eq!(parse("o:-5"), Ok(Policy::Other(-5)));

@@ -23,7 +23,7 @@ pub struct Shared {
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<u64>,
     /// Control group (cgroup2) of the measuring threads [default: that of vmnoise]
-    #[arg(short = 'C', long, value_name = "CGROUP", num_args = 0..=1, require_equals = true)]
+    #[arg(short = 'C', long, value_name = "CGROUP", num_args = 0..=1)]
     pub cgroup: Option<Option<String>>,
     /// Measure this long before the result begins; a number alone is in seconds
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = warm_up)]

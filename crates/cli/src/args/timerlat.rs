@@ -69,7 +69,7 @@ pub struct TimerlatCommon {
     #[arg(long)]
     pub no_aa: bool,
     /// When stopped, save the last lines of the trace to this file [default name: timerlat_trace.txt]
-    #[arg(short, long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = TIMERLAT_TRACE_FILE)]
+    #[arg(short, long, value_name = "FILE", num_args = 0..=1, default_missing_value = TIMERLAT_TRACE_FILE)]
     pub trace: Option<PathBuf>,
     /// Print nanoseconds
     #[arg(short, long)]

@@ -16,6 +16,8 @@ pub struct UnsupportedOptions {
     trigger: Vec<String>,
     #[arg(long, hide = true)]
     panic_on_stop: bool,
+    #[arg(long, value_name = "KB", hide = true)]
+    trace_buffer_size: Option<String>,
 }
 
 impl UnsupportedOptions {
@@ -38,6 +40,8 @@ impl UnsupportedOptions {
             )
         } else if self.panic_on_stop {
             "--panic-on-stop: vmnoise does not crash the kernel; `echo PANIC_ON_STOP > /sys/kernel/tracing/osnoise/options` and run `rtla osnoise -s US`".to_owned()
+        } else if self.trace_buffer_size.is_some() {
+            "--trace-buffer-size: vmnoise keeps no ftrace buffer; -t saves the last 32768 lines, and -o records all".to_owned()
         } else {
             return Ok(());
         };
@@ -60,8 +64,6 @@ pub struct UnsupportedTimerOptions {
     bpf_action: Option<String>,
     #[arg(long, value_name = "FORMAT", hide = true)]
     stack_format: Option<String>,
-    #[arg(long, value_name = "KB", hide = true)]
-    trace_buffer_size: Option<String>,
 }
 
 impl UnsupportedTimerOptions {
@@ -80,8 +82,6 @@ impl UnsupportedTimerOptions {
             "--dump-tasks: vmnoise follows measured CPUs only; what ran on them is in the trace (-t)"
         } else if self.bpf_action.is_some() {
             "--bpf-action: vmnoise decides in user space when a limit is hit; use --on-threshold, or run `rtla timerlat --bpf-action`"
-        } else if self.trace_buffer_size.is_some() {
-            "--trace-buffer-size: vmnoise keeps no ftrace buffer; -t saves the last 32768 lines, and -o records all"
         } else {
             return Ok(());
         };

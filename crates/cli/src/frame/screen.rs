@@ -19,7 +19,7 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP};
 use signal_hook::low_level::emulate_default_handler;
 
 use super::write_only::WriteOnly;
-use crate::output::stdout;
+use crate::stdout;
 use crate::write_behind::WriteBehind;
 
 /// What is written on the terminal while it is the frame's. A panic has to give it back, wherever

@@ -18,7 +18,6 @@ mod osnoise_table;
 pub mod osnoise_top;
 mod rtla;
 mod screen;
-pub mod stdout;
 mod stop;
 mod stream;
 pub mod summary_view;
@@ -34,6 +33,7 @@ use vmnoise_events::RunFacts;
 use vmnoise_explain::Summary;
 
 use self::format::Format;
+use crate::stdout;
 
 /// Prints the summary of a run, live or replayed.
 ///

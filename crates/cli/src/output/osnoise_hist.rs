@@ -10,6 +10,7 @@ use vmnoise_explain::{Interval, LinearHistogram, Summary};
 
 use super::format::HistFrame;
 use super::{caveats, cells, rtla, stop, text};
+use crate::called_as;
 use crate::run::{Meanwhile, RecentTrace, View};
 
 /// What options say of it.
@@ -83,7 +84,8 @@ impl Hist {
     fn render(&self, elapsed: Duration) -> String {
         let mut out = String::new();
         if !self.asked.frame.no_header {
-            out += "# vmnoise osnoise histogram\n# Time unit is microseconds (us)\n";
+            out += &format!("# {} osnoise histogram\n", called_as::title());
+            out += "# Time unit is microseconds (us)\n";
             out += &format!("# Duration: {}\n", rtla::clock(elapsed));
             out += &self.row("Index", |_, cpu| format!("  CPU-{cpu:03}"));
         }

@@ -4,9 +4,10 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 
-use super::{screen, stdout};
+use super::screen;
 use crate::interrupt;
 use crate::say;
+use crate::stdout;
 use crate::write_behind::WriteBehind;
 
 /// Stdout, until its reader has seen enough. A run never waits for one that is slow; a recording

@@ -36,6 +36,7 @@ use self::reaction::action::Action;
 use self::reaction::saving::{GivenUp, Saving};
 use self::reaction::shell::Shell;
 use self::reaction::{Helpers, OnThreshold, Reaction};
+use crate::called_as;
 use crate::interrupt;
 use crate::rights;
 use crate::say;
@@ -148,16 +149,24 @@ fn carry_out<S: Source + 'static>(
     let write_error = outcome.recorded.wait();
     shown?;
     let left = on_threshold.end(interrupt::was_asked(), &trace);
-    let failure = acted.err().or(left.err());
+    let mut failure = acted.err().or(left.err());
     let stopped = finish_reason == Some(FinishReason::Stop);
     if let Some(path) = &run.trace_file
         && stopped
     {
         Saving::begin(&trace, path, run.trace_name)?.wait()?;
-        say::say(format_args!(
-            "the trace before the stop is in {}",
-            say::name_of(path)
-        ));
+        if !called_as::is_rtla() {
+            say::say(format_args!(
+                "the trace before the stop is in {}",
+                say::name_of(path)
+            ));
+        }
+    }
+    if stopped && called_as::is_rtla() {
+        // There an action that fails ends the others, and the limit is what happened.
+        if let Some(failed) = failure.take() {
+            Status::of_error(&failed);
+        }
     }
     let ended = Reaction::new(run.on_end.clone(), run.trace_name, helpers).finish(&trace);
     match write_error.or(failure).or(ended.err()) {

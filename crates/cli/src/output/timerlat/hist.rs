@@ -11,6 +11,7 @@ use vmnoise_explain::{Interval, LinearHistogram, Summary};
 use super::columns::{Columns, Figures};
 use super::exports::{Exporter, Exports};
 use super::{analysis, budget};
+use crate::called_as;
 use crate::output::format::HistFrame;
 use crate::output::{caveats, from_feed, rtla};
 use crate::run::{Meanwhile, RecentTrace, View};
@@ -85,7 +86,8 @@ impl Hist {
         };
         let mut out = String::new();
         if !self.asked.frame.no_header {
-            out += &format!("# vmnoise timerlat histogram\n# Time unit is {unit}\n");
+            out += &format!("# {} timerlat histogram\n", called_as::title());
+            out += &format!("# Time unit is {unit}\n");
             out += &format!("# Duration: {}\n", rtla::clock(elapsed));
             if !self.asked.no_index {
                 out += "Index";
@@ -187,11 +189,16 @@ impl View for Hist {
     }
 
     fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {
-        let mut out = String::new();
-        if self.analyzes {
-            out += &analysis::report(facts, summary, trace);
-        }
-        out += &self.render(rtla::measured(summary));
+        let analysis = match self.analyzes {
+            true => analysis::report(facts, summary, trace),
+            false => String::new(),
+        };
+        let table = self.render(rtla::measured(summary));
+        // What stopped the run is what it was about; rtla has it behind the table.
+        let mut out = match called_as::is_rtla() {
+            true => table + &analysis,
+            false => analysis + &table,
+        };
         if !self.asked.frame.no_summary {
             out += &summary
                 .wakeups

@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use vmnoise_export::{Readers, WholeFile};
 
+use crate::called_as;
 use crate::interrupt;
 use crate::run::recent_trace::RecentTrace;
 use crate::say;
+use crate::stdout;
 
 /// How often it is asked whether the disk has all of it.
 const LOOK: Duration = Duration::from_millis(5);
@@ -43,6 +45,10 @@ impl Saving {
     /// # Errors
     /// If the kernel refuses another thread.
     pub fn begin(trace: &RecentTrace, path: &Path, ours: &str) -> Result<Saving> {
+        if called_as::is_rtla() {
+            let line = format!("  Saving trace to {}\n", say::name_of(path));
+            stdout::write_all(line.as_bytes()).context("saying where the trace goes")?;
+        }
         let text = trace.text();
         let is_ours = path == Path::new(ours);
         let its_path = path.to_owned();
