@@ -77,6 +77,7 @@ fn is_about_files(command: &Command) -> bool {
             | Command::Report(_)
             | Command::Compare(_)
             | Command::Check(_)
+            | Command::Audit(_)
             | Command::Export(_)
     )
 }
@@ -93,6 +94,7 @@ fn carry_out(command: Command) -> Result<Status> {
         Command::Report(arguments) => commands::report::run(&arguments),
         Command::Compare(arguments) => commands::compare::run(&arguments),
         Command::Check(arguments) => commands::check::run(&arguments),
+        Command::Audit(arguments) => commands::audit::run(&arguments),
         Command::Export(arguments) => commands::export::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Man(arguments) => commands::manual::man(&arguments),

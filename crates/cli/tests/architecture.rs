@@ -8,7 +8,7 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Room -> the rooms it may use.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("vmnoise-events", &[]),
     ("vmnoise-rights", &[]),
     // How the socket of a VMM is named on a command line.
@@ -18,11 +18,17 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("vmnoise-recording", &["vmnoise-events"]),
     ("vmnoise-explain", &["vmnoise-events"]),
     ("vmnoise-feed", &["vmnoise-events"]),
+    // Reads /proc and /sys in the tracer's words, and holds them beside a summary.
+    (
+        "vmnoise-audit",
+        &["vmnoise-events", "vmnoise-explain", "vmnoise-tracer"],
+    ),
     ("vmnoise-export", &["vmnoise-events", "vmnoise-explain"]),
     ("vmnoise-report", &["vmnoise-events", "vmnoise-explain"]),
     (
         "vmnoise",
         &[
+            "vmnoise-audit",
             "vmnoise-events",
             "vmnoise-tracer",
             "vmnoise-workload",

@@ -6,6 +6,7 @@ mod many_gaps;
 mod timer_recording;
 
 mod architecture;
+mod audit;
 mod bombs;
 mod check;
 mod compare;

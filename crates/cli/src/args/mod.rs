@@ -1,5 +1,6 @@
 //! The command line: one definition feeds parsing, help and errors.
 
+mod audit;
 pub mod budget;
 mod check;
 mod compare;
@@ -28,6 +29,7 @@ use vmnoise_serve_arguments::{DumpArguments, ServeArguments};
 use crate::frame;
 use crate::output::format::Format;
 
+pub use audit::AuditArguments;
 pub use check::CheckArguments;
 pub use compare::CompareArguments;
 pub use exits::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments};
@@ -58,6 +60,7 @@ Examples:
   vmnoise report run.vmn -o report.html   the summary as a page with charts
   vmnoise compare before.vmn after.vmn    which figures differ, and by how much
   vmnoise check run.vmn --max 40us        whether that is good enough, and how sure it is
+  vmnoise audit run.vmn                   which settings of this machine took it, and what to change
   vmnoise export *.vmn --parquet fleet    tables for DuckDB, polars and Spark
   vmnoise doctor                          what this machine lets vmnoise see
 
@@ -97,6 +100,8 @@ pub enum Command {
     Compare(Later<CompareArguments>),
     /// Say whether a recording keeps a budget: PASS, WARN, FAIL or CANNOT TELL
     Check(Later<CheckArguments>),
+    /// Look for settings of this machine that make noise, ranked by what they took of a recording
+    Audit(Later<AuditArguments>),
     /// Convert recordings for other programs: Perfetto, Parquet, CSV, rt-tests' JSON
     Export(Later<ExportArguments>),
     /// Show what this machine lets vmnoise see, and what would let it see more

@@ -1,6 +1,7 @@
 //! One file per output. Results go to stdout, all else to stderr.
 
 mod advice;
+pub mod audit;
 pub mod caveats;
 pub mod cells;
 pub mod check;

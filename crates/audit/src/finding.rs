@@ -1,0 +1,293 @@
+//! What an audit comes to.
+
+use std::cmp::Reverse;
+
+use vmnoise_tracer::host::cpu_list;
+
+use crate::evidence::{Evidence, Explained};
+use crate::look::{Bad, Seen, chosen, look};
+use crate::machine::{Machine, Said, numbers};
+use crate::rule::Rule;
+
+/// All rules, looked at on one machine.
+#[derive(Debug)]
+pub struct Audit {
+    /// What is not good, or could not be read: what explains most of the recording first, then by name.
+    pub findings: Vec<Finding>,
+    /// The names of rules that found all well.
+    pub good: Vec<String>,
+    /// The names of rules about what this kernel has not.
+    pub absent: Vec<String>,
+    /// How much of the recording's noise has a finding, nanoseconds; `None` without a recording.
+    pub explained_ns: Option<u64>,
+}
+
+/// One rule that did not find all well.
+#[derive(Debug, Clone)]
+pub struct Finding {
+    /// Which rule.
+    pub rule: Rule,
+    /// What is true of it.
+    pub verdict: Verdict,
+    /// Where it is not good; empty where it could not be read.
+    pub bad: Vec<Bad>,
+    /// What to do about each of these.
+    pub changes: Vec<Change>,
+}
+
+/// What a recording says of a finding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It explains this much of the recording.
+    Explains(Explained),
+    /// It could matter, and nothing of it was seen; or there is no recording.
+    CouldMatter,
+    /// It cannot be read: the file that this process may not read.
+    CannotBeRead(String),
+}
+
+/// What to do about one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// At once; `None` where only another start of the kernel does it, or nobody knows a safe command.
+    pub now: Option<Write>,
+    /// What the kernel's command line has to be.
+    pub reboot: Option<String>,
+}
+
+/// A file to write to. All three are words of a shell as they stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// Its path.
+    pub file: String,
+    /// What makes it good.
+    pub to: String,
+    /// What makes it what it was.
+    pub was: String,
+}
+
+impl Audit {
+    /// Looks at all of these rules; `evidence` is what a recording of this machine says.
+    pub fn new(rules: Vec<Rule>, machine: &Machine, evidence: Option<&Evidence>) -> Audit {
+        let (mut findings, mut good, mut absent) = (Vec::new(), Vec::new(), Vec::new());
+        let mut marks = Vec::new();
+        for rule in rules {
+            if !rule.is_of_kernel(&machine.kernel()) {
+                absent.push(rule.id);
+                continue;
+            }
+            match look(&rule.look, machine) {
+                Seen::Good => good.push(rule.id),
+                Seen::Absent => absent.push(rule.id),
+                Seen::Denied(path) => findings.push(Finding {
+                    rule,
+                    verdict: Verdict::CannotBeRead(path),
+                    bad: Vec::new(),
+                    changes: Vec::new(),
+                }),
+                Seen::Bad(bad) => {
+                    let explained =
+                        evidence.map(|it| it.explained(&rule.explains, &bad, &mut marks));
+                    let verdict = match explained {
+                        Some(explained) if explained.ns > 0 => Verdict::Explains(explained),
+                        _ => Verdict::CouldMatter,
+                    };
+                    findings.push(Finding {
+                        changes: bad.iter().map(|bad| rule.change(bad, machine)).collect(),
+                        rule,
+                        verdict,
+                        bad,
+                    });
+                }
+            }
+        }
+        findings.sort_by_key(|finding| Reverse(finding.explained_ns()));
+        Audit {
+            findings,
+            good,
+            absent,
+            explained_ns: evidence.map(|it| it.marked_ns(&marks)),
+        }
+    }
+}
+
+impl Finding {
+    /// How much of a recording it explains, nanoseconds.
+    pub fn explained_ns(&self) -> u64 {
+        match &self.verdict {
+            Verdict::Explains(explained) => explained.ns,
+            _ => 0,
+        }
+    }
+}
+
+impl Rule {
+    /// Whether it is true of such a kernel.
+    fn is_of_kernel(&self, kernel: &[u32]) -> bool {
+        let since = self.since.as_deref().map(numbers);
+        let before = self.before.as_deref().map(numbers);
+        since.is_none_or(|since| kernel >= &since[..])
+            && before.is_none_or(|before| kernel < &before[..])
+    }
+
+    fn change(&self, bad: &Bad, machine: &Machine) -> Change {
+        let remedy = &self.remedy;
+        // No CPU may be left to give the work to.
+        let can = |text: &str| !machine.others.is_empty() || !text.contains("{others");
+        let fill = |text: &str| {
+            let text = text.replace("{instance}", &bad.instance);
+            let text = text.replace("{cpus}", &cpu_list::format(&machine.cpus));
+            let text = text.replace("{others_mask}", &mask(&machine.others));
+            text.replace("{others}", &cpu_list::format(&machine.others))
+        };
+        let now = remedy.write.as_ref().filter(|_| can(&remedy.to));
+        Change {
+            now: now.and_then(|file| {
+                let path = fill(file);
+                let Said::Text(was) = machine.read(&path) else {
+                    return None;
+                };
+                let write = Write {
+                    file: format!("/{path}"),
+                    to: fill(&remedy.to),
+                    was: remedy.was.replace("{was}", &chosen(&was)),
+                };
+                write.is_plain().then_some(write)
+            }),
+            reboot: remedy.reboot.as_deref().filter(|it| can(it)).map(fill),
+        }
+    }
+}
+
+impl Write {
+    /// Whether a shell takes all of it for words. What others have named goes into no command: a network interface
+    /// may be called `$(reboot)`.
+    fn is_plain(&self) -> bool {
+        let is_plain = |it: char| it.is_ascii_alphanumeric() || "/_-.,:".contains(it);
+        [&self.file, &self.to, &self.was]
+            .into_iter()
+            .all(|word| !word.is_empty() && word.chars().all(is_plain))
+    }
+}
+
+/// As the kernel reads it: 32 bits a word, the highest first.
+fn mask(cpus: &[u32]) -> String {
+    let highest = cpus.iter().max().copied().unwrap_or(0) / 32;
+    let word = |place: u32| {
+        let bits = cpus.iter().filter(|cpu| **cpu / 32 == place);
+        bits.fold(0_u32, |word, cpu| word | 1 << (cpu % 32))
+    };
+    let words = (0..=highest)
+        .rev()
+        .map(|place| format!("{:08x}", word(place)));
+    words.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::rule::Tree;
+    use crate::rules::all;
+
+    /// CPUs 2 and 3 of four are to be quiet.
+    const CPUS: [u32; 2] = [2, 3];
+
+    fn audit(tree: &Tree, rule: &Rule, kernel: &str) -> Audit {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("sys/devices/system/cpu/online", "0-3\n");
+        write("proc/sys/kernel/osrelease", kernel);
+        tree.iter().for_each(|(path, text)| write(path, text));
+        let machine = Machine::under(root.path(), &CPUS).unwrap();
+        Audit::new(vec![rule.clone()], &machine, None)
+    }
+
+    #[test]
+    fn each_rule_finds_what_is_bad_in_its_tree_and_nothing_where_all_is_well() {
+        for rule in all().unwrap() {
+            let good = audit(&rule.trees.good, &rule, "6.1.0\n");
+            assert_eq!(good.good, [rule.id.clone()], "{good:?}");
+            let bad = audit(&rule.trees.bad, &rule, "6.1.0\n");
+            let [finding] = &bad.findings[..] else {
+                panic!("{}: {bad:?}", rule.id);
+            };
+            assert_eq!(finding.verdict, Verdict::CouldMatter);
+            for change in &finding.changes {
+                let is_filled = |text: &String| !text.contains('{');
+                assert!(
+                    change.reboot.iter().all(is_filled),
+                    "{}: {change:?}",
+                    rule.id
+                );
+                // Without a file to write to there is a word for the next start.
+                let is_now = change
+                    .now
+                    .as_ref()
+                    .is_some_and(|write| is_filled(&write.to));
+                assert!(is_now || change.reboot.is_some(), "{}: {change:?}", rule.id);
+                assert_eq!(
+                    change.now.is_some(),
+                    rule.remedy.write.is_some(),
+                    "{}",
+                    rule.id
+                );
+            }
+            // A kernel that has none of it makes no finding.
+            let none = audit(&Tree::new(), &rule, "6.1.0\n");
+            assert_eq!(none.absent, [rule.id.clone()], "{none:?}");
+        }
+    }
+
+    #[test]
+    fn a_rule_holds_for_the_kernels_it_names() {
+        let rules = all().unwrap();
+        let rule = rules.iter().find(|it| it.id == "timer-migration").unwrap();
+        let findings = |kernel: &str| audit(&rule.trees.bad, rule, kernel).findings.len();
+        assert_eq!(findings("6.18.3-cloud\n"), 1);
+        assert_eq!(findings("6.19.0\n"), 0);
+        assert_eq!(findings("7.3.1-rt\n"), 0);
+    }
+
+    #[test]
+    fn what_others_named_is_no_command() {
+        let rules = all().unwrap();
+        let rule = rules.iter().find(|it| it.id == "rps").unwrap();
+        for name in ["$(reboot)", "a;b", "a`b`", "a'b", "a>b"] {
+            let path = format!("sys/class/net/{name}/queues/rx-0/rps_cpus");
+            let tree = Tree::from([(path, "f\n".to_owned())]);
+            let finding = &audit(&tree, rule, "6.1.0\n").findings[0];
+            assert_eq!(finding.bad[0].instance, name);
+            assert_eq!(finding.changes[0].now, None);
+        }
+    }
+
+    #[test]
+    fn the_commands_give_the_work_to_the_other_cpus() {
+        let rules = all().unwrap();
+        let write = |id: &str| {
+            let rule = rules.iter().find(|it| it.id == id).unwrap();
+            let finding = &audit(&rule.trees.bad, rule, "6.1.0\n").findings[0];
+            let write = finding.changes[0].now.clone().unwrap();
+            (write.file, write.to, write.was)
+        };
+        let words = |file: &str, to: &str, was: &str| (file.into(), to.into(), was.into());
+        assert_eq!(
+            write("irq-affinity"),
+            // What was asked for, and not where the interrupt comes to: it may be asked for on more CPUs.
+            words("/proc/irq/24/smp_affinity_list", "0-1", "0-3")
+        );
+        assert_eq!(
+            write("workqueues"),
+            words("/sys/devices/virtual/workqueue/cpumask", "00000003", "f")
+        );
+        assert_eq!(write("thp").2, "always");
+        assert_eq!(write("mce-polling").2, "0x12c");
+        assert_eq!(mask(&[0, 33]), "00000002,00000001");
+    }
+}
