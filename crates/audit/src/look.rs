@@ -42,10 +42,7 @@ pub(crate) fn look(at: &Look, machine: &Machine) -> Seen {
         }),
         Look::Choice { file, good } => of_files(machine, file, None, |text| {
             let chosen = chosen(text);
-            good.iter()
-                .any(|it| *it == chosen)
-                .then_some(())
-                .ok_or(chosen)
+            good.contains(&chosen).then_some(()).ok_or(chosen)
         }),
         Look::Number { file, at_least } => of_files(machine, file, None, |text| {
             let number = text.parse::<f64>();
