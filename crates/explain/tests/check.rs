@@ -1,13 +1,13 @@
 //! What a verdict is, and what is in its way.
 
-use vmnoise_events::{ActivityKind, Event, Loss, LossKind, RunFacts, Share};
+use vmnoise_events::{ActivityKind, Event, Loss, LossKind, RunFacts, Share, Workload};
 use vmnoise_explain::check::{
     Budget, EvidenceReader, Judged, Judgement, Quantity, Reason, Requirement, Verdict,
 };
 use vmnoise_explain::compare::Span;
 
 use crate::compare::run;
-use crate::streams::{activity, gap, polling_in_a_machine, source};
+use crate::streams::{activity, finish, gap, polling_in_a_machine, source};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// So much of each gap is the steal clock's.
@@ -171,6 +171,28 @@ fn a_run_that_is_too_short_keeps_nothing() {
         asked_ns: 11 * SECOND_NS,
     };
     assert!(judged.reasons.contains(&short), "{judged:?}");
+}
+
+#[test]
+fn what_was_not_measured_keeps_nothing() {
+    let (judged, _) = judge(limit("max", 19_000.0), |facts, _| {
+        facts.options.cpus = vec![1, 5]
+    });
+    assert_eq!(judged.verdict, Verdict::CannotTell);
+    assert!(
+        judged.reasons.contains(&Reason::Silent { cpus: vec![5] }),
+        "{judged:?}"
+    );
+    let budget = Budget {
+        requirements: vec![limit("max", 1e9)],
+        runtime_ns: None,
+    };
+    let mut facts = polling_in_a_machine();
+    facts.workload = Workload::Observed;
+    facts.options.cpus = Vec::new();
+    let judged = judge_run(&facts, &[Event::Watermark(0), finish()], &budget);
+    assert_eq!(judged.verdict, Verdict::CannotTell);
+    assert!(judged.reasons.contains(&Reason::NotFelt), "{judged:?}");
 }
 
 #[test]

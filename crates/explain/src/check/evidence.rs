@@ -93,6 +93,23 @@ impl Evidence {
         lost.into_iter().chain(missed).fold(0, u64::saturating_add)
     }
 
+    /// CPUs that were to be measured, and reported nothing.
+    pub(super) fn silent_cpus(&self) -> Vec<u32> {
+        let summary = &self.sample.summary;
+        let has_run = |cpu: &&u32| match &summary.wakeups {
+            Some(wakeups) => wakeups
+                .cpus
+                .iter()
+                .any(|it| it.cpu == **cpu && it.count > 0),
+            None => summary
+                .cpus
+                .iter()
+                .any(|it| it.cpu == **cpu && it.runtime_ns.is_some()),
+        };
+        let asked = self.facts.options.cpus.iter();
+        asked.filter(|cpu| !has_run(cpu)).copied().collect()
+    }
+
     /// The longest of all; `None` where there was none.
     pub fn worst(&self) -> Option<&NamedInterval> {
         let summary = &self.sample.summary;

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vmnoise_events::{Name, RunFacts, Share};
+use vmnoise_events::{FinishReason, Name, RunFacts, Share, Workload};
 
 use super::bounds::Bounds;
 use super::budget::{Budget, Quantity, Requirement};
@@ -81,13 +81,15 @@ impl Judged {
         // As Bonferroni shares a risk among tests.
         let risk = RISK / percentiles.count().max(1) as f64;
         let about_run = about_run(budget, evidence);
-        let hinders: Vec<&Reason> = about_run.iter().filter(|it| hinders(it)).collect();
         let mut ask_for_ns = Vec::new();
         let judged = budget.requirements.iter().enumerate();
         let judgements: Vec<Judgement> = judged
             .map(|(place, requirement)| {
                 let mut judgement = judge(requirement, place, evidence, risk);
-                if judgement.verdict < Verdict::CannotTell && !hinders.is_empty() {
+                let is_hindered = about_run
+                    .iter()
+                    .any(|it| hinders(it, &requirement.quantity));
+                if judgement.verdict < Verdict::CannotTell && is_hindered {
                     judgement.verdict = Verdict::CannotTell;
                 }
                 let needed = judgement.reasons.iter().filter_map(|reason| match reason {
@@ -103,21 +105,14 @@ impl Judged {
             _ => None,
         }));
         let worst = judgements.iter().map(|it| it.verdict).max();
-        let is_blemished = about_run
-            .iter()
-            .any(|it| matches!(it, Reason::CutOff | Reason::SharedCpus));
-        let least = if is_blemished {
-            Verdict::Warn
-        } else {
-            Verdict::Pass
-        };
-        let short = if hinders.is_empty() {
-            least
-        } else {
-            Verdict::CannotTell
-        };
+        let of_run = about_run.iter().map(|reason| match reason {
+            it if hinders_all(it) => Verdict::CannotTell,
+            Reason::CutOff | Reason::SharedCpus => Verdict::Warn,
+            _ => Verdict::Pass,
+        });
+        let of_run = of_run.max().unwrap_or(Verdict::Pass);
         Judged {
-            verdict: worst.unwrap_or(Verdict::Pass).max(short),
+            verdict: worst.unwrap_or(Verdict::Pass).max(of_run),
             judgements,
             ask_for_ns: ask_for_ns
                 .into_iter()
@@ -140,10 +135,17 @@ fn about_run(budget: &Budget, evidence: &Evidence) -> Vec<Reason> {
     let went_back = summary
         .tsc_went_back_at_ns
         .map(|at_ns| Reason::ClockWentBack { at_ns });
-    let cut_off = (!summary.complete).then_some(Reason::CutOff);
+    let failed = summary.finish_reason == Some(FinishReason::Failed);
+    let cut_off = (!summary.complete || failed).then_some(Reason::CutOff);
     let shared = facts.shares_cpu.then_some(Reason::SharedCpus);
+    let silent = evidence.silent_cpus();
+    let silent = (!silent.is_empty()).then_some(Reason::Silent { cpus: silent });
+    let is_observed = facts.workload == Workload::Observed;
+    let not_felt = is_observed.then_some(Reason::NotFelt);
     let reasons = [
         short,
+        silent,
+        not_felt,
         went_back,
         cut_off,
         shared,
@@ -152,9 +154,22 @@ fn about_run(budget: &Budget, evidence: &Evidence) -> Vec<Reason> {
     reasons.into_iter().flatten().collect()
 }
 
-/// Whether nothing can pass.
-fn hinders(reason: &Reason) -> bool {
-    matches!(reason, Reason::Short { .. } | Reason::ClockWentBack { .. })
+/// Whether no limit can be kept by such a run.
+fn hinders_all(reason: &Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Short { .. } | Reason::ClockWentBack { .. } | Reason::Silent { .. }
+    )
+}
+
+/// Whether this one cannot.
+fn hinders(reason: &Reason, quantity: &Quantity) -> bool {
+    let is_of_shares = match quantity {
+        Quantity::Share(_) => true,
+        Quantity::Culprit(culprit) => culprit.share.is_some(),
+        _ => false,
+    };
+    hinders_all(reason) || *reason == Reason::NotFelt && !is_of_shares
 }
 
 fn unseen_below(facts: &RunFacts, evidence: &Evidence) -> Option<Reason> {

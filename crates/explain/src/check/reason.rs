@@ -62,6 +62,14 @@ pub enum Reason {
         /// Since the begin of the run.
         at_ns: u64,
     },
+    /// So many measured CPUs reported nothing.
+    Silent {
+        /// Which.
+        cpus: Vec<u32>,
+    },
+    /// A thread that was there anyway does not look at the clock: what was taken below this kernel while it ran is in no
+    /// gap.
+    NotFelt,
     /// The run did not end in order.
     CutOff,
     /// The tool's own threads ran on measured CPUs, and are part of the noise.
@@ -137,6 +145,14 @@ impl fmt::Display for Reason {
                 f,
                 "the TSC went back {:.3} ms after the begin, and nothing later is trusted",
                 ms(*at_ns)
+            ),
+            Reason::Silent { cpus } => {
+                let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+                write!(f, "nothing is known of CPU {}: it never reported", cpus.join(","))
+            }
+            Reason::NotFelt => f.write_str(
+                "an observed thread does not feel what is taken below this kernel: measure with a polling thread (without \
+                 --pid and --comm)",
             ),
             Reason::CutOff => f.write_str(
                 "the run did not end in order: these are the figures of what it had seen",
