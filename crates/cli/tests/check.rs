@@ -253,9 +253,9 @@ mod root {
     /// The steps of LAVA's test definition, as a dispatcher's shell runs them: it ends at the first that fails.
     #[test]
     fn the_steps_of_lavas_definition_measure_and_signal() {
-        let definition: Value =
-            serde_saphyr::from_str(&fs::read_to_string(DEFINITION).unwrap()).unwrap();
-        let steps = definition["run"]["steps"].as_array().unwrap().iter();
+        let definition = fs::read_to_string(DEFINITION).unwrap();
+        let definition = &yaml_rust2::YamlLoader::load_from_str(&definition).unwrap()[0];
+        let steps = definition["run"]["steps"].as_vec().unwrap().iter();
         let steps: Vec<&str> = steps.map(|step| step.as_str().unwrap()).collect();
         let folder = tempfile::tempdir().unwrap();
         let run = |limits: &str| {
@@ -263,8 +263,8 @@ mod root {
             shell
                 .current_dir(folder.path())
                 .args(["-ec", &steps.join("\n")]);
-            for (name, value) in definition["params"].as_object().unwrap() {
-                shell.env(name, value.as_str().unwrap());
+            for (name, value) in definition["params"].as_hash().unwrap() {
+                shell.env(name.as_str().unwrap(), value.as_str().unwrap());
             }
             let programs = Path::new(env!("CARGO_BIN_EXE_vmnoise")).parent().unwrap();
             let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());

@@ -1,7 +1,8 @@
 //! Limits in a file, in YAML or JSON.
 
-use serde_json::{Map, Value};
 use vmnoise_explain::check::Budget;
+use yaml_rust2::yaml::Hash;
+use yaml_rust2::{Yaml, YamlLoader};
 
 use super::{cnf, requirement};
 use crate::units::{Bare, parse_time};
@@ -21,27 +22,25 @@ pub fn parse(text: &str) -> Result<Budget, String> {
     if text.len() > MOST_BYTES {
         return Err("a budget has a few lines, and this is more than 1 MiB".into());
     }
-    let tree: Value = serde_saphyr::from_str(text).map_err(|error| {
-        // What follows is the place in the file, drawn over several lines.
-        let error = error.to_string();
-        format!("no YAML: {}", error.lines().next().unwrap_or_default())
-    })?;
-    let Value::Object(all) = tree else {
+    let documents = YamlLoader::load_from_str(text).map_err(|error| format!("no YAML: {error}"))?;
+    let [Yaml::Hash(all)] = &documents[..] else {
         return Err("write one limit a line, such as `max: 40us`".into());
     };
     // A ConfigMap has its entries further down.
-    let entries = match (all.get("kind"), all.get("data")) {
-        (Some(Value::String(kind)), Some(Value::Object(data))) if kind == "ConfigMap" => data,
-        _ => &all,
+    let of_all = |key: &str| all.get(&Yaml::String(key.into()));
+    let entries = match (of_all("kind"), of_all("data")) {
+        (Some(Yaml::String(kind)), Some(Yaml::Hash(data))) if kind == "ConfigMap" => data,
+        _ => all,
     };
     let mut budget = Budget::default();
     for (name, value) in entries {
-        take(&mut budget, name, value)?;
+        let name = word(name).ok_or("a limit begins with the name of a figure, such as `max`")?;
+        take(&mut budget, &name, value)?;
     }
     Ok(budget)
 }
 
-fn take(budget: &mut Budget, name: &str, value: &Value) -> Result<(), String> {
+fn take(budget: &mut Budget, name: &str, value: &Yaml) -> Result<(), String> {
     let word = word(value);
     if let Some(word) = &word
         && cnf::take_of_checkup(budget, name, word)?
@@ -55,7 +54,7 @@ fn take(budget: &mut Budget, name: &str, value: &Value) -> Result<(), String> {
             budget.runtime_ns = Some(ns);
         }
         (Some(word), _) => budget.requirements.push(requirement(name, &word, None)?),
-        (None, Value::Object(two)) => {
+        (None, Yaml::Hash(two)) => {
             let (fail, warn) = two_limits(name, two)?;
             budget
                 .requirements
@@ -71,22 +70,24 @@ fn take(budget: &mut Budget, name: &str, value: &Value) -> Result<(), String> {
 }
 
 /// Where a limit fails, and where it warns.
-fn two_limits(name: &str, two: &Map<String, Value>) -> Result<(String, Option<String>), String> {
-    if let Some(other) = two.keys().find(|key| ![FAIL, WARN].contains(&key.as_str())) {
+fn two_limits(name: &str, two: &Hash) -> Result<(String, Option<String>), String> {
+    let is_known = |key: &&Yaml| [Some(FAIL), Some(WARN)].contains(&key.as_str());
+    if let Some(other) = two.keys().find(|key| !is_known(key)) {
+        let other = word(other).unwrap_or_default();
         return Err(format!(
             "{name}: `{other}` is neither `{WARN}` nor `{FAIL}`"
         ));
     }
-    let of = |key| two.get(key).and_then(word);
+    let of = |key: &str| two.get(&Yaml::String(key.into())).and_then(word);
     let fail = of(FAIL).ok_or_else(|| format!("{name}: it has no limit: write `{FAIL}: 40us`"))?;
     Ok((fail, of(WARN)))
 }
 
 /// As it is written in the file.
-fn word(value: &Value) -> Option<String> {
+fn word(value: &Yaml) -> Option<String> {
     match value {
-        Value::String(word) => Some(word.clone()),
-        Value::Number(number) => Some(number.to_string()),
+        Yaml::String(word) | Yaml::Real(word) => Some(word.clone()),
+        Yaml::Integer(number) => Some(number.to_string()),
         _ => None,
     }
 }
