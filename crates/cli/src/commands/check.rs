@@ -33,7 +33,9 @@ pub fn run(arguments: &CheckArguments) -> Result<Status> {
     };
     // The result first: whatever becomes of the file, somebody waits for it.
     output::write(&render(arguments.format, &checked)?)?;
-    leave_beside(path, &checked)?;
+    if let Err(error) = leave_beside(path, &checked) {
+        say::say(format_args!("{error:#}: it is only printed"));
+    }
     Ok(match checked.judged.verdict {
         Verdict::Pass | Verdict::Warn => Status::Ok,
         Verdict::Fail => Status::Limit,

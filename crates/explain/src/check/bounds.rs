@@ -81,11 +81,20 @@ impl Bounds {
                 bounds
             }
             // Anybody may be behind what nobody is named for.
-            None => Bounds::new(
-                evidence,
-                booked_ns,
-                [Share::HvOrHw, Share::Unexplained].to_vec(),
-            ),
+            None => {
+                let hidden = [Share::HvOrHw, Share::Unexplained].to_vec();
+                let mut bounds = Bounds::new(evidence, booked_ns, hidden);
+                // What nobody on this machine can have had, or is in what is hidden already.
+                let others = Share::ALL.into_iter().filter(|share| {
+                    share.is_residual() || matches!(share, Share::Steal | Share::Throttled)
+                });
+                let others_ns = others.filter_map(|share| whole.share_ns(share));
+                let others_ns = others_ns.fold(0, u64::saturating_add);
+                let booked_to_all_ns = named_ns.saturating_add(others_ns);
+                let nameless_ns = whole.noise_ns.saturating_sub(booked_to_all_ns);
+                bounds.at_most_ns = bounds.at_most_ns.saturating_add(nameless_ns);
+                bounds
+            }
         };
         bounds.at_most_ns = bounds.at_most_ns.min(whole.noise_ns.max(bounds.booked_ns));
         Some(bounds)

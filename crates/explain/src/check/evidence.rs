@@ -78,19 +78,24 @@ impl Evidence {
         self.sample.whole.lengths.count()
     }
 
-    /// How many there may have been besides: those that are known to be lost, and all that could not be read.
+    /// How many there were besides, of any length: those that are known to be lost, and all that could not be read.
     pub(super) fn lost_values(&self) -> u64 {
-        let summary = &self.sample.summary;
+        let losses = &self.sample.summary.losses;
         let kinds = [
             LossKind::MailboxFull,
             LossKind::Undecodable,
             LossKind::Unrecorded,
         ];
-        let lost = kinds.map(|kind| summary.losses.get(kind));
-        let wakeups = summary.wakeups.iter().flat_map(|it| &it.cpus);
-        // The task could not ask for these: nobody knows how late each would have been.
-        let missed = wakeups.map(|cpu| cpu.missed);
-        lost.into_iter().chain(missed).fold(0, u64::saturating_add)
+        let lost = kinds.map(|kind| losses.get(kind));
+        lost.into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Expiries that a task could not ask for, because it was late for one before: none of them would have been
+    /// later than that one, and nobody knows how late each.
+    fn missed(&self) -> u64 {
+        let wakeups = self.sample.summary.wakeups.iter();
+        let missed = wakeups.flat_map(|it| &it.cpus).map(|cpu| cpu.missed);
+        missed.fold(0, u64::saturating_add)
     }
 
     /// CPUs that were to be measured, and reported nothing.
@@ -127,7 +132,7 @@ impl Evidence {
         Odds::new(
             whole.lengths.count(),
             whole.above[place],
-            self.lost_values(),
+            self.lost_values().saturating_add(self.missed()),
             &windows,
             risk,
         )

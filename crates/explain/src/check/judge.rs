@@ -194,9 +194,13 @@ fn judge(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64
         Quantity::Percentile(_) => percentile(requirement, place, evidence, risk),
         Quantity::Noise => of_run(requirement, evidence, Figure::Noise),
         Quantity::Gaps => of_run(requirement, evidence, Figure::Gaps),
-        Quantity::Share(share) => part(requirement, evidence, Bounds::of_share(evidence, *share)),
+        Quantity::Share(share) => {
+            let bounds = Bounds::of_share(evidence, *share);
+            part(requirement, evidence, bounds, Some(*share))
+        }
         Quantity::Culprit(culprit) => {
-            part(requirement, evidence, Bounds::of_culprit(evidence, culprit))
+            let bounds = Bounds::of_culprit(evidence, culprit);
+            part(requirement, evidence, bounds, culprit.share)
         }
     };
     let is_above = |limit: f64| found.value.is_some_and(|value| value > limit);
@@ -304,7 +308,7 @@ fn percentile(requirement: &Requirement, place: usize, evidence: &Evidence, risk
 fn of_run(requirement: &Requirement, evidence: &Evidence, figure: Figure) -> Found {
     let lost = evidence.lost_values();
     match figure.of(&evidence.sample.whole) {
-        None => Found::open(None, not_witnessed(evidence)),
+        None => Found::open(None, not_witnessed(evidence, None)),
         Some(value) if value > requirement.at_most => Found::broken(value),
         Some(value) if lost > 0 => Found::open(Some(value), Reason::Lost { count: lost }),
         Some(value) => Found::kept(value),
@@ -312,11 +316,16 @@ fn of_run(requirement: &Requirement, evidence: &Evidence, figure: Figure) -> Fou
 }
 
 /// What somebody had of the run.
-fn part(requirement: &Requirement, evidence: &Evidence, bounds: Option<Bounds>) -> Found {
+fn part(
+    requirement: &Requirement,
+    evidence: &Evidence,
+    bounds: Option<Bounds>,
+    share: Option<Share>,
+) -> Found {
     let runtime_ns = evidence.sample.whole.runtime_ns;
     let percent = |ns: u64| ns as f64 * 100.0 / runtime_ns as f64;
     let Some(bounds) = bounds.filter(|_| runtime_ns > 0) else {
-        return Found::open(None, not_witnessed(evidence));
+        return Found::open(None, not_witnessed(evidence, share));
     };
     let value = percent(bounds.booked_ns);
     let lost = evidence.lost_values();
@@ -336,15 +345,33 @@ fn part(requirement: &Requirement, evidence: &Evidence, bounds: Option<Bounds>) 
     }
 }
 
-/// What was in the way of a witness.
-fn not_witnessed(evidence: &Evidence) -> Reason {
-    let statuses = evidence.sample.summary.probe_statuses.iter();
-    let mut worse = statuses.filter(|it| !it.best && !it.limit.is_empty());
-    let worst = worse.next();
-    Reason::NotWitnessed {
-        limit: worst.map(|it| it.limit.to_string()).unwrap_or_default(),
-        remedy: worst.map(|it| it.remedy.to_string()).unwrap_or_default(),
-    }
+/// What was in the way of a witness of this share; `None` is of all gaps.
+fn not_witnessed(evidence: &Evidence, share: Option<Share>) -> Reason {
+    let facts = &evidence.facts;
+    let is_of_host = matches!(
+        share,
+        Some(
+            Share::Preempted
+                | Share::Blocked
+                | Share::HostIrq
+                | Share::HostSoftirq
+                | Share::HostNmi
+                | Share::Kvm
+                | Share::Vmm
+        )
+    );
+    let why = match share {
+        None => "no CPU ran for as long as its gaps are",
+        Some(_) if !facts.options.trace => "the run had no probes",
+        Some(Share::Hw) if facts.layer_below_unwitnessed() => {
+            "a hypervisor is below this machine, and from here the hardware cannot be told from it"
+        }
+        Some(_) if is_of_host && facts.workload != Workload::Microvm => {
+            "only the host of this machine has it (vmnoise explain GUEST HOST)"
+        }
+        Some(_) => "",
+    };
+    Reason::NotWitnessed { why }
 }
 
 fn of_worst(evidence: &Evidence) -> Vec<Blame> {

@@ -43,10 +43,8 @@ pub enum Reason {
     },
     /// Nothing witnessed this share.
     NotWitnessed {
-        /// What was in the way; empty where nothing says so.
-        limit: String,
-        /// What would help; empty where nothing would.
-        remedy: String,
+        /// Why not; empty where nothing says so.
+        why: &'static str,
     },
     /// So much besides may be of this share or culprit.
     MayBe {
@@ -119,13 +117,8 @@ impl fmt::Display for Reason {
                 f,
                 "{count} were lost, and any of them may be above the limit"
             ),
-            Reason::NotWitnessed { limit, remedy } => {
-                f.write_str("nothing witnessed it")?;
-                for more in [limit, remedy].into_iter().filter(|it| !it.is_empty()) {
-                    write!(f, "; {more}")?;
-                }
-                Ok(())
-            }
+            Reason::NotWitnessed { why: "" } => f.write_str("nothing witnessed it"),
+            Reason::NotWitnessed { why } => write!(f, "nothing witnessed it: {why}"),
             Reason::MayBe {
                 at_most_percent,
                 booked_as,
