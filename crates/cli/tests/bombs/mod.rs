@@ -30,6 +30,7 @@ const COMMANDS: &[&str] = &[
     "explain it.vmn --trace",
     "report it.vmn -o it.html",
     "compare it.vmn it.vmn",
+    "check it.vmn --max 1us --p99.9 1us --limit thread=0%",
     "export it.vmn --csv tables",
     "export it.vmn --perfetto it.pftrace",
 ];
@@ -37,7 +38,7 @@ const COMMANDS: &[&str] = &[
 /// What is done with a guest's and its host's.
 const JOINS: &[&str] = &[
     "explain guest.vmn host.vmn",
-    "explain guest.vmn host.vmn --format json --top 1000000000",
+    "explain guest.vmn host.vmn --format json --top 65536",
     "report guest.vmn host.vmn -o it.html",
     "export guest.vmn host.vmn --csv tables",
     "export guest.vmn host.vmn --perfetto it.pftrace",

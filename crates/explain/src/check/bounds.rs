@@ -47,7 +47,7 @@ impl Bounds {
             }
             _ => {}
         }
-        Some(bounds)
+        Some(bounds.within(evidence))
     }
 
     /// Of all whose names match; `None` where their share was not witnessed.
@@ -96,8 +96,16 @@ impl Bounds {
                 bounds
             }
         };
-        bounds.at_most_ns = bounds.at_most_ns.min(whole.noise_ns.max(bounds.booked_ns));
-        Some(bounds)
+        bounds.booked_as.sort_unstable();
+        bounds.booked_as.dedup();
+        Some(bounds.within(evidence))
+    }
+
+    /// Nobody has more than all of it.
+    fn within(mut self, evidence: &Evidence) -> Bounds {
+        let all_ns = evidence.sample.whole.noise_ns.max(self.booked_ns);
+        self.at_most_ns = self.at_most_ns.min(all_ns);
+        self
     }
 
     fn new(evidence: &Evidence, booked_ns: u64, booked_as: Vec<Share>) -> Bounds {

@@ -175,7 +175,7 @@ fn hinders(reason: &Reason, quantity: &Quantity) -> bool {
 fn unseen_below(facts: &RunFacts, evidence: &Evidence) -> Option<Reason> {
     let whole = &evidence.sample.whole;
     let ns = whole.share_ns(Share::HvOrHw).filter(|ns| *ns > 0)?;
-    let is_below = facts.layer_below_unwitnessed() && whole.noise_ns > 0;
+    let is_below = facts.layer_below_unwitnessed() && ns <= whole.noise_ns;
     is_below.then(|| Reason::UnseenBelow {
         percent: ns as f64 * 100.0 / whole.noise_ns as f64,
     })
@@ -324,9 +324,13 @@ fn part(
 ) -> Found {
     let runtime_ns = evidence.sample.whole.runtime_ns;
     let percent = |ns: u64| ns as f64 * 100.0 / runtime_ns as f64;
-    let Some(bounds) = bounds.filter(|_| runtime_ns > 0) else {
+    let Some(bounds) = bounds else {
         return Found::open(None, not_witnessed(evidence, share));
     };
+    // More than there was of a CPU is damage, and says nothing of what was less.
+    if runtime_ns == 0 || evidence.sample.whole.noise_ns > runtime_ns {
+        return Found::open(None, not_witnessed(evidence, None));
+    }
     let value = percent(bounds.booked_ns);
     let lost = evidence.lost_values();
     if percent(bounds.at_least_ns) > requirement.at_most {
