@@ -131,6 +131,64 @@ fn what_was_lost_may_have_been_above() {
     );
 }
 
+/// Where records of who it was are lost, their time is booked to nobody; this machine is blind to what is below it.
+#[test]
+fn who_was_lost_may_be_anybody() {
+    for name in ["thread", "irq", "thread by x*"] {
+        assert_eq!(verdict(name, 0.01), Verdict::Pass, "{name}");
+        for kind in [LossKind::RingFull, LossKind::Recursion, LossKind::Unpaired] {
+            let lose = |_: &mut RunFacts, events: &mut Vec<Event>| {
+                events.insert(2, Event::Loss(Loss { kind, count: 1 }));
+            };
+            let (judged, open) = judge(limit(name, 0.01), lose);
+            assert_eq!(judged.verdict, Verdict::CannotTell, "{name} {kind:?}");
+            let [Reason::MayBe { booked_as, .. }] = &open.reasons[..] else {
+                panic!("{name} {kind:?}: {open:?}");
+            };
+            assert_eq!(booked_as, &[Share::HvOrHw]);
+            // Nobody can have had more than all of it.
+            assert_eq!(
+                judge(limit(name, 0.1), lose).0.verdict,
+                Verdict::Pass,
+                "{name}"
+            );
+            // Gaps are not lost with them.
+            assert_eq!(judge(limit("max", 19_000.0), lose).0.verdict, Verdict::Pass);
+        }
+    }
+    // What could not be read may have been a gap.
+    for kind in [LossKind::Undecodable, LossKind::Unrecorded] {
+        let (judged, _) = judge(limit("max", 19_000.0), |_, events| {
+            events.insert(2, Event::Loss(Loss { kind, count: 1 }));
+        });
+        assert_eq!(judged.verdict, Verdict::CannotTell, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_run_is_as_long_as_it_polled() {
+    let budget = Budget {
+        requirements: vec![limit("max", 19_000.0)],
+        runtime_ns: Some(9 * SECOND_NS),
+    };
+    let judge_with = |pauses: bool| {
+        let mut facts = polling_in_a_machine();
+        facts.options.duration_ns = 10 * SECOND_NS;
+        facts.options.runtime_ns = pauses.then_some(facts.options.period_ns / 1_000);
+        let mut events = run(7, STEAL_NS);
+        if pauses {
+            for event in &mut events {
+                if let Event::Tally(tally) = event {
+                    tally.blind_tsc = Some(tally.last_tsc / 1_000 * 999);
+                }
+            }
+        }
+        judge_run(&facts, &events, &budget).verdict
+    };
+    assert_eq!(judge_with(false), Verdict::Pass);
+    assert_eq!(judge_with(true), Verdict::CannotTell);
+}
+
 #[test]
 fn what_nobody_witnessed_is_not_kept() {
     let (judged, open) = judge(limit("hw", 100.0), |_, _| {});
@@ -144,10 +202,20 @@ fn what_nobody_witnessed_is_not_kept() {
 
 #[test]
 fn shorter_gaps_than_were_recorded_are_not_judged() {
-    let (judged, open) = judge(limit("max", 20_000.0), |facts, _| {
+    for (name, at_most) in [
+        ("max", 20_000.0),
+        ("noise", 100.0),
+        ("gaps", 1e6),
+        ("steal", 100.0),
+    ] {
+        let (judged, _) = judge(limit(name, at_most), |facts, _| {
+            facts.options.threshold_ns = 30_000
+        });
+        assert_eq!(judged.verdict, Verdict::CannotTell, "{name}");
+    }
+    let (_, open) = judge(limit("max", 20_000.0), |facts, _| {
         facts.options.threshold_ns = 30_000
     });
-    assert_eq!(judged.verdict, Verdict::CannotTell);
     assert_eq!(
         open.reasons,
         [Reason::Threshold {

@@ -7,6 +7,8 @@ use super::budget::Culprit;
 use super::evidence::Evidence;
 use crate::summary::{CpuSummary, Summary};
 
+const RESIDUAL: [Share; 3] = [Share::Hw, Share::HvOrHw, Share::Unexplained];
+
 /// At least and at most, in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Bounds {
@@ -18,118 +20,138 @@ pub(super) struct Bounds {
     pub(super) booked_as: Vec<Share>,
     /// What the clocks may have moved from one share to another, either way.
     pub(super) clock_ns: u64,
+    /// Whether nobody has such a name.
+    pub(super) is_nobody: bool,
 }
 
 impl Bounds {
     /// Of a share; `None` where it was not witnessed.
     pub(super) fn of_share(evidence: &Evidence, share: Share) -> Option<Bounds> {
         let booked_ns = evidence.sample.whole.share_ns(share)?;
-        let summary = &evidence.sample.summary;
-        // Nobody knows whose it is, which is what these shares say.
-        let has_hidden = !matches!(share, Share::HvOrHw | Share::Unexplained);
-        let mut booked_as = Vec::new();
-        match share {
-            Share::Hw => booked_as.extend([Share::HvOrHw, Share::Unexplained]),
-            // KVM's part beyond the usual is booked there.
-            Share::Kvm => booked_as.push(Share::Unexplained),
-            _ if has_hidden && has_lost_names(summary) => booked_as.push(Share::Unexplained),
-            _ => {}
-        }
-        let unbounded_ns = sum(summary, |cpu| cpu.unbounded_kvm_ns.unwrap_or(0));
-        let mut bounds = Bounds::new(evidence, booked_ns, booked_as);
-        match share {
-            Share::Kvm => bounds.at_least_ns = bounds.at_least_ns.saturating_sub(unbounded_ns),
-            Share::Preempted | Share::HostIrq | Share::HostSoftirq | Share::HostNmi
-                if unbounded_ns > 0 =>
-            {
-                bounds.at_most_ns = bounds.at_most_ns.saturating_add(unbounded_ns);
-                bounds.booked_as.push(Share::Kvm);
-            }
-            _ => {}
-        }
-        Some(bounds.within(evidence))
+        Some(Bounds::new(evidence, Some(share), booked_ns, 0))
     }
 
     /// Of all whose names match; `None` where their share was not witnessed.
     pub(super) fn of_culprit(evidence: &Evidence, culprit: &Culprit) -> Option<Bounds> {
         let whole = &evidence.sample.whole;
-        let summary = &evidence.sample.summary;
-        let sources = summary.cpus.iter().flat_map(|cpu| &cpu.sources);
+        if let Some(share) = culprit.share {
+            whole.share_ns(share)?;
+        }
+        let cpus = &evidence.sample.summary.cpus;
+        let sources = cpus.iter().flat_map(|cpu| &cpu.sources);
         let under = sources.filter(|it| culprit.share.is_none_or(|share| share == it.share));
-        let who = WildMatch::new(&culprit.who);
-        let (mut booked_ns, mut named_ns) = (0_u64, 0_u64);
+        let (mut booked_ns, mut named_ns, mut is_nobody) = (0_u64, 0_u64, true);
         for source in under {
             named_ns = named_ns.saturating_add(source.total_ns);
-            if who.matches(&source.name) {
+            if culprit.is(&source.name) {
                 booked_ns = booked_ns.saturating_add(source.total_ns);
+                is_nobody = false;
             }
         }
-        let mut bounds = match culprit.share {
-            Some(share) => {
-                let mut of_share = Bounds::of_share(evidence, share)?;
-                let nameless_ns = of_share.booked_ns.saturating_sub(named_ns);
-                let own_ns = of_share.booked_ns.saturating_add(of_share.clock_ns);
-                let beyond_ns = of_share.at_most_ns.saturating_sub(own_ns);
-                if nameless_ns > 0 {
-                    of_share.booked_as.push(share);
-                }
-                let booked_as = of_share.booked_as;
-                let mut bounds = Bounds::new(evidence, booked_ns, Vec::new());
-                let more_ns = nameless_ns.saturating_add(beyond_ns);
-                bounds.at_most_ns = bounds.at_most_ns.saturating_add(more_ns);
-                bounds.booked_as = booked_as;
-                bounds
-            }
-            // Anybody may be behind what nobody is named for.
+        let all_ns = match culprit.share {
+            Some(share) => whole.booked_ns(share),
+            // Without what has no names at all: it is hidden, or nobody's on this machine.
             None => {
-                let hidden = [Share::HvOrHw, Share::Unexplained].to_vec();
-                let mut bounds = Bounds::new(evidence, booked_ns, hidden);
-                // What nobody on this machine can have had, or is in what is hidden already.
-                let others = Share::ALL.into_iter().filter(|share| {
-                    share.is_residual() || matches!(share, Share::Steal | Share::Throttled)
-                });
-                let others_ns = others.filter_map(|share| whole.share_ns(share));
-                let others_ns = others_ns.fold(0, u64::saturating_add);
-                let booked_to_all_ns = named_ns.saturating_add(others_ns);
-                let nameless_ns = whole.noise_ns.saturating_sub(booked_to_all_ns);
-                bounds.at_most_ns = bounds.at_most_ns.saturating_add(nameless_ns);
-                bounds
+                let nameless = RESIDUAL.into_iter().chain([Share::Steal, Share::Throttled]);
+                let nameless = nameless.map(|share| whole.booked_ns(share));
+                whole
+                    .noise_ns
+                    .saturating_sub(nameless.fold(0, u64::saturating_add))
             }
         };
-        bounds.booked_as.sort_unstable();
-        bounds.booked_as.dedup();
-        Some(bounds.within(evidence))
+        let nameless_ns = all_ns.saturating_sub(named_ns);
+        let bounds = Bounds::new(evidence, culprit.share, booked_ns, nameless_ns);
+        Some(Bounds {
+            is_nobody,
+            ..bounds
+        })
     }
 
-    /// Nobody has more than all of it.
-    fn within(mut self, evidence: &Evidence) -> Bounds {
-        let all_ns = evidence.sample.whole.noise_ns.max(self.booked_ns);
-        self.at_most_ns = self.at_most_ns.min(all_ns);
-        self
-    }
-
-    fn new(evidence: &Evidence, booked_ns: u64, booked_as: Vec<Share>) -> Bounds {
+    /// `nameless_ns` is booked under the share, and to nobody.
+    fn new(evidence: &Evidence, share: Option<Share>, booked_ns: u64, nameless_ns: u64) -> Bounds {
         let whole = &evidence.sample.whole;
         let summary = &evidence.sample.summary;
-        let hidden = booked_as.iter().filter_map(|share| whole.share_ns(*share));
-        let hidden_ns = hidden.fold(0, u64::saturating_add);
         // One edge of a gap may have cut so much off an activity, or let so much of one in.
-        let bound_ns = summary.clock_bound_ns.unwrap_or(0);
-        let clock_ns = bound_ns.saturating_mul(whole.lengths.count());
+        let clock_ns = match summary.clock_bound_ns {
+            Some(bound_ns) => bound_ns.saturating_mul(whole.lengths.count()),
+            None => u64::MAX,
+        };
         let clock_ns = clock_ns.min(whole.noise_ns);
+        let mut booked_as = hidden(evidence, share);
+        let hidden = booked_as.iter().map(|share| whole.booked_ns(*share));
+        let mut more_ns = hidden.fold(nameless_ns, u64::saturating_add);
+        let mut at_least_ns = booked_ns.saturating_sub(clock_ns);
+        let unbounded_ns = sum(summary, |cpu| cpu.unbounded_kvm_ns.unwrap_or(0));
+        match share {
+            None | Some(Share::Kvm) => at_least_ns = at_least_ns.saturating_sub(unbounded_ns),
+            Some(Share::Preempted | Share::HostIrq | Share::HostSoftirq | Share::HostNmi)
+                if unbounded_ns > 0 =>
+            {
+                more_ns = more_ns.saturating_add(unbounded_ns);
+                booked_as.push(Share::Kvm);
+            }
+            _ => {}
+        }
+        // What was lost of others is booked there.
+        if has_lost_names(summary) && share.is_some_and(|share| takes_what_is_lost(evidence, share))
+        {
+            at_least_ns = 0;
+        }
+        if let Some(share) = share.filter(|_| nameless_ns > 0) {
+            booked_as.push(share);
+        }
+        let at_most_ns = booked_ns.saturating_add(more_ns).saturating_add(clock_ns);
         Bounds {
             booked_ns,
-            at_least_ns: booked_ns.saturating_sub(clock_ns),
-            at_most_ns: booked_ns.saturating_add(hidden_ns).saturating_add(clock_ns),
+            at_least_ns,
+            // Nobody has more than all of it.
+            at_most_ns: at_most_ns.min(whole.noise_ns.max(booked_ns)),
             booked_as,
             clock_ns,
+            is_nobody: false,
         }
     }
 }
 
-/// Whether records were lost, so that who took time may be unknown.
+impl Culprit {
+    /// Whether this is who is meant, by the whole name or without the number behind it.
+    pub(super) fn is(&self, name: &str) -> bool {
+        let who = WildMatch::new(&self.who);
+        let bare = name.rsplit_once(':').map(|(bare, _)| bare);
+        who.matches(name) || bare.is_some_and(|bare| who.matches(bare))
+    }
+}
+
+/// The shares that may hold more of this one; `None` is of anybody under any share.
+fn hidden(evidence: &Evidence, share: Option<Share>) -> Vec<Share> {
+    let facts = &evidence.facts;
+    let mut hidden = match share {
+        // Nobody knows whose it is: that is what these say.
+        Some(Share::HvOrHw | Share::Unexplained) => return Vec::new(),
+        // A handler alone is timed of an NMI, and what KVM has beyond its usual part is residual.
+        None | Some(Share::Hw | Share::Kvm | Share::Nmi | Share::HostNmi) => RESIDUAL.to_vec(),
+        Some(Share::Irq | Share::HostIrq) if facts.has_hidden_interrupts() => RESIDUAL.to_vec(),
+        Some(_) if has_lost_names(&evidence.sample.summary) => RESIDUAL.to_vec(),
+        Some(_) => Vec::new(),
+    };
+    // Where the workload's own machine is watched from outside, its tasks are what its steal clock counts.
+    if !hidden.is_empty() && facts.workload.is_witnessed_by_host() {
+        hidden.push(Share::Steal);
+    }
+    let whole = &evidence.sample.whole;
+    hidden.retain(|other| Some(*other) != share && whole.booked_ns(*other) > 0);
+    hidden
+}
+
+/// Whether time is booked under this share where nothing else is known of it.
+fn takes_what_is_lost(evidence: &Evidence, share: Share) -> bool {
+    share.is_residual() || share == Share::Steal && evidence.facts.workload.is_witnessed_by_host()
+}
+
+/// Whether records were lost or came late, so that who took time may be unknown.
 fn has_lost_names(summary: &Summary) -> bool {
-    summary.lost_events > 0 || sum(summary, |cpu| cpu.incomplete_gaps.unwrap_or(0)) > 0
+    let incomplete = sum(summary, |cpu| cpu.incomplete_gaps.unwrap_or(0));
+    summary.lost_events > 0 || summary.late_events > 0 || incomplete > 0
 }
 
 fn sum(summary: &Summary, of: impl Fn(&CpuSummary) -> u64) -> u64 {

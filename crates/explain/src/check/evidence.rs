@@ -3,9 +3,10 @@
 use vmnoise_events::{Event, FinishReason, LossKind, RunFacts, Workload};
 
 use super::budget::{Budget, Quantity};
-use super::odds::{Odds, seen};
+use super::odds::{Odds, Seen, seen};
 use crate::compare::{Sample, Sampler, Span};
 use crate::named::NamedInterval;
+use crate::summary::{CpuSummary, Summary};
 
 /// Into how many windows a run is cut, to see how alike the values are that follow one another.
 const WINDOWS: u64 = 40;
@@ -56,19 +57,41 @@ impl EvidenceReader {
     /// All that was read.
     pub fn finish(self) -> Evidence {
         let sample = self.sampler.finish();
-        let summary = &sample.summary;
-        // One that ended as planned was as long as planned: events come a little later, and end a little earlier.
-        let planned_ns = match summary.finish_reason {
-            Some(FinishReason::Duration) => self.facts.options.duration_ns,
-            _ => 0,
-        };
-        let not_measured = summary.longest_not_measured();
-        let not_measured_ns = not_measured.map_or(0, |(longest_ns, _)| longest_ns);
+        let length_ns = measured_ns(&self.facts, self.span_ns, &sample.summary);
         Evidence {
             facts: self.facts,
-            length_ns: self.span_ns.max(planned_ns).saturating_sub(not_measured_ns),
+            length_ns,
             sample,
         }
+    }
+}
+
+/// How long each CPU was measured at least.
+fn measured_ns(facts: &RunFacts, span_ns: u64, summary: &Summary) -> u64 {
+    let asked = |cpu: &&CpuSummary| facts.options.cpus.contains(&cpu.cpu);
+    let runtimes = summary
+        .cpus
+        .iter()
+        .filter(asked)
+        .map(|cpu| cpu.runtime_ns.unwrap_or(0));
+    let polled_ns = match facts.workload {
+        Workload::Microvm | Workload::Osnoise => runtimes.min().unwrap_or(0),
+        // A task that sleeps is measured as long as it is there.
+        Workload::Timerlat | Workload::Observed | Workload::Exits => span_ns,
+    };
+    // One that ended as planned was as long as planned: it begins to poll a little later, and hands over what it
+    // saw meanwhile. One that pauses (-r) polls as long as it does.
+    let planned_ns = match summary.finish_reason {
+        Some(FinishReason::Duration) if !facts.options.pauses() => facts.options.duration_ns,
+        _ => 0,
+    };
+    let is_nearly_all = polled_ns >= planned_ns - planned_ns / 20;
+    let not_measured_ns = summary
+        .longest_not_measured()
+        .map_or(0, |(longest_ns, _)| longest_ns);
+    match is_nearly_all {
+        true => polled_ns.max(planned_ns.saturating_sub(not_measured_ns)),
+        false => polled_ns,
     }
 }
 
@@ -81,6 +104,10 @@ impl Evidence {
     /// How many there were besides, of any length: those that are known to be lost, and all that could not be read.
     pub(super) fn lost_values(&self) -> u64 {
         let losses = &self.sample.summary.losses;
+        // Their gaps are made of activities.
+        if self.facts.workload == Workload::Observed {
+            return losses.total();
+        }
         let kinds = [
             LossKind::MailboxFull,
             LossKind::Undecodable,
@@ -129,6 +156,11 @@ impl Evidence {
         let of_windows = windows.iter();
         let of_windows = of_windows.map(|it| (&it.lengths, it.above[place]));
         let windows = seen(&whole.lengths, of_windows, limit_ns);
+        let in_windows: u64 = windows.iter().map(Seen::count).sum();
+        // What became certain only at the end is in no window, and says nothing of how alike it was.
+        if in_windows < whole.lengths.count() / 2 {
+            return None;
+        }
         Odds::new(
             whole.lengths.count(),
             whole.above[place],

@@ -12,10 +12,11 @@ use super::evidence::Evidence;
 use super::odds::Decision;
 use super::reason::Reason;
 use crate::compare::Figure;
-use crate::named::SourceSummary;
 
 /// How likely a run that keeps the limits of all its percentiles is said to break one, or the other way round.
 const RISK: f64 = 0.01;
+/// The threshold of a run that was asked for no other.
+const USUAL_THRESHOLD_NS: u64 = 1_000;
 /// How many of those who took the time are named.
 const NAMED: usize = 3;
 
@@ -38,6 +39,8 @@ pub enum Verdict {
 pub struct Judged {
     /// The worst of all.
     pub verdict: Verdict,
+    /// Whether the run itself can keep any limit, and without a but.
+    pub of_run: Verdict,
     /// One for each limit, in their order.
     pub judgements: Vec<Judgement>,
     /// What is to be known of the whole run.
@@ -113,6 +116,7 @@ impl Judged {
         let of_run = of_run.max().unwrap_or(Verdict::Pass);
         Judged {
             verdict: worst.unwrap_or(Verdict::Pass).max(of_run),
+            of_run,
             judgements,
             ask_for_ns: ask_for_ns
                 .into_iter()
@@ -164,9 +168,11 @@ fn hinders_all(reason: &Reason) -> bool {
 
 /// Whether this one cannot.
 fn hinders(reason: &Reason, quantity: &Quantity) -> bool {
+    // An observed thread's own kernel is watched, and nothing below it.
+    let is_of_kernel = |share: Share| !share.is_residual() && share != Share::Steal;
     let is_of_shares = match quantity {
-        Quantity::Share(_) => true,
-        Quantity::Culprit(culprit) => culprit.share.is_some(),
+        Quantity::Share(share) => is_of_kernel(*share),
+        Quantity::Culprit(culprit) => culprit.share.is_some_and(is_of_kernel),
         _ => false,
     };
     hinders_all(reason) || *reason == Reason::NotFelt && !is_of_shares
@@ -307,11 +313,15 @@ fn percentile(requirement: &Requirement, place: usize, evidence: &Evidence, risk
 /// A figure of all gaps of the run.
 fn of_run(requirement: &Requirement, evidence: &Evidence, figure: Figure) -> Found {
     let lost = evidence.lost_values();
+    let unseen = unseen_below_threshold(evidence);
     match figure.of(&evidence.sample.whole) {
         None => Found::open(None, not_witnessed(evidence, None)),
         Some(value) if value > requirement.at_most => Found::broken(value),
         Some(value) if lost > 0 => Found::open(Some(value), Reason::Lost { count: lost }),
-        Some(value) => Found::kept(value),
+        Some(value) => match unseen {
+            Some(unseen) => Found::open(Some(value), unseen),
+            None => Found::kept(value),
+        },
     }
 }
 
@@ -344,9 +354,20 @@ fn part(
         Found::open(Some(value), may_be)
     } else if lost > 0 {
         Found::open(Some(value), Reason::Lost { count: lost })
+    } else if let Some(unseen) = unseen_below_threshold(evidence) {
+        Found::open(Some(value), unseen)
     } else {
-        Found::kept(value)
+        let mut kept = Found::kept(value);
+        kept.reasons
+            .extend(bounds.is_nobody.then_some(Reason::Nobody));
+        kept
     }
+}
+
+/// The threshold of the recording, where it is higher than usual: shorter gaps may have been any time.
+fn unseen_below_threshold(evidence: &Evidence) -> Option<Reason> {
+    let threshold_ns = evidence.facts.options.threshold_ns;
+    (threshold_ns > USUAL_THRESHOLD_NS).then_some(Reason::Threshold { threshold_ns })
 }
 
 /// What was in the way of a witness of this share; `None` is of all gaps.
@@ -373,9 +394,24 @@ fn not_witnessed(evidence: &Evidence, share: Option<Share>) -> Reason {
         Some(_) if is_of_host && facts.workload != Workload::Microvm => {
             "only the host of this machine has it (vmnoise explain GUEST HOST)"
         }
-        Some(_) => "",
+        Some(share) => return not_probed(evidence, share),
     };
-    Reason::NotWitnessed { why }
+    Reason::NotWitnessed { why: why.into() }
+}
+
+/// What the probe of this share could not show, as it says itself.
+fn not_probed(evidence: &Evidence, share: Share) -> Reason {
+    let words: &[&str] = match share {
+        Share::Kvm | Share::Vmm => &["exit", "KVM"],
+        Share::Steal => &["steal"],
+        _ => &[],
+    };
+    let statuses = evidence.sample.summary.probe_statuses.iter();
+    let mut limited = statuses.filter(|it| !it.best && !it.limit.is_empty());
+    let about = limited.find(|it| words.iter().any(|word| it.probe.contains(word)));
+    Reason::NotWitnessed {
+        why: about.map(|it| it.limit.to_string()).unwrap_or_default(),
+    }
 }
 
 fn of_worst(evidence: &Evidence) -> Vec<Blame> {
@@ -388,25 +424,39 @@ fn of_worst(evidence: &Evidence) -> Vec<Blame> {
     largest(blame.collect())
 }
 
-/// Of the whole run, as far as the quantity holds it.
+/// Of the whole run, as far as the quantity holds it: by name, and what is booked to nobody.
 fn of_all(evidence: &Evidence, quantity: &Quantity) -> Vec<Blame> {
-    let under = match quantity {
-        Quantity::Share(share) => Some(*share),
-        Quantity::Culprit(culprit) => culprit.share,
-        _ => None,
+    let (under, culprit) = match quantity {
+        Quantity::Share(share) => (Some(*share), None),
+        Quantity::Culprit(culprit) => (culprit.share, Some(culprit)),
+        _ => (None, None),
     };
+    let whole = &evidence.sample.whole;
     let cpus = &evidence.sample.summary.cpus;
     let sources = cpus.iter().flat_map(|cpu| &cpu.sources);
-    let counts = |source: &&SourceSummary| under.is_none_or(|share| share == source.share);
     // One may have had part on several CPUs.
-    let mut sums: BTreeMap<(Share, &Name), u64> = BTreeMap::new();
-    for source in sources.filter(counts) {
-        let sum_ns = sums.entry((source.share, &source.name)).or_default();
-        *sum_ns = sum_ns.saturating_add(source.total_ns);
+    let mut sums: BTreeMap<(Share, Option<&Name>), u64> = BTreeMap::new();
+    if culprit.is_none() {
+        for share in Share::ALL {
+            sums.insert((share, None), whole.booked_ns(share));
+        }
     }
-    let blame = sums.into_iter().map(|((share, name), ns)| Blame {
+    for source in sources {
+        if culprit.is_some_and(|culprit| !culprit.is(&source.name)) {
+            continue;
+        }
+        let sum_ns = sums.entry((source.share, Some(&source.name))).or_default();
+        *sum_ns = sum_ns.saturating_add(source.total_ns);
+        if let Some(nameless_ns) = sums.get_mut(&(source.share, None)) {
+            *nameless_ns = nameless_ns.saturating_sub(source.total_ns);
+        }
+    }
+    let of_quantity = sums
+        .into_iter()
+        .filter(|((share, _), ns)| *ns > 0 && under.is_none_or(|under| under == *share));
+    let blame = of_quantity.map(|((share, name), ns)| Blame {
         share,
-        name: Some(name.clone()),
+        name: name.cloned(),
         ns,
     });
     largest(blame.collect())

@@ -44,8 +44,10 @@ pub enum Reason {
     /// Nothing witnessed this share.
     NotWitnessed {
         /// Why not; empty where nothing says so.
-        why: &'static str,
+        why: String,
     },
+    /// Nobody in this run has such a name.
+    Nobody,
     /// So much besides may be of this share or culprit.
     MayBe {
         /// What is at most, in percent of the runtime.
@@ -81,7 +83,7 @@ pub enum Reason {
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ms = |ns: u64| ns as f64 / 1e6;
+        let seconds = |ns: u64| ns as f64 / 1e9;
         match self {
             Reason::Above => f.write_str("above the limit"),
             Reason::AboveWarning => f.write_str("within the limit, and above the warning"),
@@ -90,7 +92,7 @@ impl fmt::Display for Reason {
                 needed: Some(needed),
             } => write!(
                 f,
-                "{count} values do not tell; {needed} are needed at least"
+                "{count} values do not tell; ask for {needed}"
             ),
             Reason::TooFew {
                 count,
@@ -105,20 +107,21 @@ impl fmt::Display for Reason {
                 asked_ns,
             } => write!(
                 f,
-                "the run was {:.3} ms long, and {:.3} ms were asked for",
-                ms(*length_ns),
-                ms(*asked_ns)
+                "the run was {:.3} s long, and {:.3} s were asked for",
+                seconds(*length_ns),
+                seconds(*asked_ns)
             ),
             Reason::Threshold { threshold_ns } => write!(
                 f,
-                "gaps below {threshold_ns} ns were not recorded (--threshold), and the limit is lower"
+                "gaps below {threshold_ns} ns were not recorded (--threshold), and may be above the limit or fill much time"
             ),
             Reason::Lost { count } => write!(
                 f,
                 "{count} were lost, and any of them may be above the limit"
             ),
-            Reason::NotWitnessed { why: "" } => f.write_str("nothing witnessed it"),
+            Reason::NotWitnessed { why } if why.is_empty() => f.write_str("nothing witnessed it"),
             Reason::NotWitnessed { why } => write!(f, "nothing witnessed it: {why}"),
+            Reason::Nobody => f.write_str("nobody in this run has such a name"),
             Reason::MayBe {
                 at_most_percent,
                 booked_as,
@@ -136,8 +139,8 @@ impl fmt::Display for Reason {
             }
             Reason::ClockWentBack { at_ns } => write!(
                 f,
-                "the TSC went back {:.3} ms after the begin, and nothing later is trusted",
-                ms(*at_ns)
+                "the TSC went back {:.3} s after the begin, and nothing later is trusted",
+                seconds(*at_ns)
             ),
             Reason::Silent { cpus } => {
                 let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();

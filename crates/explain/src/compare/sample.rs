@@ -42,6 +42,11 @@ impl Window {
         self.known[share].then_some(self.shares_ns[share])
     }
 
+    /// What is booked to a share, whether or not all of it is known; nanoseconds.
+    pub(crate) fn booked_ns(&self, share: Share) -> u64 {
+        self.shares_ns[share]
+    }
+
     fn add(&mut self, gap: &Interval, limits_ns: &[u64]) {
         self.noise_ns = self.noise_ns.saturating_add(gap.dur_ns);
         self.max_gap_ns = self.max_gap_ns.max(gap.dur_ns);

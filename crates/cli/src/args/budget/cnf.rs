@@ -16,8 +16,16 @@ const RUNTIME: &str = "LATENCY_TEST_RUNTIME";
 /// How long its oslat runs: a number and a unit.
 const CHECKUP_DURATION: &str = "spec.param.oslatDuration";
 const CHECKUP_MAX: &str = "spec.param.oslatLatencyThresholdMicroSeconds";
-/// What is said to the checkup itself, or by it.
-const CHECKUPS_OWN: [&str; 2] = ["spec.", "status."];
+/// What the checkup takes where they are not there (pkg/internal/config/config.go).
+const CHECKUP_DURATION_NS: u64 = 300_000_000_000;
+const CHECKUP_MAX_US: u64 = 40;
+/// What is about its VM, and not about limits.
+const CHECKUPS_OTHER: [&str; 4] = [
+    "spec.timeout",
+    "spec.param.vmUnderTestTargetNodeName",
+    "spec.param.vmUnderTestContainerDiskImage",
+    "status.",
+];
 
 /// What the environment limits of such a run; `value` finds a variable's value.
 ///
@@ -35,7 +43,7 @@ pub fn of_environment(
         let Some(text) = value(name) else {
             return Ok(None);
         };
-        // -1 is not to look at it.
+        // Older ones have -1 for what is not set.
         let number: Option<i64> = text.trim().parse().ok();
         let number = number.filter(|it| *it == -1 || *it > 0);
         let number = number.ok_or_else(|| {
@@ -76,9 +84,24 @@ pub(super) fn take_of_checkup(
             let us = us.ok_or_else(|| format!("{name}: `{value}` is no whole number above 0"))?;
             budget.requirements.push(max(us));
         }
-        _ => return Ok(CHECKUPS_OWN.iter().any(|own| name.starts_with(own))),
+        _ if CHECKUPS_OTHER.iter().any(|other| name.starts_with(other)) => {}
+        _ if name.starts_with("spec.") => {
+            // A name that is mistyped would limit nothing, and pass.
+            return Err(format!(
+                "`{name}` is no entry of the realtime checkup; its limits are {CHECKUP_DURATION} and {CHECKUP_MAX}"
+            ));
+        }
+        _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// What the checkup limits where its ConfigMap does not.
+pub(super) fn defaults_of_checkup() -> Budget {
+    Budget {
+        requirements: vec![max(CHECKUP_MAX_US)],
+        runtime_ns: Some(CHECKUP_DURATION_NS),
+    }
 }
 
 fn max(us: u64) -> Requirement {

@@ -33,9 +33,14 @@ pub fn parse(text: &str) -> Result<Budget, String> {
         _ => all,
     };
     let mut budget = Budget::default();
+    let mut is_of_checkup = false;
     for (name, value) in entries {
         let name = word(name).ok_or("a limit begins with the name of a figure, such as `max`")?;
+        is_of_checkup |= name.starts_with("spec.");
         take(&mut budget, &name, value)?;
+    }
+    if is_of_checkup {
+        budget.add_what_is_not_limited(cnf::defaults_of_checkup());
     }
     Ok(budget)
 }
@@ -140,6 +145,20 @@ data:
             panic!("{budget:?}");
         };
         assert_eq!((&only.quantity, only.at_most), (&Quantity::Max, 45_000.0));
+    }
+
+    /// One without a threshold has the checkup's own, and passes nothing by saying nothing.
+    #[test]
+    fn a_checkup_has_its_defaults_and_no_names_that_are_mistyped() {
+        let budget =
+            parse("spec.timeout: 15m\nspec.param.vmUnderTestTargetNodeName: \"\"\n").unwrap();
+        assert_eq!(budget.runtime_ns, Some(300_000_000_000));
+        assert_eq!(budget.requirements[0].at_most, 40_000.0);
+        let error = parse("spec.param.oslatLatencyTresholdMicroSeconds: 45").unwrap_err();
+        assert!(
+            error.contains("Treshold") && error.contains("Threshold"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -11,12 +11,24 @@ use super::{Checked, words};
 
 type Xml = Writer<Vec<u8>>;
 
-/// A document; a limit of which nobody can tell is an error of the test, no failure of the machine.
+/// What one case is about.
+struct Case {
+    name: String,
+    verdict: Verdict,
+    /// In one line.
+    message: String,
+    said: Vec<String>,
+}
+
+/// A document; of what nobody can tell is an error of the test, no failure of the machine. A case of its own says
+/// whether the run itself can keep any limit.
 pub(super) fn render(checked: &Checked<'_>) -> Result<String> {
-    let judgements = &checked.judged.judgements;
-    let count = |verdict| judgements.iter().filter(|it| it.verdict == verdict).count();
+    let judged = &checked.judged;
+    let mut cases = vec![of_run(checked)];
+    cases.extend(judged.judgements.iter().map(|it| of_limit(checked, it)));
+    let count = |verdict| cases.iter().filter(|it| it.verdict == verdict).count();
     let counts = [
-        ("tests", judgements.len()),
+        ("tests", cases.len()),
         ("failures", count(Verdict::Fail)),
         ("errors", count(Verdict::CannotTell)),
     ];
@@ -33,9 +45,7 @@ pub(super) fn render(checked: &Checked<'_>) -> Result<String> {
             .create_element("testsuite")
             .with_attribute(("name", &*suite));
         let element = element.with_attributes(counts);
-        element.write_inner_content(|xml| {
-            judgements.iter().try_for_each(|it| case(xml, checked, it))
-        })?;
+        element.write_inner_content(|xml| cases.iter().try_for_each(|it| it.write(xml)))?;
         Ok(())
     })?;
     let mut text = String::from_utf8(xml.into_inner())?;
@@ -43,33 +53,56 @@ pub(super) fn render(checked: &Checked<'_>) -> Result<String> {
     Ok(text)
 }
 
-fn case(xml: &mut Xml, checked: &Checked<'_>, judgement: &Judgement) -> io::Result<()> {
+fn of_run(checked: &Checked<'_>) -> Case {
+    let judged = &checked.judged;
+    let mut said: Vec<String> = judged.reasons.iter().map(ToString::to_string).collect();
+    said.extend(words::ask_for(checked));
+    Case {
+        name: "the run".into(),
+        verdict: judged.of_run,
+        message: words::run(checked),
+        said,
+    }
+}
+
+fn of_limit(checked: &Checked<'_>, judgement: &Judgement) -> Case {
     let quantity = &judgement.requirement.quantity;
     let at_most = words::value(Some(judgement.requirement.at_most), quantity.unit());
     let has = words::value(judgement.value, quantity.unit());
-    let verdict = words::verdict(judgement.verdict);
-    let mut said = words::why(checked, judgement);
-    said.extend(checked.judged.reasons.iter().map(ToString::to_string));
-    said.extend(words::ask_for(checked));
-    let name = format!("{quantity} at most {at_most}");
-    let case = xml.create_element("testcase");
-    let case = case.with_attributes([("name", &*name), ("classname", "vmnoise")]);
-    case.write_inner_content(|xml| {
-        let kind = match judgement.verdict {
-            Verdict::Pass | Verdict::Warn => {
-                said.insert(0, format!("{verdict}: {has}"));
-                xml.create_element("system-out")
+    Case {
+        name: format!("{quantity} at most {at_most}"),
+        verdict: judgement.verdict,
+        message: format!("{quantity} is {has}, limit {at_most}"),
+        said: words::why(checked, judgement),
+    }
+}
+
+impl Case {
+    fn write(&self, xml: &mut Xml) -> io::Result<()> {
+        let verdict = words::verdict(self.verdict);
+        let case = xml.create_element("testcase");
+        let case = case.with_attributes([("name", &*self.name), ("classname", "vmnoise")]);
+        case.write_inner_content(|xml| {
+            let (kind, is_good) = match self.verdict {
+                Verdict::Pass | Verdict::Warn => ("system-out", true),
+                Verdict::Fail => ("failure", false),
+                Verdict::CannotTell => ("error", false),
+            };
+            let said = self.said.join("\n");
+            match is_good {
+                true => {
+                    let said = format!("{verdict}: {}\n{said}", self.message);
+                    let out = xml.create_element(kind);
+                    out.write_text_content(BytesText::new(said.trim_end()))?;
+                }
+                false => {
+                    let attributes = [("message", &*self.message), ("type", verdict)];
+                    let kind = xml.create_element(kind).with_attributes(attributes);
+                    kind.write_text_content(BytesText::new(&said))?;
+                }
             }
-            Verdict::Fail => xml.create_element("failure"),
-            Verdict::CannotTell => xml.create_element("error"),
-        };
-        let message = format!("{quantity} is {has}, limit {at_most}");
-        let kind = match judgement.verdict {
-            Verdict::Pass | Verdict::Warn => kind,
-            _ => kind.with_attributes([("message", &*message), ("type", verdict)]),
-        };
-        kind.write_text_content(BytesText::new(&said.join("\n")))?;
+            Ok(())
+        })?;
         Ok(())
-    })?;
-    Ok(())
+    }
 }

@@ -23,7 +23,7 @@ pub const fn verdict(verdict: Verdict) -> &'static str {
 pub fn value(value: Option<f64>, unit: Unit) -> String {
     match (value, unit) {
         (None, _) => "-".into(),
-        (Some(value), Unit::Percent) => format!("{value:.4} %"),
+        (Some(value), Unit::Percent) => format!("{value:.6} %"),
         (Some(value), Unit::PerSecond) => format!("{value:.1} /s"),
         (Some(value), Unit::Nanoseconds) => human(value.round() as u64),
     }
@@ -69,7 +69,7 @@ fn blame(checked: &Checked<'_>, judgement: &Judgement) -> String {
             worst.cpu,
             human(worst.at_ns)
         ),
-        None => format!("most of it: {took}"),
+        None => format!("the largest parts: {took}"),
     }
 }
 
@@ -82,10 +82,15 @@ fn took(blame: &Blame) -> String {
 
 /// How long to measure, where that would help.
 pub fn ask_for(checked: &Checked<'_>) -> Option<String> {
-    let ns = checked.judged.ask_for_ns?;
-    let whole_seconds = ns.div_ceil(1_000_000_000);
-    Some(format!(
-        "measure for {} ({whole_seconds}s): twice that decides in nine cases of ten",
-        rough(Duration::from_secs(whole_seconds))
-    ))
+    let judged = &checked.judged;
+    let whole_seconds = judged.ask_for_ns?.div_ceil(1_000_000_000);
+    let time = rough(Duration::from_secs(whole_seconds));
+    let all = judged.judgements.iter().flat_map(|it| &it.reasons);
+    let mut few = all.filter(|reason| matches!(reason, Reason::TooFew { .. }));
+    Some(match few.next() {
+        Some(_) => format!(
+            "measure for {time} ({whole_seconds}s): twice that decides in nine cases of ten"
+        ),
+        None => format!("measure for {time} ({whole_seconds}s)"),
+    })
 }

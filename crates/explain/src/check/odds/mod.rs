@@ -16,6 +16,8 @@ use crate::lengths::Lengths;
 
 /// How likely a run of twice the length that is asked for decides.
 const POWER: f64 = 0.93;
+/// From so many values above on, about, a binomial distribution is a normal one.
+const MANY: f64 = 10_000.0;
 /// At how many levels it is looked how alike high values are: what one value in so many is above, …
 const LEVELS: usize = 3;
 const ONE_IN: [f64; LEVELS - 1] = [10.0, 100.0];
@@ -29,6 +31,12 @@ pub(super) struct Seen {
     count: u64,
     /// Above each level, none of which is above the limit.
     high: [u64; LEVELS],
+}
+
+impl Seen {
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
 }
 
 /// What each window has seen, of which its lengths are given and how many of them are above the limit.
@@ -104,6 +112,18 @@ impl Odds {
     /// Whether this part of all values at most (0 to 1) is above the limit.
     pub(super) fn decide(&self, part: f64) -> Decision {
         let (count, below) = (self.count + self.lost, self.count - self.above);
+        // Of so many the distribution is the normal one, and the fraction that the incomplete beta function is made of
+        // does not end.
+        if part * (1.0 - part) * count > MANY {
+            let spread = (part * (1.0 - part) * count).sqrt();
+            let z = quantile(Normal::standard(), self.risk);
+            let mean = part * count;
+            return match () {
+                () if self.above + self.lost + 1.0 <= mean - z * spread => Decision::Kept,
+                () if self.above - 1.0 >= mean + z * spread => Decision::Broken,
+                () => Decision::Open,
+            };
+        }
         // A bound lies beyond `part` where so few, or so many, are hardly ever seen with that part.
         let most = |it: f64| beta_reg(it + 1.0, below, part);
         let least = |it: f64| beta_reg(it, count - it + 1.0, part);

@@ -200,18 +200,21 @@ impl Tally {
 #[test]
 fn one_decision_in_a_hundred_is_wrong_at_most_and_a_run_of_twice_what_is_asked_for_decides() {
     let mut numbers = Numbers(SEED);
-    let [mut first, mut second, mut at_limit] = [(); 3].map(|()| Tally::default());
+    let [mut first, mut second, mut near, mut at_limit] = [(); 4].map(|()| Tally::default());
     for _ in 0..RUNS {
         let world = World::any(&mut numbers);
         let values = numbers.between(200.0, 20_000.0);
         let odds = world.run(&mut numbers, values as u64);
         let decision = odds.decide(world.part);
         first.add(&world, decision);
+        // No run is long enough for a machine that is just as good as the limit.
+        let is_at_limit = (world.true_part / world.part - 1.0).abs() < 0.01;
+        if is_at_limit {
+            near.add(&world, decision);
+        }
         if decision == Decision::Open {
             let twice = 2.0 * odds.count_to_ask_for(world.part);
             let odds = world.long_run(&mut numbers, twice);
-            // No run is long enough for a machine that is just as good as the limit.
-            let is_at_limit = (world.true_part / world.part - 1.0).abs() < 0.01;
             let tally = if is_at_limit {
                 &mut at_limit
             } else {
@@ -220,10 +223,18 @@ fn one_decision_in_a_hundred_is_wrong_at_most_and_a_run_of_twice_what_is_asked_f
             tally.add(&world, odds.decide(world.part));
         }
     }
-    println!("{first:?}\n{second:?}\n{at_limit:?}");
-    for tally in [&first, &second, &at_limit] {
+    println!("{first:?}\n{second:?}\n{near:?}\n{at_limit:?}");
+    for tally in [&first, &second] {
         assert!(100 * tally.kept_falsely <= tally.all, "{tally:?}");
         assert!(100 * tally.broken_falsely <= tally.all, "{tally:?}");
+    }
+    // The promise is for each machine, and worst kept where it is just as good as the limit, or hardly worse: of
+    // these, one in a hundred, and three deviations of such a count.
+    for tally in [&near, &at_limit] {
+        let most = tally.all as f64 * RISK;
+        let most = most + 3.0 * most.sqrt();
+        assert!((tally.kept_falsely as f64) <= most, "{tally:?}");
+        assert!((tally.broken_falsely as f64) <= most, "{tally:?}");
     }
     assert!(10 * second.open <= second.all, "{second:?}");
     // Each of the three happens often enough to say so.
