@@ -58,7 +58,7 @@ fn the_status_says_what_the_verdict_is() {
 fn the_verdict_is_left_beside_the_recording() {
     let folder = recordings();
     let printed = check(&folder, "gaps.vmn --max 62us --p99.999 1s --format json").stdout;
-    let left = fs::read(folder.path().join("gaps.verdict.json")).unwrap();
+    let left = fs::read(folder.path().join("gaps.vmn.verdict.json")).unwrap();
     assert_eq!(left, printed);
     let verdict: Value = serde_json::from_slice(&left).unwrap();
     assert_eq!(verdict["schema"], "vmnoise.verdict/1");

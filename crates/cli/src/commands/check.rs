@@ -55,13 +55,7 @@ fn look(path: &Path) -> Result<(RunFacts, Span)> {
         ))
         .into());
     }
-    let mut span = Span::default();
-    // What cannot be read is reported when it is read for good.
-    recording.each(|event| {
-        span.push(event);
-        Ok(())
-    })?;
-    Ok((facts, span))
+    Ok((facts, recording.span()))
 }
 
 fn read(path: &Path, facts: &RunFacts, span: Span, budget: &Budget) -> Result<Evidence> {
@@ -115,9 +109,11 @@ fn budget(arguments: &CheckArguments, facts: &RunFacts) -> Result<Budget> {
     }
 }
 
-/// Whoever finds the recording later finds what was said of it: run.vmn has run.verdict.json.
+/// Whoever finds the recording later finds what was said of it: run.vmn has run.vmn.verdict.json.
 fn leave_beside(recording: &Path, checked: &Checked<'_>) -> Result<()> {
-    let path: PathBuf = recording.with_extension("verdict.json");
+    let mut path = recording.as_os_str().to_owned();
+    path.push(".verdict.json");
+    let path = PathBuf::from(path);
     let document = render(CheckFormat::Json, checked)?;
     files::write_whole(&path, &document)
         .with_context(|| format!("cannot leave the verdict in {}", say::name_of(&path)))

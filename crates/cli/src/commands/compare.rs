@@ -109,13 +109,7 @@ fn look(path: &Path) -> Result<(RunFacts, Span)> {
         ))
         .into());
     }
-    let mut span = Span::default();
-    // What cannot be read is reported when it is read for good.
-    recording.each(|event| {
-        span.push(event);
-        Ok(())
-    })?;
-    Ok((facts, span))
+    Ok((facts, recording.span()))
 }
 
 fn sample(path: &Path, facts: &RunFacts, threshold_ns: u64, window_ns: u64) -> Result<Sample> {

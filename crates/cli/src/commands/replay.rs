@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use vmnoise_events::{Event, RunFacts};
+use vmnoise_explain::compare::Span;
 use vmnoise_recording::{Ending, ReadError, Reader};
 
 use crate::progress::{self, Input};
@@ -52,6 +53,16 @@ impl<'a> Recording<'a> {
             .into());
         }
         Ok(recording)
+    }
+
+    /// Reads all of it for how long it measured. What cannot be read is reported when it is read for good.
+    pub fn span(&mut self) -> Span {
+        let mut span = Span::default();
+        self.until(|event| {
+            span.push(event);
+            ControlFlow::<Infallible>::Continue(())
+        });
+        span
     }
 
     /// The next event; `None` where it ends, be it by a fault.

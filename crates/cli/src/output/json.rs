@@ -4,8 +4,9 @@ use std::io::Write;
 
 use anyhow::Result;
 use serde::Serialize;
-use vmnoise_events::{Options, RunFacts};
+use vmnoise_events::{Options, RunFacts, Workload};
 use vmnoise_explain::Summary;
+use vmnoise_explain::compare::Unit;
 
 /// What every result begins with.
 #[derive(Debug, Serialize)]
@@ -31,6 +32,42 @@ impl<'a> Head<'a> {
             options: &facts.options,
             rdtsc_cycles: facts.rdtsc_cycles,
         }
+    }
+}
+
+/// Which recording a document is about, where it is about several or about a verdict.
+#[derive(Debug, Serialize)]
+pub struct Recorded<'a> {
+    file: &'a str,
+    tool_version: &'a str,
+    kernel: &'a str,
+    hypervisor: Option<&'a str>,
+    started_at: &'a str,
+    workload: Workload,
+    cpus: &'a [u32],
+}
+
+impl<'a> Recorded<'a> {
+    /// The recording in this file.
+    pub fn new(file: &'a str, facts: &'a RunFacts) -> Recorded<'a> {
+        Recorded {
+            file,
+            tool_version: &facts.tool_version,
+            kernel: &facts.host.kernel,
+            hypervisor: facts.host.hypervisor.as_deref(),
+            started_at: &facts.started_at,
+            workload: facts.workload,
+            cpus: &facts.options.cpus,
+        }
+    }
+}
+
+/// The word for what numbers are in.
+pub const fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Percent => "percent",
+        Unit::PerSecond => "per_second",
+        Unit::Nanoseconds => "ns",
     }
 }
 

@@ -3,7 +3,7 @@
 use vmnoise_events::{Event, FinishReason, LossKind, RunFacts, Workload};
 
 use super::budget::{Budget, Quantity};
-use super::odds::{Odds, Seen, seen};
+use super::odds::{Odds, seen};
 use crate::compare::{Sample, Sampler, Span};
 use crate::named::NamedInterval;
 use crate::summary::{CpuSummary, Summary};
@@ -156,7 +156,7 @@ impl Evidence {
         let of_windows = windows.iter();
         let of_windows = of_windows.map(|it| (&it.lengths, it.above[place]));
         let windows = seen(&whole.lengths, of_windows, limit_ns);
-        let in_windows: u64 = windows.iter().map(Seen::count).sum();
+        let in_windows: u64 = windows.iter().map(|it| it.count).sum();
         // What became certain only at the end is in no window, and says nothing of how alike it was.
         if in_windows < whole.lengths.count() / 2 {
             return None;

@@ -1,11 +1,10 @@
 //! `vmnoise.verdict/1` (docs/json.md).
 
 use serde::Serialize;
-use vmnoise_events::Workload;
 use vmnoise_explain::check::{Blame, Judgement, Reason, Verdict};
-use vmnoise_explain::compare::Unit;
 
 use super::Checked;
+use crate::output::json::{Recorded, unit};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Document<'a> {
@@ -20,13 +19,8 @@ pub(super) struct Document<'a> {
 
 #[derive(Debug, Serialize)]
 struct Run<'a> {
-    file: &'a str,
-    tool_version: &'a str,
-    kernel: &'a str,
-    hypervisor: Option<&'a str>,
-    started_at: &'a str,
-    workload: Workload,
-    cpus: &'a [u32],
+    #[serde(flatten)]
+    recorded: Recorded<'a>,
     length_ns: u64,
     values: u64,
 }
@@ -54,19 +48,12 @@ struct InWords<'a> {
 impl<'a> Document<'a> {
     pub(super) fn new(checked: &'a Checked<'_>) -> Document<'a> {
         let (judged, evidence) = (&checked.judged, checked.evidence);
-        let facts = &evidence.facts;
         Document {
             schema: "vmnoise.verdict/1",
             tool_version: env!("CARGO_PKG_VERSION"),
             verdict: judged.verdict,
             run: Run {
-                file: &checked.file,
-                tool_version: &facts.tool_version,
-                kernel: &facts.host.kernel,
-                hypervisor: facts.host.hypervisor.as_deref(),
-                started_at: &facts.started_at,
-                workload: facts.workload,
-                cpus: &facts.options.cpus,
+                recorded: Recorded::new(&checked.file, &evidence.facts),
                 length_ns: evidence.length_ns,
                 values: evidence.count(),
             },
@@ -82,11 +69,7 @@ impl<'a> Limit<'a> {
         let requirement = &judgement.requirement;
         Limit {
             figure: requirement.quantity.to_string(),
-            unit: match requirement.quantity.unit() {
-                Unit::Percent => "percent",
-                Unit::PerSecond => "per_second",
-                Unit::Nanoseconds => "ns",
-            },
+            unit: unit(requirement.quantity.unit()),
             at_most: requirement.at_most,
             warn_above: requirement.warn_above,
             value: judgement.value,

@@ -1,10 +1,10 @@
 //! `vmnoise.compare/1` (docs/json.md).
 
 use serde::Serialize;
-use vmnoise_events::Workload;
-use vmnoise_explain::compare::{Unit, Verdict};
+use vmnoise_explain::compare::Verdict;
 
 use super::{Checked, Comparison, Run};
+use crate::output::json::{Recorded, unit};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Document<'a> {
@@ -19,13 +19,8 @@ pub(super) struct Document<'a> {
 
 #[derive(Debug, Serialize)]
 struct RunOf<'a> {
-    file: &'a str,
-    tool_version: &'a str,
-    kernel: &'a str,
-    hypervisor: Option<&'a str>,
-    started_at: &'a str,
-    workload: Workload,
-    cpus: &'a [u32],
+    #[serde(flatten)]
+    recorded: Recorded<'a>,
     runtime_ns: u64,
     gaps_ns: u64,
     windows: usize,
@@ -72,7 +67,7 @@ impl<'a> Document<'a> {
         let figures = |comparison: &Comparison| {
             let rows = comparison.rows.iter().map(|row| FigureOf {
                 figure: row.figure.name(),
-                unit: word(row.figure.unit()),
+                unit: unit(row.figure.unit()),
                 first: row.first,
                 second: row.second,
                 shift: row.shift,
@@ -102,7 +97,7 @@ impl<'a> Document<'a> {
                     condition: &check.condition,
                     run: check.run,
                     value: check.value,
-                    unit: word(check.unit),
+                    unit: unit(check.unit),
                     holds: check.holds,
                 })
                 .collect(),
@@ -118,26 +113,12 @@ impl<'a> RunOf<'a> {
             sample,
         } = run;
         RunOf {
-            file,
-            tool_version: &facts.tool_version,
-            kernel: &facts.host.kernel,
-            hypervisor: facts.host.hypervisor.as_deref(),
-            started_at: &facts.started_at,
-            workload: facts.workload,
-            cpus: &facts.options.cpus,
+            recorded: Recorded::new(file, facts),
             runtime_ns: sample.whole.runtime_ns,
             gaps_ns: sample.whole.noise_ns,
             windows: sample.windows.len(),
             lost_events: sample.summary.lost_events,
             complete: sample.summary.complete,
         }
-    }
-}
-
-const fn word(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Percent => "percent",
-        Unit::PerSecond => "per_second",
-        Unit::Nanoseconds => "ns",
     }
 }

@@ -28,15 +28,9 @@ const HIGHEST: f64 = 50.0;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
     /// How many values.
-    count: u64,
+    pub(super) count: u64,
     /// Above each level, none of which is above the limit.
     high: [u64; LEVELS],
-}
-
-impl Seen {
-    pub(super) fn count(&self) -> u64 {
-        self.count
-    }
 }
 
 /// What each window has seen, of which its lengths are given and how many of them are above the limit.
@@ -118,10 +112,12 @@ impl Odds {
             let spread = (part * (1.0 - part) * count).sqrt();
             let z = quantile(Normal::standard(), self.risk);
             let mean = part * count;
-            return match () {
-                () if self.above + self.lost + 1.0 <= mean - z * spread => Decision::Kept,
-                () if self.above - 1.0 >= mean + z * spread => Decision::Broken,
-                () => Decision::Open,
+            return if self.above + self.lost + 1.0 <= mean - z * spread {
+                Decision::Kept
+            } else if self.above - 1.0 >= mean + z * spread {
+                Decision::Broken
+            } else {
+                Decision::Open
             };
         }
         // A bound lies beyond `part` where so few, or so many, are hardly ever seen with that part.
