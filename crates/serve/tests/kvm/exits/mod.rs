@@ -1,23 +1,23 @@
 //! Single exits of one VM, after a wait that was too long or when it is its turn, and of no other.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
-use std::ops::ControlFlow;
+mod bpftrace;
+mod told;
+
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, sleep};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use vmnoise_events::{Event, FinishReason, LossKind, RunFacts, Share, VcpuTotals};
-use vmnoise_explain::ExitExplainer;
+use vmnoise_events::{LossKind, Share};
 use vmnoise_labs::footprint::Held;
 use vmnoise_labs::installed::is_here;
-use vmnoise_labs::{Disturber, Run, skipped, with_debugfs};
-use vmnoise_recording::{Ending, Reader};
+use vmnoise_labs::{Disturber, Run, skipped};
 use vmnoise_tracer::host::Host;
 
+use self::bpftrace::Bpftrace;
+use self::told::Told;
 use crate::harness::{PROGRAM, Serve};
 
 /// How long anything may take that comes of a wait: it is noticed within a second, and looked at for ten.
@@ -59,149 +59,6 @@ fn lasting_links(serve: &Serve) -> BTreeSet<u32> {
             return now;
         }
         before = now;
-    }
-}
-
-/// The exits of two processes' vCPUs as bpftrace counts them: every 20 ms the instant and how many there were by then.
-struct Bpftrace {
-    child: Child,
-    lines: Arc<Mutex<Vec<[u64; 3]>>>,
-}
-
-impl Bpftrace {
-    fn of(pids: [u32; 2]) -> Bpftrace {
-        // Under kvm_pvm KVM tells of no exits but those to the VMM.
-        let module = Host::here().kvm_module();
-        let event = match module.as_deref() {
-            Some("kvm_pvm") => "kvm_userspace_exit",
-            _ => "kvm_exit",
-        };
-        let [first, last] = pids;
-        // `nsecs` goes on while the machine is suspended, which no machine is that runs this.
-        let program = format!(
-            "BEGIN {{ @first = (uint64)0; @last = (uint64)0; }} \
-             tracepoint:kvm:{event} /pid == {first}/ {{ @first++; }} \
-             tracepoint:kvm:{event} /pid == {last}/ {{ @last++; }} \
-             interval:ms:20 {{ printf(\"%llu %lld %lld\\n\", nsecs, @first, @last); }}"
-        );
-        // It finds tracepoints in tracefs, which lies in debugfs.
-        let mut child = with_debugfs(Path::new("bpftrace"))
-            .args(["-B", "line", "-e", &program])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let read = Arc::clone(&lines);
-        thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                let words = line.split(' ').map_while(|word| word.parse().ok());
-                let words: Vec<u64> = words.collect();
-                if let Ok(words) = <[u64; 3]>::try_from(words) {
-                    read.lock().unwrap().push(words);
-                }
-            }
-        });
-        let bpftrace = Bpftrace { child, lines };
-        wait_until("count", || !bpftrace.lines.lock().unwrap().is_empty());
-        bpftrace
-    }
-
-    /// How many there were of one of them between two instants, at least and at most.
-    fn between(&self, which: usize, from_ns: u64, until_ns: u64) -> (u64, u64) {
-        wait_until("count of the end", || {
-            let last = self.lines.lock().unwrap().last().copied();
-            last.is_some_and(|[at, ..]| at > until_ns)
-        });
-        let lines = self.lines.lock().unwrap();
-        let before = |ns| {
-            let line = lines.iter().rfind(|[at, ..]| *at <= ns);
-            line.expect("a count before")[1 + which]
-        };
-        let after = |ns| {
-            let line = lines.iter().find(|[at, ..]| *at >= ns);
-            line.expect("a count after")[1 + which]
-        };
-        let least = before(until_ns).saturating_sub(after(from_ns));
-        (least, after(until_ns) - before(from_ns))
-    }
-}
-
-impl Drop for Bpftrace {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A recording, as far as it is about whose exits there are.
-struct Told {
-    facts: RunFacts,
-    /// Processes of the vCPUs.
-    processes: BTreeSet<u32>,
-    names: BTreeSet<String>,
-    exits: u64,
-    interrupts: u64,
-    totals: Vec<VcpuTotals>,
-    lost: BTreeMap<LossKind, u64>,
-    is_cut_short: bool,
-    summary: vmnoise_explain::ExitsRun,
-}
-
-impl Told {
-    fn of(path: &Path) -> Told {
-        let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
-        let facts = reader.facts().clone();
-        let mut explainer = ExitExplainer::new(&facts);
-        let (mut processes, mut names) = (BTreeSet::new(), BTreeSet::new());
-        let (mut exits, mut interrupts) = (0, 0);
-        let (mut totals, mut lost) = (Vec::new(), BTreeMap::new());
-        let mut is_cut_short = false;
-        let ending = loop {
-            match reader.next_event().unwrap() {
-                ControlFlow::Break(ending) => break ending,
-                ControlFlow::Continue(event) => {
-                    match &event {
-                        Event::Vcpu(vcpu) => {
-                            processes.insert(vcpu.vmm_pid);
-                            names.insert(vcpu.vm_name.to_string());
-                        }
-                        Event::Exit(_) => exits += 1,
-                        Event::Activity(it) if it.kind == vmnoise_events::ActivityKind::Irq => {
-                            interrupts += 1;
-                        }
-                        Event::VcpuTotals(it) => totals.push(it.clone()),
-                        Event::Finish(finish) => {
-                            is_cut_short = finish.reason != FinishReason::Duration;
-                        }
-                        Event::Loss(loss) => _ = lost.insert(loss.kind, loss.count),
-                        _ => {}
-                    }
-                    explainer.push(&event, &mut |_| {});
-                }
-            }
-        };
-        assert_eq!(ending, Ending::Complete);
-        let summary = explainer.finish();
-        assert_eq!(summary.late_events, 0, "events are in order");
-        Told {
-            facts,
-            processes,
-            names,
-            exits,
-            interrupts,
-            totals,
-            lost,
-            is_cut_short,
-            summary,
-        }
-    }
-
-    /// Whether what it rests on names this file.
-    fn names_file(&self, name: &str) -> bool {
-        let mut statuses = self.facts.probe_statuses.iter();
-        statuses.any(|it| it.limit.contains(name))
     }
 }
 

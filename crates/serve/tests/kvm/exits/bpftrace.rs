@@ -1,0 +1,85 @@
+//! A second witness of exits.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use vmnoise_labs::with_debugfs;
+use vmnoise_tracer::host::Host;
+
+use super::wait_until;
+
+/// The exits of two processes' vCPUs as bpftrace counts them: every 20 ms the instant and how many there were by then.
+pub struct Bpftrace {
+    child: Child,
+    lines: Arc<Mutex<Vec<[u64; 3]>>>,
+}
+
+impl Bpftrace {
+    pub fn of(pids: [u32; 2]) -> Bpftrace {
+        // Under kvm_pvm KVM tells of no exits but those to the VMM.
+        let module = Host::here().kvm_module();
+        let event = match module.as_deref() {
+            Some("kvm_pvm") => "kvm_userspace_exit",
+            _ => "kvm_exit",
+        };
+        let [first, last] = pids;
+        // `nsecs` goes on while the machine is suspended, which no machine is that runs this.
+        let program = format!(
+            "BEGIN {{ @first = (uint64)0; @last = (uint64)0; }} \
+             tracepoint:kvm:{event} /pid == {first}/ {{ @first++; }} \
+             tracepoint:kvm:{event} /pid == {last}/ {{ @last++; }} \
+             interval:ms:20 {{ printf(\"%llu %lld %lld\\n\", nsecs, @first, @last); }}"
+        );
+        // It finds tracepoints in tracefs, which lies in debugfs.
+        let mut child = with_debugfs(Path::new("bpftrace"))
+            .args(["-B", "line", "-e", &program])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let read = Arc::clone(&lines);
+        thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let words = line.split(' ').map_while(|word| word.parse().ok());
+                let words: Vec<u64> = words.collect();
+                if let Ok(words) = <[u64; 3]>::try_from(words) {
+                    read.lock().unwrap().push(words);
+                }
+            }
+        });
+        let bpftrace = Bpftrace { child, lines };
+        wait_until("count", || !bpftrace.lines.lock().unwrap().is_empty());
+        bpftrace
+    }
+
+    /// How many there were of one of them between two instants, at least and at most.
+    pub fn between(&self, which: usize, from_ns: u64, until_ns: u64) -> (u64, u64) {
+        wait_until("count of the end", || {
+            let last = self.lines.lock().unwrap().last().copied();
+            last.is_some_and(|[at, ..]| at > until_ns)
+        });
+        let lines = self.lines.lock().unwrap();
+        let before = |ns| {
+            let line = lines.iter().rfind(|[at, ..]| *at <= ns);
+            line.expect("a count before")[1 + which]
+        };
+        let after = |ns| {
+            let line = lines.iter().find(|[at, ..]| *at >= ns);
+            line.expect("a count after")[1 + which]
+        };
+        let least = before(until_ns).saturating_sub(after(from_ns));
+        (least, after(until_ns) - before(from_ns))
+    }
+}
+
+impl Drop for Bpftrace {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

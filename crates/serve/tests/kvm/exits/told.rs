@@ -1,0 +1,80 @@
+//! What a recording of exits says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use vmnoise_events::{Event, FinishReason, LossKind, RunFacts, VcpuTotals};
+use vmnoise_explain::ExitExplainer;
+use vmnoise_recording::{Ending, Reader};
+
+/// A recording, as far as it is about whose exits there are.
+pub struct Told {
+    pub facts: RunFacts,
+    /// Processes of the vCPUs.
+    pub processes: BTreeSet<u32>,
+    pub names: BTreeSet<String>,
+    pub exits: u64,
+    pub interrupts: u64,
+    pub totals: Vec<VcpuTotals>,
+    pub lost: BTreeMap<LossKind, u64>,
+    pub is_cut_short: bool,
+    pub summary: vmnoise_explain::ExitsRun,
+}
+
+impl Told {
+    pub fn of(path: &Path) -> Told {
+        let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
+        let facts = reader.facts().clone();
+        let mut explainer = ExitExplainer::new(&facts);
+        let (mut processes, mut names) = (BTreeSet::new(), BTreeSet::new());
+        let (mut exits, mut interrupts) = (0, 0);
+        let (mut totals, mut lost) = (Vec::new(), BTreeMap::new());
+        let mut is_cut_short = false;
+        let ending = loop {
+            match reader.next_event().unwrap() {
+                ControlFlow::Break(ending) => break ending,
+                ControlFlow::Continue(event) => {
+                    match &event {
+                        Event::Vcpu(vcpu) => {
+                            processes.insert(vcpu.vmm_pid);
+                            names.insert(vcpu.vm_name.to_string());
+                        }
+                        Event::Exit(_) => exits += 1,
+                        Event::Activity(it) if it.kind == vmnoise_events::ActivityKind::Irq => {
+                            interrupts += 1;
+                        }
+                        Event::VcpuTotals(it) => totals.push(it.clone()),
+                        Event::Finish(finish) => {
+                            is_cut_short = finish.reason != FinishReason::Duration;
+                        }
+                        Event::Loss(loss) => _ = lost.insert(loss.kind, loss.count),
+                        _ => {}
+                    }
+                    explainer.push(&event, &mut |_| {});
+                }
+            }
+        };
+        assert_eq!(ending, Ending::Complete);
+        let summary = explainer.finish();
+        assert_eq!(summary.late_events, 0, "events are in order");
+        Told {
+            facts,
+            processes,
+            names,
+            exits,
+            interrupts,
+            totals,
+            lost,
+            is_cut_short,
+            summary,
+        }
+    }
+
+    /// Whether what it rests on names this file.
+    pub fn names_file(&self, name: &str) -> bool {
+        let mut statuses = self.facts.probe_statuses.iter();
+        statuses.any(|it| it.limit.contains(name))
+    }
+}
