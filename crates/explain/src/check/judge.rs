@@ -287,8 +287,13 @@ fn percentile(requirement: &Requirement, place: usize, evidence: &Evidence, risk
     let part = requirement.quantity.part_above().unwrap_or(0.0);
     let whole = &evidence.sample.whole;
     let [length_ns] = whole.lengths.at_quantiles([1.0 - part]);
-    let value = length_ns.min(whole.max_gap_ns) as f64;
     let count = evidence.count();
+    let edge = length_ns.min(whole.max_gap_ns) as f64;
+    // A length is known to three digits, and how many are above the limit exactly.
+    let value = match whole.above[place] as f64 <= part * count as f64 {
+        true => edge.min(requirement.at_most),
+        false => edge,
+    };
     if let Some(hidden) = hidden_by_threshold(requirement, evidence) {
         return Found::open(Some(value), hidden);
     }
