@@ -1,17 +1,19 @@
 //! What a recording says: who took how much of which CPU.
 
 use vmnoise_events::{Name, Share};
-use vmnoise_explain::Summary;
+use vmnoise_explain::{CpuSummary, Summary};
 use wildmatch::WildMatch;
 
 use crate::look::Bad;
 use crate::rule::Signature;
 
 /// The noise of a run, by who took it.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Evidence {
     /// How long the gaps of all measured CPUs are together, nanoseconds.
     pub noise_ns: u64,
+    /// Records that the run lost: what a finding explains may be more.
+    pub lost_events: u64,
     took: Vec<Took>,
 }
 
@@ -37,20 +39,13 @@ impl Evidence {
     /// That of a run.
     pub fn of(summary: &Summary) -> Evidence {
         let cpus = summary.cpus.iter();
-        let took = cpus.clone().flat_map(|cpu| {
-            cpu.sources.iter().map(|source| Took {
-                cpu: cpu.cpu,
-                share: source.share,
-                name: source.name.clone(),
-                ns: source.total_ns,
-            })
-        });
         Evidence {
             noise_ns: cpus
                 .clone()
                 .map(|cpu| cpu.noise_ns)
                 .fold(0, u64::saturating_add),
-            took: took.collect(),
+            lost_events: summary.lost_events,
+            took: cpus.flat_map(took_of).collect(),
         }
     }
 
@@ -99,6 +94,28 @@ impl Evidence {
     }
 }
 
+/// By name, and what is booked to nobody under a name that is empty.
+fn took_of(cpu: &CpuSummary) -> Vec<Took> {
+    let took = |share, name, ns| Took {
+        cpu: cpu.cpu,
+        share,
+        name,
+        ns,
+    };
+    let named = cpu.sources.iter();
+    let named = named.map(|source| took(source.share, source.name.clone(), source.total_ns));
+    let nameless = cpu.shares_ns.iter().map(|(share, ns)| {
+        let of_share = cpu.sources.iter().filter(|source| source.share == share);
+        let named_ns = of_share.fold(0_u64, |sum_ns, it| sum_ns.saturating_add(it.total_ns));
+        took(
+            share,
+            Name::default(),
+            ns.unwrap_or(0).saturating_sub(named_ns),
+        )
+    });
+    named.chain(nameless.filter(|it| it.ns > 0)).collect()
+}
+
 fn is_meant(signature: &Signature, bad: &Bad, took: &Took) -> bool {
     let is = |pattern: &str| {
         let pattern = pattern.replace("{instance}", &bad.instance);
@@ -107,4 +124,76 @@ fn is_meant(signature: &Signature, bad: &Bad, took: &Took) -> bool {
     signature.shares.contains(&took.share)
         && is(&signature.who)
         && !signature.but.iter().any(|it| is(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::all;
+
+    /// What two CPUs lost.
+    fn evidence() -> Evidence {
+        let took = |cpu, share, name: &str, ns| Took {
+            cpu,
+            share,
+            name: name.into(),
+            ns,
+        };
+        let took = vec![
+            took(2, Share::Irq, "virtio0-input.0:24", 100),
+            took(2, Share::Irq, "local_timer:236", 200),
+            took(3, Share::Thread, "bash:7", 30),
+            took(2, Share::Thread, "bash:7", 10),
+            took(2, Share::Thread, "ksoftirqd/2:19", 5),
+            took(2, Share::Thread, "", 1_000),
+            took(3, Share::Throttled, "", 50_000),
+            took(3, Share::Thread, "sugov:3:9", 4),
+        ];
+        Evidence {
+            noise_ns: took.iter().map(|it| it.ns).sum(),
+            lost_events: 0,
+            took,
+        }
+    }
+
+    fn bad(instance: &str) -> Bad {
+        Bad {
+            path: String::new(),
+            instance: instance.into(),
+            name: String::new(),
+            found: String::new(),
+        }
+    }
+
+    fn explained(rule: &str, instances: &[&str], marks: &mut Vec<bool>) -> u64 {
+        let rules = all().unwrap();
+        let rule = rules.iter().find(|it| it.id == rule).unwrap();
+        let bad: Vec<Bad> = instances.iter().map(|it| bad(it)).collect();
+        evidence().explained(&rule.explains, &bad, marks).ns
+    }
+
+    #[test]
+    fn a_finding_explains_those_it_lets_in_and_nobody_else() {
+        let explained = |rule, instances: &[&str]| explained(rule, instances, &mut Vec::new());
+        assert_eq!(explained("irq-affinity", &["24"]), 100);
+        assert_eq!(explained("irq-affinity", &["25", "2"]), 0);
+        assert_eq!(explained("nohz-full", &[""]), 200);
+        // Neither the kernel's own thread of a CPU, nor what nobody is named for.
+        assert_eq!(explained("isolated-cpus", &[""]), 30 + 10 + 4);
+        // Throttling has no name, and is all of its share.
+        assert_eq!(explained("rt-throttling", &[""]), 50_000);
+        // Of the CPU alone whose setting it is.
+        assert_eq!(explained("governor", &["cpu3"]), 4);
+        assert_eq!(explained("governor", &["cpu2"]), 0);
+        assert_eq!(explained("skew-tick", &[""]), 0);
+    }
+
+    #[test]
+    fn time_that_two_findings_explain_counts_once() {
+        let mut marks = Vec::new();
+        let both = explained("isolated-cpus", &[""], &mut marks)
+            + explained("governor", &["cpu3"], &mut marks);
+        assert_eq!(both, 48);
+        assert_eq!(evidence().marked_ns(&marks), 44);
+    }
 }

@@ -128,6 +128,9 @@ pub struct Remedy {
     /// What makes it what it was: `{was}` is what the file holds.
     #[serde(default = "as_it_was")]
     pub was: String,
+    /// Whether it gives up a protection: a script has it as a comment.
+    #[serde(default)]
+    pub gives_up_protection: bool,
     /// What the kernel's command line has to be, for the next start.
     #[serde(default)]
     pub reboot: Option<String>,

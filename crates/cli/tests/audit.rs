@@ -129,6 +129,14 @@ mod root {
                 .map(|(value, file)| (file.to_owned(), value.to_owned()))
                 .collect()
         };
+        let script = fs::read_to_string(folder.path().join("scripts/apply.sh")).unwrap();
+        let throttling = script
+            .lines()
+            .find(|line| line.contains("sched_rt_runtime_us"));
+        assert!(
+            throttling.is_none_or(|line| line.starts_with("# change -1 ")),
+            "{throttling:?}"
+        );
         let (apply, undo) = (read("apply.sh"), read("undo.sh"));
         assert_eq!(
             apply.keys().collect::<Vec<_>>(),

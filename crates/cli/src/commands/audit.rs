@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use vmnoise_audit::{Audit, Evidence, Machine, all};
-use vmnoise_events::{RunFacts, Workload};
+use vmnoise_events::{HostFacts, RunFacts, Workload};
 use vmnoise_explain::Explainer;
 use vmnoise_tracer::host::{Host, cpu_list};
 
@@ -29,6 +29,7 @@ pub fn run(arguments: &AuditArguments) -> Result<Status> {
         facts: host.facts()?,
         cpus,
         noise_ns: evidence.map(|it| it.noise_ns),
+        lost_events: evidence.map_or(0, |it| it.lost_events),
         audit: Audit::new(all()?, &machine, evidence),
     };
     print(arguments.format, &audited)?;
@@ -60,7 +61,7 @@ fn read(path: &Path, host: &Host) -> Result<(RunFacts, Evidence)> {
     let here = host.facts()?;
     let (its, ours) = (&facts.host, &here);
     if (&its.name, &its.kernel) != (&ours.name, &ours.kernel) {
-        let of = |facts: &vmnoise_events::HostFacts| {
+        let of = |facts: &HostFacts| {
             format!(
                 "{} with Linux {}",
                 facts.name.as_deref().unwrap_or("-"),

@@ -20,6 +20,8 @@ pub struct Audited {
     pub cpus: Vec<u32>,
     /// The noise of the recording, nanoseconds; `None` without one.
     pub noise_ns: Option<u64>,
+    /// Records that the run of the recording lost.
+    pub lost_events: u64,
     /// What was found.
     pub audit: Audit,
 }

@@ -32,15 +32,26 @@ pub fn scripts(audited: &Audited) -> [(&'static str, String); 2] {
 
 /// Those of one finding, under its name; nothing where there is none.
 fn commands(finding: &Finding, value: fn(&Write) -> &String) -> String {
+    let rule = &finding.rule;
+    // Whoever wants it takes the sign away.
+    let sign = if rule.remedy.gives_up_protection {
+        "# "
+    } else {
+        ""
+    };
     let writes = finding
         .changes
         .iter()
         .filter_map(|change| change.now.as_ref());
     let lines: String = writes
-        .map(|write| format!("change {} {}\n", value(write), write.file))
+        .map(|write| format!("{sign}change {} {}\n", value(write), write.file))
         .collect();
-    match lines.is_empty() {
-        true => lines,
-        false => format!("\n# {}: {}\n{lines}", finding.rule.id, finding.rule.title),
+    if lines.is_empty() {
+        return lines;
     }
+    let note = match rule.note.is_empty() {
+        true => String::new(),
+        false => format!("# {}\n", rule.note),
+    };
+    format!("\n# {}: {}\n{note}{lines}", rule.id, rule.title)
 }

@@ -16,6 +16,12 @@ pub(super) fn render(audited: &Audited) -> String {
         cpu_list::format(&audited.cpus),
         score(audited)
     );
+    if audited.lost_events > 0 {
+        text += &format!(
+            " {} records were lost: what a finding explains may be more\n",
+            audited.lost_events
+        );
+    }
     let of = |is: fn(&Verdict) -> bool| audit.findings.iter().filter(move |it| is(&it.verdict));
     for finding in of(|it| matches!(it, Verdict::Explains(_))) {
         text += &format!("\n{}", described(finding, audited));
@@ -91,7 +97,10 @@ fn took(explained: &Explained, audited: &Audited) -> String {
     let percent = explained.ns as f64 * 100.0 / audited.noise_ns.unwrap_or(0).max(1) as f64;
     let who = explained.who.iter().take(3);
     let who: Vec<String> = who
-        .map(|(share, name, ns)| format!("{share} {name} {}", human(*ns)))
+        .map(|(share, name, ns)| match name.is_empty() {
+            true => format!("{share} {}", human(*ns)),
+            false => format!("{share} {name} {}", human(*ns)),
+        })
         .collect();
     format!(
         "explains up to {} ({percent:.1} %): {}",
