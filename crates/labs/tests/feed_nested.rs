@@ -224,55 +224,61 @@ mod virtual_time {
             assert_eq!(same.unwrap()["exits"], reason["count"], "{reason}");
         }
     }
+}
 
-    #[test]
-    fn two_guests_that_measure_their_timers_are_reported_each_its_own() {
-        let in_guest = ["vmnoise --version", "vmnoise timerlat -d 8s --format json"];
-        let first = format!(
-            "& lab-guest boot -name first,debug-threads=on {}",
-            port("one")
-        );
-        let second = format!(
-            "& lab-guest 1 boot -name second,debug-threads=on {}",
-            port("two")
-        );
-        let report = lab_with(&in_guest).run(&[
-            &first,
-            &second,
-            "lab-guest told 1",
-            "lab-vmm run:4000 --",
-            "vmnoise exits -d 2s --feed unix:/tmp/one --feed unix:/tmp/two --format json",
-            "lab-guest told 2",
-            "lab-vmm run:3000 --",
-            "lab-guest results",
-            "lab-guest 1 results",
-        ]);
-        let report = report.unwrap();
-        let [_, _, host, _, _, results, second_results] = &report.outputs[..] else {
-            panic!("{:?}", report.outputs);
-        };
-        let guests = [results.text().unwrap(), second_results.text().unwrap()];
-        let host = host.json().unwrap();
-        let mut reported_all = Vec::new();
-        for (name, results) in ["first", "second"].into_iter().zip(guests) {
-            let vms = host["vms"].as_array().unwrap();
-            let vm = vms.iter().find(|vm| vm["name"] == name).unwrap();
-            let printed = &vm["vcpus"][0];
-            let guest = documents(results).pop().unwrap();
-            let reported = &guest["cpus"][0]["host"];
-            println!("{name}: {reported}");
-            assert_eq!(reported["exits"], printed["exits"], "{name}");
-            for share in SHARES {
-                assert_eq!(
-                    reported["shares_ns"][share], printed["time_ns"][share],
-                    "{name} {share}"
-                );
+mod lab_full {
+    mod own_suite {
+        use super::super::*;
+
+        #[test]
+        fn two_guests_that_measure_their_timers_are_reported_each_its_own() {
+            let in_guest = ["vmnoise --version", "vmnoise timerlat -d 8s --format json"];
+            let first = format!(
+                "& lab-guest boot -name first,debug-threads=on {}",
+                port("one")
+            );
+            let second = format!(
+                "& lab-guest 1 boot -name second,debug-threads=on {}",
+                port("two")
+            );
+            let report = lab_with(&in_guest).run(&[
+                &first,
+                &second,
+                "lab-guest told 1",
+                "lab-vmm run:4000 --",
+                "vmnoise exits -d 2s --feed unix:/tmp/one --feed unix:/tmp/two --format json",
+                "lab-guest told 2",
+                "lab-vmm run:3000 --",
+                "lab-guest results",
+                "lab-guest 1 results",
+            ]);
+            let report = report.unwrap();
+            let [_, _, host, _, _, results, second_results] = &report.outputs[..] else {
+                panic!("{:?}", report.outputs);
+            };
+            let guests = [results.text().unwrap(), second_results.text().unwrap()];
+            let host = host.json().unwrap();
+            let mut reported_all = Vec::new();
+            for (name, results) in ["first", "second"].into_iter().zip(guests) {
+                let vms = host["vms"].as_array().unwrap();
+                let vm = vms.iter().find(|vm| vm["name"] == name).unwrap();
+                let printed = &vm["vcpus"][0];
+                let guest = documents(results).pop().unwrap();
+                let reported = &guest["cpus"][0]["host"];
+                println!("{name}: {reported}");
+                assert_eq!(reported["exits"], printed["exits"], "{name}");
+                for share in SHARES {
+                    assert_eq!(
+                        reported["shares_ns"][share], printed["time_ns"][share],
+                        "{name} {share}"
+                    );
+                }
+                assert_eq!(reported["culprits"], Value::Null, "{reported}");
+                // Its host had ended before it.
+                assert!(guest["feed"]["frames"].as_u64() > Some(0), "{guest}");
+                reported_all.push(reported["shares_ns"].clone());
             }
-            assert_eq!(reported["culprits"], Value::Null, "{reported}");
-            // Its host had ended before it.
-            assert!(guest["feed"]["frames"].as_u64() > Some(0), "{guest}");
-            reported_all.push(reported["shares_ns"].clone());
+            assert_ne!(reported_all[0], reported_all[1]);
         }
-        assert_ne!(reported_all[0], reported_all[1]);
     }
 }

@@ -2,14 +2,8 @@
 //! delays whose cause and length are known: under virtual time, where a run repeats.
 
 mod virtual_time {
-    use vmnoise_labs::oracle::{beside_cyclictest, beside_timerlat, causes};
+    use vmnoise_labs::oracle::{beside_timerlat, causes};
 
-    /// Wake-ups of one run.
-    const RUN: f64 = 2_000.0;
-    /// Runs of each of the two.
-    const ROUNDS: i32 = 6;
-    /// How rarely two runs of one program are so far apart that [`by_chance`] is exceeded.
-    const RARELY: f64 = 0.01;
     /// The times of the trace have whole microseconds, each interrupt inside a cause two more of
     /// them. It is 2 µs in the boots seen.
     const APART_NS: u64 = 5_000;
@@ -37,40 +31,6 @@ mod virtual_time {
         );
     }
 
-    /// The median of all distances between runs of the one and runs of the other is larger than this in
-    /// one case of a hundred, were both one program and no wake-up like another for a reason.
-    ///
-    /// The 36 pairs are six times six pairs of which no two share a run. If half of the 36 are further
-    /// apart, so are three pairs of one of these sixes: of pairs apart from each other, of each with the
-    /// probability q. The union of six such cases bounds it: 6 P(B(6, q) >= 3). Two samples of n are
-    /// further apart than x by 2 exp(-n x^2), the first term of Kolmogorov's and Smirnov's
-    /// distribution, which alternates and so is no more than that.
-    fn by_chance() -> f64 {
-        let three_of_six = |q: f64| -> f64 {
-            let choose = [20.0, 15.0, 6.0, 1.0];
-            let of = |(k, ways): (i32, f64)| ways * q.powi(k) * (1.0 - q).powi(ROUNDS - k);
-            (3..).zip(choose).map(of).sum()
-        };
-        let further_apart = |x: f64| 2.0 * (-RUN * x * x).exp();
-        let steps = (1..1_000).map(|step| f64::from(step) / 1e4);
-        let mut rare = steps.filter(|x| 6.0 * three_of_six(further_apart(*x).min(1.0)) <= RARELY);
-        rare.next().unwrap()
-    }
-
-    #[test]
-    fn latencies_are_distributed_as_those_of_cyclictest() {
-        let found = beside_cyclictest().unwrap();
-        println!("{found:?}");
-        let turns = &found.turns;
-        // What now and then a tick does to a whole run is in the other half of the distances.
-        assert!(turns.our_distance <= by_chance(), "{found:?}");
-        assert_eq!(turns.rounds, ROUNDS as usize);
-        assert!(turns.ours_ns <= turns.cyclictest_ns, "{found:?}");
-        // The witnesses take part in each wake-up, and in each alike.
-        assert!(found.witnessed_ns >= turns.ours_ns, "{found:?}");
-        assert!(found.witnessed_distance <= 0.1, "{found:?}");
-    }
-
     #[test]
     fn a_known_cause_has_its_name_and_its_length() {
         let found = causes().unwrap();
@@ -90,10 +50,51 @@ mod virtual_time {
 
 mod lab_full {
     mod own_suite {
-        use vmnoise_labs::oracle::{Late, descheduled};
+        use vmnoise_labs::oracle::{Late, beside_cyclictest, descheduled};
 
         /// Of the guest's task.
         const PERIOD_NS: u64 = 1_013_000;
+        /// Wake-ups of one run.
+        const RUN: f64 = 2_000.0;
+        /// Runs of each of the two.
+        const ROUNDS: i32 = 6;
+        /// How rarely two runs of one program are so far apart that [`by_chance`] is exceeded.
+        const RARELY: f64 = 0.01;
+
+        /// The median of all distances between runs of the one and runs of the other is larger than this in
+        /// one case of a hundred, were both one program and no wake-up like another for a reason.
+        ///
+        /// The 36 pairs are six times six pairs of which no two share a run. If half of the 36 are further
+        /// apart, so are three pairs of one of these sixes: of pairs apart from each other, of each with the
+        /// probability q. The union of six such cases bounds it: 6 P(B(6, q) >= 3). Two samples of n are
+        /// further apart than x by 2 exp(-n x^2), the first term of Kolmogorov's and Smirnov's
+        /// distribution, which alternates and so is no more than that.
+        fn by_chance() -> f64 {
+            let three_of_six = |q: f64| -> f64 {
+                let choose = [20.0, 15.0, 6.0, 1.0];
+                let of = |(k, ways): (i32, f64)| ways * q.powi(k) * (1.0 - q).powi(ROUNDS - k);
+                (3..).zip(choose).map(of).sum()
+            };
+            let further_apart = |x: f64| 2.0 * (-RUN * x * x).exp();
+            let steps = (1..1_000).map(|step| f64::from(step) / 1e4);
+            let mut rare =
+                steps.filter(|x| 6.0 * three_of_six(further_apart(*x).min(1.0)) <= RARELY);
+            rare.next().unwrap()
+        }
+
+        #[test]
+        fn latencies_are_distributed_as_those_of_cyclictest() {
+            let found = beside_cyclictest().unwrap();
+            println!("{found:?}");
+            let turns = &found.turns;
+            // What now and then a tick does to a whole run is in the other half of the distances.
+            assert!(turns.our_distance <= by_chance(), "{found:?}");
+            assert_eq!(turns.rounds, ROUNDS as usize);
+            assert!(turns.ours_ns <= turns.cyclictest_ns, "{found:?}");
+            // The witnesses take part in each wake-up, and in each alike.
+            assert!(found.witnessed_ns >= turns.ours_ns, "{found:?}");
+            assert!(found.witnessed_distance <= 0.1, "{found:?}");
+        }
 
         // Joined with its host, the same is in the gate (`join_timers.rs`).
         #[test]

@@ -203,12 +203,3 @@ pub fn assert_serves_on(kernel: Kernel, suite: Suite) {
     let halts = exits.of("vmnoise_exits_sampled_total{vm=\"web\",reason=\"hlt\"}");
     assert!(halts > 0.0, "{reasons:?}");
 }
-
-mod own_suite {
-    use super::*;
-
-    #[test]
-    fn cloud() {
-        assert_serves_on(Kernel::Cloud, Suite::Own);
-    }
-}

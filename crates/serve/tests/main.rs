@@ -65,6 +65,11 @@ mod lab_full {
         use super::*;
 
         #[test]
+        fn cloud() {
+            assert_serves_on(Kernel::Cloud, Suite::Own);
+        }
+
+        #[test]
         fn rt() {
             assert_serves_on(Kernel::Rt, Suite::Own);
         }
