@@ -1,8 +1,12 @@
 //! Compiles the BPF programs and generates their Rust types.
 
-use std::{env, path::PathBuf, process::Command};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::{env, process::Command};
 
 use libbpf_cargo::SkeletonBuilder;
+use snap::write::FrameEncoder;
 
 fn main() {
     println!("cargo::rerun-if-changed=src/bpf");
@@ -36,5 +40,18 @@ fn main() {
             eprintln!("error: src/bpf/{name}.bpf.c does not build: {error:#}");
             std::process::exit(1);
         }
+        if let Err(error) = pack(&object) {
+            eprintln!("error: {}: {error}", object.display());
+            std::process::exit(1);
+        }
     }
+}
+
+/// Writes OBJECT.sz, which `src/packed.rs` reads.
+fn pack(object: &Path) -> io::Result<()> {
+    let mut name = object.as_os_str().to_owned();
+    name.push(".sz");
+    let mut packed = FrameEncoder::new(File::create(name)?);
+    packed.write_all(&fs::read(object)?)?;
+    packed.flush()
 }

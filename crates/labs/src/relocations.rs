@@ -2,12 +2,14 @@
 //! does not run: libbpf's own answer, as bpftool gives it.
 
 use std::collections::HashMap;
+use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use object::{Architecture, File, Object};
 use serde_json::Value;
+use snap::read::FrameDecoder;
 
 /// One place in a program that depends on a kernel's types (CO-RE).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,19 +37,24 @@ pub struct Found {
     pub size: Option<u64>,
 }
 
-/// The BPF objects that lie in a binary.
+/// The BPF objects that lie in a binary, in Snappy's framing format.
 ///
 /// # Errors
 /// If it cannot be read.
 pub fn bpf_objects(binary: &Path) -> Result<Vec<Vec<u8>>> {
-    const MAGIC: &[u8] = b"\x7fELF";
+    /// The stream identifier that a frame begins with.
+    const MAGIC: &[u8] = b"\xff\x06\x00\x00sNaPpY";
     let bytes = std::fs::read(binary).with_context(|| binary.display().to_string())?;
-    let starts = 0..bytes.len();
-    let objects = starts
-        .filter(|&start| bytes[start..].starts_with(MAGIC))
-        .map(|start| &bytes[start..])
-        .filter(|rest| File::parse(*rest).is_ok_and(|it| it.architecture() == Architecture::Bpf));
-    Ok(objects.map(<[u8]>::to_vec).collect())
+    let starts = (0..bytes.len()).filter(|&start| bytes[start..].starts_with(MAGIC));
+    let frames = starts.map(|start| {
+        let mut object = Vec::new();
+        // What follows it in the binary is no chunk of it, and ends the reading.
+        let _ = FrameDecoder::new(&bytes[start..]).read_to_end(&mut object);
+        object
+    });
+    let is_bpf =
+        |object: &[u8]| File::parse(object).is_ok_and(|it| it.architecture() == Architecture::Bpf);
+    Ok(frames.filter(|object| is_bpf(object)).collect())
 }
 
 /// Resolves every relocation of a BPF object by these types.

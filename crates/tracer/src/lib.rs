@@ -22,6 +22,7 @@ mod maps;
 mod object;
 mod observed;
 mod own_cpus;
+mod packed;
 mod plain;
 mod probes;
 mod records;

@@ -1,5 +1,7 @@
 //! The Rust face of `bpf/vmnoise.h`: types generated from the object's BTF, never written twice.
 
+use crate::packed::{Packed, packed_object};
+
 use std::mem::offset_of;
 
 use vmnoise_events::{ActivityKind, InterferenceSlot, TimerSlot, exit_counts};
@@ -23,7 +25,7 @@ pub(crate) use generated::types::{
 };
 
 /// The BPF programs, compiled.
-pub(crate) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/noise.bpf.o"));
+pub(crate) static OBJECT: Packed = packed_object!("noise");
 
 const _: () = {
     use generated::types::vmnoise_kind as Kind;

@@ -3,6 +3,7 @@
 use std::mem::offset_of;
 
 use crate::gate::lengths::{self, BOUNDS};
+use crate::packed::{Packed, packed_object};
 use crate::plain::Plain;
 
 #[allow(
@@ -33,7 +34,7 @@ const _: () = {
 };
 
 /// The BPF programs, compiled.
-pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/own_cpus.bpf.o"));
+pub(super) static OBJECT: Packed = packed_object!("own_cpus");
 
 /// What the programs are given before they are loaded, their `.rodata`: the bounds of lengths, and whether
 /// the steal clock is Xen's.

@@ -11,9 +11,10 @@ use super::super::wire::{self, UNREAD, WireCpu};
 use crate::gate::WaitLengths;
 use crate::mapped_array::MappedArray;
 use crate::maps::Maps;
+use crate::packed::{Packed, packed_object};
 use crate::plain;
 
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/own_cpus_test.bpf.o"));
+static OBJECT: Packed = packed_object!("own_cpus_test");
 
 /// As `bpf/own_cpus_test.bpf.c` counts them.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +39,9 @@ struct Cpu {
 impl Cpu {
     /// With a clock that says this at the first event.
     fn new(steal_ns: u64) -> Cpu {
-        let mut open = ObjectBuilder::default().open_memory(OBJECT).unwrap();
+        let mut open = ObjectBuilder::default()
+            .open_memory(&OBJECT.object().unwrap())
+            .unwrap();
         let mut maps = open.maps_mut();
         let settings = maps.find(|it| it.name().to_string_lossy().ends_with(".rodata"));
         let settings = settings.unwrap().set_initial_value(&wire::settings(false));

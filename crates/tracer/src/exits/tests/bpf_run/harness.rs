@@ -11,6 +11,7 @@ use vmnoise_events::{
 use crate::exits::{
     REASONS, Streaming, clocks::ClockLook, roll::Roll, stream::Stream, table::Table, totals, wire,
 };
+use crate::packed::{Packed, packed_object};
 
 use super::moment::Moment;
 use crate::host::{Host, Vm};
@@ -18,7 +19,7 @@ use crate::maps::Maps;
 use crate::plain;
 use crate::{KnownVms, VmSearch};
 
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/exits_test.bpf.o"));
+static OBJECT: Packed = packed_object!("exits_test");
 
 /// A vCPU's thread, another task, and idle.
 pub(super) const VCPU: u64 = 100;
@@ -101,7 +102,9 @@ impl Handlers {
     }
 
     fn with(settings: &[u8], kvm_run_only: bool, ring_bytes: u32) -> Handlers {
-        let mut open = ObjectBuilder::default().open_memory(OBJECT).unwrap();
+        let mut open = ObjectBuilder::default()
+            .open_memory(&OBJECT.object().unwrap())
+            .unwrap();
         for mut map in open.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             if name == "reasons" {
