@@ -28,10 +28,9 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser;
 use vmnoise_rights::Work;
 
-use crate::args::{Arguments, Command};
+use crate::args::Command;
 use crate::status::Status;
 
 /// Runs one command line, the program's name first, to the status with which it ends. The process
@@ -60,11 +59,11 @@ fn parse_and(
     command_line: impl IntoIterator<Item = OsString>,
     run: impl FnOnce(Command) -> Result<Status>,
 ) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(command_line) {
-        Ok(arguments) => arguments,
-        Err(error) => return status::of_usage(&error).into(),
+    let command = match args::parse(command_line) {
+        Ok(command) => command,
+        Err(error) => return status::of_command_line(&error).into(),
     };
-    let status = run(arguments.command).unwrap_or_else(|error| Status::of_error(&error));
+    let status = run(command).unwrap_or_else(|error| Status::of_error(&error));
     stderr::end();
     status.into()
 }
@@ -87,6 +86,7 @@ fn carry_out(command: Command) -> Result<Status> {
         Command::Microvm(arguments) => commands::microvm::run(&arguments),
         Command::Osnoise(arguments) => commands::osnoise::run(&arguments),
         Command::Timerlat(arguments) => commands::timerlat::run(&arguments),
+        Command::Cyclictest(arguments) => commands::timerlat::run_as_cyclictest(&arguments),
         Command::Exits(arguments) => commands::exits::run(&arguments),
         Command::Serve(arguments) => commands::serve::serve(&arguments),
         Command::Dump(arguments) => commands::serve::dump(&arguments),

@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use thiserror::Error;
 use vmnoise_rights::RightsError;
 
+use crate::called_as;
 use crate::say;
 
 /// How a run of the program ended.
@@ -58,8 +59,16 @@ impl Status {
     }
 }
 
+/// Says why a command line cannot be carried out.
+pub fn of_command_line(error: &anyhow::Error) -> Status {
+    match error.downcast_ref() {
+        Some(error) => of_usage(error),
+        None => Status::of_error(error),
+    }
+}
+
 /// Prints what clap has to say: help and version as they are, an error as one line.
-pub fn of_usage(error: &clap::Error) -> Status {
+fn of_usage(error: &clap::Error) -> Status {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // Nothing is left to tell anyone if the terminal itself is gone.
         let _ = error.print();
@@ -76,7 +85,7 @@ pub fn of_usage(error: &clap::Error) -> Status {
         .map(str::trim);
     let line = words.collect::<Vec<_>>().join(" ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
-    say::say(format_args!("{line}; see `vmnoise help`"));
+    say::say(format_args!("{line}; see `{}`", called_as::help()));
     Status::Usage
 }
 

@@ -121,6 +121,18 @@ mod root {
         ]);
     }
 
+    /// The table is there by then, all but its last line.
+    #[test]
+    fn after_an_action_that_failed_the_table_has_its_last_line() {
+        let folder = linked();
+        let fails = "timerlat top -T 2 --on-threshold shell,command='echo -n 1; false' --on-threshold shell,command='echo -n 2'";
+        let output = rtla(&folder, fails);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let sums = said.lines().find(|line| line.starts_with("1ALL #"));
+        assert!(sums.is_some(), "{said}");
+    }
+
     /// Under its own name the program says its own words.
     #[test]
     fn the_words_are_ours_under_our_name() {

@@ -5,6 +5,7 @@ pub mod budget;
 mod check;
 mod compare;
 pub mod condition;
+mod cyclictest;
 mod exercise_name;
 mod exits;
 mod explain;
@@ -23,15 +24,20 @@ mod timerlat;
 mod times;
 mod unsupported_options;
 
+use std::ffi::OsString;
+
+use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use vmnoise_serve_arguments::{DumpArguments, ServeArguments};
 
+use crate::called_as;
 use crate::frame;
 use crate::output::format::Format;
 
 pub use audit::AuditArguments;
 pub use check::CheckArguments;
 pub use compare::CompareArguments;
+pub use cyclictest::CyclictestArguments;
 pub use exits::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments};
 pub use explain::ExplainArguments;
 pub use export::ExportArguments;
@@ -110,6 +116,9 @@ pub enum Command {
     Man(Later<ManArguments>),
     /// Print what a shell needs to complete commands, options and their values
     Completions(Later<CompletionsArguments>),
+    /// What a link named `cyclictest` is asked: no command line names it
+    #[command(skip)]
+    Cyclictest(Box<CyclictestArguments>),
 }
 
 /// `vmnoise doctor`: tries every probe and its fallback chain.
@@ -118,6 +127,18 @@ pub struct DoctorArguments {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+}
+
+/// Reads a command line, the program's name first, in the words of the program that is called.
+///
+/// # Errors
+/// What clap says of it, or a [`UsageError`](crate::status::UsageError).
+pub fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Command> {
+    let line: Vec<OsString> = line.into_iter().collect();
+    if called_as::is_cyclictest() {
+        return Ok(Command::Cyclictest(Box::new(cyclictest::parse(line)?)));
+    }
+    Ok(Arguments::try_parse_from(line)?.command)
 }
 
 #[cfg(test)]

@@ -128,6 +128,9 @@ pub struct TimerlatTopArguments {
     /// alone is in microseconds
     #[arg(long, value_name = "TIME", value_parser = threshold, conflicts_with_all = ["irq", "thread", "auto", "no_aa", "format"])]
     pub aa_only: Option<u64>,
+    /// End when a task has woken up so often, if the duration is not over by then
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub loops: Option<u64>,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = LatencyFormat::Text)]
     pub format: LatencyFormat,
@@ -145,6 +148,8 @@ impl TimerlatTopArguments {
             keeps_trace: self.aa_only.is_some() || self.common.keeps_trace(),
             analyzes: !self.common.no_aa,
             aa_only: self.aa_only.is_some(),
+            loops: self.loops,
+            cyclictest: None,
         }
     }
 }

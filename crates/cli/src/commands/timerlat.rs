@@ -13,13 +13,13 @@ use vmnoise_workload::timer::{Config, Probes, Timer, TimerSteps};
 
 use super::{polling_group, steal};
 use crate::args::{
-    DmaLatency, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
-    TimerlatTopArguments,
+    CyclictestArguments, DmaLatency, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon,
+    TimerlatMode, TimerlatTopArguments,
 };
 use crate::frame::{self, Wakeups};
 use crate::output::timerlat::exports::Exports;
 use crate::output::timerlat::hist::Hist;
-use crate::output::timerlat::top::Top;
+use crate::output::timerlat::top::{Asked, Top};
 use crate::output::trace::Trace;
 use crate::run::cpus::probe_status;
 use crate::run::cpus::set_up::{Plan, Prepared, set_up};
@@ -44,8 +44,8 @@ struct Stops {
 /// Measures, prints, and says how it ended.
 pub fn run(arguments: &TimerlatArguments) -> Result<Status> {
     match &arguments.mode {
-        None => run_top(&arguments.top),
-        Some(TimerlatMode::Top(top)) => run_top(top),
+        None => run_top(&arguments.top, arguments.top.asked()),
+        Some(TimerlatMode::Top(top)) => run_top(top, top.asked()),
         Some(TimerlatMode::Hist(hist)) => {
             let stops = stops(&hist.common);
             let claimed = claim(&hist.buckets.exports, &hist.common)?;
@@ -62,7 +62,19 @@ pub fn run(arguments: &TimerlatArguments) -> Result<Status> {
     }
 }
 
-fn run_top(arguments: &TimerlatTopArguments) -> Result<Status> {
+/// As [`run`], in the words of cyclictest. A latency that ends the run is no failure there.
+pub fn run_as_cyclictest(arguments: &CyclictestArguments) -> Result<Status> {
+    let asked = Asked {
+        cyclictest: Some(arguments.words),
+        ..arguments.top.asked()
+    };
+    Ok(match run_top(&arguments.top, asked)? {
+        Status::Limit => Status::Ok,
+        status => status,
+    })
+}
+
+fn run_top(arguments: &TimerlatTopArguments, asked: Asked) -> Result<Status> {
     let stops = match arguments.aa_only {
         Some(limit_ns) => Stops {
             irq_ns: Some(limit_ns),
@@ -72,7 +84,7 @@ fn run_top(arguments: &TimerlatTopArguments) -> Result<Status> {
         None => stops(&arguments.common),
     };
     let claimed = claim(&arguments.exports, &arguments.common)?;
-    let mut top = Top::new(arguments.asked(), &arguments.exports);
+    let mut top = Top::new(asked, &arguments.exports);
     let frame = frame::of::<Wakeups>(top.draws());
     if frame.is_some() {
         top.be_silent();

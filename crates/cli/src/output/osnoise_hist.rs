@@ -69,6 +69,7 @@ impl View for Hist {
     fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {
         let mut out = stop::report(facts, summary, trace);
         out += &self.render(rtla::measured(summary));
+        out += &rtla::hit(summary, "osnoise");
         if !self.asked.frame.no_summary {
             out += &format!(
                 "\n{}\n{}",

@@ -87,6 +87,7 @@ impl View for Top {
         self.table.close_period(&summary.cpus);
         let mut out = stop::report(facts, summary, trace);
         out += &self.table.render(rtla::measured(summary), self.in_a_guest);
+        out += &rtla::hit(summary, "osnoise");
         out += &longest(summary.worst.first());
         out += &from_feed::render(summary);
         out += &format!(

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use vmnoise_events::FinishReason;
 use vmnoise_explain::Summary;
+
+use crate::called_as;
 
 /// `%3d %02d:%02d:%02d`: days and time of day.
 pub fn clock(elapsed: Duration) -> String {
@@ -29,6 +32,14 @@ pub fn measured(summary: &Summary) -> Duration {
     let longest = summary.cpus.iter().filter_map(|cpu| cpu.runtime_ns).max();
     // To the nearest second, since that is all rtla prints of it.
     Duration::from_nanos(longest.unwrap_or(0).saturating_add(500_000_000))
+}
+
+/// rtla's line behind the table of a run that a limit ended; nothing under another name.
+pub fn hit(summary: &Summary, tracer: &str) -> String {
+    match summary.finish_reason == Some(FinishReason::Stop) && called_as::is_rtla() {
+        true => format!("rtla {tracer} hit stop tracing\n"),
+        false => String::new(),
+    }
 }
 
 #[cfg(test)]

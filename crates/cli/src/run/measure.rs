@@ -51,7 +51,7 @@ pub trait Source {
 }
 
 /// Runs to the end of the duration or of what is measured, to a limit that stops it, or to Ctrl-C.
-/// Returns what it came to, and whether the actions of the limit that stopped it could be carried out.
+/// Returns what it came to, and whether a limit stopped it, whose actions are still to be carried out.
 ///
 /// # Errors
 /// Those of the source.
@@ -60,7 +60,7 @@ pub fn measure(
     mut source: Box<dyn Source>,
     mut session: Session<'_>,
     on_threshold: &mut OnThreshold,
-) -> Result<(Outcome, Result<()>)> {
+) -> Result<(Outcome, bool)> {
     let deadline = source.start(&mut session)?;
     let start = Instant::now();
     let end = deadline.unwrap_or(start + Duration::from_nanos(facts.options.duration_ns));
@@ -103,18 +103,12 @@ pub fn measure(
             session.shown().notice(&message);
             break FinishReason::Failed;
         }
-        if now >= end {
+        if now >= end || session.shown().is_complete() {
             break FinishReason::Duration;
         }
     };
     // From here on Ctrl-C is a signal again.
     session.shown().end_live();
     source.end(reason, &mut session)?;
-    let outcome = session.finish();
-    let acted = if interrupt::was_asked() {
-        Ok(())
-    } else {
-        on_threshold.act(reason == FinishReason::Stop, &outcome.trace)
-    };
-    Ok((outcome, acted))
+    Ok((session.finish(), reason == FinishReason::Stop))
 }

@@ -141,7 +141,14 @@ fn carry_out<S: Source + 'static>(
     let session = Session::new(&facts, writer, Shown::new(view, frame));
     let mut on_threshold =
         OnThreshold::new(run.on_threshold.clone(), run.trace_name, helpers.clone());
-    let (outcome, acted) = measure(&facts, Box::new(source), session, &mut on_threshold)?;
+    let (outcome, by_limit) = measure(&facts, Box::new(source), session, &mut on_threshold)?;
+    if by_limit && !run.on_threshold.is_empty() {
+        view.acts(outcome.measured)?;
+    }
+    let acted = match interrupt::was_asked() {
+        true => Ok(()),
+        false => on_threshold.act(by_limit, &outcome.trace),
+    };
     // Before the disk: it may never take the rest of the recording.
     let shown = outcome.print(&facts, view);
     let finish_reason = outcome.explained.finish_reason();

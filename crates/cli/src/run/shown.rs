@@ -91,6 +91,11 @@ impl<'a> Shown<'a> {
         self.view.is_gone() || self.live.as_ref().is_some_and(|live| live.is_gone())
     }
 
+    /// Whether all that was asked for has been measured.
+    pub fn is_complete(&self) -> bool {
+        self.view.is_complete()
+    }
+
     /// The run ends: no more is drawn. Nothing is waited for.
     pub fn end_live(&mut self) {
         if let Some(live) = &mut self.live {

@@ -78,6 +78,17 @@ pub trait View {
     fn is_gone(&self) -> bool {
         false
     }
+    /// Whether all that was asked for has been measured: the run may end before its time.
+    fn is_complete(&self) -> bool {
+        false
+    }
+    /// A limit was hit after so long, and its actions are carried out next.
+    ///
+    /// # Errors
+    /// If stdout cannot be written.
+    fn acts(&mut self, _measured: Duration) -> Result<()> {
+        Ok(())
+    }
     /// A run of gaps or wake-ups is over: prints its result on stdout. `trace` has the last
     /// lines, if they were wanted.
     ///

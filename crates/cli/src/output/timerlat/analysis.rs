@@ -4,6 +4,7 @@
 use vmnoise_events::{ActivityKind, Name, RunFacts, Share};
 use vmnoise_explain::{NamedInterval, NamedPart, Phase, Summary};
 
+use crate::called_as;
 use crate::output::tree::tree;
 use crate::run::RecentTrace;
 
@@ -88,10 +89,19 @@ fn thread_analysis(late: &NamedInterval, was_idle: bool, trace: &RecentTrace) ->
         .copied()
         .filter(|part| !early(part.phase))
         .collect();
-    out += &group("Hypervisor (steal)", &later, Share::Steal, total_ns);
-    out += &group("Hypervisor or hardware", &later, Share::HvOrHw, total_ns);
-    out += &group("Unexplained", &later, Share::Unexplained, total_ns);
-    out + &total("Thread latency:", total_ns)
+    let ours = [
+        ("Hypervisor (steal)", Share::Steal),
+        ("Hypervisor or hardware", Share::HvOrHw),
+        ("Unexplained", Share::Unexplained),
+    ];
+    let ours = ours.map(|(title, share)| group(title, &later, share, total_ns));
+    let ours = ours.concat();
+    let total = total("Thread latency:", total_ns);
+    // What reads rtla takes a line before the total that it does not know for a part of the last one it knew.
+    match called_as::is_rtla() {
+        true => out + &total + &ours,
+        false => out + &ours + &total,
+    }
 }
 
 /// Whether the timer's interrupt had not come yet.

@@ -91,6 +91,13 @@ impl Columns {
         self.cpus.entry(wakeup.cpu).or_default().add(wakeup);
     }
 
+    /// How often the task of this CPU has woken up.
+    pub fn count_of(&self, cpu: u32) -> u64 {
+        self.cpus
+            .get(&cpu)
+            .map_or(0, |contexts| contexts.user.count)
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Contexts)> {
         self.cpus.iter().map(|(cpu, contexts)| (*cpu, contexts))
     }

@@ -4,10 +4,31 @@
 use std::fmt::Write;
 
 use vmnoise_events::{Policy, RunFacts};
-use vmnoise_explain::LinearHistogram;
+use vmnoise_explain::{Interval, LinearHistogram};
 use vmnoise_tracer::host::Host;
 
 use super::columns::Columns;
+
+/// What a link named `cyclictest` prints beside the lines of its tasks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Words {
+    /// Only what the run comes to; where there is a histogram it stands for the lines.
+    pub quiet: bool,
+    /// Each wake-up as it comes.
+    pub verbose: bool,
+    /// A histogram's column for all tasks.
+    pub sums: bool,
+}
+
+impl Words {
+    /// Whether tasks have their lines at the end.
+    pub fn has_lines(&self, histogram: bool) -> bool {
+        match self.verbose {
+            true => self.quiet && !histogram,
+            false => !(self.quiet && histogram),
+        }
+    }
+}
 
 /// One line for each task.
 #[derive(Debug)]
@@ -37,13 +58,54 @@ impl Cyclictest {
         self.tids = facts.options.cpus.iter().filter_map(tid).collect();
     }
 
+    /// What idle CPUs are held to, if they are.
+    pub fn held(facts: &RunFacts) -> String {
+        let timer = facts.options.timer.as_ref();
+        let us = timer.and_then(|timer| timer.dma_latency_us);
+        us.map_or_else(String::new, |us| {
+            format!("# /dev/cpu_dma_latency set to {us}us\n")
+        })
+    }
+
+    /// What comes before the values of all wake-ups.
+    pub fn verbose_head(facts: &RunFacts) -> String {
+        let host = Host::here();
+        let [all, online] = [host.present_cpus(), host.online_cpus()];
+        let [all, online] = [all, online].map(|cpus| cpus.map_or(0, |cpus| cpus.len()));
+        let mut out = format!("Max CPUs = {all}\nOnline CPUs = {online}\n");
+        out += &Cyclictest::held(facts);
+        let timer = facts.options.timer.as_ref();
+        let period_us = timer.map_or(0, |timer| timer.period_ns / 1_000);
+        for index in 0..facts.options.cpus.len() {
+            let _ = writeln!(out, "Thread {index} Interval: {period_us}");
+        }
+        out
+    }
+
+    /// One wake-up: which task, which of its wake-ups, how late.
+    pub fn value(&self, task: usize, wakeup: u64, latency_ns: u64) -> String {
+        format!("{task:8}:{wakeup:8}:{:8}\n", latency_ns / self.per())
+    }
+
+    /// Which wake-up ended the run, and all tasks.
+    pub fn broke(&self, broken: &Interval) -> String {
+        let ids = self.tids.iter().map(|(_, tid)| format!(" {tid:05}"));
+        let mut out = format!("# Thread Ids:{}\n", ids.collect::<String>());
+        let tid = self.tids.iter().find(|(cpu, _)| *cpu == broken.cpu);
+        if let Some((_, tid)) = tid {
+            out += &format!("# Break thread: {tid}\n");
+        }
+        out + &format!("# Break value: {}\n", broken.dur_ns / self.per())
+    }
+
+    fn per(&self) -> u64 {
+        if self.nano { 1 } else { 1_000 }
+    }
+
     pub fn render(&self, facts: &RunFacts, columns: &Columns) -> String {
         let mut out = String::new();
         let timer = facts.options.timer.as_ref();
-        if let Some(us) = timer.and_then(|timer| timer.dma_latency_us) {
-            out += &format!("# /dev/cpu_dma_latency set to {us}us\n");
-        }
-        let per = if self.nano { 1 } else { 1_000 };
+        let per = self.per();
         let period_us = timer.map_or(0, |timer| timer.period_ns / 1_000);
         for (index, (cpu, contexts)) in columns.iter().enumerate() {
             let figures = &contexts.user;
@@ -73,34 +135,36 @@ fn priority(policy: Option<Policy>) -> i32 {
 
 /// cyclictest's histogram of the latencies in user space, one column for each task.
 /// `overflows` are the numbers of the wake-ups beyond the last bucket, by column, of which
-/// it prints as many as there are buckets.
-pub fn histogram(columns: &[LinearHistogram], overflows: &[Vec<u64>], nano: bool) -> String {
+/// it prints as many as there are buckets. `sums`: with one more column, of all tasks.
+pub fn histogram(
+    columns: &[LinearHistogram],
+    overflows: &[Vec<u64>],
+    nano: bool,
+    sums: bool,
+) -> String {
     let mut out = String::from("# Histogram\n");
     let buckets = columns.first().map_or(0, |column| column.counts().len());
     for bucket in 0..buckets {
-        let counts = columns
-            .iter()
-            .map(|column| format!("{:06}", column.counts()[bucket]));
+        let counts = columns.iter().map(|column| column.counts()[bucket]);
+        let counts = with(counts.collect(), sums.then_some(add));
+        let counts = counts.iter().map(|count| format!("{count:06}"));
         let _ = writeln!(out, "{bucket:06} {}", counts.collect::<Vec<_>>().join("\t"));
     }
-    let row = |name: &str, cell: &dyn Fn(&LinearHistogram) -> String| {
-        let cells: String = columns
-            .iter()
-            .map(|column| format!(" {}", cell(column)))
-            .collect();
-        format!("# {name}:{cells}\n")
+    // cyclictest leaves out what a smallest and a mean of all tasks would be.
+    let row = |name: &str, width: usize, of_all: Option<Fold>, cell: Cell<'_>| {
+        let cells = with(columns.iter().map(cell).collect(), of_all);
+        let cells = cells.iter().map(|cell| format!(" {cell:0width$}"));
+        format!("# {name}:{}\n", cells.collect::<String>())
     };
     let per = if nano { 1 } else { 1_000 };
-    let us = |ns: Option<u64>| format!("{:05}", ns.unwrap_or(0) / per);
-    out += &row("Total", &|column| {
-        format!("{:09}", column.counts().iter().sum::<u64>())
-    });
-    out += &row("Min Latencies", &|column| us(column.min_ns()));
-    out += &row("Avg Latencies", &|column| us(column.mean_ns()));
-    out += &row("Max Latencies", &|column| us(column.max_ns()));
-    out += &row("Histogram Overflows", &|column| {
-        format!("{:05}", column.overflow())
-    });
+    let shown = |ns: Option<u64>| ns.unwrap_or(0) / per;
+    let added = sums.then_some(add as Fold);
+    let largest = sums.then_some(u64::max as Fold);
+    out += &row("Total", 9, added, &|column| column.counts().iter().sum());
+    out += &row("Min Latencies", 5, None, &|column| shown(column.min_ns()));
+    out += &row("Avg Latencies", 5, None, &|column| shown(column.mean_ns()));
+    out += &row("Max Latencies", 5, largest, &|it| shown(it.max_ns()));
+    out += &row("Histogram Overflows", 5, added, &LinearHistogram::overflow);
     out += "# Histogram Overflow at cycle number:\n";
     for (index, (column, cycles)) in columns.iter().zip(overflows).enumerate() {
         let shown: String = cycles.iter().map(|cycle| format!(" {cycle:05}")).collect();
@@ -113,6 +177,20 @@ pub fn histogram(columns: &[LinearHistogram], overflows: &[Vec<u64>], nano: bool
     }
     out.push('\n');
     out
+}
+
+type Fold = fn(u64, u64) -> u64;
+type Cell<'a> = &'a dyn Fn(&LinearHistogram) -> u64;
+
+fn add(one: u64, other: u64) -> u64 {
+    one + other
+}
+
+/// And behind them what all of them make together, if that is asked for.
+fn with(mut cells: Vec<u64>, of_all: Option<Fold>) -> Vec<u64> {
+    let all = of_all.and_then(|of_all| cells.iter().copied().reduce(of_all));
+    cells.extend(all);
+    cells
 }
 
 #[cfg(test)]
@@ -140,8 +218,12 @@ mod tests {
             tids: vec![(0, 10_259)],
         };
         // As rt-tests 2.4 printed it, but for the numbers.
-        let expected = "# /dev/cpu_dma_latency set to 0us\n\
-            T: 0 (10259) P:95 I:1000 C:      3 Min:     21 Act:   37 Avg:  252 Max:     697\n";
+        assert_eq!(
+            Cyclictest::held(&facts),
+            "# /dev/cpu_dma_latency set to 0us\n"
+        );
+        let expected =
+            "T: 0 (10259) P:95 I:1000 C:      3 Min:     21 Act:   37 Avg:  252 Max:     697\n";
         assert_eq!(cyclictest.render(&facts, &columns), expected);
     }
 
@@ -153,7 +235,9 @@ mod tests {
         }
         let mut second = LinearHistogram::new(1_000, 3);
         second.record(0);
-        let text = histogram(&[first, second], &[vec![3, 4], vec![]], false);
+        let columns = [first, second];
+        let cycles = [vec![3, 4], vec![]];
+        let text = histogram(&columns, &cycles, false, false);
         let expected = "# Histogram
 000000 000000\t000001
 000001 000002\t000000
@@ -169,5 +253,12 @@ mod tests {
 
 ";
         assert_eq!(text, expected);
+        let summed = histogram(&columns, &cycles, false, true);
+        let lines: Vec<&str> = summed.lines().collect();
+        assert_eq!(lines[2], "000001 000002\t000000\t000002");
+        assert_eq!(lines[4], "# Total: 000000003 000000001 000000004");
+        assert_eq!(lines[5], "# Min Latencies: 00001 00000");
+        assert_eq!(lines[7], "# Max Latencies: 00009 00000 00009");
+        assert_eq!(lines[8], "# Histogram Overflows: 00002 00000 00002");
     }
 }

@@ -41,6 +41,8 @@ pub struct Exports {
 pub struct Exporter {
     asked: Exports,
     nano: bool,
+    /// Whether a histogram has a column for all CPUs.
+    sums: bool,
     cpus: BTreeMap<u32, Gathered>,
 }
 
@@ -57,14 +59,25 @@ impl Exporter {
         Exporter {
             asked: exports.clone(),
             nano,
+            sums: false,
             cpus: BTreeMap::new(),
         }
+    }
+
+    /// The histogram has a column for all CPUs, too.
+    pub fn with_sums(self) -> Exporter {
+        Exporter { sums: true, ..self }
     }
 
     fn buckets(&self) -> Option<usize> {
         let of_json = self.asked.json.as_ref().map(|_| JSON_BUCKETS);
         let buckets = self.asked.histogram.or(of_json);
         buckets.map(|buckets| buckets as usize)
+    }
+
+    /// Whether cyclictest's histogram was asked for, as a file or not.
+    pub fn has_histogram(&self) -> bool {
+        self.asked.histogram.is_some()
     }
 
     /// CPUs are printed in their order, whoever wakes up first.
@@ -121,7 +134,8 @@ impl Exporter {
             .map(|cpu| cpu.histogram.clone())
             .collect();
         let cycles = self.cpus.values().map(|cpu| cpu.overflow_cycles.clone());
-        let text = histogram(&columns, &cycles.collect::<Vec<_>>(), self.nano);
+        let cycles: Vec<_> = cycles.collect();
+        let text = histogram(&columns, &cycles, self.nano, self.sums);
         match &self.asked.histfile {
             Some(path) => {
                 write(path, text.as_bytes())?;

@@ -196,7 +196,7 @@ impl View for Hist {
         let table = self.render(rtla::measured(summary));
         // What stopped the run is what it was about; rtla has it behind the table.
         let mut out = match called_as::is_rtla() {
-            true => table + &analysis,
+            true => table + &rtla::hit(summary, "timerlat") + &analysis,
             false => analysis + &table,
         };
         if !self.asked.frame.no_summary {

@@ -3,7 +3,7 @@
 pub mod analysis;
 pub mod budget;
 pub mod columns;
-mod cyclictest;
+pub mod cyclictest;
 pub mod document;
 pub mod exports;
 #[cfg(test)]

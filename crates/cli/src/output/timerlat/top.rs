@@ -1,16 +1,18 @@
 //! `vmnoise timerlat top`: one table, while the run goes on and at its end.
 
 use std::io::IsTerminal;
+use std::time::Duration;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
 use vmnoise_explain::{Interval, Summary, Wakeups};
 
 use super::columns::Columns;
-use super::cyclictest::Cyclictest;
+use super::cyclictest::{Cyclictest, Words};
 use super::document::LatencyDocument;
 use super::exports::{Exporter, Exports};
 use super::{analysis, budget, rtla_table};
+use crate::called_as;
 use crate::output::format::LatencyFormat;
 use crate::output::stream::Stream;
 use crate::output::tree::tree;
@@ -32,6 +34,10 @@ pub struct Asked {
     pub analyzes: bool,
     /// Whether that alone is wanted.
     pub aa_only: bool,
+    /// How often each task wakes up, if it is to end then.
+    pub loops: Option<u64>,
+    /// What a link named `cyclictest` prints beside the format of that name.
+    pub cyclictest: Option<Words>,
 }
 
 /// Redraws the table each second on a terminal; prints it once elsewhere.
@@ -43,6 +49,12 @@ pub struct Top {
     cyclictest: Cyclictest,
     exporter: Exporter,
     stream: Stream,
+    /// The measured CPUs, in their order.
+    cpus: Vec<u32>,
+    /// The wake-up that hit a limit.
+    broken: Option<Interval>,
+    /// The last line of the table, where the others are printed.
+    sums: Option<String>,
 }
 
 impl Top {
@@ -53,16 +65,24 @@ impl Top {
             quiet,
             nano,
             aa_only,
+            cyclictest,
             ..
         } = asked;
+        let exporter = Exporter::new(exports, nano);
         let is_shown = format == LatencyFormat::Text && !quiet && !aa_only;
         Top {
             asked,
             draws: is_shown && std::io::stdout().is_terminal(),
             columns: Columns::default(),
             cyclictest: Cyclictest::new(nano),
-            exporter: Exporter::new(exports, nano),
+            exporter: match cyclictest.is_some_and(|words| words.sums) {
+                true => exporter.with_sums(),
+                false => exporter,
+            },
             stream: Stream::default(),
+            cpus: Vec::new(),
+            broken: None,
+            sums: None,
         }
     }
 
@@ -75,6 +95,8 @@ impl Top {
             keeps_trace: true,
             analyzes: true,
             aa_only: false,
+            loops: None,
+            cyclictest: None,
         };
         Top::new(asked, &Exports::default())
     }
@@ -89,15 +111,50 @@ impl Top {
         self.draws
     }
 
+    fn table(&self, elapsed: Duration) -> String {
+        rtla_table::render(&self.columns, elapsed, self.asked.nano)
+    }
+
+    /// Whether each wake-up is a line of its own.
+    fn prints_values(&self) -> bool {
+        self.asked.cyclictest.is_some_and(|words| words.verbose)
+    }
+
+    fn cyclictest_text(&self, facts: &RunFacts) -> String {
+        // It was said before the first value.
+        let mut out = match self.prints_values() {
+            true => String::new(),
+            false => Cyclictest::held(facts),
+        };
+        let histogram = self.exporter.has_histogram();
+        if self
+            .asked
+            .cyclictest
+            .is_none_or(|words| words.has_lines(histogram))
+        {
+            out += &self.cyclictest.render(facts, &self.columns);
+        }
+        out
+    }
+
     fn text(&self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> String {
-        let mut out = String::new();
-        if self.asked.analyzes {
-            out += &analysis::report(facts, summary, trace);
-        }
+        let hit = rtla::hit(summary, "timerlat");
+        let analysis = match self.asked.analyzes {
+            true => analysis::report(facts, summary, trace),
+            false => String::new(),
+        };
         if self.asked.aa_only {
-            return out;
+            return hit + &analysis;
         }
-        out += &rtla_table::render(&self.columns, rtla::measured(summary), self.asked.nano);
+        let table = match &self.sums {
+            Some(sums) => sums.clone(),
+            None => self.table(rtla::measured(summary)),
+        };
+        // What stopped the run is what it was about; rtla has it behind the table.
+        let mut out = match called_as::is_rtla() {
+            true => table + &hit + &analysis,
+            false => analysis + &table,
+        };
         if let Some(wakeups) = &summary.wakeups {
             out += &worst(wakeups);
             out += &budget::sums(wakeups);
@@ -132,18 +189,62 @@ impl View for Top {
             self.cyclictest.begin(facts);
         }
         self.exporter.begin(facts);
+        self.cpus.clone_from(&facts.options.cpus);
+        if self.prints_values() {
+            self.stream.print(&Cyclictest::verbose_head(facts));
+        }
     }
 
     fn interval(&mut self, wakeup: &Interval) {
+        let so_far = self.columns.count_of(wakeup.cpu);
+        if self.asked.loops.is_some_and(|loops| so_far >= loops) {
+            return;
+        }
         self.columns.add(wakeup);
         self.exporter.wakeup(wakeup);
+        if wakeup.hits_limit && self.broken.is_none() {
+            self.broken = Some(wakeup.clone());
+        }
+        if self.prints_values() {
+            let task = self.cpus.iter().position(|cpu| *cpu == wakeup.cpu);
+            let line = task.map(|task| self.cyclictest.value(task, so_far, wakeup.dur_ns));
+            line.iter().for_each(|line| self.stream.print(line));
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        let loops = self.asked.loops;
+        loops.is_some_and(|loops| {
+            self.cpus
+                .iter()
+                .any(|cpu| self.columns.count_of(*cpu) >= loops)
+        })
     }
 
     fn period(&mut self, period: &Period<'_>) {
         if self.draws {
-            let table = rtla_table::render(&self.columns, period.since_start, self.asked.nano);
+            let table = self.table(period.since_start);
             self.stream.redraw(&table);
         }
+    }
+
+    /// As rtla does: its table is there before the actions, but for the last line.
+    fn acts(&mut self, measured: Duration) -> Result<()> {
+        let Asked {
+            format,
+            quiet,
+            aa_only,
+            ..
+        } = self.asked;
+        let is_shown = format == LatencyFormat::Text && !quiet && !aa_only && !self.draws;
+        if !is_shown || !called_as::is_rtla() {
+            return Ok(());
+        }
+        let table = self.table(measured);
+        let (rows, sums) = table.trim_end().rsplit_once('\n').unwrap_or(("", &table));
+        crate::output::write(format!("{rows}\n").as_bytes())?;
+        self.sums = Some(format!("{sums}\n"));
+        Ok(())
     }
 
     fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {
@@ -153,7 +254,7 @@ impl View for Top {
                 json::write(&mut out, &LatencyDocument::new(facts, summary))?;
                 out
             }
-            LatencyFormat::Cyclictest => self.cyclictest.render(facts, &self.columns).into_bytes(),
+            LatencyFormat::Cyclictest => self.cyclictest_text(facts).into_bytes(),
             LatencyFormat::Text => {
                 let text = self.text(facts, summary, trace);
                 match self.draws {
@@ -164,6 +265,12 @@ impl View for Top {
         };
         let exported = self.exporter.finish(facts, summary, &self.columns);
         out.extend(exported.iter().flat_map(|text| text.bytes()));
+        if let (Some(_), Some(broken)) = (self.asked.cyclictest, &self.broken) {
+            out.extend(self.cyclictest.broke(broken).into_bytes());
+            let why = analysis::report(facts, summary, trace);
+            let lines = why.lines().filter(|line| !line.is_empty());
+            out.extend(lines.flat_map(|line| format!("# {line}\n").into_bytes()));
+        }
         // A file that is full costs no result.
         let drawn = self.stream.end();
         let written = drawn.and_then(|()| crate::output::write(&out));
