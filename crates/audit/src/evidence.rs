@@ -1,11 +1,11 @@
 //! What a recording says: who took how much of which CPU.
 
-use vmnoise_events::{Name, Share};
+use vmnoise_events::{Name, Policy, Share};
 use vmnoise_explain::{CpuSummary, Summary};
 use wildmatch::WildMatch;
 
 use crate::look::Bad;
-use crate::rule::Signature;
+use crate::rule::{Ran, Signature};
 
 /// The noise of a run, by who took it.
 #[derive(Debug, Clone)]
@@ -15,6 +15,8 @@ pub struct Evidence {
     /// Records that the run lost: what a finding explains may be more.
     pub lost_events: u64,
     took: Vec<Took>,
+    /// How the measured threads were scheduled; `None` where nobody can tell.
+    ran: Option<Ran>,
 }
 
 /// Somebody's part of a CPU's noise.
@@ -36,8 +38,8 @@ pub struct Explained {
 }
 
 impl Evidence {
-    /// That of a run.
-    pub fn of(summary: &Summary) -> Evidence {
+    /// That of a run, whose threads had this policy.
+    pub fn of(summary: &Summary, priority: Option<Policy>) -> Evidence {
         let cpus = summary.cpus.iter();
         Evidence {
             noise_ns: cpus
@@ -46,6 +48,13 @@ impl Evidence {
                 .fold(0, u64::saturating_add),
             lost_events: summary.lost_events,
             took: cpus.flat_map(took_of).collect(),
+            // What a host told is of its own threads.
+            ran: summary.feed.is_none().then_some(match priority {
+                None | Some(Policy::Other(_)) => Ran::Ordinary,
+                Some(Policy::Fifo(_) | Policy::RoundRobin(_) | Policy::Deadline { .. }) => {
+                    Ran::RealTime
+                }
+            }),
         }
     }
 
@@ -60,12 +69,18 @@ impl Evidence {
         let mut who: Vec<(Share, Name, u64)> = Vec::new();
         for (took, mark) in self.took.iter().zip(marks) {
             let matches = bad.iter().any(|bad| {
-                let of_cpu = bad
-                    .instance
-                    .strip_prefix("cpu")
+                // Of a file that is of a CPU, and of one thing of it.
+                let first = bad.instance.split('/').next();
+                let of_cpu = first
+                    .and_then(|first| first.strip_prefix("cpu"))
                     .and_then(|cpu| cpu.parse().ok());
                 let is_here = of_cpu.is_none_or(|cpu: u32| cpu == took.cpu);
-                is_here && signatures.iter().any(|it| is_meant(it, bad, took))
+                let ran = |it: &&Signature| it.ran.is_none_or(|ran| self.ran == Some(ran));
+                is_here
+                    && signatures
+                        .iter()
+                        .filter(ran)
+                        .any(|it| is_meant(it, bad, took))
             });
             if !matches {
                 continue;
@@ -119,6 +134,7 @@ fn took_of(cpu: &CpuSummary) -> Vec<Took> {
 fn is_meant(signature: &Signature, bad: &Bad, took: &Took) -> bool {
     let is = |pattern: &str| {
         let pattern = pattern.replace("{instance}", &bad.instance);
+        let pattern = pattern.replace("{name}", &bad.name);
         WildMatch::new(&pattern).matches(&took.name)
     };
     signature.shares.contains(&took.share)
@@ -153,6 +169,7 @@ mod tests {
             noise_ns: took.iter().map(|it| it.ns).sum(),
             lost_events: 0,
             took,
+            ran: Some(Ran::RealTime),
         }
     }
 
@@ -185,7 +202,45 @@ mod tests {
         // Of the CPU alone whose setting it is.
         assert_eq!(explained("governor", &["cpu3"]), 4);
         assert_eq!(explained("governor", &["cpu2"]), 0);
+        assert_eq!(explained("governor", &["cpu3/state1"]), 4);
+        assert_eq!(explained("governor", &["cpu2/state1"]), 0);
         assert_eq!(explained("skew-tick", &[""]), 0);
+    }
+
+    #[test]
+    fn who_was_kept_waiting_is_who_has_the_limit() {
+        let explained = |rule: &str, ran| {
+            let rules = all().unwrap();
+            let rule = rules.iter().find(|it| it.id == rule).unwrap();
+            let evidence = Evidence { ran, ..evidence() };
+            let explained = evidence.explained(&rule.explains, &[bad("")], &mut Vec::new());
+            explained.ns
+        };
+        // Real-time threads have no quota, and others no limit of real-time threads.
+        assert_eq!(explained("quota", Some(Ran::Ordinary)), 50_000);
+        assert_eq!(explained("quota", Some(Ran::RealTime)), 0);
+        assert_eq!(explained("rt-throttling", Some(Ran::Ordinary)), 0);
+        // A host told of its own threads.
+        assert_eq!(explained("quota", None), 0);
+        assert_eq!(explained("rt-throttling", None), 0);
+    }
+
+    #[test]
+    fn a_thread_is_known_by_its_number_and_its_name() {
+        let rules = all().unwrap();
+        let rule = rules.iter().find(|it| it.id == "heavier-threads").unwrap();
+        let explained = |name: &str, tid: &str| {
+            let bad = Bad {
+                name: name.into(),
+                ..bad(tid)
+            };
+            let explained = evidence().explained(&rule.explains, &[bad], &mut Vec::new());
+            explained.ns
+        };
+        assert_eq!(explained("bash", "7"), 40);
+        // Its number is another's by now.
+        assert_eq!(explained("cron", "7"), 0);
+        assert_eq!(explained("bash", "8"), 0);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::evidence::{Evidence, Explained};
 use crate::look::{Bad, Seen, chosen, look};
 use crate::machine::{Machine, Said, numbers};
 use crate::rule::Rule;
+use crate::threads::{AsItIs, as_it_is};
 
 /// All rules, looked at on one machine.
 #[derive(Debug)]
@@ -51,7 +52,9 @@ pub enum Verdict {
 pub struct Change {
     /// At once; `None` where only another start of the kernel does it, or nobody knows a safe command.
     pub now: Option<Write>,
-    /// What the kernel's command line has to be.
+    /// What else does it at once; `None` where nothing does.
+    pub command: Option<Command>,
+    /// At the next start, of the kernel or of the VM.
     pub reboot: Option<String>,
 }
 
@@ -66,6 +69,18 @@ pub struct Write {
     pub was: String,
 }
 
+/// A command. All its words are words of a shell as they stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// What makes it good.
+    pub run: String,
+    /// What makes it what it was.
+    pub undo: String,
+    /// The number of the thread that it changes, and when that began, in clock ticks since boot: another thread with
+    /// its number has another. `None` if it changes no thread.
+    pub thread: Option<(u32, u64)>,
+}
+
 impl Audit {
     /// Looks at all of these rules; `evidence` is what a recording of this machine says.
     pub fn new(rules: Vec<Rule>, machine: &Machine, evidence: Option<&Evidence>) -> Audit {
@@ -76,7 +91,7 @@ impl Audit {
                 absent.push(rule.id);
                 continue;
             }
-            match look(&rule.look, machine) {
+            match look(&rule, machine) {
                 Seen::Good => good.push(rule.id),
                 Seen::Absent => absent.push(rule.id),
                 Seen::Denied(path) => findings.push(Finding {
@@ -136,6 +151,7 @@ impl Rule {
         let can = |text: &str| !machine.others.is_empty() || !text.contains("{others");
         let fill = |text: &str| {
             let text = text.replace("{instance}", &bad.instance);
+            let text = text.replace("{file}", &bad.path);
             let text = text.replace("{cpus}", &cpu_list::format(&machine.cpus));
             let text = text.replace("{others_mask}", &mask(&machine.others));
             text.replace("{others}", &cpu_list::format(&machine.others))
@@ -154,8 +170,27 @@ impl Rule {
                 };
                 write.is_plain().then_some(write)
             }),
+            command: remedy.run.as_ref().filter(|it| can(it)).and_then(|run| {
+                Command::new(fill(run), fill(&remedy.undo), as_it_is(machine, bad))
+            }),
             reboot: remedy.reboot.as_deref().filter(|it| can(it)).map(fill),
         }
+    }
+}
+
+impl Command {
+    /// `None` where words of it are not known, or are none.
+    fn new(run: String, undo: String, is: Option<AsItIs>) -> Option<Command> {
+        let words = is.iter().flat_map(|is| &is.words);
+        let (run, undo) = words.fold((run, undo), |(run, undo), (word, is)| {
+            (run.replace(word, is), undo.replace(word, is))
+        });
+        let are_plain = |text: &str| !text.is_empty() && text.split(' ').all(is_plain);
+        (are_plain(&run) && are_plain(&undo)).then(|| Command {
+            run,
+            undo,
+            thread: is.map(|is| is.thread),
+        })
     }
 }
 
@@ -163,11 +198,20 @@ impl Write {
     /// Whether a shell takes all of it for words. What others have named goes into no command: a network interface
     /// may be called `$(reboot)`.
     fn is_plain(&self) -> bool {
-        let is_plain = |it: char| it.is_ascii_alphanumeric() || "/_-.,:".contains(it);
-        [&self.file, &self.to, &self.was]
-            .into_iter()
-            .all(|word| !word.is_empty() && word.chars().all(is_plain))
+        let words = [&self.file, &self.to, &self.was];
+        words.into_iter().all(|word| {
+            let bare = word.strip_prefix('\'').and_then(|it| it.strip_suffix('\''));
+            match bare {
+                Some(bare) => bare.split(' ').all(is_plain),
+                None => is_plain(word),
+            }
+        })
     }
+}
+
+fn is_plain(word: &str) -> bool {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "/_-.,:".contains(it);
+    !word.is_empty() && word.chars().all(is_plain)
 }
 
 /// As the kernel reads it: 32 bits a word, the highest first.
@@ -185,25 +229,16 @@ fn mask(cpus: &[u32]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
     use crate::rule::Tree;
     use crate::rules::all;
+    use crate::tree::grown;
 
     /// CPUs 2 and 3 of four are to be quiet.
     const CPUS: [u32; 2] = [2, 3];
 
-    fn audit(tree: &Tree, rule: &Rule, kernel: &str) -> Audit {
-        let root = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        write("sys/devices/system/cpu/online", "0-3\n");
-        write("proc/sys/kernel/osrelease", kernel);
-        tree.iter().for_each(|(path, text)| write(path, text));
+    fn audit(tree: &Tree, rule: &Rule) -> Audit {
+        let root = grown(tree);
         let machine = Machine::under(root.path(), &CPUS).unwrap();
         Audit::new(vec![rule.clone()], &machine, None)
     }
@@ -211,9 +246,9 @@ mod tests {
     #[test]
     fn each_rule_finds_what_is_bad_in_its_tree_and_nothing_where_all_is_well() {
         for rule in all().unwrap() {
-            let good = audit(&rule.trees.good, &rule, "6.1.0\n");
+            let good = audit(&rule.trees.good, &rule);
             assert_eq!(good.good.concat(), rule.id, "{good:?}");
-            let bad = audit(&rule.trees.bad, &rule, "6.1.0\n");
+            let bad = audit(&rule.trees.bad, &rule);
             let [finding] = &bad.findings[..] else {
                 panic!("{}: {bad:?}", rule.id);
             };
@@ -225,21 +260,22 @@ mod tests {
                     "{}: {change:?}",
                     rule.id
                 );
-                // Without a file to write to there is a word for the next start.
-                let is_now = change
-                    .now
-                    .as_ref()
-                    .is_some_and(|write| is_filled(&write.to));
-                assert!(is_now || change.reboot.is_some(), "{}: {change:?}", rule.id);
+                // Without a file to write to, or a command, there is a word for the next start.
+                let write = change.now.iter().map(|write| &write.to);
+                let run = change.command.iter().flat_map(|it| [&it.run, &it.undo]);
+                let now: Vec<_> = write.chain(run).collect();
+                assert!(now.iter().all(|it| is_filled(it)), "{}: {now:?}", rule.id);
+                let has_remedy = !now.is_empty() || change.reboot.is_some();
+                assert!(has_remedy, "{}: {change:?}", rule.id);
                 assert_eq!(
-                    change.now.is_some(),
-                    rule.remedy.write.is_some(),
+                    (change.now.is_some(), change.command.is_some()),
+                    (rule.remedy.write.is_some(), rule.remedy.run.is_some()),
                     "{}",
                     rule.id
                 );
             }
             // A kernel that has none of it makes no finding.
-            let none = audit(&Tree::new(), &rule, "6.1.0\n");
+            let none = audit(&Tree::new(), &rule);
             assert_eq!(none.absent.concat(), rule.id, "{none:?}");
         }
     }
@@ -248,7 +284,11 @@ mod tests {
     fn a_rule_holds_for_the_kernels_it_names() {
         let rules = all().unwrap();
         let rule = rules.iter().find(|it| it.id == "timer-migration").unwrap();
-        let findings = |kernel: &str| audit(&rule.trees.bad, rule, kernel).findings.len();
+        let findings = |kernel: &str| {
+            let mut tree = rule.trees.bad.clone();
+            tree.insert("proc/sys/kernel/osrelease".into(), kernel.into());
+            audit(&tree, rule).findings.len()
+        };
         assert_eq!(findings("6.18.3-cloud\n"), 1);
         assert_eq!(findings("6.19.0\n"), 0);
         assert_eq!(findings("7.3.1-rt\n"), 0);
@@ -261,10 +301,34 @@ mod tests {
         for name in ["$(reboot)", "a;b", "a`b`", "a'b", "a>b"] {
             let path = format!("sys/class/net/{name}/queues/rx-0/rps_cpus");
             let tree = Tree::from([(path, "f\n".to_owned())]);
-            let finding = &audit(&tree, rule, "6.1.0\n").findings[0];
+            let finding = &audit(&tree, rule).findings[0];
             assert_eq!(finding.bad[0].instance, name);
             assert_eq!(finding.changes[0].now, None);
         }
+    }
+
+    #[test]
+    fn a_thread_gets_what_it_should_have_and_gets_back_what_it_had() {
+        let rules = all().unwrap();
+        let command = |id: &str| {
+            let rule = rules.iter().find(|it| it.id == id).unwrap();
+            let finding = &audit(&rule.trees.bad, rule).findings[0];
+            let command = finding.changes[0].command.clone().unwrap();
+            (command.run, command.undo, command.thread)
+        };
+        let words = |run: &str, undo: &str| (run.into(), undo.into(), Some((71, 4711)));
+        assert_eq!(
+            command("emulator-threads"),
+            words("taskset -pc 0-1 71", "taskset -pc 0-3 71")
+        );
+        assert_eq!(
+            command("emulator-priority"),
+            words("chrt -f -p 50 71", "chrt -o -p 0 71")
+        );
+        assert_eq!(
+            command("vm-nice"),
+            words("renice 0 -p 71", "renice 10 -p 71")
+        );
     }
 
     #[test]
@@ -272,7 +336,7 @@ mod tests {
         let rules = all().unwrap();
         let write = |id: &str| {
             let rule = rules.iter().find(|it| it.id == id).unwrap();
-            let finding = &audit(&rule.trees.bad, rule, "6.1.0\n").findings[0];
+            let finding = &audit(&rule.trees.bad, rule).findings[0];
             let write = finding.changes[0].now.clone().unwrap();
             (write.file, write.to, write.was)
         };
@@ -288,6 +352,8 @@ mod tests {
         );
         assert_eq!(write("thp").2, "always");
         assert_eq!(write("mce-polling").2, "0x12c");
+        let group = "/sys/fs/cgroup/user.slice/cpu.max";
+        assert_eq!(write("quota"), words(group, "max", "'50000 100000'"));
         assert_eq!(mask(&[0, 33]), "00000002,00000001");
     }
 }

@@ -10,9 +10,12 @@ mod look;
 mod machine;
 mod rule;
 mod rules;
+mod threads;
+#[cfg(test)]
+mod tree;
 
 pub use evidence::{Evidence, Explained};
-pub use finding::{Audit, Change, Finding, Verdict, Write};
+pub use finding::{Audit, Change, Command, Finding, Verdict, Write};
 pub use look::Bad;
 pub use machine::Machine;
 pub use rule::Rule;

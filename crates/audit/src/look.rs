@@ -1,9 +1,11 @@
 //! Whether a fact is good on a machine.
 
 use vmnoise_tracer::host::cpu_list;
+use wildmatch::WildMatch;
 
 use crate::machine::{Found, Machine, Said};
-use crate::rule::{CpuFormat, Look};
+use crate::rule::{CpuFormat, Look, Only, Rule};
+use crate::threads;
 
 /// One place where it is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,58 +34,158 @@ pub(crate) enum Seen {
 }
 
 /// Looks at it.
-pub(crate) fn look(at: &Look, machine: &Machine) -> Seen {
-    match at {
-        Look::Value { file, good } => of_files(machine, file, None, |text| {
-            good.iter()
-                .any(|it| it == text)
-                .then_some(())
-                .ok_or_else(|| text.to_owned())
-        }),
-        Look::Choice { file, good } => of_files(machine, file, None, |text| {
+pub(crate) fn look(rule: &Rule, machine: &Machine) -> Seen {
+    let of_files = |file: &str, names: Option<&str>, is_good: &dyn Fn(&str) -> bool| {
+        of_files(machine, &rule.only, file, names, |text| {
+            is_good(text).then_some(()).ok_or_else(|| text.to_owned())
+        })
+    };
+    match &rule.look {
+        Look::Value { file, key, good } => {
+            self::of_files(machine, &rule.only, file, None, |text| {
+                let value = value(text, key.as_deref());
+                let is = |it: &String| WildMatch::new(it).matches(value);
+                // What a file does not say is no finding.
+                let is_good = value.is_empty() && key.is_some() || good.iter().any(is);
+                is_good.then_some(()).ok_or_else(|| value.to_owned())
+            })
+        }
+        Look::Choice { file, good } => self::of_files(machine, &rule.only, file, None, |text| {
             let chosen = chosen(text);
             good.contains(&chosen).then_some(()).ok_or(chosen)
         }),
-        Look::Number { file, at_least } => of_files(machine, file, None, |text| {
-            let number = text.parse::<f64>();
-            number
-                .is_ok_and(|it| it >= *at_least)
-                .then_some(())
-                .ok_or_else(|| text.to_owned())
+        Look::Number {
+            file,
+            at_least,
+            at_most,
+        } => of_files(file, None, &|text| {
+            let is_good = |it: f64| {
+                at_least.is_none_or(|least| it >= least) && at_most.is_none_or(|most| it <= most)
+            };
+            text.parse().is_ok_and(is_good)
         }),
-        Look::Covers { file } => of_files(machine, file, None, |text| {
+        Look::Covers { file } => of_files(file, None, &|text| {
             let listed = cpus(text, CpuFormat::List);
-            let holds = machine.cpus.iter().all(|cpu| listed.contains(cpu));
-            holds.then_some(()).ok_or_else(|| text.to_owned())
+            machine.cpus.iter().all(|cpu| listed.contains(cpu))
         }),
-        Look::Spares { file, format, name } => of_files(machine, file, name.as_deref(), |text| {
-            let listed = cpus(text, *format);
+        Look::Spares {
+            file,
+            key,
+            format,
+            name,
+        } => self::of_files(machine, &rule.only, file, name.as_deref(), |text| {
+            let value = value(text, key.as_deref());
+            let listed = cpus(value, *format);
             let spares = machine.cpus.iter().all(|cpu| !listed.contains(cpu));
-            spares.then_some(()).ok_or_else(|| text.to_owned())
+            spares.then_some(()).ok_or_else(|| value.to_owned())
         }),
-        Look::Parameter { word } => of_command_line(machine, |has| has(word)),
-        Look::NoParameter { word } => of_command_line(machine, |has| !has(word)),
+        Look::Leaves { files } => leaves(machine, files),
+        Look::Parameter { words, file } => {
+            self::of_files(machine, &rule.only, file, None, |text| {
+                let is = |word: &str| words.iter().any(|it| WildMatch::new(it).matches(word));
+                let has = text.split_whitespace().any(is);
+                has.then_some(()).ok_or_else(String::new)
+            })
+        }
+        Look::NoParameter { word } => {
+            self::of_files(machine, &rule.only, COMMAND_LINE, None, |text| {
+                let has = text.split_whitespace().any(|it| it == word);
+                (!has).then_some(()).ok_or_else(String::new)
+            })
+        }
+        Look::ParameterCovers { words } => {
+            self::of_files(machine, &rule.only, COMMAND_LINE, None, |text| {
+                let set = text.split_whitespace().filter_map(|it| it.split_once('='));
+                let mut asked = set.filter(|(word, _)| words.iter().any(|it| it == word));
+                let covers = |list: &str| {
+                    let listed = cpus(list, CpuFormat::List);
+                    list == "all" || machine.cpus.iter().all(|cpu| listed.contains(cpu))
+                };
+                let covers = asked.any(|(_, list)| covers(list));
+                covers.then_some(()).ok_or_else(String::new)
+            })
+        }
+        Look::Threads {
+            whose,
+            names,
+            but,
+            fault,
+        } => match holds(machine, &rule.only, "") {
+            true => threads::look_at(machine, *whose, names, but, *fault),
+            false => Seen::Absent,
+        },
+        Look::NoProcess { name } => threads::no_process(machine, name),
     }
 }
 
 const COMMAND_LINE: &str = "proc/cmdline";
 
-fn of_command_line(machine: &Machine, is_good: impl Fn(&dyn Fn(&str) -> bool) -> bool) -> Seen {
-    of_files(machine, COMMAND_LINE, None, |text| {
-        let has = |word: &str| text.split_whitespace().any(|it| it == word);
-        is_good(&has).then_some(()).ok_or_else(String::new)
+/// Whether all of it is so at a place.
+fn holds(machine: &Machine, only: &[Only], path: &str) -> bool {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    only.iter().all(|it| {
+        let Said::Text(text) = machine.read(&it.file.replace("{folder}", folder)) else {
+            return false;
+        };
+        it.is.contains(&text)
+            || it
+                .above
+                .is_some_and(|above| text.parse::<f64>().is_ok_and(|it| it > above))
     })
+}
+
+/// What stands behind `key:`; all of it without a key.
+fn value<'a>(text: &'a str, key: Option<&str>) -> &'a str {
+    let Some(key) = key else {
+        return text;
+    };
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    let found = lines.find(|(found, _)| found.trim() == key);
+    found.map_or("", |(_, value)| value.trim())
+}
+
+fn leaves(machine: &Machine, files: &[String]) -> Seen {
+    let mut lists = Vec::new();
+    for file in files {
+        match machine.read(file) {
+            Said::Absent => {}
+            Said::Denied => return Seen::Denied(file.clone()),
+            Said::Text(text) => lists.push((file, text)),
+        }
+    }
+    let mut all = machine.cpus.iter().chain(&machine.others);
+    let is_left = |cpu: &u32| {
+        let mut listed = lists.iter().map(|(_, text)| cpus(text, CpuFormat::List));
+        listed.all(|list| !list.contains(cpu))
+    };
+    if lists.is_empty() {
+        return Seen::Absent;
+    }
+    if all.any(is_left) {
+        return Seen::Good;
+    }
+    let bad = lists.into_iter().map(|(file, found)| Bad {
+        path: file.clone(),
+        instance: String::new(),
+        name: String::new(),
+        found,
+    });
+    Seen::Bad(bad.collect())
 }
 
 /// Every file of a pattern; `judge` says what is found where that is not good.
 fn of_files(
     machine: &Machine,
+    only: &[Only],
     pattern: &str,
     names: Option<&str>,
     judge: impl Fn(&str) -> Result<(), String>,
 ) -> Seen {
     let (mut is_there, mut denied, mut bad) = (false, None, Vec::new());
     for Found { path, instance } in machine.files(pattern) {
+        if !holds(machine, only, &path) {
+            continue;
+        }
         match machine.read(&path) {
             Said::Absent => continue,
             Said::Denied => denied = denied.or(Some(path)),
@@ -106,6 +208,9 @@ fn of_files(
         (false, _) => Seen::Bad(bad),
         (true, Some(path)) => Seen::Denied(path),
         (true, None) if is_there => Seen::Good,
+        (true, None) if pattern.contains("{vm") => {
+            machine.hidden().map_or(Seen::Absent, Seen::Denied)
+        }
         (true, None) => Seen::Absent,
     }
 }

@@ -1,15 +1,21 @@
 //! Files of a machine, or of a tree that was made up.
 
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use vmnoise_tracer::host::cpu_list;
+use vmnoise_tracer::host::{Host, cpu_list};
+
+use crate::threads::{self, VmTasks};
 
 /// A machine, and which of its CPUs are in question.
 #[derive(Debug, Clone)]
 pub struct Machine {
     root: PathBuf,
+    host: Host,
+    vms: OnceCell<Vec<VmTasks>>,
     /// The CPUs that are to be quiet, ascending.
     pub cpus: Vec<u32>,
     /// All others that are online, ascending.
@@ -46,6 +52,8 @@ impl Machine {
         let online = fs::read_to_string(root.join("sys/devices/system/cpu/online"))?;
         let online = cpu_list::parse(online.trim()).map_err(io::Error::other)?;
         Ok(Machine {
+            host: Host::under(&root),
+            vms: OnceCell::new(),
             root,
             cpus: cpus.to_vec(),
             others: online
@@ -73,24 +81,99 @@ impl Machine {
 
     /// All files of a pattern that are there, in the order of their numbers or names.
     pub(crate) fn files(&self, pattern: &str) -> Vec<Found> {
-        if pattern.contains("{cpu}") {
-            let of_cpu = |cpu: &u32| Found {
-                path: pattern.replace("{cpu}", &cpu.to_string()),
-                instance: format!("cpu{cpu}"),
-            };
-            return self.cpus.iter().map(of_cpu).collect();
-        }
-        let Some((before, behind)) = pattern.split_once('*') else {
+        const MARKS: [&str; 5] = ["{cpu}", "{vm}", "{vm_cgroup}", "{own_cgroup}", "*"];
+        let marks = MARKS.iter();
+        let first = marks.filter_map(|mark| Some((pattern.find(mark)?, *mark)));
+        let Some((place, mark)) = first.min() else {
             let (path, instance) = (pattern.to_owned(), String::new());
             return vec![Found { path, instance }];
         };
-        let mut names = self.folders(before);
-        names.sort_by_key(|name| (name.parse::<u32>().unwrap_or(u32::MAX), name.clone()));
-        let of_name = |name: String| Found {
-            path: format!("{before}{name}{behind}"),
-            instance: name,
+        let (before, behind) = (&pattern[..place], &pattern[place + mark.len()..]);
+        // What stands there, and how it is called.
+        let same = |name: String| (name.clone(), name);
+        let names: Vec<(String, String)> = match mark {
+            "{cpu}" => {
+                let cpus = self.cpus.iter();
+                cpus.map(|cpu| (cpu.to_string(), format!("cpu{cpu}")))
+                    .collect()
+            }
+            "{vm}" => {
+                let pids = self.vms().iter().map(|vm| vm.pid.to_string());
+                pids.map(same).collect()
+            }
+            "{vm_cgroup}" => self.vm_cgroups().into_iter().map(same).collect(),
+            "{own_cgroup}" => {
+                let own = self.cgroups_of("proc/self/cgroup");
+                own.into_iter().map(same).collect()
+            }
+            _ => {
+                let (folder, begin) = before.rsplit_once('/').unwrap_or(("", before));
+                let folders = self.folders(&format!("{folder}/")).into_iter();
+                let mut names: Vec<_> = folders
+                    .filter_map(|name| Some(name.strip_prefix(begin)?.to_owned()))
+                    .collect();
+                names.sort_by_key(|name| (name.parse::<u32>().unwrap_or(u32::MAX), name.clone()));
+                names.into_iter().map(same).collect()
+            }
         };
-        names.into_iter().map(of_name).collect()
+        let found = names.into_iter().flat_map(|(name, instance)| {
+            let of_name = self.files(&format!("{before}{name}{behind}")).into_iter();
+            of_name.map(move |found| Found {
+                instance: match found.instance.is_empty() {
+                    true => instance.clone(),
+                    false => format!("{instance}/{}", found.instance),
+                },
+                ..found
+            })
+        });
+        found.collect()
+    }
+
+    /// The control groups that all threads of the VMs are in, and those that hold them.
+    fn vm_cgroups(&self) -> BTreeSet<String> {
+        let of_vm = |vm: &VmTasks| {
+            let pid = vm.pid;
+            let files = vm
+                .tids()
+                .map(move |tid| format!("proc/{pid}/task/{tid}/cgroup"));
+            files.collect::<Vec<_>>()
+        };
+        let files = self.vms().iter().flat_map(of_vm);
+        files.flat_map(|file| self.cgroups_of(&file)).collect()
+    }
+
+    /// The control group in such a file of /proc, and all that hold it but the root, which has no limits.
+    fn cgroups_of(&self, file: &str) -> Vec<String> {
+        let Said::Text(text) = self.read(file) else {
+            return Vec::new();
+        };
+        let unified = text.lines().find_map(|line| line.strip_prefix("0::"));
+        let own = unified.unwrap_or_default();
+        let ends = own.char_indices().filter(|(at, it)| *at > 0 && *it == '/');
+        let mut cgroups: Vec<String> = ends.map(|(at, _)| own[..at].to_owned()).collect();
+        cgroups.extend((own.len() > 1).then(|| own.to_owned()));
+        cgroups
+    }
+
+    /// Its threads, where they can be looked at.
+    pub(crate) fn host(&self) -> Option<&Host> {
+        Some(&self.host)
+    }
+
+    /// The VMs whose vCPUs may run on the CPUs in question.
+    pub(crate) fn vms(&self) -> &[VmTasks] {
+        self.vms
+            .get_or_init(|| threads::vms(&self.host, &self.cpus))
+    }
+
+    /// A process that may be a VM, and that this process may not look into.
+    pub(crate) fn hidden(&self) -> Option<String> {
+        let folders = self.host.processes().into_iter();
+        let mut folders = folders.map(|pid| format!("proc/{pid}/fd"));
+        folders.find(|folder| {
+            let read = fs::read_dir(self.root.join(folder));
+            read.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+        })
     }
 
     /// The folders in a folder.

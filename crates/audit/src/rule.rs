@@ -22,6 +22,9 @@ pub struct Rule {
     /// The first Linux that it is not true of any more; `None` is none.
     #[serde(default)]
     pub before: Option<String>,
+    /// It is of those places alone where all of this is so.
+    #[serde(default)]
+    pub only: Vec<Only>,
     /// What is to be known before anything is changed; empty where nothing is.
     #[serde(default)]
     pub note: String,
@@ -36,15 +39,34 @@ pub struct Rule {
     pub trees: Trees,
 }
 
+/// What else has to be so.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Only {
+    /// Which file; `{folder}` is that in which the place is.
+    pub file: String,
+    /// Its only line is one of these,
+    #[serde(default)]
+    pub is: Vec<String>,
+    /// or a number above this one.
+    #[serde(default)]
+    pub above: Option<f64>,
+}
+
 /// Where a fact is read. Paths have no `/` before them, and `*` in one is a name: each file of such a name is an
-/// *instance*. `{cpu}` is each CPU in question, and the name before or behind it belongs to the instance.
+/// *instance*. `{cpu}` is each CPU in question, and the name before or behind it belongs to the instance. `{vm}` is
+/// the process of each VM on this machine, `{vm_cgroup}` each control group that its threads are in, or that holds
+/// one of these; `{own_cgroup}` is the same of this process.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Look {
-    /// The file's only line is one of these.
+    /// The file's only line is one of these (`*` any characters).
     Value {
         /// Which file.
         file: String,
+        /// The line `key: value` of several.
+        #[serde(default)]
+        key: Option<String>,
         /// What is good.
         good: Vec<String>,
     },
@@ -55,12 +77,16 @@ pub enum Look {
         /// What is good.
         good: Vec<String>,
     },
-    /// The number in the file is no less.
+    /// The number in the file is no less, and no more.
     Number {
         /// Which file.
         file: String,
         /// What is good.
-        at_least: f64,
+        #[serde(default)]
+        at_least: Option<f64>,
+        /// What is good.
+        #[serde(default)]
+        at_most: Option<f64>,
     },
     /// The list of CPUs in the file holds all CPUs in question.
     Covers {
@@ -71,6 +97,9 @@ pub enum Look {
     Spares {
         /// Which file.
         file: String,
+        /// The line `key: value` of several.
+        #[serde(default)]
+        key: Option<String>,
         /// How CPUs are written there.
         #[serde(default)]
         format: CpuFormat,
@@ -78,16 +107,95 @@ pub enum Look {
         #[serde(default)]
         name: Option<String>,
     },
-    /// The kernel's command line has this word.
+    /// A CPU is left that is in none of these lists.
+    Leaves {
+        /// Which files.
+        files: Vec<String>,
+    },
+    /// The kernel's command line, or another file, has one of these words (`*` any characters).
     Parameter {
         /// Which.
-        word: String,
+        words: Vec<String>,
+        /// Which file.
+        #[serde(default = "command_line")]
+        file: String,
     },
     /// It has not.
     NoParameter {
         /// Which.
         word: String,
     },
+    /// One of these parameters of the kernel lists all CPUs in question.
+    ParameterCovers {
+        /// Which.
+        words: Vec<String>,
+    },
+    /// Threads, as they are now: it is good where none of them has the fault.
+    Threads {
+        /// Whose.
+        whose: Whose,
+        /// Those of such a name alone (`*` any characters); any, where it is empty.
+        #[serde(default)]
+        names: Vec<String>,
+        /// But none of these.
+        #[serde(default)]
+        but: Vec<String>,
+        /// What is not good.
+        fault: Fault,
+    },
+    /// No process has this name now.
+    NoProcess {
+        /// Which.
+        name: String,
+    },
+}
+
+/// Whose threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Whose {
+    /// The vCPUs of VMs that may run on the CPUs in question.
+    Vcpus,
+    /// All other threads of these VMs.
+    Vmm,
+    /// Both.
+    Vm,
+    /// The kernel's own that may run there.
+    Kernel,
+    /// Everybody else's that may run there.
+    Users,
+}
+
+/// What is not good of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// It may run on a CPU in question, and could be moved away.
+    OnCpus,
+    /// It may run on more than one CPU.
+    Unpinned,
+    /// More vCPUs than there are CPUs have to share those that it may run on.
+    Crowded,
+    /// It is served after a vCPU of its VM that is a real-time one.
+    BelowVcpus,
+    /// It gets less than an ordinary thread.
+    Weak,
+    /// It runs only where nobody else wants the CPU.
+    Idle,
+    /// It gets more than an ordinary thread, and is no real-time one.
+    Strong,
+    /// It is no real-time one.
+    Ordinary,
+}
+
+/// How the measured threads were scheduled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ran {
+    /// As real-time ones.
+    RealTime,
+    /// As ordinary ones.
+    Ordinary,
 }
 
 /// How CPUs are written.
@@ -107,15 +215,20 @@ pub enum CpuFormat {
 pub struct Signature {
     /// Under these shares,
     pub shares: Vec<Share>,
-    /// by this name (`*` any characters, `{instance}` that of the instance),
+    /// by this name (`*` any characters, `{instance}` that of the instance, `{name}` its other name),
     pub who: String,
-    /// but none of these.
+    /// but none of these,
     #[serde(default)]
     pub but: Vec<String>,
+    /// and only where the measured threads were scheduled so.
+    #[serde(default)]
+    pub ran: Option<Ran>,
 }
 
-/// What to do. `{instance}` is which it is of several, `{cpus}` the CPUs in question, `{others}` all others
-/// (`{others_mask}` as a mask).
+/// What to do. `{instance}` is which it is of several, `{file}` the file that was read, `{cpus}` the CPUs in
+/// question, `{others}` all others (`{others_mask}` as a mask). Of a thread `{was_cpus}` are the CPUs that it may run
+/// on, `{was_nice}` is its nice value, and `{was_chrt}` is what chrt(1) takes for its policy; `{vcpu_chrt}` is that of
+/// the vCPU of its VM that is served first.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remedy {
@@ -128,12 +241,22 @@ pub struct Remedy {
     /// What makes it what it was: `{was}` is what the file holds.
     #[serde(default = "as_it_was")]
     pub was: String,
+    /// The command that makes it good at once.
+    #[serde(default)]
+    pub run: Option<String>,
+    /// The command that makes it what it was.
+    #[serde(default)]
+    pub undo: String,
     /// Whether it gives up a protection: a script has it as a comment.
     #[serde(default)]
     pub gives_up_protection: bool,
-    /// What the kernel's command line has to be, for the next start.
+    /// For the next start, of the kernel or of the VM: words of its command line, or what else is to be set.
     #[serde(default)]
     pub reboot: Option<String>,
+}
+
+fn command_line() -> String {
+    "proc/cmdline".into()
 }
 
 fn as_it_was() -> String {

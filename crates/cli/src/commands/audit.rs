@@ -83,7 +83,8 @@ fn read(path: &Path, host: &Host) -> Result<(RunFacts, Evidence)> {
     })?;
     recording.report_ending()?;
     explainer.run_out(&mut |_| {});
-    Ok((facts, Evidence::of(&explainer.finish())))
+    let evidence = Evidence::of(&explainer.finish(), facts.options.priority);
+    Ok((facts, evidence))
 }
 
 /// The CPUs in question.

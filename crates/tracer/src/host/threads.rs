@@ -38,7 +38,11 @@ impl Host {
     /// # Errors
     /// If there is none; the message names the file that is missing.
     pub fn thread(&self, tid: u32) -> io::Result<Thread> {
-        let status = self.text(&format!("proc/{tid}/status"))?;
+        self.thread_at(&format!("proc/{tid}"), tid)
+    }
+
+    fn thread_at(&self, folder: &str, tid: u32) -> io::Result<Thread> {
+        let status = self.text(&format!("{folder}/status"))?;
         let value = |key: &str| {
             let lines = status.lines().filter_map(|line| line.split_once(':'));
             let mut values = lines.filter(|(found, _)| *found == key);
@@ -52,12 +56,12 @@ impl Host {
             pid: value("Tgid")
                 .and_then(|pid| pid.parse().ok())
                 .unwrap_or(tid),
-            comm: name_in(&self.text(&format!("proc/{tid}/comm"))?).into(),
+            comm: name_in(&self.text(&format!("{folder}/comm"))?).into(),
             allowed_cpus: allowed
                 .into_iter()
                 .filter(|cpu| online.contains(cpu))
                 .collect(),
-            started_ticks: self.place(tid)?.started_ticks,
+            started_ticks: self.place_at(folder, tid)?.started_ticks,
         })
     }
 
@@ -67,7 +71,11 @@ impl Host {
     /// If there is none, or none any more: a thread that has ended and only waits to be
     /// reaped is gone.
     pub fn place(&self, tid: u32) -> io::Result<Place> {
-        let stat = self.text(&format!("proc/{tid}/stat"))?;
+        self.place_at(&format!("proc/{tid}"), tid)
+    }
+
+    fn place_at(&self, folder: &str, tid: u32) -> io::Result<Place> {
+        let stat = self.text(&format!("{folder}/stat"))?;
         // The name stands in parentheses and may hold some itself; the state is field 3.
         let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
         let fields: Vec<&str> = after_name.split(' ').collect();
@@ -107,6 +115,26 @@ impl Host {
         }
         found.sort_by_key(|thread| thread.tid);
         Ok(found)
+    }
+
+    /// Every thread of a process, by their numbers; none of one that has ended.
+    pub fn threads_of(&self, pid: u32) -> Vec<Thread> {
+        let tids = self.numbers_in(&format!("proc/{pid}/task"));
+        let mut tids = tids.unwrap_or_default();
+        tids.sort_unstable();
+        tids.into_iter()
+            .filter_map(|tid| self.thread_at(&format!("proc/{pid}/task/{tid}"), tid).ok())
+            .collect()
+    }
+
+    /// Every process, by their numbers; none where /proc has other numbers than the kernel.
+    pub fn processes(&self) -> Vec<u32> {
+        if !self.numbers_are_the_kernels() {
+            return Vec::new();
+        }
+        let mut pids = self.numbers_in("proc").unwrap_or_default();
+        pids.sort_unstable();
+        pids
     }
 
     /// How many threads a process has.

@@ -48,6 +48,7 @@ struct Place<'a> {
     name: &'a str,
     found: &'a str,
     write: Option<WriteOf<'a>>,
+    command: Option<CommandOf<'a>>,
     reboot: Option<&'a str>,
 }
 
@@ -56,6 +57,13 @@ struct WriteOf<'a> {
     file: &'a str,
     to: &'a str,
     was: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct CommandOf<'a> {
+    run: &'a str,
+    undo: &'a str,
+    tid: Option<u32>,
 }
 
 impl<'a> Document<'a> {
@@ -112,6 +120,11 @@ impl<'a> FindingOf<'a> {
                         file: &it.file,
                         to: &it.to,
                         was: &it.was,
+                    }),
+                    command: change.command.as_ref().map(|it| CommandOf {
+                        run: &it.run,
+                        undo: &it.undo,
+                        tid: it.thread.map(|(tid, _)| tid),
                     }),
                     reboot: change.reboot.as_deref(),
                 })

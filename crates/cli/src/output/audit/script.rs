@@ -1,6 +1,6 @@
 //! What can be changed at once, as two scripts of a shell.
 
-use vmnoise_audit::{Finding, Write};
+use vmnoise_audit::{Change, Command, Finding, Write};
 
 use super::Audited;
 
@@ -12,6 +12,17 @@ set -u
 change() {
 \techo \"$1\" > \"$2\" || echo \"$2 stays as it is\" >&2
 }
+
+# A thread may be gone, and its number be another's: when it began tells.
+thread() {
+\ttid=$1 began=$2
+\tshift 2
+\tif [ \"$(sed 's/.*) //' \"/proc/$tid/stat\" 2>/dev/null | cut -d' ' -f20)\" = \"$began\" ]; then
+\t\t\"$@\" || echo \"thread $tid stays as it is\" >&2
+\telse
+\t\techo \"thread $tid is gone\" >&2
+\tfi
+}
 ";
 
 /// Their names, and what is in them: the one changes, the other changes back, in the opposite order.
@@ -19,11 +30,11 @@ pub fn scripts(audited: &Audited) -> [(&'static str, String); 2] {
     let findings = &audited.audit.findings;
     let apply = findings
         .iter()
-        .map(|finding| commands(finding, |it| &it.to));
+        .map(|finding| commands(finding, |it| &it.to, |it| &it.run));
     let undo = findings
         .iter()
         .rev()
-        .map(|finding| commands(finding, |it| &it.was));
+        .map(|finding| commands(finding, |it| &it.was, |it| &it.undo));
     [
         ("apply.sh", format!("{HEAD}{}", apply.collect::<String>())),
         ("undo.sh", format!("{HEAD}{}", undo.collect::<String>())),
@@ -31,7 +42,11 @@ pub fn scripts(audited: &Audited) -> [(&'static str, String); 2] {
 }
 
 /// Those of one finding, under its name; nothing where there is none.
-fn commands(finding: &Finding, value: fn(&Write) -> &String) -> String {
+fn commands(
+    finding: &Finding,
+    value: fn(&Write) -> &String,
+    run: fn(&Command) -> &String,
+) -> String {
     let rule = &finding.rule;
     // Whoever wants it takes the sign away.
     let sign = if rule.remedy.gives_up_protection {
@@ -39,13 +54,17 @@ fn commands(finding: &Finding, value: fn(&Write) -> &String) -> String {
     } else {
         ""
     };
-    let writes = finding
-        .changes
-        .iter()
-        .filter_map(|change| change.now.as_ref());
-    let lines: String = writes
-        .map(|write| format!("{sign}change {} {}\n", value(write), write.file))
-        .collect();
+    let line = |change: &Change| {
+        let write = change.now.iter();
+        let writes = write.map(|it| format!("{sign}change {} {}\n", value(it), it.file));
+        let command = change.command.iter();
+        let commands = command.map(|it| match it.thread {
+            Some((tid, began)) => format!("{sign}thread {tid} {began} {}\n", run(it)),
+            None => format!("{sign}{}\n", run(it)),
+        });
+        writes.chain(commands).collect::<String>()
+    };
+    let lines: String = finding.changes.iter().map(line).collect();
     if lines.is_empty() {
         return lines;
     }

@@ -114,6 +114,9 @@ fn changed(change: &Change) -> String {
     if let Some(Write { file, to, was }) = &change.now {
         text += &format!("     now: echo {to} > {file} (undo: echo {was} > {file})\n");
     }
+    if let Some(command) = &change.command {
+        text += &format!("     now: {} (undo: {})\n", command.run, command.undo);
+    }
     if let Some(reboot) = &change.reboot {
         text += &format!("     at the next start: {reboot}\n");
     }

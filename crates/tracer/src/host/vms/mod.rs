@@ -3,7 +3,6 @@
 
 mod command;
 mod identity;
-mod policy;
 #[cfg(test)]
 mod products;
 
@@ -13,6 +12,7 @@ use std::path::{Path, PathBuf};
 use vmnoise_events::{Name, VmIdentity};
 
 use super::cgroups::{self, Runtimes};
+use super::scheduling::Scheduling;
 use super::threads::name_in;
 use super::{Host, cpu_list};
 
@@ -186,7 +186,10 @@ fn thread(process: &Path, id: u32, tid: u32) -> VcpuThread {
             .filter(|list| cpu_list::parse(list).is_ok())
             .unwrap_or_default()
             .to_owned(),
-        policy: policy::of(&fs::read_to_string(task.join("stat")).unwrap_or_default()),
+        policy: fs::read_to_string(task.join("stat"))
+            .ok()
+            .and_then(|stat| Scheduling::of(&stat))
+            .map_or_else(String::new, |told| told.to_string()),
     }
 }
 

@@ -1,0 +1,234 @@
+//! Threads of the VMs on this machine, of its kernel, and of all others: where they may run, and how they are
+//! scheduled. They are as they are now, and in no recording.
+
+use std::collections::BTreeSet;
+
+use vmnoise_tracer::host::{Host, Scheduling, Thread, cpu_list};
+use wildmatch::WildMatch;
+
+use crate::look::{Bad, Seen};
+use crate::machine::Machine;
+use crate::rule::{Fault, Whose};
+
+/// A VM and all threads of its VMM.
+#[derive(Debug, Clone)]
+pub(crate) struct VmTasks {
+    /// The process.
+    pub(crate) pid: u32,
+    /// What people call it.
+    pub(crate) name: String,
+    tasks: Vec<Task>,
+}
+
+#[derive(Debug, Clone)]
+struct Task {
+    thread: Thread,
+    scheduling: Scheduling,
+    is_vcpu: bool,
+}
+
+/// How a thread is now, as the words of commands.
+pub(crate) struct AsItIs {
+    /// Its number, and when it began.
+    pub(crate) thread: (u32, u64),
+    /// What stands for which word.
+    pub(crate) words: Vec<(&'static str, String)>,
+}
+
+/// The VMs whose vCPUs may run on the CPUs in question.
+pub(crate) fn vms(host: &Host, cpus: &[u32]) -> Vec<VmTasks> {
+    let vms = host.vms().into_iter().map(|vm| VmTasks {
+        pid: vm.pid,
+        name: vm.name.to_string(),
+        tasks: tasks(host, vm.pid)
+            .map(|task| Task {
+                is_vcpu: vm.vcpus.iter().any(|vcpu| vcpu.tid == task.thread.tid),
+                ..task
+            })
+            .collect(),
+    });
+    vms.filter(|vm| vm.vcpus().any(|it| it.may_run_on(cpus)))
+        .collect()
+}
+
+/// Whether `threads` find all well.
+pub(crate) fn look_at(
+    machine: &Machine,
+    whose: Whose,
+    names: &[String],
+    but: &[String],
+    fault: Fault,
+) -> Seen {
+    let (Some(host), vms) = (machine.host(), machine.vms()) else {
+        return Seen::Absent;
+    };
+    let is_meant = |task: &Task| {
+        let is = |name: &String| WildMatch::new(name).matches(&task.thread.comm);
+        (names.is_empty() || names.iter().any(is)) && !but.iter().any(is)
+    };
+    let mut is_there = false;
+    let mut bad = Vec::new();
+    let mut judge = |vm: Option<&VmTasks>, task: &Task| {
+        if is_meant(task) {
+            is_there = true;
+            bad.extend(is_bad(machine, vms, vm, task, fault).then(|| task.bad(vm)));
+        }
+    };
+    match whose {
+        Whose::Vcpus | Whose::Vmm | Whose::Vm => {
+            for vm in vms {
+                let asked = vm.tasks.iter().filter(|it| match whose {
+                    Whose::Vcpus => it.is_vcpu,
+                    Whose::Vmm => !it.is_vcpu,
+                    _ => true,
+                });
+                asked.for_each(|task| judge(Some(vm), task));
+            }
+        }
+        Whose::Kernel | Whose::Users => {
+            let is_own = |pid: &u32| *pid == std::process::id();
+            let is_vmm = |pid: &u32| vms.iter().any(|vm| vm.pid == *pid);
+            let all = host.processes().into_iter();
+            for pid in all.filter(|pid| !is_own(pid) && !is_vmm(pid)) {
+                let asked = tasks(host, pid).filter(|it| {
+                    it.scheduling.is_kernels() == (whose == Whose::Kernel)
+                        && it.may_run_on(&machine.cpus)
+                });
+                asked.for_each(|task| judge(None, &task));
+            }
+        }
+    }
+    match (bad.is_empty(), is_there) {
+        (false, _) => Seen::Bad(bad),
+        (true, true) => Seen::Good,
+        // Whose files may not be looked into may hold a VM.
+        (true, false) if matches!(whose, Whose::Kernel | Whose::Users) => Seen::Absent,
+        (true, false) => machine.hidden().map_or(Seen::Absent, Seen::Denied),
+    }
+}
+
+/// Whether no process of this name runs.
+pub(crate) fn no_process(machine: &Machine, name: &str) -> Seen {
+    let Some(host) = machine.host() else {
+        return Seen::Absent;
+    };
+    if host.processes().is_empty() {
+        return Seen::Absent;
+    }
+    let named = host.threads_named(name).unwrap_or_default().into_iter();
+    let bad: Vec<Bad> = named
+        .filter(|it| it.tid == it.pid)
+        .map(|it| Bad {
+            path: format!("proc/{}/comm", it.pid),
+            instance: it.pid.to_string(),
+            name: String::new(),
+            found: name.to_owned(),
+        })
+        .collect();
+    match bad.is_empty() {
+        true => Seen::Good,
+        false => Seen::Bad(bad),
+    }
+}
+
+/// The thread of which a place is, as it is now; `None` if it is of none, or that is gone.
+pub(crate) fn as_it_is(machine: &Machine, bad: &Bad) -> Option<AsItIs> {
+    let (pid, tid) = bad.path.strip_prefix("proc/")?.split_once("/task/")?;
+    let (pid, tid) = (pid.parse().ok()?, tid.split('/').next()?.parse().ok()?);
+    let host = machine.host()?;
+    let thread = host.threads_of(pid).into_iter().find(|it| it.tid == tid)?;
+    let scheduling = host.scheduling(pid, tid).ok()?;
+    let vm = machine.vms().iter().find(|vm| vm.pid == pid);
+    let best = vm.and_then(|vm| vm.vcpus().max_by_key(|it| it.scheduling.rank()));
+    let chrt = |of: Scheduling| of.chrt();
+    let words = [
+        ("{was_cpus}", Some(cpu_list::format(&thread.allowed_cpus))),
+        ("{was_chrt}", chrt(scheduling)),
+        ("{was_nice}", Some(scheduling.nice.to_string())),
+        ("{vcpu_chrt}", best.and_then(|it| chrt(it.scheduling))),
+    ];
+    Some(AsItIs {
+        thread: (tid, thread.started_ticks),
+        words: words
+            .into_iter()
+            .filter_map(|(word, is)| Some((word, is?)))
+            .collect(),
+    })
+}
+
+fn tasks(host: &Host, pid: u32) -> impl Iterator<Item = Task> {
+    let threads = host.threads_of(pid).into_iter();
+    threads.filter_map(move |thread| {
+        Some(Task {
+            scheduling: host.scheduling(pid, thread.tid).ok()?,
+            thread,
+            is_vcpu: false,
+        })
+    })
+}
+
+fn is_bad(
+    machine: &Machine,
+    vms: &[VmTasks],
+    vm: Option<&VmTasks>,
+    task: &Task,
+    fault: Fault,
+) -> bool {
+    let scheduling = &task.scheduling;
+    match fault {
+        Fault::OnCpus => !scheduling.is_bound() && task.may_run_on(&machine.cpus),
+        Fault::Unpinned => task.thread.allowed_cpus.len() > 1,
+        Fault::Crowded => {
+            let room: BTreeSet<_> = task.thread.allowed_cpus.iter().collect();
+            let vcpus = vms.iter().flat_map(VmTasks::vcpus);
+            let only_here =
+                vcpus.filter(|it| it.thread.allowed_cpus.iter().all(|cpu| room.contains(cpu)));
+            only_here.count() > room.len()
+        }
+        Fault::BelowVcpus => {
+            let vcpus = vm.into_iter().flat_map(VmTasks::vcpus);
+            let best = vcpus.max_by_key(|it| it.scheduling.rank());
+            best.is_some_and(|best| {
+                best.scheduling.is_real_time() && scheduling.rank() < best.scheduling.rank()
+            })
+        }
+        Fault::Weak => !scheduling.is_idle() && scheduling.rank() < Scheduling::ORDINARY.rank(),
+        Fault::Idle => scheduling.is_idle(),
+        Fault::Strong => {
+            !scheduling.is_real_time() && scheduling.rank() > Scheduling::ORDINARY.rank()
+        }
+        Fault::Ordinary => !scheduling.is_real_time(),
+    }
+}
+
+impl VmTasks {
+    fn vcpus(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.iter().filter(|task| task.is_vcpu)
+    }
+
+    /// The numbers of all its threads.
+    pub(crate) fn tids(&self) -> impl Iterator<Item = u32> {
+        self.tasks.iter().map(|task| task.thread.tid)
+    }
+}
+
+impl Task {
+    fn may_run_on(&self, cpus: &[u32]) -> bool {
+        self.thread.allowed_cpus.iter().any(|it| cpus.contains(it))
+    }
+
+    fn bad(&self, vm: Option<&VmTasks>) -> Bad {
+        let Thread { pid, tid, comm, .. } = &self.thread;
+        let whose = vm.map_or_else(String::new, |vm| format!(", of {}", vm.name));
+        Bad {
+            path: format!("proc/{pid}/task/{tid}/status"),
+            instance: tid.to_string(),
+            name: comm.to_string(),
+            found: format!(
+                "{}, CPU {}{whose}",
+                self.scheduling,
+                cpu_list::format(&self.thread.allowed_cpus)
+            ),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! How the kernel's scheduler treats a thread, out of its line in /proc.
+
+use std::cmp::Reverse;
+use std::fmt::{self, Display, Formatter};
+use std::io;
+
+use super::Host;
+
+/// Names of policies by number (include/uapi/linux/sched.h), as chrt(1) prints them.
+const POLICIES: [(u32, &str); 6] = [
+    (0, "SCHED_OTHER"),
+    (FIFO, "SCHED_FIFO"),
+    (RR, "SCHED_RR"),
+    (3, "SCHED_BATCH"),
+    (IDLE, "SCHED_IDLE"),
+    (DEADLINE, "SCHED_DEADLINE"),
+];
+
+const FIFO: u32 = 1;
+const RR: u32 = 2;
+const IDLE: u32 = 5;
+const DEADLINE: u32 = 6;
+// include/linux/sched.h
+const PF_KTHREAD: u32 = 0x0020_0000;
+const PF_NO_SETAFFINITY: u32 = 0x0400_0000;
+
+/// What the scheduler knows of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scheduling {
+    /// By its number in include/uapi/linux/sched.h.
+    pub policy: u32,
+    /// 1 to 99 of a real-time one, else 0.
+    pub priority: u32,
+    /// -20 to 19; the lower the more of the CPU.
+    pub nice: i32,
+    /// When it began, in clock ticks since boot: another thread with its id has another.
+    pub started_ticks: u64,
+    flags: u32,
+}
+
+impl Scheduling {
+    /// As nobody has changed it.
+    pub const ORDINARY: Scheduling = Scheduling {
+        policy: 0,
+        priority: 0,
+        nice: 0,
+        started_ticks: 0,
+        flags: 0,
+    };
+
+    /// From `/proc/PID/task/TID/stat` (proc(5)); `None` where that is none.
+    pub(super) fn of(stat: &str) -> Option<Scheduling> {
+        // The name may hold anything, but no later field holds a parenthesis.
+        let (_, after_name) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = after_name.split_whitespace().collect();
+        // The first of them is field 3 of proc(5).
+        let field = |number: usize| fields.get(number - 3)?.parse::<i64>().ok();
+        Some(Scheduling {
+            policy: u32::try_from(field(41)?).ok()?,
+            priority: u32::try_from(field(40)?).ok()?,
+            nice: i32::try_from(field(19)?).ok()?,
+            started_ticks: u64::try_from(field(22)?).ok()?,
+            flags: u32::try_from(field(9)?).ok()?,
+        })
+    }
+
+    /// Whether it is served before all ordinary threads.
+    pub const fn is_real_time(&self) -> bool {
+        matches!(self.policy, FIFO | RR | DEADLINE)
+    }
+
+    /// Whether it runs only where nobody else wants the CPU.
+    pub const fn is_idle(&self) -> bool {
+        self.policy == IDLE
+    }
+
+    /// Whether it is one of the kernel's own.
+    pub const fn is_kernels(&self) -> bool {
+        self.flags & PF_KTHREAD != 0
+    }
+
+    /// Whether nobody may move it to other CPUs.
+    pub const fn is_bound(&self) -> bool {
+        self.flags & PF_NO_SETAFFINITY != 0
+    }
+
+    /// Who is greater is served first, or gets more where they share. Weights of groups are not in it.
+    pub const fn rank(&self) -> (u8, u32, Reverse<i32>) {
+        let class = match self.policy {
+            DEADLINE => 3,
+            FIFO | RR => 2,
+            IDLE => 0,
+            _ => 1,
+        };
+        match class {
+            1 => (class, 0, Reverse(self.nice)),
+            _ => (class, self.priority, Reverse(0)),
+        }
+    }
+
+    /// What chrt(1) takes for it; `None` for what it cannot give by these alone.
+    pub fn chrt(&self) -> Option<String> {
+        let letter = match self.policy {
+            0 => 'o',
+            FIFO => 'f',
+            RR => 'r',
+            3 => 'b',
+            IDLE => 'i',
+            _ => return None,
+        };
+        Some(format!("-{letter} -p {}", self.priority))
+    }
+}
+
+/// As chrt(1) names them: `SCHED_FIFO 50`, `SCHED_OTHER nice -5`.
+impl Display for Scheduling {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let named = POLICIES.iter().find(|(number, _)| *number == self.policy);
+        match named {
+            Some((_, name)) => out.write_str(name)?,
+            None => write!(out, "policy {}", self.policy)?,
+        }
+        match (self.priority, self.nice) {
+            (0, 0) => Ok(()),
+            (0, nice) => write!(out, " nice {nice}"),
+            (priority, _) => write!(out, " {priority}"),
+        }
+    }
+}
+
+impl Host {
+    /// How this thread is scheduled.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn scheduling(&self, pid: u32, tid: u32) -> io::Result<Scheduling> {
+        let file = format!("proc/{pid}/task/{tid}/stat");
+        let told = Scheduling::of(&self.text(&file)?);
+        told.ok_or_else(|| io::Error::other(format!("/{file}: fields are missing")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(nice: i32, priority: u32, policy: u32) -> Scheduling {
+        let mut fields = vec!["0".to_owned(); 52];
+        fields[0] = "71".into();
+        fields[1] = "(CPU 0/KVM (x) )".into();
+        fields[2] = "S".into();
+        fields[8] = (PF_KTHREAD | PF_NO_SETAFFINITY).to_string();
+        fields[18] = nice.to_string();
+        fields[21] = "4711".into();
+        fields[39] = priority.to_string();
+        fields[40] = policy.to_string();
+        Scheduling::of(&fields.join(" ")).unwrap()
+    }
+
+    #[test]
+    fn policies_are_named_as_chrt_does() {
+        assert_eq!(of(0, 0, 0).to_string(), "SCHED_OTHER");
+        assert_eq!(of(-5, 0, 0).to_string(), "SCHED_OTHER nice -5");
+        assert_eq!(of(0, 50, 1).to_string(), "SCHED_FIFO 50");
+        assert_eq!(of(0, 0, 99).to_string(), "policy 99");
+        assert_eq!(of(0, 50, 1).chrt().unwrap(), "-f -p 50");
+        assert_eq!(of(5, 0, 0).chrt().unwrap(), "-o -p 0");
+        assert_eq!(of(0, 0, DEADLINE).chrt(), None);
+        assert_eq!(Scheduling::of(""), None);
+        let kernels = of(0, 0, 0);
+        assert!(kernels.is_kernels() && kernels.is_bound());
+        assert_eq!(kernels.started_ticks, 4711);
+    }
+
+    #[test]
+    fn who_is_served_first_is_greater() {
+        let ascending = [
+            of(-20, 0, IDLE),
+            of(19, 0, 0),
+            of(0, 0, 0),
+            of(-20, 0, 0),
+            of(0, 1, FIFO),
+            of(0, 2, RR),
+            of(0, 99, FIFO),
+            of(0, 0, DEADLINE),
+        ];
+        assert!(
+            ascending
+                .iter()
+                .is_sorted_by(|one, next| one.rank() < next.rank())
+        );
+        // Batch is served as any other.
+        assert_eq!(of(0, 0, 3).rank(), of(0, 0, 0).rank());
+    }
+
+    #[test]
+    fn this_thread_has_a_policy() {
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let own = Scheduling::of(&stat).unwrap();
+        assert!(own.to_string().starts_with("SCHED_"), "{stat}");
+        assert!(!own.is_kernels());
+    }
+}
