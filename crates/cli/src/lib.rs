@@ -95,6 +95,7 @@ fn carry_out(command: Command) -> Result<Status> {
         Command::Compare(arguments) => commands::compare::run(&arguments),
         Command::Check(arguments) => commands::check::run(&arguments),
         Command::Audit(arguments) => commands::audit::run(&arguments),
+        Command::TuneTimer(arguments) => commands::tune_timer::run(&arguments),
         Command::Export(arguments) => commands::export::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Man(arguments) => commands::manual::man(&arguments),

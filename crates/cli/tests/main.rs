@@ -31,4 +31,5 @@ mod rt_tests;
 mod stand_in;
 mod timerlat_reported;
 mod transcripts;
+mod tune_timer;
 mod way_in;

@@ -49,6 +49,7 @@ mod summary;
 mod sweep;
 mod timeline;
 mod trace;
+pub mod tuning;
 mod usual_kvm;
 mod vcpus;
 mod visibility;

@@ -13,6 +13,8 @@ use vmnoise_events::{Gap, Tally};
 pub const RING_RECORDS: usize = 1 << 15;
 /// Bytes of one ring: exactly one large page of the guest.
 pub const RING_BYTES: usize = RING_RECORDS * size_of::<Record>();
+/// Words of one record.
+pub const RECORD_WORDS: usize = size_of::<Record>() / size_of::<u64>();
 
 /// Writing one record takes a few hundred cycles, a few thousand when the caches
 /// are cold. Longer than this, and something took the CPU meanwhile.
@@ -57,6 +59,8 @@ pub struct Control {
     pub exit_counts: AtomicU64,
     /// Guest address where there is no memory.
     pub unbacked: AtomicU64,
+    /// How far ahead `Command::Timers` arms its timer, in cycles.
+    pub interval_tsc: AtomicU64,
 }
 
 /// Written by the guest or the thread at every step, read by the host now and then.
@@ -147,7 +151,18 @@ pub fn add(counter: &AtomicU64, more: u64) {
 
 impl Record {
     /// The record's memory, where the guest wrote something else than a gap.
-    pub fn words(&self) -> [u64; 8] {
+    pub fn words(&self) -> [u64; RECORD_WORDS] {
+        self.memory().map(|word| word.load(Ordering::Relaxed))
+    }
+
+    /// Makes all of it 0.
+    pub fn clear(&self) {
+        self.memory()
+            .iter()
+            .for_each(|word| word.store(0, Ordering::Relaxed));
+    }
+
+    fn memory(&self) -> [&AtomicU64; RECORD_WORDS] {
         [
             &self.start_tsc,
             &self.end_tsc,
@@ -158,7 +173,6 @@ impl Record {
             &self.interference,
             &self.unused,
         ]
-        .map(|word| word.load(Ordering::Relaxed))
     }
 
     /// The gap of this CPU, on the clock of whoever recorded it.

@@ -7,7 +7,7 @@ use vmnoise_events::Policy;
 use vmnoise_workload::microvm::exercise::Exercise;
 
 use super::listed::top;
-use super::times::{duration, period, threshold};
+use super::times::{duration, period, threshold, timer_interval};
 use super::{exercise_name, priority};
 use crate::output::format::Format;
 use vmnoise_rights::account::{self, Account};
@@ -52,4 +52,8 @@ pub struct MicrovmArguments {
     /// Measure no noise: let the guest make this exit in a loop, and print what each takes
     #[arg(long, value_name = "EXIT", value_parser = exercise_name::parser(), conflicts_with_all = ["threshold", "period", "top", "output", "stop", "no_trace"])]
     pub exercise: Option<Exercise>,
+    /// Measure no noise: let the guest arm its timer so far ahead, and print how late it comes; a
+    /// number alone is in microseconds
+    #[arg(long, value_name = "TIME", value_parser = timer_interval, conflicts_with_all = ["threshold", "period", "top", "output", "user", "stop", "no_trace", "exercise"])]
+    pub timer: Option<u64>,
 }

@@ -22,6 +22,7 @@ mod report;
 mod shared;
 mod timerlat;
 mod times;
+mod tune_timer;
 mod unsupported_options;
 
 use std::ffi::OsString;
@@ -51,6 +52,7 @@ pub use timerlat::{
     DmaLatency, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
     TimerlatTopArguments,
 };
+pub use tune_timer::TuneTimerArguments;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -67,6 +69,7 @@ Examples:
   vmnoise compare before.vmn after.vmn    which figures differ, and by how much
   vmnoise check run.vmn --max 40us        whether that is good enough, and how sure it is
   vmnoise audit run.vmn                   which settings of this machine took it, and what to change
+  vmnoise tune-timer --goal 20us          which halt polling keeps guests' timers that punctual
   vmnoise export *.vmn --parquet fleet    tables for DuckDB, polars and Spark
   vmnoise doctor                          what this machine lets vmnoise see
 
@@ -108,6 +111,8 @@ pub enum Command {
     Check(Later<CheckArguments>),
     /// Look for settings of this machine that make noise, ranked by what they took of a recording
     Audit(Later<AuditArguments>),
+    /// Measure what halt polling gives and costs the timers of a guest, and name the setting for a goal
+    TuneTimer(Later<TuneTimerArguments>),
     /// Convert recordings for other programs: Perfetto, Parquet, CSV, rt-tests' JSON
     Export(Later<ExportArguments>),
     /// Show what this machine lets vmnoise see, and what would let it see more

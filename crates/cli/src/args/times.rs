@@ -63,6 +63,17 @@ pub(super) fn osnoise_runtime(text: &str) -> Result<u64, String> {
     )
 }
 
+pub(super) fn timer_interval(text: &str) -> Result<u64, String> {
+    // Sooner than this it is over before the guest has halted.
+    within(
+        text,
+        Bare::Microseconds,
+        20_000,
+        1_000 * MS,
+        "20us to 1s (a number alone is in us)",
+    )
+}
+
 pub(super) fn warm_up(text: &str) -> Result<u64, String> {
     within(text, Bare::Seconds, 0, DAY, "0s to 1d")
 }

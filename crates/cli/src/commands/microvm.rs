@@ -9,12 +9,13 @@ use vmnoise_events::{Options, Workload};
 use vmnoise_tracer::Tracer;
 use vmnoise_workload::microvm::{Config, Microvm, SharedPages};
 
-use super::exercise;
+use super::{exercise, tune_timer};
 use crate::args::MicrovmArguments;
 use crate::feed::receiver::FeedFrom;
 use crate::frame::{self, Noise};
 use crate::output::format::Format;
 use crate::output::summary_view::{Final, Lines};
+use crate::output::tune_timer::Asked;
 use crate::run::cpus::probe_status;
 use crate::run::cpus::set_up::{Plan, Prepared, set_up};
 use crate::run::{Machine, Run, View, run_measurement};
@@ -27,6 +28,17 @@ pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
     if let Some(exit) = arguments.exercise {
         let cpus = cpus(arguments, &machine)?;
         return exercise::run(exit, cpus, arguments, &machine);
+    }
+    if let Some(interval_ns) = arguments.timer {
+        let asked = Asked {
+            cpu: tune_timer::one_cpu(&cpus(arguments, &machine)?)?,
+            duration_ns: arguments.duration,
+            interval_ns,
+            goal_ns: None,
+            percentile: 99.9,
+            priority: arguments.priority,
+        };
+        return tune_timer::measure(asked, false, &machine, arguments.format);
     }
     let options = options(arguments, &machine)?;
     let plan = Plan {

@@ -19,3 +19,4 @@ pub mod serve;
 mod steal;
 mod target;
 pub mod timerlat;
+pub mod tune_timer;

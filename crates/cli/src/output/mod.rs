@@ -27,6 +27,7 @@ pub mod text;
 pub mod timerlat;
 pub mod trace;
 pub mod tree;
+pub mod tune_timer;
 pub mod vm_list;
 
 use anyhow::{Context, Result};

@@ -8,7 +8,7 @@ mod bounds;
 mod budget;
 mod evidence;
 mod judge;
-mod odds;
+pub(crate) mod odds;
 mod reason;
 
 pub use budget::{Budget, Culprit, Quantity, Requirement};

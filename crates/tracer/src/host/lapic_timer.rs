@@ -1,10 +1,13 @@
 //! How this host's KVM fires the timers of its guests.
 
+use serde::Serialize;
+
 use super::Host;
 
 /// The time by which KVM fires a guest's timer before it is due, so that the way into the
 /// guest is over when it is (arch/x86/kvm/lapic.c). It serves timers in TSC-deadline mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LapicTimerAdvance {
     /// KVM finds it for each vCPU by itself.
     Adaptive,
@@ -15,6 +18,22 @@ pub enum LapicTimerAdvance {
 }
 
 impl Host {
+    /// For how many ns KVM polls at most when a vCPU halts, where its VM has no limit of its own;
+    /// `None` where it is not loaded or has no such parameter.
+    pub fn halt_poll_ns(&self) -> Option<u64> {
+        self.kvm_number("halt_poll_ns")
+    }
+
+    /// The least that it polls, in ns, from where a vCPU's polling grows; `None` as above.
+    pub fn halt_poll_ns_grow_start(&self) -> Option<u64> {
+        self.kvm_number("halt_poll_ns_grow_start")
+    }
+
+    fn kvm_number(&self, parameter: &str) -> Option<u64> {
+        let value = self.line(&format!("sys/module/kvm/parameters/{parameter}"));
+        value.ok()?.parse().ok()
+    }
+
     /// How KVM was configured; `None` where it is not loaded or has no such parameter.
     pub fn lapic_timer_advance(&self) -> Option<LapicTimerAdvance> {
         let parameter = |name: &str| self.line(&format!("sys/module/kvm/parameters/{name}")).ok();
@@ -52,6 +71,8 @@ mod tests {
         ] {
             let (_root, host) = tree(&[(file, text)]);
             assert_eq!(host.lapic_timer_advance(), reported, "{file}: {text}");
+            let halt_poll_ns = file.ends_with("halt_poll_ns").then_some(0);
+            assert_eq!(host.halt_poll_ns(), halt_poll_ns);
         }
     }
 }

@@ -76,6 +76,21 @@ pub enum Error {
         /// The CPU.
         cpu: u32,
     },
+    /// KVM's interrupt controller has no timer with a TSC deadline.
+    #[error(
+        "this KVM gives its guests no timer with a TSC deadline (KVM_CAP_TSC_DEADLINE_TIMER): it needs a TSC that never stops; boot with a stable TSC"
+    )]
+    NoDeadlineTimer,
+    /// The guest armed its timer, halted, and was never woken up.
+    #[error(
+        "no timer interrupt came to the guest on CPU {cpu} for {waited_s} s: this KVM does not deliver the timer of its interrupt controller to our guest, or the CPU had no time for it; try another CPU"
+    )]
+    NoTimer {
+        /// The CPU.
+        cpu: u32,
+        /// How long it was waited for.
+        waited_s: u64,
+    },
     /// The thread could not be started, pinned or given its policy, or died.
     #[error(transparent)]
     Thread(#[from] thread::Error),

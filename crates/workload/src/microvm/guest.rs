@@ -26,7 +26,7 @@ use std::mem::offset_of;
 
 use vmnoise_events::exit_counts;
 
-use super::layout::EXERCISES;
+use super::layout::{EXERCISES, TIMERS};
 use crate::mailbox::{
     Control, Counters, Drained, Heartbeat, Mailbox, RING_BYTES, RING_RECORDS, Record, StealPage,
 };
@@ -49,6 +49,8 @@ pub enum Command {
     Exercise = 5,
     /// Record gaps again after [`Command::Poll`] has come back: the time between is blind.
     GoOn = 6,
+    /// Run the program of the timers, until the deadline.
+    Timers = 7,
 }
 
 /// Steps that [`Command::Sample`] takes.
@@ -147,6 +149,8 @@ vmnoise_guest_start:
         je      70f
         cmp     eax, {go_on}
         je      45f
+        cmp     eax, {timers}
+        je      80f
         ud2                     // no IDT: the host sees a shutdown
 
 11: // done
@@ -268,6 +272,11 @@ vmnoise_guest_start:
         lea     r15, [rip + 11b]
         mov     eax, {exercises}
         jmp     rax
+
+80: // timers: as above
+        lea     r15, [rip + 11b]
+        mov     eax, {timer_program}
+        jmp     rax
 vmnoise_guest_end:
 
     .purgem vmnoise_read_clock
@@ -283,6 +292,8 @@ vmnoise_guest_end:
     exercise = const Command::Exercise as u32,
     go_on = const Command::GoOn as u32,
     exercises = const EXERCISES,
+    timers = const Command::Timers as u32,
+    timer_program = const TIMERS,
     port = const DONE_PORT,
     ring_bytes = const RING_BYTES,
     records = const RING_RECORDS,

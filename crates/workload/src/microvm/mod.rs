@@ -9,6 +9,8 @@ mod clock;
 mod error;
 pub mod exercise;
 mod guest;
+mod histogram;
+pub mod lapic_timer;
 mod layout;
 mod offer;
 mod shared_pages;

@@ -14,7 +14,8 @@ use super::Error;
 use super::clock::{Bracket, GuestClock, judge};
 use super::exercise::program as exercise;
 use super::guest::{Command, DONE_PORT};
-use super::layout::{PAGE_TABLE, PROGRAM};
+use super::lapic_timer::program::CODE_SELECTOR;
+use super::layout::{GDT, IDT, PAGE_TABLE, PROGRAM};
 use super::stats::VcpuStat;
 use super::vm::{GuestMemory, Vm};
 use crate::mailbox::{Mailbox, StealPage};
@@ -22,8 +23,13 @@ use crate::tsc;
 
 /// `MSR_KVM_STEAL_TIME` of Documentation/virt/kvm/x86/msr.rst; bit 0 enables.
 const MSR_KVM_STEAL_TIME: u32 = 0x4b56_4d03;
+/// Of leaf 1, in ecx.
+const CPUID_X2APIC: u32 = 1 << 21;
+const CPUID_TSC_DEADLINE: u32 = 1 << 24;
 /// `_IOW(KVMIO, 0xe1, struct kvm_device_attr)`, here on a vCPU (Linux 5.16).
 const KVM_SET_DEVICE_ATTR: libc::Ioctl = 0x4018_aee1;
+/// The last byte of a page.
+const TABLE_LIMIT: u16 = 4095;
 /// Brackets are made until the tightest is likely a good one.
 const BRACKETS: usize = 64;
 
@@ -74,10 +80,16 @@ impl Vcpu {
             .fd
             .create_vcpu(index as u64)
             .map_err(Error::kvm("KVM_CREATE_VCPU"))?;
-        let cpuid = vm
+        let mut cpuid = vm
             .kvm
             .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
             .map_err(Error::kvm("KVM_GET_SUPPORTED_CPUID"))?;
+        if vm.has_lapic {
+            // Whether these are reported depends on the kernel; a VMM that emulates no controller adds them.
+            let features = cpuid.as_mut_slice().iter_mut();
+            let features = features.filter(|entry| entry.function == 1);
+            features.for_each(|entry| entry.ecx |= CPUID_X2APIC | CPUID_TSC_DEADLINE);
+        }
         fd.set_cpuid2(&cpuid)
             .map_err(Error::kvm("KVM_SET_CPUID2"))?;
         set_segments(&fd, Privilege::Cpl3)?;
@@ -114,6 +126,17 @@ impl Vcpu {
     /// Lets the program go on with this privilege.
     pub fn set_privilege(&self, privilege: Privilege) -> Result<(), Error> {
         set_segments(&self.fd, privilege)
+    }
+
+    /// Lets the program take interrupts: as a kernel, with its tables of segments and handlers.
+    pub fn let_take_interrupts(&self) -> Result<(), Error> {
+        set_segments(&self.fd, Privilege::Cpl0)?;
+        let mut sregs = self.fd.get_sregs().map_err(Error::kvm("KVM_GET_SREGS"))?;
+        (sregs.gdt.base, sregs.idt.base) = (GDT, IDT);
+        (sregs.gdt.limit, sregs.idt.limit) = (TABLE_LIMIT, TABLE_LIMIT);
+        self.fd
+            .set_sregs(&sregs)
+            .map_err(Error::kvm("KVM_SET_SREGS"))
     }
 
     /// Enters the guest until it has carried out `command`, or until a signal
@@ -225,7 +248,7 @@ fn set_segments(fd: &VcpuFd, privilege: Privilege) -> Result<(), Error> {
     let code = kvm_segment {
         base: 0,
         limit: u32::MAX,
-        selector: 0x30 | u16::from(cpl),
+        selector: CODE_SELECTOR | u16::from(cpl),
         type_: 11, // execute, read, accessed
         present: 1,
         dpl: cpl,

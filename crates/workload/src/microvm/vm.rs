@@ -3,7 +3,8 @@
 //! | guest address | what |
 //! |---|---|
 //! | 0x1000 | page tables: identity, 2 MiB pages, all for CPL3 |
-//! | 0x10000 | the guest program, and that of the exercises a page later |
+//! | 0x8000 | for guests that take interrupts: segments, handlers, a stack, a page each |
+//! | 0x10000 | the guest program, that of the exercises a page later, and that of the timers behind it |
 //! | 2 MiB | one [`Mailbox`] page per vCPU |
 //! | next 2 MiB boundary | one ring per vCPU, 2 MiB each |
 //! | after the rings | the host's exit counts, if shared |
@@ -14,7 +15,10 @@ use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use kvm_bindings::{KVM_API_VERSION, KVM_MEM_READONLY, kvm_userspace_memory_region};
+use kvm_bindings::{
+    KVM_API_VERSION, KVM_CAP_HALT_POLL, KVM_CAP_SPLIT_IRQCHIP, KVM_CAP_TSC_DEADLINE_TIMER,
+    KVM_MEM_READONLY, kvm_enable_cap, kvm_userspace_memory_region,
+};
 use kvm_ioctls::{Cap, Kvm, VmFd};
 use rustix::mm::{MapFlags, ProtFlags, mlock, mmap_anonymous, munmap};
 use vmnoise_events::exit_counts;
@@ -22,9 +26,10 @@ use vmnoise_events::exit_counts;
 use super::Error;
 use super::exercise::program as exercises;
 use super::guest;
-use super::layout::{EXERCISES, PAGE_TABLE, PROGRAM};
+use super::lapic_timer::program as timers;
+use super::layout::{EXERCISES, GDT, IDT, PAGE_TABLE, PROGRAM, TIMERS};
 use super::shared_pages::SharedPages;
-use crate::mailbox::{Mailbox, RING_BYTES, RING_RECORDS, Record};
+use crate::mailbox::{Mailbox, RECORD_WORDS, RING_BYTES, RING_RECORDS, Record};
 use crate::thread;
 
 /// vCPUs whose memory stays clear of the APIC's addresses below 4 GiB.
@@ -58,6 +63,8 @@ pub struct Vm {
     pub kvm: Kvm,
     pub fd: VmFd,
     pub memory: Arc<GuestMemory>,
+    /// Its vCPUs have an interrupt controller in KVM, with a timer that has a TSC deadline.
+    pub has_lapic: bool,
 }
 
 impl Vm {
@@ -97,7 +104,54 @@ impl Vm {
             };
             slot(1, read_only, memory.len, shared.len(), shared.address())?;
         }
-        Ok(Vm { kvm, fd, memory })
+        Ok(Vm {
+            kvm,
+            fd,
+            memory,
+            has_lapic: false,
+        })
+    }
+
+    /// Gives each vCPU that comes now an interrupt controller in KVM. The VM has no other, and no vCPU yet.
+    pub fn add_lapics(&mut self) -> Result<(), Error> {
+        if self
+            .fd
+            .check_extension_raw(u64::from(KVM_CAP_TSC_DEADLINE_TIMER))
+            <= 0
+        {
+            return Err(Error::NoDeadlineTimer);
+        }
+        // Pins of an I/O APIC that no VMM emulates here.
+        self.enable(
+            KVM_CAP_SPLIT_IRQCHIP,
+            24,
+            "KVM_ENABLE_CAP(KVM_CAP_SPLIT_IRQCHIP)",
+        )?;
+        self.has_lapic = true;
+        Ok(())
+    }
+
+    /// Whether KVM lets a VM have a limit of its own for halt polling (Linux 5.8).
+    pub fn has_halt_poll_limit(&self) -> bool {
+        self.fd.check_extension_raw(u64::from(KVM_CAP_HALT_POLL)) > 0
+    }
+
+    /// Lets KVM poll for no longer than this when a vCPU of this VM halts.
+    pub fn limit_halt_poll(&self, limit_ns: u32) -> Result<(), Error> {
+        self.enable(
+            KVM_CAP_HALT_POLL,
+            u64::from(limit_ns),
+            "KVM_ENABLE_CAP(KVM_CAP_HALT_POLL)",
+        )
+    }
+
+    fn enable(&self, cap: u32, argument: u64, call: &'static str) -> Result<(), Error> {
+        let cap = kvm_enable_cap {
+            cap,
+            args: [argument, 0, 0, 0],
+            ..Default::default()
+        };
+        self.fd.enable_cap(&cap).map_err(Error::kvm(call))
     }
 
     /// Whether memory can be shared with the guest without letting it write.
@@ -165,6 +219,9 @@ impl GuestMemory {
         memory.write_page_tables();
         memory.write(PROGRAM as usize, guest::program());
         memory.write(EXERCISES as usize, exercises::program());
+        memory.write(TIMERS as usize, timers::program());
+        memory.write(GDT as usize, &timers::segments());
+        memory.write(IDT as usize, &timers::handlers());
         for (index, &cpu) in cpus.iter().enumerate() {
             let counts = match memory.shared {
                 Some(_) => memory.len + slot_of(cpu),
@@ -201,6 +258,12 @@ impl GuestMemory {
     /// The ring of the vCPU with this index as `Command::Sample` left it.
     pub fn samples(&self, index: usize) -> Vec<u64> {
         self.ring(index).iter().flat_map(Record::words).collect()
+    }
+
+    /// Clears what `samples` would read, up to so many words. Not while the vCPU runs.
+    pub fn clear_samples(&self, index: usize, words: usize) {
+        let records = words.div_ceil(RECORD_WORDS);
+        self.ring(index)[..records].iter().for_each(Record::clear);
     }
 
     /// Guest addresses of the mailbox and the ring of the vCPU with this index.

@@ -26,15 +26,15 @@ const HIGHEST: f64 = 50.0;
 
 /// What a window of a run has seen.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// How many values.
-    pub(super) count: u64,
+    pub(crate) count: u64,
     /// Above each level, none of which is above the limit.
     high: [u64; LEVELS],
 }
 
 /// What each window has seen, of which its lengths are given and how many of them are above the limit.
-pub(super) fn seen<'a>(
+pub(crate) fn seen<'a>(
     whole: &Lengths,
     windows: impl Iterator<Item = (&'a Lengths, u64)>,
     limit_ns: u64,
@@ -57,7 +57,7 @@ pub(super) fn seen<'a>(
 
 /// What the limit of a percentile is, by what was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(crate) enum Decision {
     /// No more values are above it than may be.
     Kept,
     /// More are.
@@ -68,7 +68,7 @@ pub(super) enum Decision {
 
 /// What a run has seen, in values that depend on no other.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Odds {
+pub(crate) struct Odds {
     count: f64,
     above: f64,
     lost: f64,
@@ -80,7 +80,7 @@ pub(super) struct Odds {
 impl Odds {
     /// Of so many values, those above the limit, and those that were lost: any of them may be above. A decision
     /// may be wrong with this `risk`. `None` of fewer than two windows.
-    pub(super) fn new(
+    pub(crate) fn new(
         count: u64,
         above: u64,
         lost: u64,
@@ -104,7 +104,7 @@ impl Odds {
     }
 
     /// Whether this part of all values at most (0 to 1) is above the limit.
-    pub(super) fn decide(&self, part: f64) -> Decision {
+    pub(crate) fn decide(&self, part: f64) -> Decision {
         let (count, below) = (self.count + self.lost, self.count - self.above);
         // Of so many the distribution is the normal one, and the fraction that the incomplete beta function is made of
         // does not end.
@@ -133,7 +133,7 @@ impl Odds {
     }
 
     /// How many values a run should see in all to decide: twice as many most likely do, by what this one saw.
-    pub(super) fn count_to_ask_for(&self, part: f64) -> f64 {
+    pub(crate) fn count_to_ask_for(&self, part: f64) -> f64 {
         // Where the true part is likely to be (by Jeffreys' prior), and so how near it comes to `part`.
         let (a, b) = (self.above + 0.5, self.count - self.above + 0.5);
         let at_most = |it: f64| beta_reg(a, b, it.clamp(0.0, 1.0));

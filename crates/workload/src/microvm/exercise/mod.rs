@@ -1,7 +1,6 @@
 //! Exits on purpose: a guest that makes one kind of exit after the other, and what
 //! each took, as kvm-unit-tests' `vmexit` does it.
 
-mod histogram;
 pub(super) mod program;
 
 use std::collections::HashMap;
@@ -13,6 +12,7 @@ use serde::Serialize;
 use vmnoise_events::Policy;
 
 use super::guest::Command;
+use super::histogram;
 use super::state::VcpuState;
 use super::stats::{EXITS, VcpuStat};
 use super::vcpu::{Privilege, Return, Vcpu};
@@ -21,7 +21,7 @@ use crate::worker::RunState;
 use crate::workers::Workers;
 use crate::{Error, Workload, tsc};
 
-pub use histogram::Spread;
+pub use super::histogram::Spread;
 
 /// How often the caller is asked whether it has had enough.
 const LOOK: Duration = Duration::from_millis(20);

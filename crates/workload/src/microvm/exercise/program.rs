@@ -3,14 +3,14 @@
 //! It lies beside the program that measures gaps, which jumps here on
 //! [`Command::Exercise`](super::super::guest::Command) with `rdi` and `rsi` unchanged
 //! and the way back in `r15`. Each exit is made between two readings of the clock;
-//! what these lie apart is put into the [`histogram`](super::histogram) before the
+//! what these lie apart is put into the [`histogram`](super::super::histogram) before the
 //! next reading, so that writing it down is in no exit's time.
 
 use std::arch::global_asm;
 use std::mem::offset_of;
 
+use super::super::histogram::{FINE_BITS, Word, book_length};
 use super::Exercise;
-use super::histogram::{FINE_BITS, Word};
 use crate::mailbox::{Control, Mailbox};
 
 /// The I/O port that the guest writes to: no KVM device answers there.
@@ -38,6 +38,9 @@ const CONTROL: usize = offset_of!(Mailbox, control);
 global_asm!(
     r#"
     .pushsection .rodata.vmnoise_exercise, "a", @progbits
+    "#,
+    book_length!(),
+    r#"
 
     // rax = the TSC; spoils rdx.
     .macro vmnoise_read_clock
@@ -90,20 +93,7 @@ vmnoise_exercise_start:
         mov     rbx, rax
         sub     rbx, r8
         jb      22f
-        add     r11, rbx
-        cmp     rbx, r9
-        cmovb   r9, rbx
-        cmp     rbx, r10
-        cmova   r10, rbx
-        xor     ecx, ecx
-        cmp     rbx, {fine}
-        jb      21f
-        bsr     rcx, rbx
-        sub     ecx, {fine_bits} - 1
-        shr     rbx, cl
-        shl     ecx, {fine_bits} - 1
-        add     rbx, rcx
-21:     inc     qword ptr [rsi + rbx * 8]
+        vmnoise_book_length
 22:     cmp     rax, [rdi + {deadline}]
         jae     23f
         jmp     r14
@@ -116,6 +106,7 @@ vmnoise_exercise_end:
 
     .purgem vmnoise_read_clock
     .purgem vmnoise_exit
+    .purgem vmnoise_book_length
     .popsection
     "#,
     cpuid = const Exercise::Cpuid as u32,

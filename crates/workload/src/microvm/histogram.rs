@@ -1,5 +1,5 @@
-//! How the guest writes down what exits took, in the memory of its ring: counts of
-//! lengths, exact below 2^[`FINE_BITS`] cycles and to one part in 2048 above, then a
+//! How the guest writes down how long something took, in the memory of its ring: counts
+//! of lengths, exact below 2^[`FINE_BITS`] cycles and to one part in 2048 above, then a
 //! few words of their own.
 
 use serde::Serialize;
@@ -11,23 +11,56 @@ pub const FINE_BITS: u32 = 12;
 /// Counts for any u64: each bit more halves the resolution.
 const BUCKETS: usize = ((64 - FINE_BITS as usize) << (FINE_BITS - 1)) + (1 << FINE_BITS);
 
-/// The words behind the counts, in cycles of the guest's clock.
+/// Assembly that defines the macro `vmnoise_book_length`: counts the length in `rbx` in the
+/// memory at `rsi`. `r9` is the shortest, `r10` the longest and `r11` the sum so far; spoils
+/// `rbx` and `rcx`. Its operands are `fine` and `fine_bits`.
+macro_rules! book_length {
+    () => {
+        r#"
+        .macro vmnoise_book_length
+            add     r11, rbx
+            cmp     rbx, r9
+            cmovb   r9, rbx
+            cmp     rbx, r10
+            cmova   r10, rbx
+            xor     ecx, ecx
+            cmp     rbx, {fine}
+            jb      97f
+            bsr     rcx, rbx
+            sub     ecx, {fine_bits} - 1
+            shr     rbx, cl
+            shl     ecx, {fine_bits} - 1
+            add     rbx, rcx
+        97: inc     qword ptr [rsi + rbx * 8]
+        .endm
+        "#
+    };
+}
+pub(super) use book_length;
+
+/// The words behind the counts, in cycles of the guest's clock but for the number of early ones.
 #[derive(Debug, Clone, Copy)]
 pub enum Word {
-    /// The reading before the first exit.
+    /// The reading before the first.
     First,
     /// The reading after the last one.
     Last,
-    /// The shortest exit.
+    /// The shortest.
     Min,
     /// The longest.
     Max,
     /// All together.
     Total,
+    /// Timers that came before they were due; each is counted as not late.
+    Early,
+    /// How early at most.
+    Earliest,
 }
 
-const WORDS: usize = Word::Total as usize + 1;
-const _: () = assert!((BUCKETS + WORDS) * size_of::<u64>() <= RING_BYTES);
+const WORDS: usize = Word::Earliest as usize + 1;
+/// So many words are written.
+pub const WRITTEN: usize = BUCKETS + WORDS;
+const _: () = assert!(WRITTEN * size_of::<u64>() <= RING_BYTES);
 
 impl Word {
     const fn index(self) -> usize {
@@ -40,16 +73,16 @@ impl Word {
     }
 }
 
-/// What exits took, one or more, in the unit that the holder names.
+/// How long it took, once or more often, in the unit that the holder names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Spread {
     /// The shortest.
     pub min: u64,
     /// All together over their number, rounded down.
     pub mean: u64,
-    /// Half of them took no more, to one part in 2048.
+    /// Half of them were no longer, to one part in 2048.
     pub p50: u64,
-    /// 99 in 100 took no more, to one part in 2048.
+    /// 99 in 100 were no longer, to one part in 2048.
     pub p99: u64,
     /// The longest.
     pub max: u64,
@@ -71,10 +104,10 @@ impl Spread {
     }
 }
 
-/// Reads what the guest left: how many exits, how long they took (`None` without
-/// one), and the time from the first to the last.
+/// Reads what the guest left: how many, how long they took (`None` without one), and the time
+/// from the first to the last.
 pub fn read(words: &[u64]) -> (u64, Option<Spread>, u64) {
-    let word = |word: Word| words[word.index()];
+    let word = |it: Word| word(words, it);
     let counts = &words[..BUCKETS];
     let count: u64 = counts.iter().sum();
     let (min, max, total) = (word(Word::Min), word(Word::Max), word(Word::Total));
@@ -93,6 +126,19 @@ pub fn read(words: &[u64]) -> (u64, Option<Spread>, u64) {
     )
 }
 
+/// What the guest wrote into this word.
+pub fn word(words: &[u64], word: Word) -> u64 {
+    words[word.index()]
+}
+
+/// The greatest length in each bucket that holds any, ascending, and how many it holds.
+pub fn counts(words: &[u64]) -> Vec<(u64, u64)> {
+    let buckets = words[..BUCKETS].iter().enumerate();
+    let held = buckets.filter(|(_, count)| **count > 0);
+    held.map(|(bucket, &count)| (last_of(bucket), count))
+        .collect()
+}
+
 /// The greatest length in the bucket that holds this percentile.
 fn percentile(counts: &[u64], count: u64, percent: u64) -> u64 {
     let rank = u128::from(count) * u128::from(percent);
@@ -101,7 +147,12 @@ fn percentile(counts: &[u64], count: u64, percent: u64) -> u64 {
         seen += u128::from(here) * 100;
         seen >= rank
     });
-    bucket.map_or(u64::MAX, |bucket| (first_of(bucket + 1) - 1) as u64)
+    bucket.map_or(u64::MAX, last_of)
+}
+
+/// The greatest length that the guest counts in this bucket.
+fn last_of(bucket: usize) -> u64 {
+    (first_of(bucket + 1) - 1) as u64
 }
 
 /// The least length that the guest counts in this bucket.
@@ -140,18 +191,21 @@ mod tests {
 
     #[test]
     fn what_the_guest_left_is_read() {
-        let mut words = vec![0; BUCKETS + WORDS];
+        let mut words = vec![0; WRITTEN];
         assert_eq!(read(&words), (0, None, 0));
         for length in (1..=100).map(|n| n * 100) {
             words[bucket_of(length)] += 1;
         }
         let ends = [5_000, 6_000_000, 100, 10_000, 505_000];
-        words[BUCKETS..].copy_from_slice(&ends);
+        words[BUCKETS..BUCKETS + ends.len()].copy_from_slice(&ends);
         let (count, spread, runtime) = read(&words);
         let spread = spread.unwrap();
         assert_eq!((count, runtime), (100, 5_995_000));
         assert_eq!((spread.min, spread.mean, spread.max), (100, 5_050, 10_000));
         // Lengths from 8192 on are counted in steps of four.
         assert_eq!((spread.p50, spread.p99), (5_001, 9_903));
+        let counts = counts(&words);
+        assert_eq!((counts.len(), counts[0]), (100, (100, 1)));
+        assert_eq!(counts.last(), Some(&(10_003, 1)));
     }
 }

@@ -1,0 +1,84 @@
+//! Whether KVM and the scheduler agree on what halts cost.
+
+use vmnoise_workload::microvm::lapic_timer::{Halts, Times};
+
+/// A count of /proc/stat is up to a tick of 10 ms off at either end of a turn, and there are three
+/// (`irq`, `softirq`, `steal`).
+const STAT_SLACK_NS: u64 = 3 * 10_000_000;
+
+/// `None` where one of them is not known.
+///
+/// Both saw the same thread. It slept for its wall time less what it ran and waited for the CPU,
+/// give or take `stolen`, which some kernels book to no thread. So
+///
+/// - KVM polled while it ran, or waited: no longer than both together;
+/// - it slept only inside of KVM's sleeps: these are no shorter;
+/// - a sleep of KVM's holds what the thread slept, what it waited for the CPU afterwards, and what
+///   it ran without polling: it is no longer than these.
+pub fn agree(times: &Times, halts: &Halts, turns: u64) -> Option<bool> {
+    let (polled_ns, slept_ns) = (halts.polled_ns?, halts.slept_ns?);
+    let (ran_ns, delayed_ns) = (times.ran_ns, times.delayed_ns?);
+    let stolen_ns = times.stolen_ns? + turns * STAT_SLACK_NS;
+    let asleep_ns = times.wall_ns.saturating_sub(ran_ns + delayed_ns);
+    let ran_without_polling_ns = ran_ns.saturating_sub(polled_ns);
+    let polled_as_it_ran = polled_ns <= ran_ns + delayed_ns + stolen_ns;
+    let slept_in_kvm = asleep_ns <= slept_ns + stolen_ns;
+    let kvm_slept_no_longer =
+        slept_ns <= asleep_ns + delayed_ns + ran_without_polling_ns + stolen_ns;
+    Some(polled_as_it_ran && slept_in_kvm && kvm_slept_no_longer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+    const TIMES: Times = Times {
+        wall_ns: 10 * S,
+        ran_ns: 3 * S,
+        delayed_ns: Some(S),
+        stolen_ns: Some(0),
+    };
+    const HALTS: Halts = Halts {
+        halts: Some(1000),
+        polls: Some(1000),
+        polls_in_time: Some(100),
+        polled_ns: Some(2 * S),
+        slept_ns: Some(6 * S + S / 2),
+    };
+
+    #[test]
+    fn what_adds_up_agrees() {
+        assert_eq!(agree(&TIMES, &HALTS, 10), Some(true));
+    }
+
+    #[test]
+    fn what_cannot_both_be_true_does_not() {
+        let halts = |polled_ns, slept_ns| Halts {
+            polled_ns: Some(polled_ns),
+            slept_ns: Some(slept_ns),
+            ..HALTS
+        };
+        // Polled for longer than it had the CPU or waited for it.
+        assert_eq!(agree(&TIMES, &halts(5 * S, 6 * S), 10), Some(false));
+        // Slept for 6 s, of which KVM knows 5.
+        assert_eq!(agree(&TIMES, &halts(2 * S, 5 * S), 10), Some(false));
+        // KVM's sleeps are longer than sleeping, waiting and the rest of running: 6 + 1 + 1.
+        assert_eq!(agree(&TIMES, &halts(2 * S, 9 * S), 10), Some(false));
+        // What the hypervisor below took is in nobody's time.
+        let stolen = Times {
+            stolen_ns: Some(S),
+            ..TIMES
+        };
+        assert_eq!(agree(&stolen, &halts(2 * S, 5 * S), 10), Some(true));
+    }
+
+    #[test]
+    fn without_one_of_them_nothing_is_said() {
+        let unknown = Halts {
+            slept_ns: None,
+            ..HALTS
+        };
+        assert_eq!(agree(&TIMES, &unknown, 1), None);
+    }
+}

@@ -1,0 +1,148 @@
+//! What settings of halt polling give and cost the timers of a guest: table and JSON of
+//! `vmnoise tune-timer` and `vmnoise microvm --timer`.
+
+mod agreement;
+mod step;
+mod text;
+
+use anyhow::Result;
+use serde::Serialize;
+use vmnoise_events::{HostFacts, Policy};
+use vmnoise_explain::tuning::{Goal, Keeps, cheapest};
+use vmnoise_tracer::host::LapicTimerAdvance;
+use vmnoise_workload::microvm::lapic_timer::Turn;
+
+use super::{json, write};
+use crate::output::format::Format;
+use step::Step;
+
+/// How often, at most, an answer may be wrong by chance.
+const RISK: f64 = 0.01;
+
+/// What was asked.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Asked {
+    /// The CPU of the vCPU.
+    pub cpu: u32,
+    /// How long, all settings together.
+    pub duration_ns: u64,
+    /// How far ahead timers are armed.
+    pub interval_ns: u64,
+    /// How late they may be.
+    pub goal_ns: Option<u64>,
+    /// So many of 100.
+    pub percentile: f64,
+    /// Policy of the vCPU's thread.
+    pub priority: Option<Policy>,
+}
+
+/// How this host is set.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Present {
+    /// KVM's parameter.
+    pub halt_poll_ns: Option<u64>,
+    /// KVM's parameter: where a vCPU's polling begins to grow.
+    pub halt_poll_ns_grow_start: Option<u64>,
+    /// KVM's parameter.
+    pub lapic_timer_advance: Option<LapicTimerAdvance>,
+    /// What KVM came to for the vCPU of the present setting, in debugfs.
+    pub vcpu_advance_ns: Option<u64>,
+    /// A VM can have a limit of its own.
+    pub can_limit_halt_poll: bool,
+}
+
+/// `vmnoise.tune-timer/1`.
+#[derive(Debug, Serialize)]
+pub struct Document<'a> {
+    schema: &'static str,
+    tool_version: &'static str,
+    kernel: &'a str,
+    hypervisor: Option<&'a str>,
+    started_at: String,
+    options: Asked,
+    tsc_hz: u64,
+    present: Present,
+    steps: Vec<Step>,
+    /// Place in `steps` of the setting that keeps the goal at the least cost.
+    setting: Option<usize>,
+}
+
+impl<'a> Document<'a> {
+    /// The document of these turns. The first setting is the present one.
+    pub fn new(
+        host: &'a HostFacts,
+        started_at: String,
+        options: Asked,
+        present: Present,
+        tsc_hz: u64,
+        settings: &[Option<u32>],
+        turns: &[Turn],
+    ) -> Document<'a> {
+        // As Bonferroni shares a risk among tests.
+        let goal = options.goal_ns.map(|limit_ns| Goal {
+            limit_ns,
+            above: 1.0 - options.percentile / 100.0,
+            risk: RISK / settings.len().max(1) as f64,
+        });
+        let step = |(place, limit_ns): (usize, &Option<u32>)| {
+            let is_present = limit_ns.is_none();
+            let halt_poll_ns = limit_ns.map_or(present.halt_poll_ns, |it| Some(u64::from(it)));
+            let turns = turns.iter().filter(|turn| turn.setting == place);
+            let turns: Vec<&Turn> = turns.collect();
+            Step::new(halt_poll_ns, is_present, &turns, &options, goal, tsc_hz)
+        };
+        let mut steps: Vec<Step> = settings.iter().enumerate().map(step).collect();
+        // While the present one is first: it is given up only for one that is surely cheaper.
+        let chosen = choose(&steps).map(|place| (steps[place].halt_poll_ns, steps[place].present));
+        steps.sort_by_key(|step| step.halt_poll_ns);
+        let setting = chosen.and_then(|it| {
+            steps
+                .iter()
+                .position(|at| (at.halt_poll_ns, at.present) == it)
+        });
+        Document {
+            schema: "vmnoise.tune-timer/1",
+            tool_version: env!("CARGO_PKG_VERSION"),
+            kernel: &host.kernel,
+            hypervisor: host.hypervisor.as_deref(),
+            started_at,
+            options,
+            tsc_hz,
+            present,
+            steps,
+            setting,
+        }
+    }
+
+    /// Whether there is a goal, and no setting is known to keep it.
+    pub fn is_open(&self) -> bool {
+        self.options.goal_ns.is_some() && self.setting.is_none()
+    }
+}
+
+/// Of those that keep the goal the cheapest.
+fn choose(steps: &[Step]) -> Option<usize> {
+    let keep = steps.iter().enumerate();
+    let keep = keep.filter(|(_, step)| step.keeps_goal == Some(Keeps::Yes));
+    let (places, costs): (Vec<usize>, Vec<&[f64]>) =
+        keep.map(|(place, step)| (place, step.costs())).unzip();
+    cheapest(&costs, RISK).map(|place| places[place])
+}
+
+/// Prints the result.
+///
+/// # Errors
+/// If stdout cannot be written.
+pub fn print(document: &Document<'_>, format: Format) -> Result<()> {
+    match format {
+        Format::Text => write(text::render(document).as_bytes()),
+        Format::Json => {
+            let mut out = Vec::new();
+            json::write(&mut out, document)?;
+            write(&out)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

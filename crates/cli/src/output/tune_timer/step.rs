@@ -1,0 +1,149 @@
+//! One setting: how late timers were, what it cost, and whether it keeps the goal.
+
+use serde::Serialize;
+use vmnoise_explain::tuning::{Goal, Keeps, Lateness};
+use vmnoise_workload::microvm::lapic_timer::{Halts, Times, Turn};
+
+use super::Asked;
+use super::agreement::agree;
+use crate::units::to_ns;
+
+/// One setting of halt polling.
+#[derive(Debug, Serialize)]
+pub struct Step {
+    /// KVM polls for no longer.
+    pub halt_poll_ns: Option<u64>,
+    /// It is this host's own.
+    pub present: bool,
+    /// How often it had its turn.
+    pub turns: u64,
+    /// How many timers came.
+    pub timers: u64,
+    /// Before they were due.
+    pub early: u64,
+    /// How early at most; `None` if none was.
+    pub earliest_ns: Option<u64>,
+    /// How late they were; those that were early are not late.
+    pub late_ns: Option<Late>,
+    /// Whether that keeps the goal.
+    pub keeps_goal: Option<Keeps>,
+    /// The scheduler's account of the vCPU's thread.
+    pub thread: Times,
+    /// KVM's account of its halts.
+    pub kvm: Halts,
+    /// The thread's part of its CPU: what the setting costs, with the guest's own work.
+    pub busy_percent: Option<f64>,
+    /// KVM's polling, of the same time.
+    pub polled_percent: Option<f64>,
+    /// Both accounts can be true.
+    pub witnesses_agree: Option<bool>,
+    #[serde(skip)]
+    costs: Vec<f64>,
+}
+
+/// Of all timers of a setting, in ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Late {
+    pub min: u64,
+    pub mean: u64,
+    pub p50: u64,
+    pub p99: u64,
+    /// The one that was asked for.
+    pub percentile: u64,
+    pub max: u64,
+}
+
+impl Step {
+    pub fn new(
+        halt_poll_ns: Option<u64>,
+        present: bool,
+        turns: &[&Turn],
+        asked: &Asked,
+        goal: Option<Goal>,
+        tsc_hz: u64,
+    ) -> Step {
+        let ns = |cycles| to_ns(cycles, tsc_hz);
+        let mut lateness = Lateness::default();
+        for turn in turns {
+            let late = turn.late_tsc.iter();
+            lateness.push(
+                late.map(|&(late_tsc, count)| (ns(late_tsc), count))
+                    .collect(),
+            );
+        }
+        let thread = turns.iter().map(|turn| turn.times).reduce(add_times);
+        let thread = thread.unwrap_or_default();
+        let kvm = turns.iter().map(|turn| turn.halts).reduce(add_halts);
+        let kvm = kvm.unwrap_or_default();
+        let of_wall = |ns: u64, wall_ns: u64| ns as f64 / wall_ns as f64 * 100.0;
+        let costs = turns
+            .iter()
+            .map(|turn| of_wall(turn.times.ran_ns, turn.times.wall_ns));
+        let earliest_tsc = turns.iter().map(|turn| turn.earliest_tsc).max();
+        let count = turns.len() as u64;
+        Step {
+            halt_poll_ns,
+            present,
+            turns: count,
+            timers: lateness.count(),
+            early: turns.iter().map(|turn| turn.early).sum(),
+            earliest_ns: earliest_tsc.filter(|it| *it > 0).map(ns),
+            late_ns: late(&lateness, turns, asked, tsc_hz),
+            keeps_goal: goal.map(|goal| lateness.keeps(&goal)),
+            busy_percent: (thread.wall_ns > 0).then(|| of_wall(thread.ran_ns, thread.wall_ns)),
+            polled_percent: kvm.polled_ns.map(|it| of_wall(it, thread.wall_ns)),
+            witnesses_agree: agree(&thread, &kvm, count),
+            costs: costs.collect(),
+            thread,
+            kvm,
+        }
+    }
+
+    /// Busy time of each turn in percent, in the order of rounds.
+    pub fn costs(&self) -> &[f64] {
+        &self.costs
+    }
+}
+
+fn late(lateness: &Lateness, turns: &[&Turn], asked: &Asked, tsc_hz: u64) -> Option<Late> {
+    let ns = |cycles| to_ns(cycles, tsc_hz);
+    let spreads = turns.iter().map(|turn| turn.spread_tsc);
+    let total_tsc: u64 = spreads.clone().map(|it| it.total).sum();
+    let (min, max) = (
+        ns(spreads.clone().map(|it| it.min).min()?),
+        ns(spreads.map(|it| it.max).max()?),
+    );
+    // Lengths are known to three digits, and the longest exactly.
+    let at = |part: f64| Some(lateness.at(part)?.clamp(min, max));
+    Some(Late {
+        min,
+        mean: ns(total_tsc) / lateness.count().max(1),
+        p50: at(0.5)?,
+        p99: at(0.99)?,
+        percentile: at(asked.percentile / 100.0)?,
+        max,
+    })
+}
+
+fn add_times(one: Times, other: Times) -> Times {
+    Times {
+        wall_ns: one.wall_ns + other.wall_ns,
+        ran_ns: one.ran_ns + other.ran_ns,
+        delayed_ns: sum(one.delayed_ns, other.delayed_ns),
+        stolen_ns: sum(one.stolen_ns, other.stolen_ns),
+    }
+}
+
+fn add_halts(one: Halts, other: Halts) -> Halts {
+    Halts {
+        halts: sum(one.halts, other.halts),
+        polls: sum(one.polls, other.polls),
+        polls_in_time: sum(one.polls_in_time, other.polls_in_time),
+        polled_ns: sum(one.polled_ns, other.polled_ns),
+        slept_ns: sum(one.slept_ns, other.slept_ns),
+    }
+}
+
+fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    Some(one? + other?)
+}

@@ -1,0 +1,58 @@
+//! Which setting costs least, where a difference may be chance.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// Of settings with their costs, window by window, the place of the one to choose; `None` of none.
+///
+/// An earlier one is given up for a later one only where that was cheaper beyond chance: the
+/// differences of windows that saw the same machine are held against Student's t distribution,
+/// and so sure that of all choices at most this `risk` is wrong.
+pub fn cheapest(costs: &[&[f64]], risk: f64) -> Option<usize> {
+    let tests = costs.len().saturating_sub(1).max(1);
+    let mut chosen = 0;
+    for place in 1..costs.len() {
+        if is_cheaper(costs[place], costs[chosen], risk / tests as f64) {
+            chosen = place;
+        }
+    }
+    (!costs.is_empty()).then_some(chosen)
+}
+
+fn is_cheaper(costs: &[f64], than: &[f64], risk: f64) -> bool {
+    let saved: Vec<f64> = than.iter().zip(costs).map(|(a, b)| a - b).collect();
+    let many = saved.len() as f64;
+    let Ok(student) = StudentsT::new(0.0, 1.0, many - 1.0) else {
+        return false;
+    };
+    let mean = saved.iter().sum::<f64>() / many;
+    let squares: f64 = saved.iter().map(|it| (it - mean).powi(2)).sum();
+    let error = (squares / (many - 1.0) / many).sqrt();
+    mean > student.inverse_cdf(1.0 - risk) * error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_is_cheaper_each_time_is_chosen() {
+        let (first, second) = ([10.0, 12.0, 11.0, 14.0], [5.0, 6.9, 6.2, 9.0]);
+        assert_eq!(cheapest(&[&first, &second], 0.01), Some(1));
+        assert_eq!(cheapest(&[&second, &first], 0.01), Some(0));
+    }
+
+    #[test]
+    fn a_difference_that_may_be_chance_changes_nothing() {
+        let (first, second) = ([10.0, 12.0, 11.0, 14.0], [9.9, 12.4, 10.2, 13.9]);
+        assert_eq!(cheapest(&[&first, &second], 0.01), Some(0));
+        assert_eq!(cheapest(&[&second, &first], 0.01), Some(0));
+        // Of one window nothing is known of chance.
+        assert_eq!(cheapest(&[&[10.0], &[1.0]], 0.01), Some(0));
+        assert_eq!(cheapest(&[&[10.0, 10.0], &[10.0, 10.0]], 0.01), Some(0));
+    }
+
+    #[test]
+    fn of_none_none_is_chosen() {
+        assert_eq!(cheapest(&[], 0.01), None);
+    }
+}
