@@ -302,7 +302,7 @@ mod tests {
             let path = format!("sys/class/net/{name}/queues/rx-0/rps_cpus");
             let tree = Tree::from([(path, "f\n".to_owned())]);
             let finding = &audit(&tree, rule).findings[0];
-            assert_eq!(finding.bad[0].instance, name);
+            assert_eq!(finding.bad[0].instance, format!("{name}/0"));
             assert_eq!(finding.changes[0].now, None);
         }
     }

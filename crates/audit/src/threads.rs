@@ -7,7 +7,7 @@ use vmnoise_tracer::host::{Host, Scheduling, Thread, cpu_list};
 use wildmatch::WildMatch;
 
 use crate::look::{Bad, Seen};
-use crate::machine::Machine;
+use crate::machine::{Machine, Said};
 use crate::rule::{Fault, Whose};
 
 /// A VM and all threads of its VMM.
@@ -112,15 +112,18 @@ pub(crate) fn no_process(machine: &Machine, name: &str) -> Seen {
     let Some(host) = machine.host() else {
         return Seen::Absent;
     };
-    if host.processes().is_empty() {
+    let pids = host.processes();
+    if pids.is_empty() {
         return Seen::Absent;
     }
-    let named = host.threads_named(name).unwrap_or_default().into_iter();
+    let files = pids
+        .into_iter()
+        .map(|pid| (pid, format!("proc/{pid}/comm")));
+    let named = files.filter(|(_, file)| machine.read(file) == Said::Text(name.to_owned()));
     let bad: Vec<Bad> = named
-        .filter(|it| it.tid == it.pid)
-        .map(|it| Bad {
-            path: format!("proc/{}/comm", it.pid),
-            instance: it.pid.to_string(),
+        .map(|(pid, path)| Bad {
+            path,
+            instance: pid.to_string(),
             name: String::new(),
             found: name.to_owned(),
         })

@@ -46,6 +46,9 @@ fn task(root: &Path, pid: &str, tid: &str, text: &str) {
     let [comm, cpus, policy, priority, nice, flags] = fields[..] else {
         panic!("{text}");
     };
+    if pid == tid {
+        write(root, &format!("proc/{pid}/comm"), &format!("{comm}\n"));
+    }
     let folder = format!("proc/{pid}/task/{tid}");
     write(root, &format!("{folder}/comm"), &format!("{comm}\n"));
     let status = format!("Name:\t{comm}\nTgid:\t{pid}\nCpus_allowed_list:\t{cpus}\n");
