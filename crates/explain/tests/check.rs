@@ -1,13 +1,15 @@
 //! What a verdict is, and what is in its way.
 
-use vmnoise_events::{ActivityKind, Event, Loss, LossKind, RunFacts, Share, Workload};
+use vmnoise_events::{
+    ActivityKind, Anchor, Event, Loss, LossKind, RunFacts, Share, Tally, Workload,
+};
 use vmnoise_explain::check::{
     Budget, EvidenceReader, Judged, Judgement, Quantity, Reason, Requirement, Verdict,
 };
 use vmnoise_explain::compare::Span;
 
 use crate::compare::run;
-use crate::streams::{activity, finish, gap, polling_in_a_machine, source};
+use crate::streams::{activity, anchor, facts, finish, gap, polling_in_a_machine, source};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// So much of each gap is the steal clock's.
@@ -261,6 +263,122 @@ fn what_was_not_measured_keeps_nothing() {
     let judged = judge_run(&facts, &[Event::Watermark(0), finish()], &budget);
     assert_eq!(judged.verdict, Verdict::CannotTell);
     assert!(judged.reasons.contains(&Reason::NotFelt), "{judged:?}");
+}
+
+/// From then on the workload's clock is nobody's: no limit is kept, and what was broken before stays so.
+#[test]
+fn a_clock_that_went_back_keeps_nothing() {
+    let go_back = |_: &mut RunFacts, events: &mut Vec<Event>| {
+        let behind = Event::Anchor(Anchor {
+            before_tsc: SECOND_NS,
+            mono_ns: 8 * SECOND_NS + 1,
+            after_tsc: SECOND_NS,
+        });
+        let is_late = |event: &Event| matches!(event, Event::Watermark(ns) if *ns >= 8 * SECOND_NS);
+        let place = events.iter().position(is_late).unwrap() + 1;
+        events.insert(place, behind);
+    };
+    for (name, at_most) in [
+        ("max", 1e9),
+        ("p90", 19_000.0),
+        ("steal", 50.0),
+        ("noise", 50.0),
+    ] {
+        let (judged, _) = judge(limit(name, at_most), go_back);
+        assert_eq!(judged.verdict, Verdict::CannotTell, "{name} {judged:?}");
+        let is_back = |it: &Reason| matches!(it, Reason::ClockWentBack { .. });
+        assert!(judged.reasons.iter().any(is_back), "{judged:?}");
+    }
+    let (judged, _) = judge(limit("max", 9_000.0), go_back);
+    assert_eq!(judged.verdict, Verdict::Fail);
+}
+
+/// What is told after its time was explained without it is in nobody's share.
+#[test]
+fn what_was_told_late_may_be_anybodys() {
+    let tell_late = |_: &mut RunFacts, events: &mut Vec<Event>| {
+        let place = events.len() - 1;
+        let late = activity(ActivityKind::Thread, SECOND_NS, SECOND_NS + 5_000, 0);
+        events.splice(place..place, [source(0, "kworker/0:1:7"), late]);
+    };
+    for name in ["thread", "irq", "thread by x*"] {
+        let (judged, open) = judge(limit(name, 0.01), tell_late);
+        assert_eq!(judged.verdict, Verdict::CannotTell, "{name} {judged:?}");
+        let [Reason::MayBe { booked_as, .. }] = &open.reasons[..] else {
+            panic!("{name}: {open:?}");
+        };
+        assert_eq!(booked_as, &[Share::HvOrHw]);
+    }
+    // No gap came late.
+    assert_eq!(
+        judge(limit("max", 19_000.0), tell_late).0.verdict,
+        Verdict::Pass
+    );
+}
+
+/// KVM's part of exits that others had part in is the host's as well, until enough exits without it have shown what is
+/// usual.
+#[test]
+fn what_nothing_bounds_of_kvm_may_be_the_hosts() {
+    const EXIT_NS: u64 = 8_000;
+    const IRQ_NS: u64 = 1_000;
+    // 50 exits, each with an interrupt.
+    let mut facts = facts();
+    facts.options.duration_ns = SECOND_NS;
+    let mut events = vec![
+        source(0, "io"),
+        source(1, "eth0:30"),
+        anchor(0),
+        Event::Watermark(0),
+    ];
+    for tick in 1..=50 {
+        let (now, end) = (tick * 20_000_000, tick * 20_000_000 - 10_000_000);
+        let begin = end - EXIT_NS;
+        events.push(activity(
+            ActivityKind::Irq,
+            begin + 2_000,
+            begin + 2_000 + IRQ_NS,
+            1,
+        ));
+        events.push(activity(ActivityKind::Exit, begin, end, 0));
+        events.push(Event::Gap(gap(begin - 200, end + 200)));
+        events.push(anchor(now));
+        events.push(Event::Tally(Tally {
+            cpu: 1,
+            last_tsc: now,
+            blind_tsc: Some(0),
+            ..Tally::default()
+        }));
+        events.push(Event::Watermark(now));
+    }
+    events.push(finish());
+    let percent = |ns: u64| ns as f64 * 50.0 * 100.0 / SECOND_NS as f64;
+    let judge = |name: &str, at_most: f64| {
+        let budget = Budget {
+            requirements: vec![limit(name, at_most)],
+            runtime_ns: None,
+        };
+        let judged = judge_run(&facts, &events, &budget);
+        (judged.verdict, judged.judgements[0].clone())
+    };
+    // Booked, and not for certain.
+    let (verdict, judgement) = judge("kvm", percent(EXIT_NS - IRQ_NS) * 0.5);
+    let value = judgement.value.unwrap();
+    assert!(
+        (value - percent(EXIT_NS - IRQ_NS)).abs() < 1e-9,
+        "{judgement:?}"
+    );
+    assert_eq!(verdict, Verdict::CannotTell, "{judgement:?}");
+    assert_eq!(judge("kvm", percent(EXIT_NS + 400)).0, Verdict::Pass);
+    // The interrupt had its own, for certain, and maybe all that is booked to KVM.
+    assert_eq!(judge("host_irq", percent(IRQ_NS) * 0.5).0, Verdict::Fail);
+    let (verdict, judgement) = judge("host_irq", percent(IRQ_NS) * 1.5);
+    assert_eq!(verdict, Verdict::CannotTell, "{judgement:?}");
+    let [Reason::MayBe { booked_as, .. }] = &judgement.reasons[..] else {
+        panic!("{judgement:?}");
+    };
+    assert_eq!(booked_as, &[Share::Kvm]);
+    assert_eq!(judge("host_irq", percent(EXIT_NS + 400)).0, Verdict::Pass);
 }
 
 #[test]
