@@ -122,8 +122,8 @@ mod tests {
         let Keeps::Open { needed } = windows(10, 0).keeps(&GOAL) else {
             panic!("{:?}", windows(10, 0).keeps(&GOAL));
         };
-        // 0.99^n = 0.01 has n = 459; what is known of ten windows only is worth less.
-        assert!((459..1_000).contains(&needed.unwrap()), "{needed:?}");
+        // 0.99^n = 0.01 has n = 459, and as few would do only if none were ever late.
+        assert!(needed.unwrap() > 459, "{needed:?}");
         assert_eq!(
             Lateness::default().keeps(&GOAL),
             Keeps::Open { needed: None }
