@@ -22,6 +22,7 @@ fn main() {
         "exits",
         "gate",
         "own_cpus",
+        "stop",
         "vm_files",
         "handlers_test",
         "exits_test",

@@ -63,9 +63,12 @@ mod root {
     fn timerlat_ends_as_rtla_does() {
         check(&[
             ("timerlat --help", 0, ""),
+            ("timerlat top -s 3 -T 10 -t", 2, ""),
             ("timerlat top -P F:1 -c 0 -d 2s -q", 0, ""),
             ("timerlat top -i 2 -c 0 -n -d 10s", 2, ""),
+            ("timerlat top -a 5 --dump-tasks", 2, ""),
             ("timerlat top --aa-only 5", 2, ""),
+            ("timerlat top -s 3 -T 10 -t --no-aa", 2, ""),
             ("timerlat hist -c 0 -d 2s", 0, "# RTLA timerlat histogram"),
             ("timerlat hist -i 2 -c 0 -n -d 10s", 2, ""),
         ]);

@@ -11,6 +11,8 @@ mod exits;
 mod explain;
 mod export;
 mod later;
+#[cfg(test)]
+mod like_rtla;
 mod limit;
 mod listed;
 mod manual;

@@ -52,6 +52,9 @@ pub struct OsnoiseCommon {
     /// Length of a period; a number alone is in microseconds
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = osnoise_period)]
     pub period: u64,
+    /// Takes back a --period before it, as in rtla
+    #[arg(long, hide = true, overrides_with = "period")]
+    pub no_period: bool,
     /// How long of each period to poll [default: all of it]; a number alone is in microseconds
     #[arg(short, long, value_name = "TIME", value_parser = osnoise_runtime)]
     pub runtime: Option<u64>,

@@ -16,6 +16,7 @@ use crate::output::format::LatencyFormat;
 use crate::output::timerlat::exports::Exports;
 use crate::output::timerlat::hist::Buckets;
 use crate::output::timerlat::top::Asked;
+use crate::run::at_stop::{AskedAtStop, StackFormat};
 use crate::units::Bare;
 
 /// The default of rtla.
@@ -50,6 +51,9 @@ pub struct TimerlatCommon {
     /// From one wake-up to the next, 50us to 1s; a number alone is in microseconds
     #[arg(short, long, value_name = "TIME", default_value = "1ms", value_parser = timer_period)]
     pub period: u64,
+    /// Takes back a --period before it, as in rtla
+    #[arg(long, hide = true, overrides_with = "period")]
+    pub no_period: bool,
     /// Policy of the tasks: o:NICE, f:PRIORITY, r:PRIORITY or d:RUNTIME:PERIOD
     #[arg(short = 'P', long, value_name = "POLICY", default_value = "f:95", value_parser = priority::parse)]
     pub priority: Policy,
@@ -65,6 +69,16 @@ pub struct TimerlatCommon {
     /// trace as --trace does
     #[arg(short, long, value_name = "TIME", value_parser = threshold, conflicts_with_all = ["irq", "thread"])]
     pub auto: Option<u64>,
+    /// If what stopped the run was so late, print the kernel's stack that the timer's interrupt found;
+    /// a number alone is in microseconds
+    #[arg(short, long, value_name = "TIME", value_parser = threshold, conflicts_with = "no_trace")]
+    pub stack: Option<u64>,
+    /// What to print of frames of that stack that lie in no function known by name
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub stack_format: StackFormat,
+    /// Print which task had each CPU of this machine when the run was stopped
+    #[arg(long, alias = "dump-task", conflicts_with = "no_trace")]
+    pub dump_tasks: bool,
     /// Leave out the analysis of what stopped the run
     #[arg(long)]
     pub no_aa: bool,
@@ -100,6 +114,15 @@ pub struct TimerlatCommon {
 }
 
 impl TimerlatCommon {
+    /// What is asked for of the instant at which the run is stopped.
+    pub fn at_stop(&self) -> AskedAtStop {
+        AskedAtStop {
+            stack_from_ns: self.stack,
+            format: self.stack_format,
+            tasks: self.dump_tasks,
+        }
+    }
+
     /// Whether the last lines of the trace may be asked for: when a limit is hit, or at the
     /// end.
     pub fn keeps_trace(&self) -> bool {

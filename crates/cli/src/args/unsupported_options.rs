@@ -16,6 +16,9 @@ pub struct UnsupportedOptions {
     trigger: Vec<String>,
     #[arg(long, hide = true)]
     panic_on_stop: bool,
+    /// Taken: there is no more to print.
+    #[arg(short = 'D', long, hide = true)]
+    debug: bool,
     #[arg(long, value_name = "KB", hide = true)]
     trace_buffer_size: Option<String>,
 }
@@ -52,18 +55,12 @@ impl UnsupportedOptions {
 /// Options of `rtla timerlat` that need the kernel's own tracer, or its buffer.
 #[derive(Debug, Default, Args)]
 pub struct UnsupportedTimerOptions {
-    #[arg(short, long, value_name = "US", hide = true)]
-    stack: Option<String>,
     #[arg(short, long, hide = true)]
     kernel_threads: bool,
     #[arg(short = 'U', long, hide = true)]
     user_load: bool,
-    #[arg(long, alias = "dump-task", hide = true)]
-    dump_tasks: bool,
     #[arg(long, value_name = "PROGRAM", hide = true)]
     bpf_action: Option<String>,
-    #[arg(long, value_name = "FORMAT", hide = true)]
-    stack_format: Option<String>,
 }
 
 impl UnsupportedTimerOptions {
@@ -72,14 +69,10 @@ impl UnsupportedTimerOptions {
     /// # Errors
     /// A usage error that says who does it, or what does instead.
     pub fn refuse(&self) -> Result<(), UsageError> {
-        let answer = if self.stack.is_some() || self.stack_format.is_some() {
-            "-s/--stack, --stack-format: vmnoise takes no kernel stacks; its budget names who ran, and `rtla timerlat -s US` prints the stack on a kernel with CONFIG_TIMERLAT_TRACER"
-        } else if self.kernel_threads {
+        let answer = if self.kernel_threads {
             "-k/--kernel-threads: vmnoise has no code in the kernel to run there; its IRQ and Thread columns are taken in the kernel all the same, or run `rtla timerlat -k`"
         } else if self.user_load {
             "-U/--user-load: only the kernel's timerlat_fd can time a workload of yours; run `rtla timerlat -U`, or `vmnoise osnoise --pid` for what is taken from it"
-        } else if self.dump_tasks {
-            "--dump-tasks: vmnoise follows measured CPUs only; what ran on them is in the trace (-t)"
         } else if self.bpf_action.is_some() {
             "--bpf-action: vmnoise decides in user space when a limit is hit; use --on-threshold, or run `rtla timerlat --bpf-action`"
         } else {

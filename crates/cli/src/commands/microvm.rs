@@ -16,6 +16,7 @@ use crate::frame::{self, Noise};
 use crate::output::format::Format;
 use crate::output::summary_view::{Final, Lines};
 use crate::output::tune_timer::Asked;
+use crate::run::at_stop::AskedAtStop;
 use crate::run::cpus::probe_status;
 use crate::run::cpus::set_up::{Plan, Prepared, set_up};
 use crate::run::{Machine, Run, View, run_measurement};
@@ -47,6 +48,7 @@ pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
         housekeeping: None,
         warm_up: Duration::ZERO,
         feed: FeedFrom::Nowhere,
+        at_stop: AskedAtStop::default(),
         machine: &machine,
     };
     let format = arguments.format;

@@ -20,6 +20,7 @@ use crate::output::json_lines::JsonLines;
 use crate::output::osnoise_hist::Hist;
 use crate::output::osnoise_top::Top;
 use crate::output::trace::Trace;
+use crate::run::at_stop::AskedAtStop;
 use crate::run::cpus::observed::Observed;
 use crate::run::cpus::probe_status;
 use crate::run::cpus::set_up::{Plan, Prepared, set_up};
@@ -76,6 +77,7 @@ fn run_with(
         housekeeping: housekeeping.map(|list| machine.cpus(list)).transpose()?,
         warm_up: Duration::from_nanos(shared.warm_up),
         feed: arguments.feed.clone(),
+        at_stop: AskedAtStop::default(),
         machine: &machine,
     };
     let run = Run {

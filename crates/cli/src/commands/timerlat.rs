@@ -161,6 +161,7 @@ fn run_with(
         housekeeping: housekeeping.map(|list| machine.cpus(list)).transpose()?,
         warm_up: Duration::from_nanos(shared.warm_up),
         feed: arguments.feed.clone(),
+        at_stop: arguments.at_stop(),
         machine: &machine,
     };
     let options = plan.options.clone();

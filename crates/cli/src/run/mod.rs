@@ -1,6 +1,7 @@
 //! A run: sets up what is measured, drains it, explains and records it, and reacts to its limits. What a
 //! run is shown by is not its concern: that comes in by the trait of `view.rs`.
 
+pub mod at_stop;
 pub mod cpus;
 mod explaining;
 pub mod files;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use vmnoise_events::Workload;
 use vmnoise_explain::{Noise, TraceLine};
 
+use crate::run::at_stop::AtStop;
 use crate::run::trace_line;
 
 /// About as many as the default buffer of rtla holds for one CPU (1.4 MB).
@@ -20,6 +21,7 @@ pub struct RecentTrace {
     workload: Option<Workload>,
     lines: VecDeque<TraceLine>,
     saved_up_to: Option<GapKey>,
+    at_stop: Option<AtStop>,
 }
 
 impl RecentTrace {
@@ -43,6 +45,16 @@ impl RecentTrace {
     /// do.
     pub fn save_up_to(&mut self, gap: Option<GapKey>) {
         self.saved_up_to = gap;
+    }
+
+    /// What was kept of the instant at which a limit was hit.
+    pub fn keep_at_stop(&mut self, at_stop: AtStop) {
+        self.at_stop = Some(at_stop);
+    }
+
+    /// The same, if it was by this wake-up.
+    pub fn at_stop(&self, wakeup: GapKey) -> Option<&AtStop> {
+        self.at_stop.as_ref().filter(|kept| kept.wakeup == wakeup)
     }
 
     /// The noise that overlaps a gap, or a late wake-up, in the order of its ends.

@@ -8,6 +8,7 @@ use vmnoise_events::{Event, HostCulprit, RunFacts, VcpuId};
 use vmnoise_explain::{ExitBudget, Interval, PeriodLine, TraceLine, TracedExit};
 use vmnoise_recording::Writer;
 
+use super::at_stop::AtStop;
 use super::explaining::{Explained, Explaining};
 use super::recent_trace::{GapKey, RecentTrace};
 use super::recorder::{Recorded, Recorder};
@@ -34,6 +35,8 @@ struct Sinks<'a> {
     culprits: Option<Culprits>,
     /// The earliest gap, or late wake-up, that hit a limit since that was asked for.
     stop_hit: Option<GapKey>,
+    /// The earliest of all of them, as far as they are known.
+    first_hit: Option<Interval>,
 }
 
 /// What a run comes to.
@@ -65,6 +68,7 @@ impl<'a> Session<'a> {
                 trace: RecentTrace::of(facts.workload),
                 culprits: None,
                 stop_hit: None,
+                first_hit: None,
             },
             recorder: Recorder::new(writer),
             span_ns: None,
@@ -111,6 +115,16 @@ impl<'a> Session<'a> {
             self.sinks.trace.save_up_to(gap);
         }
         hit
+    }
+
+    /// The earliest gap, or late wake-up, that hit a limit, as far as they are explained.
+    pub fn first_hit(&self) -> Option<&Interval> {
+        self.sinks.first_hit.as_ref()
+    }
+
+    /// What was kept of the instant at which it did.
+    pub fn keep_at_stop(&mut self, at_stop: AtStop) {
+        self.sinks.trace.keep_at_stop(at_stop);
     }
 
     /// The last lines of the trace so far.
@@ -187,6 +201,10 @@ impl View for Sinks<'_> {
         if interval.hits_limit {
             let key = (interval.start_mono_ns, interval.cpu);
             self.stop_hit = Some(self.stop_hit.map_or(key, |first| first.min(key)));
+            let first = self.first_hit.as_ref();
+            if first.is_none_or(|first| key < (first.start_mono_ns, first.cpu)) {
+                self.first_hit = Some(interval.clone());
+            }
         }
     }
 

@@ -1,9 +1,9 @@
 //! Links named `cyclictest` and `rtla`: what scripts ask of them, and how they read the answer.
 
 mod cyclictest;
-mod options;
 mod readers;
 mod rteval;
+mod stops;
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;

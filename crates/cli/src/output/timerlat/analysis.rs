@@ -7,6 +7,7 @@ use vmnoise_explain::{NamedInterval, NamedPart, Phase, Summary};
 use crate::called_as;
 use crate::output::tree::tree;
 use crate::run::RecentTrace;
+use crate::run::at_stop::AtStop;
 
 /// rtla calls a longer delay of an idle CPU's interrupt the way out of idle.
 const EXIT_FROM_IDLE_NS: u64 = 10_000;
@@ -23,7 +24,16 @@ pub fn report(facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Strin
         Some(irq_ns) => irq_analysis(late, irq_ns, was_idle, trace),
         None => thread_analysis(late, was_idle, trace),
     };
-    out + &format!("\nStopped by this wake-up:\n{}\n", tree(late))
+    let tasks = at_stop(late, trace).map(AtStop::tasks).unwrap_or_default();
+    out + &tasks + &format!("\nStopped by this wake-up:\n{}\n", tree(late))
+}
+
+fn at_stop<'a>(late: &NamedInterval, trace: &'a RecentTrace) -> Option<&'a AtStop> {
+    trace.at_stop((late.start_mono_ns, late.cpu))
+}
+
+fn stack(late: &NamedInterval, trace: &RecentTrace) -> String {
+    at_stop(late, trace).map(AtStop::stack).unwrap_or_default()
 }
 
 /// How late the interrupt was, where that alone hit a limit.
@@ -42,6 +52,7 @@ fn irq_analysis(late: &NamedInterval, irq_ns: u64, was_idle: bool, trace: &Recen
         let (comm, pid) = split(&running);
         out += &format!("\t{comm:>24}:{pid:<9}\n");
     }
+    out += &stack(late, trace);
     let of_irq = |part: &&NamedPart| early(part.phase);
     let parts: Vec<_> = late.parts.iter().filter(of_irq).collect();
     out += &group("NMI interference", &parts, Share::Nmi, irq_ns);
@@ -65,6 +76,7 @@ fn thread_analysis(late: &NamedInterval, was_idle: bool, trace: &RecentTrace) ->
         let (comm, pid) = split(blocking);
         out += &format!("\t{comm:>24}:{pid:<9}\t\t{:9.2} us\n", us(ns));
     }
+    out += &stack(late, trace);
     let others = |part: &&NamedPart| {
         let taken = match part.share {
             Share::Irq => &timer,

@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result};
 use vmnoise_events::{Event, Finish, FinishReason, Loss, LossKind, RunFacts, Tally};
-use vmnoise_tracer::{SmiCounts, Tracer};
+use vmnoise_tracer::{SmiCounts, StopWitness, Tracer};
 use vmnoise_workload::{Workload, tsc};
 
 use self::outer_steal::OuterSteal;
 use self::own_stop::OwnStop;
 use self::warm_up::Baseline;
+use super::at_stop::AskedAtStop;
 use super::loss_news::LossNews;
 use super::measure::{SUBMIT_SLACK_NS, Source, TICK};
 use super::session::Session;
@@ -40,6 +41,8 @@ pub struct Cpus {
     warm_up: Duration,
     workload: Box<dyn Workload>,
     tracer: Option<Tracer>,
+    stop_witness: Option<StopWitness>,
+    at_stop: AskedAtStop,
     smi: SmiCounts,
     feed: Option<HostFeed>,
     /// It may be a socket, then, which is connected again where the host hangs up.
@@ -124,6 +127,12 @@ impl Source for Cpus {
         }
         let mono_ns = self.drain_rings(session);
         self.counters(session);
+        if let (Some(witness), Some(hit)) = (&self.stop_witness, session.first_hit()) {
+            let at_stop = self
+                .at_stop
+                .of(witness, hit.cpu, hit.start_mono_ns, hit.dur_ns);
+            session.keep_at_stop(at_stop);
+        }
         let steps_back = self.workload.clock_steps_back();
         if steps_back > 0 {
             session.shown().notice(&format!(

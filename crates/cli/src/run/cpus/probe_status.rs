@@ -5,6 +5,8 @@ use vmnoise_events::{OffsetProof, ProbeStatus};
 use vmnoise_tracer::host::LapicTimerAdvance;
 use vmnoise_workload::microvm::{Error, GuestClock, KvmOffer};
 
+use crate::run::at_stop::AskedAtStop;
+
 /// One reading of the TSC beyond this is a hypervisor's answer: it is dozens of cycles of a
 /// processor, and an exit and the way back are a thousand or more.
 const EMULATED_RDTSC_NS: u64 = 300;
@@ -50,6 +52,21 @@ pub fn of_guest(steal_clock: bool, clock: &GuestClock) -> Vec<ProbeStatus> {
         ),
     };
     vec![steal, offset]
+}
+
+/// What is kept of a stop beside its activities.
+pub fn of_stop(asked: AskedAtStop) -> ProbeStatus {
+    let used = match (asked.stack_from_ns, asked.tasks) {
+        (Some(_), false) => "stacks, at each wake-up",
+        (Some(_), true) => "stacks, at each wake-up, and all switches of all CPUs",
+        (None, _) => "all switches of all CPUs",
+    };
+    ProbeStatus::limited(
+        "kept for a stop",
+        used,
+        "what that costs is in the latencies, and not in the own cost",
+        "leave out -s and --dump-tasks",
+    )
 }
 
 /// The steal clock as a polling thread reads it after each gap.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use vmnoise_events::{ClockFacts, Options, Policy, ProbeStatus, RunFacts, Witnesses, Workload};
-use vmnoise_tracer::{LoadError, Scope, SmiCounts, Tracer, clock};
+use vmnoise_tracer::{LoadError, Scope, SmiCounts, StopWitness, Tracer, clock};
 use vmnoise_workload::microvm::GuestClock;
 
 use super::Cpus;
@@ -14,6 +14,7 @@ use super::probe_status;
 use super::warm_up::Baseline;
 use crate::feed::receiver::{self, FeedFrom};
 use crate::run::FOREVER_NS;
+use crate::run::at_stop::AskedAtStop;
 use crate::run::loss_news::LossNews;
 use crate::run::machine::{self, Machine};
 use crate::run::reaction::shell::Shell;
@@ -32,6 +33,8 @@ pub struct Plan<'a> {
     pub warm_up: Duration,
     /// Where the host of this machine says what it took.
     pub feed: FeedFrom,
+    /// What is asked for of a stop.
+    pub at_stop: AskedAtStop,
     /// The machine.
     pub machine: &'a Machine,
 }
@@ -84,6 +87,9 @@ pub fn set_up(
         tracer.attach().context("attaching the BPF programs")?;
         probe_statuses = tracer.probe_statuses();
     }
+    let stop_witness = witness_stops(&plan, &*prepared.workload)?;
+    let of_stop = stop_witness.iter();
+    probe_statuses.extend(of_stop.map(|_| probe_status::of_stop(plan.at_stop)));
     probe_statuses.extend(prepared.probe_statuses);
     let smi = SmiCounts::open(here, &options.cpus);
     let witnesses = Witnesses {
@@ -126,6 +132,8 @@ pub fn set_up(
         workload: prepared.workload,
         outer_steal: OuterSteal::begin(&options.cpus, tracer.as_ref()),
         tracer,
+        stop_witness,
+        at_stop: plan.at_stop,
         smi,
         feed,
         feed_is_named: matches!(plan.feed, FeedFrom::Path(_)),
@@ -189,6 +197,32 @@ fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<ProbeStatus>)> {
         }
         Err(error) => Err(error).context("loading the BPF programs"),
     }
+}
+
+/// What keeps what is asked for of a stop. Where BPF or this process's rights do not allow it, that is said.
+fn witness_stops(
+    plan: &Plan<'_>,
+    workload: &dyn vmnoise_workload::Workload,
+) -> Result<Option<StopWitness>> {
+    let Some(asked) = plan.at_stop.witness() else {
+        return Ok(None);
+    };
+    let mut witness = match StopWitness::load(asked) {
+        Ok(witness) => witness,
+        Err(LoadError::Refused { why, remedy }) => {
+            say::say(format_args!(
+                "nothing is kept of a stop (-s, --dump-tasks): {why}; {remedy}"
+            ));
+            return Ok(None);
+        }
+        Err(error) => return Err(error).context("loading the BPF programs for stops"),
+    };
+    for thread in workload.threads() {
+        witness.watch(thread.cpu, thread.tid);
+    }
+    let attached = witness.attach();
+    attached.context("attaching the BPF programs for stops")?;
+    Ok(Some(witness))
 }
 
 #[cfg(test)]

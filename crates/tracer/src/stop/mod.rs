@@ -1,0 +1,181 @@
+//! What a run that a limit stops is asked for beside its activities: the kernel's stack that the timer's
+//! interrupt found, and who had each CPU of the machine. Its programs run only where that is asked for.
+
+mod symbols;
+mod wire;
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
+
+use self::symbols::Symbols;
+use self::wire::{OBJECT, WireStacks, WireTurns};
+use crate::error::{LoadError, TraceError};
+use crate::log::quietly;
+use crate::mapped_array::MappedArray;
+use crate::maps::Maps;
+use crate::object::why_not;
+use crate::plain;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StopAsked {
+    /// The stack of each wake-up.
+    pub stacks: bool,
+    /// Who has each CPU.
+    pub turns: bool,
+}
+
+/// One frame of a stack, the innermost first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// Where it returns to.
+    pub address: u64,
+    /// The function there, if the kernel names it.
+    pub function: Option<String>,
+}
+
+/// Who had a CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Occupant {
+    /// Its name, as the kernel has it.
+    pub comm: String,
+    /// Its thread id; 0 is the idle task.
+    pub tid: u32,
+}
+
+/// The programs. They run for as long as this is held.
+#[derive(Debug)]
+pub struct StopWitness {
+    // Dropped first: nothing runs any more while the rest goes.
+    links: Vec<Link>,
+    object: Object,
+    stacks: MappedArray<WireStacks>,
+    turns: MappedArray<WireTurns>,
+    symbols: Symbols,
+}
+
+impl StopWitness {
+    /// Loads the programs; nothing runs yet. Where stacks are asked for, it reads the names of the kernel's functions
+    /// as well: call it while this process has its rights.
+    ///
+    /// # Errors
+    /// [`LoadError::Refused`] where this machine or these rights do not allow it, [`LoadError::Broken`] where they do
+    /// and it fails.
+    pub fn load(asked: StopAsked) -> Result<StopWitness, LoadError> {
+        let symbols = match asked.stacks {
+            true => Symbols::read(Path::new("/proc/kallsyms")).map_err(|error| {
+                LoadError::Refused {
+                    why: format!("/proc/kallsyms shows no addresses ({error}), and frames of stacks would have no names"),
+                    remedy: "run as root".to_owned(),
+                }
+            })?,
+            false => Symbols::default(),
+        };
+        let (result, warnings) = quietly(|| load(asked));
+        let object = result.map_err(|error| why_not(&error, &warnings))?;
+        let broken = |error: std::io::Error| LoadError::Broken(format!("the stops: {error}"));
+        let [stacks, turns] = ["stop_stacks", "stop_turns"].map(|name| object.map(name));
+        let stacks = MappedArray::map(stacks.as_fd(), stacks.max_entries() as usize);
+        let turns = MappedArray::map(turns.as_fd(), turns.max_entries() as usize);
+        Ok(StopWitness {
+            stacks: stacks.map_err(broken)?,
+            turns: turns.map_err(broken)?,
+            links: Vec::new(),
+            object,
+            symbols,
+        })
+    }
+
+    /// Names the task of a CPU whose wake-ups are asked for.
+    pub fn watch(&self, cpu: u32, tid: u32) {
+        use std::mem::offset_of;
+        use std::sync::atomic::Ordering::Release;
+        if let Some(word) = self.stacks.u64(cpu, offset_of!(WireStacks, tid)) {
+            word.store(tid.into(), Release);
+        }
+    }
+
+    /// Attaches the programs; they run from here on.
+    ///
+    /// # Errors
+    /// If one cannot be attached.
+    pub fn attach(&mut self) -> Result<(), TraceError> {
+        let attach = || -> libbpf_rs::Result<Vec<Link>> {
+            let programs = self.object.progs_mut().filter(|it| it.autoload());
+            programs.map(|program| program.attach()).collect()
+        };
+        let (result, _) = quietly(attach);
+        self.links = result.map_err(|error| TraceError::NothingAttached(format!("{error:#}")))?;
+        Ok(())
+    }
+
+    /// What the interrupt found that woke the task of this CPU between these instants, CLOCK_MONOTONIC in ns; `None`
+    /// where that is not kept (any more).
+    pub fn stack(&self, cpu: u32, from_ns: u64, until_ns: u64) -> Option<Vec<Frame>> {
+        let slot: WireStacks = read(self.stacks.words(cpu)?)?;
+        let when = |mono_ns| mono_ns > 0 && (from_ns..=until_ns).contains(&mono_ns);
+        let stack = slot.last.iter().find(|stack| when(stack.mono_ns))?;
+        let frames = usize::try_from(stack.frames).ok()?;
+        let frames = stack.frame.iter().take(frames);
+        Some(frames.map(|address| self.frame(*address)).collect())
+    }
+
+    fn frame(&self, address: u64) -> Frame {
+        Frame {
+            address,
+            function: self.symbols.name(address).map(str::to_owned),
+        }
+    }
+
+    /// Who had each CPU at this instant, CLOCK_MONOTONIC in ns, by its number; `None` where no switch before it is
+    /// kept (any more).
+    pub fn occupants(&self, at_ns: u64) -> Vec<Option<Occupant>> {
+        let slots = 0..u32::try_from(self.turns.slots()).unwrap_or(u32::MAX);
+        let of = |cpu| {
+            let slot: WireTurns = read(self.turns.words(cpu)?)?;
+            let before = slot
+                .last
+                .iter()
+                .filter(|turn| (1..=at_ns).contains(&turn.mono_ns));
+            let turn = before.max_by_key(|turn| turn.mono_ns)?;
+            let comm = turn.comm.iter().flat_map(|word| word.to_ne_bytes());
+            let comm: Vec<u8> = comm.take_while(|byte| *byte != 0).collect();
+            Some(Occupant {
+                comm: String::from_utf8_lossy(&comm).into_owned(),
+                tid: u32::try_from(turn.tid).ok()?,
+            })
+        };
+        slots.map(of).collect()
+    }
+}
+
+fn read<Slot: plain::Plain>(words: Vec<u64>) -> Option<Slot> {
+    let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
+    plain::read(&bytes)
+}
+
+fn load(asked: StopAsked) -> libbpf_rs::Result<Object> {
+    let mut builder = ObjectBuilder::default();
+    let mut open = builder
+        .name("vmnoise_stop")?
+        .open_memory(&OBJECT.object()?)?;
+    for mut program in open.progs_mut() {
+        let wanted = match program.name().to_str() {
+            Some("keep_stack") => asked.stacks,
+            _ => asked.turns,
+        };
+        program.set_autoload(wanted);
+    }
+    let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?).unwrap_or(u32::MAX);
+    for mut map in open.maps_mut() {
+        let wanted = match map.name().to_str() {
+            Some("stop_stacks") => asked.stacks,
+            Some("stop_turns") => asked.turns,
+            _ => continue,
+        };
+        map.set_max_entries(if wanted { cpus } else { 1 })?;
+    }
+    open.load()
+}
