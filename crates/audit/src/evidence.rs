@@ -4,8 +4,8 @@ use vmnoise_events::{Name, Policy, Share};
 use vmnoise_explain::{CpuSummary, Summary};
 use wildmatch::WildMatch;
 
-use crate::look::Bad;
 use crate::rule::{Ran, Signature};
+use crate::seen::Bad;
 
 /// The noise of a run, by who took it.
 #[derive(Debug, Clone)]

@@ -5,9 +5,10 @@ use std::cmp::Reverse;
 use vmnoise_tracer::host::cpu_list;
 
 use crate::evidence::{Evidence, Explained};
-use crate::look::{Bad, Seen, chosen, look};
+use crate::look::{chosen, look};
 use crate::machine::{Machine, Said, numbers};
 use crate::rule::Rule;
+use crate::seen::{Bad, Seen};
 use crate::threads::{AsItIs, as_it_is};
 
 /// All rules, looked at on one machine.

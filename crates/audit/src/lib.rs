@@ -10,13 +10,15 @@ mod look;
 mod machine;
 mod rule;
 mod rules;
+mod seen;
+mod tasks;
 mod threads;
 #[cfg(test)]
 mod tree;
 
 pub use evidence::{Evidence, Explained};
 pub use finding::{Audit, Change, Command, Finding, Verdict, Write};
-pub use look::Bad;
 pub use machine::Machine;
 pub use rule::Rule;
 pub use rules::{RuleError, all};
+pub use seen::Bad;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use vmnoise_tracer::host::{Host, cpu_list};
 
-use crate::threads::{self, VmTasks};
+use crate::tasks::{self, VmTasks};
 
 /// A machine, and which of its CPUs are in question.
 #[derive(Debug, Clone)]
@@ -162,17 +162,21 @@ impl Machine {
 
     /// The VMs whose vCPUs may run on the CPUs in question.
     pub(crate) fn vms(&self) -> &[VmTasks] {
-        self.vms
-            .get_or_init(|| threads::vms(&self.host, &self.cpus))
+        self.vms.get_or_init(|| tasks::vms(&self.host, &self.cpus))
     }
 
     /// A process that may be a VM, and that this process may not look into.
     pub(crate) fn hidden(&self) -> Option<String> {
         let folders = self.host.processes().into_iter();
         let mut folders = folders.map(|pid| format!("proc/{pid}/fd"));
-        folders.find(|folder| {
-            let read = fs::read_dir(self.root.join(folder));
-            read.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+        let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+        folders.find(|folder| match fs::read_dir(self.root.join(folder)) {
+            Err(error) => is_denied(error),
+            // It can be listed, and yet not be seen where its files lead.
+            Ok(mut files) => {
+                let file = files.next().and_then(Result::ok);
+                file.is_some_and(|file| fs::read_link(file.path()).is_err_and(is_denied))
+            }
         })
     }
 

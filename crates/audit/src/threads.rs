@@ -3,29 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use vmnoise_tracer::host::{Host, Scheduling, Thread, cpu_list};
+use vmnoise_tracer::host::{Scheduling, Thread, cpu_list};
 use wildmatch::WildMatch;
 
-use crate::look::{Bad, Seen};
 use crate::machine::{Machine, Said};
 use crate::rule::{Fault, Whose};
-
-/// A VM and all threads of its VMM.
-#[derive(Debug, Clone)]
-pub(crate) struct VmTasks {
-    /// The process.
-    pub(crate) pid: u32,
-    /// What people call it.
-    pub(crate) name: String,
-    tasks: Vec<Task>,
-}
-
-#[derive(Debug, Clone)]
-struct Task {
-    thread: Thread,
-    scheduling: Scheduling,
-    is_vcpu: bool,
-}
+use crate::seen::{Bad, Seen};
+use crate::tasks::{Task, VmTasks, tasks};
 
 /// How a thread is now, as the words of commands.
 pub(crate) struct AsItIs {
@@ -33,22 +17,6 @@ pub(crate) struct AsItIs {
     pub(crate) thread: (u32, u64),
     /// What stands for which word.
     pub(crate) words: Vec<(&'static str, String)>,
-}
-
-/// The VMs whose vCPUs may run on the CPUs in question.
-pub(crate) fn vms(host: &Host, cpus: &[u32]) -> Vec<VmTasks> {
-    let vms = host.vms().into_iter().map(|vm| VmTasks {
-        pid: vm.pid,
-        name: vm.name.to_string(),
-        tasks: tasks(host, vm.pid)
-            .map(|task| Task {
-                is_vcpu: vm.vcpus.iter().any(|vcpu| vcpu.tid == task.thread.tid),
-                ..task
-            })
-            .collect(),
-    });
-    vms.filter(|vm| vm.vcpus().any(|it| it.may_run_on(cpus)))
-        .collect()
 }
 
 /// Whether `threads` find all well.
@@ -71,7 +39,7 @@ pub(crate) fn look_at(
     let mut judge = |vm: Option<&VmTasks>, task: &Task| {
         if is_meant(task) {
             is_there = true;
-            bad.extend(is_bad(machine, vms, vm, task, fault).then(|| task.bad(vm)));
+            bad.extend(is_bad(machine, vms, vm, task, fault).then(|| self::bad(task, vm)));
         }
     };
     match whose {
@@ -159,17 +127,6 @@ pub(crate) fn as_it_is(machine: &Machine, bad: &Bad) -> Option<AsItIs> {
     })
 }
 
-fn tasks(host: &Host, pid: u32) -> impl Iterator<Item = Task> {
-    let threads = host.threads_of(pid).into_iter();
-    threads.filter_map(move |thread| {
-        Some(Task {
-            scheduling: host.scheduling(pid, thread.tid).ok()?,
-            thread,
-            is_vcpu: false,
-        })
-    })
-}
-
 fn is_bad(
     machine: &Machine,
     vms: &[VmTasks],
@@ -204,34 +161,84 @@ fn is_bad(
     }
 }
 
-impl VmTasks {
-    fn vcpus(&self) -> impl Iterator<Item = &Task> {
-        self.tasks.iter().filter(|task| task.is_vcpu)
-    }
-
-    /// The numbers of all its threads.
-    pub(crate) fn tids(&self) -> impl Iterator<Item = u32> {
-        self.tasks.iter().map(|task| task.thread.tid)
+fn bad(task: &Task, vm: Option<&VmTasks>) -> Bad {
+    let Thread { pid, tid, comm, .. } = &task.thread;
+    let whose = vm.map_or_else(String::new, |vm| format!(", of {}", vm.name));
+    Bad {
+        path: format!("proc/{pid}/task/{tid}/status"),
+        instance: tid.to_string(),
+        name: comm.to_string(),
+        found: format!(
+            "{}, CPU {}{whose}",
+            task.scheduling,
+            cpu_list::format(&task.thread.allowed_cpus)
+        ),
     }
 }
 
-impl Task {
-    fn may_run_on(&self, cpus: &[u32]) -> bool {
-        self.thread.allowed_cpus.iter().any(|it| cpus.contains(it))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::Tree;
+    use crate::tree::grown;
+
+    /// CPUs 2 and 3 of four are to be quiet.
+    fn seen(files: &[(&str, &str)], whose: Whose, fault: Fault) -> Seen {
+        let files = files
+            .iter()
+            .map(|(path, text)| ((*path).into(), (*text).into()));
+        let root = grown(&files.collect::<Tree>());
+        let machine = Machine::under(root.path(), &[2, 3]).unwrap();
+        look_at(&machine, whose, &[], &[], fault)
     }
 
-    fn bad(&self, vm: Option<&VmTasks>) -> Bad {
-        let Thread { pid, tid, comm, .. } = &self.thread;
-        let whose = vm.map_or_else(String::new, |vm| format!(", of {}", vm.name));
-        Bad {
-            path: format!("proc/{pid}/task/{tid}/status"),
-            instance: tid.to_string(),
-            name: comm.to_string(),
-            found: format!(
-                "{}, CPU {}{whose}",
-                self.scheduling,
-                cpu_list::format(&self.thread.allowed_cpus)
-            ),
+    #[test]
+    fn a_vm_that_is_elsewhere_is_nobodys_trouble() {
+        let vm = |cpus: &str| {
+            let vcpu = format!("CPU 0/KVM; {cpus}; 0; 0; 5; 0");
+            let files = [("vm/71", "web"), ("task/71/80", &*vcpu)];
+            seen(&files, Whose::Vm, Fault::Weak)
+        };
+        assert_eq!(vm("0-1"), Seen::Absent);
+        let Seen::Bad(bad) = vm("1-2") else {
+            panic!("a vCPU of it may run on CPU 2");
+        };
+        assert_eq!((&*bad[0].instance, &*bad[0].name), ("80", "CPU 0/KVM"));
+        assert_eq!(bad[0].found, "SCHED_OTHER nice 5, CPU 1-2, of web");
+    }
+
+    #[test]
+    fn as_many_vcpus_as_cpus_are_no_crowd() {
+        let vcpus = |third: &str| {
+            let files = [
+                ("vm/71", "web"),
+                ("task/71/80", "CPU 0/KVM; 2-3; 0; 0; 0; 0"),
+                ("task/71/81", "CPU 1/KVM; 2-3; 0; 0; 0; 0"),
+                ("task/71/82", third),
+            ];
+            seen(&files, Whose::Vcpus, Fault::Crowded)
+        };
+        assert_eq!(vcpus("CPU 2/KVM; 1; 0; 0; 0; 0"), Seen::Good);
+        assert_eq!(vcpus("worker; 3; 0; 0; 0; 0"), Seen::Good);
+        let Seen::Bad(bad) = vcpus("CPU 2/KVM; 3; 0; 0; 0; 0") else {
+            panic!("three on two");
+        };
+        // The third has its CPU for itself, as far as it can tell.
+        assert_eq!(bad.len(), 2);
+    }
+
+    #[test]
+    fn the_kernels_threads_and_those_of_users_are_told_apart() {
+        let files = [
+            ("task/2/2", "kthreadd; 0-3; 0; 0; -5; 2097152"),
+            ("task/90/90", "backup; 0-3; 0; 0; -5; 0"),
+        ];
+        for (whose, tid) in [(Whose::Kernel, "2"), (Whose::Users, "90")] {
+            let Seen::Bad(bad) = seen(&files, whose, Fault::Strong) else {
+                panic!("{whose:?}");
+            };
+            let tids: Vec<_> = bad.iter().map(|it| &*it.instance).collect();
+            assert_eq!(tids, [tid]);
         }
     }
 }

@@ -39,7 +39,9 @@ pub fn run(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
     parse_and(command_line, |command| {
         if is_about_files(&command) {
             vmnoise_rights::begin(None)?;
-            rights::keep(&[Work::SaveFiles])?;
+            let looks = matches!(command, Command::Audit(_)).then_some(Work::SeeVms);
+            let works = [Work::SaveFiles].into_iter().chain(looks);
+            rights::keep(&works.collect::<Vec<_>>())?;
         }
         carry_out(command)
     })

@@ -274,11 +274,12 @@ mod tests {
     /// start of every command as much time.
     #[test]
     fn each_call_is_found_by_halves() {
-        const ALL: [Work; 12] = [
+        const ALL: [Work; 13] = [
             Work::Measure,
             Work::HearHost,
             Work::CountExits,
             Work::FindVms,
+            Work::SeeVms,
             Work::ServeGuests,
             Work::SaveFiles,
             Work::SendSignals,

@@ -15,6 +15,8 @@ pub enum Work {
     CountExits,
     /// Find VMs as they come, on a thread of its own.
     FindVms,
+    /// Look at the threads of VMs once.
+    SeeVms,
     /// Tell guests over the sockets of their VMMs.
     ServeGuests,
     /// Write files under names, as a trace is when its run was stopped.
@@ -67,7 +69,7 @@ const TRACE_A_MODULE: &str = "trace KVM, where that is a module";
 const LOAD: &str = "load BPF programs; before Linux 5.19, to read their maps";
 
 /// The table.
-pub const RIGHTS: [Right; 24] = [
+pub const RIGHTS: [Right; 26] = [
     right(Work::Measure, CapabilitySet::BPF, "CAP_BPF", LOAD, true),
     right(
         Work::Measure,
@@ -138,6 +140,20 @@ pub const RIGHTS: [Right; 24] = [
         CapabilitySet::DAC_OVERRIDE,
         "CAP_DAC_OVERRIDE",
         "read KVM's debugfs, where there is no walk",
+        true,
+    ),
+    right(
+        Work::SeeVms,
+        CapabilitySet::SYS_PTRACE,
+        "CAP_SYS_PTRACE",
+        "see which process has a VM",
+        true,
+    ),
+    right(
+        Work::SeeVms,
+        CapabilitySet::DAC_OVERRIDE,
+        "CAP_DAC_OVERRIDE",
+        "read files of root: debugfs, the folders of its processes",
         true,
     ),
     right(
@@ -249,6 +265,7 @@ mod tests {
             Work::HearHost => "a feed over a socket",
             Work::CountExits => "`exits`",
             Work::FindVms => "finding VMs",
+            Work::SeeVms => "`audit`",
             Work::ServeGuests => "`exits --feed`",
             Work::SaveFiles => "files by name",
             Work::SendSignals => "signals",

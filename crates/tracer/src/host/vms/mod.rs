@@ -143,8 +143,13 @@ impl Host {
 
     /// KVM's own list.
     fn vcpus_by_debugfs(&self, pid: u32) -> Vec<(u32, u32)> {
-        let of_process = format!("{pid}-");
-        let vcpus = self.vcpu_folders(|vm| vm.starts_with(&of_process));
+        let threads: Vec<u32> = numbered(&self.process(pid).join("task"))
+            .map(|(tid, _)| tid)
+            .collect();
+        let vcpus = self.vcpu_folders(|vm| {
+            let maker = vm.split('-').next().and_then(|tid| tid.parse().ok());
+            maker.is_some_and(|tid: u32| tid == pid || threads.contains(&tid))
+        });
         let vcpus = vcpus.into_iter();
         vcpus.map(|vcpu| (vcpu.number, vcpu.tid)).collect()
     }

@@ -1,0 +1,72 @@
+//! The VMs of this machine and their threads.
+
+use vmnoise_tracer::host::{Host, Scheduling, Thread};
+
+/// A VM and all threads of its VMM.
+#[derive(Debug, Clone)]
+pub(crate) struct VmTasks {
+    /// The process.
+    pub(crate) pid: u32,
+    /// What people call it.
+    pub(crate) name: String,
+    /// All its threads.
+    pub(crate) tasks: Vec<Task>,
+}
+
+/// A thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Task {
+    /// What it is called, and where it may run.
+    pub(crate) thread: Thread,
+    /// How it is scheduled.
+    pub(crate) scheduling: Scheduling,
+    /// Whether it is a vCPU.
+    pub(crate) is_vcpu: bool,
+}
+
+/// The VMs whose vCPUs may run on the CPUs in question.
+pub(crate) fn vms(host: &Host, cpus: &[u32]) -> Vec<VmTasks> {
+    let vms = host.vms().into_iter().map(|vm| VmTasks {
+        pid: vm.pid,
+        name: vm.name.to_string(),
+        tasks: tasks(host, vm.pid)
+            .map(|task| Task {
+                is_vcpu: vm.vcpus.iter().any(|vcpu| vcpu.tid == task.thread.tid),
+                ..task
+            })
+            .collect(),
+    });
+    vms.filter(|vm| vm.vcpus().any(|it| it.may_run_on(cpus)))
+        .collect()
+}
+
+/// The threads of a process.
+pub(crate) fn tasks(host: &Host, pid: u32) -> impl Iterator<Item = Task> {
+    let threads = host.threads_of(pid).into_iter();
+    threads.filter_map(move |thread| {
+        Some(Task {
+            scheduling: host.scheduling(pid, thread.tid).ok()?,
+            thread,
+            is_vcpu: false,
+        })
+    })
+}
+
+impl VmTasks {
+    /// Its vCPUs.
+    pub(crate) fn vcpus(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.iter().filter(|task| task.is_vcpu)
+    }
+
+    /// The numbers of all its threads.
+    pub(crate) fn tids(&self) -> impl Iterator<Item = u32> {
+        self.tasks.iter().map(|task| task.thread.tid)
+    }
+}
+
+impl Task {
+    /// Whether it may use one of these.
+    pub(crate) fn may_run_on(&self, cpus: &[u32]) -> bool {
+        self.thread.allowed_cpus.iter().any(|it| cpus.contains(it))
+    }
+}
