@@ -241,6 +241,86 @@ fn what_cannot_be_checked_is_refused_with_what_can() {
     );
 }
 
+/// Beside its host's recording a guest's says who took its time; alone it does not.
+#[test]
+fn a_guest_is_judged_by_what_its_host_saw() {
+    let folder = recordings();
+    let line = "--limit preempted=1% --limit host_irq=1% --format json";
+    let judged = |files: &str, limits: &str| {
+        let output = check(&folder, &format!("{files} {limits}"));
+        assert!(output.stderr.is_empty(), "{output:?}");
+        let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code().unwrap(), verdict)
+    };
+    let (status, alone) = judged("gaps.vmn", line);
+    assert_eq!((status, &alone["verdict"]), (3, &"cannot_tell".into()));
+    assert_eq!(alone["limits"][0]["value"], Value::Null);
+    let (status, joined) = judged("gaps.vmn host.vmn", line);
+    assert_eq!(
+        (status, &joined["verdict"]),
+        (0, &"pass".into()),
+        "{joined}"
+    );
+    assert_eq!(joined["run"]["file"], "gaps.vmn joined with host.vmn");
+    // 30.257 us of each long exit, of which a second has some thirty.
+    let preempted = joined["limits"][0]["value"].as_f64().unwrap();
+    assert!((0.05..0.2).contains(&preempted), "{joined}");
+    let by = |who: &str, limit: &str| {
+        let words = [
+            "gaps.vmn",
+            "host.vmn",
+            "--limit",
+            &format!("preempted by {who}={limit}"),
+        ];
+        check_with(&folder, &words, &[]).status.code()
+    };
+    assert_eq!(by("ksoftirqd*", "1%"), Some(0));
+    // Less than the bound between the clocks makes of it.
+    assert_eq!(by("ksoftirqd*", "0%"), Some(2));
+    // What is the guest's own is not the host's to tell.
+    let of_guest =
+        |files: &str| judged(files, "--max 62us --limit p50=1ms --format json").1["limits"].clone();
+    assert_eq!(
+        of_guest("gaps.vmn")[0]["value"],
+        of_guest("gaps.vmn host.vmn")[0]["value"]
+    );
+    let (status, tasks) = judged("tasks.vmn host.vmn", "--max 60us --format json");
+    assert_eq!(status, 2);
+    let blamed = tasks["limits"][0]["blame"].as_array().unwrap();
+    assert!(
+        blamed.iter().any(|it| it["share"] == "preempted"),
+        "{tasks}"
+    );
+}
+
+#[test]
+fn a_guest_is_not_judged_by_a_host_of_others() {
+    let folder = recordings();
+    let off = Flaws {
+        offset_tsc: 5_000_000,
+        ..Flaws::default()
+    };
+    write_host(&folder.path().join("off.vmn"), off);
+    for (line, status, why) in [
+        ("gaps.vmn off.vmn --max 1us", 1, "does not agree"),
+        ("gaps.vmn gaps.vmn --max 1us", 129, "host"),
+        (
+            "host.vmn gaps.vmn --max 1us",
+            129,
+            "host.vmn is of `vmnoise exits`",
+        ),
+    ] {
+        let output = check(&folder, line);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{line}: {said}");
+        assert!(
+            said.contains(why) && said.lines().count() == 1,
+            "{line}: {said}"
+        );
+        assert!(output.stdout.is_empty());
+    }
+}
+
 mod root {
     use std::path::Path;
 

@@ -15,6 +15,7 @@ Examples:
   vmnoise osnoise -c 3 -d 10m -o run.vmn
   vmnoise check run.vmn --max 40us --p99.9 20us
   vmnoise check run.vmn --limit 'steal=0.1%' --limit 'thread by kworker*=0.01%'
+  vmnoise check guest.vmn host.vmn --limit 'preempted by qemu*=0%'
   vmnoise check run.vmn --budget budget.yaml --format junit > verdict.xml
 
 Exit status: 0 PASS or WARN, 1 error, 2 FAIL, 3 CANNOT TELL, 129 usage";
@@ -25,6 +26,9 @@ Exit status: 0 PASS or WARN, 1 error, 2 FAIL, 3 CANNOT TELL, 129 usage";
 pub struct CheckArguments {
     /// A recording of `microvm`, `osnoise` or `timerlat` (with `-o`)
     pub recording: PathBuf,
+    /// The recording of its host (`vmnoise exits -o`) of the same time, if the first one is of a guest: what the host took
+    /// has its names then
+    pub host: Option<PathBuf>,
     /// The longest gap, or the latest wake-up, is no longer than this
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub max: Option<u64>,

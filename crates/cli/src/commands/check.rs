@@ -5,9 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use vmnoise_events::{RunFacts, Workload};
-use vmnoise_explain::check::{Budget, Evidence, EvidenceReader, Judged, Verdict};
+use vmnoise_explain::check::{
+    Budget, Evidence, EvidenceReader, JoinedEvidenceReader, Judged, Verdict,
+};
 use vmnoise_explain::compare::Span;
+use vmnoise_explain::{JoinOptions, Joiner};
 
+use super::join::{Both, Step};
 use super::replay::Recording;
 use crate::args::CheckArguments;
 use crate::args::budget::{cnf, file};
@@ -25,9 +29,15 @@ pub fn run(arguments: &CheckArguments) -> Result<Status> {
     progress::expect(path, 2);
     let (facts, span) = look(path)?;
     let budget = budget(arguments, &facts)?;
-    let evidence = read(path, &facts, span, &budget)?;
+    let (file, evidence) = match &arguments.host {
+        Some(host) => (
+            format!("{} joined with {}", say::name_of(path), say::name_of(host)),
+            read_joined(path, host, span, &budget)?,
+        ),
+        None => (say::name_of(path), read(path, &facts, span, &budget)?),
+    };
     let checked = Checked {
-        file: say::name_of(path),
+        file,
         judged: Judged::new(&budget, &evidence),
         evidence: &evidence,
     };
@@ -67,6 +77,31 @@ fn read(path: &Path, facts: &RunFacts, span: Span, budget: &Budget) -> Result<Ev
     })?;
     recording.report_ending()?;
     Ok(reader.finish())
+}
+
+/// A guest's run with what its host did. Two that do not belong together are refused.
+fn read_joined(guest: &Path, host: &Path, span: Span, budget: &Budget) -> Result<Evidence> {
+    progress::expect(host, 2);
+    let pairs = Both::open(guest, host)?.pair(None)?;
+    let mut both = Both::open(guest, host)?;
+    let facts = &both.guest.facts;
+    let options = JoinOptions {
+        above_ns: facts.options.threshold_ns,
+        top: 1,
+    };
+    let mut reader = JoinedEvidenceReader::new(facts, &both.host.facts, span, budget);
+    let mut joiner = Joiner::new(facts, &both.host.facts, pairs, options).with_intervals();
+    both.play(&mut joiner, &mut |step| {
+        match step {
+            Step::Guest(event) => reader.guest(event),
+            Step::Explained(joiner) => reader.take(joiner),
+            Step::Host(_) => {}
+        }
+        Ok(())
+    })?;
+    both.guest.report_ending()?;
+    both.host.report_ending()?;
+    Ok(reader.finish(joiner))
 }
 
 /// All limits: what the command line says counts before the file, and that before the environment.

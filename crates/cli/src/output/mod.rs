@@ -14,6 +14,7 @@ mod from_feed;
 pub mod join;
 mod json;
 pub mod json_lines;
+mod junit;
 pub mod osnoise_hist;
 mod osnoise_table;
 pub mod osnoise_top;

@@ -54,7 +54,13 @@ fn exits() -> impl Iterator<Item = (u64, bool)> {
 
 /// Writes the host's recording: exits of the VM `web` on CPU 3.
 pub fn write_host(path: &Path, flaws: Flaws) {
+    write_host_of(path, flaws, |_| {});
+}
+
+/// As `write_host`, of another machine.
+pub fn write_host_of(path: &Path, flaws: Flaws, change: impl FnOnce(&mut HostFacts)) {
     let mut facts = facts(Workload::Exits);
+    change(&mut facts.host);
     facts.options.exits = Some(ExitFilter::default());
     facts.host.kernel = "6.2.0-rt3-host".into();
     let mut reported = vec![
@@ -101,7 +107,13 @@ pub fn write_host(path: &Path, flaws: Flaws) {
 
 /// Writes the guest's recording: gaps of its CPU 0, each a little longer than its exit.
 pub fn write_guest(path: &Path) {
+    write_guest_of(path, |_| {});
+}
+
+/// As `write_guest`, of another machine.
+pub fn write_guest_of(path: &Path, change: impl FnOnce(&mut HostFacts)) {
     let mut facts = facts(Workload::Osnoise);
+    change(&mut facts.host);
     facts.host.kernel = "6.12.9-guest".into();
     facts.host.hypervisor = Some("KVM".into());
     facts.host.apic_ids = vec![(0, 0)];

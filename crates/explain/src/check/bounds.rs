@@ -72,14 +72,23 @@ impl Bounds {
         let whole = &evidence.sample.whole;
         let summary = &evidence.sample.summary;
         // One edge of a gap may have cut so much off an activity, or let so much of one in.
+        // What a host took is known by the clock of the pair as well.
+        let joined = evidence.joined.filter(|_| is_of_host(share));
+        let of_join_ns = joined.map_or(0, |it| it.clock_bound_ns);
         let clock_ns = match summary.clock_bound_ns {
-            Some(bound_ns) => bound_ns.saturating_mul(whole.lengths.count()),
+            Some(bound_ns) => bound_ns
+                .max(of_join_ns)
+                .saturating_mul(whole.lengths.count()),
             None => u64::MAX,
         };
         let clock_ns = clock_ns.min(whole.noise_ns);
         let mut booked_as = hidden(evidence, share);
         let hidden = booked_as.iter().map(|share| whole.booked_ns(*share));
         let mut more_ns = hidden.fold(nameless_ns, u64::saturating_add);
+        // Too short for that clock: it is booked as residual, and may be the host's.
+        if !RESIDUAL.iter().all(|it| booked_as.contains(it)) {
+            more_ns = more_ns.saturating_add(joined.map_or(0, |it| it.unsure_ns));
+        }
         let mut at_least_ns = booked_ns.saturating_sub(clock_ns);
         let unbounded_ns = sum(summary, |cpu| cpu.unbounded_kvm_ns.unwrap_or(0));
         match share {
@@ -93,7 +102,8 @@ impl Bounds {
             _ => {}
         }
         // What was lost of others is booked there.
-        if has_lost_names(summary) && share.is_some_and(|share| takes_what_is_lost(evidence, share))
+        if has_lost_names(evidence)
+            && share.is_some_and(|share| takes_what_is_lost(evidence, share))
         {
             at_least_ns = 0;
         }
@@ -131,11 +141,17 @@ fn hidden(evidence: &Evidence, share: Option<Share>) -> Vec<Share> {
         // A handler alone is timed of an NMI, and what KVM has beyond its usual part is residual.
         None | Some(Share::Hw | Share::Kvm | Share::Nmi | Share::HostNmi) => RESIDUAL.to_vec(),
         Some(Share::Irq | Share::HostIrq) if facts.has_hidden_interrupts() => RESIDUAL.to_vec(),
-        Some(_) if has_lost_names(&evidence.sample.summary) => RESIDUAL.to_vec(),
+        Some(Share::HostIrq) if evidence.joined.is_some_and(|it| it.hides_interrupts) => {
+            RESIDUAL.to_vec()
+        }
+        Some(_) if has_lost_names(evidence) => RESIDUAL.to_vec(),
+        // Its host did not record all the time.
+        Some(_) if evidence.joined.is_some() && is_of_host(share) => vec![Share::HvOrHw],
         Some(_) => Vec::new(),
     };
     // Where the workload's own machine is watched from outside, its tasks are what its steal clock counts.
-    if !hidden.is_empty() && facts.workload.is_witnessed_by_host() {
+    let is_watched = facts.workload.is_witnessed_by_host() || evidence.joined.is_some();
+    if !hidden.is_empty() && is_watched {
         hidden.push(Share::Steal);
     }
     let whole = &evidence.sample.whole;
@@ -145,13 +161,33 @@ fn hidden(evidence: &Evidence, share: Option<Share>) -> Vec<Share> {
 
 /// Whether time is booked under this share where nothing else is known of it.
 fn takes_what_is_lost(evidence: &Evidence, share: Share) -> bool {
-    share.is_residual() || share == Share::Steal && evidence.facts.workload.is_witnessed_by_host()
+    let is_watched = evidence.facts.workload.is_witnessed_by_host() || evidence.joined.is_some();
+    share.is_residual() || share == Share::Steal && is_watched
+}
+
+/// Whether a host may have taken it from its guest.
+fn is_of_host(share: Option<Share>) -> bool {
+    share.is_none_or(|share| {
+        matches!(
+            share,
+            Share::Kvm
+                | Share::Vmm
+                | Share::Preempted
+                | Share::Blocked
+                | Share::Throttled
+                | Share::HostIrq
+                | Share::HostSoftirq
+                | Share::HostNmi
+        )
+    })
 }
 
 /// Whether records were lost or came late, so that who took time may be unknown.
-fn has_lost_names(summary: &Summary) -> bool {
+fn has_lost_names(evidence: &Evidence) -> bool {
+    let summary = &evidence.sample.summary;
     let incomplete = sum(summary, |cpu| cpu.incomplete_gaps.unwrap_or(0));
-    summary.lost_events > 0 || summary.late_events > 0 || incomplete > 0
+    let of_host = evidence.joined.is_some_and(|it| it.has_lost_names);
+    of_host || summary.lost_events > 0 || summary.late_events > 0 || incomplete > 0
 }
 
 fn sum(summary: &Summary, of: impl Fn(&CpuSummary) -> u64) -> u64 {

@@ -3,6 +3,7 @@
 use vmnoise_events::{Event, FinishReason, LossKind, RunFacts, Workload};
 
 use super::budget::{Budget, Quantity};
+use super::joined::Joined;
 use super::odds::{Odds, seen};
 use crate::compare::{Sample, Sampler, Span};
 use crate::named::NamedInterval;
@@ -10,6 +11,7 @@ use crate::summary::{CpuSummary, Summary};
 
 /// Into how many windows a run is cut, to see how alike the values are that follow one another.
 const WINDOWS: u64 = 40;
+
 /// A run, read for a budget.
 #[derive(Debug)]
 pub struct Evidence {
@@ -18,6 +20,8 @@ pub struct Evidence {
     /// How long it measured, nanoseconds.
     pub length_ns: u64,
     pub(super) sample: Sample,
+    /// What its host's recording is worth; `None` where it was read without one.
+    pub(super) joined: Option<Joined>,
 }
 
 /// Reads a run, event by event, once it is known how long it is.
@@ -31,21 +35,11 @@ pub struct EvidenceReader {
 impl EvidenceReader {
     /// Of this run, which is so long, for this budget.
     pub fn new(facts: &RunFacts, span: Span, budget: &Budget) -> EvidenceReader {
-        let threshold_ns = match facts.workload {
-            // Every wake-up is a value.
-            Workload::Timerlat => 0,
-            _ => facts.options.threshold_ns,
-        };
-        let sampler = Sampler::new(facts, threshold_ns, span.ns() / WINDOWS);
-        let requirements = budget.requirements.iter();
-        let limits_ns = requirements.map(|it| match it.quantity {
-            Quantity::Percentile(_) => it.at_most as u64,
-            _ => u64::MAX,
-        });
+        let sampler = Sampler::new(facts, threshold_ns(facts), window_ns(span));
         EvidenceReader {
             facts: facts.clone(),
             span_ns: span.ns(),
-            sampler: sampler.counting_above(limits_ns.collect()),
+            sampler: sampler.counting_above(limits_ns(budget)),
         }
     }
 
@@ -56,14 +50,32 @@ impl EvidenceReader {
 
     /// All that was read.
     pub fn finish(self) -> Evidence {
-        let sample = self.sampler.finish();
-        let length_ns = measured_ns(&self.facts, self.span_ns, &sample.summary);
-        Evidence {
-            facts: self.facts,
-            length_ns,
-            sample,
-        }
+        Evidence::new(self.facts, self.span_ns, self.sampler.finish(), None)
     }
+}
+
+/// Gaps below are not looked at.
+pub(super) fn threshold_ns(facts: &RunFacts) -> u64 {
+    match facts.workload {
+        // Every wake-up is a value.
+        Workload::Timerlat => 0,
+        _ => facts.options.threshold_ns,
+    }
+}
+
+/// Into windows of which length such a run is cut.
+pub(super) fn window_ns(span: Span) -> u64 {
+    span.ns() / WINDOWS
+}
+
+/// What longer gaps are counted than, in the order of the requirements.
+pub(super) fn limits_ns(budget: &Budget) -> Vec<u64> {
+    let requirements = budget.requirements.iter();
+    let limits_ns = requirements.map(|it| match it.quantity {
+        Quantity::Percentile(_) => it.at_most as u64,
+        _ => u64::MAX,
+    });
+    limits_ns.collect()
 }
 
 /// How long each CPU was measured at least.
@@ -96,6 +108,20 @@ fn measured_ns(facts: &RunFacts, span_ns: u64, summary: &Summary) -> u64 {
 }
 
 impl Evidence {
+    pub(super) fn new(
+        facts: RunFacts,
+        span_ns: u64,
+        sample: Sample,
+        joined: Option<Joined>,
+    ) -> Evidence {
+        Evidence {
+            length_ns: measured_ns(&facts, span_ns, &sample.summary),
+            facts,
+            sample,
+            joined,
+        }
+    }
+
     /// How many gaps, or wake-ups, there were.
     pub fn count(&self) -> u64 {
         self.sample.whole.lengths.count()

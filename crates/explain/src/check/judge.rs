@@ -397,7 +397,7 @@ fn not_witnessed(evidence: &Evidence, share: Option<Share>) -> Reason {
             "a hypervisor is below this machine, and from here the hardware cannot be told from it"
         }
         Some(_) if is_of_host && facts.workload != Workload::Microvm => {
-            "only the host of this machine has it (vmnoise explain GUEST HOST)"
+            "only the host of this machine has it (vmnoise check GUEST HOST)"
         }
         Some(share) => return not_probed(evidence, share),
     };

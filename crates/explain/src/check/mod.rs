@@ -7,11 +7,13 @@
 mod bounds;
 mod budget;
 mod evidence;
+mod joined;
 mod judge;
 pub(crate) mod odds;
 mod reason;
 
 pub use budget::{Budget, Culprit, Quantity, Requirement};
 pub use evidence::{Evidence, EvidenceReader};
+pub use joined::JoinedEvidenceReader;
 pub use judge::{Blame, Judged, Judgement, Verdict};
 pub use reason::Reason;

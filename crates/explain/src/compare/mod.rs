@@ -11,6 +11,7 @@ mod span;
 mod verdict;
 
 pub use figure::{Figure, Unit};
+pub(crate) use sample::Windows;
 pub use sample::{Sample, Sampler, Window};
 pub use span::Span;
 pub use verdict::{Row, Verdict, compare};

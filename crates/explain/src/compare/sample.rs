@@ -4,6 +4,7 @@ use vmnoise_events::{Event, RunFacts, Share, ShareMap};
 
 use crate::explainer::Explainer;
 use crate::interval::Interval;
+use crate::ledger::PeriodLine;
 use crate::lengths::Lengths;
 use crate::summary::Summary;
 
@@ -60,8 +61,8 @@ impl Window {
         }
     }
 
-    fn close(&mut self, explainer: &mut Explainer) {
-        for line in explainer.take_heard_period() {
+    fn close(&mut self, lines: Vec<PeriodLine>) {
+        for line in lines {
             let runtime_ns = line.runtime_ns.unwrap_or(0);
             self.runtime_ns = self.runtime_ns.saturating_add(runtime_ns);
             for (share, ns) in line.shares.iter() {
@@ -88,6 +89,48 @@ pub struct Sample {
 #[derive(Debug)]
 pub struct Sampler {
     explainer: Explainer,
+    windows: Windows,
+}
+
+impl Sampler {
+    /// Looks at gaps of at least `threshold_ns`, which is no less than that of the run, in
+    /// windows of `window_ns`.
+    pub fn new(facts: &RunFacts, threshold_ns: u64, window_ns: u64) -> Sampler {
+        Sampler {
+            explainer: Explainer::new(facts),
+            windows: Windows::new(threshold_ns, window_ns),
+        }
+    }
+
+    /// Counts how many gaps are longer than each of these, nanoseconds; called before the first event.
+    pub fn counting_above(self, limits_ns: Vec<u64>) -> Sampler {
+        Sampler {
+            windows: self.windows.counting_above(limits_ns),
+            ..self
+        }
+    }
+
+    /// Takes the next event.
+    pub fn push(&mut self, event: &Event) {
+        let Self { explainer, windows } = self;
+        explainer.push(event, &mut |gap| windows.add(gap));
+        if let Event::Watermark(mono_ns) = *event {
+            windows.reach(mono_ns, || explainer.take_heard_period());
+        }
+    }
+
+    /// What was begun after the last whole window is in no window.
+    pub fn finish(mut self) -> Sample {
+        let windows = &mut self.windows;
+        self.explainer.run_out(&mut |gap| windows.add(gap));
+        let lines = self.explainer.take_heard_period();
+        self.windows.finish(lines, self.explainer.finish())
+    }
+}
+
+/// A run while it is cut.
+#[derive(Debug)]
+pub(crate) struct Windows {
     /// Gaps below are not looked at.
     threshold_ns: u64,
     window_ns: u64,
@@ -99,12 +142,10 @@ pub struct Sampler {
     limits_ns: Vec<u64>,
 }
 
-impl Sampler {
-    /// Looks at gaps of at least `threshold_ns`, which is no less than that of the run, in
-    /// windows of `window_ns`.
-    pub fn new(facts: &RunFacts, threshold_ns: u64, window_ns: u64) -> Sampler {
-        Sampler {
-            explainer: Explainer::new(facts),
+impl Windows {
+    /// As [`Sampler::new`].
+    pub(crate) fn new(threshold_ns: u64, window_ns: u64) -> Windows {
+        Windows {
             threshold_ns,
             window_ns: window_ns.max(1),
             window_end_ns: None,
@@ -115,31 +156,29 @@ impl Sampler {
         }
     }
 
-    /// Counts how many gaps are longer than each of these, nanoseconds; called before the first event.
-    pub fn counting_above(mut self, limits_ns: Vec<u64>) -> Sampler {
+    /// As [`Sampler::counting_above`].
+    pub(crate) fn counting_above(mut self, limits_ns: Vec<u64>) -> Windows {
         let empty = || Window::empty(limits_ns.len());
         (self.open, self.whole) = (empty(), empty());
         self.limits_ns = limits_ns;
         self
     }
 
-    /// Takes the next event.
-    pub fn push(&mut self, event: &Event) {
-        let (threshold_ns, limits_ns) = (self.threshold_ns, &self.limits_ns);
-        let (open, whole) = (&mut self.open, &mut self.whole);
-        self.explainer.push(event, &mut |gap| {
-            if gap.dur_ns >= threshold_ns {
-                open.add(gap, limits_ns);
-                whole.add(gap, limits_ns);
-            }
-        });
-        let Event::Watermark(mono_ns) = *event else {
-            return;
-        };
+    /// Takes the next gap.
+    pub(crate) fn add(&mut self, gap: &Interval) {
+        if gap.dur_ns >= self.threshold_ns {
+            self.open.add(gap, &self.limits_ns);
+            self.whole.add(gap, &self.limits_ns);
+        }
+    }
+
+    /// The stream has a watermark. Where a window ends by it, `lines` says what else there is of the time since the
+    /// window before.
+    pub(crate) fn reach(&mut self, mono_ns: u64, lines: impl FnOnce() -> Vec<PeriodLine>) {
         let first_end_ns = mono_ns.saturating_add(self.window_ns);
         let end_ns = *self.window_end_ns.get_or_insert(first_end_ns);
         if let Some(late_ns) = mono_ns.checked_sub(end_ns) {
-            let window = self.turn();
+            let window = self.turn(lines());
             self.windows.push(window);
             // A stream may have stood still for longer than a window.
             let past_ns = (late_ns / self.window_ns + 1).saturating_mul(self.window_ns);
@@ -147,28 +186,21 @@ impl Sampler {
         }
     }
 
-    /// What was begun after the last whole window is in no window.
-    pub fn finish(mut self) -> Sample {
-        let (threshold_ns, limits_ns) = (self.threshold_ns, &self.limits_ns);
-        let whole = &mut self.whole;
-        self.explainer.run_out(&mut |gap| {
-            if gap.dur_ns >= threshold_ns {
-                whole.add(gap, limits_ns);
-            }
-        });
-        self.turn();
+    /// The run, of which `lines` are the rest.
+    pub(crate) fn finish(mut self, lines: Vec<PeriodLine>, summary: Summary) -> Sample {
+        self.turn(lines);
         Sample {
             whole: self.whole,
             windows: self.windows,
             window_ns: self.window_ns,
-            summary: self.explainer.finish(),
+            summary,
         }
     }
 
     /// Closes the window that is open, and opens the next.
-    fn turn(&mut self) -> Window {
+    fn turn(&mut self, lines: Vec<PeriodLine>) -> Window {
         let mut window = std::mem::replace(&mut self.open, Window::empty(self.limits_ns.len()));
-        window.close(&mut self.explainer);
+        window.close(lines);
         let whole = &mut self.whole;
         whole.runtime_ns = whole.runtime_ns.saturating_add(window.runtime_ns);
         for (share, known) in window.known.iter() {

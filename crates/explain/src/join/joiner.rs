@@ -148,10 +148,15 @@ impl Joiner {
         }
     }
 
-    /// What both come to. Streams that did not end in order are explained as far as they go.
-    pub fn finish(mut self) -> JoinedRun {
+    /// Explains what waits: neither stream has more.
+    pub fn run_out(&mut self) {
         self.give_up_waiting();
         self.take(None);
+    }
+
+    /// What both come to. Streams that did not end in order are explained as far as they go.
+    pub fn finish(mut self) -> JoinedRun {
+        self.run_out();
         let Self {
             guest,
             host,
