@@ -6,9 +6,16 @@ use std::{env, fs};
 use serde_json::{Map, Value};
 
 fn main() {
-    println!("cargo::rerun-if-changed=rules");
+    for folder in ["rules", "joint"] {
+        gather(folder);
+    }
+}
+
+/// Those of a folder, in a file of its name.
+fn gather(from: &str) {
+    println!("cargo::rerun-if-changed={from}");
     let mut rules = Map::new();
-    let mut files: Vec<PathBuf> = fs::read_dir("rules")
+    let mut files: Vec<PathBuf> = fs::read_dir(from)
         .expect("the rules are beside this file")
         .map(|entry| entry.expect("it can be listed").path())
         .collect();
@@ -24,5 +31,9 @@ fn main() {
     }
     let folder = env::var_os("OUT_DIR").expect("cargo sets it");
     let gathered = Value::from(rules).to_string();
-    fs::write(Path::new(&folder).join("rules.json"), gathered).expect("it can be written");
+    fs::write(
+        Path::new(&folder).join(from).with_extension("json"),
+        gathered,
+    )
+    .expect("it can be written");
 }

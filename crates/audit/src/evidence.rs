@@ -1,7 +1,7 @@
 //! What a recording says: who took how much of which CPU.
 
 use vmnoise_events::{Name, Policy, Share};
-use vmnoise_explain::{CpuSummary, Summary};
+use vmnoise_explain::{CpuSummary, JoinedRun, Side, Summary};
 use wildmatch::WildMatch;
 
 use crate::rule::{Ran, Signature};
@@ -22,7 +22,8 @@ pub struct Evidence {
 /// Somebody's part of a CPU's noise.
 #[derive(Debug, Clone)]
 struct Took {
-    cpu: u32,
+    /// `None` where it is of no CPU.
+    cpu: Option<u32>,
     share: Share,
     name: Name,
     ns: u64,
@@ -49,32 +50,74 @@ impl Evidence {
             lost_events: summary.lost_events,
             took: cpus.flat_map(took_of).collect(),
             // What a host told is of its own threads.
-            ran: summary.feed.is_none().then_some(match priority {
-                None | Some(Policy::Other(_)) => Ran::Ordinary,
-                Some(Policy::Fifo(_) | Policy::RoundRobin(_) | Policy::Deadline { .. }) => {
-                    Ran::RealTime
-                }
-            }),
+            ran: summary.feed.is_none().then_some(Ran::of(priority)),
         }
     }
 
-    /// What came by what is bad, and marks whose time has a finding.
+    /// What one side of a guest and its host took of the guest's gaps, or of how late it was; the measured threads had
+    /// this policy.
+    pub fn of_side(run: &JoinedRun, side: Side, priority: Option<Policy>) -> Evidence {
+        let of_side = run.culprits.iter().filter(|it| it.side == side);
+        let all_ns = run.culprits.iter().map(|it| it.total_ns);
+        Evidence {
+            noise_ns: all_ns.fold(0, u64::saturating_add),
+            lost_events: run.summary.lost_events.saturating_add(run.host.lost_events),
+            took: of_side
+                .map(|it| Took {
+                    cpu: it.cpu,
+                    share: it.share,
+                    name: it.name.clone().unwrap_or_default(),
+                    ns: it.total_ns,
+                })
+                .collect(),
+            // On the host it is the vCPU's thread that waits, and nobody says how that was scheduled.
+            ran: (side == Side::Guest).then_some(Ran::of(priority)),
+        }
+    }
+
+    /// One in which each of these took some time.
+    #[cfg(test)]
+    pub(crate) fn of_names<'a>(names: impl Iterator<Item = (Share, &'a str)>) -> Evidence {
+        Evidence {
+            noise_ns: 1,
+            lost_events: 0,
+            took: names
+                .map(|(share, name)| Took {
+                    cpu: None,
+                    share,
+                    name: name.into(),
+                    ns: 1,
+                })
+                .collect(),
+            ran: None,
+        }
+    }
+
+    /// What came by what is bad, on these CPUs or on all, and marks whose time has a finding.
     pub(crate) fn explained(
         &self,
         signatures: &[Signature],
         bad: &[Bad],
+        cpus: Option<&[u32]>,
         marks: &mut Vec<bool>,
     ) -> Explained {
         marks.resize(self.took.len(), false);
         let mut who: Vec<(Share, Name, u64)> = Vec::new();
+        let is_on = |cpu: Option<u32>| match (cpu, cpus) {
+            (Some(cpu), Some(cpus)) => cpus.contains(&cpu),
+            _ => true,
+        };
         for (took, mark) in self.took.iter().zip(marks) {
+            if !is_on(took.cpu) {
+                continue;
+            }
             let matches = bad.iter().any(|bad| {
                 // Of a file that is of a CPU, and of one thing of it.
                 let first = bad.instance.split('/').next();
                 let of_cpu = first
                     .and_then(|first| first.strip_prefix("cpu"))
                     .and_then(|cpu| cpu.parse().ok());
-                let is_here = of_cpu.is_none_or(|cpu: u32| cpu == took.cpu);
+                let is_here = of_cpu.is_none_or(|cpu: u32| Some(cpu) == took.cpu);
                 let ran = |it: &&Signature| it.ran.is_none_or(|ran| self.ran == Some(ran));
                 is_here
                     && signatures
@@ -109,10 +152,22 @@ impl Evidence {
     }
 }
 
+impl Ran {
+    /// Threads of this policy.
+    fn of(policy: Option<Policy>) -> Ran {
+        match policy {
+            None | Some(Policy::Other(_)) => Ran::Ordinary,
+            Some(Policy::Fifo(_) | Policy::RoundRobin(_) | Policy::Deadline { .. }) => {
+                Ran::RealTime
+            }
+        }
+    }
+}
+
 /// By name, and what is booked to nobody under a name that is empty.
 fn took_of(cpu: &CpuSummary) -> Vec<Took> {
     let took = |share, name, ns| Took {
-        cpu: cpu.cpu,
+        cpu: Some(cpu.cpu),
         share,
         name,
         ns,
@@ -150,7 +205,7 @@ mod tests {
     /// What two CPUs lost.
     fn evidence() -> Evidence {
         let took = |cpu, share, name: &str, ns| Took {
-            cpu,
+            cpu: Some(cpu),
             share,
             name: name.into(),
             ns,
@@ -186,7 +241,7 @@ mod tests {
         let rules = all().unwrap();
         let rule = rules.iter().find(|it| it.id == rule).unwrap();
         let bad: Vec<Bad> = instances.iter().map(|it| bad(it)).collect();
-        evidence().explained(&rule.explains, &bad, marks).ns
+        evidence().explained(&rule.explains, &bad, None, marks).ns
     }
 
     #[test]
@@ -213,7 +268,7 @@ mod tests {
             let rules = all().unwrap();
             let rule = rules.iter().find(|it| it.id == rule).unwrap();
             let evidence = Evidence { ran, ..evidence() };
-            let explained = evidence.explained(&rule.explains, &[bad("")], &mut Vec::new());
+            let explained = evidence.explained(&rule.explains, &[bad("")], None, &mut Vec::new());
             explained.ns
         };
         // Real-time threads have no quota, and others no limit of real-time threads.
@@ -234,7 +289,7 @@ mod tests {
                 name: name.into(),
                 ..bad(tid)
             };
-            let explained = evidence().explained(&rule.explains, &[bad], &mut Vec::new());
+            let explained = evidence().explained(&rule.explains, &[bad], None, &mut Vec::new());
             explained.ns
         };
         assert_eq!(explained("bash", "7"), 40);

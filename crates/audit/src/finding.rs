@@ -22,6 +22,8 @@ pub struct Audit {
     pub absent: Vec<String>,
     /// How much of the recording's noise has a finding, nanoseconds; `None` without a recording.
     pub explained_ns: Option<u64>,
+    /// Which parts of the evidence have a finding.
+    pub(crate) marks: Vec<bool>,
 }
 
 /// One rule that did not find all well.
@@ -57,6 +59,8 @@ pub struct Change {
     pub command: Option<Command>,
     /// At the next start, of the kernel or of the VM.
     pub reboot: Option<String>,
+    /// What somebody has to do who knows more than files say.
+    pub advice: Option<String>,
 }
 
 /// A file to write to. All three are words of a shell as they stand.
@@ -85,14 +89,31 @@ pub struct Command {
 impl Audit {
     /// Looks at all of these rules; `evidence` is what a recording of this machine says.
     pub fn new(rules: Vec<Rule>, machine: &Machine, evidence: Option<&Evidence>) -> Audit {
+        let kernel = machine.kernel();
+        Audit::by(
+            rules,
+            |rule| match rule.is_of_kernel(&kernel) {
+                true => (look(rule, machine), None),
+                false => (Seen::Absent, None),
+            },
+            |rule, bad| rule.change(bad, machine),
+            evidence,
+        )
+    }
+
+    /// By what is seen of each rule (and on which CPUs alone it takes time, if not on all), and what is to be done
+    /// about each place.
+    pub(crate) fn by(
+        rules: Vec<Rule>,
+        look: impl Fn(&Rule) -> (Seen, Option<Vec<u32>>),
+        change: impl Fn(&Rule, &Bad) -> Change,
+        evidence: Option<&Evidence>,
+    ) -> Audit {
         let (mut findings, mut good, mut absent) = (Vec::new(), Vec::new(), Vec::new());
         let mut marks = Vec::new();
         for rule in rules {
-            if !rule.is_of_kernel(&machine.kernel()) {
-                absent.push(rule.id);
-                continue;
-            }
-            match look(&rule, machine) {
+            let (seen, cpus) = look(&rule);
+            match seen {
                 Seen::Good => good.push(rule.id),
                 Seen::Absent => absent.push(rule.id),
                 Seen::Denied(path) => findings.push(Finding {
@@ -102,14 +123,14 @@ impl Audit {
                     changes: Vec::new(),
                 }),
                 Seen::Bad(bad) => {
-                    let explained =
-                        evidence.map(|it| it.explained(&rule.explains, &bad, &mut marks));
+                    let explained = evidence
+                        .map(|it| it.explained(&rule.explains, &bad, cpus.as_deref(), &mut marks));
                     let verdict = match explained {
                         Some(explained) if explained.ns > 0 => Verdict::Explains(explained),
                         _ => Verdict::CouldMatter,
                     };
                     findings.push(Finding {
-                        changes: bad.iter().map(|bad| rule.change(bad, machine)).collect(),
+                        changes: bad.iter().map(|bad| change(&rule, bad)).collect(),
                         rule,
                         verdict,
                         bad,
@@ -123,8 +144,17 @@ impl Audit {
             good,
             absent,
             explained_ns: evidence.map(|it| it.marked_ns(&marks)),
+            marks,
         }
     }
+}
+
+/// How much of the noise has a finding in one of these, nanoseconds; all were made by this evidence.
+pub fn explained_together(evidence: &Evidence, audits: &[&Audit]) -> u64 {
+    let most = audits.iter().map(|it| it.marks.len()).max().unwrap_or(0);
+    let is_marked = |place| audits.iter().any(|it| it.marks.get(place) == Some(&true));
+    let marks: Vec<bool> = (0..most).map(is_marked).collect();
+    evidence.marked_ns(&marks)
 }
 
 impl Finding {
@@ -139,14 +169,14 @@ impl Finding {
 
 impl Rule {
     /// Whether it is true of such a kernel.
-    fn is_of_kernel(&self, kernel: &[u32]) -> bool {
+    pub(crate) fn is_of_kernel(&self, kernel: &[u32]) -> bool {
         let since = self.since.as_deref().map(numbers);
         let before = self.before.as_deref().map(numbers);
         since.is_none_or(|since| kernel >= &since[..])
             && before.is_none_or(|before| kernel < &before[..])
     }
 
-    fn change(&self, bad: &Bad, machine: &Machine) -> Change {
+    pub(crate) fn change(&self, bad: &Bad, machine: &Machine) -> Change {
         let remedy = &self.remedy;
         // No CPU may be left to give the work to.
         let can = |text: &str| !machine.others.is_empty() || !text.contains("{others");
@@ -157,11 +187,13 @@ impl Rule {
             let text = text.replace("{others_mask}", &mask(&machine.others));
             text.replace("{others}", &cpu_list::format(&machine.others))
         };
-        let now = remedy.write.as_ref().filter(|_| can(&remedy.to));
+        // It is read in any case: whoever records it may ask for other CPUs later.
+        let was = remedy.write.as_deref().map(fill);
+        let was = was.map(|path| (machine.read(&path), path));
+        let now = was.filter(|_| can(&remedy.to));
         Change {
-            now: now.and_then(|file| {
-                let path = fill(file);
-                let Said::Text(was) = machine.read(&path) else {
+            now: now.and_then(|(said, path)| {
+                let Said::Text(was) = said else {
                     return None;
                 };
                 let write = Write {
@@ -175,6 +207,7 @@ impl Rule {
                 Command::new(fill(run), fill(&remedy.undo), as_it_is(machine, bad))
             }),
             reboot: remedy.reboot.as_deref().filter(|it| can(it)).map(fill),
+            advice: remedy.advice.as_deref().filter(|it| can(it)).map(fill),
         }
     }
 }

@@ -6,8 +6,10 @@
 
 mod evidence;
 mod finding;
+mod joint;
 mod look;
 mod machine;
+mod recorded;
 mod rule;
 mod rules;
 mod seen;
@@ -17,8 +19,10 @@ mod threads;
 mod tree;
 
 pub use evidence::{Evidence, Explained};
-pub use finding::{Audit, Change, Command, Finding, Verdict, Write};
+pub use finding::{Audit, Change, Command, Finding, Verdict, Write, explained_together};
+pub use joint::{Pair, Placed};
 pub use machine::Machine;
+pub use recorded::settings;
 pub use rule::Rule;
-pub use rules::{RuleError, all};
+pub use rules::{RuleError, all, joint};
 pub use seen::Bad;

@@ -8,16 +8,21 @@ use crate::rule::{CpuFormat, Look, Only, Rule};
 use crate::seen::{Bad, Seen};
 use crate::threads;
 
-/// Looks at it.
+/// Looks at what a rule is about.
 pub(crate) fn look(rule: &Rule, machine: &Machine) -> Seen {
+    look_at(&rule.look, &rule.only, machine)
+}
+
+/// Looks at it, where that is so.
+pub(crate) fn look_at(at: &Look, only: &[Only], machine: &Machine) -> Seen {
     let of_files = |file: &str, names: Option<&str>, is_good: &dyn Fn(&str) -> bool| {
-        of_files(machine, &rule.only, file, names, |text| {
+        of_files(machine, only, file, names, |text| {
             is_good(text).then_some(()).ok_or_else(|| text.to_owned())
         })
     };
-    match &rule.look {
+    match at {
         Look::Value { file, key, good } => {
-            self::of_files(machine, &rule.only, file, None, |text| {
+            self::of_files(machine, only, file, None, |text| {
                 let value = value(text, key.as_deref());
                 let is = |it: &String| WildMatch::new(it).matches(value);
                 // What a file does not say is no finding.
@@ -25,7 +30,7 @@ pub(crate) fn look(rule: &Rule, machine: &Machine) -> Seen {
                 is_good.then_some(()).ok_or_else(|| value.to_owned())
             })
         }
-        Look::Choice { file, good } => self::of_files(machine, &rule.only, file, None, |text| {
+        Look::Choice { file, good } => self::of_files(machine, only, file, None, |text| {
             let chosen = chosen(text);
             good.contains(&chosen).then_some(()).ok_or(chosen)
         }),
@@ -48,28 +53,24 @@ pub(crate) fn look(rule: &Rule, machine: &Machine) -> Seen {
             key,
             format,
             name,
-        } => self::of_files(machine, &rule.only, file, name.as_deref(), |text| {
+        } => self::of_files(machine, only, file, name.as_deref(), |text| {
             let value = value(text, key.as_deref());
             let listed = cpus(value, *format);
             let spares = machine.cpus.iter().all(|cpu| !listed.contains(cpu));
             spares.then_some(()).ok_or_else(|| value.to_owned())
         }),
         Look::Leaves { files } => leaves(machine, files),
-        Look::Parameter { words, file } => {
-            self::of_files(machine, &rule.only, file, None, |text| {
-                let is = |word: &str| words.iter().any(|it| WildMatch::new(it).matches(word));
-                let has = text.split_whitespace().any(is);
-                has.then_some(()).ok_or_else(String::new)
-            })
-        }
-        Look::NoParameter { word } => {
-            self::of_files(machine, &rule.only, COMMAND_LINE, None, |text| {
-                let has = text.split_whitespace().any(|it| it == word);
-                (!has).then_some(()).ok_or_else(String::new)
-            })
-        }
+        Look::Parameter { words, file } => self::of_files(machine, only, file, None, |text| {
+            let is = |word: &str| words.iter().any(|it| WildMatch::new(it).matches(word));
+            let has = text.split_whitespace().any(is);
+            has.then_some(()).ok_or_else(String::new)
+        }),
+        Look::NoParameter { word } => self::of_files(machine, only, COMMAND_LINE, None, |text| {
+            let has = text.split_whitespace().any(|it| it == word);
+            (!has).then_some(()).ok_or_else(|| word.clone())
+        }),
         Look::ParameterCovers { words } => {
-            self::of_files(machine, &rule.only, COMMAND_LINE, None, |text| {
+            self::of_files(machine, only, COMMAND_LINE, None, |text| {
                 let set = text.split_whitespace().filter_map(|it| it.split_once('='));
                 let mut asked = set.filter(|(word, _)| words.iter().any(|it| it == word));
                 let covers = |list: &str| {
@@ -85,28 +86,35 @@ pub(crate) fn look(rule: &Rule, machine: &Machine) -> Seen {
             names,
             but,
             fault,
-        } => match holds(machine, &rule.only, "") {
-            true => threads::look_at(machine, *whose, names, but, *fault),
-            false => Seen::Absent,
+        } => match holds(machine, only, "") {
+            Ok(true) => threads::look_at(machine, *whose, names, but, *fault),
+            Ok(false) => Seen::Absent,
+            Err(unread) => Seen::Denied(unread),
         },
         Look::NoProcess { name } => threads::no_process(machine, name),
+        // No machine by itself.
+        Look::Joint { .. } => Seen::Absent,
     }
 }
 
 const COMMAND_LINE: &str = "proc/cmdline";
 
-/// Whether all of it is so at a place.
-fn holds(machine: &Machine, only: &[Only], path: &str) -> bool {
+/// Whether all of it is so at a place; otherwise the file that could not be read.
+fn holds(machine: &Machine, only: &[Only], path: &str) -> Result<bool, String> {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    only.iter().all(|it| {
-        let Said::Text(text) = machine.read(&it.file.replace("{folder}", folder)) else {
-            return false;
+    for it in only {
+        let file = it.file.replace("{folder}", folder);
+        let text = match machine.read(&file) {
+            Said::Text(text) => text,
+            Said::Absent => return Ok(false),
+            Said::Denied => return Err(file),
         };
-        it.is.contains(&text)
-            || it
-                .above
-                .is_some_and(|above| text.parse::<f64>().is_ok_and(|it| it > above))
-    })
+        let is_above = |above| text.parse::<f64>().is_ok_and(|it| it > above);
+        if !it.is.contains(&text) && !it.above.is_some_and(is_above) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// What stands behind `key:`; all of it without a key.
@@ -158,8 +166,13 @@ fn of_files(
 ) -> Seen {
     let (mut is_there, mut denied, mut bad) = (false, None, Vec::new());
     for Found { path, instance } in machine.files(pattern) {
-        if !holds(machine, only, &path) {
-            continue;
+        match holds(machine, only, &path) {
+            Ok(true) => {}
+            Ok(false) => continue,
+            Err(unread) => {
+                denied = denied.or(Some(unread));
+                continue;
+            }
         }
         match machine.read(&path) {
             Said::Absent => continue,
@@ -168,11 +181,11 @@ fn of_files(
                 is_there = true;
                 if let Err(found) = judge(&text) {
                     let folder = names.map(|names| names.replace('*', &instance));
-                    let name = folder.map(|folder| machine.folders(&folder).join(","));
+                    let name = folder.and_then(|folder| machine.folders(&folder));
                     bad.push(Bad {
                         path,
                         instance,
-                        name: name.unwrap_or_default(),
+                        name: name.unwrap_or_default().join(","),
                         found,
                     });
                 }

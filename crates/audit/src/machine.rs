@@ -1,11 +1,14 @@
-//! Files of a machine, or of a tree that was made up.
+//! Files of a machine, of a tree that was made up, or of a machine as it was recorded.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
 
+use vmnoise_events::Settings;
 use vmnoise_tracer::host::{Host, cpu_list};
 
 use crate::tasks::{self, VmTasks};
@@ -13,14 +16,42 @@ use crate::tasks::{self, VmTasks};
 /// A machine, and which of its CPUs are in question.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    root: PathBuf,
-    host: Host,
+    source: Source,
     vms: OnceCell<Vec<VmTasks>>,
     /// The CPUs that are to be quiet, ascending.
     pub cpus: Vec<u32>,
     /// All others that are online, ascending.
     pub others: Vec<u32>,
 }
+
+/// Where its files are.
+#[derive(Debug, Clone)]
+enum Source {
+    /// Below this folder.
+    Tree(PathBuf, Host),
+    /// There, and what is read of them is kept.
+    Heard(PathBuf, RefCell<Heard>),
+    /// In a recording.
+    Recorded(Arc<Settings>),
+}
+
+/// What is kept of a machine.
+#[derive(Debug, Clone)]
+struct Heard {
+    settings: Settings,
+    /// Bytes that it may still have.
+    room: usize,
+    /// Nothing is read any more from then on.
+    until: Instant,
+}
+
+/// Bytes of paths and texts that are kept of a machine: some ten times what a large one has.
+const ROOM: usize = 1 << 20;
+/// The file that says which CPUs are online.
+const ONLINE: &str = "sys/devices/system/cpu/online";
+
+/// The file that says in which control groups this process is.
+const OWN_CGROUP: &str = "proc/self/cgroup";
 
 /// What a file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +60,7 @@ pub(crate) enum Said {
     Text(String),
     /// There is no such file: this kernel has no such setting.
     Absent,
-    /// It is there, and this process may not read it.
+    /// It is there, and this process may not read it; or it was not read when that was recorded.
     Denied,
 }
 
@@ -49,18 +80,62 @@ impl Machine {
     /// If it does not say which CPUs are online.
     pub fn under(root: impl Into<PathBuf>, cpus: &[u32]) -> io::Result<Machine> {
         let root = root.into();
-        let online = fs::read_to_string(root.join("sys/devices/system/cpu/online"))?;
-        let online = cpu_list::parse(online.trim()).map_err(io::Error::other)?;
-        Ok(Machine {
-            host: Host::under(&root),
+        let host = Host::under(&root);
+        Machine::of(Source::Tree(root, host), cpus)
+    }
+
+    /// The machine that was recorded, as it was then.
+    ///
+    /// # Errors
+    /// As [`under`](Machine::under).
+    pub fn recorded(settings: Settings, cpus: &[u32]) -> io::Result<Machine> {
+        Machine::of(Source::Recorded(Arc::new(settings)), cpus)
+    }
+
+    /// As [`under`](Machine::under), with all its CPUs, to be recorded: what is read until then is kept.
+    pub(crate) fn heard(root: impl Into<PathBuf>, until: Instant) -> io::Result<Machine> {
+        let heard = Heard {
+            settings: Settings::default(),
+            room: ROOM,
+            until,
+        };
+        let source = Source::Heard(root.into(), RefCell::new(heard));
+        let mut machine = Machine::of(source, &[])?;
+        machine.cpus = std::mem::take(&mut machine.others);
+        Ok(machine)
+    }
+
+    fn of(source: Source, cpus: &[u32]) -> io::Result<Machine> {
+        let mut machine = Machine {
+            source,
             vms: OnceCell::new(),
-            root,
-            cpus: cpus.to_vec(),
-            others: online
-                .into_iter()
-                .filter(|cpu| !cpus.contains(cpu))
-                .collect(),
-        })
+            cpus: Vec::new(),
+            others: Vec::new(),
+        };
+        let Said::Text(online) = machine.read(ONLINE) else {
+            return Err(io::Error::other(format!("/{ONLINE} says nothing")));
+        };
+        machine.others = cpu_list::parse(&online).map_err(io::Error::other)?;
+        Ok(machine.about(cpus))
+    }
+
+    /// The same, with these CPUs in question.
+    pub fn about(mut self, cpus: &[u32]) -> Machine {
+        self.others.append(&mut self.cpus);
+        self.others.sort_unstable();
+        self.others.dedup();
+        self.others.retain(|cpu| !cpus.contains(cpu));
+        self.cpus = cpus.to_vec();
+        self.vms = OnceCell::new();
+        self
+    }
+
+    /// What was read of it; nothing unless that is kept.
+    pub(crate) fn into_settings(self) -> Settings {
+        match self.source {
+            Source::Heard(_, heard) => heard.into_inner().settings,
+            Source::Tree(..) | Source::Recorded(_) => Settings::default(),
+        }
     }
 
     /// The version of its kernel, as far as it is numbers.
@@ -72,10 +147,43 @@ impl Machine {
     }
 
     pub(crate) fn read(&self, path: &str) -> Said {
-        match fs::read_to_string(self.root.join(path)) {
-            Ok(text) => Said::Text(text.trim().to_owned()),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Said::Denied,
+        self.said(path, |root| {
+            let read = fs::read_to_string(root.join(path));
+            read.map(|text| text.trim().to_owned())
+        })
+    }
+
+    /// What the source says of a path; in a tree, what `read` says.
+    fn said(&self, path: &str, read: impl FnOnce(&Path) -> io::Result<String>) -> Said {
+        let of_tree = |root: &Path| match read(root) {
+            Ok(text) => Said::Text(text),
+            // What is no text was read by nobody.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidData
+                ) =>
+            {
+                Said::Denied
+            }
             Err(_) => Said::Absent,
+        };
+        match &self.source {
+            Source::Tree(root, _) => of_tree(root),
+            Source::Heard(root, heard) => {
+                let mut heard = heard.borrow_mut();
+                if Instant::now() >= heard.until {
+                    return Said::Denied;
+                }
+                let said = of_tree(root);
+                heard.keep(path, &said);
+                said
+            }
+            Source::Recorded(settings) => match settings.get(path) {
+                Some(Some(text)) => Said::Text(text.to_owned()),
+                Some(None) => Said::Absent,
+                None => Said::Denied,
+            },
         }
     }
 
@@ -102,14 +210,25 @@ impl Machine {
                 pids.map(same).collect()
             }
             "{vm_cgroup}" => self.vm_cgroups().into_iter().map(same).collect(),
+            "{own_cgroup}" if self.read(OWN_CGROUP) == Said::Denied => {
+                // So that it is told.
+                let (path, instance) = (OWN_CGROUP.to_owned(), String::new());
+                return vec![Found { path, instance }];
+            }
             "{own_cgroup}" => {
-                let own = self.cgroups_of("proc/self/cgroup");
+                let own = self.cgroups_of(OWN_CGROUP);
                 own.into_iter().map(same).collect()
             }
             _ => {
                 let (folder, begin) = before.rsplit_once('/').unwrap_or(("", before));
-                let folders = self.folders(&format!("{folder}/")).into_iter();
+                let folder = format!("{folder}/");
+                let Some(folders) = self.folders(&folder) else {
+                    // So that it is told.
+                    let (path, instance) = (folder, String::new());
+                    return vec![Found { path, instance }];
+                };
                 let mut names: Vec<_> = folders
+                    .into_iter()
                     .filter_map(|name| Some(name.strip_prefix(begin)?.to_owned()))
                     .collect();
                 names.sort_by_key(|name| (name.parse::<u32>().unwrap_or(u32::MAX), name.clone()));
@@ -155,22 +274,31 @@ impl Machine {
         cgroups
     }
 
-    /// Its threads, where they can be looked at.
+    /// Its threads, where they can be looked at: those of a recorded machine are in no recording.
     pub(crate) fn host(&self) -> Option<&Host> {
-        Some(&self.host)
+        match &self.source {
+            Source::Tree(_, host) => Some(host),
+            Source::Heard(..) | Source::Recorded(_) => None,
+        }
     }
 
     /// The VMs whose vCPUs may run on the CPUs in question.
     pub(crate) fn vms(&self) -> &[VmTasks] {
-        self.vms.get_or_init(|| tasks::vms(&self.host, &self.cpus))
+        self.vms.get_or_init(|| {
+            let host = self.host();
+            host.map_or_else(Vec::new, |host| tasks::vms(host, &self.cpus))
+        })
     }
 
-    /// A process that may be a VM, and that this process may not look into.
+    /// A process that may be a VM, and that this process may not look into; of a recorded machine, that is all.
     pub(crate) fn hidden(&self) -> Option<String> {
-        let folders = self.host.processes().into_iter();
+        let Source::Tree(root, host) = &self.source else {
+            return Some(tasks::ALL.into());
+        };
+        let folders = host.processes().into_iter();
         let mut folders = folders.map(|pid| format!("proc/{pid}/fd"));
         let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
-        folders.find(|folder| match fs::read_dir(self.root.join(folder)) {
+        folders.find(|folder| match fs::read_dir(root.join(folder)) {
             Err(error) => is_denied(error),
             // It can be listed, and yet not be seen where its files lead.
             Ok(mut files) => {
@@ -180,13 +308,38 @@ impl Machine {
         })
     }
 
-    /// The folders in a folder.
-    pub(crate) fn folders(&self, folder: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten();
-        let folders = entries.flatten().filter(|entry| entry.path().is_dir());
-        folders
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .collect()
+    /// The names of the folders in a folder, whose path ends in `/`; `None` where they could not be read.
+    pub(crate) fn folders(&self, folder: &str) -> Option<Vec<String>> {
+        let said = self.said(folder, |root| {
+            let entries = fs::read_dir(root.join(folder))?.flatten();
+            let folders = entries.filter(|entry| entry.path().is_dir());
+            let names = folders.filter_map(|entry| entry.file_name().into_string().ok());
+            // A name may have any letter but `/`. No setting is below one that has two lines.
+            let names = names.filter(|name| !name.contains('\n'));
+            Ok(names.collect::<Vec<_>>().join("\n"))
+        });
+        match said {
+            Said::Text(names) => Some(names.lines().map(str::to_owned).collect()),
+            Said::Absent => Some(Vec::new()),
+            Said::Denied => None,
+        }
+    }
+}
+
+impl Heard {
+    /// Keeps it as far as there is room.
+    fn keep(&mut self, path: &str, said: &Said) {
+        let text = match said {
+            Said::Text(text) => Some(&**text),
+            Said::Absent => None,
+            Said::Denied => return,
+        };
+        let bytes = path.len() + text.map_or(0, str::len);
+        if let Some(room) = self.room.checked_sub(bytes)
+            && self.settings.insert(path, text).is_ok()
+        {
+            self.room = room;
+        }
     }
 }
 

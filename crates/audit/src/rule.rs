@@ -148,6 +148,41 @@ pub enum Look {
         /// Which.
         name: String,
     },
+    /// It is not good where all of this is so of a guest and its host (the files in `joint`).
+    Joint {
+        /// Of the guest.
+        #[serde(default)]
+        guest: Vec<Condition>,
+        /// Of its host, on the CPUs that its vCPUs were on.
+        #[serde(default)]
+        host: Vec<Condition>,
+        /// A vCPU of the guest was seen on several CPUs of the host.
+        #[serde(default)]
+        moved: bool,
+        /// The host took time of the guest in one of these ways.
+        #[serde(default)]
+        seen: Vec<Signature>,
+    },
+}
+
+/// What has to be so on one side.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Condition {
+    /// Whether that side by itself is well.
+    pub is: Is,
+    /// Where it is read, and what would be good there.
+    pub look: Look,
+}
+
+/// How it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Is {
+    /// Good.
+    Good,
+    /// Not good.
+    Bad,
 }
 
 /// Whose threads.
@@ -253,6 +288,9 @@ pub struct Remedy {
     /// For the next start, of the kernel or of the VM: words of its command line, or what else is to be set.
     #[serde(default)]
     pub reboot: Option<String>,
+    /// What somebody has to do who knows more than files say.
+    #[serde(default)]
+    pub advice: Option<String>,
 }
 
 fn command_line() -> String {

@@ -9,17 +9,32 @@ use crate::rule::Rule;
 /// The files in `rules`, by their names.
 const RULES: &str = include_str!(concat!(env!("OUT_DIR"), "/rules.json"));
 
+/// Those in `joint`.
+const JOINT: &str = include_str!(concat!(env!("OUT_DIR"), "/joint.json"));
+
 /// A rule file that says nothing that can be meant.
 #[derive(Debug, Error)]
 #[error("the rules: {0}")]
 pub struct RuleError(#[from] serde_json::Error);
 
-/// Every rule, by the order of their names.
+/// Every rule about one machine, by the order of their names.
 ///
 /// # Errors
 /// If one cannot be read: its file is wrong.
 pub fn all() -> Result<Vec<Rule>, RuleError> {
-    let rules: BTreeMap<String, Rule> = serde_json::from_str(RULES)?;
+    read(RULES)
+}
+
+/// Every rule about a guest and its host, likewise.
+///
+/// # Errors
+/// As [`all`].
+pub fn joint() -> Result<Vec<Rule>, RuleError> {
+    read(JOINT)
+}
+
+fn read(gathered: &str) -> Result<Vec<Rule>, RuleError> {
+    let rules: BTreeMap<String, Rule> = serde_json::from_str(gathered)?;
     let named = rules.into_iter().map(|(id, rule)| Rule { id, ..rule });
     Ok(named.collect())
 }
@@ -33,12 +48,18 @@ mod tests {
 
     #[test]
     fn every_file_is_a_rule() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("rules");
+        for (folder, rules) in [("rules", all()), ("joint", joint())] {
+            is_gathered(folder, rules.unwrap());
+        }
+    }
+
+    fn is_gathered(folder: &str, rules: Vec<Rule>) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
         let files = fs::read_dir(folder).unwrap().flatten();
         let files = files.map(|it| it.file_name().into_string().unwrap());
         let mut files: Vec<String> = files.collect();
         files.sort();
-        let rules = all().unwrap().into_iter();
+        let rules = rules.into_iter();
         let mut names: Vec<String> = rules.map(|it| format!("{}.toml", it.id)).collect();
         names.sort();
         assert_eq!(files, names);

@@ -2,6 +2,9 @@
 
 use vmnoise_tracer::host::{Host, Scheduling, Thread};
 
+/// Where all threads are.
+pub(crate) const ALL: &str = "proc/";
+
 /// A VM and all threads of its VMM.
 #[derive(Debug, Clone)]
 pub(crate) struct VmTasks {

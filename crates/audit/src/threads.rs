@@ -9,7 +9,7 @@ use wildmatch::WildMatch;
 use crate::machine::{Machine, Said};
 use crate::rule::{Fault, Whose};
 use crate::seen::{Bad, Seen};
-use crate::tasks::{Task, VmTasks, tasks};
+use crate::tasks::{ALL, Task, VmTasks, tasks};
 
 /// How a thread is now, as the words of commands.
 pub(crate) struct AsItIs {
@@ -28,7 +28,7 @@ pub(crate) fn look_at(
     fault: Fault,
 ) -> Seen {
     let (Some(host), vms) = (machine.host(), machine.vms()) else {
-        return Seen::Absent;
+        return Seen::Denied(ALL.into());
     };
     let is_meant = |task: &Task| {
         let is = |name: &String| WildMatch::new(name).matches(&task.thread.comm);
@@ -78,7 +78,7 @@ pub(crate) fn look_at(
 /// Whether no process of this name runs.
 pub(crate) fn no_process(machine: &Machine, name: &str) -> Seen {
     let Some(host) = machine.host() else {
-        return Seen::Absent;
+        return Seen::Denied(ALL.into());
     };
     let pids = host.processes();
     if pids.is_empty() {

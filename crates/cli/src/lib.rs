@@ -78,9 +78,8 @@ fn is_about_files(command: &Command) -> bool {
             | Command::Report(_)
             | Command::Compare(_)
             | Command::Check(_)
-            | Command::Audit(_)
             | Command::Export(_)
-    )
+    ) || matches!(command, Command::Audit(arguments) if arguments.measure.is_none())
 }
 
 fn carry_out(command: Command) -> Result<Status> {

@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::join_pair::{Flaws, write_guest, write_host};
+use serde_json::Value;
+use vmnoise_events::{HostFacts, Settings};
+
+use crate::join_pair::{Flaws, write_guest, write_guest_of, write_host, write_host_of};
 
 fn vmnoise(folder: &Path, line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
@@ -21,10 +24,7 @@ fn a_recording_of_another_machine_is_refused() {
     write_guest(&folder.path().join("gaps.vmn"));
     write_host(&folder.path().join("host.vmn"), Flaws::default());
     for (line, why) in [
-        (
-            "audit gaps.vmn",
-            "audit a machine by a recording of its own",
-        ),
+        ("audit gaps.vmn", "does not say how that was set"),
         (
             "audit host.vmn",
             "host.vmn is of `vmnoise exits`, which has no gaps",
@@ -43,11 +43,244 @@ fn a_recording_of_another_machine_is_refused() {
     }
 }
 
+/// How a machine of four CPUs is set; it has these files besides.
+fn set(files: &[(&str, &str)]) -> impl FnOnce(&mut HostFacts) {
+    let mut settings = Settings::default();
+    let usual = [
+        ("sys/devices/system/cpu/online", "0-3"),
+        ("proc/sys/kernel/osrelease", "6.12.9"),
+    ];
+    for (path, text) in usual.iter().chain(files) {
+        settings.insert(path, Some(text)).unwrap();
+    }
+    |facts| facts.settings = Some(settings)
+}
+
+fn finding<'a>(found: &'a Value, rule: &str) -> Option<&'a Value> {
+    let mut findings = found["findings"].as_array().unwrap().iter();
+    findings.find(|it| it["rule"] == rule)
+}
+
+#[test]
+fn another_machine_is_judged_by_how_it_was_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let foreign = "a`b|c d";
+    let files = [
+        ("sys/devices/system/cpu/isolated", "1-3"),
+        ("sys/devices/system/cpu/nohz_full", "0-3"),
+        ("proc/irq/", "62"),
+        ("proc/irq/62/effective_affinity_list", "0"),
+        ("proc/irq/62/smp_affinity_list", "0-3"),
+        ("proc/irq/62/", foreign),
+    ];
+    write_guest_of(&folder.path().join("gaps.vmn"), set(&files));
+    let audit = |words: &str| {
+        let output = vmnoise(folder.path(), &format!("audit gaps.vmn {words}"));
+        assert!(output.status.success(), "{words}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let audited: Value = serde_json::from_str(&audit("--format json")).unwrap();
+    assert_eq!(audited["kernel"], "6.12.9-guest");
+    assert_eq!(audited["recorded_at"], "2026-01-01T00:00:00Z");
+    assert_eq!(audited["cpus"], serde_json::json!([0]));
+    let isolated = finding(&audited, "isolated-cpus").unwrap();
+    assert_eq!(isolated["places"][0]["found"], "1-3");
+    let irq = finding(&audited, "irq-affinity").unwrap();
+    assert_eq!(irq["places"][0]["name"], foreign);
+    assert_eq!(irq["places"][0]["write"]["to"], "1-3");
+    assert_eq!(irq["places"][0]["write"]["was"], "0-3");
+    let good = audited["good"].as_array().unwrap();
+    assert!(good.contains(&"nohz-full".into()), "{good:?}");
+    // What nobody asked about then is not known now.
+    let unread = finding(&audited, "thp").unwrap();
+    assert_eq!(unread["verdict"], "cannot_be_read");
+    assert!(audit("").contains("was not read when that was recorded"));
+    // On another CPU of that machine all is well.
+    let other: Value = serde_json::from_str(&audit("-c 1 --format json")).unwrap();
+    assert!(finding(&other, "isolated-cpus").is_none());
+    // No name makes a row or a cell.
+    let table = audit("--format markdown");
+    let rows = table.lines().filter(|line| line.starts_with('|'));
+    assert!(rows.clone().count() > 4);
+    assert!(
+        rows.clone().all(|row| row.matches('|').count() == 5),
+        "{table}"
+    );
+    assert!(
+        rows.clone()
+            .any(|row| row.contains("a\u{fffd}b\u{fffd}c d")),
+        "{table}"
+    );
+}
+
+/// A guest and its host: what neither is by itself.
+#[test]
+fn a_guest_and_its_host_are_judged_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let guest = [
+        ("sys/devices/system/cpu/isolated", "0"),
+        ("sys/devices/system/cpu/nohz_full", "0"),
+        ("proc/cmdline", "quiet no-steal-acc idle=poll"),
+        (
+            "sys/devices/system/clocksource/clocksource0/current_clocksource",
+            "kvm-clock",
+        ),
+        ("sys/devices/system/cpu/cpuidle/current_driver", "none"),
+    ];
+    let host = [
+        ("sys/devices/system/cpu/isolated", ""),
+        ("sys/devices/system/cpu/nohz_full", "(null)"),
+        ("sys/module/kvm/parameters/halt_poll_ns", "200000"),
+    ];
+    write_guest_of(&folder.join("guest.vmn"), set(&guest));
+    write_host_of(&folder.join("host.vmn"), Flaws::default(), set(&host));
+    let json = |line: &str| -> Value {
+        let output = vmnoise(folder, line);
+        assert!(output.status.success(), "{line}: {output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let audited = json("audit guest.vmn host.vmn --format json");
+    assert_eq!(audited["schema"], "vmnoise.audit-pair/1");
+    assert_eq!(audited["guest"]["cpus"], serde_json::json!([0]));
+    assert_eq!(audited["host"]["cpus"], serde_json::json!([3]));
+    // Who took how much is what the join says.
+    let joined = json("explain guest.vmn host.vmn --format json -T 1us");
+    let culprits = joined["culprits"].as_array().unwrap();
+    let took = |share: &str, name: &str| -> u64 {
+        let of = culprits.iter();
+        let of = of.filter(|it| it["share"] == share && it["name"] == name);
+        of.map(|it| it["total_ns"].as_u64().unwrap()).sum()
+    };
+    let all_ns: u64 = culprits
+        .iter()
+        .map(|it| it["total_ns"].as_u64().unwrap())
+        .sum();
+    assert_eq!(audited["noise_ns"], all_ns);
+    let ticks = finding(&audited["both"], "guest-tickless-host-ticks").unwrap();
+    assert_eq!(ticks["verdict"], "explains");
+    assert_eq!(ticks["explained_ns"], took("host_irq", "local_timer:236"));
+    assert!(ticks["explained_ns"].as_u64().unwrap() > 0);
+    let poll = finding(&audited["both"], "guest-polls-shared-cpu").unwrap();
+    assert_eq!(
+        poll["explained_ns"],
+        took("preempted", "rcuc/3:30") + took("preempted", "ksoftirqd/3:31")
+    );
+    // Isolation moves none of the kernel's own threads, and that is all there was.
+    let shared = finding(&audited["both"], "isolated-guest-cpu-shared").unwrap();
+    assert_eq!(shared["verdict"], "could_matter");
+    let blind = finding(&audited["both"], "guest-blind-to-steal").unwrap();
+    let seen = blind["places"][1]["name"].as_str().unwrap();
+    assert!(seen.contains("preempted ksoftirqd/3:31"), "{blind}");
+    // It was on one CPU of its host, and its clock is its own.
+    for rule in ["isolated-guest-cpu-moves", "guest-clock-exits", "both-poll"] {
+        assert!(finding(&audited["both"], rule).is_none(), "{rule}");
+    }
+    assert!(audited["explained_ns"].as_u64() <= audited["noise_ns"].as_u64());
+
+    let output = vmnoise(folder, "audit guest.vmn host.vmn");
+    let (together, alone) = text(&output.stdout).split_once("\nguest: ").unwrap();
+    assert!(alone.contains("\nhost: "), "{alone}");
+    insta::assert_snapshot!(together);
+    for format in ["junit", "markdown"] {
+        let output = vmnoise(
+            folder,
+            &format!("audit guest.vmn host.vmn --format {format}"),
+        );
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
+#[test]
+fn strangers_are_not_judged_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let off = Flaws {
+        offset_tsc: 5_000_000,
+        ..Flaws::default()
+    };
+    write_guest_of(&folder.join("guest.vmn"), set(&[]));
+    write_guest(&folder.join("older.vmn"));
+    write_host_of(&folder.join("host.vmn"), Flaws::default(), set(&[]));
+    write_host_of(&folder.join("off.vmn"), off, set(&[]));
+    for (line, status, why) in [
+        ("guest.vmn off.vmn", 1, "does not agree"),
+        ("host.vmn guest.vmn", 129, "guest"),
+        ("older.vmn host.vmn", 129, "does not say how that was set"),
+        ("guest.vmn host.vmn -c 1", 129, "-c is of one machine"),
+        (
+            "guest.vmn host.vmn --format node-labels",
+            129,
+            "labels are of one node",
+        ),
+    ] {
+        let output = vmnoise(folder, &format!("audit {line}"));
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{line}: {said}");
+        assert!(
+            said.contains(why) && said.lines().count() == 1,
+            "{line}: {said}"
+        );
+        assert!(output.stdout.is_empty());
+    }
+}
+
+/// Each format has each rule once, and says the same of it.
+#[test]
+fn all_formats_say_the_same() {
+    const CASES: &str = "
+import sys, xml.etree.ElementTree as tree
+for case in tree.parse(sys.stdin).getroot().iter('testcase'):
+    [kind] = case
+    print(case.get('name'), kind.get('type') or kind.text.split(':')[0])
+";
+    let folder = tempfile::tempdir().unwrap();
+    let audit = |format: &str| vmnoise(folder.path(), &format!("audit --format {format}")).stdout;
+    let audited: Value = serde_json::from_slice(&audit("json")).unwrap();
+    let mut verdicts = std::collections::BTreeMap::new();
+    for finding in audited["findings"].as_array().unwrap() {
+        let verdict = finding["verdict"].as_str().unwrap().replace('_', "-");
+        verdicts.insert(finding["rule"].as_str().unwrap(), verdict);
+    }
+    let rows = verdicts.len();
+    for list in ["good", "absent"] {
+        for rule in audited[list].as_array().unwrap() {
+            verdicts.insert(rule.as_str().unwrap(), list.to_owned());
+        }
+    }
+    let lines = verdicts.iter();
+    let lines: Vec<String> = lines
+        .map(|(rule, verdict)| format!("{rule} {verdict}"))
+        .collect();
+
+    let labels = audit("node-labels");
+    let labels = text(&labels).lines().map(|line| {
+        let label = line.strip_prefix("vmnoise.io/audit.").unwrap();
+        label.replace('=', " ")
+    });
+    assert_eq!(labels.collect::<Vec<_>>(), lines);
+
+    let file = folder.path().join("audit.xml");
+    std::fs::write(&file, audit("junit")).unwrap();
+    let mut python = Command::new("python3");
+    python
+        .args(["-c", CASES])
+        .stdin(std::fs::File::open(&file).unwrap());
+    let cases = python.output().unwrap();
+    let mut cases: Vec<&str> = text(&cases.stdout).lines().collect();
+    cases.sort_unstable();
+    assert_eq!(cases, lines);
+
+    // Every row has as many cells as the heading.
+    let table = audit("markdown");
+    let table = text(&table).lines().filter(|line| line.starts_with('|'));
+    let cells: Vec<usize> = table.map(|line| line.matches('|').count()).collect();
+    assert_eq!(cells, vec![5; rows + 2]);
+}
+
 mod root {
     use std::collections::BTreeMap;
     use std::fs;
-
-    use serde_json::Value;
 
     use super::*;
 
@@ -106,6 +339,27 @@ mod root {
             audit["explained_ns"].as_u64() <= audit["noise_ns"].as_u64(),
             "{audit}"
         );
+    }
+
+    /// What is measured for it is judged as a recording of its own is, and nothing of it is left.
+    #[test]
+    fn it_measures_for_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
+        command
+            .current_dir(folder.path())
+            .env("TMPDIR", folder.path());
+        command.args(["audit", "-c", "1", "--measure", "1s", "--format", "json"]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let audit: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(audit["cpus"], serde_json::json!([1]));
+        let noise_ns = audit["noise_ns"].as_u64().unwrap();
+        assert!(
+            noise_ns > 0 && audit["explained_ns"].as_u64().unwrap() <= noise_ns,
+            "{audit}"
+        );
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     /// What undo.sh writes is what this machine has now, and nothing was changed by looking.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClockFacts, ExitFilter, Line, Name};
+use crate::{ClockFacts, ExitFilter, Line, Name, Settings};
 
 /// Which command measured, and so who observed. Files and documents have names of their own, which
 /// are older than the commands'.
@@ -207,6 +207,9 @@ pub struct HostFacts {
     /// tracepoint; `None` where unknown, as of recordings that do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub posted_interrupts: Option<bool>,
+    /// How it was set when the run began; `None` where that was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Settings>,
 }
 
 /// How a probe is attached: which link of its fallback chain, from the best witness to none.

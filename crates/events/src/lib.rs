@@ -20,6 +20,7 @@ pub mod fixtures;
 mod gap;
 mod host_frame;
 mod interference;
+mod settings;
 mod share;
 mod share_map;
 mod shown;
@@ -41,6 +42,7 @@ pub use facts::{
 pub use gap::Gap;
 pub use host_frame::{FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason};
 pub use interference::{InterferenceCounts, InterferenceSlot};
+pub use settings::Settings;
 pub use share::Share;
 pub use share_map::ShareMap;
 pub use shown::{Line, Name, Shown, shown_lines};

@@ -8,7 +8,7 @@ use arrow_array::builder::MapFieldNames;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 /// The version this crate writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 9;
+pub const FORMAT_VERSION: u32 = 10;
 
 /// Keys of the schema's metadata.
 pub(crate) mod keys {

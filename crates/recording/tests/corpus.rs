@@ -149,6 +149,22 @@ fn a_recording_of_format_8_is_read_and_knows_vms_by_name_alone() {
     assert_eq!((ending.unwrap(), vcpus), (Ending::Complete, 1));
 }
 
+/// Written by the vmnoise of format version 9; it is kept like the ones before.
+#[test]
+fn a_recording_of_format_9_is_read_and_does_not_know_how_its_machine_was_set() {
+    let bytes = std::fs::read(Path::new(FOLDER).join("format-9")).unwrap();
+    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    assert_eq!(reader.facts().host.settings, None);
+    let mut vcpus = 0;
+    let ending = reader.for_each(&mut |event| {
+        if let Event::Vcpu(vcpu) = event {
+            assert_ne!(vcpu.identity, VmIdentity::default());
+            vcpus += 1;
+        }
+    });
+    assert_eq!((ending.unwrap(), vcpus), (Ending::Complete, 1));
+}
+
 #[test]
 fn every_file_of_the_corpus() {
     let (mut complete, mut cut_off, mut truncated, mut corrupt, mut foreign) = (0, 0, 0, 0, 0);

@@ -4,7 +4,7 @@
 use crate::common::{facts, one_of_each, record, replay};
 use flatbuffers::FlatBufferBuilder;
 use vmnoise_events::*;
-use vmnoise_recording::{Ending, ReadError, Writer};
+use vmnoise_recording::{Ending, ReadError, Writer, seal};
 
 /// What a reader says of a recording without events that has these facts.
 fn read(facts: &RunFacts) -> Result<Ending, ReadError> {
@@ -85,6 +85,42 @@ fn a_header_lists_what_a_machine_may_have() {
         assert!(error.contains("in its header"), "{error}");
         assert!(error.contains(expected), "{expected}: {error}");
     }
+}
+
+/// Whoever seals a file can write anything into its header.
+#[test]
+fn settings_that_no_machine_has_are_refused() {
+    let whole = record(&one_of_each(), 5);
+    for (was, is) in [
+        ("proc/cmdline", "../c/cmdline"),
+        ("proc/cmdline", "/roc/cmdline"),
+        ("proc/cmdline", "p//c/cmdline"),
+        ("quiet isolcpus=3", "quiet \\u001bs=3"),
+        ("quiet isolcpus=3", "quiet \\u0000s=3"),
+        ("\"quiet isolcpus=3\"", "[\"quiet isolcpus\"]"),
+    ] {
+        let place = whole.windows(was.len()).position(|it| it == was.as_bytes());
+        let place = place.expect("the header has it");
+        let mut changed = whole.clone();
+        changed[place..place + was.len()].copy_from_slice(is.as_bytes());
+        let (events, end) = replay(&seal(&changed));
+        let error = end.unwrap_err().to_string();
+        assert!(
+            error.contains("in its header: the facts are not understood"),
+            "{is}: {error}"
+        );
+        assert_eq!((events.len(), error.lines().count()), (0, 1));
+    }
+    // Too many are refused while they are read.
+    let mut settings = Settings::default();
+    for number in 0..Settings::MOST {
+        settings.insert(&number.to_string(), None).unwrap();
+    }
+    assert!(settings.insert("one more", None).is_err());
+    assert_eq!(
+        read(&with(|facts| facts.host.settings = Some(settings))).unwrap(),
+        Ending::Complete
+    );
 }
 
 /// Threads of others and vCPUs may go where a CPU came to be after the header was written.

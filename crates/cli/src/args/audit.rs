@@ -4,13 +4,19 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::output::format::Format;
+use super::times::duration;
+use crate::output::format::AuditFormat;
 
 /// `vmnoise audit`: what on this machine makes noise, or could.
 #[derive(Debug, Args)]
 pub struct AuditArguments {
-    /// A recording of `microvm` or `osnoise` on this machine: what each setting took of it
-    pub recording: Option<PathBuf>,
+    /// A recording of `microvm` or `osnoise`, of this machine or of another: what each setting took of it. Or a guest's
+    /// recording (`osnoise`, `timerlat`) and its host's of the same time (`exits`): they are judged together
+    #[arg(value_name = "RECORDING", num_args = 0..=2)]
+    pub recordings: Vec<PathBuf>,
+    /// Measure these CPUs for so long, as `vmnoise osnoise` does, and rank by that; a number alone is in seconds
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "recordings")]
+    pub measure: Option<u64>,
     /// CPUs that are to be quiet, such as 1,3-5 [default: those that were recorded, or else those
     /// that are isolated, or else all]
     #[arg(short, long, value_name = "LIST")]
@@ -20,6 +26,6 @@ pub struct AuditArguments {
     #[arg(long, value_name = "DIR")]
     pub script: Option<PathBuf>,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
+    #[arg(long, value_enum, default_value_t = AuditFormat::Text)]
+    pub format: AuditFormat,
 }

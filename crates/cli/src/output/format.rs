@@ -63,3 +63,18 @@ pub enum CheckFormat {
     /// A patch of the ConfigMap of KubeVirt's realtime checkup
     ConfigMap,
 }
+
+/// How an audit is printed on stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AuditFormat {
+    /// For people
+    Text,
+    /// One JSON object and nothing else
+    Json,
+    /// JUnit's XML: what explains noise has failed
+    Junit,
+    /// A feature file for Node Feature Discovery: a label for each rule
+    NodeLabels,
+    /// A table for a ticket
+    Markdown,
+}

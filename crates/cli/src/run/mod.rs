@@ -25,7 +25,7 @@ pub use self::shown::Shown;
 pub use self::view::{FeedReport, Frame, Meanwhile, Period, View};
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use vmnoise_events::{FinishReason, RunFacts, Workload};
@@ -130,9 +130,12 @@ fn carry_out<S: Source + 'static>(
     let helpers = Helpers::for_actions(run.actions())?;
     vmnoise_rights::begin(run.user.as_ref())?;
     interrupt::catch().context("catching Ctrl-C")?;
-    let (facts, source) = set_up(helpers.shell.as_deref())?;
+    let (mut facts, source) = set_up(helpers.shell.as_deref())?;
     let writer = match recording {
         Some(file) => {
+            // By a thread that is off the measured CPUs already, and before anything is measured. What cannot be read
+            // is unknown, as in older recordings.
+            facts.host.settings = vmnoise_audit::settings(Path::new("/")).ok();
             begin_recording(&file).context("beginning the recording")?;
             Some(recorder::begin(file, &facts)?)
         }

@@ -2,7 +2,7 @@
 
 use vmnoise_events::{
     ClockFacts, ClockSource, ExitFilter, HostFacts, ObservedThread, OffsetProof, Options, Policy,
-    ProbeStatus, RunFacts, TimerOptions, Witnesses, Workload,
+    ProbeStatus, RunFacts, Settings, TimerOptions, Witnesses, Workload,
 };
 
 use super::Words;
@@ -115,7 +115,24 @@ fn host(words: &mut Words<'_>) -> HostFacts {
         },
         kvm_module: module.map(Into::into),
         posted_interrupts: words.maybe(Words::flag),
+        settings: words.maybe(settings),
     }
+}
+
+/// As a machine is set that has four CPUs, and any names.
+fn settings(words: &mut Words<'_>) -> Settings {
+    let mut settings = Settings::default();
+    let files =
+        ["online", "isolated", "nohz_full"].map(|name| format!("sys/devices/system/cpu/{name}"));
+    let files = files
+        .into_iter()
+        .chain(["proc/cmdline".into(), "proc/irq/".into()]);
+    for path in files.chain(words.list(8, |words| format!("proc/irq/{}/x", words.name()))) {
+        let text = words.one_of(&[Some("0-3"), Some("1\n24"), Some(""), None]);
+        // What no machine has is left out.
+        let _ = settings.insert(&path, text);
+    }
+    settings
 }
 
 fn clock(words: &mut Words<'_>) -> ClockFacts {

@@ -50,13 +50,29 @@ pub(super) fn export(bytes: &[u8]) {
     run(chosen(&ways, bytes), &[("RUN", recording(bytes))]);
 }
 
+pub(super) fn judge(bytes: &[u8]) {
+    let ways: [&[&str]; 7] = [
+        &["audit", "RUN"],
+        &["audit", "RUN", "--format", "json"],
+        &["audit", "RUN", "--format", "junit"],
+        &["audit", "RUN", "--format", "markdown"],
+        &["audit", "RUN", "--script", "SCRIPTS"],
+        &["check", "RUN", "--max", "1us", "--p99.9", "1ms"],
+        &["check", "RUN", "--limit", "by a*=1%", "--format", "junit"],
+    ];
+    run(chosen(&ways, bytes), &[("RUN", recording(bytes))]);
+}
+
 pub(super) fn join(bytes: &[u8]) {
-    let ways: [&[&str]; 5] = [
+    let ways: [&[&str]; 8] = [
         &["explain", "GUEST", "HOST"],
         &["explain", "GUEST", "HOST", "--format", "json"],
         &["report", "GUEST", "HOST", "-o", "PAGE"],
         &["export", "GUEST", "HOST", "--perfetto", "TIMELINE"],
         &["export", "GUEST", "HOST", "--csv", "TABLES", "--host", "h"],
+        &["audit", "GUEST", "HOST"],
+        &["audit", "GUEST", "HOST", "--format", "json"],
+        &["check", "GUEST", "HOST", "--max", "1us", "--p99.9", "1ms"],
     ];
     let [guest, host] = pair(bytes);
     run(chosen(&ways, bytes), &[("GUEST", guest), ("HOST", host)]);
@@ -83,10 +99,13 @@ fn run(command: &[&str], recordings: &[(&str, Vec<u8>)]) {
     };
     let line = ["vmnoise"].iter().chain(command).map(word);
     let status = vmnoise::run(line);
-    // No recording is a usage error, or a machine that cannot.
-    let reported = [0, 1, 129].map(ExitCode::from);
+    // A verdict has two words more. Else no recording is a limit that was hit, or a machine that cannot.
+    let reported: &[u8] = match command.first() {
+        Some(&"check") => &[0, 1, 2, 3, 129],
+        _ => &[0, 1, 129],
+    };
     assert!(
-        reported.contains(&status),
+        reported.iter().any(|it| ExitCode::from(*it) == status),
         "{command:?} ended with {status:?}"
     );
 }

@@ -28,7 +28,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     target("recording_reader", |bytes| {
         let _ = recording_reader::check(bytes);
     }),
@@ -37,6 +37,7 @@ pub const TARGETS: [Target; 12] = [
     }),
     recordings("explain", explain::check),
     recordings("explain_command", commands::explain),
+    recordings("judge", commands::judge),
     target("join", commands::join),
     recordings("report", commands::report),
     recordings("export", commands::export),

@@ -41,6 +41,7 @@ pub fn facts() -> RunFacts {
             kernel: "6.12.0 \"quoted\" µ".into(),
             hypervisor: Some("KVM".into()),
             apic_ids: vec![(0, 0), (2, 4)],
+            settings: Some(settings()),
             ..HostFacts::default()
         },
         clock: ClockFacts {
@@ -62,6 +63,19 @@ pub fn facts() -> RunFacts {
         shares_cpu: false,
         rdtsc_cycles: 25,
     }
+}
+
+/// A file, one that is not there, and a folder.
+fn settings() -> Settings {
+    let mut settings = Settings::default();
+    for (path, text) in [
+        ("proc/cmdline", Some("quiet isolcpus=3")),
+        ("sys/kernel/realtime", None),
+        ("proc/irq/", Some("1\n24")),
+    ] {
+        settings.insert(path, text).unwrap();
+    }
+    settings
 }
 
 /// One event of each kind, and a tally that knows nothing.

@@ -83,6 +83,7 @@ impl Host {
             apic_ids: self.apic_ids(),
             kvm_module: self.kvm_module().map(Into::into),
             posted_interrupts: Some(self.posts_interrupts()),
+            settings: None,
         })
     }
 

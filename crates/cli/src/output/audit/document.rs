@@ -1,21 +1,56 @@
-//! `vmnoise.audit/1` (docs/json.md).
+//! `vmnoise.audit/1` and `vmnoise.audit-pair/1` (docs/json.md).
 
 use serde::Serialize;
-use vmnoise_audit::{Finding, Verdict};
+use vmnoise_audit::{Audit, Finding, Verdict};
 use vmnoise_events::Share;
 
-use super::Audited;
+use super::{Audited, Of, PairAudited};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Document<'a> {
     schema: &'static str,
     tool_version: &'static str,
-    kernel: &'a str,
-    hypervisor: Option<&'a str>,
-    cpus: &'a [u32],
+    #[serde(flatten)]
+    machine: Machine<'a>,
     noise_ns: Option<u64>,
     explained_ns: Option<u64>,
     lost_events: u64,
+    #[serde(flatten)]
+    found: Found<'a>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct PairDocument<'a> {
+    schema: &'static str,
+    tool_version: &'static str,
+    noise_ns: u64,
+    explained_ns: u64,
+    lost_events: u64,
+    both: Found<'a>,
+    guest: Side<'a>,
+    host: Side<'a>,
+}
+
+#[derive(Debug, Serialize)]
+struct Side<'a> {
+    #[serde(flatten)]
+    machine: Machine<'a>,
+    explained_ns: Option<u64>,
+    #[serde(flatten)]
+    found: Found<'a>,
+}
+
+#[derive(Debug, Serialize)]
+struct Machine<'a> {
+    name: Option<&'a str>,
+    kernel: &'a str,
+    hypervisor: Option<&'a str>,
+    recorded_at: Option<&'a str>,
+    cpus: &'a [u32],
+}
+
+#[derive(Debug, Serialize)]
+struct Found<'a> {
     findings: Vec<FindingOf<'a>>,
     good: &'a [String],
     absent: &'a [String],
@@ -50,6 +85,7 @@ struct Place<'a> {
     write: Option<WriteOf<'a>>,
     command: Option<CommandOf<'a>>,
     reboot: Option<&'a str>,
+    advice: Option<&'a str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -68,16 +104,58 @@ struct CommandOf<'a> {
 
 impl<'a> Document<'a> {
     pub(super) fn new(audited: &'a Audited) -> Document<'a> {
-        let audit = &audited.audit;
         Document {
             schema: "vmnoise.audit/1",
             tool_version: env!("CARGO_PKG_VERSION"),
-            kernel: &audited.facts.kernel,
-            hypervisor: audited.facts.hypervisor.as_deref(),
-            cpus: &audited.cpus,
+            machine: Machine::new(&audited.of),
             noise_ns: audited.noise_ns,
-            explained_ns: audit.explained_ns,
+            explained_ns: audited.audit.explained_ns,
             lost_events: audited.lost_events,
+            found: Found::new(&audited.audit),
+        }
+    }
+}
+
+impl<'a> PairDocument<'a> {
+    pub(super) fn new(audited: &'a PairAudited) -> PairDocument<'a> {
+        PairDocument {
+            schema: "vmnoise.audit-pair/1",
+            tool_version: env!("CARGO_PKG_VERSION"),
+            noise_ns: audited.noise_ns,
+            explained_ns: audited.explained_ns,
+            lost_events: audited.guest.lost_events,
+            both: Found::new(&audited.both),
+            guest: Side::new(&audited.guest),
+            host: Side::new(&audited.host),
+        }
+    }
+}
+
+impl<'a> Side<'a> {
+    fn new(audited: &'a Audited) -> Side<'a> {
+        Side {
+            machine: Machine::new(&audited.of),
+            explained_ns: audited.audit.explained_ns,
+            found: Found::new(&audited.audit),
+        }
+    }
+}
+
+impl<'a> Machine<'a> {
+    fn new(of: &'a Of) -> Machine<'a> {
+        Machine {
+            name: of.facts.name.as_deref(),
+            kernel: &of.facts.kernel,
+            hypervisor: of.facts.hypervisor.as_deref(),
+            recorded_at: of.recorded_at.as_deref(),
+            cpus: &of.cpus,
+        }
+    }
+}
+
+impl<'a> Found<'a> {
+    fn new(audit: &'a Audit) -> Found<'a> {
+        Found {
             findings: audit.findings.iter().map(FindingOf::new).collect(),
             good: &audit.good,
             absent: &audit.absent,
@@ -127,6 +205,7 @@ impl<'a> FindingOf<'a> {
                         tid: it.thread.map(|(tid, _)| tid),
                     }),
                     reboot: change.reboot.as_deref(),
+                    advice: change.advice.as_deref(),
                 })
                 .collect(),
         }

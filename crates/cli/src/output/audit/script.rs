@@ -2,10 +2,10 @@
 
 use vmnoise_audit::{Change, Command, Finding, Write};
 
-use super::Audited;
+use super::{Audited, words};
 
 const HEAD: &str = "#!/bin/sh
-# Written by vmnoise audit: read it before you run it, as root.
+# Written by vmnoise audit: read it before you run it, as root, on the machine it is for.
 set -u
 
 # An interrupt may be bound to its CPU by its driver: then it stays.
@@ -35,9 +35,10 @@ pub fn scripts(audited: &Audited) -> [(&'static str, String); 2] {
         .iter()
         .rev()
         .map(|finding| commands(finding, |it| &it.was, |it| &it.undo));
+    let head = format!("{HEAD}\n# For {}\n", words::machine(&audited.of));
     [
-        ("apply.sh", format!("{HEAD}{}", apply.collect::<String>())),
-        ("undo.sh", format!("{HEAD}{}", undo.collect::<String>())),
+        ("apply.sh", head.clone() + &apply.collect::<String>()),
+        ("undo.sh", head + &undo.collect::<String>()),
     ]
 }
 

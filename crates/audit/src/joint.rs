@@ -1,0 +1,279 @@
+//! A guest and its host, judged together: what is well on either side may not be on both.
+
+use vmnoise_explain::Side;
+
+use crate::evidence::Evidence;
+use crate::finding::{Audit, Change};
+use crate::look;
+use crate::machine::{Machine, Said};
+use crate::rule::{Condition, Is, Look, Rule, Signature};
+use crate::seen::{Bad, Seen};
+
+/// Both machines of a pair.
+#[derive(Debug, Clone, Copy)]
+pub struct Pair<'a> {
+    /// The guest. In question are those of its CPUs that are vCPUs of the host.
+    pub guest: &'a Machine,
+    /// Its host. In question are the CPUs on which these vCPUs were.
+    pub host: &'a Machine,
+    /// Those vCPUs.
+    pub vcpus: &'a [Placed],
+}
+
+/// Where a vCPU was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// The guest's CPU that it is.
+    pub cpu: u32,
+    /// Its thread on the host.
+    pub tid: u32,
+    /// The CPUs of the host on which it was seen, ascending.
+    pub cpus: Vec<u32>,
+}
+
+impl Audit {
+    /// Looks at all of these rules about pairs; `evidence` is what the host took of the guest.
+    pub fn joint(rules: Vec<Rule>, pair: Pair<'_>, evidence: &Evidence) -> Audit {
+        Audit::by(
+            rules,
+            |rule| look_at(&rule.look, pair, evidence),
+            // Of all that can be changed, a pair says it in words.
+            |rule, bad| Change {
+                now: None,
+                command: None,
+                ..rule.change(bad, pair.host)
+            },
+            Some(evidence),
+        )
+    }
+}
+
+/// Whether there is a vCPU of which all is so, and on which CPUs of the host such ones were.
+fn look_at(at: &Look, pair: Pair<'_>, evidence: &Evidence) -> (Seen, Option<Vec<u32>>) {
+    let (mut all, mut denied, mut cpus) = (Vec::new(), None, Vec::new());
+    for vcpu in pair.vcpus {
+        match look_at_vcpu(at, pair, vcpu, evidence) {
+            Seen::Good | Seen::Absent => {}
+            Seen::Denied(path) => denied = denied.or(Some(path)),
+            Seen::Bad(places) => {
+                cpus.extend(&vcpu.cpus);
+                for place in places {
+                    if !all.contains(&place) {
+                        all.push(place);
+                    }
+                }
+            }
+        }
+    }
+    let seen = match (all.is_empty(), denied) {
+        (false, _) => Seen::Bad(all),
+        (true, Some(path)) => Seen::Denied(path),
+        (true, None) => Seen::Good,
+    };
+    (seen, Some(cpus))
+}
+
+fn look_at_vcpu(at: &Look, pair: Pair<'_>, vcpu: &Placed, evidence: &Evidence) -> Seen {
+    let Look::Joint {
+        guest,
+        host,
+        moved,
+        seen,
+    } = at
+    else {
+        return Seen::Absent;
+    };
+    let guest_machine = pair.guest.clone().about(&[vcpu.cpu]);
+    let host_machine = pair.host.clone().about(&vcpu.cpus);
+    let (mut bad, mut denied) = (Vec::new(), None);
+    let guest = guest.iter().map(|it| (Side::Guest, &guest_machine, it));
+    let host = host.iter().map(|it| (Side::Host, &host_machine, it));
+    for (side, machine, condition) in guest.chain(host) {
+        match (look::look_at(&condition.look, &[], machine), condition.is) {
+            (Seen::Denied(path), _) => denied = denied.or(Some(on(side, &path))),
+            (Seen::Good, Is::Good) => bad.extend(good(side, machine, condition)),
+            (Seen::Bad(places), Is::Bad) => bad.extend(places.into_iter().map(|place| Bad {
+                path: on(side, &place.path),
+                ..place
+            })),
+            (Seen::Good | Seen::Bad(_) | Seen::Absent, _) => return Seen::Good,
+        }
+    }
+    if *moved {
+        if vcpu.cpus.len() < 2 {
+            return Seen::Good;
+        }
+        bad.push(mover(vcpu));
+    }
+    if !seen.is_empty() {
+        let places = of_evidence(seen, evidence, &vcpu.cpus);
+        if places.is_empty() {
+            return Seen::Good;
+        }
+        bad.extend(places);
+    }
+    match denied {
+        Some(path) => Seen::Denied(path),
+        None => Seen::Bad(bad),
+    }
+}
+
+/// A path on one side.
+fn on(side: Side, path: &str) -> String {
+    let side = match side {
+        Side::Guest => "guest",
+        Side::Host => "host",
+        Side::Unknown => "either",
+    };
+    format!("{side}:/{path}")
+}
+
+/// A place where all is well on its own side.
+fn good(side: Side, machine: &Machine, condition: &Condition) -> Option<Bad> {
+    let (path, found) = match &condition.look {
+        Look::Value { file, .. }
+        | Look::Choice { file, .. }
+        | Look::Number { file, .. }
+        | Look::Covers { file }
+        | Look::Spares { file, .. } => match machine.read(file) {
+            Said::Text(text) => (&**file, text),
+            Said::Absent | Said::Denied => return None,
+        },
+        Look::Parameter { words, file } => (&**file, words.join(" ")),
+        _ => return None,
+    };
+    Some(Bad {
+        path: on(side, path),
+        instance: String::new(),
+        name: String::new(),
+        found,
+    })
+}
+
+fn mover(vcpu: &Placed) -> Bad {
+    let cpus: Vec<String> = vcpu.cpus.iter().map(u32::to_string).collect();
+    Bad {
+        path: "host:seen".into(),
+        instance: vcpu.tid.to_string(),
+        name: format!("thread {}, CPU {} of the guest", vcpu.tid, vcpu.cpu),
+        found: format!("on CPU {}", cpus.join(",")),
+    }
+}
+
+/// The largest of those whose time it is.
+fn of_evidence(seen: &[Signature], evidence: &Evidence, cpus: &[u32]) -> Vec<Bad> {
+    let nowhere = Bad {
+        path: "host:seen".into(),
+        instance: String::new(),
+        name: String::new(),
+        found: String::new(),
+    };
+    let places = std::slice::from_ref(&nowhere);
+    let explained = evidence.explained(seen, places, Some(cpus), &mut Vec::new());
+    let who = explained.who.into_iter().take(3);
+    who.map(|(share, name, ns)| Bad {
+        name: format!("{share} {name}"),
+        found: format!("{ns} ns"),
+        ..nowhere.clone()
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::finding::Verdict;
+    use crate::rule::Tree;
+    use crate::rules::joint;
+
+    /// A guest and a host of four CPUs each, of which 2 and 3 are in question.
+    fn audit(tree: &Tree, rule: &Rule) -> Audit {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        for side in ["guest", "host"] {
+            write(&format!("{side}/sys/devices/system/cpu/online"), "0-3\n");
+        }
+        tree.iter().for_each(|(path, text)| write(path, text));
+        let machine = |side: &str| Machine::under(root.path().join(side), &[2, 3]).unwrap();
+        let has_moved = tree.contains_key("host/moved");
+        let vcpus = [Placed {
+            cpu: 2,
+            tid: 87,
+            cpus: if has_moved { vec![2, 3] } else { vec![2] },
+        }];
+        let seen = tree.iter().filter_map(|(path, name)| {
+            let share = serde_json::from_value(path.strip_prefix("seen/")?.into()).unwrap();
+            Some((share, &**name))
+        });
+        let pair = Pair {
+            guest: &machine("guest"),
+            host: &machine("host"),
+            vcpus: &vcpus,
+        };
+        Audit::joint(vec![rule.clone()], pair, &Evidence::of_names(seen))
+    }
+
+    #[test]
+    fn each_rule_finds_a_pair_that_is_bad_and_none_where_all_is_well() {
+        for rule in joint().unwrap() {
+            let good = audit(&rule.trees.good, &rule);
+            assert_eq!(good.good.concat(), rule.id, "{good:?}");
+            let bad = audit(&rule.trees.bad, &rule);
+            let [finding] = &bad.findings[..] else {
+                panic!("{}: {bad:?}", rule.id);
+            };
+            assert_eq!(finding.verdict, Verdict::CouldMatter);
+            assert!(!finding.bad.is_empty());
+            for (bad, change) in finding.bad.iter().zip(&finding.changes) {
+                let side = bad.path.split(':').next().unwrap();
+                assert!(["guest", "host"].contains(&side), "{bad:?}");
+                let words: Vec<&String> = change.reboot.iter().chain(&change.advice).collect();
+                assert!(words.iter().all(|it| !it.contains('{')), "{change:?}");
+            }
+        }
+    }
+
+    /// A pair whose files say nothing has no finding.
+    #[test]
+    fn what_neither_has_is_no_finding() {
+        for rule in joint().unwrap() {
+            let none = audit(&Tree::new(), &rule);
+            assert!(none.findings.is_empty(), "{}: {none:?}", rule.id);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_on_one_side_is_told_with_the_side() {
+        let rules = joint().unwrap();
+        let rule = rules.iter().find(|it| it.id == "isolated-guest-cpu-shared");
+        let rule = rule.unwrap();
+        let mut settings = vmnoise_events::Settings::default();
+        let online = "sys/devices/system/cpu/online";
+        settings.insert(online, Some("0-3")).unwrap();
+        let host = Machine::recorded(settings.clone(), &[2]).unwrap();
+        let isolated = "sys/devices/system/cpu/isolated";
+        settings.insert(isolated, Some("2")).unwrap();
+        let guest = Machine::recorded(settings, &[2]).unwrap();
+        let pair = Pair {
+            guest: &guest,
+            host: &host,
+            vcpus: &[Placed {
+                cpu: 2,
+                tid: 87,
+                cpus: vec![2],
+            }],
+        };
+        let none = Evidence::of_names([].into_iter());
+        let audit = Audit::joint(vec![rule.clone()], pair, &none);
+        assert_eq!(
+            audit.findings[0].verdict,
+            Verdict::CannotBeRead("host:/sys/devices/system/cpu/isolated".into())
+        );
+    }
+}

@@ -1,0 +1,110 @@
+//! What a recording keeps of the machine it was made on, so that it can be audited elsewhere.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use vmnoise_events::Settings;
+
+use crate::look::{look, look_at};
+use crate::machine::Machine;
+use crate::rule::Look;
+use crate::rules::{all, joint};
+use crate::seen::Seen;
+
+/// How long a run waits for it at most: a machine with thousands of interrupts takes some 50 ms, and what is not read
+/// by then is told as not read.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// All that the rules read below `root`, for whichever CPUs.
+///
+/// # Errors
+/// If it does not say which CPUs are online, or a rule cannot be read.
+pub fn settings(root: &Path) -> io::Result<Settings> {
+    let machine = Machine::heard(root, Instant::now() + PATIENCE)?;
+    let kernel = machine.kernel();
+    for rule in all().map_err(io::Error::other)? {
+        if rule.is_of_kernel(&kernel)
+            && let Seen::Bad(bad) = look(&rule, &machine)
+        {
+            for bad in &bad {
+                rule.change(bad, &machine);
+            }
+        }
+    }
+    // It may be the guest of a pair, or the host.
+    for rule in joint().map_err(io::Error::other)? {
+        if let Look::Joint { guest, host, .. } = &rule.look {
+            for condition in guest.iter().chain(host) {
+                look_at(&condition.look, &[], &machine);
+            }
+        }
+    }
+    Ok(machine.into_settings())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::Audit;
+    use crate::rule::Tree;
+    use crate::tree::grown;
+
+    /// What was recorded of a machine is found there, be the CPUs in question what they may.
+    #[test]
+    fn a_machine_is_judged_as_it_was_recorded() {
+        for rule in all().unwrap() {
+            // Threads are as they are now.
+            let is_of_threads = |tree: &Tree| {
+                tree.keys()
+                    .any(|path| path.starts_with("task/") || path.starts_with("vm/"))
+            };
+            if is_of_threads(&rule.trees.good) || is_of_threads(&rule.trees.bad) {
+                continue;
+            }
+            for tree in [&rule.trees.good, &rule.trees.bad] {
+                let root = grown(tree);
+                let recorded = settings(root.path()).unwrap();
+                for cpus in [&[2, 3][..], &[0], &[0, 1, 2, 3]] {
+                    let here = Machine::under(root.path(), cpus).unwrap();
+                    let there = Machine::recorded(recorded.clone(), cpus).unwrap();
+                    let audit = |machine| {
+                        let audit = Audit::new(vec![rule.clone()], machine, None);
+                        format!("{audit:?}")
+                    };
+                    assert_eq!(audit(&there), audit(&here), "{}", rule.id);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_the_recording_cannot_be_read() {
+        let mut recorded = Settings::default();
+        let online = ("sys/devices/system/cpu/online", "0-3");
+        recorded.insert(online.0, Some(online.1)).unwrap();
+        let machine = Machine::recorded(recorded, &[2]).unwrap();
+        let rules: Vec<_> = all().unwrap();
+        let of_all_kernels = rules.into_iter().filter(|it| it.is_of_kernel(&[]));
+        let of_all_kernels: Vec<_> = of_all_kernels.collect();
+        let count = of_all_kernels.len();
+        let audit = Audit::new(of_all_kernels, &machine, None);
+        assert_eq!(
+            (audit.findings.len(), audit.good.len(), audit.absent.len()),
+            (count, 0, 0),
+            "{:?}",
+            audit.absent
+        );
+        assert!(Machine::recorded(Settings::default(), &[2]).is_err());
+    }
+
+    /// How long a run waits for it here; printed, since nobody knows how slow a machine is.
+    #[test]
+    fn here_it_is_read_in_time() {
+        let begin = Instant::now();
+        let recorded = settings(Path::new("/")).unwrap();
+        let (took, count) = (begin.elapsed(), recorded.iter().count());
+        println!("{count} files in {took:?}");
+        assert!(count > 10, "{recorded:?}");
+    }
+}

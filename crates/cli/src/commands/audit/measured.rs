@@ -1,0 +1,33 @@
+//! `--measure`: `vmnoise osnoise` records these CPUs for so long. It is a process of its own, because a run gives up
+//! the rights that looking at settings may need.
+
+use std::env::current_exe;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use signal_hook::consts::SIGINT;
+use tempfile::{NamedTempFile, TempPath};
+
+use crate::status::MachineCannot;
+
+/// The recording, which is gone when this is dropped. What the run has to say is on stderr.
+///
+/// # Errors
+/// If nothing was measured.
+pub fn measure(cpus: &str, duration_ns: u64) -> Result<TempPath> {
+    let file = NamedTempFile::new().context("making a file for the recording")?;
+    // Ctrl-C ends the run, and what it had seen is judged.
+    signal_hook::flag::register(SIGINT, Arc::default()).context("catching Ctrl-C")?;
+    let here = current_exe().context("finding where this program is")?;
+    let mut command = Command::new(here);
+    command.args(["osnoise", "--quiet", "--cpus", cpus]);
+    command.args(["--duration", &format!("{duration_ns}ns"), "--output"]);
+    command.arg(file.path()).stdout(Stdio::null());
+    let status = command.status().context("starting vmnoise osnoise")?;
+    match status.code() {
+        Some(0) => Ok(file.into_temp_path()),
+        Some(3) => Err(MachineCannot("nothing was measured".into()).into()),
+        _ => bail!("nothing was measured: vmnoise osnoise ended with {status}"),
+    }
+}

@@ -1,0 +1,151 @@
+//! `vmnoise audit`: the settings of a machine, by what they took of a recording.
+
+mod measured;
+mod pair;
+mod subject;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use vmnoise_audit::{Audit, Evidence, all};
+use vmnoise_events::{RunFacts, Workload};
+use vmnoise_explain::Explainer;
+use vmnoise_rights::Work;
+use vmnoise_tracer::host::{Host, cpu_list};
+
+use self::subject::Subject;
+use super::replay::Recording;
+use crate::args::AuditArguments;
+use crate::output::audit::{Audited, print, print_pair, scripts};
+use crate::rights;
+use crate::run::files;
+use crate::say;
+use crate::status::{Status, UsageError};
+
+/// Looks, prints, and changes nothing.
+pub fn run(arguments: &AuditArguments) -> Result<Status> {
+    let recording = match &arguments.recordings[..] {
+        [guest, host] => return both(arguments, guest, host),
+        recordings => recordings.first(),
+    };
+    let audited = one(arguments, recording.map(PathBuf::as_path))?;
+    print(arguments.format, &audited)?;
+    if let Some(folder) = &arguments.script {
+        write_scripts(folder, &audited)?;
+    }
+    Ok(Status::Ok)
+}
+
+/// A guest and its host.
+fn both(arguments: &AuditArguments, guest: &Path, host: &Path) -> Result<Status> {
+    if arguments.cpus.is_some() {
+        let why =
+            "-c is of one machine: of a guest and its host, the CPUs are those of the recordings";
+        return Err(UsageError(why.into()).into());
+    }
+    let (audited, status) = pair::audit(guest, host)?;
+    print_pair(arguments.format, &audited)?;
+    if let Some(folder) = &arguments.script {
+        write_scripts(&folder.join("guest"), &audited.guest)?;
+        write_scripts(&folder.join("host"), &audited.host)?;
+    }
+    Ok(status)
+}
+
+/// One machine.
+fn one(arguments: &AuditArguments, recording: Option<&Path>) -> Result<Audited> {
+    let host = Host::here();
+    let (subject, recorded) = match (recording, arguments.measure) {
+        (Some(path), _) => {
+            let recording = open(path)?;
+            let subject = Subject::of(path, &recording.facts, &host)?;
+            (subject, Some(read(recording)?))
+        }
+        (None, measured_ns) => {
+            let subject = Subject::here(host.facts()?)?;
+            let measure = |duration_ns| {
+                let cpus = cpus(arguments, &subject, &host, None)?;
+                let path = measured::measure(&cpu_list::format(&cpus), duration_ns)?;
+                // From here on it looks, as it does without a measurement.
+                vmnoise_rights::begin(None)?;
+                rights::keep(&[Work::SaveFiles, Work::SeeVms])?;
+                read(open(&path)?)
+            };
+            let recorded = measured_ns.map(measure).transpose()?;
+            (subject, recorded)
+        }
+    };
+    let cpus = cpus(
+        arguments,
+        &subject,
+        &host,
+        recorded.as_ref().map(|(facts, _)| facts),
+    )?;
+    let (machine, of) = subject.about(cpus);
+    let evidence = recorded.as_ref().map(|(_, evidence)| evidence);
+    Ok(Audited {
+        of,
+        noise_ns: evidence.map(|it| it.noise_ns),
+        lost_events: evidence.map_or(0, |it| it.lost_events),
+        audit: Audit::new(all()?, &machine, evidence),
+    })
+}
+
+fn write_scripts(folder: &Path, audited: &Audited) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make {}", say::name_of(folder)))?;
+    for (name, script) in scripts(audited) {
+        let path = folder.join(name);
+        files::write_whole(&path, script.as_bytes())
+            .with_context(|| format!("cannot write {}", say::name_of(&path)))?;
+    }
+    Ok(())
+}
+
+/// A recording that has gaps.
+fn open(path: &Path) -> Result<Recording<'_>> {
+    let recording = Recording::open(path)?;
+    match recording.facts.workload {
+        workload @ (Workload::Exits | Workload::Timerlat) => Err(UsageError(format!(
+            "{} is of `vmnoise {}`, which has no gaps: name a recording of `microvm` or `osnoise`",
+            say::name_of(path),
+            workload.command()
+        ))
+        .into()),
+        _ => Ok(recording),
+    }
+}
+
+/// What it says.
+fn read(mut recording: Recording<'_>) -> Result<(RunFacts, Evidence)> {
+    let facts = recording.facts.clone();
+    let mut explainer = Explainer::new(&facts);
+    recording.each(|event| {
+        explainer.push(event, &mut |_| {});
+        Ok(())
+    })?;
+    recording.report_ending()?;
+    explainer.run_out(&mut |_| {});
+    let evidence = Evidence::of(&explainer.finish(), facts.options.priority);
+    Ok((facts, evidence))
+}
+
+/// The CPUs in question.
+fn cpus(
+    arguments: &AuditArguments,
+    subject: &Subject,
+    host: &Host,
+    recorded: Option<&RunFacts>,
+) -> Result<Vec<u32>> {
+    if let Some(list) = &arguments.cpus {
+        return subject.cpus(list);
+    }
+    if let Some(facts) = recorded.filter(|facts| !facts.options.cpus.is_empty()) {
+        return Ok(facts.options.cpus.clone());
+    }
+    let isolated = host.isolated_cpus();
+    Ok(match isolated.is_empty() {
+        true => subject.online().to_vec(),
+        false => isolated,
+    })
+}

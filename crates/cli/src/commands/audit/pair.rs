@@ -1,0 +1,131 @@
+//! A guest and its host: each by what it took of the guest, and both together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use anyhow::Result;
+use vmnoise_audit::{Audit, Evidence, Pair, Placed, all, explained_together, joint};
+use vmnoise_events::{Event, VcpuId, Workload};
+use vmnoise_explain::{JoinOptions, Joiner, Pairs, Side};
+use vmnoise_tracer::host::Host;
+
+use super::subject::Subject;
+use crate::commands::join::{Both, Step};
+use crate::output::audit::{Audited, Of, PairAudited};
+use crate::progress;
+use crate::status::{Status, UsageError};
+
+/// Joins them, and looks at either side. Says with what status what could be read ended.
+///
+/// # Errors
+/// If they cannot be joined, or one does not say how its machine was set.
+pub fn audit(guest: &Path, host: &Path) -> Result<(PairAudited, Status)> {
+    for path in [guest, host] {
+        progress::expect(path, 2);
+    }
+    let mut both = Both::open(guest, host)?;
+    if both.guest.facts.workload == Workload::Microvm {
+        return Err(UsageError(
+            "a microVM has no kernel with settings of its own: audit its recording alone".into(),
+        )
+        .into());
+    }
+    let pairs = both.pair(None)?;
+    let here = Host::here();
+    let guest_subject = Subject::of(guest, &both.guest.facts, &here)?;
+    let host_subject = Subject::of(host, &both.host.facts, &here)?;
+
+    let mut places = Places::new(&pairs);
+    let options = JoinOptions {
+        above_ns: both.guest.facts.options.threshold_ns,
+        top: 0,
+    };
+    let mut joiner = Joiner::new(&both.guest.facts, &both.host.facts, pairs, options);
+    Both::open(guest, host)?.play(&mut joiner, &mut |step| {
+        if let Step::Host(event) = step {
+            places.see(event);
+        }
+        Ok(())
+    })?;
+    let run = joiner.finish();
+
+    let vcpus = places.placed();
+    let guest_cpus = vcpus.iter().map(|it| it.cpu).collect();
+    let host_cpus: BTreeSet<u32> = vcpus.iter().flat_map(|it| &it.cpus).copied().collect();
+    let (guest, of_guest) = guest_subject.about(guest_cpus);
+    let (host, of_host) = host_subject.about(host_cpus.into_iter().collect());
+    let priority = both.guest.facts.options.priority;
+    let by_guest = Evidence::of_side(&run, Side::Guest, priority);
+    let by_host = Evidence::of_side(&run, Side::Host, priority);
+    let pair = Pair {
+        guest: &guest,
+        host: &host,
+        vcpus: &vcpus,
+    };
+    let of_guests_own = Audit::new(all()?, &guest, Some(&by_guest));
+    let of_hosts_own = Audit::new(all()?, &host, Some(&by_host));
+    let of_both = Audit::joint(joint()?, pair, &by_host);
+    let explained_ns = explained_together(&by_guest, &[&of_guests_own])
+        .saturating_add(explained_together(&by_host, &[&of_hosts_own, &of_both]));
+    let audited = |of: Of, audit| Audited {
+        of,
+        noise_ns: Some(by_host.noise_ns),
+        lost_events: by_host.lost_events,
+        audit,
+    };
+    let audited = PairAudited {
+        guest: audited(of_guest, of_guests_own),
+        host: audited(of_host, of_hosts_own),
+        both: of_both,
+        noise_ns: by_host.noise_ns,
+        explained_ns,
+    };
+    Ok((audited, both.report()))
+}
+
+/// Where the vCPUs of the guest are on their host.
+struct Places {
+    /// Thread and CPU of the guest, with the CPUs of the host.
+    of_threads: BTreeMap<u32, (u32, BTreeSet<u32>)>,
+    threads: BTreeMap<VcpuId, u32>,
+}
+
+impl Places {
+    fn new(pairs: &Pairs) -> Places {
+        let pairs = pairs.pairs().iter();
+        Places {
+            of_threads: pairs
+                .map(|pair| (pair.tid, (pair.cpu, BTreeSet::new())))
+                .collect(),
+            threads: BTreeMap::new(),
+        }
+    }
+
+    fn see(&mut self, event: &Event) {
+        match event {
+            Event::Vcpu(vcpu) => {
+                self.threads.insert(vcpu.id, vcpu.tid);
+            }
+            Event::Exit(reported) => {
+                let thread = self.threads.get(&reported.vcpu);
+                if let Some((_, cpus)) = thread.and_then(|tid| self.of_threads.get_mut(tid)) {
+                    cpus.extend([reported.exit.exit_cpu, reported.exit.entry_cpu]);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// By CPU of the guest.
+    fn placed(self) -> Vec<Placed> {
+        let of_threads = self.of_threads.into_iter();
+        let placed = of_threads.map(|(tid, (cpu, cpus))| Placed {
+            cpu,
+            tid,
+            cpus: cpus.into_iter().collect(),
+        });
+        let mut placed: Vec<Placed> = placed.collect();
+        placed.sort_by_key(|it| it.cpu);
+        placed
+    }
+}

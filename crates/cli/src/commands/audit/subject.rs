@@ -1,0 +1,95 @@
+//! Which machine is audited: this one as it is, or that of a recording as it was.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use vmnoise_audit::Machine;
+use vmnoise_events::{HostFacts, Name, RunFacts};
+use vmnoise_tracer::host::{Host, cpu_list};
+
+use crate::output::audit::Of;
+use crate::say;
+use crate::status::UsageError;
+
+/// A machine, before anybody knows which of its CPUs are in question.
+pub struct Subject {
+    facts: HostFacts,
+    recorded_at: Option<Name>,
+    machine: Machine,
+}
+
+impl Subject {
+    /// This one.
+    ///
+    /// # Errors
+    /// If /proc or /sys is not there.
+    pub fn here(facts: HostFacts) -> Result<Subject> {
+        Ok(Subject {
+            facts,
+            recorded_at: None,
+            machine: Machine::under("/", &[]).context("which CPUs are online")?,
+        })
+    }
+
+    /// That of a recording: how it is now, if it is this one, or else how it was.
+    ///
+    /// # Errors
+    /// If it is another one, and the recording does not say how it was.
+    pub fn of(path: &Path, recorded: &RunFacts, here: &Host) -> Result<Subject> {
+        let here = here.facts()?;
+        let its = &recorded.host;
+        if (&its.name, &its.kernel) == (&here.name, &here.kernel) {
+            return Subject::here(here);
+        }
+        let Some(settings) = its.settings.clone() else {
+            let of = |facts: &HostFacts| {
+                let name = facts.name.as_deref().unwrap_or("-");
+                format!("{name} with Linux {}", facts.kernel)
+            };
+            return Err(UsageError(format!(
+                "{} is of {}, does not say how that was set, and this is {}: audit a machine by a recording of its own",
+                say::name_of(path),
+                of(its),
+                of(&here)
+            ))
+            .into());
+        };
+        let machine = Machine::recorded(settings, &[]);
+        Ok(Subject {
+            facts: its.clone(),
+            recorded_at: Some(recorded.started_at.clone()),
+            machine: machine.with_context(|| say::name_of(path))?,
+        })
+    }
+
+    /// CPUs as somebody wrote them.
+    ///
+    /// # Errors
+    /// If the machine has no such CPU.
+    pub fn cpus(&self, list: &str) -> Result<Vec<u32>> {
+        let cpus = cpu_list::parse(list).map_err(|error| UsageError(error.to_string()))?;
+        let online = &self.machine.others;
+        match cpus.iter().find(|cpu| !online.contains(cpu)) {
+            Some(cpu) => {
+                Err(UsageError(format!("CPU {cpu} is not online; -c takes those that are")).into())
+            }
+            None => Ok(cpus),
+        }
+    }
+
+    /// All that are online.
+    pub fn online(&self) -> &[u32] {
+        &self.machine.others
+    }
+
+    /// The machine as it is looked at for these CPUs, and as it is called.
+    pub fn about(self, cpus: Vec<u32>) -> (Machine, Of) {
+        let machine = self.machine.about(&cpus);
+        let of = Of {
+            facts: self.facts,
+            recorded_at: self.recorded_at,
+            cpus,
+        };
+        (machine, of)
+    }
+}

@@ -1,0 +1,59 @@
+//! For whatever reads the results of tests: a case for each rule. What explains noise has failed; what could matter
+//! decides nothing.
+
+use anyhow::Result;
+use vmnoise_audit::{Finding, Verdict};
+
+use super::report::{Report, Section};
+use super::words;
+use crate::output::junit::{self, Case, Outcome, Suite};
+
+pub(super) fn render(report: &Report<'_>) -> Result<String> {
+    let suites: Vec<Suite> = report.sections.iter().map(suite).collect();
+    junit::render(&suites)
+}
+
+fn suite(section: &Section<'_>) -> Suite {
+    let audit = section.audit;
+    let findings = audit.findings.iter();
+    let mut cases: Vec<Case> = findings.map(|it| of_finding(it, section)).collect();
+    let plain = |name: &String, outcome, verdict, message: &str| Case {
+        name: name.clone(),
+        outcome,
+        verdict,
+        message: message.into(),
+        said: Vec::new(),
+    };
+    let good = audit.good.iter();
+    cases.extend(good.map(|it| plain(it, Outcome::Good, "good", "all is well")));
+    let absent = audit.absent.iter();
+    cases.extend(absent.map(|it| plain(it, Outcome::Skipped, "absent", "not in this kernel")));
+    Suite {
+        name: format!("vmnoise audit {}", section.head),
+        cases,
+    }
+}
+
+fn of_finding(finding: &Finding, section: &Section<'_>) -> Case {
+    let rule = &finding.rule;
+    let (outcome, mut said) = match &finding.verdict {
+        Verdict::Explains(explained) => (Outcome::Failed, vec![words::took(explained, section)]),
+        Verdict::CouldMatter => (Outcome::Skipped, Vec::new()),
+        Verdict::CannotBeRead(path) => {
+            (Outcome::Unknown, vec![words::unread(path, section).into()])
+        }
+    };
+    for (place, changes) in words::places(finding) {
+        said.push(place.into());
+        said.extend(changes.iter().map(|change| format!("  {change}")));
+    }
+    said.extend((!rule.note.is_empty()).then(|| format!("note: {}", rule.note)));
+    said.push(format!("says who: {}", rule.says.join("; ")));
+    Case {
+        name: rule.id.clone(),
+        outcome,
+        verdict: words::verdict(&finding.verdict),
+        message: rule.title.clone(),
+        said,
+    }
+}

@@ -1,0 +1,88 @@
+//! What is told of an audit, whoever it is told to: one machine, or a guest, its host, and both.
+
+use vmnoise_audit::Audit;
+
+use super::{Audited, PairAudited, words};
+use crate::units::human;
+
+/// All of it.
+pub(super) struct Report<'a> {
+    /// How much of the noise has a finding, and how much has none; `None` without a recording.
+    pub score: Option<String>,
+    /// Records that the recordings lack.
+    pub lost_events: u64,
+    /// One, or three.
+    pub sections: Vec<Section<'a>>,
+}
+
+/// What was found, and where.
+pub(super) struct Section<'a> {
+    /// Which machine it is, and which of its CPUs.
+    pub head: String,
+    /// What was found.
+    pub audit: &'a Audit,
+    /// Of how much noise, nanoseconds; `None` without a recording.
+    pub noise_ns: Option<u64>,
+    /// Whether it is told of what was, and not of what is.
+    pub is_recorded: bool,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn of_one(audited: &'a Audited) -> Report<'a> {
+        let explained = audited.noise_ns.zip(audited.audit.explained_ns);
+        Report {
+            score: explained.map(|(noise_ns, explained_ns)| score(noise_ns, explained_ns)),
+            lost_events: audited.lost_events,
+            sections: vec![Section::new("", audited)],
+        }
+    }
+
+    pub(super) fn of_pair(audited: &'a PairAudited) -> Report<'a> {
+        let both = Section {
+            head: "guest and host together".into(),
+            audit: &audited.both,
+            noise_ns: Some(audited.noise_ns),
+            is_recorded: true,
+        };
+        Report {
+            score: Some(score(audited.noise_ns, audited.explained_ns)),
+            lost_events: audited.guest.lost_events,
+            sections: vec![
+                both,
+                Section::new("guest: ", &audited.guest),
+                Section::new("host: ", &audited.host),
+            ],
+        }
+    }
+
+    /// What was lost, in a line.
+    pub(super) fn losses(&self) -> Option<String> {
+        (self.lost_events > 0).then(|| {
+            format!(
+                "{} records were lost: what a finding explains may be more",
+                self.lost_events
+            )
+        })
+    }
+}
+
+impl<'a> Section<'a> {
+    fn new(side: &str, audited: &'a Audited) -> Section<'a> {
+        Section {
+            head: format!("{side}{}", words::machine(&audited.of)),
+            audit: &audited.audit,
+            noise_ns: audited.noise_ns,
+            is_recorded: audited.of.recorded_at.is_some(),
+        }
+    }
+}
+
+fn score(noise_ns: u64, explained_ns: u64) -> String {
+    let percent = |ns: u64| ns as f64 * 100.0 / noise_ns.max(1) as f64;
+    format!(
+        "of {} of noise {:.1} % has a finding, {:.1} % has none",
+        human(noise_ns),
+        percent(explained_ns),
+        percent(noise_ns.saturating_sub(explained_ns))
+    )
+}

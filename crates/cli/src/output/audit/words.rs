@@ -1,0 +1,108 @@
+//! What is said of a finding wherever it is shown. Files, interrupts and interfaces have names that others gave them:
+//! each is one line, and steers nothing.
+
+use vmnoise_audit::{Change, Explained, Finding, Verdict};
+use vmnoise_events::Line;
+use vmnoise_tracer::host::cpu_list;
+
+use super::Of;
+use super::report::Section;
+use crate::units::human;
+
+/// The verdict as a label has it, and the type of a failed test.
+pub(super) const fn verdict(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Explains(_) => "explains",
+        Verdict::CouldMatter => "could-matter",
+        Verdict::CannotBeRead(_) => "cannot-be-read",
+    }
+}
+
+/// Which machine it is, and which of its CPUs.
+pub(super) fn machine(of: &Of) -> String {
+    let then = of.recorded_at.iter();
+    let then: String = then.map(|at| format!(" as it was at {at}")).collect();
+    format!(
+        "{}{then}, Linux {}, CPU {}",
+        of.facts.name.as_deref().unwrap_or("this machine"),
+        of.facts.kernel,
+        cpu_list::format(&of.cpus)
+    )
+}
+
+/// `explains up to 9.069 ms (3.6 %): preempted bash:5837 2.198 ms`, with the largest three.
+pub(super) fn took(explained: &Explained, section: &Section<'_>) -> String {
+    let percent = explained.ns as f64 * 100.0 / section.noise_ns.unwrap_or(0).max(1) as f64;
+    let who = explained.who.iter().take(3);
+    let who: Vec<String> = who
+        .map(|(share, name, ns)| match name.is_empty() {
+            true => format!("{share} {}", human(*ns)),
+            false => format!("{share} {name} {}", human(*ns)),
+        })
+        .collect();
+    format!(
+        "explains up to {} ({percent:.1} %): {}",
+        human(explained.ns),
+        who.join(", ")
+    )
+}
+
+/// `/proc/irq/25/effective_affinity_list (ACPI:Ged): 1`, and what to do there: once for places that follow one another
+/// and have the same remedy.
+pub(super) fn places(finding: &Finding) -> impl Iterator<Item = (Line, Vec<Line>)> + '_ {
+    let changes = &finding.changes;
+    let places = finding.bad.iter().zip(changes).enumerate();
+    places.map(|(place, (bad, change))| {
+        let is_repeated = changes.get(place + 1) == Some(change);
+        let name = match bad.name.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", bad.name),
+        };
+        let found = match bad.found.is_empty() {
+            true => "not set",
+            false => &bad.found,
+        };
+        let line = format!("{}{name}: {found}", path(&bad.path));
+        let changes = match is_repeated {
+            true => Vec::new(),
+            false => changed(change),
+        };
+        (line.into(), changes)
+    })
+}
+
+/// That of a file; of a pair's the side is before it.
+fn path(path: &str) -> String {
+    match path.starts_with("guest:") || path.starts_with("host:") {
+        true => path.to_owned(),
+        false => format!("/{path}"),
+    }
+}
+
+fn changed(change: &Change) -> Vec<Line> {
+    let now = change.now.iter().map(|it| {
+        format!(
+            "now: echo {} > {} (undo: echo {} > {})",
+            it.to, it.file, it.was, it.file
+        )
+    });
+    let command = change.command.iter();
+    let command = command.map(|it| format!("now: {} (undo: {})", it.run, it.undo));
+    let reboot = change.reboot.iter();
+    let reboot = reboot.map(|it| format!("at the next start: {it}"));
+    let advice = change.advice.iter().map(|it| format!("to do: {it}"));
+    now.chain(command)
+        .chain(reboot)
+        .chain(advice)
+        .map(Line::from)
+        .collect()
+}
+
+/// Why it could not be read.
+pub(super) fn unread(unread: &str, section: &Section<'_>) -> Line {
+    let why = match section.is_recorded {
+        true => "was not read when that was recorded",
+        false => "needs the rights of root",
+    };
+    format!("{} {why}", path(unread)).into()
+}

@@ -1,0 +1,175 @@
+//! How a machine was set as a run began: files of /proc and /sys, as an audit reads them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::Shown;
+
+/// What was read of each file, by its path without the `/` before it, and without the white space around it; `None`
+/// where there is no such file. What is not in here was not read: nobody knows. The path of a folder ends in `/`, and
+/// what is in it are the names of the folders there, a line each.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(transparent)]
+pub struct Settings(BTreeMap<String, Option<String>>);
+
+/// A setting that no machine has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoSetting;
+
+impl Settings {
+    /// How many there are at most: some hundred on a large machine, and an interrupt of each of its devices.
+    pub const MOST: usize = 8_192;
+    /// Bytes of a path.
+    const LONGEST_PATH: usize = 512;
+    /// Bytes of what is in a file.
+    const LONGEST_TEXT: usize = 64 << 10;
+
+    /// What was read of this file; `None` where it was not.
+    pub fn get(&self, path: &str) -> Option<Option<&str>> {
+        self.0.get(path).map(Option::as_deref)
+    }
+
+    /// All of them, by path.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.0.iter().map(|(path, text)| (&**path, text.as_deref()))
+    }
+
+    /// Adds what was read of a file.
+    ///
+    /// # Errors
+    /// If no machine has that: a path that leads elsewhere, text that is more than text, or too much of either.
+    pub fn insert(&mut self, path: &str, text: Option<&str>) -> Result<(), NoSetting> {
+        let is_one = is_path(path) && text.is_none_or(is_text) && self.0.len() < Settings::MOST;
+        match is_one {
+            true => {
+                self.0.insert(path.to_owned(), text.map(str::to_owned));
+                Ok(())
+            }
+            false => Err(NoSetting),
+        }
+    }
+}
+
+/// Whether it leads to where it says, and can be shown.
+fn is_path(path: &str) -> bool {
+    let is_part = |part: &str| !matches!(part, "" | "." | "..");
+    let file = path.strip_suffix('/').unwrap_or(path);
+    path.len() <= Settings::LONGEST_PATH && is_shown(path) && file.split('/').all(is_part)
+}
+
+fn is_text(text: &str) -> bool {
+    text.len() <= Settings::LONGEST_TEXT
+        && text.split('\n').all(|line| line.split('\t').all(is_shown))
+}
+
+/// Whether it is text and nothing more.
+fn is_shown(text: &str) -> bool {
+    Shown::<{ Settings::LONGEST_TEXT }>::new(text) == *text
+}
+
+/// A file may come from anybody: it is read as far as it can be one of settings.
+impl<'de> Deserialize<'de> for Settings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Settings, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Settings;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("settings by their paths")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Settings, M::Error> {
+                let mut settings = Settings::default();
+                while let Some((path, text)) = map.next_entry::<String, Option<String>>()? {
+                    let inserted = settings.insert(&path, text.as_deref());
+                    inserted.map_err(|NoSetting| M::Error::custom(NoSetting))?;
+                }
+                Ok(settings)
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+impl fmt::Display for NoSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a setting is none that a machine has")
+    }
+}
+
+impl std::error::Error for NoSetting {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn takes(path: &str, text: Option<&str>) -> bool {
+        let mut settings = Settings::default();
+        let inserted = settings.insert(path, text).is_ok();
+        assert_eq!(settings.get(path).is_some(), inserted);
+        inserted
+    }
+
+    #[test]
+    fn what_no_machine_says_is_refused() {
+        for path in ["proc/cmdline", "proc/irq/", "sys/class/net/eth0.1/x", "a"] {
+            assert!(takes(path, None), "{path:?}");
+        }
+        let long = "a".repeat(Settings::LONGEST_PATH + 1);
+        for path in [
+            "",
+            "/",
+            "/proc",
+            "a//b",
+            "a/../b",
+            "..",
+            "a/..",
+            "./a",
+            "a\nb",
+            "a\x1bb",
+            "a\u{202e}b",
+            &long,
+        ] {
+            assert!(!takes(path, None), "{path:?}");
+        }
+        for (text, is_taken) in [
+            ("", true),
+            ("a\n\tb\n", true),
+            ("a\x1b[2J", false),
+            ("a\rb", false),
+            ("a\0", false),
+        ] {
+            assert_eq!(takes("a", Some(text)), is_taken, "{text:?}");
+        }
+        let long = "a".repeat(Settings::LONGEST_TEXT + 1);
+        assert!(!takes("a", Some(&long)) && takes("a", Some(&long[1..])));
+    }
+
+    #[test]
+    fn what_is_read_back_is_what_there_was() {
+        let mut settings = Settings::default();
+        settings.insert("proc/irq/", Some("1\n24")).unwrap();
+        settings.insert("sys/kernel/realtime", None).unwrap();
+        let json = r#"{"proc/irq/":"1\n24","sys/kernel/realtime":null}"#;
+        assert_eq!(serde_json::to_string(&settings).unwrap(), json);
+        assert_eq!(serde_json::from_str::<Settings>(json).unwrap(), settings);
+        for json in [
+            r#"{"../etc/shadow":""}"#,
+            r#"{"a":"\u001b"}"#,
+            r#"{"a":1}"#,
+            "[]",
+            &format!(
+                "{{{}}}",
+                (0..=Settings::MOST)
+                    .map(|it| format!("\"{it}\":null"))
+                    .collect::<Vec<_>>()
+                    .join(",")
+            ),
+        ] {
+            assert!(serde_json::from_str::<Settings>(json).is_err());
+        }
+    }
+}
