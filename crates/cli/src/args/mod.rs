@@ -36,6 +36,7 @@ use vmnoise_serve_arguments::{DumpArguments, ServeArguments};
 use crate::called_as;
 use crate::frame;
 use crate::output::format::Format;
+use crate::status::UsageError;
 
 pub use audit::AuditArguments;
 pub use check::CheckArguments;
@@ -136,14 +137,20 @@ pub struct DoctorArguments {
     pub format: Format,
 }
 
+/// What stands for rtla's third tool.
+const NO_HWNOISE: &str = "hwnoise: it measures with interrupts off, which user space cannot; the column HW of `rtla osnoise` counts gaps in which no interrupt, NMI, soft interrupt or thread was seen, and `rtla osnoise trace` names each";
+
 /// Reads a command line, the program's name first, in the words of the program that is called.
 ///
 /// # Errors
-/// What clap says of it, or a [`UsageError`](crate::status::UsageError).
+/// What clap says of it, or a [`UsageError`].
 pub fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Command> {
     let line: Vec<OsString> = line.into_iter().collect();
     if called_as::is_cyclictest() {
         return Ok(Command::Cyclictest(Box::new(cyclictest::parse(line)?)));
+    }
+    if called_as::is_rtla() && line.get(1).is_some_and(|word| word == "hwnoise") {
+        return Err(UsageError(NO_HWNOISE.into()).into());
     }
     Ok(Arguments::try_parse_from(line)?.command)
 }

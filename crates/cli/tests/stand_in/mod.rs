@@ -24,3 +24,18 @@ fn run(folder: &TempDir, program: PathBuf, words: &[&str]) -> Output {
     command.args(["-s", "INT", "60"]).arg(program).args(words);
     command.current_dir(folder.path()).output().unwrap()
 }
+
+#[test]
+fn hwnoise_is_answered_in_a_line() {
+    for more in [&["-c", "0", "-T", "1"][..], &["--help"]] {
+        let folder = linked("rtla");
+        let words = [&["hwnoise"], more].concat();
+        let output = run(&folder, "./rtla".into(), &words);
+        let said = str::from_utf8(&output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(129), "{said}");
+        assert!(
+            said.contains("interrupts off") && said.lines().count() == 1,
+            "{said}"
+        );
+    }
+}
