@@ -8,8 +8,8 @@ pub(super) mod program;
 mod witness;
 
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -183,9 +183,10 @@ impl Prepared {
             }
         }
         workers.join()?;
-        let at_end = advance.and_then(|file| {
+        let at_end = advance.and_then(|mut file| {
+            // What is read first is what holds then; debugfs lets nobody read at a position.
             let mut text = [0; 32];
-            let len = file.read_at(&mut text, 0).ok()?;
+            let len = file.read(&mut text).ok()?;
             str::from_utf8(&text[..len]).ok()?.trim().parse().ok()
         });
         Ok(Measured {
