@@ -44,6 +44,7 @@ mod tied;
 mod timerlat;
 mod timerlat_truth;
 mod trace;
+mod tune_timer;
 mod undone;
 mod vms;
 mod without_root;
