@@ -64,4 +64,29 @@ mod tests {
         names.sort();
         assert_eq!(files, names);
     }
+
+    #[test]
+    fn the_document_has_every_rule() {
+        let document = include_str!("../../../docs/audit.md");
+        for rule in all().unwrap() {
+            let explains = rule.explains.iter().map(|it| {
+                let shares: Vec<&str> = it.shares.iter().map(|share| share.name()).collect();
+                format!("{} of `{}`", shares.join(" "), it.who)
+            });
+            let explains = explains.collect::<Vec<_>>().join("; ");
+            let remedy = &rule.remedy;
+            let changed = match remedy.write.is_some() || remedy.run.is_some() {
+                true if remedy.gives_up_protection => "now, by hand",
+                true => "now",
+                false => "next start",
+            };
+            let row = format!(
+                "| `{}` | {} | {} | {changed} |",
+                rule.id,
+                rule.title,
+                if explains.is_empty() { "-" } else { &explains }
+            );
+            assert!(document.lines().any(|line| line == row), "{row}");
+        }
+    }
 }
