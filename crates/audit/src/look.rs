@@ -196,7 +196,7 @@ fn of_files(
         (false, _) => Seen::Bad(bad),
         (true, Some(path)) => Seen::Denied(path),
         (true, None) if is_there => Seen::Good,
-        (true, None) if pattern.contains("{vm") => {
+        (true, None) if pattern.contains("{vm") && machine.vms().is_empty() => {
             machine.hidden().map_or(Seen::Absent, Seen::Denied)
         }
         (true, None) => Seen::Absent,

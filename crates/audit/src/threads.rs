@@ -70,7 +70,9 @@ pub(crate) fn look_at(
         (false, _) => Seen::Bad(bad),
         (true, true) => Seen::Good,
         // Whose files may not be looked into may hold a VM.
-        (true, false) if matches!(whose, Whose::Kernel | Whose::Users) => Seen::Absent,
+        (true, false) if matches!(whose, Whose::Kernel | Whose::Users) || !vms.is_empty() => {
+            Seen::Absent
+        }
         (true, false) => machine.hidden().map_or(Seen::Absent, Seen::Denied),
     }
 }
