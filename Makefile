@@ -24,7 +24,7 @@ help:
 	@echo "make chaos     an hour of faults around runs (SECONDS=3600): each goes on or says why it ends"
 	@echo "make sbom      what the binary is made of (CycloneDX), and the licences of that, beside it"
 	@echo "make weight    what the binary and the page of make run are made of, in bytes"
-	@echo "make validate  compares osnoise with the kernel itself and renews docs/validation.md"
+	@echo "make validate  compares osnoise with the kernel itself, has the audit find faults, and renews docs/validation.md"
 
 run: build
 	@$(BINARY) microvm --duration 10s --output target/run.vmn

@@ -9,6 +9,7 @@ mod controller;
 mod cpuset;
 mod debugfs;
 mod disturber;
+pub mod faults;
 pub mod footprint;
 mod group;
 mod held;

@@ -19,6 +19,7 @@ mod disks;
 mod domain;
 mod exercise;
 mod exits;
+mod faults;
 mod feed;
 mod feed_nested;
 mod fingerprint;

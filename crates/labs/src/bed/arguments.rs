@@ -57,12 +57,12 @@ pub(super) fn disk(file: &Path) -> Vec<String> {
     owned(&["-drive", &drive])
 }
 
-/// The kernel, its initramfs and its command line; where its root is, if not in the initramfs.
+/// The kernel, its initramfs and its command line, with what else it is told.
 pub(super) fn kernel(
     vmlinux: &Path,
     initramfs: &Path,
     virtual_time: Option<u8>,
-    root: Option<&str>,
+    more: &str,
 ) -> Vec<String> {
     // A panic ends the machine, with its reason on the console: at once, or where several threads emulate it
     // after some seconds, in which it can be looked at. The TSC of
@@ -77,8 +77,8 @@ pub(super) fn kernel(
     if virtual_time.is_some() {
         line += " nokaslr random.trust_cpu=off";
     }
-    if let Some(device) = root {
-        line += &format!(" root={device} rw");
+    if !more.is_empty() {
+        line += &format!(" {more}");
     }
     let (vmlinux, initramfs) = (vmlinux.to_string_lossy(), initramfs.to_string_lossy());
     owned(&["-kernel", &vmlinux, "-initrd", &initramfs, "-append", &line])

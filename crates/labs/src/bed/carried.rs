@@ -1,5 +1,6 @@
 //! Files of this machine that a lab carries: programs, and the libraries they need.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
@@ -23,6 +24,22 @@ impl Carried {
             from: from.to_owned(),
         }
     }
+}
+
+/// What runs scripts here, and the programs that those of `vmnoise audit` start.
+pub(super) fn shell() -> Result<Vec<Carried>> {
+    let programs = ["sh", "sed", "cut", "taskset", "renice", "chrt"];
+    let mut files = BTreeMap::new();
+    for name in programs {
+        let program = Path::new("/usr/bin").join(name);
+        let own = Carried::new(&format!("/bin/{name}"), &program);
+        // They share libraries.
+        let all = libraries(&program, Path::new("/"))?
+            .into_iter()
+            .chain([own]);
+        files.extend(all.map(|file| (file.inside.clone(), file)));
+    }
+    Ok(files.into_values().collect())
 }
 
 /// The libraries of a program that was unpacked below a root, where its own packages'

@@ -16,7 +16,7 @@ use super::machine::Patience;
 use super::qemu::Qemu;
 
 /// Where it finds its root.
-const ROOT: &str = "/dev/vda";
+const ROOT: &str = "root=/dev/vda rw";
 /// It takes no room until it is written.
 const BYTES: &str = "2G";
 const MEMORY_MIB: u32 = 1024;
@@ -65,7 +65,7 @@ impl<'a> Debian<'a> {
             arguments::machine(1, MEMORY_MIB, arguments::CPU),
             arguments::time(VIRTUAL_TIME, super::SEED),
             arguments::disk(&disk),
-            arguments::kernel(&vmlinuz, &initramfs, VIRTUAL_TIME, Some(ROOT)),
+            arguments::kernel(&vmlinuz, &initramfs, VIRTUAL_TIME, ROOT),
         ];
         let boot = Boot {
             qemu: Qemu::chosen()?,

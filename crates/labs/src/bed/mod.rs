@@ -81,6 +81,9 @@ pub struct Lab {
     boots_guests: bool,
     has_network: bool,
     has_vhost: bool,
+    has_shell: bool,
+    command_line: String,
+    backstop: Duration,
 }
 
 impl Lab {
@@ -101,6 +104,9 @@ impl Lab {
             boots_guests: false,
             has_network: false,
             has_vhost: false,
+            has_shell: false,
+            command_line: String::new(),
+            backstop: BACKSTOP,
         }
     }
 
@@ -186,6 +192,24 @@ impl Lab {
         self
     }
 
+    /// Gives it this machine's `/bin/sh`.
+    pub fn shell(mut self) -> Lab {
+        self.has_shell = true;
+        self
+    }
+
+    /// Tells its kernel more.
+    pub fn command_line(mut self, words: &str) -> Lab {
+        self.command_line = words.to_owned();
+        self
+    }
+
+    /// Lets it take so long before it counts as hung.
+    pub fn patience(mut self, backstop: Duration) -> Lab {
+        self.backstop = backstop;
+        self
+    }
+
     /// Boots, runs the commands one after the other, and powers off. A command is words
     /// with single spaces between; one that starts with `& ` runs beside those after it
     /// and has no output.
@@ -233,7 +257,12 @@ impl Lab {
             arguments::machine(self.cpus, self.memory_mib(), arguments::CPU),
             network.unwrap_or_default(),
             arguments::time(self.virtual_time, self.seed),
-            arguments::kernel(&image.vmlinux()?, &initramfs, self.virtual_time, None),
+            arguments::kernel(
+                &image.vmlinux()?,
+                &initramfs,
+                self.virtual_time,
+                &self.command_line,
+            ),
         ];
         let boot = Boot {
             qemu,
@@ -257,9 +286,9 @@ impl Lab {
 
     fn backstop(&self) -> Duration {
         if self.has_guest() {
-            BACKSTOP_WITH_GUEST
+            self.backstop.max(BACKSTOP_WITH_GUEST)
         } else {
-            BACKSTOP
+            self.backstop
         }
     }
 
@@ -271,6 +300,9 @@ impl Lab {
     fn carried(&self, qemu: &Qemu, folder: &Path) -> Result<Vec<Carried>> {
         let packaged = packaged::files(&self.packaged)?;
         let mut files = packaged.clone();
+        if self.has_shell {
+            files.extend(carried::shell()?);
+        }
         if self.has_guest() {
             files.extend(guest::vmm(qemu)?);
         }

@@ -3,13 +3,15 @@
 //! machine, and writes the figures into docs/validation.md. Then it compares `vmnoise
 //! timerlat` with the kernel's tracer, with cyclictest
 //! and with known causes; `validate timerlat` does that alone. Last comes a guest of Xen
-//! with more and with less slop in its timers; `validate xen` is that alone.
+//! with more and with less slop in its timers; `validate xen` is that alone. `validate audit` brings faults about that
+//! `vmnoise audit` has to find, which the whole does too.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use vmnoise_labs::faults::{SETS, prove};
 use vmnoise_labs::oracle::report::{Part, TimerlatTruth};
 use vmnoise_labs::oracle::xen_slop::slop;
 use vmnoise_labs::oracle::{
@@ -29,11 +31,13 @@ fn main() -> Result<()> {
         [] => {
             noise()?;
             timerlat()?;
-            xen()
+            xen()?;
+            audit()
         }
+        ["audit"] => audit(),
         ["timerlat"] => timerlat(),
         ["xen"] => xen(),
-        _ => bail!("usage: validate [timerlat|xen]"),
+        _ => bail!("usage: validate [timerlat|xen|audit]"),
     }
 }
 
@@ -88,6 +92,13 @@ fn xen() -> Result<()> {
     let generated = report::xen(&slop()?);
     print!("{generated}");
     renew(Part::Xen, &generated)
+}
+
+fn audit() -> Result<()> {
+    eprintln!("faults that the audit has to find");
+    let generated = report::faults(&prove(&SETS)?);
+    print!("{generated}");
+    renew(Part::Faults, &generated)
 }
 
 /// Writes what was generated into its page of the tree.

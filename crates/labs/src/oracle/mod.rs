@@ -35,3 +35,4 @@ pub use residual::{Residual, Side, residuals};
 pub use softirqs::{Softirqs, softirqs};
 pub use timerlat::{BesideTimerlat, ContextAgreement, beside_timerlat};
 pub use trace::Kind;
+pub(crate) use trace::timestamp_ns;

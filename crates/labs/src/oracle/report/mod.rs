@@ -1,5 +1,6 @@
 //! The generated parts of documents.
 
+mod faults;
 mod flagship;
 mod timerlat;
 mod xen;
@@ -11,6 +12,7 @@ use super::osnoise::{BesideKernel, Turn};
 use super::residual::{Residual, Side};
 use super::softirqs::Softirqs;
 
+pub use faults::faults;
 pub use flagship::{busiest_exit, flagship};
 pub use timerlat::{TimerlatTruth, timerlat};
 pub use xen::xen;
@@ -22,6 +24,8 @@ pub enum Part {
     Noise,
     /// What `vmnoise timerlat` is.
     Timerlat,
+    /// What `vmnoise audit` finds.
+    Faults,
     /// What slop in a guest's timers does.
     Xen,
 }
@@ -32,6 +36,7 @@ impl Part {
         let name = match self {
             Part::Noise => "make validate",
             Part::Timerlat => "make validate, timerlat",
+            Part::Faults => "make validate, audit",
             Part::Xen => "make validate, xen",
         };
         ["begin", "end"].map(|place| format!("<!-- {place}: {name} -->\n"))

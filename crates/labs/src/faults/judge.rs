@@ -1,0 +1,116 @@
+//! What an audit has to say of a fault that was brought about, and what it has to give.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::cycle::{Outcome, Recorded};
+use super::{Fault, Place, TUNED};
+
+/// One fault, and what was said of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// What was brought about.
+    pub what: &'static str,
+    /// Which rule had to find it.
+    pub rule: &'static str,
+    /// At which place the audit has it, from 1 on; `None` where it explains nothing.
+    pub place: Option<usize>,
+    /// What came in by it, by the kernel's own events, nanoseconds of each second.
+    pub injected_ns: u64,
+    /// What the audit says that it explains, likewise.
+    pub explained_ns: u64,
+    /// What all noise of the CPU was, without what only the emulator took, likewise.
+    pub before_ns: u64,
+    /// What it is after the change, likewise.
+    pub after_ns: u64,
+}
+
+impl Judged {
+    /// By how much the noise fell, nanoseconds of each second; 0 where it rose.
+    pub fn gained_ns(&self) -> u64 {
+        self.before_ns.saturating_sub(self.after_ns)
+    }
+}
+
+/// Lays what the audit said beside what was brought about; `after` is another boot's where the change needs one.
+///
+/// # Errors
+/// If the audit says what cannot be read, or its script left something changed.
+pub fn judge(
+    faults: &[&Fault],
+    outcome: &Outcome,
+    after: Option<&Recorded>,
+) -> Result<Vec<Judged>> {
+    let Outcome {
+        before,
+        audit,
+        not_undone,
+        ..
+    } = outcome;
+    ensure!(not_undone.is_empty(), "undo.sh did not undo {not_undone:?}");
+    let after = outcome.after.as_ref().or(after);
+    let after = after.context("nobody looked at what the change gave")?;
+    let findings = list(&audit["findings"])?;
+    let judged = faults.iter().enumerate().map(|(number, fault)| {
+        let finding = findings.iter().find(|it| it["rule"] == *fault.rule);
+        let explained_ns = finding.and_then(|it| it["explained_ns"].as_u64());
+        if let (Some(finding), Place::UntunedUntilNextStart) = (finding, fault.place) {
+            ensure_boot_is_told(finding)?;
+        }
+        // Of two that explain as much, such as a thread that works and that may do so on this CPU, both are at one place.
+        let place = explained_ns.map(|ns| {
+            let more = findings
+                .iter()
+                .filter(|it| it["explained_ns"].as_u64() > Some(ns));
+            more.count() + 1
+        });
+        Ok(Judged {
+            what: fault.what,
+            rule: fault.rule,
+            place,
+            injected_ns: before.of_second(before.injected_ns[number]),
+            explained_ns: before.of_second(explained_ns.unwrap_or(0)),
+            before_ns: before.of_second(before.noise_ns),
+            after_ns: after.of_second(after.noise_ns),
+        })
+    });
+    judged.collect()
+}
+
+/// The rules that explain something.
+///
+/// # Errors
+/// If the audit says what cannot be read.
+pub fn explaining(audit: &Value) -> Result<Vec<&str>> {
+    let explain = list(&audit["findings"])?.iter();
+    let explain = explain.filter(|it| it["verdict"] == "explains");
+    Ok(explain.filter_map(|it| it["rule"].as_str()).collect())
+}
+
+/// That the other boot was told what the audit says: one of what stands between `; or` there.
+fn ensure_boot_is_told(finding: &Value) -> Result<()> {
+    let told: Vec<&str> = TUNED.split(' ').collect();
+    for place in list(&finding["places"])? {
+        let words = place["reboot"].as_str().context("no `reboot`")?;
+        let mut ways = words.split(';').map(str::trim);
+        ensure!(
+            ways.any(|way| told.contains(&way)),
+            "the other boot was not told {words}"
+        );
+    }
+    Ok(())
+}
+
+fn list(value: &Value) -> Result<&Vec<Value>> {
+    value
+        .as_array()
+        .with_context(|| format!("no list: {value}"))
+}
+
+impl Recorded {
+    /// So much of a second.
+    fn of_second(&self, ns: u64) -> u64 {
+        let per_second = u128::from(ns) * 1_000_000_000 / u128::from(self.runtime_ns.max(1));
+        u64::try_from(per_second).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,264 @@
+//! Faults of a machine's set-up that `vmnoise audit` has to find: what is set wrongly, who comes in by it, and by which
+//! names the kernel's own events show them.
+
+pub mod cycle;
+mod disturb;
+mod judge;
+mod kernel_events;
+mod proof;
+mod settings;
+
+pub use cycle::{Outcome, Recorded};
+pub use disturb::{Disturber, work};
+pub use judge::Judged;
+pub use proof::{Proof, prove};
+
+/// The CPU that is to be quiet; all others are for everything else.
+pub const QUIET: u32 = 1;
+/// The others, of which a machine with two CPUs has one.
+pub const OTHER: u32 = 0;
+
+/// What the kernel is told at its start for that CPU to be quiet.
+pub const TUNED: &str = "isolcpus=domain,managed_irq,1 nohz_full=1 skew_tick=1 irqaffinity=0";
+
+/// One fault.
+#[derive(Debug, Clone, Copy)]
+pub struct Fault {
+    /// How it is called.
+    pub name: &'static str,
+    /// In words.
+    pub what: &'static str,
+    /// Which rule has to find it.
+    pub rule: &'static str,
+    /// What is set wrongly: files and values.
+    pub(crate) settings: &'static [(&'static str, &'static str)],
+    /// Threads of the kernel, by the begin of their names, that are put on the quiet CPU.
+    pub(crate) on_quiet: &'static [&'static str],
+    /// Who comes in by it.
+    pub(crate) disturber: Option<Disturber>,
+    /// Whose time it is by the kernel's events: the begins of names such as `irq ttyS0`.
+    pub(crate) culprits: &'static [&'static str],
+    /// What records it.
+    pub(crate) command: &'static str,
+    /// The machine that it needs, and what takes it away.
+    pub place: Place,
+}
+
+/// On which machine a fault can be, and what takes it away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// One that was told [`TUNED`]; the script of the audit.
+    Tuned,
+    /// One that was not, for an isolated CPU has no such fault; the script of the audit.
+    Untuned,
+    /// One that was not; another start, with [`TUNED`].
+    UntunedUntilNextStart,
+}
+
+/// A thread that polls, of ordinary priority.
+const POLLER: &str = "osnoise";
+/// The same before all ordinary tasks.
+const URGENT_POLLER: &str = "osnoise -P f:1";
+/// A VM whose vCPU does.
+const VM: &str = "microvm";
+
+/// What most faults have nothing of.
+const NONE: Fault = Fault {
+    name: "",
+    what: "",
+    rule: "",
+    settings: &[],
+    on_quiet: &[],
+    disturber: None,
+    culprits: &[],
+    command: POLLER,
+    place: Place::Tuned,
+};
+
+/// All of them.
+pub const FAULTS: [Fault; 15] = [
+    Fault {
+        name: "serial",
+        what: "the interrupt of a serial port",
+        rule: "irq-affinity",
+        settings: &[("/proc/irq/4/smp_affinity_list", "1")],
+        disturber: Some(Disturber::Serial),
+        culprits: &["irq ttyS0:"],
+        ..NONE
+    },
+    Fault {
+        name: "workqueue",
+        what: "unbound work: what is typed on a terminal",
+        rule: "workqueues",
+        settings: &[("/sys/devices/virtual/workqueue/cpumask", "2")],
+        disturber: Some(Disturber::Terminal),
+        culprits: &["thread kworker/u"],
+        ..NONE
+    },
+    Fault {
+        name: "rps",
+        what: "packets that another CPU hands over",
+        rule: "rps",
+        settings: &[("/sys/class/net/lo/queues/rx-0/rps_cpus", "2")],
+        disturber: Some(Disturber::Packets),
+        culprits: &["softirq NET_RX:"],
+        place: Place::Untuned,
+        ..NONE
+    },
+    Fault {
+        name: "thp",
+        what: "huge pages for anybody, made on the quiet CPU",
+        rule: "thp",
+        settings: &[
+            (
+                "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs",
+                "10",
+            ),
+            ("/sys/kernel/mm/transparent_hugepage/enabled", "always"),
+        ],
+        on_quiet: &["khugepaged"],
+        disturber: Some(Disturber::SmallPages),
+        culprits: &["thread khugepaged:"],
+        ..NONE
+    },
+    Fault {
+        name: "ksm",
+        what: "equal pages, merged on the quiet CPU",
+        rule: "ksm",
+        settings: &[
+            ("/sys/kernel/mm/ksm/sleep_millisecs", "10"),
+            ("/sys/kernel/mm/ksm/run", "1"),
+        ],
+        on_quiet: &["ksmd"],
+        disturber: Some(Disturber::Mergeable),
+        culprits: &["thread ksmd:"],
+        ..NONE
+    },
+    Fault {
+        name: "compaction",
+        what: "memory that is made whole before anybody asks, on the quiet CPU",
+        rule: "compaction",
+        settings: &[("/proc/sys/vm/compaction_proactiveness", "100")],
+        on_quiet: &["kcompactd0"],
+        disturber: Some(Disturber::Holes),
+        culprits: &["thread kcompactd0:"],
+        ..NONE
+    },
+    Fault {
+        name: "throttling",
+        what: "real-time tasks lose 5 % of each second",
+        rule: "rt-throttling",
+        settings: &[("/proc/sys/kernel/sched_rt_runtime_us", "950000")],
+        culprits: &["thread swapper/1:"],
+        command: URGENT_POLLER,
+        place: Place::Untuned,
+        ..NONE
+    },
+    Fault {
+        name: "watchdog",
+        what: "the soft lockup detector, each 0.4 s",
+        rule: "soft-watchdog",
+        settings: &[
+            ("/proc/sys/kernel/watchdog_cpumask", "0-1"),
+            ("/proc/sys/kernel/watchdog_thresh", "1"),
+            ("/proc/sys/kernel/soft_watchdog", "1"),
+        ],
+        culprits: &["thread migration/1:"],
+        ..NONE
+    },
+    Fault {
+        name: "vm-serial",
+        what: "the interrupt of a serial port, of a vCPU",
+        rule: "irq-affinity",
+        settings: &[("/proc/irq/4/smp_affinity_list", "1")],
+        disturber: Some(Disturber::Serial),
+        culprits: &["irq ttyS0:"],
+        command: VM,
+        ..NONE
+    },
+    Fault {
+        name: "vm-workqueue",
+        what: "unbound work, of a vCPU",
+        rule: "workqueues",
+        settings: &[("/sys/devices/virtual/workqueue/cpumask", "2")],
+        disturber: Some(Disturber::Terminal),
+        culprits: &["thread kworker/u"],
+        command: VM,
+        ..NONE
+    },
+    Fault {
+        name: "vm-ksm",
+        what: "equal pages that are merged, of a vCPU",
+        rule: "ksm",
+        settings: &[
+            ("/sys/kernel/mm/ksm/sleep_millisecs", "10"),
+            ("/sys/kernel/mm/ksm/run", "1"),
+        ],
+        on_quiet: &["ksmd"],
+        disturber: Some(Disturber::Mergeable),
+        culprits: &["thread ksmd:"],
+        command: VM,
+        ..NONE
+    },
+    Fault {
+        name: "vm-task",
+        what: "ordinary tasks that never sleep, of a vCPU",
+        rule: "isolated-cpus",
+        disturber: Some(Disturber::Tasks { nice: 0 }),
+        culprits: &["thread lab-fault:"],
+        command: VM,
+        place: Place::UntunedUntilNextStart,
+        ..NONE
+    },
+    Fault {
+        name: "tick",
+        what: "the tick",
+        rule: "nohz-full",
+        culprits: &["irq local_timer:"],
+        place: Place::UntunedUntilNextStart,
+        ..NONE
+    },
+    Fault {
+        name: "task",
+        what: "ordinary tasks that never sleep",
+        rule: "isolated-cpus",
+        disturber: Some(Disturber::Tasks { nice: 0 }),
+        culprits: &["thread lab-fault:"],
+        place: Place::UntunedUntilNextStart,
+        ..NONE
+    },
+    Fault {
+        name: "weight",
+        what: "ordinary tasks of nine times the weight (nice -10)",
+        rule: "isolated-cpus",
+        disturber: Some(Disturber::Tasks { nice: -10 }),
+        culprits: &["thread lab-fault:"],
+        place: Place::UntunedUntilNextStart,
+        ..NONE
+    },
+];
+
+/// What is brought about at once, each by its name: one after the other, and three together.
+pub const SETS: [&[&str]; 16] = [
+    &["serial"],
+    &["workqueue"],
+    &["rps"],
+    &["thp"],
+    &["ksm"],
+    &["compaction"],
+    &["throttling"],
+    &["watchdog"],
+    &["vm-serial"],
+    &["vm-workqueue"],
+    &["vm-ksm"],
+    &["vm-task"],
+    &["tick"],
+    &["task"],
+    &["weight"],
+    &["serial", "workqueue", "ksm"],
+];
+
+/// The fault of this name.
+pub fn named(name: &str) -> Option<&'static Fault> {
+    FAULTS.iter().find(|it| it.name == name)
+}

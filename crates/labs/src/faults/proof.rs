@@ -1,0 +1,127 @@
+//! Boots labs in which faults are brought about, and holds against what was brought about what `vmnoise audit` said.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::cycle::{Outcome, Recorded};
+use super::judge::{Judged, explaining, judge};
+use super::{Disturber, Fault, Place, TUNED, named};
+use crate::bed::{CommandOutput, Kernel, Lab, LabReport, Packaged};
+use crate::lab_program;
+
+/// Of each recording.
+const SECONDS: u64 = 1;
+/// Four ns an instruction: a second takes less than at one.
+const SHIFT: u8 = 1;
+/// For many faults, one after the other.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// What was proved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proof {
+    /// `uname -r`.
+    pub kernel_version: String,
+    /// Each fault of each set, as the audit saw it among those that were brought about with it.
+    pub judged: Vec<Vec<Judged>>,
+    /// What explained something in each machine with nothing wrong.
+    pub clean: Vec<Vec<String>>,
+}
+
+/// Brings about each of these sets of faults, those of a set at once. Each boot that is well set up begins with nothing
+/// wrong.
+///
+/// # Errors
+/// If a lab fails, or says what cannot be read.
+pub fn prove(sets: &[&[&str]]) -> Result<Proof> {
+    let sets: Vec<Vec<&Fault>> = sets
+        .iter()
+        .map(|names| faults(names))
+        .collect::<Result<_>>()?;
+    let of = |place: Place| -> Vec<&Vec<&Fault>> {
+        let is_there = |set: &&Vec<&Fault>| set.iter().any(|it| it.place == place);
+        sets.iter().filter(is_there).collect()
+    };
+    let [tuned, untuned, until] =
+        [Place::Tuned, Place::Untuned, Place::UntunedUntilNextStart].map(of);
+    let commands = |what: &str, sets: &[&Vec<&Fault>]| -> Vec<String> {
+        sets.iter().map(|set| command(what, set)).collect()
+    };
+
+    let mut told = vec![command("cycle", &[])];
+    told.extend(commands("cycle", &tuned));
+    told.extend(commands("again", &until));
+    let told = boot(TUNED, &[&tuned[..], &until].concat(), &told)?;
+    let (clean, outputs) = told.outputs.split_first().context("no output")?;
+    let clean: Outcome = serde_json::from_value(clean.json()?)?;
+    let clean = explaining(&clean.audit)?
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    let (of_tuned, again) = outputs.split_at(tuned.len());
+    let mut judged = Vec::new();
+    for (set, output) in tuned.iter().zip(of_tuned) {
+        judged.push(judged_by(set, output, None)?);
+    }
+
+    let cycles = [&untuned[..], &until].concat();
+    if !cycles.is_empty() {
+        let not_told = boot("", &cycles, &commands("cycle", &cycles))?;
+        let nothing = untuned.iter().map(|_| None);
+        let again = nothing.chain(again.iter().map(Some));
+        for ((set, output), again) in cycles.iter().zip(&not_told.outputs).zip(again) {
+            judged.push(judged_by(set, output, again)?);
+        }
+    }
+    Ok(Proof {
+        kernel_version: told.kernel_version,
+        judged,
+        clean: vec![clean],
+    })
+}
+
+/// What a cycle printed, held against what was brought about.
+fn judged_by(
+    set: &[&Fault],
+    output: &CommandOutput,
+    again: Option<&CommandOutput>,
+) -> Result<Vec<Judged>> {
+    let outcome: Outcome = serde_json::from_value(output.json()?)?;
+    let after = again.map(CommandOutput::json).transpose()?;
+    let after: Option<Recorded> = after.map(serde_json::from_value).transpose()?;
+    judge(set, &outcome, after.as_ref()).with_context(|| format!("{outcome:?}"))
+}
+
+fn faults(names: &[&str]) -> Result<Vec<&'static Fault>> {
+    let faults = names
+        .iter()
+        .map(|name| named(name).with_context(|| format!("no fault is called {name}")));
+    faults.collect()
+}
+
+fn command(what: &str, set: &[&Fault]) -> String {
+    let names = set.iter().map(|it| format!(" {}", it.name));
+    format!("lab-fault {what} {SECONDS}{}", names.collect::<String>())
+}
+
+fn boot(words: &str, sets: &[&Vec<&Fault>], commands: &[String]) -> Result<LabReport> {
+    let lab = Lab::kernel(Kernel::Cloud)
+        .cpus(2)
+        .virtual_time(SHIFT)
+        .shell()
+        .command_line(words)
+        .patience(PATIENCE)
+        .program(&lab_program("lab-fault")?);
+    let is_merged = sets
+        .iter()
+        .copied()
+        .flatten()
+        .any(|it| it.disturber == Some(Disturber::Mergeable));
+    let lab = if is_merged {
+        lab.packaged(Packaged::StressNg)
+    } else {
+        lab
+    };
+    let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+    lab.run(&commands)
+}

@@ -1,0 +1,93 @@
+//! The settings of a machine that an audit looks at: as they are to be, and as they are.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use anyhow::{Context, Result};
+
+use crate::processes;
+
+/// The parent of all threads of the kernel.
+const KTHREADD: u32 = 2;
+
+/// What is good of what this machine has: for `QUIET` to be quiet.
+const GOOD: [(&str, &str); 17] = [
+    ("/proc/irq/default_smp_affinity", "1"),
+    ("/proc/sys/kernel/nmi_watchdog", "0"),
+    ("/proc/sys/kernel/numa_balancing", "0"),
+    ("/proc/sys/kernel/sched_rt_runtime_us", "-1"),
+    ("/proc/sys/kernel/soft_watchdog", "0"),
+    ("/proc/sys/kernel/watchdog_thresh", "10"),
+    ("/proc/sys/kernel/watchdog_cpumask", "0"),
+    ("/proc/sys/kernel/timer_migration", "0"),
+    ("/proc/sys/vm/compaction_proactiveness", "0"),
+    ("/proc/sys/vm/stat_interval", "10"),
+    ("/sys/bus/workqueue/devices/writeback/cpumask", "1"),
+    (
+        "/sys/devices/system/machinecheck/machinecheck0/check_interval",
+        "0",
+    ),
+    ("/sys/devices/virtual/workqueue/cpumask", "1"),
+    ("/sys/kernel/mm/ksm/run", "0"),
+    ("/sys/kernel/mm/ksm/sleep_millisecs", "20"),
+    ("/sys/kernel/mm/transparent_hugepage/enabled", "madvise"),
+    (
+        "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs",
+        "10000",
+    ),
+];
+
+/// Files of which there is one for each of something: before its name, and behind it.
+const EACH: [(&str, &str, &str); 2] = [
+    ("/proc/irq", "smp_affinity_list", "0"),
+    ("/sys/class/net", "queues/rx-0/rps_cpus", "0"),
+];
+
+/// Sets all of them as they are to be. What this machine does not have, or cannot change, stays.
+pub(super) fn clean() {
+    let each = EACH.iter().flat_map(|(folder, file, good)| {
+        let files = files(folder, file).into_iter();
+        files.map(move |file| (file, *good))
+    });
+    let good = GOOD.iter().map(|(file, good)| ((*file).to_owned(), *good));
+    for (file, value) in good.chain(each) {
+        // An interrupt may be bound to its CPU.
+        let _ = fs::write(file, value);
+    }
+}
+
+/// Sets one.
+pub(super) fn set(file: &str, value: &str) -> Result<()> {
+    fs::write(file, value).with_context(|| format!("writing {value} to {file}"))
+}
+
+/// As they are.
+pub(super) fn all() -> BTreeMap<String, String> {
+    let each = EACH
+        .iter()
+        .flat_map(|(folder, file, _)| files(folder, file));
+    let files = GOOD.iter().map(|(file, _)| (*file).to_owned()).chain(each);
+    let read = files.filter_map(|file| Some((file.clone(), fs::read_to_string(file).ok()?)));
+    read.chain(threads()).collect()
+}
+
+/// On which CPUs the kernel's own threads may run; workers come and go.
+fn threads() -> impl Iterator<Item = (String, String)> {
+    let all = processes::all().into_iter();
+    let kept = all.filter(|it| it.parent == KTHREADD && !it.name.starts_with("kworker/"));
+    kept.filter_map(|it| {
+        let file = format!("/proc/{}/status", it.pid);
+        let status = fs::read_to_string(&file).ok()?;
+        let cpus = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        Some((file, cpus.to_owned()))
+    })
+}
+
+fn files(folder: &str, file: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path().join(file));
+    let paths = paths.filter(|path| path.is_file());
+    paths.map(|path| path.display().to_string()).collect()
+}

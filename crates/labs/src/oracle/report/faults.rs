@@ -1,0 +1,59 @@
+//! The table of the faults that were brought about, and of what `vmnoise audit` said of them.
+
+use crate::faults::{Judged, Proof};
+
+/// One row for each fault; those of a set stand together, with what their changes gave together.
+pub fn faults(found: &Proof) -> String {
+    let clean: Vec<String> = found.clean.iter().map(|it| explained(it)).collect();
+    let mut text = format!(
+        "### Faults that `vmnoise audit` had to find\n\nLinux {}, two CPUs, virtual time, recordings of 1 s of the CPU \
+         that was to be quiet. Milliseconds of each second; *promised* is what the audit explains, and all of it for \
+         faults that were brought about together. In {} machines with no fault: {}.\n\n\
+         | fault | found by | place | injected | explained | noise before | after | promised | gained |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
+        found.kernel_version,
+        found.clean.len(),
+        clean.join("; ")
+    );
+    for set in &found.judged {
+        let promised_ns: u64 = set.iter().map(|it| it.explained_ns).sum();
+        text.extend(set.iter().enumerate().map(|(number, it)| {
+            // What the changes gave is of all of them.
+            let of_set = match number {
+                0 => of_set(it, promised_ns),
+                _ => [(); 4].map(|()| "\"".to_owned()),
+            };
+            format!(
+                "| {} | `{}` | {} | {} | {} | {} |\n",
+                it.what,
+                it.rule,
+                it.place.map_or("-".into(), |place| place.to_string()),
+                ms(it.injected_ns),
+                ms(it.explained_ns),
+                of_set.join(" | ")
+            )
+        }));
+    }
+    text
+}
+
+fn of_set(it: &Judged, promised_ns: u64) -> [String; 4] {
+    let gained = it.before_ns.cast_signed() - it.after_ns.cast_signed();
+    [
+        ms(it.before_ns),
+        ms(it.after_ns),
+        ms(promised_ns),
+        format!("{:.3}", gained as f64 / 1e6),
+    ]
+}
+
+fn explained(rules: &[String]) -> String {
+    match rules.is_empty() {
+        true => "nothing is explained".into(),
+        false => rules.join(" "),
+    }
+}
+
+fn ms(ns: u64) -> String {
+    format!("{:.3}", ns as f64 / 1e6)
+}

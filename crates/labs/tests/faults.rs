@@ -1,0 +1,51 @@
+//! Faults of a lab's set-up are brought about; `vmnoise audit` has to name each, with its time, and the script has to give
+//! what the audit promised.
+
+use vmnoise_labs::faults::{Judged, Proof, prove};
+
+/// Of what was brought about by the kernel's own events, and of what was promised.
+const PERCENT: u64 = 10;
+
+fn assert_proved(found: &Proof) {
+    println!("{found:#?}");
+    for rules in &found.clean {
+        assert!(rules.is_empty(), "{rules:?} of a machine with no fault");
+    }
+    for set in &found.judged {
+        for it in set {
+            // Those of a set are the first, in the order of what they took.
+            assert!(it.place.is_some_and(|place| place <= set.len()), "{it:?}");
+            assert!(it.injected_ns > 0, "nothing was brought about: {it:?}");
+            assert!(is_within(it.explained_ns, it.injected_ns), "{it:?}");
+        }
+        let promised_ns: u64 = set.iter().map(|it| it.explained_ns).sum();
+        let gained_ns = set.first().map_or(0, Judged::gained_ns);
+        // What it brought along, and is not named after it, is gone as well.
+        assert!(gained_ns * 100 >= promised_ns * (100 - PERCENT), "{set:?}");
+    }
+}
+
+fn is_within(ns: u64, of_ns: u64) -> bool {
+    ns.abs_diff(of_ns) * 100 <= of_ns * PERCENT
+}
+
+mod virtual_time {
+    use super::*;
+
+    #[test]
+    fn faults_are_named_first_with_their_time_and_the_script_takes_them_away() {
+        assert_proved(&prove(&[&["serial", "workqueue"]]).unwrap());
+    }
+}
+
+mod lab_full {
+    mod own_suite {
+        use super::super::*;
+        use vmnoise_labs::faults::SETS;
+
+        #[test]
+        fn so_is_each_of_all_faults_and_three_at_once() {
+            assert_proved(&prove(&SETS).unwrap());
+        }
+    }
+}
