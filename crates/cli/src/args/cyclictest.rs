@@ -491,7 +491,7 @@ mod tests {
                 "--cpus=0-3 --priority=r:99 --period=1000us --loops=1000 --histogram=400 --no-trace --nano",
             ),
             (
-                "--hist=20|--histfile=x y|--json|r.json|--laptop|-t|-a|-D0",
+                "--histog=20|--histfile=x y|--json|r.json|--laptop|-t|-a|-D0",
                 "--cpus=0-3 --priority=o:0 --period=1000us --dma-latency=off --histogram=20 --histfile=x y --json=r.json --no-trace",
             ),
             (
