@@ -38,6 +38,20 @@ mod root {
         assert!(!stopped(&[]).contains(HEAD));
     }
 
+    /// Without witnesses nobody knows when the interrupt came, nor how long it took.
+    #[test]
+    fn what_was_not_seen_has_no_figure() {
+        let text = stopped(&["--no-trace"]);
+        for name in [
+            "  IRQ handler delay:",
+            "  IRQ latency:",
+            "  Timerlat IRQ duration:",
+        ] {
+            let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+            assert!(line.ends_with("        - us"), "{text}");
+        }
+    }
+
     /// At that instant it read the clock: nobody else had its CPU.
     #[test]
     fn the_task_itself_has_its_cpu() {

@@ -66,7 +66,10 @@ fn thread_analysis(late: &NamedInterval, was_idle: bool, trace: &RecentTrace) ->
     let timer = timer_irq(late);
     let of_timer = |part: &&NamedPart| part.share == Share::Irq && part.source == timer;
     let timer_ns = late.parts.iter().filter(of_timer).map(|part| part.ns).sum();
-    out += &shared("Timerlat IRQ duration:", 5, timer_ns, total_ns);
+    out += &match late.irq_ns() {
+        Some(_) => shared("Timerlat IRQ duration:", 5, timer_ns, total_ns),
+        None => plain("Timerlat IRQ duration:", 5, None),
+    };
     let of_thread = |part: &&NamedPart| part.share == Share::Thread;
     let blocking = late.parts.iter().find(of_thread);
     let blocking = blocking.and_then(|part| part.source.clone());
@@ -123,6 +126,9 @@ fn early(phase: Option<Phase>) -> bool {
 
 /// Time until the interrupt in which no other interrupt ran, and how much of it was stolen.
 fn handler_delay(late: &NamedInterval, total_ns: u64, was_idle: bool) -> String {
+    if late.irq_ns().is_none() {
+        return format!("  IRQ handler delay:\t\t{:>16}\t{:>9} us\n", "", "-");
+    }
     let idle = |part: &&NamedPart| part.share == Share::Steal || part.share.is_residual();
     let parts = late
         .parts
