@@ -95,8 +95,8 @@ fn settings_that_no_machine_has_are_refused() {
         ("proc/cmdline", "../c/cmdline"),
         ("proc/cmdline", "/roc/cmdline"),
         ("proc/cmdline", "p//c/cmdline"),
-        ("quiet isolcpus=3", "quiet \\u001bs=3"),
-        ("quiet isolcpus=3", "quiet \\u0000s=3"),
+        ("quiet isolcpus=3", "quiet \\u001bps=3"),
+        ("quiet isolcpus=3", "quiet \\u0000ps=3"),
         ("\"quiet isolcpus=3\"", "[\"quiet isolcpus\"]"),
     ] {
         let place = whole.windows(was.len()).position(|it| it == was.as_bytes());

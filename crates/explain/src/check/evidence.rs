@@ -3,7 +3,6 @@
 use vmnoise_events::{Event, FinishReason, LossKind, RunFacts, Workload};
 
 use super::budget::{Budget, Quantity};
-use super::joined::Joined;
 use super::odds::{Odds, seen};
 use crate::compare::{Sample, Sampler, Span};
 use crate::named::NamedInterval;
@@ -22,6 +21,19 @@ pub struct Evidence {
     pub(super) sample: Sample,
     /// What its host's recording is worth; `None` where it was read without one.
     pub(super) joined: Option<Joined>,
+}
+
+/// What the host's word is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Joined {
+    /// How far either clock may be off, nanoseconds.
+    pub(super) clock_bound_ns: u64,
+    /// What is too short for the clocks: nobody on the host is named for it; nanoseconds.
+    pub(super) unsure_ns: u64,
+    /// Whether names of the host were lost, or came late.
+    pub(super) has_lost_names: bool,
+    /// Whether interrupts may have come to the host that no tracepoint reports.
+    pub(super) hides_interrupts: bool,
 }
 
 /// Reads a run, event by event, once it is known how long it is.

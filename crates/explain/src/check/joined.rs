@@ -4,22 +4,9 @@
 use vmnoise_events::{Event, RunFacts};
 
 use super::budget::Budget;
-use super::evidence::{Evidence, limits_ns, threshold_ns, window_ns};
+use super::evidence::{Evidence, Joined, limits_ns, threshold_ns, window_ns};
 use crate::compare::{Span, Windows};
 use crate::join::Joiner;
-
-/// What the host's word is worth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Joined {
-    /// How far either clock may be off, nanoseconds.
-    pub(super) clock_bound_ns: u64,
-    /// What is too short for the clocks: nobody on the host is named for it; nanoseconds.
-    pub(super) unsure_ns: u64,
-    /// Whether names of the host were lost, or came late.
-    pub(super) has_lost_names: bool,
-    /// Whether interrupts may have come to the host that no tracepoint reports.
-    pub(super) hides_interrupts: bool,
-}
 
 /// Reads a joined run as it is joined.
 #[derive(Debug)]

@@ -73,7 +73,7 @@ fn settings() -> Settings {
         ("sys/kernel/realtime", None),
         ("proc/irq/", Some("1\n24")),
     ] {
-        settings.insert(path, text).unwrap();
+        settings.insert(path, text).expect("a machine has it");
     }
     settings
 }

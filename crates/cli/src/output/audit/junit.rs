@@ -37,11 +37,15 @@ fn suite(section: &Section<'_>) -> Suite {
 fn of_finding(finding: &Finding, section: &Section<'_>) -> Case {
     let rule = &finding.rule;
     let (outcome, mut said) = match &finding.verdict {
-        Verdict::Explains(explained) => (Outcome::Failed, vec![words::took(explained, section)]),
+        Verdict::Explains(explained) => (
+            Outcome::Failed,
+            vec![words::took(explained, section.noise_ns)],
+        ),
         Verdict::CouldMatter => (Outcome::Skipped, Vec::new()),
-        Verdict::CannotBeRead(path) => {
-            (Outcome::Unknown, vec![words::unread(path, section).into()])
-        }
+        Verdict::CannotBeRead(path) => (
+            Outcome::Unknown,
+            vec![words::unread(path, section.is_recorded).into()],
+        ),
     };
     for (place, changes) in words::places(finding) {
         said.push(place.into());

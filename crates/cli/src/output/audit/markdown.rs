@@ -23,10 +23,13 @@ fn table(section: &Section<'_>) -> String {
 
 fn row(finding: &Finding, section: &Section<'_>) -> String {
     let verdict = match &finding.verdict {
-        Verdict::Explains(explained) => code(&words::took(explained, section)),
+        Verdict::Explains(explained) => code(&words::took(explained, section.noise_ns)),
         Verdict::CouldMatter => "could matter".into(),
         Verdict::CannotBeRead(path) => {
-            format!("cannot be read: {}", code(&words::unread(path, section)))
+            format!(
+                "cannot be read: {}",
+                code(&words::unread(path, section.is_recorded))
+            )
         }
     };
     let places = words::places(finding).flat_map(|(place, changes)| {

@@ -42,7 +42,7 @@ fn body(section: &Section<'_>) -> String {
     }
     for finding in &audit.findings {
         if let Verdict::CannotBeRead(path) = &finding.verdict {
-            let why = words::unread(path, section);
+            let why = words::unread(path, section.is_recorded);
             text += &format!("\ncannot be read: {}: {why}\n", finding.rule.id);
         }
     }
@@ -57,7 +57,7 @@ fn described(finding: &Finding, section: &Section<'_>) -> String {
     let rule = &finding.rule;
     let mut text = format!(" {}: {}\n", rule.id, rule.title);
     if let Verdict::Explains(explained) = &finding.verdict {
-        text += &format!("   {}\n", words::took(explained, section));
+        text += &format!("   {}\n", words::took(explained, section.noise_ns));
     }
     for (place, changes) in words::places(finding) {
         text += &format!("   {place}\n");

@@ -6,7 +6,6 @@ use vmnoise_events::Line;
 use vmnoise_tracer::host::cpu_list;
 
 use super::Of;
-use super::report::Section;
 use crate::units::human;
 
 /// The verdict as a label has it, and the type of a failed test.
@@ -31,8 +30,8 @@ pub(super) fn machine(of: &Of) -> String {
 }
 
 /// `explains up to 9.069 ms (3.6 %): preempted bash:5837 2.198 ms`, with the largest three.
-pub(super) fn took(explained: &Explained, section: &Section<'_>) -> String {
-    let percent = explained.ns as f64 * 100.0 / section.noise_ns.unwrap_or(0).max(1) as f64;
+pub(super) fn took(explained: &Explained, noise_ns: Option<u64>) -> String {
+    let percent = explained.ns as f64 * 100.0 / noise_ns.unwrap_or(0).max(1) as f64;
     let who = explained.who.iter().take(3);
     let who: Vec<String> = who
         .map(|(share, name, ns)| match name.is_empty() {
@@ -99,8 +98,8 @@ fn changed(change: &Change) -> Vec<Line> {
 }
 
 /// Why it could not be read.
-pub(super) fn unread(unread: &str, section: &Section<'_>) -> Line {
-    let why = match section.is_recorded {
+pub(super) fn unread(unread: &str, is_recorded: bool) -> Line {
+    let why = match is_recorded {
         true => "was not read when that was recorded",
         false => "needs the rights of root",
     };
