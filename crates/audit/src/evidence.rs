@@ -188,8 +188,12 @@ fn took_of(cpu: &CpuSummary) -> Vec<Took> {
 
 fn is_meant(signature: &Signature, bad: &Bad, took: &Took) -> bool {
     let is = |pattern: &str| {
-        let pattern = pattern.replace("{instance}", &bad.instance);
-        let pattern = pattern.replace("{name}", &bad.name);
+        // A star in what others have named stands for any one letter, and not for any name: the pattern
+        // knows no other way to be meant as it is.
+        let [instance, name] = [&bad.instance, &bad.name].map(|it| it.replace('*', "?"));
+        let pattern = pattern
+            .replace("{instance}", &instance)
+            .replace("{name}", &name);
         WildMatch::new(&pattern).matches(&took.name)
     };
     signature.shares.contains(&took.share)
@@ -242,6 +246,26 @@ mod tests {
         let rule = rules.iter().find(|it| it.id == rule).unwrap();
         let bad: Vec<Bad> = instances.iter().map(|it| bad(it)).collect();
         evidence().explained(&rule.explains, &bad, None, marks).ns
+    }
+
+    /// Whoever may name a thread may call it `*`.
+    #[test]
+    fn a_star_in_a_name_means_no_other_name() {
+        let rules = all().unwrap();
+        let rule = rules.iter().find(|it| it.id == "heavier-threads").unwrap();
+        let explained = |name: &str, instance: &str| {
+            let bad = Bad {
+                name: name.to_owned(),
+                ..bad(instance)
+            };
+            let explains = &rule.explains;
+            evidence()
+                .explained(explains, &[bad], None, &mut Vec::new())
+                .ns
+        };
+        assert_eq!(explained("bash", "7"), 30 + 10);
+        assert_eq!(explained("b*", "7"), 0);
+        assert_eq!(explained("*", "*"), 0);
     }
 
     #[test]
