@@ -23,11 +23,13 @@ fn main() {
         "gate",
         "own_cpus",
         "stop",
+        "family",
         "vm_files",
         "handlers_test",
         "exits_test",
         "gate_test",
         "own_cpus_test",
+        "family_test",
     ] {
         let object = out.join(format!("{name}.bpf.o"));
         let built = SkeletonBuilder::new()

@@ -1,14 +1,20 @@
 //! What our own programs missed, as the kernel accounts for it.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::{Object, libbpf_sys};
 
 /// Sums `recursion_misses` of every loaded program.
 pub(crate) fn recursion_misses(object: &Object) -> std::io::Result<u64> {
+    misses_of(object, &|_| true)
+}
+
+/// Sums it over the programs of these names.
+pub(crate) fn misses_of(object: &Object, named: &dyn Fn(&OsStr) -> bool) -> std::io::Result<u64> {
     let mut misses = 0;
     for program in object.progs() {
-        if program.as_fd().as_raw_fd() < 0 {
+        if program.as_fd().as_raw_fd() < 0 || !named(program.name()) {
             continue;
         }
         misses += program_info(program.as_fd())?.recursion_misses;

@@ -155,6 +155,44 @@ impl Decode for Decoder {
     }
 }
 
+/// Bytes of a source on the wire.
+pub(crate) const WIRE_SOURCE_BYTES: usize = size_of::<WireSource>();
+
+/// How a source takes time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Took {
+    Task,
+    Irq,
+    Softirq,
+}
+
+/// How this source of the wire takes time; `None` where it says nobody, or something else.
+pub(crate) fn share_of(bytes: &[u8; WIRE_SOURCE_BYTES]) -> Option<Took> {
+    Some(match Origin(SourceKey::read(bytes)?.origin) {
+        Origin::VMNOISE_FROM_TASK => Took::Task,
+        Origin::VMNOISE_FROM_VECTOR | Origin::VMNOISE_FROM_LINE => Took::Irq,
+        Origin::VMNOISE_FROM_SOFTIRQ => Took::Softirq,
+        _ => return None,
+    })
+}
+
+/// What results call this source of the wire.
+pub(crate) fn name_of(bytes: &[u8; WIRE_SOURCE_BYTES]) -> Option<String> {
+    label(&SourceKey::read(bytes)?)
+}
+
+impl SourceKey {
+    fn read(bytes: &[u8; WIRE_SOURCE_BYTES]) -> Option<SourceKey> {
+        let word = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let name_at = offset_of!(WireSource, name);
+        Some(SourceKey {
+            origin: word(offset_of!(WireSource, origin))?,
+            id: word(offset_of!(WireSource, id))?,
+            name: bytes[name_at..name_at + NAME_BYTES].try_into().ok()?,
+        })
+    }
+}
+
 fn label(key: &SourceKey) -> Option<String> {
     let SourceKey {
         origin,

@@ -9,6 +9,7 @@ mod clock;
 mod decode;
 mod error;
 mod exits;
+mod family;
 mod gate;
 #[cfg(test)]
 mod handlers_test;
@@ -42,6 +43,10 @@ pub use clock::clock;
 pub use decode::Decoder;
 pub use error::{LoadError, TraceError};
 pub use exits::{ClockLook, ExitDecoder, ExitTracer, GuestClocks, Streaming};
+pub use family::{
+    Family, FamilyBooks, FamilyCulprit, FamilyCulpritKind, FamilyLongest, FamilyLook, FamilyMember,
+    FamilyTaken, FamilyWaits,
+};
 pub use gate::{
     CLASSIC_NS, Culprit, Found, Gate, GateLook, LostPiece, LostPieces, PieceKind, Place, Runner,
     SCHEMA, TOLD_FROM_NS, VcpuBooks, VcpuId, VcpuState, WaitLengths,

@@ -71,12 +71,14 @@ struct task_group {
 
 struct sched_entity {
 	u64 exec_start;
+	u64 sum_exec_runtime;
 	struct cfs_rq *cfs_rq;
 };
 
 /* Empty without CONFIG_SCHED_INFO. */
 struct sched_info {
 	unsigned long pcount;
+	u64 run_delay;
 	u64 last_arrival;
 	u64 last_queued;
 };

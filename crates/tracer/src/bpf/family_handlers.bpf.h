@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What each event means for the threads of a command. All that an event brings comes as an
+ * argument, time and steal clock included. A thread's books are written in the order of its own
+ * events, which the locks of run queues make. */
+#ifndef VMNOISE_FAMILY_HANDLERS_BPF_H
+#define VMNOISE_FAMILY_HANDLERS_BPF_H
+
+#include "own_cpus_handlers.bpf.h"
+#include "family_waits.bpf.h"
+
+/* One event on a CPU. */
+struct family_event {
+	u64 now;
+	u64 steal; /* what the steal clock of that CPU says */
+	u32 number;
+	u32 padding;
+};
+
+/* What of a thread's running was not its own, on the CPU on which it runs. */
+static __always_inline void note_taken(struct family_taken *taken, const struct family_cpu *cpu)
+{
+	taken->steal = cpu->own.steal.ns;
+	taken->irq = cpu->own.irq.ns;
+	taken->softirq = cpu->own.softirq.ns;
+	taken->nmi = cpu->nmi;
+}
+
+/* Takes a part from what is left, no more than there is. */
+static __always_inline void cut(u64 *left, u64 *book, u64 before, u64 after)
+{
+	u64 part = minus(after, before);
+
+	if (part > *left)
+		part = *left;
+	*left -= part;
+	*book += part;
+}
+
+static __always_inline void lengthens(struct family_longest *longest, u64 ns, u64 until,
+				      const struct vmnoise_source *who)
+{
+	if (ns <= longest->ns)
+		return;
+	longest->ns = ns;
+	longest->until = until;
+	longest->who = *who;
+}
+
+/* What it did until now, while no event told otherwise. */
+static __always_inline void book(struct family_thread *thread, u64 now)
+{
+	u64 passed;
+
+	if (!thread->first)
+		thread->first = thread->since = now;
+	passed = minus(now, thread->since);
+	if (thread->state == FAMILY_THROTTLED)
+		thread->books.throttled += passed;
+	else if (thread->state == FAMILY_ASLEEP)
+		thread->books.asleep += passed;
+	else
+		thread->books.unseen += passed;
+	if (passed)
+		thread->since = now;
+}
+
+/* It ran until now. */
+static __always_inline void book_running(struct family_thread *thread, struct family_cpu *cpu,
+					 u64 now)
+{
+	u64 left = minus(now, thread->since);
+	struct family_taken after;
+
+	note_taken(&after, cpu);
+	cut(&left, &thread->books.steal, thread->before.steal, after.steal);
+	cut(&left, &thread->books.irq, thread->before.irq, after.irq);
+	cut(&left, &thread->books.softirq, thread->before.softirq, after.softirq);
+	cut(&left, &thread->books.nmi, thread->before.nmi, after.nmi);
+	thread->books.ran += left;
+	if (now > thread->since)
+		thread->since = now;
+}
+
+/* A thread that waits is let go by the CPU for which it waits: the books of which are brought up
+ * to now, which it tells. */
+static __always_inline u64 stops_waiting(struct family_thread *thread, struct family_cpu *cpu,
+					 u64 now, u64 steal, u64 throttles)
+{
+	int held = take_lock(cpu);
+
+	now = bring(cpu, now, steal);
+	wait_ends(thread, cpu, now, throttles);
+	give_lock(cpu, held);
+	return now;
+}
+
+/* It waits for this CPU from now on, and has done something else until now. */
+static __always_inline void starts_waiting(struct family_thread *thread, struct family_cpu *cpu,
+					   u32 number, u64 now, u64 steal, u64 throttles)
+{
+	int held = take_lock(cpu);
+	bool waits = thread->state == FAMILY_WAITING;
+
+	now = bring(cpu, now > thread->since ? now : thread->since, steal);
+	if (waits) {
+		/* The moment between the clocks of two CPUs. */
+		thread->books.waited += now - thread->since;
+		cpu->unnamed_waits += now - thread->since;
+	} else {
+		book(thread, now);
+		thread->lost = 0;
+	}
+	wait_begins(thread, cpu, number, now, throttles);
+	give_lock(cpu, held);
+}
+
+/* It is woken, or begins. */
+static __always_inline void family_wakes(struct family_thread *thread, struct family_cpu *there,
+					 const struct family_event *it, bool is_on_cpu,
+					 bool is_throttled, u64 throttles)
+{
+	if (thread->state == FAMILY_WAITING || thread->state == FAMILY_THROTTLED)
+		return;
+	if (thread->state == FAMILY_RUNNING) {
+		if (is_on_cpu)
+			return;
+		/* It has left unseen. */
+		thread->state = FAMILY_UNSEEN;
+		there->unpaired++;
+	}
+	if (is_throttled) {
+		book(thread, it->now);
+		thread->state = FAMILY_THROTTLED;
+		thread->lost = 0;
+		return;
+	}
+	starts_waiting(thread, there, it->number, it->now, it->steal, throttles);
+}
+
+/* While it waits it is moved from one CPU to another. */
+static __always_inline void family_moves(struct family_thread *thread, struct family_cpu *from,
+					 u64 from_steal, struct family_cpu *to,
+					 const struct family_event *it, u64 throttles)
+{
+	if (thread->state != FAMILY_WAITING)
+		return;
+	stops_waiting(thread, from, it->now, from_steal, throttles);
+	starts_waiting(thread, to, it->number, it->now, it->steal, throttles);
+}
+
+/* One of the family leaves its CPU. What it does then was said by the switch. */
+static __always_inline void leaves(struct family_thread *thread, struct family_cpu *cpu, u32 number,
+				   u64 now, u64 throttles)
+{
+	if (thread->state == FAMILY_RUNNING && thread->cpu == number) {
+		book_running(thread, cpu, now);
+		thread->lost = 0;
+		return;
+	}
+	/* It came unseen, at an instant that nobody knows. */
+	if (thread->state == FAMILY_WAITING && thread->cpu == number)
+		wait_ended_unseen(thread, cpu, now, throttles);
+	else
+		cpu->unpaired += !!thread->first;
+	thread->state = FAMILY_UNSEEN;
+	book(thread, now);
+	thread->lost = 0;
+}
+
+/* One of the family gets this CPU. */
+static __always_inline void comes(struct family_thread *thread, struct family_cpu *cpu, u32 number,
+				  u64 now, u64 steal, u64 throttles,
+				  const struct vmnoise_source *before)
+{
+	if (thread->state == FAMILY_WAITING) {
+		wait_ends(thread, cpu, now, throttles);
+		lengthens(&cpu->longest[FAMILY_WAIT], thread->lost, now, before);
+	} else if (thread->state != FAMILY_THROTTLED) {
+		/* It left, or was woken, unseen. */
+		cpu->unpaired += !!thread->first;
+		thread->state = FAMILY_UNSEEN;
+		book(thread, now);
+	} else {
+		thread->lost += minus(now, thread->since);
+		book(thread, now);
+		lengthens(&cpu->longest[FAMILY_WAIT], thread->lost, now, before);
+	}
+	thread->state = FAMILY_RUNNING;
+	thread->cpu = number;
+	cpu->own.irq_depth = 0;
+	cpu->own.softirq_start = 0;
+	cpu->own.steal_until = steal;
+	note_taken(&thread->before, cpu);
+}
+
+/* What a switch brings beside its instant. */
+struct family_switch {
+	u64 prev; /* addresses of tasks */
+	u64 next;
+	bool prev_is_idle;
+	bool prev_sleeps; /* of its own accord, or for good */
+	bool prev_is_throttled;
+	u64 prev_throttles; /* how long its groups have been throttled so far */
+	u64 next_throttles;
+};
+
+/* Whether a switch on this CPU is anything to the family: one of it is there, or waits, or has
+ * waited in the turn that ends, before it was moved. */
+static __always_inline bool is_for_family(const struct family_cpu *cpu, bool has_member)
+{
+	return has_member || cpu->waiting || cpu->is_own || cpu->turn_waits;
+}
+
+/* Tells how long threads waited for whom this is to be held against: `before`, who leaves. One of
+ * `leaves` and `comes` is not there where that is none of the family. */
+static __always_inline u64 family_switch(struct family_cpu *cpu, const struct family_event *it,
+					 const struct family_switch *what,
+					 struct family_thread *prev, struct family_thread *next,
+					 const struct vmnoise_source *before)
+{
+	bool is_seen = cpu->task == what->prev;
+	u64 now, blamed;
+	int held;
+
+	if (cpu->is_own || prev)
+		own_switch(&cpu->own, it->now, it->steal);
+	held = take_lock(cpu);
+	now = bring(cpu, it->now, it->steal);
+	if (prev)
+		leaves(prev, cpu, it->number, now, what->prev_throttles);
+	blamed = turn_ends(cpu, now, is_seen, what->prev_is_idle);
+	cpu->task = what->next;
+	cpu->turn_since = now;
+	cpu->is_own = 0;
+	if (prev && what->prev_sleeps) {
+		prev->state = FAMILY_ASLEEP;
+	} else if (prev && what->prev_is_throttled) {
+		prev->state = FAMILY_THROTTLED;
+	} else if (prev) {
+		wait_begins(prev, cpu, it->number, now, what->prev_throttles);
+	}
+	if (next) {
+		comes(next, cpu, it->number, now, it->steal, what->next_throttles, before);
+		cpu->is_own = 1;
+	}
+	give_lock(cpu, held);
+	return blamed;
+}
+
+/* It is no more, and no event of it comes. */
+static __always_inline void family_ends(struct family_thread *thread, struct family_books *ended,
+					u64 kernel_ran, u64 kernel_waited)
+{
+	u64 *from = (u64 *)&thread->books, *to = (u64 *)ended;
+	u32 i;
+
+	thread->books.wall = minus(thread->since, thread->first);
+	thread->books.threads = 1;
+	thread->books.kernel_ran = kernel_ran;
+	thread->books.kernel_waited = kernel_waited;
+#pragma unroll
+	for (i = 0; i < FAMILY_BOOKS; i++)
+		to[i] += from[i];
+}
+
+#endif

@@ -1,0 +1,317 @@
+//! The threads of one command: what was taken from each of them, and by whom. They are followed by fork, and summed
+//! up in the kernel, so that a build with thousands of processes costs no more than one with a few.
+
+mod books;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::collections::HashMap;
+use std::io::{self, Read as _};
+use std::mem::offset_of;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput};
+use vmnoise_events::Name;
+
+pub use books::{
+    FamilyBooks, FamilyCulprit, FamilyCulpritKind, FamilyLongest, FamilyLook, FamilyMember,
+    FamilyTaken, FamilyWaits,
+};
+use wire::{KINDS, WireCpu, WireCulprit, WireLosses, WireMember, WireSource};
+
+use crate::accounting;
+use crate::btf::KernelBtf;
+use crate::decode::{self, WIRE_SOURCE_BYTES};
+use crate::error::{LoadError, TraceError};
+use crate::gate::lengths;
+use crate::host::Host;
+use crate::log::quietly;
+use crate::mapped_array::MappedArray;
+use crate::maps::Maps;
+use crate::object::why_not;
+use crate::plain;
+use crate::probes::{Group, Probe};
+use crate::steal::{StealClock, Variable};
+use crate::tracer::no_btf;
+
+/// OWN_TIMED_RUN of `bpf/own_cpus.h`.
+const TIMED_RUN: u64 = 251;
+/// What it needs of the kernel.
+const GROUPS: [Group; 4] = [Group::Irq, Group::Softirq, Group::Sched, Group::Follow];
+/// Beyond what these groups need.
+const TRACEPOINTS: [&str; 2] = ["sched_wakeup_new", "sched_process_fork"];
+
+/// Follows one command. Its programs run for as long as this is held.
+#[derive(Debug)]
+pub struct Family {
+    // Dropped first: nothing runs any more while the rest goes.
+    links: Vec<Link>,
+    object: Object,
+    cpus: MappedArray<WireCpu>,
+    losses: MappedArray<WireLosses>,
+    sees_steal: bool,
+    sees_nmi: bool,
+}
+
+impl Family {
+    /// Loads the programs; nothing runs yet.
+    ///
+    /// # Errors
+    /// [`LoadError::Refused`] where this machine or these rights do not allow it,
+    /// [`LoadError::Broken`] where they do and it fails.
+    pub fn load() -> Result<Family, LoadError> {
+        let host = Host::here();
+        let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
+        let mut missing = GROUPS
+            .iter()
+            .filter_map(|group| group.missing(&btf))
+            .chain(TRACEPOINTS.iter().filter_map(|name| btf.why_not(name)));
+        if let Some(why) = missing.next() {
+            return Err(LoadError::Refused {
+                why: format!("{why}: what is taken from a command cannot be seen"),
+                remedy: Group::Sched.remedy().to_owned(),
+            });
+        }
+        let broken = |error: io::Error| LoadError::Broken(format!("the CPUs: {error}"));
+        let online = host.online_cpus().map_err(broken)?;
+        let hypervisor = host.hypervisor();
+        let variable = hypervisor
+            .as_deref()
+            .and_then(|name| Variable::of(btf.minus_run_queue, name));
+        let (result, warnings) = quietly(|| load(&btf, variable));
+        let object = result.map_err(|error| why_not(&error, &warnings))?;
+        let map = object.map("cpus");
+        let cpus = MappedArray::<WireCpu>::map(map.as_fd(), map.max_entries() as usize);
+        let cpus = cpus.map_err(broken)?;
+        let losses = MappedArray::map(object.map("losses").as_fd(), 1).map_err(broken)?;
+        let mut family = Family {
+            links: Vec::new(),
+            object,
+            cpus,
+            losses,
+            sees_steal: hypervisor.is_none(),
+            sees_nmi: Group::Nmi.missing(&btf).is_none(),
+        };
+        if let Some(variable) = variable {
+            family.sees_steal = family.find_clocks(variable, &online);
+        }
+        Ok(family)
+    }
+
+    /// Whether each CPU has a steal clock that is read at any instant.
+    fn find_clocks(&self, variable: Variable, online: &[u32]) -> bool {
+        let run_queue = |cpu| {
+            let word = self.cpus.u64(cpu, offset_of!(WireCpu, run_queue))?;
+            Some(word.load(Relaxed)).filter(|address| *address != 0)
+        };
+        let clock = StealClock::find(Some(&self.object), Some(variable), &run_queue, online);
+        let clocks = clock.addresses(&run_queue, online).unwrap_or_default();
+        for &(cpu, clock) in &clocks {
+            if let Some(word) = self.cpus.u64(cpu, offset_of!(WireCpu, own.steal_clock)) {
+                word.store(clock, Release);
+            }
+        }
+        !clocks.is_empty()
+    }
+
+    /// Attaches all programs.
+    ///
+    /// # Errors
+    /// If one cannot be attached.
+    pub fn attach(&mut self) -> Result<(), TraceError> {
+        let attach = || -> libbpf_rs::Result<Vec<Link>> {
+            let programs = self.object.progs_mut().filter(|it| {
+                let section = it.section().to_string_lossy();
+                it.autoload() && Probe::from_section(&section).is_some()
+            });
+            programs.map(|program| program.attach()).collect()
+        };
+        let (result, _) = quietly(attach);
+        self.links = result.map_err(|error| TraceError::NothingAttached(format!("{error:#}")))?;
+        Ok(())
+    }
+
+    /// The next process that this thread makes is the command.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn starts_next(&self) -> io::Result<()> {
+        let mut programs = self.object.progs_mut();
+        let program = programs.find(|it| it.name() == "will_start");
+        let program = program.ok_or(io::ErrorKind::NotFound)?;
+        let run = program.test_run(ProgramInput::default());
+        run.map(|_| ()).map_err(io::Error::other)
+    }
+
+    /// Whether what a hypervisor takes is seen: there is none, or it tells.
+    pub fn sees_steal(&self) -> bool {
+        self.sees_steal
+    }
+
+    /// Whether NMIs are seen.
+    pub fn sees_nmi(&self) -> bool {
+        self.sees_nmi
+    }
+
+    /// What is known by now.
+    ///
+    /// # Errors
+    /// If the kernel does not say.
+    pub fn look(&self) -> io::Result<FamilyLook> {
+        let mut look = FamilyLook {
+            alive: self.alive()?,
+            culprits: self.culprits()?,
+            missed: accounting::recursion_misses(&self.object)?,
+            unpaired: self.cpus.sum(offset_of!(WireCpu, unpaired))
+                + self.cpus.sum(offset_of!(WireCpu, contended))
+                + self.cpus.sum(offset_of!(WireCpu, own.unpaired)),
+            unfollowed: self.losses.sum(offset_of!(WireLosses, unfollowed))
+                + accounting::misses_of(&self.object, &|it| it == "sched_process_fork")?,
+            probe_ns: self.cpus.sum(offset_of!(WireCpu, own.timed_ns)) * TIMED_RUN,
+            ..FamilyLook::default()
+        };
+        let mut longest: [Option<FamilyLongest>; KINDS] = Default::default();
+        for cpu in 0..u32::try_from(self.cpus.slots()).unwrap_or(u32::MAX) {
+            let Some(wire) = self.wire_cpu(cpu) else {
+                continue;
+            };
+            look.ended.add(&FamilyBooks::read(&wire.ended));
+            look.waits.add_cpu(&wire);
+            take_longer(&mut longest, &wire);
+        }
+        look.longest = longest.into_iter().flatten().collect();
+        look.waits.unnamed_ns += self.losses.sum(offset_of!(WireLosses, unnamed));
+        Ok(look)
+    }
+
+    fn wire_cpu(&self, cpu: u32) -> Option<WireCpu> {
+        let words = self.cpus.words(cpu)?;
+        let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
+        plain::read(&bytes)
+    }
+
+    fn culprits(&self) -> io::Result<Vec<FamilyCulprit>> {
+        let map = self.object.map("culprits");
+        let mut culprits = HashMap::<_, FamilyCulprit>::new();
+        for key in map.keys() {
+            let value = map.lookup(&key, MapFlags::ANY).map_err(io::Error::other)?;
+            let wire = value.and_then(|bytes| plain::read::<WireCulprit>(&bytes));
+            let (Some(wire), Some((kind, name))) = (wire, who_is(&key)) else {
+                continue;
+            };
+            let known = culprits.entry((kind, name.as_str().to_owned()));
+            let known = known.or_insert(FamilyCulprit {
+                kind,
+                name,
+                ns: 0,
+                count: 0,
+                longest_ns: 0,
+            });
+            known.ns += wire.ns;
+            known.count += wire.count;
+            known.longest_ns = known.longest_ns.max(wire.longest);
+        }
+        let mut culprits: Vec<FamilyCulprit> = culprits.into_values().collect();
+        culprits.sort_by(|a, b| (b.ns, a.name.as_str()).cmp(&(a.ns, b.name.as_str())));
+        Ok(culprits)
+    }
+
+    fn alive(&self) -> io::Result<Vec<FamilyMember>> {
+        let mut programs = self.object.progs_mut();
+        let program = programs.find(|it| it.name() == "find_members");
+        let program = program.ok_or(io::ErrorKind::NotFound)?;
+        let link = program.attach().map_err(io::Error::other)?;
+        let mut bytes = Vec::new();
+        Iter::new(&link)
+            .map_err(io::Error::other)?
+            .read_to_end(&mut bytes)?;
+        let found = bytes.chunks_exact(size_of::<WireMember>());
+        let found = found.filter_map(plain::read::<WireMember>);
+        let member = |wire: WireMember| FamilyMember {
+            tid: wire.tid,
+            books: FamilyBooks::read(&wire.books),
+        };
+        Ok(found.map(member).collect())
+    }
+}
+
+fn who_is(key: &[u8]) -> Option<(FamilyCulpritKind, Name)> {
+    let key: &[u8; WIRE_SOURCE_BYTES] = key.try_into().ok()?;
+    let kind = match decode::share_of(key)? {
+        decode::Took::Task => FamilyCulpritKind::Task,
+        decode::Took::Irq => FamilyCulpritKind::Irq,
+        decode::Took::Softirq => FamilyCulpritKind::Softirq,
+    };
+    Some((kind, decode::name_of(key)?.into()))
+}
+
+fn take_longer(longest: &mut [Option<FamilyLongest>; KINDS], wire: &WireCpu) {
+    let kinds = [
+        FamilyTaken::Wait,
+        FamilyTaken::Irq,
+        FamilyTaken::Softirq,
+        FamilyTaken::Nmi,
+        FamilyTaken::Steal,
+    ];
+    for ((known, wire), taken) in longest.iter_mut().zip(&wire.longest).zip(kinds) {
+        if wire.ns > known.as_ref().map_or(0, |known| known.ns) {
+            *known = Some(FamilyLongest {
+                taken,
+                ns: wire.ns,
+                until_mono_ns: wire.until,
+                who: decode::name_of(&source_bytes(&wire.who))
+                    .filter(|_| wire.who.origin != 0)
+                    .map(Name::from),
+            });
+        }
+    }
+}
+
+fn source_bytes(wire: &WireSource) -> [u8; WIRE_SOURCE_BYTES] {
+    let mut bytes = [0; WIRE_SOURCE_BYTES];
+    bytes[offset_of!(WireSource, id)..][..4].copy_from_slice(&wire.id.to_ne_bytes());
+    bytes[offset_of!(WireSource, origin)..][..4].copy_from_slice(&wire.origin.to_ne_bytes());
+    for (to, from) in bytes[offset_of!(WireSource, name)..]
+        .iter_mut()
+        .zip(wire.name)
+    {
+        *to = from as u8;
+    }
+    bytes
+}
+
+fn load(btf: &KernelBtf, variable: Option<Variable>) -> libbpf_rs::Result<Object> {
+    let mut builder = ObjectBuilder::default();
+    let mut open = builder
+        .name("vmnoise_family")?
+        .open_memory(&wire::OBJECT.object()?)?;
+    for mut program in open.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        let section = program.section().to_string_lossy().into_owned();
+        let fits = match Probe::from_section(&section) {
+            Some(probe) => probe.fits(&name, btf),
+            None => variable.is_some() || !matches!(&*name, "find_run_queues" | "read_steal"),
+        };
+        program.set_autoload(fits);
+    }
+    let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?).unwrap_or(u32::MAX);
+    for mut map in open.maps_mut() {
+        match map.name().to_str() {
+            Some("cpus") => map.set_max_entries(cpus)?,
+            Some(name) if name.ends_with(".rodata") => {
+                let xen = variable.is_some_and(Variable::is_xen);
+                map.set_initial_value(&settings(xen))?;
+            }
+            _ => {}
+        }
+    }
+    open.load()
+}
+
+/// What the programs are given before they are loaded, `struct own_settings`.
+fn settings(xen: bool) -> Vec<u8> {
+    let words = lengths::bounds().iter().copied().chain([xen.into()]);
+    words.flat_map(u64::to_ne_bytes).collect()
+}

@@ -1,0 +1,202 @@
+//! Two CPUs and some threads, to which events happen.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+
+use libbpf_rs::{Object, ObjectBuilder, ProgramInput};
+
+use super::super::super::books::{FamilyBooks, FamilyWaits};
+use super::super::super::settings;
+use super::super::super::wire::{WireBooks, WireCpu};
+use crate::mapped_array::MappedArray;
+use crate::maps::Maps;
+use crate::packed::{Packed, packed_object};
+use crate::plain::{self, Plain};
+
+static OBJECT: Packed = packed_object!("family_test");
+
+mod generated {
+    #![allow(
+        clippy::all,
+        clippy::undocumented_unsafe_blocks,
+        clippy::unwrap_used,
+        missing_debug_implementations,
+        rust_2018_idioms,
+        unsafe_op_in_unsafe_fn
+    )]
+    include!(concat!(env!("OUT_DIR"), "/family_test.skel.rs"));
+}
+use generated::types::family_thread as WireThread;
+
+impl Plain for WireThread {}
+
+/// As `bpf/family_test.bpf.c` counts them.
+#[derive(Debug, Clone, Copy)]
+pub enum Happens {
+    /// This one leaves the CPU, for another.
+    Switch(u64, u64, Leaves),
+    /// Woken, or made; it is on a CPU already.
+    Wakes(u64, bool),
+    /// While it waits, to this CPU.
+    Moves(u64, u64),
+    IrqEntry(u64),
+    IrqExit(u64),
+    SoftirqEntry,
+    SoftirqExit,
+    /// For so long.
+    Nmi(u64),
+}
+
+/// How one leaves its CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leaves {
+    Preempted = 0,
+    Sleeps = 1,
+    Throttled = 2,
+    Dies = 8 | 1,
+}
+
+/// Nobody.
+pub const IDLE: u64 = 0;
+
+pub struct Machine {
+    object: Object,
+    cpus: MappedArray<WireCpu>,
+    threads: MappedArray<WireThread>,
+    /// What the steal clocks say with the next events.
+    pub steal_ns: Cell<[u64; 2]>,
+    /// Waits by who had the CPU.
+    blamed: Cell<BTreeMap<u64, u64>>,
+}
+
+impl Machine {
+    pub fn new() -> Machine {
+        let mut open = ObjectBuilder::default()
+            .open_memory(&OBJECT.object().unwrap())
+            .unwrap();
+        let mut maps = open.maps_mut();
+        let given = maps.find(|it| it.name().to_string_lossy().ends_with(".rodata"));
+        given.unwrap().set_initial_value(&settings(false)).unwrap();
+        drop(maps);
+        let object = open.load().unwrap();
+        let cpus = MappedArray::map(object.map("cpus").as_fd(), 4).unwrap();
+        let threads = MappedArray::map(object.map("threads").as_fd(), 16).unwrap();
+        Machine {
+            object,
+            cpus,
+            threads,
+            steal_ns: Cell::default(),
+            blamed: Cell::default(),
+        }
+    }
+
+    /// On this CPU at this instant.
+    pub fn at(&self, cpu: u64, now_ns: u64, what: Happens) -> &Machine {
+        use Happens::*;
+        let (number, prev, next, flags, to) = match what {
+            Switch(prev, next, leaves) => (0, prev, next, leaves as u64, 0),
+            Wakes(thread, on_cpu) => (1, thread, 0, u64::from(on_cpu) * 4, 0),
+            Moves(thread, to) => (2, thread, 0, 0, to),
+            IrqEntry(id) => (3, id, 0, 0, 0),
+            IrqExit(id) => (4, id, 0, 0, 0),
+            SoftirqEntry => (5, 0, 0, 0, 0),
+            SoftirqExit => (6, 0, 0, 0, 0),
+            Nmi(ns) => (7, 0, ns, 0, 0),
+        };
+        let clocks = self.steal_ns.get();
+        let (steal_ns, to_steal_ns) = (clocks[cpu as usize], clocks[to as usize]);
+        let words = [
+            number,
+            cpu,
+            now_ns,
+            steal_ns,
+            prev,
+            next,
+            flags,
+            to,
+            to_steal_ns,
+        ];
+        let mut context: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
+        let input = ProgramInput {
+            context_in: Some(&mut context),
+            ..ProgramInput::default()
+        };
+        let programs = &mut self.object.progs_mut();
+        let ran = programs.next().unwrap().test_run(input).unwrap();
+        if ran.return_value > 0 {
+            let mut blamed = self.blamed.take();
+            *blamed.entry(prev).or_default() += u64::from(ran.return_value);
+            self.blamed.set(blamed);
+        }
+        self
+    }
+
+    pub fn stolen(&self, cpu: usize, ns: u64) -> &Machine {
+        let mut steal_ns = self.steal_ns.get();
+        steal_ns[cpu] += ns;
+        self.steal_ns.set(steal_ns);
+        self
+    }
+
+    fn read<Slot: Plain>(slots: &MappedArray<Slot>, at: u32) -> Slot {
+        let words = slots.words(at).unwrap().into_iter();
+        plain::read(&words.flat_map(u64::to_ne_bytes).collect::<Vec<_>>()).unwrap()
+    }
+
+    pub fn cpu(&self, cpu: u32) -> WireCpu {
+        Machine::read(&self.cpus, cpu)
+    }
+
+    /// Of a thread so far. That its parts add up is tested with each look.
+    pub fn books(&self, thread: u32) -> FamilyBooks {
+        let wire = Machine::read(&self.threads, thread);
+        let words = wire.books;
+        let read = WireBooks {
+            wall: wire.since - wire.first,
+            ran: words.ran,
+            irq: words.irq,
+            softirq: words.softirq,
+            nmi: words.nmi,
+            steal: words.steal,
+            waited: words.waited,
+            waited_own: words.waited_own,
+            throttled: words.throttled,
+            asleep: words.asleep,
+            unseen: words.unseen,
+            unsure: words.unsure,
+            ..WireBooks::default()
+        };
+        let books = FamilyBooks::read(&read);
+        assert_eq!(books.parts(), books.wall_ns, "thread {thread}: {books:?}");
+        books
+    }
+
+    /// Of those that have ended.
+    pub fn ended(&self) -> FamilyBooks {
+        let mut all = FamilyBooks::default();
+        for cpu in 0..2 {
+            all.add(&FamilyBooks::read(&self.cpu(cpu).ended));
+        }
+        all
+    }
+
+    pub fn waits(&self) -> FamilyWaits {
+        let mut waits = FamilyWaits::default();
+        for cpu in 0..2 {
+            waits.add_cpu(&self.cpu(cpu));
+        }
+        waits
+    }
+
+    /// How long was waited for whom.
+    pub fn blamed(&self) -> BTreeMap<u64, u64> {
+        let blamed = self.blamed.take();
+        self.blamed.set(blamed.clone());
+        blamed
+    }
+
+    pub fn unpaired(&self) -> u64 {
+        (0..2).map(|cpu| self.cpu(cpu).unpaired).sum()
+    }
+}

@@ -1,0 +1,210 @@
+//! Lives whose every nanosecond is known.
+
+use std::collections::BTreeMap;
+
+use super::harness::Happens::*;
+use super::harness::Leaves::*;
+use super::harness::{IDLE, Machine};
+
+/// Tasks that are none of the family.
+const OTHER: u64 = 1000;
+const ANOTHER: u64 = 1001;
+
+#[test]
+fn a_wait_is_held_against_who_had_the_cpu() {
+    let machine = Machine::new();
+    // Made while another one runs; that goes on for 300, the next one has 200.
+    machine
+        .at(0, 900, Switch(IDLE, OTHER, Preempted))
+        .at(0, 1_000, Wakes(1, false))
+        .at(0, 1_300, Switch(OTHER, ANOTHER, Preempted))
+        .at(0, 1_500, Switch(ANOTHER, 1, Sleeps))
+        .at(0, 2_500, Switch(1, IDLE, Sleeps))
+        .at(0, 4_000, Wakes(1, false))
+        .at(0, 4_040, Switch(IDLE, 1, Sleeps))
+        .at(0, 4_140, Switch(1, IDLE, Dies));
+    assert_eq!(
+        machine.blamed(),
+        BTreeMap::from([(OTHER, 300), (ANOTHER, 200)])
+    );
+    let books = machine.books(1);
+    assert_eq!(books.waited_ns, 540);
+    assert_eq!((books.ran_ns, books.asleep_ns), (1_100, 1_500));
+    assert_eq!(machine.waits().idle_ns, 40);
+    assert_eq!(machine.ended().waited_ns, 540);
+    assert_eq!((machine.ended().threads, machine.unpaired()), (1, 0));
+    let longest = machine.cpu(0).longest[0];
+    assert_eq!((longest.ns, longest.until), (500, 1_500));
+}
+
+#[test]
+fn a_thread_of_the_family_is_no_culprit() {
+    let machine = Machine::new();
+    machine
+        .at(0, 100, Wakes(1, false))
+        .at(0, 110, Switch(IDLE, 1, Sleeps))
+        .at(0, 200, Wakes(2, false))
+        .at(0, 500, Switch(1, 2, Preempted))
+        .at(0, 900, Switch(2, OTHER, Preempted))
+        .at(0, 1_000, Switch(OTHER, 1, Preempted));
+    // 2 waited for 1 and then had its turn; then both waited for another one.
+    let (one, two) = (machine.books(1), machine.books(2));
+    assert_eq!((one.waited_own_ns, one.waited_ns), (400, 10 + 100));
+    assert_eq!((two.waited_own_ns, two.waited_ns), (300, 0));
+    assert_eq!(machine.blamed(), BTreeMap::from([(OTHER, 200)]));
+    machine.at(0, 1_100, Switch(1, 2, Dies));
+    assert_eq!(machine.books(2).waited_ns, 100);
+}
+
+#[test]
+fn who_moves_leaves_each_cpu_its_part() {
+    let machine = Machine::new();
+    machine
+        .at(0, 50, Switch(IDLE, OTHER, Preempted))
+        .at(1, 60, Switch(IDLE, ANOTHER, Preempted))
+        .at(0, 100, Wakes(1, false))
+        .at(0, 400, Moves(1, 1))
+        .at(0, 450, Switch(OTHER, IDLE, Sleeps))
+        .at(1, 1_000, Switch(ANOTHER, 1, Sleeps))
+        .at(1, 1_200, Switch(1, IDLE, Dies));
+    assert_eq!(
+        machine.blamed(),
+        BTreeMap::from([(OTHER, 300), (ANOTHER, 600)])
+    );
+    let books = machine.books(1);
+    assert_eq!((books.waited_ns, books.ran_ns), (900, 200));
+    // One wait, however often it is moved.
+    assert_eq!(machine.cpu(1).longest[0].ns, 900);
+}
+
+#[test]
+fn who_was_moved_away_has_waited_for_whom_it_left() {
+    let machine = Machine::new();
+    machine
+        .at(0, 50, Switch(IDLE, OTHER, Preempted))
+        .at(0, 100, Wakes(1, false))
+        .at(0, 400, Moves(1, 1))
+        .at(1, 400, Switch(IDLE, 1, Sleeps));
+    assert_eq!(machine.waits().unnamed_ns, 300);
+    // Nobody waits here any more as the turn ends, nor in the next one.
+    machine
+        .at(0, 450, Switch(OTHER, ANOTHER, Preempted))
+        .at(0, 900, Switch(ANOTHER, IDLE, Sleeps));
+    assert_eq!(machine.blamed(), BTreeMap::from([(OTHER, 300)]));
+    assert_eq!(machine.waits().unnamed_ns, 0);
+}
+
+#[test]
+fn what_interrupts_is_not_what_runs() {
+    let machine = Machine::new();
+    machine
+        .at(0, 100, Wakes(1, false))
+        .at(0, 100, Switch(IDLE, 1, Sleeps))
+        .at(0, 200, IrqEntry(3))
+        .stolen(0, 30)
+        .at(0, 300, IrqExit(3))
+        .at(0, 300, SoftirqEntry)
+        .at(0, 320, IrqEntry(4))
+        .at(0, 330, IrqExit(4))
+        .at(0, 350, SoftirqExit)
+        .at(0, 400, Nmi(7))
+        .stolen(0, 100)
+        .at(0, 1_000, Switch(1, IDLE, Sleeps))
+        // Nobody of the family is here: an interrupt takes nothing from it.
+        .at(0, 1_100, IrqEntry(3))
+        .at(0, 1_200, IrqExit(3));
+    let books = machine.books(1);
+    assert_eq!((books.irq_ns, books.softirq_ns), (70 + 10, 40));
+    assert_eq!((books.nmi_ns, books.steal_ns), (7, 130));
+    assert_eq!(books.ran_ns, 900 - 80 - 40 - 7 - 130);
+}
+
+#[test]
+fn what_the_hypervisor_had_the_task_before_had_not() {
+    let machine = Machine::new();
+    machine
+        .stolen(0, 5_000)
+        .at(0, 100, Switch(IDLE, OTHER, Preempted))
+        .at(0, 200, Wakes(1, false))
+        .stolen(0, 60)
+        .at(0, 300, Switch(OTHER, 1, Preempted));
+    assert_eq!(machine.blamed(), BTreeMap::from([(OTHER, 40)]));
+    assert_eq!(machine.waits().steal_ns, 60);
+    assert_eq!(machine.books(1).waited_ns, 100);
+}
+
+#[test]
+fn a_quota_is_nobodys_turn() {
+    let machine = Machine::new();
+    machine
+        .at(0, 100, Wakes(1, false))
+        .at(0, 100, Switch(IDLE, 1, Sleeps))
+        .at(0, 200, Switch(1, OTHER, Throttled))
+        .at(0, 5_200, Switch(OTHER, 1, Sleeps));
+    let books = machine.books(1);
+    assert_eq!((books.throttled_ns, books.waited_ns), (5_000, 0));
+    assert!(machine.blamed().is_empty());
+    assert_eq!(machine.cpu(0).longest[0].ns, 5_000);
+}
+
+#[test]
+fn a_departure_that_was_missed_is_unknown_and_blames_nobody() {
+    let machine = Machine::new();
+    machine
+        .at(0, 100, Wakes(1, false))
+        .at(0, 100, Switch(IDLE, 1, Sleeps))
+        // It leaves unseen, for OTHER, and waits; another of the family waits, too.
+        .at(0, 300, Wakes(2, false))
+        .at(0, 900, Switch(OTHER, 1, Sleeps))
+        .at(0, 1_000, Switch(1, 2, Sleeps));
+    let one = machine.books(1);
+    assert_eq!((one.unseen_ns, one.ran_ns), (800, 100));
+    assert!(machine.blamed().is_empty(), "{:?}", machine.blamed());
+    assert_eq!(machine.waits().doubtful_ns, 600);
+    assert_eq!(machine.unpaired(), 1);
+}
+
+#[test]
+fn an_arrival_that_was_missed_is_unknown_since_the_last_turn() {
+    let machine = Machine::new();
+    machine
+        .at(0, 50, Switch(IDLE, OTHER, Preempted))
+        .at(0, 100, Wakes(1, false))
+        .at(0, 400, Switch(OTHER, ANOTHER, Preempted))
+        // 1 comes unseen, and leaves.
+        .at(0, 900, Switch(1, IDLE, Sleeps));
+    let books = machine.books(1);
+    assert_eq!((books.waited_ns, books.unseen_ns), (300, 500));
+    assert_eq!(machine.blamed(), BTreeMap::from([(OTHER, 300)]));
+    assert_eq!(machine.waits().unnamed_ns, 0);
+    machine
+        .at(0, 950, Wakes(1, false))
+        .at(0, 990, Switch(IDLE, 1, Sleeps));
+    assert_eq!(machine.books(1).waited_ns, 340);
+}
+
+#[test]
+fn a_wake_up_after_a_missed_departure_begins_a_wait() {
+    let machine = Machine::new();
+    machine
+        .at(0, 100, Wakes(1, false))
+        .at(0, 100, Switch(IDLE, 1, Sleeps))
+        // Woken although it runs: nothing has happened.
+        .at(0, 150, Wakes(1, true))
+        .at(1, 500, Wakes(1, false))
+        .at(1, 600, Switch(IDLE, 1, Sleeps));
+    let books = machine.books(1);
+    assert_eq!((books.unseen_ns, books.waited_ns), (400, 100));
+}
+
+#[test]
+fn whose_fork_was_missed_is_none_of_the_family() {
+    let machine = Machine::new();
+    // 1000 is made by 1, and nobody has said so: it is one of the others, and nothing breaks.
+    machine
+        .at(0, 100, Wakes(1, false))
+        .at(0, 100, Switch(IDLE, 1, Sleeps))
+        .at(0, 200, Switch(1, OTHER, Preempted))
+        .at(0, 300, Switch(OTHER, 1, Sleeps));
+    assert_eq!(machine.blamed(), BTreeMap::from([(OTHER, 100)]));
+}

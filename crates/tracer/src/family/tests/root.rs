@@ -1,0 +1,216 @@
+//! On this machine, beside the kernel's own books of the same threads.
+
+use std::fs;
+use std::process::{Child, Command};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::super::*;
+
+/// They look at the same CPUs.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The last CPU, and another one.
+fn two_cpus() -> (u32, u32) {
+    let allowed = Host::here().allowed_cpus().unwrap();
+    (allowed[allowed.len() - 1], allowed[0])
+}
+
+/// A real-time process, which takes a few of each 10 ms of a CPU.
+struct Disturber(Child);
+
+impl Disturber {
+    fn on(cpu: u32) -> Disturber {
+        // A descriptor of which nothing ever comes: it sleeps by waiting for that, and starts nobody.
+        let script = "exec 9<> <(:); while :; do for ((i = 0; i < 3000; i++)); do :; done; read -t 0.008 -u 9; done";
+        let mut command = Command::new("chrt");
+        command.args([
+            "-f",
+            "10",
+            "taskset",
+            "-c",
+            &cpu.to_string(),
+            "bash",
+            "-c",
+            script,
+        ]);
+        let disturber = Disturber(command.spawn().unwrap());
+        let is_one = |comm: String| comm == "bash\n";
+        while !fs::read_to_string(disturber.file("comm")).is_ok_and(is_one) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        disturber
+    }
+
+    fn file(&self, name: &str) -> String {
+        format!("/proc/{}/{name}", self.0.id())
+    }
+
+    /// What the scheduler says that it ran, in ns.
+    fn ran_ns(&self) -> u64 {
+        let books = fs::read_to_string(self.file("schedstat")).unwrap();
+        books.split(' ').next().unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Disturber {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// Counts in a shell on one CPU: nothing but running.
+fn count_to(number: u32, cpu: u32) -> Command {
+    let script = format!("i=0; while [ $i -lt {number} ]; do i=$((i+1)); done");
+    let mut command = Command::new("taskset");
+    command.args(["-c", &cpu.to_string(), "sh", "-c", &script]);
+    command
+}
+
+fn start(command: &mut Command) -> (Family, Child) {
+    let mut family = Family::load().unwrap();
+    family.attach().unwrap();
+    family.starts_next().unwrap();
+    (family, command.spawn().unwrap())
+}
+
+fn run(command: &mut Command) -> FamilyLook {
+    let (family, child) = start(command);
+    end(&family, child)
+}
+
+fn end(family: &Family, mut child: Child) -> FamilyLook {
+    assert!(child.wait().unwrap().success());
+    // The last switch of a process comes after its parent knows that it has ended.
+    let until = Instant::now() + Duration::from_secs(5);
+    loop {
+        let look = family.look().unwrap();
+        if look.alive.is_empty() || Instant::now() > until {
+            return look;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What holds of any command whose events were all seen.
+fn holds(look: &FamilyLook) {
+    let books = look.books();
+    assert_eq!(books.parts(), books.wall_ns, "{look:?}");
+    assert_eq!(look.unfollowed, 0);
+    let tasks = look.culprits.iter();
+    let tasks = tasks.filter(|it| it.kind == FamilyCulpritKind::Task);
+    let waits = look.waits;
+    let told = tasks.map(|it| it.ns).sum::<u64>() + waits.idle_ns + waits.steal_ns;
+    if look.unpaired == 0 && look.missed == 0 {
+        assert_eq!(told + waits.unnamed_ns, books.waited_ns, "{look:?}");
+    }
+    for (kind, ns) in [
+        (FamilyCulpritKind::Irq, books.irq_ns),
+        (FamilyCulpritKind::Softirq, books.softirq_ns),
+    ] {
+        let all = look.culprits.iter().filter(|it| it.kind == kind);
+        let all: u64 = all.map(|it| it.ns).sum();
+        if look.unpaired == 0 && look.missed == 0 {
+            assert_eq!(all, ns, "{look:?}");
+        }
+    }
+}
+
+#[test]
+fn a_disturber_is_named_with_its_time_and_a_quiet_process_is_not() {
+    let _alone = alone();
+    let (cpu, other) = two_cpus();
+    let mut quiet = count_to(100_000_000, other).spawn().unwrap();
+    let disturber = Disturber::on(cpu);
+    let (family, child) = start(&mut count_to(1_000_000, cpu));
+    let before_ns = disturber.ran_ns();
+    let look = end(&family, child);
+    let disturbed_ns = disturber.ran_ns() - before_ns;
+    quiet.kill().unwrap();
+    quiet.wait().unwrap();
+    holds(&look);
+    let name = format!("bash:{}", disturber.0.id());
+    let named = look.culprits.iter().find(|it| it.name.as_str() == name);
+    let named_ns = named.unwrap_or_else(|| panic!("{look:?}")).ns;
+    // What it ran between the begin of the command and the look at its own books, and once more at the end; the rest
+    // of the tenth is what a switch takes beside its tracepoint.
+    assert!(
+        named_ns.abs_diff(disturbed_ns) < disturbed_ns / 10 + 20_000_000,
+        "{named_ns} of {disturbed_ns}: {look:?}"
+    );
+    let control = format!(":{}", quiet.id());
+    assert!(
+        !look
+            .culprits
+            .iter()
+            .any(|it| it.name.as_str().ends_with(&control))
+    );
+}
+
+#[test]
+fn the_kernels_books_say_the_same() {
+    let _alone = alone();
+    let (cpu, _) = two_cpus();
+    let look = run(&mut count_to(1_000_000, cpu));
+    holds(&look);
+    let books = look.books();
+    let ran_ns = books.ran_ns + books.irq_ns + books.softirq_ns + books.nmi_ns;
+    let waited_ns = books.waited_ns + books.waited_own_ns + books.throttled_ns;
+    // The kernel books by the clock of its run queue, which may leave interrupts out and takes steal from either
+    // (update_rq_clock_task); and a switch begins and ends beside the tracepoint.
+    let slack_ns = books.steal_ns + look.waits.steal_ns + books.irq_ns + books.softirq_ns;
+    let slack_ns = slack_ns + books.unseen_ns + books.wall_ns / 50;
+    assert!(ran_ns.abs_diff(books.kernel_ran_ns) < slack_ns, "{look:?}");
+    assert!(
+        waited_ns.abs_diff(books.kernel_waited_ns) < slack_ns,
+        "{look:?}"
+    );
+}
+
+#[test]
+fn children_and_their_children_are_followed() {
+    let _alone = alone();
+    // A shell, two that it starts, one of which starts a third, and what these run.
+    let script = "sh -c 'sh -c \"sleep 0.05; true\"; true' & sh -c 'sleep 0.02; true' & wait";
+    let look = run(Command::new("sh").args(["-c", script]));
+    holds(&look);
+    assert!(look.ended.threads >= 6, "{look:?}");
+    // They slept, and the hypervisor may keep them from waking: no more is known of how long.
+    assert!(look.books().asleep_ns >= 70_000_000, "{look:?}");
+}
+
+#[test]
+fn who_outlives_the_command_is_told() {
+    let _alone = alone();
+    let (family, mut child) = start(Command::new("sh").args(["-c", "sleep 1 & exit 0"]));
+    assert!(child.wait().unwrap().success());
+    // It has to get a CPU first.
+    let until = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < until {
+        let look = family.look().unwrap();
+        assert_eq!(look.books().parts(), look.books().wall_ns);
+        if look.alive.iter().any(|it| it.books.ran_ns > 0) {
+            return;
+        }
+    }
+    panic!("{:?}", family.look());
+}
+
+#[test]
+fn nobody_else_is_followed() {
+    let _alone = alone();
+    let (family, mut child) = start(&mut Command::new("true"));
+    let mut other = Command::new("sh")
+        .args(["-c", "true; true"])
+        .spawn()
+        .unwrap();
+    other.wait().unwrap();
+    child.wait().unwrap();
+    thread::sleep(Duration::from_millis(20));
+    assert_eq!(family.look().unwrap().books().threads, 1);
+}
