@@ -8,6 +8,7 @@ mod args;
 mod called_as;
 mod commands;
 mod feed;
+mod fitness;
 #[cfg(test)]
 mod fixtures;
 mod frame;
@@ -97,6 +98,7 @@ fn carry_out(command: Command) -> Result<Status> {
         Command::Check(arguments) => commands::check::run(&arguments),
         Command::Audit(arguments) => commands::audit::run(&arguments),
         Command::TuneTimer(arguments) => commands::tune_timer::run(&arguments),
+        Command::Run(arguments) => commands::run::run(&arguments),
         Command::Export(arguments) => commands::export::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Man(arguments) => commands::manual::man(&arguments),

@@ -1,5 +1,5 @@
 //! The exit status contract, in one place: 0 ok, 1 error, 2 a limit was hit,
-//! 3 this machine cannot, 129 usage.
+//! 3 this machine cannot, 4 unfit, 129 usage; `vmnoise run` has that of its command.
 
 use std::process::ExitCode;
 
@@ -23,6 +23,10 @@ pub enum Status {
     MachineCannot,
     /// The command line makes no sense.
     Usage,
+    /// Too much was taken from a command (`vmnoise run --strict`).
+    Unfit,
+    /// As a command ended that was run.
+    OfCommand(u8),
 }
 
 /// The command line asks for something that cannot be meant.
@@ -105,6 +109,8 @@ impl From<Status> for ExitCode {
             Status::Limit => 2,
             Status::MachineCannot => 3,
             Status::Usage => 129,
+            Status::Unfit => 4,
+            Status::OfCommand(code) => code,
         })
     }
 }

@@ -96,13 +96,14 @@ const ONLY_IN: [(&str, &[&str]); 8] = [
 
 /// Room of the program -> its rooms that it may use. `commands` may use all of them; what lies in none
 /// of them (`say.rs`, `interrupt.rs`, `units.rs` and others) may be used by all.
-const INSIDE: [(&str, &[&str]); 6] = [
+const INSIDE: [(&str, &[&str]); 7] = [
     ("progress", &[]),
     ("feed", &[]),
-    ("run", &["progress", "feed"]),
-    ("output", &["run"]),
+    ("fitness", &[]),
+    ("run", &["progress", "feed", "fitness"]),
+    ("output", &["run", "fitness"]),
     ("frame", &["run", "output", "progress"]),
-    ("args", &["run", "feed", "output", "frame"]),
+    ("args", &["run", "feed", "fitness", "output", "frame"]),
 ];
 
 /// What each package of the workspace depends on in the product (not in tests).

@@ -28,6 +28,7 @@ mod promises;
 mod report;
 mod rights;
 mod rt_tests;
+mod run_command;
 mod stand_in;
 mod timerlat_reported;
 mod transcripts;

@@ -21,6 +21,7 @@ mod osnoise;
 pub mod priority;
 pub mod reason_names;
 mod report;
+mod run;
 mod shared;
 mod timerlat;
 mod times;
@@ -50,6 +51,7 @@ pub use manual::{CompletionsArguments, ManArguments};
 pub use microvm::MicrovmArguments;
 pub use osnoise::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode, OsnoiseTopArguments, TRACE_FILE};
 pub use report::ReportArguments;
+pub use run::RunArguments;
 pub use shared::Shared;
 pub use timerlat::{
     DmaLatency, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
@@ -73,6 +75,7 @@ Examples:
   vmnoise check run.vmn --max 40us        whether that is good enough, and how sure it is
   vmnoise audit run.vmn                   which settings of this machine took it, and what to change
   vmnoise tune-timer --goal 20us          which halt polling keeps guests' timers that punctual
+  vmnoise run -- ./bench                  whether too much was taken from a command, and by whom
   vmnoise export *.vmn --parquet fleet    tables for DuckDB, polars and Spark
   vmnoise doctor                          what this machine lets vmnoise see
 
@@ -116,6 +119,8 @@ pub enum Command {
     Audit(Later<AuditArguments>),
     /// Measure what halt polling gives and costs the timers of a guest, and name the setting for a goal
     TuneTimer(Later<TuneTimerArguments>),
+    /// Run a command, and say whether too much was taken from it, and by whom
+    Run(Later<RunArguments>),
     /// Convert recordings for other programs: Perfetto, Parquet, CSV, rt-tests' JSON
     Export(Later<ExportArguments>),
     /// Show what this machine lets vmnoise see, and what would let it see more

@@ -15,6 +15,7 @@ pub mod osnoise;
 mod polling_group;
 mod replay;
 pub mod report;
+pub mod run;
 pub mod serve;
 mod steal;
 mod target;

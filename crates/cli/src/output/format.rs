@@ -78,3 +78,14 @@ pub enum AuditFormat {
     /// A table for a ticket
     Markdown,
 }
+
+/// How the result of a command is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RunFormat {
+    /// For people
+    Text,
+    /// One JSON object and nothing else
+    Json,
+    /// Bencher's metric format
+    Bmf,
+}

@@ -19,6 +19,7 @@ pub mod osnoise_hist;
 mod osnoise_table;
 pub mod osnoise_top;
 mod rtla;
+pub mod run;
 mod screen;
 mod stop;
 mod stream;

@@ -2,6 +2,7 @@
 //! run is shown by is not its concern: that comes in by the trait of `view.rs`.
 
 pub mod at_stop;
+pub mod command;
 pub mod cpus;
 mod explaining;
 pub mod files;

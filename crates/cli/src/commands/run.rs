@@ -1,0 +1,84 @@
+//! `vmnoise run`: a command, and whether its run was fit to be compared with others.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::args::RunArguments;
+use crate::fitness::{Fitness, Judged};
+use crate::output::run::{CommandResult, JudgedRun, render};
+use crate::run::command::{self, CannotStart, preflight};
+use crate::run::files;
+use crate::status::Status;
+use crate::{interrupt, say, stderr};
+
+/// Runs it, again where it was unfit and that was asked for, and tells what was taken.
+pub fn run(arguments: &RunArguments) -> Result<Status> {
+    let preflight = arguments.preflight.map(preflight::look).transpose()?;
+    // From here on Ctrl-C ends the command, and what was measured is told.
+    interrupt::catch().context("catching Ctrl-C")?;
+    let mut result = CommandResult {
+        command: name(arguments),
+        preflight,
+        runs: Vec::new(),
+    };
+    for attempt in 0..=arguments.retry {
+        let done = match command::run(&arguments.command) {
+            Ok(done) => done,
+            Err(error) => {
+                let Some(cannot_start) = error.downcast_ref::<CannotStart>() else {
+                    return Err(error);
+                };
+                say::say(cannot_start);
+                return Ok(Status::OfCommand(cannot_start.code()));
+            }
+        };
+        let evidence = done.evidence();
+        let judged = Judged::new(&arguments.fit, &evidence);
+        let verdict = judged.verdict;
+        result.runs.push(JudgedRun {
+            done,
+            evidence,
+            judged,
+        });
+        if verdict != Fitness::Unfit || interrupt::was_asked() {
+            break;
+        }
+        if attempt < arguments.retry {
+            say::say(format_args!(
+                "unfit: run {} of {}",
+                attempt + 2,
+                arguments.retry + 1
+            ));
+        }
+    }
+    tell(arguments, &result)?;
+    let last = result.runs.last().context("no run")?;
+    let code = last.done.ended.code();
+    Ok(match last.judged.verdict {
+        Fitness::Unfit if arguments.strict && code == 0 => Status::Unfit,
+        Fitness::CannotTell if arguments.strict && code == 0 => Status::MachineCannot,
+        _ => Status::OfCommand(code),
+    })
+}
+
+fn tell(arguments: &RunArguments, result: &CommandResult) -> Result<()> {
+    let rendered = render(arguments.format, result)?;
+    match &arguments.output {
+        Some(file) => files::write_whole(file, &rendered)
+            .with_context(|| format!("the result cannot be written to {}", say::name_of(file))),
+        None => {
+            stderr::say(&String::from_utf8_lossy(&rendered));
+            Ok(())
+        }
+    }
+}
+
+/// The command in one line.
+fn name(arguments: &RunArguments) -> String {
+    let words = arguments
+        .command
+        .iter()
+        .map(|it| say::name_of(Path::new(it)));
+    words.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,167 @@
+//! What is known of a run, as bounds: a figure is at least so much, and at most so much where anybody knows.
+
+use vmnoise_tracer::FamilyLook;
+
+/// Bounds of a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// It is no less.
+    pub least: u64,
+    /// It is no more; `None` where what is not seen may be anything.
+    pub most: Option<u64>,
+}
+
+/// What a verdict rests on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    /// What was taken of the threads of the command, in ns over all of them.
+    pub taken_ns: Range,
+    /// The longest at one go, in ns.
+    pub longest_ns: Range,
+    /// Of how much: the run's length, or how long its threads could run all together where that is more, in ns.
+    pub of_ns: u64,
+    /// What could not be seen, a sentence each.
+    pub unseen: Vec<String>,
+}
+
+impl Evidence {
+    /// From what was traced of a run of this length.
+    pub fn traced(look: &FamilyLook, wall_ns: u64, sees_steal: bool, sees_nmi: bool) -> Evidence {
+        let books = look.books();
+        let waits = look.waits;
+        let mut unseen = Vec::new();
+        let mut is_bounded = true;
+        let mut blind = |sentence: String| {
+            unseen.push(sentence);
+            is_bounded = false;
+        };
+        if !sees_steal {
+            blind(
+                "the hypervisor of this machine does not tell what it takes (no steal clock)"
+                    .into(),
+            );
+        }
+        if !sees_nmi {
+            blind("NMIs are not seen on this kernel".into());
+        }
+        if look.unfollowed > 0 {
+            let few = look.unfollowed;
+            blind(format!("{few} threads of the command were not followed"));
+        }
+        // Whom the kernel's own books have wait longer than events show may have waited for others.
+        let waited_ns = books.waited_ns + books.waited_own_ns + books.throttled_ns;
+        let unshown_ns = match look.unpaired + look.missed {
+            0 => 0,
+            _ => books.kernel_waited_ns.saturating_sub(waited_ns),
+        };
+        let doubt_ns = books.unseen_ns + waits.doubtful_ns + unshown_ns;
+        if doubt_ns > 0 {
+            let events = look.unpaired + look.missed;
+            unseen.push(format!(
+                "{} of the threads' time is not known for certain: {events} events were missed",
+                crate::units::human(doubt_ns)
+            ));
+        }
+        let taken_ns = books.taken_ns();
+        let longest_ns = look.longest.iter().map(|it| it.ns).max().unwrap_or(0);
+        let most = |ns: u64| is_bounded.then_some(ns.saturating_add(doubt_ns));
+        Evidence {
+            // Whose turn was not seen whole may have been one of its own.
+            taken_ns: Range {
+                least: taken_ns - waits.unnamed_ns.min(books.waited_ns),
+                most: most(taken_ns),
+            },
+            longest_ns: Range {
+                least: match waits.unnamed_ns {
+                    0 => longest_ns,
+                    unnamed_ns => longest_ns.saturating_sub(unnamed_ns),
+                },
+                most: most(longest_ns),
+            },
+            of_ns: wall_ns.max(books.runnable_ns()),
+            unseen,
+        }
+    }
+
+    /// All that was taken, in millionths of the run: rounded down, and up.
+    pub fn noise_ppm(&self) -> Range {
+        let of_ns = u128::from(self.of_ns.max(1));
+        let ppm = |ns: u64| u128::from(ns) * 1_000_000;
+        let clamp = |it: u128| u64::try_from(it).unwrap_or(u64::MAX);
+        Range {
+            least: clamp(ppm(self.taken_ns.least) / of_ns),
+            most: self.taken_ns.most.map(|ns| clamp(ppm(ns).div_ceil(of_ns))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vmnoise_tracer::{FamilyBooks, FamilyWaits};
+
+    use super::*;
+
+    fn look() -> FamilyLook {
+        FamilyLook {
+            ended: FamilyBooks {
+                wall_ns: 10_000,
+                ran_ns: 4_000,
+                irq_ns: 100,
+                waited_ns: 400,
+                waited_own_ns: 500,
+                asleep_ns: 5_000,
+                threads: 1,
+                ..FamilyBooks::default()
+            },
+            ..FamilyLook::default()
+        }
+    }
+
+    #[test]
+    fn what_a_command_waits_for_itself_is_not_taken() {
+        let evidence = Evidence::traced(&look(), 10_000, true, true);
+        let known = Range {
+            least: 500,
+            most: Some(500),
+        };
+        assert_eq!(evidence.taken_ns, known);
+        assert_eq!(evidence.of_ns, 10_000);
+        assert_eq!(evidence.noise_ppm().least, 50_000);
+        assert!(evidence.unseen.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_known_is_between_bounds() {
+        let mut look = look();
+        look.ended.unseen_ns = 200;
+        look.waits = FamilyWaits {
+            unnamed_ns: 150,
+            doubtful_ns: 50,
+            ..FamilyWaits::default()
+        };
+        look.unpaired = 3;
+        look.ended.kernel_waited_ns = 1_000;
+        let evidence = Evidence::traced(&look, 10_000, true, true);
+        let bounds = Range {
+            least: 350,
+            most: Some(500 + 200 + 50 + 100),
+        };
+        assert_eq!(evidence.taken_ns, bounds);
+        assert_eq!(evidence.unseen.len(), 1);
+    }
+
+    #[test]
+    fn without_a_steal_clock_nobody_knows_how_much_it_was() {
+        let evidence = Evidence::traced(&look(), 10_000, false, true);
+        assert_eq!(
+            (evidence.taken_ns.most, evidence.longest_ns.most),
+            (None, None)
+        );
+    }
+
+    #[test]
+    fn several_threads_are_held_against_the_time_of_all() {
+        let evidence = Evidence::traced(&look(), 2_000, true, true);
+        assert_eq!(evidence.of_ns, 5_000);
+    }
+}

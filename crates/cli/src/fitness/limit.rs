@@ -1,0 +1,90 @@
+//! What a run has to stay below.
+
+use crate::units::{Bare, parse_time};
+
+/// What is limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figure {
+    /// All that was taken, in millionths of the run.
+    Noise,
+    /// The longest time taken at one go, in ns.
+    Max,
+}
+
+impl Figure {
+    /// As people write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Figure::Noise => "noise",
+            Figure::Max => "max",
+        }
+    }
+}
+
+/// A figure, and what it has to be below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// What is limited.
+    pub figure: Figure,
+    /// In its unit.
+    pub below: u64,
+}
+
+impl Limit {
+    /// Reads `noise<1%` and `max<1ms`.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong and what is accepted.
+    pub fn parse(text: &str) -> Result<Limit, String> {
+        let help = "write noise<1%, max<1ms, or both with a comma between them";
+        let (name, below) = text
+            .split_once('<')
+            .ok_or_else(|| format!("`{text}` is no limit; {help}"))?;
+        let below = below.trim();
+        match name.trim() {
+            "noise" => {
+                let percent = below
+                    .strip_suffix('%')
+                    .and_then(|it| it.trim().parse().ok());
+                let usable = percent.filter(|it: &f64| it.is_finite() && *it > 0.0 && *it <= 100.0);
+                let percent = usable.ok_or_else(|| {
+                    format!("`{below}` is no part of a run; write such as noise<1%")
+                })?;
+                Ok(Limit {
+                    figure: Figure::Noise,
+                    below: (percent * 10_000.0).round() as u64,
+                })
+            }
+            "max" => Ok(Limit {
+                figure: Figure::Max,
+                below: parse_time(below, Bare::Microseconds)?,
+            }),
+            other => Err(format!("there is no figure `{other}`; {help}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read() {
+        let below = |text| Limit::parse(text).map(|it| (it.figure, it.below));
+        assert_eq!(below("noise<1%"), Ok((Figure::Noise, 10_000)));
+        assert_eq!(below(" noise < 0.05 %"), Ok((Figure::Noise, 500)));
+        assert_eq!(below("max<1ms"), Ok((Figure::Max, 1_000_000)));
+        assert_eq!(below("max<50"), Ok((Figure::Max, 50_000)));
+        for wrong in [
+            "noise",
+            "noise<1",
+            "noise<-1%",
+            "noise<0%",
+            "max<1%",
+            "steal<1%",
+            "",
+        ] {
+            assert!(Limit::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

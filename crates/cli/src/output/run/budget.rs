@@ -1,0 +1,39 @@
+//! How the threads of a command spent their time, by the words of the result.
+
+use vmnoise_tracer::{FamilyBooks, FamilyCulpritKind, FamilyTaken};
+
+/// The parts of a budget in their order, and whether each was taken from the command.
+pub(super) const fn parts(books: &FamilyBooks) -> [(&'static str, u64, bool); 10] {
+    [
+        ("ran", books.ran_ns, false),
+        ("waited", books.waited_ns, true),
+        ("throttled", books.throttled_ns, true),
+        ("steal", books.steal_ns, true),
+        ("irq", books.irq_ns, true),
+        ("softirq", books.softirq_ns, true),
+        ("nmi", books.nmi_ns, true),
+        ("waited_own", books.waited_own_ns, false),
+        ("asleep", books.asleep_ns, false),
+        ("unseen", books.unseen_ns, false),
+    ]
+}
+
+/// Under which part of the budget somebody took time.
+pub(super) const fn part_of(kind: FamilyCulpritKind) -> &'static str {
+    match kind {
+        FamilyCulpritKind::Task => "waited",
+        FamilyCulpritKind::Irq => "irq",
+        FamilyCulpritKind::Softirq => "softirq",
+    }
+}
+
+/// What a longest one is of.
+pub(super) const fn part_of_longest(taken: FamilyTaken) -> &'static str {
+    match taken {
+        FamilyTaken::Wait => "waited",
+        FamilyTaken::Irq => "irq",
+        FamilyTaken::Softirq => "softirq",
+        FamilyTaken::Nmi => "nmi",
+        FamilyTaken::Steal => "steal",
+    }
+}

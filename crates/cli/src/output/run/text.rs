@@ -1,0 +1,176 @@
+//! For people.
+
+use vmnoise_events::shown_lines;
+use vmnoise_tracer::{FamilyCulprit, FamilyLook, FamilyTaken};
+
+use super::budget::{part_of, part_of_longest, parts};
+use super::{CommandResult, JudgedRun};
+use crate::fitness::{Figure, Fitness, Judgement, Range};
+use crate::output::table;
+use crate::run::command::{FromProc, Seen};
+use crate::units::human;
+
+/// So many culprits are told.
+const CULPRITS: usize = 8;
+
+pub(super) fn render(result: &CommandResult) -> String {
+    let mut text = String::new();
+    for cpu in result.preflight.iter().flatten() {
+        let noise = cpu
+            .noise_percent
+            .map_or("-".to_owned(), |it| format!("{it:.3} %"));
+        let max = cpu.max_gap_ns.map_or("-".to_owned(), human);
+        let by = cpu
+            .most_by
+            .as_deref()
+            .map_or(String::new(), |it| format!(", most by {it}"));
+        text += &format!(
+            "before: CPU {}: noise {noise}, longest {max}{by}\n",
+            cpu.cpu
+        );
+    }
+    for run in &result.runs {
+        text += &one(&result.command, run);
+    }
+    shown_lines(&text).to_string()
+}
+
+fn one(command: &str, run: &JudgedRun) -> String {
+    let verdict = words(run.judged.verdict);
+    let wall_ns = run.done.wall_ns;
+    let mut text = format!("{verdict}: {command}: {}, ", human(wall_ns));
+    text += &match &run.done.seen {
+        Seen::Traced { look, .. } => {
+            let books = look.books();
+            format!(
+                "{} taken ({:.3} % of its {}), {} {}\n",
+                human(books.taken_ns()),
+                percent(books.taken_ns(), run.evidence.of_ns),
+                if run.evidence.of_ns > wall_ns {
+                    "threads' time"
+                } else {
+                    "time"
+                },
+                books.threads,
+                if books.threads == 1 {
+                    "thread"
+                } else {
+                    "threads"
+                }
+            )
+        }
+        Seen::Read { .. } => "not traced\n".to_owned(),
+    };
+    text += &table::of(&run.judged.judgements, |it| {
+        it.words("limit of", |it| it.limit.figure.name().into())
+            .figure("below", |it| value(it, it.limit.below))
+            .figure("has", |it| range(it, it.has))
+            .words("", |it| words(it.verdict).into())
+    });
+    match &run.done.seen {
+        Seen::Traced { look, .. } => text += &traced(look, run.evidence.of_ns),
+        Seen::Read { found, .. } => text += &from_proc(found),
+    }
+    for unseen in &run.evidence.unseen {
+        text += &format!(" {unseen}\n");
+    }
+    text + " rate (a busy sibling, frequency, caches): not measured, and in no figure here\n"
+}
+
+fn traced(look: &FamilyLook, of_ns: u64) -> String {
+    let books = look.books();
+    let parts = parts(&books);
+    let shown: Vec<_> = parts.iter().filter(|(_, ns, _)| *ns > 0).collect();
+    let mut text = table::of(&shown, |it| {
+        it.words("threads", |(name, ..)| (*name).into())
+            .figure("total", |(_, ns, _)| human(*ns))
+            .figure("%", |(_, ns, _)| {
+                format!("{:.3}", percent(*ns, books.wall_ns))
+            })
+            .words("", |(_, _, taken)| if *taken { "taken" } else { "" }.into())
+    });
+    let culprits = &look.culprits[..look.culprits.len().min(CULPRITS)];
+    if !culprits.is_empty() {
+        text += &table::of(culprits, |it| {
+            it.words("source", |it: &FamilyCulprit| it.name.as_str().into())
+                .words("share", |it| part_of(it.kind).into())
+                .count("count", |it| it.count)
+                .figure("total", |it| human(it.ns))
+                .figure("%", |it| format!("{:.3}", percent(it.ns, of_ns)))
+                .figure("longest", |it| human(it.longest_ns))
+        });
+    }
+    for (what, ns) in [
+        ("the CPU idled, on the way to a thread", look.waits.idle_ns),
+        ("the hypervisor, in others' turns", look.waits.steal_ns),
+        ("nobody who is known", look.waits.unnamed_ns),
+    ] {
+        if ns > 0 {
+            text += &format!(" of what was waited, {what}: {}\n", human(ns));
+        }
+    }
+    if let Some(longest) = look.longest.iter().max_by_key(|it| it.ns) {
+        let who = match (longest.taken, longest.who.as_ref()) {
+            (FamilyTaken::Wait, Some(who)) => format!(", until {who} left the CPU"),
+            (_, Some(who)) => format!(", {who}"),
+            (_, None) => String::new(),
+        };
+        text += &format!(
+            " the longest at one go: {} {}{who}\n",
+            human(longest.ns),
+            part_of_longest(longest.taken)
+        );
+    }
+    if !look.alive.is_empty() {
+        text += &format!(
+            " {} of its threads went on when it had ended: their time is counted up to their last event\n",
+            look.alive.len()
+        );
+    }
+    text + &format!(
+        " the kernel says: ran {}, waited {}; tracing cost {}\n",
+        human(books.kernel_ran_ns),
+        human(books.kernel_waited_ns),
+        human(look.probe_ns)
+    )
+}
+
+fn from_proc(found: &FromProc) -> String {
+    let steal = found.machine_steal_ns.map_or("-".to_owned(), human);
+    format!(
+        " the kernel says of {} threads: ran {}, waited {} (for others or for one another), preempted {} times; stolen from \
+         all CPUs meanwhile: {steal}\n",
+        found.threads,
+        human(found.ran_ns),
+        human(found.waited_ns),
+        found.preemptions
+    )
+}
+
+fn percent(ns: u64, of_ns: u64) -> f64 {
+    ns as f64 * 100.0 / of_ns.max(1) as f64
+}
+
+fn words(fitness: Fitness) -> &'static str {
+    match fitness {
+        Fitness::Fit => "fit",
+        Fitness::Unfit => "unfit",
+        Fitness::CannotTell => "cannot tell",
+    }
+}
+
+fn value(judgement: &Judgement, value: u64) -> String {
+    match judgement.limit.figure {
+        Figure::Noise => format!("{:.4} %", value as f64 / 10_000.0),
+        Figure::Max => human(value),
+    }
+}
+
+fn range(judgement: &Judgement, has: Range) -> String {
+    let least = value(judgement, has.least);
+    match has.most.map(|most| value(judgement, most)) {
+        Some(most) if most == least => least,
+        Some(most) => format!("{least} to {most}"),
+        None => format!("{least} or more"),
+    }
+}

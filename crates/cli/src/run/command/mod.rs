@@ -1,0 +1,129 @@
+//! One run of a command, and what was taken from it.
+
+pub mod preflight;
+mod process;
+mod procfs;
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use vmnoise_tracer::{Family, FamilyLook, LoadError};
+
+use crate::fitness::{Evidence, Range};
+use process::Started;
+pub use process::{CannotStart, Ended};
+pub use procfs::FromProc;
+
+/// The last switch of a process comes after its parent knows that it has ended.
+const LAST_SWITCHES: Duration = Duration::from_millis(50);
+
+/// What is known of a run.
+#[derive(Debug)]
+pub enum Seen {
+    /// All events of its threads were followed.
+    Traced {
+        /// What they say.
+        look: FamilyLook,
+        /// Whether the hypervisor tells what it takes, or there is none.
+        sees_steal: bool,
+        /// Whether NMIs are seen.
+        sees_nmi: bool,
+    },
+    /// They could not be, and this is why, and what would help.
+    Read {
+        /// Why they could not be.
+        why: String,
+        /// What /proc says.
+        found: FromProc,
+    },
+}
+
+/// A run of the command.
+#[derive(Debug)]
+pub struct Done {
+    /// How the command ended.
+    pub ended: Ended,
+    /// How long it took.
+    pub wall_ns: u64,
+    /// What was seen.
+    pub seen: Seen,
+}
+
+impl Done {
+    /// What a verdict rests on.
+    pub fn evidence(&self) -> Evidence {
+        match &self.seen {
+            Seen::Traced {
+                look,
+                sees_steal,
+                sees_nmi,
+            } => Evidence::traced(look, self.wall_ns, *sees_steal, *sees_nmi),
+            Seen::Read { why, found } => {
+                // Who has several threads may have waited for one of them.
+                let taken_ns = match found.threads {
+                    1 => found.waited_ns,
+                    _ => 0,
+                };
+                let range = |least| Range { least, most: None };
+                Evidence {
+                    taken_ns: range(taken_ns),
+                    longest_ns: range(0),
+                    of_ns: self.wall_ns.max(found.ran_ns + found.waited_ns),
+                    unseen: vec![why.clone(), procfs::LIMIT.to_owned()],
+                }
+            }
+        }
+    }
+}
+
+/// Runs a command to its end, and looks at its threads meanwhile.
+///
+/// # Errors
+/// [`CannotStart`], or if the kernel does not say what it saw.
+pub fn run(command: &[OsString]) -> Result<Done> {
+    let mut family = match Family::load() {
+        Ok(family) => family,
+        Err(LoadError::Refused { why, remedy }) => {
+            return untraced(command, format!("{why}; {remedy}"));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    family.attach()?;
+    family
+        .starts_next()
+        .context("telling the kernel which command is followed")?;
+    let mut started = Started::new(command)?;
+    let (ended, wall_ns) = started.end(process::SELDOM, |_| {})?;
+    let until = Instant::now() + LAST_SWITCHES;
+    let look = loop {
+        let look = family.look().context("reading what the kernel saw")?;
+        if look.alive.is_empty() || Instant::now() >= until {
+            break look;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    Ok(Done {
+        ended,
+        wall_ns,
+        seen: Seen::Traced {
+            look,
+            sees_steal: family.sees_steal(),
+            sees_nmi: family.sees_nmi(),
+        },
+    })
+}
+
+fn untraced(command: &[OsString], why: String) -> Result<Done> {
+    let mut reader = procfs::Reader::new();
+    let mut started = Started::new(command)?;
+    let (ended, wall_ns) = started.end(process::OFTEN, |pid| reader.look(pid))?;
+    Ok(Done {
+        ended,
+        wall_ns,
+        seen: Seen::Read {
+            why,
+            found: reader.finish(),
+        },
+    })
+}

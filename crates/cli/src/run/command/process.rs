@@ -1,0 +1,120 @@
+//! The command as a process: started, waited for, and ended where the user asks.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use thiserror::Error;
+
+use crate::{interrupt, say};
+
+/// How often somebody looks whether the user wants it to end.
+pub const SELDOM: Duration = Duration::from_millis(200);
+/// Likewise, and at /proc, where that is all there is.
+pub const OFTEN: Duration = Duration::from_millis(20);
+
+/// The command cannot be started.
+#[derive(Debug, Error)]
+#[error(
+    "{name} cannot be run: {why}; write the command behind `--`, as its own shell would be given it"
+)]
+pub struct CannotStart {
+    name: String,
+    #[source]
+    why: io::Error,
+}
+
+impl CannotStart {
+    /// As env(1), nohup(1) and timeout(1) end then.
+    pub fn code(&self) -> u8 {
+        match self.why.kind() {
+            io::ErrorKind::NotFound => 127,
+            _ => 126,
+        }
+    }
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended(ExitStatus);
+
+impl Ended {
+    /// As a shell has it: its status, or 128 and the number of the signal.
+    pub fn code(self) -> u8 {
+        let code = self.0.code().or_else(|| Some(128 + self.0.signal()?));
+        code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+    }
+}
+
+/// A command that runs.
+pub struct Started {
+    child: Child,
+    begin: Instant,
+}
+
+impl Started {
+    /// Starts it, by the thread that asks.
+    pub fn new(command: &[OsString]) -> Result<Started> {
+        let (program, arguments) = command.split_first().context("there is no command")?;
+        let begin = Instant::now();
+        let child = Command::new(program).args(arguments).spawn();
+        let child = child.map_err(|why| CannotStart {
+            name: say::name_of(Path::new(program)),
+            why,
+        })?;
+        Ok(Started { child, begin })
+    }
+
+    /// Waits for its end, and tells how long it took. Meanwhile, once in so much time, and once when it has ended and can still be looked at,
+    /// `look` is given its number.
+    pub fn end(
+        &mut self,
+        each: Duration,
+        mut look: impl FnMut(u32) + Send,
+    ) -> Result<(Ended, u64)> {
+        let number = self.child.id();
+        let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
+        let pid = pid.context("the number of the command's process")?;
+        let has_ended = AtomicBool::new(false);
+        let wall_ns = thread::scope(|scope| -> Result<u64> {
+            let watcher = scope.spawn(|| {
+                let mut is_told = false;
+                while !has_ended.load(Relaxed) {
+                    if interrupt::was_asked() && !is_told {
+                        // It may have ended by itself: a terminal tells all of its processes.
+                        let _ = kill_process(pid, Signal::TERM);
+                        is_told = true;
+                    }
+                    look(number);
+                    thread::park_timeout(each);
+                }
+                look(number);
+            });
+            let ended = wait_and_keep(pid);
+            let wall_ns = u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            has_ended.store(true, Relaxed);
+            watcher.thread().unpark();
+            ended.map(|()| wall_ns)
+        })?;
+        let status = self.child.wait().context("waiting for the command")?;
+        Ok((Ended(status), wall_ns))
+    }
+}
+
+/// Until it has ended; what the kernel says of it stays.
+fn wait_and_keep(pid: Pid) -> Result<()> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    loop {
+        match waitid(WaitId::Pid(pid), options) {
+            Err(rustix::io::Errno::INTR) => {}
+            ended => return ended.map(|_| ()).context("waiting for the command"),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! `vmnoise run` as those type it who compare benchmarks.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn vmnoise(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
+    command.arg("run").args(arguments).output().unwrap()
+}
+
+fn status(arguments: &[&str]) -> i32 {
+    vmnoise(arguments).status.code().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The document of a run.
+fn document(arguments: &[&str]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.json");
+    let output = ["--format", "json", "-o", file.to_str().unwrap()];
+    vmnoise(&[&output, arguments].concat());
+    serde_json::from_slice(&fs::read(&file).unwrap()).unwrap()
+}
+
+/// Without rights to trace: the bounding set is what a program may have at most.
+fn without_rights(arguments: &[&str]) -> Output {
+    let mut command = Command::new("setpriv");
+    command.args([
+        "--bounding-set",
+        "-all",
+        env!("CARGO_BIN_EXE_vmnoise"),
+        "run",
+    ]);
+    command.args(arguments).output().unwrap()
+}
+
+#[test]
+fn the_status_is_the_commands() {
+    assert_eq!(status(&["--", "true"]), 0);
+    assert_eq!(status(&["--", "sh", "-c", "exit 7"]), 7);
+    assert_eq!(status(&["--", "sh", "-c", "kill -9 $$"]), 128 + 9);
+    assert_eq!(status(&["--", "/nowhere"]), 127);
+    assert_eq!(status(&["--", "/"]), 126);
+    assert_eq!(status(&["--fit", "noise<x", "--", "true"]), 129);
+    // The command's own failure goes before the verdict.
+    assert_eq!(
+        status(&["--strict", "--fit", "noise<0.0001%", "--", "false"]),
+        1
+    );
+}
+
+#[test]
+fn what_the_command_says_is_not_touched() {
+    let output = vmnoise(&["--", "sh", "-c", "echo out; echo err >&2"]);
+    assert_eq!(text(&output.stdout), "out\n");
+    assert!(text(&output.stderr).starts_with("err\n"));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("result");
+    let output = vmnoise(&[
+        "-o",
+        file.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        "echo err >&2",
+    ]);
+    assert_eq!(text(&output.stderr), "err\n");
+    assert!(fs::read_to_string(file).unwrap().contains("limit of"));
+}
+
+#[test]
+fn a_tenant_without_rights_is_told_what_could_not_be_seen() {
+    let output = without_rights(&["--strict", "--fit", "max<1s", "--", "true"]);
+    assert_eq!(output.status.code(), Some(3));
+    let said = text(&output.stderr);
+    for part in [
+        "cannot tell: true",
+        "CAP_BPF",
+        "the kernel says of",
+        "or more",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+mod root {
+    use super::*;
+
+    const COUNT: &str = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+
+    #[test]
+    fn the_budget_adds_up_and_says_what_the_kernel_says() {
+        let document = document(&["--", "sh", "-c", &format!("({COUNT}) & {COUNT}; wait")]);
+        let run = &document["runs"][0];
+        let budget = run["budget_ns"].as_object().unwrap();
+        let ns = |part: &str| budget[part].as_u64().unwrap();
+        let all: u64 = budget.values().map(|it| it.as_u64().unwrap()).sum();
+        assert_eq!(Some(all), run["threads_wall_ns"].as_u64());
+        assert_eq!(run["threads"], 2);
+        let taken = ["waited", "throttled", "steal", "irq", "softirq", "nmi"];
+        let taken: u64 = taken.into_iter().map(ns).sum();
+        assert_eq!(run["taken_ns"], taken);
+        let sources = run["sources"].as_array().unwrap();
+        let tasks = sources.iter().filter(|it| it["share"] == "waited");
+        let tasks: u64 = tasks.map(|it| it["total_ns"].as_u64().unwrap()).sum();
+        let waits = run["waited_ns"].as_object().unwrap().values();
+        let waits: u64 = waits.map(|it| it.as_u64().unwrap()).sum();
+        if run["lost_events"] == 0 {
+            assert_eq!(tasks + waits, ns("waited"), "{document}");
+        }
+    }
+
+    #[test]
+    fn an_unfit_run_is_repeated_and_a_fit_one_is_not() {
+        // A program takes some switch or interrupt, and a day nobody takes.
+        let unfit = [
+            "--retry",
+            "2",
+            "--fit",
+            "noise<0.0001%",
+            "--",
+            "sh",
+            "-c",
+            COUNT,
+        ];
+        let document = document(&unfit);
+        assert_eq!(document["runs"].as_array().unwrap().len(), 3, "{document}");
+        assert_eq!(document["verdict"], "unfit");
+        let fit = ["--retry", "2", "--fit", "max<1d", "--", "true"];
+        let runs = self::document(&fit)["runs"].clone();
+        assert_eq!(runs.as_array().unwrap().len(), 1);
+        assert_eq!(runs[0]["verdict"], "fit", "{runs}");
+    }
+
+    #[test]
+    fn strict_tells_by_the_status() {
+        let unfit = [
+            "--strict",
+            "--fit",
+            "noise<0.0001%",
+            "--",
+            "sh",
+            "-c",
+            COUNT,
+        ];
+        assert_eq!(status(&unfit), 4);
+        assert_eq!(status(&["--strict", "--fit", "max<1d", "--", "true"]), 0);
+    }
+
+    #[test]
+    fn bencher_reads_its_measures() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("bmf.json");
+        vmnoise(&[
+            "--format",
+            "bmf",
+            "-o",
+            file.to_str().unwrap(),
+            "--",
+            "true",
+        ]);
+        let metrics: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        for measure in ["latency", "noise", "longest-noise"] {
+            assert!(metrics["true"][measure]["value"].is_f64(), "{metrics}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! `cargo bench -p vmnoise-labs --bench run_overhead`: what `vmnoise run` costs the command that it runs, as CPU time
+//! of a compile and of a memory copy: paired, with and without. And `perf bench sched pipe`, which does nothing but
+//! switch.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout)]
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+
+const PAIRS: usize = 15;
+
+fn main() -> Result<()> {
+    // What is timed is this program itself: the figures are of the command, and not of what loads before it.
+    match std::env::args().nth(1).as_deref() {
+        Some("compile") => return timed(compile),
+        Some("copy") => return timed(copy),
+        Some("pipe") => return timed(pipe),
+        _ => {}
+    }
+    println!(
+        "{:>8} {:>14} {:>14} {:>10} {:>22}",
+        "", "alone ms", "with ms", "added %", "pairs: lower..upper %"
+    );
+    for work in ["compile", "copy", "pipe"] {
+        if work == "pipe" && Command::new("perf").arg("--version").output().is_err() {
+            println!("    pipe skipped: there is no perf here");
+            continue;
+        }
+        compare(work)?;
+    }
+    Ok(())
+}
+
+/// Alternates, so that what changes on this machine meanwhile changes both.
+fn compare(work: &str) -> Result<()> {
+    let mut alone_us = Vec::new();
+    let mut with_us = Vec::new();
+    let mut added = Vec::new();
+    for pair in 0..=PAIRS {
+        let (alone, with) = match pair % 2 {
+            0 => {
+                let alone = once(work, false)?;
+                (alone, once(work, true)?)
+            }
+            _ => {
+                let with = once(work, true)?;
+                (once(work, false)?, with)
+            }
+        };
+        // The first pair fills caches.
+        if pair > 0 {
+            alone_us.push(alone);
+            with_us.push(with);
+            added.push((with / alone - 1.0) * 100.0);
+        }
+    }
+    added.sort_by(f64::total_cmp);
+    // The median of 15 lies between the 4th and the 12th in 96 of 100 cases (binomial).
+    println!(
+        "{work:>8} {:>14.1} {:>14.1} {:>10.3} {:>11.3}..{:.3}",
+        median(&mut alone_us) / 1e3,
+        median(&mut with_us) / 1e3,
+        added[PAIRS / 2],
+        added[3],
+        added[11]
+    );
+    Ok(())
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// CPU time of the work, in µs.
+fn once(work: &str, with: bool) -> Result<f64> {
+    let own = std::env::current_exe()?;
+    let mut command = match with {
+        true => {
+            let mut command = Command::new(vmnoise_labs::binary());
+            command.args(["run", "-o", "/dev/null", "--"]).arg(own);
+            command
+        }
+        false => Command::new(own),
+    };
+    let output = command.arg(work).stderr(Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "{work} failed");
+    let text = String::from_utf8(output.stdout)?;
+    text.trim()
+        .parse()
+        .with_context(|| format!("{work} printed {text:?}"))
+}
+
+/// Works, and prints the CPU time of this process and its children, in µs.
+fn timed(work: fn() -> Result<()>) -> Result<()> {
+    work()?;
+    let used = |who| -> Result<i64> {
+        let usage = getrusage(who)?;
+        Ok((usage.user_time() + usage.system_time()).num_microseconds())
+    };
+    println!(
+        "{}",
+        used(UsageWho::RUSAGE_SELF)? + used(UsageWho::RUSAGE_CHILDREN)?
+    );
+    Ok(())
+}
+
+/// Six C files, two at a time: each a compiler that starts several programs.
+fn compile() -> Result<()> {
+    let mut code = String::new();
+    for function in 0..150 {
+        code += &format!(
+            "int f{function}(int *a, int n) {{ int s = 0; for (int i = 0; i < n; i++) s += a[i] * {function}; return s; }}\n"
+        );
+    }
+    let folder = std::env::temp_dir().join(format!("vmnoise-compile-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let file = folder.join("a.c");
+    std::fs::write(&file, code)?;
+    let one = |number: usize| {
+        let object = folder.join(format!("{number}.o"));
+        Command::new("cc")
+            .args(["-O2", "-c"])
+            .arg(&file)
+            .arg("-o")
+            .arg(object)
+            .spawn()
+    };
+    for number in (0..6).step_by(2) {
+        for mut compiler in [one(number)?, one(number + 1)?] {
+            if !compiler.wait()?.success() {
+                bail!("cc failed: install gcc");
+            }
+        }
+    }
+    std::fs::remove_dir_all(&folder)?;
+    Ok(())
+}
+
+/// 64 MiB, many times over.
+fn copy() -> Result<()> {
+    let from = vec![1_u8; 64 << 20];
+    let mut to = vec![0_u8; 64 << 20];
+    for _ in 0..30 {
+        to.copy_from_slice(&from);
+        std::hint::black_box(&mut to);
+    }
+    Ok(())
+}
+
+fn pipe() -> Result<()> {
+    let mut perf = Command::new("perf");
+    perf.args(["bench", "-f", "simple", "sched", "pipe", "-l", "100000"]);
+    let output = perf.output().context("perf")?;
+    ensure!(output.status.success(), "perf bench failed");
+    Ok(())
+}
