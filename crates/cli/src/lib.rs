@@ -58,10 +58,22 @@ pub fn run_and_keep_rights(command_line: impl IntoIterator<Item = OsString>) -> 
     })
 }
 
+/// How much of its stack the first thread uses at most, several times over.
+const STACK_BYTES: usize = 256 << 10;
+
+/// Has the stack of the first thread grown as far as it will, while it may. A run locks its memory (mlockall(2)) and
+/// gives up its rights, and a locked stack that grows counts against RLIMIT_MEMLOCK then (`acct_stack_growth` of the
+/// kernel): where that is used up, the thread ends with SIGSEGV. All other threads have theirs as a whole.
+#[inline(never)]
+fn grow_stack() {
+    std::hint::black_box([0_u8; STACK_BYTES]);
+}
+
 fn parse_and(
     command_line: impl IntoIterator<Item = OsString>,
     run: impl FnOnce(Command) -> Result<Status>,
 ) -> ExitCode {
+    grow_stack();
     let command = match args::parse(command_line) {
         Ok(command) => command,
         Err(error) => return status::of_command_line(&error).into(),

@@ -4,13 +4,14 @@
 mod symbols;
 mod wire;
 
+use std::mem::offset_of;
 use std::os::fd::AsFd;
 use std::path::Path;
 
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
 
 use self::symbols::Symbols;
-use self::wire::{OBJECT, WireStacks, WireTurns};
+use self::wire::{OBJECT, WireStack, WireStacks, WireTurn, WireTurns};
 use crate::error::{LoadError, TraceError};
 use crate::log::quietly;
 use crate::mapped_array::MappedArray;
@@ -90,7 +91,6 @@ impl StopWitness {
 
     /// Names the task of a CPU whose wake-ups are asked for.
     pub fn watch(&self, cpu: u32, tid: u32) {
-        use std::mem::offset_of;
         use std::sync::atomic::Ordering::Release;
         if let Some(word) = self.stacks.u64(cpu, offset_of!(WireStacks, tid)) {
             word.store(tid.into(), Release);
@@ -114,9 +114,9 @@ impl StopWitness {
     /// What the interrupt found that woke the task of this CPU between these instants, CLOCK_MONOTONIC in ns; `None`
     /// where that is not kept (any more).
     pub fn stack(&self, cpu: u32, from_ns: u64, until_ns: u64) -> Option<Vec<Frame>> {
-        let slot: WireStacks = read(self.stacks.words(cpu)?)?;
+        let stacks = entries(&self.stacks.words(cpu)?, offset_of!(WireStacks, last));
         let when = |mono_ns| mono_ns > 0 && (from_ns..=until_ns).contains(&mono_ns);
-        let stack = slot.last.iter().find(|stack| when(stack.mono_ns))?;
+        let stack: WireStack = stacks.into_iter().find(|it: &WireStack| when(it.mono_ns))?;
         let frames = usize::try_from(stack.frames).ok()?;
         let frames = stack.frame.iter().take(frames);
         Some(frames.map(|address| self.frame(*address)).collect())
@@ -134,11 +134,10 @@ impl StopWitness {
     pub fn occupants(&self, at_ns: u64) -> Vec<Option<Occupant>> {
         let slots = 0..u32::try_from(self.turns.slots()).unwrap_or(u32::MAX);
         let of = |cpu| {
-            let slot: WireTurns = read(self.turns.words(cpu)?)?;
-            let before = slot
-                .last
-                .iter()
-                .filter(|turn| (1..=at_ns).contains(&turn.mono_ns));
+            let turns = entries(&self.turns.words(cpu)?, offset_of!(WireTurns, last));
+            let before = turns
+                .into_iter()
+                .filter(|turn: &WireTurn| (1..=at_ns).contains(&turn.mono_ns));
             let turn = before.max_by_key(|turn| turn.mono_ns)?;
             let comm = turn.comm.iter().flat_map(|word| word.to_ne_bytes());
             let comm: Vec<u8> = comm.take_while(|byte| *byte != 0).collect();
@@ -151,9 +150,16 @@ impl StopWitness {
     }
 }
 
-fn read<Slot: plain::Plain>(words: Vec<u64>) -> Option<Slot> {
-    let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
-    plain::read(&bytes)
+/// The entries of a slot, which begin at this byte of it. A whole slot has tens of kilobytes: too much for the
+/// stack of a thread.
+fn entries<Entry: plain::Plain>(words: &[u64], first: usize) -> Vec<Entry> {
+    let words = words.get(first / size_of::<u64>()..).unwrap_or_default();
+    let entries = words.chunks_exact(size_of::<Entry>() / size_of::<u64>());
+    let bytes = entries.map(|words| -> Vec<u8> {
+        let bytes = words.iter().flat_map(|word| word.to_ne_bytes());
+        bytes.collect()
+    });
+    bytes.filter_map(|bytes| plain::read(&bytes)).collect()
 }
 
 fn load(asked: StopAsked) -> libbpf_rs::Result<Object> {

@@ -30,5 +30,5 @@ const _: () = {
 /// The BPF programs, compiled.
 pub(super) static OBJECT: Packed = packed_object!("stop");
 
-impl Plain for WireStacks {}
-impl Plain for WireTurns {}
+impl Plain for WireStack {}
+impl Plain for WireTurn {}
