@@ -115,6 +115,21 @@ mod root {
         }
     }
 
+    /// How often a run is tried of which all events are to be seen: on some kernels a switch now and then fires none
+    /// (docs/design.md), and then nobody can tell.
+    const TRIES: usize = 5;
+
+    /// What is said where no event was missed.
+    fn seen_whole(arguments: &[&str]) -> Value {
+        let is_whole = |it: &Value| {
+            let runs = it["runs"].as_array().unwrap();
+            runs.iter().all(|run| run["lost_events"] == 0)
+        };
+        let mut tries = (0..TRIES).map(|_| document(arguments));
+        let whole = tries.find(is_whole);
+        whole.expect("events were missed each time")
+    }
+
     #[test]
     fn an_unfit_run_is_repeated_and_a_fit_one_is_not() {
         // A program takes some switch or interrupt, and a day nobody takes.
@@ -128,7 +143,7 @@ mod root {
             "-c",
             COUNT,
         ];
-        let document = document(&unfit);
+        let document = seen_whole(&unfit);
         assert_eq!(document["runs"].as_array().unwrap().len(), 3, "{document}");
         assert_eq!(document["verdict"], "unfit");
         let fit = ["--retry", "2", "--fit", "max<1d", "--", "true"];
@@ -148,7 +163,10 @@ mod root {
             "-c",
             COUNT,
         ];
-        assert_eq!(status(&unfit), 4);
+        // 3 where this kernel did not show how the program got its CPU.
+        let told: Vec<_> = (0..TRIES).map(|_| status(&unfit)).collect();
+        assert!(told.contains(&4), "{told:?}");
+        assert!(told.iter().all(|it| [3, 4].contains(it)), "{told:?}");
         assert_eq!(status(&["--strict", "--fit", "max<1d", "--", "true"]), 0);
     }
 

@@ -131,12 +131,15 @@ fn carry_out<S: Source + 'static>(
     let helpers = Helpers::for_actions(run.actions())?;
     vmnoise_rights::begin(run.user.as_ref())?;
     interrupt::catch().context("catching Ctrl-C")?;
+    // Before anything is watched: it takes a moment, in which nobody drains. What cannot be read is unknown, as in older
+    // recordings.
+    let settings = recording
+        .as_ref()
+        .and_then(|_| vmnoise_audit::settings(Path::new("/")).ok());
     let (mut facts, source) = set_up(helpers.shell.as_deref())?;
+    facts.host.settings = settings;
     let writer = match recording {
         Some(file) => {
-            // By a thread that is off the measured CPUs already, and before anything is measured. What cannot be read
-            // is unknown, as in older recordings.
-            facts.host.settings = vmnoise_audit::settings(Path::new("/")).ok();
             begin_recording(&file).context("beginning the recording")?;
             Some(recorder::begin(file, &facts)?)
         }
