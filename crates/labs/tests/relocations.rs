@@ -79,6 +79,8 @@ fn may_be_missing(of: &str, vendor: Vendor) -> bool {
         || of == "task_struct___pre_5_14.state"
         // Since confidential guests hide their clock.
         || of == "kvm_vcpu.arch.guest_tsc_protected"
+        // Since a quota keeps tasks from running one by one (Linux 6.18).
+        || of == "task_struct.throttled"
 }
 
 /// What is wrong with one relocation.
