@@ -385,7 +385,7 @@ mod tests {
             words("/sys/devices/virtual/workqueue/cpumask", "00000003", "f")
         );
         assert_eq!(write("thp").2, "always");
-        assert_eq!(write("mce-polling").2, "0x12c");
+        assert_eq!(write("mce-polling").2, "300");
         let group = "/sys/fs/cgroup/user.slice/cpu.max";
         assert_eq!(write("quota"), words(group, "max", "'50000 100000'"));
         assert_eq!(mask(&[0, 33]), "00000002,00000001");
