@@ -1,6 +1,6 @@
 //! Ctrl-C once finishes and prints; twice drops what is outstanding.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -9,12 +9,19 @@ use vmnoise_rights::threads;
 
 /// How often the user has asked this process to end.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
+/// By which signal first; 0: by none yet.
+static FIRST: AtomicI32 = AtomicI32::new(0);
 /// Whether that is counted.
 static IS_CAUGHT: AtomicBool = AtomicBool::new(false);
 
 /// Whether the user has asked to end: the result is wanted now. Never where signals are not caught.
 pub fn was_asked() -> bool {
     ASKED.load(Ordering::Relaxed) > 0
+}
+
+/// The signal by which the user has asked first.
+pub fn asked_by() -> Option<i32> {
+    Some(FIRST.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
 }
 
 /// Whether this process is a run, which Ctrl-C asks to end. All else it ends.
@@ -40,6 +47,7 @@ pub fn catch() -> std::io::Result<()> {
     }
     threads::spawn("vmnoise-signal", &[], move || {
         for signal in signals.forever() {
+            let _ = FIRST.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
             if ASKED.fetch_add(1, Ordering::Relaxed) >= 2 {
                 // Nothing is left to do if even this fails.
                 let _ = signal_hook::low_level::emulate_default_handler(signal);

@@ -1,7 +1,8 @@
 //! `vmnoise run` as those type it who compare benchmarks.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -37,6 +38,40 @@ fn without_rights(arguments: &[&str]) -> Output {
         "run",
     ]);
     command.args(arguments).output().unwrap()
+}
+
+/// Told by its number, and not by a terminal.
+#[test]
+fn a_signal_is_passed_on_as_it_came() {
+    for (signal, code) in [("INT", 7), ("TERM", 8), ("HUP", 9)] {
+        let traps = "trap 'exit 7' INT; trap 'exit 8' TERM; trap 'exit 9' HUP";
+        let script = format!("{traps}; echo ready; while :; do sleep 0.02; done");
+        let mut command = Command::new("setsid");
+        command.args([
+            "--wait",
+            env!("CARGO_BIN_EXE_vmnoise"),
+            "run",
+            "--",
+            "sh",
+            "-c",
+        ]);
+        let mut child = command
+            .arg(&script)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        // setsid(1) forks only where it leads a group already.
+        let killed = Command::new("kill")
+            .args(["-s", signal, &child.id().to_string()])
+            .status();
+        assert!(killed.unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");
+    }
 }
 
 #[test]

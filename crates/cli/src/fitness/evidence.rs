@@ -1,6 +1,6 @@
 //! What is known of a run, as bounds: a figure is at least so much, and at most so much where anybody knows.
 
-use vmnoise_tracer::FamilyLook;
+use vmnoise_tracer::{FamilyLongest, FamilyLook, FamilyTaken};
 
 /// Bounds of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,8 @@ pub struct Evidence {
     pub taken_ns: Range,
     /// The longest at one go, in ns.
     pub longest_ns: Range,
-    /// Of how much: the run's length, or how long its threads could run all together where that is more, in ns.
+    /// Of how much: the run's length, or how long its threads could run but for one another, all together, where that is
+    /// more, in ns.
     pub of_ns: u64,
     /// What could not be seen, a sentence each.
     pub unseen: Vec<String>,
@@ -44,26 +45,46 @@ impl Evidence {
         if !sees_nmi {
             blind("NMIs are not seen on this kernel".into());
         }
+        if books.threads == 0 {
+            blind("no thread of the command was seen".into());
+        }
+        if look.unbounded > 0 {
+            let lost = look.unbounded;
+            blind(format!(
+                "{lost} events were missed that do not tell how much is missing (interrupts, or books that two CPUs \
+                 wrote at once)"
+            ));
+        }
         if look.unfollowed > 0 {
             let few = look.unfollowed;
             blind(format!("{few} threads of the command were not followed"));
         }
         // Whom the kernel's own books have wait longer than events show may have waited for others.
-        let waited_ns = books.waited_ns + books.waited_own_ns + books.throttled_ns;
         let unshown_ns = match look.unpaired + look.missed {
             0 => 0,
-            _ => books.kernel_waited_ns.saturating_sub(waited_ns),
+            _ => books.unshown_ns,
         };
+        if unshown_ns == 0 && look.unpaired + look.missed > 0 && books.kernel_waited_ns == 0 {
+            blind(
+                "events were missed, and this kernel keeps no books of how long threads waited"
+                    .into(),
+            );
+        }
         let doubt_ns = books.unseen_ns + waits.doubtful_ns + unshown_ns;
-        if doubt_ns > 0 {
-            let events = look.unpaired + look.missed;
+        let events = look.unpaired + look.missed;
+        if doubt_ns > 0 || events > 0 {
             unseen.push(format!(
                 "{} of the threads' time is not known for certain: {events} events were missed",
                 crate::units::human(doubt_ns)
             ));
         }
         let taken_ns = books.taken_ns();
-        let longest_ns = look.longest.iter().map(|it| it.ns).max().unwrap_or(0);
+        // What the steal clock is ahead of its last reading may have been taken piece by piece.
+        let is_at_one_go = |it: &&FamilyLongest| it.taken != FamilyTaken::Steal;
+        let longest =
+            |all: &mut dyn Iterator<Item = &FamilyLongest>| all.map(|it| it.ns).max().unwrap_or(0);
+        let sure_ns = longest(&mut look.longest.iter().filter(is_at_one_go));
+        let longest_ns = longest(&mut look.longest.iter());
         let most = |ns: u64| is_bounded.then_some(ns.saturating_add(doubt_ns));
         Evidence {
             // Whose turn was not seen whole may have been one of its own.
@@ -73,8 +94,8 @@ impl Evidence {
             },
             longest_ns: Range {
                 least: match waits.unnamed_ns {
-                    0 => longest_ns,
-                    unnamed_ns => longest_ns.saturating_sub(unnamed_ns),
+                    0 => sure_ns,
+                    unnamed_ns => sure_ns.saturating_sub(unnamed_ns),
                 },
                 most: most(longest_ns),
             },
@@ -141,6 +162,7 @@ mod tests {
         };
         look.unpaired = 3;
         look.ended.kernel_waited_ns = 1_000;
+        look.ended.unshown_ns = 100;
         let evidence = Evidence::traced(&look, 10_000, true, true);
         let bounds = Range {
             least: 350,
@@ -162,6 +184,46 @@ mod tests {
     #[test]
     fn several_threads_are_held_against_the_time_of_all() {
         let evidence = Evidence::traced(&look(), 2_000, true, true);
-        assert_eq!(evidence.of_ns, 5_000);
+        assert_eq!(evidence.of_ns, 4_500);
+    }
+
+    /// More threads than CPUs wait for one another, and what is taken is no smaller part by that.
+    #[test]
+    fn a_longer_queue_of_its_own_makes_no_run_fitter() {
+        let mut longer = look();
+        longer.ended.waited_own_ns += 1_000_000;
+        longer.ended.wall_ns += 1_000_000;
+        let noise = |look| Evidence::traced(look, 2_000, true, true).noise_ppm();
+        assert_eq!(noise(&longer), noise(&look()));
+    }
+
+    #[test]
+    fn where_nothing_was_seen_or_interrupts_were_lost_nobody_knows() {
+        let none = FamilyLook::default();
+        let mut lost = look();
+        (lost.unpaired, lost.unbounded) = (1, 1);
+        let mut unkept = look();
+        unkept.unpaired = 1;
+        for look in [none, lost, unkept] {
+            let evidence = Evidence::traced(&look, 2_000, true, true);
+            assert_eq!(evidence.taken_ns.most, None, "{look:?}");
+            assert!(!evidence.unseen.is_empty());
+        }
+    }
+
+    #[test]
+    fn steal_that_may_have_come_in_pieces_breaks_no_limit_for_sure() {
+        let mut look = look();
+        look.longest = [(FamilyTaken::Wait, 300), (FamilyTaken::Steal, 900)]
+            .map(|(taken, ns)| FamilyLongest {
+                taken,
+                ns,
+                until_mono_ns: 0,
+                who: None,
+            })
+            .into();
+        let evidence = Evidence::traced(&look, 10_000, true, true);
+        let (least, most) = (300, Some(900));
+        assert_eq!(evidence.longest_ns, Range { least, most });
     }
 }

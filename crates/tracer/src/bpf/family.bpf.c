@@ -284,13 +284,17 @@ static __always_inline u64 kernel_waited(struct task_struct *task)
 /* It is known to wait for another CPU than the one on which it is: its move was missed. */
 static __always_inline void strays(struct family_thread *thread, u32 here, u64 now)
 {
-	struct family_cpu *cpu;
+	struct vmnoise_source nobody = {};
+	struct family_cpu *cpu, *own;
 
 	if (!thread || thread->state != FAMILY_WAITING || thread->cpu == here)
 		return;
 	cpu = cpu_at(thread->cpu);
 	if (cpu)
 		stops_waiting(thread, cpu, now, steal_of(cpu), thread->throttles);
+	own = cpu_at(here);
+	if (own)
+		lengthens(&own->longest[FAMILY_WAIT], thread->lost, now, &nobody);
 	thread->state = FAMILY_UNSEEN;
 }
 
@@ -423,17 +427,23 @@ int find_members(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	struct family_member found = {};
 	struct family_thread *thread;
+	u64 under_way;
 
 	thread = task ? member(task) : 0;
-	if (!thread || !thread->first)
+	if (!thread || !thread->first || thread->state == FAMILY_ENDED)
 		return 0;
 	found.tid = task->pid;
 	found.tgid = task->tgid;
 	found.books = thread->books;
 	found.books.wall = minus(thread->since, thread->first);
+	/* What has been since its last event is in no book yet. */
+	under_way = thread->state == FAMILY_ASLEEP ? 0 : minus(bpf_ktime_get_ns(), thread->since);
+	found.books.unseen += under_way;
+	found.books.wall += under_way;
 	found.books.threads = 1;
 	found.books.kernel_ran = task->se.sum_exec_runtime;
 	found.books.kernel_waited = kernel_waited(task);
+	found.books.unshown = unshown(&found.books);
 	bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
 	return 0;
 }

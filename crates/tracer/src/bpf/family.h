@@ -17,9 +17,10 @@ enum family_state {
 	FAMILY_WAITING,	  /* it could run, and has none */
 	FAMILY_THROTTLED, /* a quota, or the limit of real-time tasks, keeps it from one */
 	FAMILY_ASLEEP,	  /* at its own wish, or stopped */
+	FAMILY_ENDED,	  /* its books are closed */
 };
 
-/* What a thread did. All but the last four add up to `wall`. */
+/* What a thread did. All but the last five add up to `wall`. */
 struct family_books {
 	unsigned long long wall;
 	unsigned long long ran;	       /* net of the next four */
@@ -36,6 +37,7 @@ struct family_books {
 	unsigned long long threads;
 	unsigned long long kernel_ran; /* the kernel's own books: interrupts are in it */
 	unsigned long long kernel_waited;
+	unsigned long long unshown; /* how much longer the kernel has it wait than events do */
 };
 #define FAMILY_BOOKS (sizeof(struct family_books) / sizeof(unsigned long long))
 

@@ -152,16 +152,20 @@ static __always_inline void family_moves(struct family_thread *thread, struct fa
 static __always_inline void leaves(struct family_thread *thread, struct family_cpu *cpu, u32 number,
 				   u64 now, u64 throttles)
 {
+	struct vmnoise_source nobody = {};
+
 	if (thread->state == FAMILY_RUNNING && thread->cpu == number) {
 		book_running(thread, cpu, now);
 		thread->lost = 0;
 		return;
 	}
 	/* It came unseen, at an instant that nobody knows. */
-	if (thread->state == FAMILY_WAITING && thread->cpu == number)
+	if (thread->state == FAMILY_WAITING && thread->cpu == number) {
 		wait_ended_unseen(thread, cpu, now, throttles);
-	else
+		lengthens(&cpu->longest[FAMILY_WAIT], thread->lost, thread->since, &nobody);
+	} else {
 		cpu->unpaired += !!thread->first;
+	}
 	thread->state = FAMILY_UNSEEN;
 	book(thread, now);
 	thread->lost = 0;
@@ -247,6 +251,13 @@ static __always_inline u64 family_switch(struct family_cpu *cpu, const struct fa
 	return blamed;
 }
 
+/* How much longer the kernel has a thread wait than events do. Of each by itself: what one waited
+ * too long hides nothing of another. */
+static __always_inline u64 unshown(const struct family_books *books)
+{
+	return minus(books->kernel_waited, books->waited + books->waited_own + books->throttled);
+}
+
 /* It is no more, and no event of it comes. */
 static __always_inline void family_ends(struct family_thread *thread, struct family_books *ended,
 					u64 kernel_ran, u64 kernel_waited)
@@ -258,6 +269,8 @@ static __always_inline void family_ends(struct family_thread *thread, struct fam
 	thread->books.threads = 1;
 	thread->books.kernel_ran = kernel_ran;
 	thread->books.kernel_waited = kernel_waited;
+	thread->books.unshown = unshown(&thread->books);
+	thread->state = FAMILY_ENDED;
 #pragma unroll
 	for (i = 0; i < FAMILY_BOOKS; i++)
 		to[i] += from[i];

@@ -23,8 +23,8 @@ __noinline int take_lock(struct family_cpu *cpu)
 }
 
 /* Interrupts are off, so whoever has the lock goes on, unless a hypervisor takes its CPU: then the
- * books of this CPU are written without, and what they miss is counted as nobody's by whoever
- * reads them. */
+ * books of this CPU are written without. That is counted, and nobody knows by how much they are
+ * off. */
 static __always_inline void give_lock(struct family_cpu *cpu, int is_held)
 {
 	barrier();
@@ -73,7 +73,9 @@ static __always_inline void wait_begins(struct family_thread *thread, struct fam
 	thread->since = now;
 	thread->throttles = throttles;
 	thread->own_before = own_ran(cpu, now);
-	cpu->waiting++;
+	/* Also where the lock could not be had: one that is lost here would be held against whoever
+	 * has this CPU from then on. */
+	__sync_fetch_and_add(&cpu->waiting, 1);
 }
 
 /* It does not any more. A quota that kept it from running meanwhile has gone by: its groups have
@@ -93,7 +95,7 @@ static __always_inline void wait_ends(struct family_thread *thread, struct famil
 	if (now > thread->since)
 		thread->since = now;
 	if (cpu->waiting)
-		cpu->waiting--;
+		__sync_fetch_and_add(&cpu->waiting, -1);
 }
 
 /* It came unseen, and has run for a part of this turn; before the turn it waited. Nobody's is the

@@ -38,6 +38,8 @@ pub struct FamilyBooks {
     pub kernel_ran_ns: u64,
     /// What the kernel says that they waited for a CPU.
     pub kernel_waited_ns: u64,
+    /// How much longer that is than what events say, of each thread by itself.
+    pub unshown_ns: u64,
 }
 
 impl FamilyBooks {
@@ -58,6 +60,7 @@ impl FamilyBooks {
             threads: wire.threads,
             kernel_ran_ns: wire.kernel_ran,
             kernel_waited_ns: wire.kernel_waited,
+            unshown_ns: wire.unshown,
         }
     }
 
@@ -78,11 +81,12 @@ impl FamilyBooks {
         self.threads += more.threads;
         self.kernel_ran_ns += more.kernel_ran_ns;
         self.kernel_waited_ns += more.kernel_waited_ns;
+        self.unshown_ns += more.unshown_ns;
     }
 
-    /// How long they ran, or could have.
+    /// How long they ran, or could have but for one another.
     pub const fn runnable_ns(&self) -> u64 {
-        self.wall_ns - self.asleep_ns
+        self.wall_ns - self.asleep_ns - self.waited_own_ns
     }
 
     /// What others took: all but their own running, their waiting for one another, their sleep, and what nobody
@@ -193,7 +197,7 @@ pub struct FamilyLongest {
 pub struct FamilyMember {
     /// Its number in the initial pid namespace.
     pub tid: u32,
-    /// Its books up to its last event.
+    /// Its books; since its last event it is unseen, if it does not sleep.
     pub books: FamilyBooks,
 }
 
@@ -214,6 +218,9 @@ pub struct FamilyLook {
     pub unpaired: u64,
     /// Events that the programs missed, as they ran already.
     pub missed: u64,
+    /// Of both, those that do not say how much is missing: of interrupts, and where two CPUs wrote the same books at
+    /// once.
+    pub unbounded: u64,
     /// Threads that could not be followed: there was no memory, or their fork was missed.
     pub unfollowed: u64,
     /// What the programs have cost, on all CPUs.

@@ -7,6 +7,7 @@ mod tests;
 mod wire;
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::{self, Read as _};
 use std::mem::offset_of;
 use std::os::fd::AsFd;
@@ -167,6 +168,9 @@ impl Family {
             unpaired: self.cpus.sum(offset_of!(WireCpu, unpaired))
                 + self.cpus.sum(offset_of!(WireCpu, contended))
                 + self.cpus.sum(offset_of!(WireCpu, own.unpaired)),
+            unbounded: self.cpus.sum(offset_of!(WireCpu, contended))
+                + self.cpus.sum(offset_of!(WireCpu, own.unpaired))
+                + accounting::misses_of(&self.object, &is_of_interrupts)?,
             unfollowed: self.losses.sum(offset_of!(WireLosses, unfollowed))
                 + accounting::misses_of(&self.object, &|it| it == "sched_process_fork")?,
             probe_ns: self.cpus.sum(offset_of!(WireCpu, own.timed_ns)) * TIMED_RUN,
@@ -235,6 +239,11 @@ impl Family {
         };
         Ok(found.map(member).collect())
     }
+}
+
+/// Whether a program follows no thread: those that do are called after their tracepoints, too.
+fn is_of_interrupts(program: &OsStr) -> bool {
+    !program.as_encoded_bytes().starts_with(b"sched_")
 }
 
 fn who_is(key: &[u8]) -> Option<(FamilyCulpritKind, Name)> {

@@ -123,7 +123,7 @@ fn traced(look: &FamilyLook, of_ns: u64) -> String {
     }
     if !look.alive.is_empty() {
         text += &format!(
-            " {} of its threads went on when it had ended: their time is counted up to their last event\n",
+            " {} of its threads went on when it had ended: what they did since their last event is not known, if they did not sleep\n",
             look.alive.len()
         );
     }

@@ -130,7 +130,7 @@ fn goal_line(document: &Document<'_>) -> Option<String> {
         (false, Some(limit_ns)) => {
             let _ = write!(
                 line,
-                "\n  echo {limit_ns} > {PARAMETER}    # for VMs that start from now on"
+                "\n  echo {limit_ns} > {PARAMETER}    # for VMs that start from now on; newer kernels: for running ones too"
             );
             if let Some(now_ns) = document.present.halt_poll_ns {
                 let _ = write!(line, "\n  echo {now_ns} > {PARAMETER}    # takes it back");

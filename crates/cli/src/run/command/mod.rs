@@ -24,7 +24,7 @@ pub enum Seen {
     /// All events of its threads were followed.
     Traced {
         /// What they say.
-        look: FamilyLook,
+        look: Box<FamilyLook>,
         /// Whether the hypervisor tells what it takes, or there is none.
         sees_steal: bool,
         /// Whether NMIs are seen.
@@ -60,10 +60,10 @@ impl Done {
                 sees_nmi,
             } => Evidence::traced(look, self.wall_ns, *sees_steal, *sees_nmi),
             Seen::Read { why, found } => {
-                // Who has several threads may have waited for one of them.
-                let taken_ns = match found.threads {
-                    1 => found.waited_ns,
-                    _ => 0,
+                // Who has others, threads or children, may have waited for one of them.
+                let taken_ns = match found.is_alone {
+                    true => found.waited_ns,
+                    false => 0,
                 };
                 let range = |least| Range { least, most: None };
                 Evidence {
@@ -107,7 +107,7 @@ pub fn run(command: &[OsString]) -> Result<Done> {
         ended,
         wall_ns,
         seen: Seen::Traced {
-            look,
+            look: Box::new(look),
             sees_steal: family.sees_steal(),
             sees_nmi: family.sees_nmi(),
         },

@@ -1,6 +1,7 @@
 //! The command as a process: started, waited for, and ended where the user asks.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -10,7 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpgrp, kill_process, waitid};
+use rustix::termios::tcgetpgrp;
 use thiserror::Error;
 
 use crate::{interrupt, say};
@@ -85,12 +87,13 @@ impl Started {
         let has_ended = AtomicBool::new(false);
         let wall_ns = thread::scope(|scope| -> Result<u64> {
             let watcher = scope.spawn(|| {
-                let mut is_told = false;
+                let mut told = None;
                 while !has_ended.load(Relaxed) {
-                    if interrupt::was_asked() && !is_told {
-                        // It may have ended by itself: a terminal tells all of its processes.
-                        let _ = kill_process(pid, Signal::TERM);
-                        is_told = true;
+                    let to_tell = to_tell();
+                    if to_tell != told {
+                        // It may have ended meanwhile, by itself or by the terminal.
+                        let _ = to_tell.map(|signal| kill_process(pid, signal));
+                        told = to_tell;
                     }
                     look(number);
                     thread::park_timeout(each);
@@ -106,6 +109,23 @@ impl Started {
         let status = self.child.wait().context("waiting for the command")?;
         Ok((Ended(status), wall_ns))
     }
+}
+
+/// What the user has the command end by: the signal that this process was told, and SIGTERM if it was told again.
+/// `None` where nobody asks, or the terminal has told the command itself.
+fn to_tell() -> Option<Signal> {
+    let first = interrupt::asked_by().and_then(Signal::from_named_raw)?;
+    match interrupt::was_asked_again() {
+        true => Some(Signal::TERM),
+        false if first == Signal::INT && is_in_foreground() => None,
+        false => Some(first),
+    }
+}
+
+/// Whether the terminal's Ctrl-C reaches this process, and with it the command, which is in its group.
+fn is_in_foreground() -> bool {
+    let terminal = File::open("/dev/tty");
+    terminal.is_ok_and(|it| tcgetpgrp(it).is_ok_and(|group| group == getpgrp()))
 }
 
 /// Until it has ended; what the kernel says of it stays.

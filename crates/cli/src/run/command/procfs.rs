@@ -12,6 +12,8 @@ pub const LIMIT: &str = "from /proc: interrupts and who had the CPU are not told
 pub struct FromProc {
     /// Threads that were seen.
     pub threads: u64,
+    /// Whether there was one thread, and no other that was not seen.
+    pub is_alone: bool,
     /// How long they ran, in ns.
     pub ran_ns: u64,
     /// How long they waited for a CPU, for others or for one another, in ns.
@@ -34,6 +36,8 @@ struct Last {
 /// Looks at a process, its threads and its children.
 pub struct Reader {
     threads: HashMap<u32, Last>,
+    /// Whether there may have been children that nobody saw.
+    hides_children: bool,
     steal_before: Option<u64>,
 }
 
@@ -42,12 +46,17 @@ impl Reader {
     pub fn new() -> Reader {
         Reader {
             threads: HashMap::new(),
+            hides_children: false,
             steal_before: steal_ticks(),
         }
     }
 
     /// Looks once.
     pub fn look(&mut self, pid: u32) {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+        if let Some(faults) = stat.ok().as_deref().and_then(faults_of_children) {
+            self.hides_children |= faults > 0;
+        }
         let mut left = vec![pid];
         while let Some(pid) = left.pop() {
             let folder = format!("/proc/{pid}/task");
@@ -64,7 +73,10 @@ impl Reader {
                     known.waited_ns = last.waited_ns;
                     known.preemptions = preemptions(&status).unwrap_or(known.preemptions);
                 }
-                let children = text("children").unwrap_or_default();
+                let children = text("children");
+                // Not without CONFIG_PROC_CHILDREN.
+                self.hides_children |= children.is_none();
+                let children = children.unwrap_or_default();
                 left.extend(
                     children
                         .split_whitespace()
@@ -78,6 +90,7 @@ impl Reader {
     pub fn finish(self) -> FromProc {
         let mut all = FromProc {
             threads: self.threads.len() as u64,
+            is_alone: self.threads.len() == 1 && !self.hides_children,
             machine_steal_ns: self
                 .steal_before
                 .zip(steal_ticks())
@@ -100,6 +113,12 @@ fn schedstat(text: &str) -> Option<Last> {
         waited_ns: words.next()?.ok()?,
         preemptions: 0,
     })
+}
+
+/// Those that have ended and were waited for: `cminflt` of proc_pid_stat(5). None runs without one.
+fn faults_of_children(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split_whitespace().nth(8)?.parse().ok()
 }
 
 fn preemptions(status: &str) -> Option<u64> {
@@ -133,6 +152,8 @@ mod tests {
         assert!(schedstat("").is_none());
         let status = "Name:\tx\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t11\n";
         assert_eq!(preemptions(status), Some(11));
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 120 45 0 0 1 2";
+        assert_eq!(faults_of_children(stat), Some(45));
     }
 
     #[test]

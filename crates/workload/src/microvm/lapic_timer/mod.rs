@@ -216,8 +216,7 @@ fn take_turns(
             if tsc::now() >= run.lease.end_tsc() {
                 return Ok(());
             }
-            // Each follows each of the others once in a while.
-            let setting = (round + place) % settings;
+            let setting = in_turn(round, place, settings);
             let turn = guests[setting].take_turn(setting, config, run)?;
             // Whoever prepared this thread waits for it.
             let _ = done.send(turn);
@@ -225,6 +224,22 @@ fn take_turns(
         }
     }
     Ok(())
+}
+
+/// Which of so many settings has this place of a round. What one leaves behind (a warm CPU, its frequency) is not to
+/// fall on the same one each time: the steps from one to the next change from round to round, and the direction too.
+fn in_turn(round: usize, place: usize, settings: usize) -> usize {
+    let steps: Vec<usize> = (1..settings.max(2))
+        .filter(|it| gcd(*it, settings) == 1)
+        .collect();
+    (round + place * steps[round % steps.len()]) % settings
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    match b {
+        0 => a,
+        b => gcd(b, a % b),
+    }
 }
 
 impl Guest {
@@ -266,6 +281,34 @@ impl Guest {
                 halts: after.halts.since(&before.halts),
             }),
             _ => Err(no_timer.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_setting_has_one_turn_a_round_and_follows_various_others() {
+        for settings in 1..=6 {
+            let mut pairs = BTreeSet::new();
+            for round in 0..settings * 4 {
+                let turns = (0..settings).map(|place| in_turn(round, place, settings));
+                let turns: Vec<usize> = turns.collect();
+                assert_eq!(BTreeSet::from_iter(&turns).len(), settings, "{turns:?}");
+                pairs.extend(turns.windows(2).map(|pair| (pair[0], pair[1])));
+            }
+            // Of a number that has few steps without a common part, both neighbours.
+            let others = match settings {
+                1 => 0,
+                2 => 1,
+                3 | 4 | 6 => 2,
+                of_all => of_all - 1,
+            };
+            assert_eq!(pairs.len(), settings * others, "{settings}: {pairs:?}");
         }
     }
 }
@@ -321,7 +364,7 @@ mod kvm {
     fn turns_are_taken_in_turn_and_as_long_as_they_were_to_be() {
         let measured = measured(&[None, Some(0), Some(50_000)], MS);
         let order: Vec<usize> = measured.turns.iter().map(|turn| turn.setting).collect();
-        assert_eq!(order, [0, 1, 2, 1, 2, 0, 2, 0, 1, 0, 1, 2]);
+        assert_eq!(order, [0, 1, 2, 1, 0, 2, 2, 0, 1, 0, 2, 1]);
         for turn in &measured.turns {
             assert!(turn.times.wall_ns >= 99 * MS, "{turn:?}");
             let spread = turn.spread_tsc;

@@ -177,6 +177,9 @@ fn an_arrival_that_was_missed_is_unknown_since_the_last_turn() {
     assert_eq!((books.waited_ns, books.unseen_ns), (300, 500));
     assert_eq!(machine.blamed(), BTreeMap::from([(OTHER, 300)]));
     assert_eq!(machine.waits().unnamed_ns, 0);
+    // What is known of that wait is one.
+    let longest = machine.cpu(0).longest[0];
+    assert_eq!((longest.ns, longest.until), (300, 400));
     machine
         .at(0, 950, Wakes(1, false))
         .at(0, 990, Switch(IDLE, 1, Sleeps));
