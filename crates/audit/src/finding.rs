@@ -167,6 +167,10 @@ impl Finding {
     }
 }
 
+/// Of all CPUs, none is left for others.
+const CHOOSE: &str =
+    "choose the CPUs that are to be quiet with -c: some have to be left for everything else";
+
 impl Rule {
     /// Whether it is true of such a kernel.
     pub(crate) fn is_of_kernel(&self, kernel: &[u32]) -> bool {
@@ -178,8 +182,9 @@ impl Rule {
 
     pub(crate) fn change(&self, bad: &Bad, machine: &Machine) -> Change {
         let remedy = &self.remedy;
-        // No CPU may be left to give the work to.
-        let can = |text: &str| !machine.others.is_empty() || !text.contains("{others");
+        // No CPU may be left to give the work to, or to keep it on.
+        let is_all = machine.others.is_empty();
+        let can = |text: &str| !is_all || !(text.contains("{others") || text.contains("{cpus"));
         let fill = |text: &str| {
             let text = text.replace("{instance}", &bad.instance);
             let text = text.replace("{file}", &bad.path);
@@ -207,7 +212,11 @@ impl Rule {
                 Command::new(fill(run), fill(&remedy.undo), as_it_is(machine, bad))
             }),
             reboot: remedy.reboot.as_deref().filter(|it| can(it)).map(fill),
-            advice: remedy.advice.as_deref().filter(|it| can(it)).map(fill),
+            advice: match (is_all, remedy.advice.as_deref()) {
+                (_, Some(advice)) if can(advice) => Some(fill(advice)),
+                (true, _) if !remedy.reboot.as_deref().is_none_or(can) => Some(CHOOSE.to_owned()),
+                _ => None,
+            },
         }
     }
 }
@@ -326,6 +335,38 @@ mod tests {
         assert_eq!(findings("6.18.3-cloud\n"), 1);
         assert_eq!(findings("6.19.0\n"), 0);
         assert_eq!(findings("7.3.1-rt\n"), 0);
+    }
+
+    #[test]
+    fn nobody_is_told_to_isolate_every_cpu() {
+        let rules = all().unwrap();
+        for id in ["isolated-cpus", "nohz-full", "rcu-nocbs"] {
+            let rule = rules.iter().find(|it| it.id == id).unwrap();
+            let root = grown(&rule.trees.bad);
+            for (cpus, is_told) in [(&[0, 1, 2, 3][..], false), (&CPUS[..], true)] {
+                let machine = Machine::under(root.path(), cpus).unwrap();
+                let audit = Audit::new(vec![rule.clone()], &machine, None);
+                let change = &audit.findings[0].changes[0];
+                assert_eq!(change.reboot.is_some(), is_told, "{id}: {change:?}");
+                let chooses = change.advice.as_deref() == Some(CHOOSE);
+                assert_eq!(chooses, !is_told, "{id}: {change:?}");
+            }
+        }
+    }
+
+    /// Its own group is the root of what it sees.
+    #[test]
+    fn a_container_has_the_quota_of_its_pod() {
+        let rules = all().unwrap();
+        let rule = rules.iter().find(|it| it.id == "quota").unwrap();
+        let tree = Tree::from([
+            ("proc/self/cgroup".to_owned(), "0::/\n".to_owned()),
+            (
+                "sys/fs/cgroup/cpu.max".to_owned(),
+                "50000 100000\n".to_owned(),
+            ),
+        ]);
+        assert_eq!(audit(&tree, rule).findings[0].bad[0].found, "50000 100000");
     }
 
     #[test]

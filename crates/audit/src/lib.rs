@@ -22,7 +22,7 @@ pub use evidence::{Evidence, Explained};
 pub use finding::{Audit, Change, Command, Finding, Verdict, Write, explained_together};
 pub use joint::{Pair, Placed};
 pub use machine::Machine;
-pub use recorded::settings;
+pub use recorded::{BOOT_ID, settings};
 pub use rule::Rule;
 pub use rules::{RuleError, all, joint};
 pub use seen::Bad;

@@ -215,7 +215,8 @@ pub(crate) fn chosen(text: &str) -> String {
 /// CPUs as the kernel writes them; none of what it writes where there are none (`(null)`).
 fn cpus(text: &str, format: CpuFormat) -> Vec<u32> {
     match format {
-        CpuFormat::List => cpu_list::parse(text).unwrap_or_default(),
+        // `2-N`: to the last.
+        CpuFormat::List => cpu_list::parse(&text.replace('N', "8191")).unwrap_or_default(),
         CpuFormat::Mask => {
             let words = text.split(',').rev();
             let words = words.map(|word| u32::from_str_radix(word, 16).unwrap_or(0));

@@ -261,15 +261,19 @@ impl Machine {
         files.flat_map(|file| self.cgroups_of(&file)).collect()
     }
 
-    /// The control group in such a file of /proc, and all that hold it but the root, which has no limits.
+    /// The control group in such a file of /proc, and all that hold it. The root's files of limits are not there, but where
+    /// it is that of a container's namespace.
     fn cgroups_of(&self, file: &str) -> Vec<String> {
         let Said::Text(text) = self.read(file) else {
             return Vec::new();
         };
         let unified = text.lines().find_map(|line| line.strip_prefix("0::"));
-        let own = unified.unwrap_or_default();
+        let Some(own) = unified else {
+            return Vec::new();
+        };
         let ends = own.char_indices().filter(|(at, it)| *at > 0 && *it == '/');
-        let mut cgroups: Vec<String> = ends.map(|(at, _)| own[..at].to_owned()).collect();
+        let above = ends.map(|(at, _)| own[..at].to_owned());
+        let mut cgroups: Vec<String> = [String::new()].into_iter().chain(above).collect();
         cgroups.extend((own.len() > 1).then(|| own.to_owned()));
         cgroups
     }

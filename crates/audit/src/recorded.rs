@@ -16,6 +16,9 @@ use crate::seen::Seen;
 /// by then is told as not read.
 const PATIENCE: Duration = Duration::from_millis(200);
 
+/// Which of its starts a machine has had last: another one has another, whatever it is called.
+pub const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
+
 /// All that the rules read below `root`, for whichever CPUs.
 ///
 /// # Errors
@@ -40,6 +43,7 @@ pub fn settings(root: &Path) -> io::Result<Settings> {
             }
         }
     }
+    machine.read(BOOT_ID);
     Ok(machine.into_settings())
 }
 

@@ -43,6 +43,29 @@ fn a_recording_of_another_machine_is_refused() {
     }
 }
 
+/// A clone has this machine's name and kernel, and so has this machine before it was started again.
+#[test]
+fn a_recording_of_another_start_is_judged_by_how_it_was_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = vmnoise_tracer::host::Host::here().facts().unwrap();
+    let boot = std::fs::read_to_string(format!("/{}", vmnoise_audit::BOOT_ID)).unwrap();
+    for (boot, is_here) in [(boot.trim(), true), ("0", false)] {
+        let isolated = [
+            ("sys/devices/system/cpu/isolated", "1-3"),
+            (vmnoise_audit::BOOT_ID, boot),
+        ];
+        let set = set(&isolated);
+        write_guest_of(&folder.path().join("gaps.vmn"), |facts| {
+            set(facts);
+            facts.name = here.name.clone();
+            facts.kernel = here.kernel.clone();
+        });
+        let output = vmnoise(folder.path(), "audit gaps.vmn -c 0 --format json");
+        let audited: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(audited["recorded_at"].is_null(), is_here, "{audited}");
+    }
+}
+
 /// How a machine of four CPUs is set; it has these files besides.
 fn set(files: &[(&str, &str)]) -> impl FnOnce(&mut HostFacts) {
     let mut settings = Settings::default();
@@ -173,7 +196,7 @@ fn a_guest_and_its_host_are_judged_together() {
     let seen = blind["places"][1]["name"].as_str().unwrap();
     assert!(seen.contains("preempted ksoftirqd/3:31"), "{blind}");
     // It was on one CPU of its host, and its clock is its own.
-    for rule in ["isolated-guest-cpu-moves", "guest-clock-exits", "both-poll"] {
+    for rule in ["isolated-guest-cpu-moves", "guest-clock-exits"] {
         assert!(finding(&audited["both"], rule).is_none(), "{rule}");
     }
     assert!(audited["explained_ns"].as_u64() <= audited["noise_ns"].as_u64());

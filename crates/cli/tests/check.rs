@@ -277,6 +277,15 @@ fn a_guest_is_judged_by_what_its_host_saw() {
     assert_eq!(by("ksoftirqd*", "1%"), Some(0));
     // Less than the bound between the clocks makes of it.
     assert_eq!(by("ksoftirqd*", "0%"), Some(2));
+    // What the guest's steal clock counted has names now; it is no less for that.
+    let steal = |limit: &str| {
+        judged(
+            "gaps.vmn host.vmn",
+            &format!("--limit steal={limit} --format json"),
+        )
+        .0
+    };
+    assert_eq!((steal("1%"), steal("0.01%")), (0, 3));
     // What is the guest's own is not the host's to tell.
     let of_guest =
         |files: &str| judged(files, "--max 62us --limit p50=1ms --format json").1["limits"].clone();

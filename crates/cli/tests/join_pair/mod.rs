@@ -113,10 +113,10 @@ pub fn write_guest(path: &Path) {
 /// As `write_guest`, of another machine.
 pub fn write_guest_of(path: &Path, change: impl FnOnce(&mut HostFacts)) {
     let mut facts = facts(Workload::Osnoise);
-    change(&mut facts.host);
     facts.host.kernel = "6.12.9-guest".into();
     facts.host.hypervisor = Some("KVM".into());
     facts.host.apic_ids = vec![(0, 0)];
+    change(&mut facts.host);
     facts.witnesses.kvm_exit = false;
     facts.witnesses.kvm_run = false;
     let observed = exits().map(|(at_ns, is_long)| {

@@ -144,6 +144,10 @@ fn hidden(evidence: &Evidence, share: Option<Share>) -> Vec<Share> {
         Some(Share::HostIrq) if evidence.joined.is_some_and(|it| it.hides_interrupts) => {
             RESIDUAL.to_vec()
         }
+        // The guest's steal clock counts whatever its host had done meanwhile, which has a name now.
+        Some(Share::Steal) if evidence.joined.is_some() => {
+            vec![Share::Preempted, Share::Throttled, Share::HvOrHw]
+        }
         Some(_) if has_lost_names(evidence) => RESIDUAL.to_vec(),
         // Its host did not record all the time.
         Some(_) if evidence.joined.is_some() && is_of_host(share) => vec![Share::HvOrHw],
@@ -172,6 +176,7 @@ fn is_of_host(share: Option<Share>) -> bool {
             share,
             Share::Kvm
                 | Share::Vmm
+                | Share::Steal
                 | Share::Preempted
                 | Share::Blocked
                 | Share::Throttled

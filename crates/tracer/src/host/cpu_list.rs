@@ -23,7 +23,8 @@ const MAX_CPU: u32 = 8191;
 
 /// Reads a list such as `1,3-5`; the result ascends and names each CPU once.
 pub fn parse(text: &str) -> Result<Vec<u32>, CpuListError> {
-    let mut cpus = Vec::new();
+    // A stranger's list may name each of them thousands of times.
+    let mut named = [false; MAX_CPU as usize + 1];
     for part in text
         .split(',')
         .map(str::trim)
@@ -34,14 +35,13 @@ pub fn parse(text: &str) -> Result<Vec<u32>, CpuListError> {
         if first > last {
             return Err(CpuListError::Backwards(part.to_owned()));
         }
-        cpus.extend(first..=last);
+        named[first as usize..=last as usize].fill(true);
     }
-    if cpus.is_empty() {
-        return Err(CpuListError::Empty);
+    let cpus: Vec<u32> = (0..=MAX_CPU).filter(|cpu| named[*cpu as usize]).collect();
+    match cpus.is_empty() {
+        true => Err(CpuListError::Empty),
+        false => Ok(cpus),
     }
-    cpus.sort_unstable();
-    cpus.dedup();
-    Ok(cpus)
 }
 
 fn number(digits: &str, part: &str) -> Result<u32, CpuListError> {

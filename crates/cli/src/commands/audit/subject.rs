@@ -1,9 +1,10 @@
 //! Which machine is audited: this one as it is, or that of a recording as it was.
 
+use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use vmnoise_audit::Machine;
+use vmnoise_audit::{BOOT_ID, Machine};
 use vmnoise_events::{HostFacts, Name, RunFacts};
 use vmnoise_tracer::host::{Host, cpu_list};
 
@@ -31,14 +32,14 @@ impl Subject {
         })
     }
 
-    /// That of a recording: how it is now, if it is this one, or else how it was.
+    /// That of a recording: how it is now, if it is this one and was not started again since, or else how it was.
     ///
     /// # Errors
     /// If it is another one, and the recording does not say how it was.
     pub fn of(path: &Path, recorded: &RunFacts, here: &Host) -> Result<Subject> {
         let here = here.facts()?;
         let its = &recorded.host;
-        if (&its.name, &its.kernel) == (&here.name, &here.kernel) {
+        if (&its.name, &its.kernel) == (&here.name, &here.kernel) && !is_of_another_start(its) {
             return Subject::here(here);
         }
         let Some(settings) = its.settings.clone() else {
@@ -92,4 +93,15 @@ impl Subject {
         };
         (machine, of)
     }
+}
+
+/// Whether the recording was made since another start than this machine's last one. Older recordings do not say.
+fn is_of_another_start(its: &HostFacts) -> bool {
+    let settings = its.settings.as_ref();
+    let recorded = settings.and_then(|it| it.get(BOOT_ID)).flatten();
+    let here = fs::read_to_string(Path::new("/").join(BOOT_ID));
+    let here = here.ok();
+    recorded
+        .zip(here.as_deref())
+        .is_some_and(|(then, now)| then.trim() != now.trim())
 }
