@@ -241,7 +241,9 @@ mod kvm {
             "timerlat -d 1s -P o:0 --histogram 500 --histfile out/hist.txt --json out/rt.json \
              --cdf out/cdf.txt",
         ] {
-            assert!(shows(folder, &of(line)), "{line}: no trace of {SHOWN}");
+            // The first gap or wait over a threshold ends a run, and it may be the hypervisor's own.
+            let is_shown = (0..5).any(|_| shows(folder, &of(line)));
+            assert!(is_shown, "{line}: no trace of {SHOWN}");
         }
         for line in [
             "explain noise.rec",
