@@ -222,4 +222,23 @@ mod root {
             assert!(metrics["true"][measure]["value"].is_f64(), "{metrics}");
         }
     }
+
+    /// Of a rate nobody knows the right figure here; but it is told by itself, and is a part of what there is.
+    #[test]
+    fn a_rate_is_in_no_figure_of_what_was_taken() {
+        let document = document(&["--preflight", "100ms", "--", "sh", "-c", COUNT]);
+        let cpus = document["preflight"].as_array().unwrap();
+        for cpu in cpus {
+            let lost = cpu["rate_lost_percent"].as_f64().unwrap();
+            assert!((0.0..100.0).contains(&lost), "{cpu}");
+        }
+        assert!(!cpus.is_empty());
+        let rate = &document["runs"][0]["rate"];
+        if rate.is_null() {
+            return eprintln!("this machine has no counters of cycles");
+        }
+        assert!(rate["instructions_per_cycle"].as_f64().unwrap() > 0.0);
+        let (best, had) = (&rate["best_frequency"], &rate["frequency"]);
+        assert!(best.is_null() || best.as_f64() >= had.as_f64(), "{rate}");
+    }
 }

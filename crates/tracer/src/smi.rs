@@ -1,18 +1,12 @@
 //! Counts system management interrupts of each measured CPU: the one witness of time
 //! that the firmware takes. It says how many, never when or how long.
 
-use std::{
-    fs::File,
-    io::{self, Read},
-    os::{
-        fd::{FromRawFd, OwnedFd},
-        unix::fs::FileExt,
-    },
-};
+use std::{fs::File, io, os::unix::fs::FileExt};
 
 use vmnoise_events::ProbeStatus;
 
-use crate::host::{Host, NoSmiCount, PmuEvent};
+use crate::host::{Host, NoSmiCount};
+use crate::perf::{self, Counted};
 
 /// MSR_SMI_COUNT of Intel's CPUs (arch/x86/include/asm/msr-index.h); its count is the
 /// lower 32 bits (Intel's manual, volume 4).
@@ -21,15 +15,15 @@ const MSR_SMI_COUNT: u64 = 0x34;
 /// Running counters, each from its opening on.
 #[derive(Debug)]
 pub struct SmiCounts {
-    counters: Vec<(u32, Counter)>,
+    counters: Vec<(u32, Source)>,
     /// Why there are none, and what would help.
     missing: Option<(String, &'static str)>,
 }
 
 #[derive(Debug)]
-enum Counter {
+enum Source {
     /// An event of perf.
-    Perf(File),
+    Perf(perf::Counter),
     /// The registers of the CPU, and what MSR_SMI_COUNT said at first.
     Register(File, u32),
 }
@@ -40,7 +34,10 @@ impl SmiCounts {
         let by_perf = match host.smi_event() {
             Err(why @ NoSmiCount::Guest) => return SmiCounts::missing(why.to_string(), ""),
             Err(why) => Err((why.to_string(), "")),
-            Ok(event) => on_each(cpus, |cpu| open(event, cpu).map(Counter::Perf)).map_err(|why| {
+            Ok(event) => on_each(cpus, |cpu| {
+                perf::Counter::open(event, Counted::Cpu(cpu)).map(Source::Perf)
+            })
+            .map_err(|why| {
                 let why = format!("perf refuses its event msr/smi: {why}");
                 (why, "run as root or with CAP_PERFMON")
             }),
@@ -75,8 +72,8 @@ impl SmiCounts {
     pub fn read(&self, cpu: u32) -> Option<u64> {
         let (_, counter) = self.counters.iter().find(|(opened, _)| *opened == cpu)?;
         match counter {
-            Counter::Perf(event) => read(event).ok(),
-            Counter::Register(registers, first) => {
+            Source::Perf(event) => event.read().ok().map(|count| count.events),
+            Source::Register(registers, first) => {
                 let now = read_register(registers).ok()?;
                 Some(now.wrapping_sub(*first).into())
             }
@@ -85,7 +82,7 @@ impl SmiCounts {
 
     /// Where the count comes from, or why there is none.
     pub fn probe_status(&self) -> ProbeStatus {
-        let by_register = |(_, counter): &(u32, Counter)| matches!(counter, Counter::Register(..));
+        let by_register = |(_, source): &(u32, Source)| matches!(source, Source::Register(..));
         let (probe_status, limit, remedy) = match &self.missing {
             None => (
                 if self.counters.iter().any(by_register) {
@@ -110,17 +107,17 @@ impl SmiCounts {
 
 fn on_each(
     cpus: &[u32],
-    mut open: impl FnMut(u32) -> io::Result<Counter>,
-) -> io::Result<Vec<(u32, Counter)>> {
+    mut open: impl FnMut(u32) -> io::Result<Source>,
+) -> io::Result<Vec<(u32, Source)>> {
     cpus.iter().map(|&cpu| Ok((cpu, open(cpu)?))).collect()
 }
 
-fn open_register(host: &Host, cpu: u32) -> io::Result<Counter> {
+fn open_register(host: &Host, cpu: u32) -> io::Result<Source> {
     let path = host.smi_registers(cpu).ok_or(io::ErrorKind::Unsupported)?;
     let named = |error| io::Error::other(format!("{}: {error}", path.display()));
     let registers = File::open(&path).map_err(named)?;
     let first = read_register(&registers).map_err(named)?;
-    Ok(Counter::Register(registers, first))
+    Ok(Source::Register(registers, first))
 }
 
 /// The offset in the file is the number of the register, and each has 8 bytes (msr(4)).
@@ -129,43 +126,6 @@ fn read_register(registers: &File) -> io::Result<u32> {
     registers.read_exact_at(&mut value, MSR_SMI_COUNT)?;
     // Truncated to the count.
     Ok(u64::from_ne_bytes(value) as u32)
-}
-
-/// Counts an event on one CPU, whatever runs there (perf_event_open(2)).
-fn open(event: PmuEvent, cpu: u32) -> io::Result<File> {
-    // struct perf_event_attr of its first version (PERF_ATTR_SIZE_VER0): `type` and
-    // `size`, `config`, and all else zero: no sample, every level of privilege.
-    const SIZE: u64 = 64;
-    const CLOSE_ON_EXEC: u64 = 1 << 3;
-    let mut attributes = [0_u64; 8];
-    attributes[0] = u64::from(event.pmu) | SIZE << 32;
-    attributes[1] = event.config;
-    let every_process = -1;
-    let no_group = -1;
-    // SAFETY: `attributes` lives through the call and is as long as it says; the rest
-    // are plain numbers. The result is an error or a descriptor that nobody else owns.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            attributes.as_ptr(),
-            every_process,
-            cpu,
-            no_group,
-            CLOSE_ON_EXEC,
-        )
-    };
-    let fd = i32::try_from(fd).unwrap_or(-1);
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: as above.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) }.into())
-}
-
-fn read(mut counter: &File) -> io::Result<u64> {
-    let mut count = [0; 8];
-    counter.read_exact(&mut count)?;
-    Ok(u64::from_ne_bytes(count))
 }
 
 #[cfg(test)]
@@ -234,20 +194,5 @@ mod tests {
             "{probe_status:?}"
         );
         assert_eq!(counts.read(0), None);
-    }
-
-    mod root {
-        use super::super::*;
-
-        /// The neighbour of `smi` in the same PMU, which every x86 CPU counts.
-        #[test]
-        fn a_counter_of_the_msr_pmu_counts_on_its_cpu() {
-            let event = Host::here().msr_event("tsc").unwrap();
-            let counter = open(event, 0).unwrap();
-            let first = read(&counter).unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(10));
-            assert!(read(&counter).unwrap() > first + 1_000_000);
-            assert!(open(event, 1 << 20).is_err());
-        }
     }
 }

@@ -14,7 +14,7 @@ Examples:
   vmnoise run -- make -j8
   vmnoise run --fit 'noise<0.5%,max<2ms' --strict -- ./bench
   vmnoise run --retry 3 --format json -o noise.json -- ./bench
-  hyperfine 'vmnoise run -o noise.txt -- ./bench'
+  vmnoise run -o noise.txt -- hyperfine -N ./bench
 
 Exit status: that of the command, 128 and the signal's number where a signal ended it; with --strict, where the command
 ended with 0: 4 unfit, 3 cannot tell. 1 error, 126 the command cannot be run, 127 there is no such command, 129 usage";
@@ -23,7 +23,7 @@ ended with 0: 4 unfit, 3 cannot tell. 1 error, 126 the command cannot be run, 12
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArguments {
-    /// Look at the CPUs for so long before the command starts
+    /// Look at the CPUs for so long before the command starts: for gaps, and for how steadily each works
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub preflight: Option<u64>,
     /// What makes a run fit: `noise` (all that was taken, in percent of the run) and `max` (the longest time taken at one

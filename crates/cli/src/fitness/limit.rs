@@ -46,13 +46,17 @@ impl Limit {
                 let percent = below
                     .strip_suffix('%')
                     .and_then(|it| it.trim().parse().ok());
-                let usable = percent.filter(|it: &f64| it.is_finite() && *it > 0.0 && *it <= 100.0);
-                let percent = usable.ok_or_else(|| {
-                    format!("`{below}` is no part of a run; write such as noise<1%")
+                let ppm = percent.map(|it: f64| (it * 10_000.0).round());
+                // Below a millionth there is nothing that a run could be fit by.
+                let usable = ppm.filter(|it| (1.0..=1_000_000.0).contains(it));
+                let ppm = usable.ok_or_else(|| {
+                    format!(
+                        "`{below}` is no part of a run from 0.0001% to 100%; write such as noise<1%"
+                    )
                 })?;
                 Ok(Limit {
                     figure: Figure::Noise,
-                    below: (percent * 10_000.0).round() as u64,
+                    below: ppm as u64,
                 })
             }
             "max" => Ok(Limit {
@@ -73,6 +77,7 @@ mod tests {
         let below = |text| Limit::parse(text).map(|it| (it.figure, it.below));
         assert_eq!(below("noise<1%"), Ok((Figure::Noise, 10_000)));
         assert_eq!(below(" noise < 0.05 %"), Ok((Figure::Noise, 500)));
+        assert_eq!(below("noise<0.0001%"), Ok((Figure::Noise, 1)));
         assert_eq!(below("max<1ms"), Ok((Figure::Max, 1_000_000)));
         assert_eq!(below("max<50"), Ok((Figure::Max, 50_000)));
         for wrong in [
@@ -80,6 +85,9 @@ mod tests {
             "noise<1",
             "noise<-1%",
             "noise<0%",
+            "noise<0.00004%",
+            "noise<101%",
+            "noise<NaN%",
             "max<1%",
             "steal<1%",
             "",

@@ -39,6 +39,8 @@ use crate::tracer::no_btf;
 
 /// OWN_TIMED_RUN of `bpf/own_cpus.h`.
 const TIMED_RUN: u64 = 251;
+/// So often the members are read until none of them ends meanwhile; once is enough where the command has ended.
+const MEMBER_TRIES: usize = 8;
 /// What it needs of the kernel.
 const GROUPS: [Group; 4] = [Group::Irq, Group::Softirq, Group::Sched, Group::Follow];
 /// Beyond what these groups need.
@@ -161,8 +163,10 @@ impl Family {
     /// # Errors
     /// If the kernel does not say.
     pub fn look(&self) -> io::Result<FamilyLook> {
+        let (alive, ended) = self.members()?;
         let mut look = FamilyLook {
-            alive: self.alive()?,
+            alive,
+            ended,
             culprits: self.culprits()?,
             missed: accounting::recursion_misses(&self.object)?,
             unpaired: self.cpus.sum(offset_of!(WireCpu, unpaired))
@@ -177,17 +181,39 @@ impl Family {
             ..FamilyLook::default()
         };
         let mut longest: [Option<FamilyLongest>; KINDS] = Default::default();
-        for cpu in 0..u32::try_from(self.cpus.slots()).unwrap_or(u32::MAX) {
-            let Some(wire) = self.wire_cpu(cpu) else {
-                continue;
-            };
-            look.ended.add(&FamilyBooks::read(&wire.ended));
+        for wire in self.wire_cpus() {
             look.waits.add_cpu(&wire);
             take_longer(&mut longest, &wire);
         }
         look.longest = longest.into_iter().flatten().collect();
         look.waits.unnamed_ns += self.losses.sum(offset_of!(WireLosses, unnamed));
         Ok(look)
+    }
+
+    /// Who is alive, and the books of all others. Both are read again where somebody ended in between, who would be in both.
+    fn members(&self) -> io::Result<(Vec<FamilyMember>, FamilyBooks)> {
+        let ended = || {
+            let mut books = FamilyBooks::default();
+            for wire in self.wire_cpus() {
+                books.add(&FamilyBooks::read(&wire.ended));
+            }
+            books
+        };
+        let mut before = ended();
+        for _ in 1..MEMBER_TRIES {
+            let alive = self.alive()?;
+            let after = ended();
+            if after.threads == before.threads {
+                return Ok((alive, after));
+            }
+            before = after;
+        }
+        Ok((self.alive()?, before))
+    }
+
+    fn wire_cpus(&self) -> impl Iterator<Item = WireCpu> + '_ {
+        let cpus = 0..u32::try_from(self.cpus.slots()).unwrap_or(u32::MAX);
+        cpus.filter_map(|cpu| self.wire_cpu(cpu))
     }
 
     fn wire_cpu(&self, cpu: u32) -> Option<WireCpu> {

@@ -31,7 +31,7 @@ pub use lapic_timer::LapicTimerAdvance;
 pub use requested_cpus::CpuError;
 pub use rights::{Capabilities, Capability, Lockdown};
 pub use scheduling::Scheduling;
-pub use smi::{NoSmiCount, PmuEvent};
+pub use smi::NoSmiCount;
 pub use threads::{Place, Thread};
 pub use throttling::{FairServer, Throttling};
 pub(crate) use vms::leads_to_vm;

@@ -3,17 +3,9 @@
 use std::path::PathBuf;
 
 use super::Host;
+use crate::perf::PmuEvent;
 
 const PMU: &str = "sys/bus/event_source/devices/msr";
-
-/// An event of perf by its numbers (perf_event_open(2)).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PmuEvent {
-    /// `type` of the PMU.
-    pub pmu: u32,
-    /// `config` of the event.
-    pub config: u64,
-}
 
 /// Why there is no count of SMIs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

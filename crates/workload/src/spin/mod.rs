@@ -7,6 +7,7 @@
 
 mod interference;
 mod polling;
+mod rate;
 mod sample;
 mod schedule;
 mod state;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use vmnoise_events::Policy;
 
 pub use interference::InterferenceCounter;
+pub use rate::{RateConfig, RateWindow, rate};
 pub use sample::poll_steps;
 pub use steal::{StealReader, StealReading};
 

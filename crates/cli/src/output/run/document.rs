@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::budget::{part_of, part_of_longest, parts};
 use super::{CommandResult, JudgedRun};
 use crate::fitness::{Figure, Fitness};
-use crate::run::command::Seen;
 use crate::run::command::preflight::QuietCpu;
+use crate::run::command::{RunRate, Seen};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Document<'a> {
@@ -36,7 +36,7 @@ struct Run<'a> {
     sources: Option<Vec<Source<'a>>>,
     longest: Option<Vec<Longest<'a>>>,
     kernel: Kernel,
-    rate: Option<()>,
+    rate: Option<&'a RunRate>,
     alive: Option<usize>,
     lost_events: Option<u64>,
     probe_ns: Option<u64>,
@@ -122,7 +122,7 @@ impl<'a> Run<'a> {
                 preemptions: None,
                 machine_steal_ns: None,
             },
-            rate: None,
+            rate: done.rate.as_ref().ok(),
             alive: None,
             lost_events: None,
             probe_ns: None,

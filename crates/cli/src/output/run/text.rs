@@ -7,7 +7,7 @@ use super::budget::{part_of, part_of_longest, parts};
 use super::{CommandResult, JudgedRun};
 use crate::fitness::{Figure, Fitness, Judgement, Range};
 use crate::output::table;
-use crate::run::command::{FromProc, Seen};
+use crate::run::command::{FromProc, RunRate, Seen};
 use crate::units::human;
 
 /// So many culprits are told.
@@ -24,8 +24,11 @@ pub(super) fn render(result: &CommandResult) -> String {
             .most_by
             .as_deref()
             .map_or(String::new(), |it| format!(", most by {it}"));
+        let rate = cpu
+            .rate_lost_percent
+            .map_or("-".to_owned(), |it| format!("{it:.3} %"));
         text += &format!(
-            "before: CPU {}: noise {noise}, longest {max}{by}\n",
+            "before: CPU {}: noise {noise}, longest {max}{by}; rate {rate} below that of its fastest ms\n",
             cpu.cpu
         );
     }
@@ -74,7 +77,31 @@ fn one(command: &str, run: &JudgedRun) -> String {
     for unseen in &run.evidence.unseen {
         text += &format!(" {unseen}\n");
     }
-    text + " rate (a busy sibling, frequency, caches): not measured, and in no figure here\n"
+    text + &format!(" rate, in no figure above: {}\n", rate(&run.done.rate))
+}
+
+fn rate(rate: &Result<RunRate, String>) -> String {
+    let rate = match rate {
+        Ok(rate) => rate,
+        Err(why) => return format!("not measured: {why}"),
+    };
+    let lost = match rate.lost_ns.zip(rate.best_frequency).zip(rate.frequency) {
+        Some(((lost_ns, best), had)) => format!(
+            "{} lost by frequencies below that of its fastest 200 ms ({had:.3} of {best:.3} times the TSC's)",
+            human(lost_ns)
+        ),
+        None => "what lower frequencies took is not known".to_owned(),
+    };
+    let work = rate.instructions_per_cycle.map_or(String::new(), |it| {
+        format!("; {it:.3} instructions a cycle, fewer than in other runs where a sibling, caches or memory are busy")
+    });
+    let counted = rate
+        .counted_percent
+        .filter(|it| *it < 99.5)
+        .map_or(String::new(), |it| {
+            format!("; counted for {it:.1} % of the time")
+        });
+    format!("{lost}{work}{counted}")
 }
 
 fn traced(look: &FamilyLook, of_ns: u64) -> String {

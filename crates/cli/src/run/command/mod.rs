@@ -3,6 +3,7 @@
 pub mod preflight;
 mod process;
 mod procfs;
+mod rate;
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
@@ -14,6 +15,8 @@ use crate::fitness::{Evidence, Range};
 use process::Started;
 pub use process::{CannotStart, Ended};
 pub use procfs::FromProc;
+use rate::RateWitness;
+pub use rate::RunRate;
 
 /// The last switch of a process comes after its parent knows that it has ended.
 const LAST_SWITCHES: Duration = Duration::from_millis(50);
@@ -48,6 +51,8 @@ pub struct Done {
     pub wall_ns: u64,
     /// What was seen.
     pub seen: Seen,
+    /// How fast its threads worked while they had a CPU, or why nobody knows.
+    pub rate: Result<RunRate, String>,
 }
 
 impl Done {
@@ -93,8 +98,9 @@ pub fn run(command: &[OsString]) -> Result<Done> {
     family
         .starts_next()
         .context("telling the kernel which command is followed")?;
+    let mut rate = RateWitness::of_next_command();
     let mut started = Started::new(command)?;
-    let (ended, wall_ns) = started.end(process::SELDOM, |_| {})?;
+    let (ended, wall_ns) = started.end(process::SELDOM, |_| rate.look())?;
     let until = Instant::now() + LAST_SWITCHES;
     let look = loop {
         let look = family.look().context("reading what the kernel saw")?;
@@ -111,13 +117,18 @@ pub fn run(command: &[OsString]) -> Result<Done> {
             sees_steal: family.sees_steal(),
             sees_nmi: family.sees_nmi(),
         },
+        rate: rate.finish(),
     })
 }
 
 fn untraced(command: &[OsString], why: String) -> Result<Done> {
     let mut reader = procfs::Reader::new();
+    let mut rate = RateWitness::of_next_command();
     let mut started = Started::new(command)?;
-    let (ended, wall_ns) = started.end(process::OFTEN, |pid| reader.look(pid))?;
+    let (ended, wall_ns) = started.end(process::OFTEN, |pid| {
+        reader.look(pid);
+        rate.look();
+    })?;
     Ok(Done {
         ended,
         wall_ns,
@@ -125,5 +136,6 @@ fn untraced(command: &[OsString], why: String) -> Result<Done> {
             why,
             found: reader.finish(),
         },
+        rate: rate.finish(),
     })
 }

@@ -1,26 +1,44 @@
-//! A look at the CPUs before the command starts: a short `vmnoise osnoise` on those that it may use.
+//! A look at the CPUs before the command starts: a short `vmnoise osnoise` on those that it may use, and then, one by one, how
+//! steadily each of them works while nobody takes it away.
 
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde_json::Value;
 use vmnoise_tracer::host::Host;
+use vmnoise_workload::spin::{RateConfig, RateWindow, rate};
+use vmnoise_workload::tsc;
+
+/// Length of the windows whose rates are held against one another, in ns: a step of the loop, some tens of ns, is less than
+/// a ten thousandth of it.
+const WINDOW_NS: u64 = 1_000_000;
+/// Each CPU is given so many of them at least: fewer tell nothing of its fastest.
+const LEAST_WINDOWS: u64 = 20;
+/// Shorter gaps count as a lower rate: the threshold of `vmnoise osnoise`.
+const GAP_NS: u64 = 1_000;
+
+/// How long the TSC is held against the clock: parts per million of error, and windows need only be about as long as they say.
+const CALIBRATION: Duration = Duration::from_millis(20);
 
 /// What was taken from one CPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QuietCpu {
     /// Its number.
-    pub cpu: u64,
+    pub cpu: u32,
     /// What was taken, in percent of the time polled.
     pub noise_percent: Option<f64>,
     /// The longest gap, in ns.
     pub max_gap_ns: Option<u64>,
     /// Who took most of it.
     pub most_by: Option<String>,
+    /// How much less it worked while it was not taken away than at the rate of its fastest millisecond, in percent.
+    pub rate_lost_percent: Option<f64>,
 }
 
-/// Polls all CPUs that this process may use.
+/// Polls all CPUs that this process may use: for half of the time all at once, for gaps, and for the other half one after the
+/// other, for their rates.
 ///
 /// # Errors
 /// If the CPUs cannot be polled.
@@ -28,6 +46,39 @@ pub fn look(duration_ns: u64) -> Result<Vec<QuietCpu>> {
     let cpus = Host::here()
         .allowed_cpus()
         .context("reading which CPUs may be used")?;
+    let half_ns = duration_ns / 2;
+    let mut quiet = gaps(&cpus, half_ns)?;
+    let hz = tsc::calibrate_hz(CALIBRATION);
+    let tsc = |ns: u64| ns * (hz / 1_000) / 1_000_000;
+    let each_ns = half_ns / cpus.len().max(1) as u64;
+    let config = RateConfig {
+        windows: (each_ns / WINDOW_NS).max(LEAST_WINDOWS) as usize,
+        window_tsc: tsc(WINDOW_NS),
+        threshold_tsc: tsc(GAP_NS),
+    };
+    for it in &mut quiet {
+        let windows = rate(it.cpu, &config).context("polling the CPUs for their rates")?;
+        it.rate_lost_percent = lost_percent(&windows);
+    }
+    Ok(quiet)
+}
+
+/// What all windows have less than the fastest. `None` where none of them was mostly polled.
+fn lost_percent(windows: &[RateWindow]) -> Option<f64> {
+    let whole_tsc = windows.iter().map(|it| it.polled_tsc).max()?;
+    let rate = |steps: u64, polled_tsc: u64| steps as f64 / polled_tsc as f64;
+    let long = windows
+        .iter()
+        .filter(|it| it.steps > 0 && it.polled_tsc * 2 > whole_tsc);
+    let best = long
+        .map(|it| rate(it.steps, it.polled_tsc))
+        .max_by(f64::total_cmp)?;
+    let steps = windows.iter().map(|it| it.steps).sum();
+    let polled_tsc = windows.iter().map(|it| it.polled_tsc).sum();
+    Some((1.0 - rate(steps, polled_tsc) / best).max(0.0) * 100.0)
+}
+
+fn gaps(cpus: &[u32], duration_ns: u64) -> Result<Vec<QuietCpu>> {
     let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
     let polled = Command::new("/proc/self/exe")
         .args(["osnoise", "-q", "--format", "json", "-c", &cpus.join(",")])
@@ -48,14 +99,40 @@ pub fn look(duration_ns: u64) -> Result<Vec<QuietCpu>> {
         .as_array()
         .map(Vec::as_slice)
         .unwrap_or_default();
-    Ok(cpus.iter().map(read).collect())
+    cpus.iter().map(read).collect()
 }
 
-fn read(cpu: &Value) -> QuietCpu {
-    QuietCpu {
-        cpu: cpu["cpu"].as_u64().unwrap_or_default(),
+fn read(cpu: &Value) -> Result<QuietCpu> {
+    let number = cpu["cpu"].as_u64().and_then(|it| u32::try_from(it).ok());
+    Ok(QuietCpu {
+        cpu: number.context("a CPU without a number among those that were polled")?,
         noise_percent: cpu["noise_percent"].as_f64(),
         max_gap_ns: cpu["max_gap_ns"].as_u64(),
         most_by: cpu["sources"][0]["name"].as_str().map(str::to_owned),
+        rate_lost_percent: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(steps: u64, polled_tsc: u64) -> RateWindow {
+        RateWindow { steps, polled_tsc }
+    }
+
+    #[test]
+    fn what_is_below_the_fastest_millisecond_is_lost() {
+        let steady = [window(128, 1_024); 4];
+        assert_eq!(lost_percent(&steady), Some(0.0));
+        // Half as fast for half of the time.
+        let slower = [window(128, 1_024), window(64, 1_024)];
+        assert_eq!(lost_percent(&slower), Some(25.0));
+        // Of what was hardly polled no rate is taken.
+        let away = [window(100, 1_000), window(1, 5), window(0, 0)];
+        let lost = lost_percent(&away).unwrap();
+        assert!((0.0..0.4).contains(&lost), "{lost}");
+        assert_eq!(lost_percent(&[window(0, 0); 3]), None);
+        assert_eq!(lost_percent(&[]), None);
     }
 }

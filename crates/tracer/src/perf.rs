@@ -1,0 +1,179 @@
+//! One event of perf that is counted, and never sampled (perf_event_open(2)).
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+
+/// An event by its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PmuEvent {
+    /// `type` of the PMU.
+    pub pmu: u32,
+    /// `config` of the event.
+    pub config: u64,
+}
+
+/// Whose events are counted.
+#[derive(Debug, Clone, Copy)]
+pub enum Counted<'a> {
+    /// All on one CPU, whatever runs there.
+    Cpu(u32),
+    /// Those of the programs that the calling thread starts from now on, and of all that these start; beside another
+    /// counter of them, at the same times as that one.
+    NextPrograms(Option<&'a Counter>),
+}
+
+/// A counter that runs.
+#[derive(Debug)]
+pub struct Counter(File);
+
+/// What it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Count {
+    /// How many there were while it counted.
+    pub events: u64,
+    /// For how long there was something to count, in ns over all threads or CPUs.
+    pub enabled_ns: u64,
+    /// For how long it did: less, where more is counted than the CPU has counters.
+    pub running_ns: u64,
+}
+
+/// Size of `struct perf_event_attr` in its first version (PERF_ATTR_SIZE_VER0).
+const SIZE: u64 = 64;
+/// `read_format`: PERF_FORMAT_TOTAL_TIME_ENABLED and PERF_FORMAT_TOTAL_TIME_RUNNING.
+const WITH_TIMES: u64 = 0b11;
+/// Bits of its flags, in the order of the header.
+const DISABLED: u64 = 1 << 0;
+const INHERIT: u64 = 1 << 1;
+const ENABLE_ON_EXEC: u64 = 1 << 12;
+/// PERF_FLAG_FD_CLOEXEC.
+const CLOSE_ON_EXEC: u64 = 1 << 3;
+
+impl Counter {
+    /// Starts it. Every level of privilege is counted.
+    ///
+    /// # Errors
+    /// What the kernel says: ENOENT where the CPU has no such event, EACCES without the right to it.
+    pub fn open(event: PmuEvent, counted: Counted<'_>) -> io::Result<Counter> {
+        let (pid, cpu, beside, flags) = match counted {
+            Counted::Cpu(cpu) => (-1, i64::from(cpu), None, 0),
+            Counted::NextPrograms(beside) => {
+                // Where another leads, it alone is switched on, and both count.
+                let waits = beside.map_or(DISABLED | ENABLE_ON_EXEC, |_| 0);
+                (0, -1, beside, INHERIT | waits)
+            }
+        };
+        let beside = beside.map_or(-1, |leader| leader.0.as_raw_fd());
+        let attributes = [
+            u64::from(event.pmu) | SIZE << 32,
+            event.config,
+            0,
+            0,
+            WITH_TIMES,
+            flags,
+            0,
+            0,
+        ];
+        // SAFETY: `attributes` lives through the call and is as long as it says; the rest
+        // are plain numbers. The result is an error or a descriptor that nobody else owns.
+        let fd = unsafe {
+            libc::syscall(
+                libc::SYS_perf_event_open,
+                attributes.as_ptr(),
+                pid,
+                cpu,
+                beside,
+                CLOSE_ON_EXEC,
+            )
+        };
+        let fd = i32::try_from(fd).unwrap_or(-1);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: as above.
+        Ok(Counter(unsafe { OwnedFd::from_raw_fd(fd) }.into()))
+    }
+
+    /// What it has counted since its start.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn read(&self) -> io::Result<Count> {
+        let mut words = [0; 3 * 8];
+        (&self.0).read_exact(&mut words)?;
+        let mut words = words.as_chunks::<8>().0.iter();
+        let mut next = || words.next().map_or(0, |word| u64::from_ne_bytes(*word));
+        Ok(Count {
+            events: next(),
+            enabled_ns: next(),
+            running_ns: next(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    mod root {
+        use std::process::Command;
+
+        use super::*;
+        use crate::host::Host;
+
+        /// PERF_TYPE_SOFTWARE, which every kernel counts.
+        fn software(config: u64) -> PmuEvent {
+            PmuEvent { pmu: 1, config }
+        }
+        const TASK_CLOCK: u64 = 1;
+        const CONTEXT_SWITCHES: u64 = 3;
+
+        /// The neighbour of `smi` in the same PMU, which every x86 CPU counts.
+        #[test]
+        fn a_counter_of_the_msr_pmu_counts_on_its_cpu() {
+            let event = Host::here().msr_event("tsc").unwrap();
+            let counter = Counter::open(event, Counted::Cpu(0)).unwrap();
+            let first = counter.read().unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            assert!(counter.read().unwrap().events > first.events + 1_000_000);
+            assert!(Counter::open(event, Counted::Cpu(1 << 20)).is_err());
+        }
+
+        /// perf(1) starts its own counter at the same exec; bash says what its children used.
+        #[test]
+        fn programs_are_counted_from_their_exec_on_with_all_that_they_start() {
+            let clock = Counter::open(software(TASK_CLOCK), Counted::NextPrograms(None)).unwrap();
+            let beside = Counted::NextPrograms(Some(&clock));
+            let switches = Counter::open(software(CONTEXT_SWITCHES), beside).unwrap();
+            // This program's own work is not counted.
+            let begin = std::time::Instant::now();
+            while begin.elapsed().as_millis() < 20 {}
+            assert_eq!(clock.read().unwrap(), Count::default());
+
+            let count = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+            let script = format!("({count}) & {count}; sleep 0.01; wait; times");
+            let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+            let said = String::from_utf8(output.stdout).unwrap();
+            // `0m1.234s 0m0.012s`: user and system, of the shell and of its children.
+            let used_ms: f64 = said
+                .split_whitespace()
+                .map(|word| {
+                    let (minutes, seconds) = word.trim_end_matches('s').split_once('m').unwrap();
+                    let [minutes, seconds] =
+                        [minutes, seconds].map(|it| it.parse::<f64>().unwrap());
+                    (minutes * 60.0 + seconds) * 1e3
+                })
+                .sum();
+            let counted_ms = clock.read().unwrap().events as f64 / 1e6;
+            // `times` rounds each of four figures to 1 ms; what bash does before its exec and after `times` is some
+            // ms. A parent that is left out, or a child, would be half of it.
+            assert!(used_ms > 50.0, "{said}");
+            let ratio = counted_ms / used_ms;
+            assert!(
+                (0.8..1.25).contains(&ratio),
+                "{counted_ms} ms of {used_ms} ms"
+            );
+            assert!(switches.read().unwrap().events > 0);
+        }
+    }
+}
