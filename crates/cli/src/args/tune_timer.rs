@@ -16,7 +16,7 @@ Examples:
 
 Nothing is set: the guests are our own, and each has a limit of its own.
 
-Exit status: 0 ok, 1 error, 3 no setting is known to keep the goal, or this machine cannot, 129 usage";
+Exit status: 0 ok, 1 error, 2 no setting keeps the goal, 3 nobody can tell yet, or this machine cannot, 129 usage";
 
 /// `vmnoise tune-timer`: how late the timers of a guest are, by setting of halt polling.
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use vmnoise_explain::tuning::Keeps;
 use vmnoise_workload::microvm::lapic_timer::{self, Config};
 
 use crate::args::TuneTimerArguments;
@@ -113,9 +114,10 @@ pub fn measure(
         &measured.turns,
     );
     print(&document, format)?;
-    Ok(match document.is_open() {
-        true => Status::MachineCannot,
-        false => Status::Ok,
+    Ok(match document.keeps_goal() {
+        None | Some(Keeps::Yes) => Status::Ok,
+        Some(Keeps::No) => Status::Limit,
+        Some(Keeps::Open { .. }) => Status::MachineCannot,
     })
 }
 

@@ -114,9 +114,15 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Whether there is a goal, and no setting is known to keep it.
-    pub fn is_open(&self) -> bool {
-        self.options.goal_ns.is_some() && self.setting.is_none()
+    /// Whether a setting keeps the goal; `None` without a goal.
+    pub fn keeps_goal(&self) -> Option<Keeps> {
+        self.options.goal_ns?;
+        let is_known = |keeps| self.steps.iter().all(|it| it.keeps_goal == Some(keeps));
+        Some(match self.setting {
+            Some(_) => Keeps::Yes,
+            None if is_known(Keeps::No) => Keeps::No,
+            None => Keeps::Open { needed: None },
+        })
     }
 }
 

@@ -99,7 +99,11 @@ fn turns(made: [Made; 3]) -> Vec<Turn> {
 }
 
 /// The text, the JSON's choice, and whether it is open.
-fn reported(asked: Asked, present: Present, turns: &[Turn]) -> (String, Option<u64>, bool) {
+fn reported(
+    asked: Asked,
+    present: Present,
+    turns: &[Turn],
+) -> (String, Option<u64>, Option<Keeps>) {
     let facts = fixtures::facts();
     let started_at = "2026-11-26T00:00:00Z".to_owned();
     let document = Document::new(
@@ -116,13 +120,13 @@ fn reported(asked: Asked, present: Present, turns: &[Turn]) -> (String, Option<u
         let step = &json["steps"][usize::try_from(place).unwrap()];
         step["halt_poll_ns"].as_u64().unwrap()
     });
-    (text::render(&document), chosen, document.is_open())
+    (text::render(&document), chosen, document.keeps_goal())
 }
 
 #[test]
 fn the_cheapest_that_keeps_the_goal_is_named_with_its_way_back() {
-    let (text, chosen, is_open) = reported(ASKED, PRESENT, &turns([NOW, NONE, SHORT]));
-    assert_eq!((chosen, is_open), (Some(50_000), false));
+    let (text, chosen, keeps) = reported(ASKED, PRESENT, &turns([NOW, NONE, SHORT]));
+    assert_eq!((chosen, keeps), (Some(50_000), Some(Keeps::Yes)));
     insta::assert_snapshot!(text);
 }
 
@@ -133,8 +137,8 @@ fn the_present_setting_stays_where_no_other_is_surely_cheaper() {
         busy_percent: NOW.busy_percent,
         ..SHORT
     };
-    let (text, chosen, is_open) = reported(ASKED, PRESENT, &turns([NOW, NONE, as_dear]));
-    assert_eq!((chosen, is_open), (Some(200_000), false));
+    let (text, chosen, keeps) = reported(ASKED, PRESENT, &turns([NOW, NONE, as_dear]));
+    assert_eq!((chosen, keeps), (Some(200_000), Some(Keeps::Yes)));
     assert!(text.contains("it is the present one"), "{text}");
 }
 
@@ -144,8 +148,8 @@ fn a_goal_that_none_keeps_is_no_setting() {
         goal_ns: Some(10_000),
         ..ASKED
     };
-    let (text, chosen, is_open) = reported(asked, PRESENT, &turns([NOW, NONE, SHORT]));
-    assert_eq!((chosen, is_open), (None, true));
+    let (text, chosen, keeps) = reported(asked, PRESENT, &turns([NOW, NONE, SHORT]));
+    assert_eq!((chosen, keeps), (None, Some(Keeps::No)));
     insta::assert_snapshot!(text);
 }
 
@@ -153,8 +157,8 @@ fn a_goal_that_none_keeps_is_no_setting() {
 fn too_few_timers_are_no_answer_but_how_long_it_takes() {
     let few = |made: Made| Made { timers: 10, ..made };
     let turns = turns([few(NOW), NONE, few(SHORT)]);
-    let (text, chosen, is_open) = reported(ASKED, PRESENT, &turns);
-    assert_eq!((chosen, is_open), (None, true));
+    let (text, chosen, keeps) = reported(ASKED, PRESENT, &turns);
+    assert_eq!((chosen, keeps), (None, Some(Keeps::Open { needed: None })));
     assert!(text.contains("2 of 3 could; measure for about"), "{text}");
 }
 
@@ -168,8 +172,8 @@ fn without_a_goal_nothing_is_chosen_and_nothing_is_open() {
         lapic_timer_advance: Some(LapicTimerAdvance::Off),
         ..PRESENT
     };
-    let (text, chosen, is_open) = reported(asked, present, &turns([NOW, NONE, SHORT]));
-    assert_eq!((chosen, is_open), (None, false));
+    let (text, chosen, keeps) = reported(asked, present, &turns([NOW, NONE, SHORT]));
+    assert_eq!((chosen, keeps), (None, None));
     insta::assert_snapshot!(text);
 }
 

@@ -112,7 +112,7 @@ fn goal_line(document: &Document<'_>) -> Option<String> {
         human(asked.goal_ns?)
     );
     let Some(chosen) = document.setting.map(|place| &document.steps[place]) else {
-        return Some(format!("CANNOT TELL: {}", nothing_keeps(document, &goal)));
+        return Some(nothing_keeps(document, &goal));
     };
     let limit = chosen
         .halt_poll_ns
@@ -149,17 +149,17 @@ fn nothing_keeps(document: &Document<'_>, goal: &str) -> String {
     });
     let open: Vec<Option<u64>> = open.collect();
     if open.is_empty() {
-        return format!("no setting keeps {goal}; `vmnoise microvm` shows who takes the CPU");
+        return format!("FAIL: no setting keeps {goal}; `vmnoise microvm` shows who takes the CPU");
     }
     let (count, of) = (open.len(), steps.len());
     // The one that is decided first.
     match open.into_iter().flatten().min() {
         Some(needed_ns) => format!(
-            "no setting is known to keep {goal}, and {count} of {of} could; measure for about {} (-d)",
+            "CANNOT TELL: no setting is known to keep {goal}, and {count} of {of} could; measure for about {} (-d)",
             rough(std::time::Duration::from_nanos(needed_ns))
         ),
         None => format!(
-            "no setting is known to keep {goal}, and {count} of {of} could: too few timers were seen"
+            "CANNOT TELL: no setting is known to keep {goal}, and {count} of {of} could: too few timers were seen"
         ),
     }
 }
