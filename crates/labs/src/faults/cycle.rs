@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::disturb::AtWork;
+use super::group::Group;
 use super::{Fault, OTHER, POLLER, Place, QUIET, kernel_events, settings};
 use crate::placed;
 use crate::processes;
@@ -53,8 +54,16 @@ pub struct Outcome {
 /// # Errors
 /// If something cannot be set, let loose, or recorded.
 pub fn cycle(faults: &[&Fault], seconds: &str) -> Result<Outcome> {
+    let is_of_group = faults.iter().any(|it| it.is_of_group);
+    let _group = is_of_group.then(Group::enter).transpose()?;
     settings::clean();
-    let before = recorded(faults, seconds)?;
+    for (file, value) in faults.iter().flat_map(|it| it.settings) {
+        settings::set(file, value)?;
+    }
+    place(faults, QUIET)?;
+    // An audit looks at threads as they are: all stay until the end.
+    let mut at_work = start(faults)?;
+    let before = recorded(faults, &mut at_work, seconds)?;
     let audit = vmnoise(&["audit", RECORDING, "--format", "json", "--script", SCRIPTS])?;
     let audit = serde_json::from_slice(&audit.stdout)?;
     let mut outcome = Outcome {
@@ -71,7 +80,7 @@ pub fn cycle(faults: &[&Fault], seconds: &str) -> Result<Outcome> {
         let bad = settings::all();
         script("apply.sh")?;
         outcome.changed = differences(&bad, &settings::all());
-        outcome.after = Some(recorded_as_it_is(faults, seconds)?);
+        outcome.after = Some(recorded(faults, &mut at_work, seconds)?);
         script("undo.sh")?;
         let differences = differences(&bad, &settings::all()).into_iter();
         outcome.not_undone = differences.map(|(file, ..)| file).collect();
@@ -100,21 +109,16 @@ fn place(faults: &[&Fault], cpu: u32) -> Result<()> {
 /// If it cannot be let loose, or recorded.
 pub fn again(faults: &[&Fault], seconds: &str) -> Result<Recorded> {
     settings::clean();
-    recorded_as_it_is(faults, seconds)
+    recorded(faults, &mut start(faults)?, seconds)
 }
 
-/// Sets what is wrong, and records.
-fn recorded(faults: &[&Fault], seconds: &str) -> Result<Recorded> {
-    for (file, value) in faults.iter().flat_map(|it| it.settings) {
-        settings::set(file, value)?;
-    }
-    place(faults, QUIET)?;
-    recorded_as_it_is(faults, seconds)
-}
-
-fn recorded_as_it_is(faults: &[&Fault], seconds: &str) -> Result<Recorded> {
+/// Lets loose who comes in by them.
+fn start(faults: &[&Fault]) -> Result<Vec<AtWork>> {
     let disturbers = faults.iter().filter_map(|it| it.disturber);
-    let mut at_work: Vec<AtWork> = disturbers.map(|it| it.start()).collect::<Result<_>>()?;
+    disturbers.map(|it| it.start()).collect()
+}
+
+fn recorded(faults: &[&Fault], at_work: &mut [AtWork], seconds: &str) -> Result<Recorded> {
     let command = faults.first().map_or(POLLER, |it| it.command);
     let line = format!(
         "{command} --cpus {QUIET} --duration {seconds}s --format json --output {RECORDING}"

@@ -16,7 +16,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use vmnoise_workload::thread;
 
-use super::OTHER;
+use super::{OTHER, QUIET};
 use crate::lab_program;
 use crate::links::Links;
 
@@ -38,6 +38,8 @@ const PACKETS: usize = 32;
 const PAGES: usize = 40 << 10;
 /// Two are more than the one other CPU has room for.
 const TASKS: usize = 2;
+/// Of one that has more: 9548 of weight, where others have 1024 (sched_prio_to_weight of kernel/sched/core.c).
+const NICE: i32 = -10;
 /// Until one is at work.
 const START: Duration = Duration::from_millis(300);
 
@@ -57,10 +59,9 @@ pub enum Disturber {
     /// Memory with equal pages.
     Mergeable,
     /// Tasks that never sleep, on any CPU that they may use.
-    Tasks {
-        /// How nice they are.
-        nice: i32,
-    },
+    Tasks,
+    /// One that never sleeps, on the quiet CPU, and has more weight than others.
+    Heavier,
 }
 
 /// Processes that end with it.
@@ -88,15 +89,8 @@ impl Disturber {
                 command.args(words.split_whitespace());
                 vec![command]
             }
-            Disturber::Tasks { nice } => {
-                let mut commands = Vec::new();
-                for _ in 0..TASKS {
-                    let mut command = own("task")?;
-                    command.arg(nice.to_string());
-                    commands.push(command);
-                }
-                commands
-            }
+            Disturber::Tasks => (0..TASKS).map(|_| own("task")).collect::<Result<_>>()?,
+            Disturber::Heavier => vec![own("heavier")?],
         };
         let mut at_work = AtWork(Vec::new());
         for mut command in commands {
@@ -138,20 +132,34 @@ impl Drop for AtWork {
 /// # Errors
 /// If it cannot go on.
 pub fn work(words: &[&str]) -> Result<Infallible> {
-    if let ["task", nice] = words {
-        setpriority_process(None, nice.parse()?)?;
-        loop {
-            std::hint::black_box(());
+    match words {
+        ["task"] => never_sleep(),
+        ["heavier"] => {
+            thread::pin(&[QUIET])?;
+            setpriority_process(None, NICE)?;
+            never_sleep()
+        }
+        _ => {
+            thread::pin(&[OTHER])?;
+            work_elsewhere(words)
         }
     }
-    thread::pin(&[OTHER])?;
+}
+
+fn never_sleep() -> ! {
+    loop {
+        std::hint::black_box(());
+    }
+}
+
+fn work_elsewhere(words: &[&str]) -> Result<Infallible> {
     match words {
         ["serial"] => serial(),
         ["terminal"] => terminal(),
         ["packets"] => packets(),
         ["small-pages"] => small_pages(),
         ["holes"] => holes(),
-        _ => bail!("lab-fault work serial|terminal|packets|small-pages|holes|task NICE"),
+        _ => bail!("lab-fault work serial|terminal|packets|small-pages|holes|task|heavier"),
     }
 }
 

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::cycle::{Outcome, Recorded};
-use super::{Fault, Place, TUNED};
+use super::{Fault, Gives, Place, TUNED};
 
 /// One fault, and what was said of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +19,8 @@ pub struct Judged {
     pub injected_ns: u64,
     /// What the audit says that it explains, likewise.
     pub explained_ns: u64,
+    /// What of it the change is to give back, likewise.
+    pub promised_ns: u64,
     /// What all noise of the CPU was, without what only the emulator took, likewise.
     pub before_ns: u64,
     /// What it is after the change, likewise.
@@ -70,11 +72,24 @@ pub fn judge(
             place,
             injected_ns: before.of_second(before.injected_ns[number]),
             explained_ns: before.of_second(explained_ns.unwrap_or(0)),
+            promised_ns: before.of_second(promised_ns(fault, explained_ns.unwrap_or(0), before)),
             before_ns: before.of_second(before.noise_ns),
             after_ns: after.of_second(after.noise_ns),
         })
     });
     judged.collect()
+}
+
+/// Whoever never sleeps keeps as much of the CPU as what is measured, of all that the two have of it. A scheduler does
+/// not know when the emulator lets a CPU stand still: it is in the turn of either.
+fn promised_ns(fault: &Fault, explained_ns: u64, before: &Recorded) -> u64 {
+    match fault.gives {
+        Gives::All => explained_ns,
+        Gives::AboveFairShare => {
+            let own_ns = before.runtime_ns.saturating_sub(before.noise_ns);
+            explained_ns.saturating_sub((explained_ns + own_ns) / 2)
+        }
+    }
 }
 
 /// The rules that explain something.

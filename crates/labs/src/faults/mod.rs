@@ -3,6 +3,7 @@
 
 pub mod cycle;
 mod disturb;
+mod group;
 mod judge;
 mod kernel_events;
 mod proof;
@@ -36,6 +37,10 @@ pub struct Fault {
     pub(crate) on_quiet: &'static [&'static str],
     /// Who comes in by it.
     pub(crate) disturber: Option<Disturber>,
+    /// Whether it is of the control group of what is measured, which is in one of its own then.
+    pub(crate) is_of_group: bool,
+    /// How much of that time the change gives back.
+    pub(crate) gives: Gives,
     /// Whose time it is by the kernel's events: the begins of names such as `irq ttyS0`.
     pub(crate) culprits: &'static [&'static str],
     /// What records it.
@@ -55,6 +60,15 @@ pub enum Place {
     UntunedUntilNextStart,
 }
 
+/// What a change gives back of the time that a finding explains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gives {
+    /// All of it.
+    All,
+    /// What is above a fair share: two threads of one weight have half of the CPU each.
+    AboveFairShare,
+}
+
 /// A thread that polls, of ordinary priority.
 const POLLER: &str = "osnoise";
 /// The same before all ordinary tasks.
@@ -70,13 +84,15 @@ const NONE: Fault = Fault {
     settings: &[],
     on_quiet: &[],
     disturber: None,
+    is_of_group: false,
+    gives: Gives::All,
     culprits: &[],
     command: POLLER,
     place: Place::Tuned,
 };
 
 /// All of them.
-pub const FAULTS: [Fault; 15] = [
+pub const FAULTS: [Fault; 18] = [
     Fault {
         name: "serial",
         what: "the interrupt of a serial port",
@@ -204,7 +220,7 @@ pub const FAULTS: [Fault; 15] = [
         name: "vm-task",
         what: "ordinary tasks that never sleep, of a vCPU",
         rule: "isolated-cpus",
-        disturber: Some(Disturber::Tasks { nice: 0 }),
+        disturber: Some(Disturber::Tasks),
         culprits: &["thread lab-fault:"],
         command: VM,
         place: Place::UntunedUntilNextStart,
@@ -222,24 +238,55 @@ pub const FAULTS: [Fault; 15] = [
         name: "task",
         what: "ordinary tasks that never sleep",
         rule: "isolated-cpus",
-        disturber: Some(Disturber::Tasks { nice: 0 }),
+        disturber: Some(Disturber::Tasks),
         culprits: &["thread lab-fault:"],
         place: Place::UntunedUntilNextStart,
         ..NONE
     },
     Fault {
         name: "weight",
-        what: "ordinary tasks of nine times the weight (nice -10)",
-        rule: "isolated-cpus",
-        disturber: Some(Disturber::Tasks { nice: -10 }),
+        what: "an ordinary task of nine times the weight (nice -10), on the quiet CPU",
+        rule: "heavier-threads",
+        disturber: Some(Disturber::Heavier),
+        gives: Gives::AboveFairShare,
         culprits: &["thread lab-fault:"],
-        place: Place::UntunedUntilNextStart,
+        ..NONE
+    },
+    Fault {
+        name: "vm-weight",
+        what: "the same, beside a vCPU",
+        rule: "heavier-threads",
+        disturber: Some(Disturber::Heavier),
+        gives: Gives::AboveFairShare,
+        culprits: &["thread lab-fault:"],
+        command: VM,
+        ..NONE
+    },
+    Fault {
+        name: "quota",
+        what: "a quota: 80 % of one CPU for the control group of the poller",
+        rule: "quota",
+        settings: &[(group::QUOTA, "80000 100000")],
+        is_of_group: true,
+        culprits: &["thread swapper/1:"],
+        place: Place::Untuned,
+        ..NONE
+    },
+    Fault {
+        name: "vm-quota",
+        what: "the same, of a vCPU",
+        rule: "quota",
+        settings: &[(group::QUOTA, "80000 100000")],
+        is_of_group: true,
+        culprits: &["thread swapper/1:"],
+        command: VM,
+        place: Place::Untuned,
         ..NONE
     },
 ];
 
 /// What is brought about at once, each by its name: one after the other, and three together.
-pub const SETS: [&[&str]; 16] = [
+pub const SETS: [&[&str]; 19] = [
     &["serial"],
     &["workqueue"],
     &["rps"],
@@ -255,6 +302,9 @@ pub const SETS: [&[&str]; 16] = [
     &["tick"],
     &["task"],
     &["weight"],
+    &["vm-weight"],
+    &["quota"],
+    &["vm-quota"],
     &["serial", "workqueue", "ksm"],
 ];
 

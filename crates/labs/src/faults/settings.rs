@@ -38,9 +38,10 @@ const GOOD: [(&str, &str); 17] = [
 ];
 
 /// Files of which there is one for each of something: before its name, and behind it.
-const EACH: [(&str, &str, &str); 2] = [
+const EACH: [(&str, &str, &str); 3] = [
     ("/proc/irq", "smp_affinity_list", "0"),
     ("/sys/class/net", "queues/rx-0/rps_cpus", "0"),
+    ("/sys/fs/cgroup", "cpu.max", "max"),
 ];
 
 /// Sets all of them as they are to be. What this machine does not have, or cannot change, stays.

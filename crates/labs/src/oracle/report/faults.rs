@@ -4,10 +4,14 @@ use crate::faults::{Judged, Proof};
 
 /// One row for each fault; those of a set stand together, with what their changes gave together.
 pub fn faults(found: &Proof) -> String {
-    let clean: Vec<String> = found.clean.iter().map(|it| explained(it)).collect();
+    let clean = found.clean.iter();
+    let clean: Vec<String> = clean
+        .map(|(kernel, rules)| format!("{kernel}: {}", explained(rules)))
+        .collect();
     let mut text = format!(
         "### Faults that `vmnoise audit` had to find\n\nLinux {}, two CPUs, virtual time, recordings of 1 s of the CPU \
-         that was to be quiet. Milliseconds of each second; *promised* is what the audit explains, and all of it for \
+         that was to be quiet. Milliseconds of each second; *promised* is what the change is to give back: all that \
+         the audit explains, of a heavier thread what is above its fair share, and the sum of \
          faults that were brought about together. In {} machines with no fault: {}.\n\n\
          | fault | found by | place | injected | explained | noise before | after | promised | gained |\n\
          |---|---|---|---|---|---|---|---|---|\n",
@@ -16,7 +20,7 @@ pub fn faults(found: &Proof) -> String {
         clean.join("; ")
     );
     for set in &found.judged {
-        let promised_ns: u64 = set.iter().map(|it| it.explained_ns).sum();
+        let promised_ns: u64 = set.iter().map(|it| it.promised_ns).sum();
         text.extend(set.iter().enumerate().map(|(number, it)| {
             // What the changes gave is of all of them.
             let of_set = match number {
