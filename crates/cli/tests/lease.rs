@@ -252,9 +252,9 @@ mod root {
     #[test]
     fn a_terminal_that_takes_nothing_holds_up_no_run_that_draws_on_it() {
         let folder = tempfile::tempdir().unwrap();
-        let recording = folder.path().join("run.vmn");
-        let name = recording.to_str().unwrap();
-        for (term, command) in [("xterm", "osnoise top -c 1"), ("dumb", "timerlat top -c 1")] {
+        let draws_on = |term: &str, command: &str| {
+            let recording = folder.path().join(term);
+            let name = recording.to_str().unwrap();
             let (_reader, terminal) = full_terminal();
             let line = format!("{command} -d 600s -o {name}");
             let mut run = Run::start_on(&terminal, term, &line);
@@ -268,7 +268,12 @@ mod root {
             assert_eq!(refused, Err(ErrorKind::WouldBlock), "{term}: it takes more");
             run.interrupt();
             lacks_nothing(name, command);
-        }
+        };
+        // Both at once: they wait for most of the time.
+        std::thread::scope(|scope| {
+            scope.spawn(|| draws_on("xterm", "osnoise top -c 1"));
+            scope.spawn(|| draws_on("dumb", "timerlat top -c 1"));
+        });
     }
 
     /// The recording is complete, and its run was never held up.
@@ -291,12 +296,12 @@ mod root {
     #[test]
     fn a_stderr_that_takes_nothing_holds_up_no_run_and_no_result() {
         let folder = tempfile::tempdir().unwrap();
-        let recording = folder.path().join("run.vmn");
-        let name = recording.to_str().unwrap();
         let (_reader, pipe) = full_pipe();
         let (_other_end, terminal) = full_terminal();
         let terminal = fs::File::options().write(true).open(terminal).unwrap();
-        for (command, stderr) in [("microvm -c 1", pipe), ("osnoise hist -c 1", terminal)] {
+        let says_to = |command: &str, stderr: OwnedFd| {
+            let recording = folder.path().join(&command[..5]);
+            let name = recording.to_str().unwrap();
             let line = format!("{command} -d 20s -o {name}");
             let mut run = Run::start_saying(&line, Stdio::piped(), stderr.into());
             run.wait_until_it(true);
@@ -315,7 +320,12 @@ mod root {
             );
             run.interrupt();
             lacks_nothing(name, command);
-        }
+        };
+        // Both at once: they wait for most of the time.
+        std::thread::scope(|scope| {
+            scope.spawn(|| says_to("microvm -c 1", pipe.into()));
+            scope.spawn(|| says_to("osnoise hist -c 1", terminal.into()));
+        });
     }
 
     #[test]

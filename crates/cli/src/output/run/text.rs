@@ -87,7 +87,7 @@ fn rate(rate: &Result<RunRate, String>) -> String {
     };
     let lost = match rate.lost_ns.zip(rate.best_frequency).zip(rate.frequency) {
         Some(((lost_ns, best), had)) => format!(
-            "{} lost by frequencies below that of its fastest 200 ms ({had:.3} of {best:.3} times the TSC's)",
+            "{} lost by frequencies below the highest it had ({had:.3} of {best:.3} times the TSC's)",
             human(lost_ns)
         ),
         None => "what lower frequencies took is not known".to_owned(),
