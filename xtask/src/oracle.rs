@@ -24,6 +24,9 @@ pub const MORE_ENGINES: [&str; 3] = ["moto", "polars", "pyspark"];
 /// What reads metrics that were sent by OTLP.
 pub const OPENTELEMETRY: &str = "opentelemetry";
 
+/// Whose benchmarks `vmnoise run` runs as the documentation says.
+pub const BENCHMARK: &str = "pytest_benchmark";
+
 /// What makes the dashboard of `packaging/grafana`.
 pub const GRAFANA: &str = "grafana_foundation_sdk";
 

@@ -72,7 +72,7 @@ pub fn run_all() -> Result<()> {
     let root = can_trace();
     side_by_side_tier(&mut tally, "bpf_run", &root)?;
     if root.is_ok() {
-        oracle::install(&["pyarrow", oracle::OPENTELEMETRY])?;
+        oracle::install(&["pyarrow", oracle::OPENTELEMETRY, oracle::BENCHMARK])?;
     }
     serial_tier(&mut tally, "root", &root)?;
     let kvm = root.and_then(|()| can_virtualize());

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -124,6 +125,8 @@ fn a_tenant_without_rights_is_told_what_could_not_be_seen() {
 }
 
 mod root {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     const COUNT: &str = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
@@ -223,6 +226,38 @@ mod root {
         }
     }
 
+    /// Its ten runs or more and all that they start are one command's.
+    #[test]
+    fn hyperfines_line_is_of_all_its_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let bench = folder.path().join("bench");
+        fs::write(&bench, format!("#!/bin/sh\necho >> ran\n{COUNT}\n")).unwrap();
+        fs::set_permissions(&bench, fs::Permissions::from_mode(0o755)).unwrap();
+        let output = by_a_shell(folder.path(), &documented("hyperfine"));
+        assert!(text(&output.stdout).contains("Time (mean"), "{output:?}");
+        let noise = fs::read(folder.path().join("noise.json")).unwrap();
+        let noise: Value = serde_json::from_slice(&noise).unwrap();
+        let ran = fs::read_to_string(folder.path().join("ran")).unwrap();
+        let ran = ran.lines().count() as u64;
+        assert!(ran >= 10, "{ran}");
+        // hyperfine itself, and a process for each run.
+        let threads = noise["runs"][0]["threads"].as_u64().unwrap();
+        assert!(threads > ran, "{threads} of {ran}");
+    }
+
+    #[test]
+    fn pytests_line_is_of_its_session() {
+        let folder = tempfile::tempdir().unwrap();
+        let test = "def test_sum(benchmark):\n    assert benchmark(sum, range(1000)) == 499500\n";
+        fs::write(folder.path().join("test_sum.py"), test).unwrap();
+        let output = by_a_shell(folder.path(), &documented("pytest"));
+        assert!(text(&output.stdout).contains("test_sum"), "{output:?}");
+        let noise = fs::read_to_string(folder.path().join("noise.txt")).unwrap();
+        assert!(noise.contains(": pytest --benchmark-only: "), "{noise}");
+        // It ran for the second that pytest-benchmark gives a benchmark, at least.
+        assert!(noise.contains("ran "), "{noise}");
+    }
+
     /// Of a rate nobody knows the right figure here; but it is told by itself, and is a part of what there is.
     #[test]
     fn a_rate_is_in_no_figure_of_what_was_taken() {
@@ -240,5 +275,62 @@ mod root {
         assert!(rate["instructions_per_cycle"].as_f64().unwrap() > 0.0);
         let (best, had) = (&rate["best_frequency"], &rate["frequency"]);
         assert!(best.is_null() || best.as_f64() >= had.as_f64(), "{rate}");
+    }
+}
+
+/// The line of docs/run.md that runs this tool, as it stands there.
+fn documented(tool: &str) -> String {
+    let docs = include_str!("../../../docs/run.md");
+    let fenced = docs.split("```").skip(1).step_by(2).map(str::trim);
+    let mut lines = fenced.filter(|it| it.lines().count() == 1 && it.contains(tool));
+    let line = lines
+        .next()
+        .unwrap_or_else(|| panic!("no line with {tool}"));
+    assert_eq!(lines.next(), None, "{tool}");
+    line.to_owned()
+}
+
+/// Runs it by a shell in this folder, where `vmnoise` is this one.
+fn by_a_shell(folder: &Path, line: &str) -> Output {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let own = Path::new(env!("CARGO_BIN_EXE_vmnoise")).parent().unwrap();
+    let python = root.join("target/python");
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{}:{path}", own.display(), python.join("bin").display());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).current_dir(folder);
+    let output = shell.env("PATH", path).env("PYTHONPATH", python).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{line}: {output:?}");
+    output
+}
+
+/// That of the benchmarks' tools which compiles for minutes.
+mod lab_full {
+    mod newcomer {
+        use super::super::*;
+
+        #[test]
+        fn criterions_line_is_of_its_benchmarks() {
+            let folder = tempfile::tempdir().unwrap();
+            let manifest = "[package]\nname = 'made'\nedition = '2024'\n[workspace]\n[lib]\npath = 'lib.rs'\n\
+                 [dev-dependencies]\ncriterion = { version = '=0.8.2', default-features = false }\n\
+                 [[bench]]\nname = 'bench'\npath = 'bench.rs'\nharness = false\n";
+            let bench = "fn main() {\n    let mut criterion = criterion::Criterion::default();\n    \
+                 criterion.bench_function(\"sum\", |it| it.iter(|| made::sum(std::hint::black_box(1000))));\n}\n";
+            let lib = "pub fn sum(to: u64) -> u64 { (0..to).fold(0, |a, b| a ^ b.wrapping_mul(a | 1)) }\n";
+            for (file, text) in [
+                ("Cargo.toml", manifest),
+                ("bench.rs", bench),
+                ("lib.rs", lib),
+            ] {
+                fs::write(folder.path().join(file), text).unwrap();
+            }
+            let output = by_a_shell(folder.path(), &documented("cargo bench"));
+            assert!(text(&output.stdout).contains("time:"), "{output:?}");
+            let noise = fs::read_to_string(folder.path().join("noise.txt")).unwrap();
+            assert!(noise.contains(": cargo bench: "), "{noise}");
+            println!("{noise}");
+        }
     }
 }
