@@ -1,11 +1,12 @@
 //! `vmnoise run` as those type it who compare benchmarks.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use vmnoise_labs::{Quota, skipped};
 
 fn vmnoise(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
@@ -224,6 +225,35 @@ mod root {
         for measure in ["latency", "noise", "longest-noise"] {
             assert!(metrics["true"][measure]["value"].is_f64(), "{metrics}");
         }
+    }
+
+    /// As in a container with a limit: the shell is held back, and whoever it starts.
+    #[test]
+    fn a_tenant_without_rights_is_told_of_the_quota_that_held_it_back() {
+        if let Err(why) = Quota::is_there() {
+            return skipped(&format!("{why:#}"));
+        }
+        let throttled = |percent: u32| {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("run.json");
+            // It waits for its quota.
+            let mut command = Command::new("sh");
+            let line = "read -r _; exec setpriv --bounding-set -all \"$@\"";
+            command.args(["-c", line, "sh", env!("CARGO_BIN_EXE_vmnoise"), "run"]);
+            let output = ["--format", "json", "-o", file.to_str().unwrap(), "--"];
+            command.args(output).args(["sh", "-c", COUNT]);
+            let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+            let quota = Quota::of(child.id(), percent).unwrap();
+            child.stdin.take().unwrap().write_all(b"\n").unwrap();
+            assert!(child.wait().unwrap().success());
+            drop(quota);
+            let document: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+            document["runs"][0]["kernel"]["groups_throttled_ns"].as_u64()
+        };
+        // The shell counts for much longer than the 10 ms that it has of each 100.
+        assert!(throttled(10).unwrap() > 0);
+        // More than there is of one CPU, and it is one thread.
+        assert_eq!(throttled(400), Some(0));
     }
 
     /// Its ten runs or more and all that they start are one command's.

@@ -84,6 +84,7 @@ struct Kernel {
     waited_ns: u64,
     preemptions: Option<u64>,
     machine_steal_ns: Option<u64>,
+    groups_throttled_ns: Option<u64>,
 }
 
 impl<'a> Document<'a> {
@@ -121,6 +122,7 @@ impl<'a> Run<'a> {
                 waited_ns: 0,
                 preemptions: None,
                 machine_steal_ns: None,
+                groups_throttled_ns: None,
             },
             rate: done.rate.as_ref().ok(),
             alive: None,
@@ -135,6 +137,7 @@ impl<'a> Run<'a> {
                     waited_ns: found.waited_ns,
                     preemptions: Some(found.preemptions),
                     machine_steal_ns: found.machine_steal_ns,
+                    groups_throttled_ns: found.throttled_ns,
                 };
             }
             Seen::Traced { look, .. } => {

@@ -164,9 +164,18 @@ fn traced(look: &FamilyLook, of_ns: u64) -> String {
 
 fn from_proc(found: &FromProc) -> String {
     let steal = found.machine_steal_ns.map_or("-".to_owned(), human);
+    let throttled = found
+        .throttled_ns
+        .filter(|it| *it > 0)
+        .map_or(String::new(), |it| {
+            format!(
+                " its control groups were held back by their quotas for {}, all CPUs together\n",
+                human(it)
+            )
+        });
     format!(
         " the kernel says of {} threads: ran {}, waited {} (for others or for one another), preempted {} times; stolen from \
-         all CPUs meanwhile: {steal}\n",
+         all CPUs meanwhile: {steal}\n{throttled}",
         found.threads,
         human(found.ran_ns),
         human(found.waited_ns),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::path::Path;
 
 /// What it cannot say.
 pub const LIMIT: &str = "from /proc: interrupts and who had the CPU are not told, and threads that ended between two looks \
@@ -23,6 +24,9 @@ pub struct FromProc {
     /// What the hypervisor took from all CPUs of this machine meanwhile, in ns, in steps of 10 ms; `None` where it does not
     /// tell.
     pub machine_steal_ns: Option<u64>,
+    /// For how long quotas held the command's control groups back meanwhile, in ns over their CPUs, whoever else is in them;
+    /// `None` where there is no quota.
+    pub throttled_ns: Option<u64>,
 }
 
 /// A thread as it was last seen.
@@ -39,6 +43,7 @@ pub struct Reader {
     /// Whether there may have been children that nobody saw.
     hides_children: bool,
     steal_before: Option<u64>,
+    throttled_before: Option<u64>,
 }
 
 impl Reader {
@@ -48,6 +53,7 @@ impl Reader {
             threads: HashMap::new(),
             hides_children: false,
             steal_before: steal_ticks(),
+            throttled_before: throttled_ns(),
         }
     }
 
@@ -95,6 +101,10 @@ impl Reader {
                 .steal_before
                 .zip(steal_ticks())
                 .map(|(before, after)| after.saturating_sub(before) * 10_000_000),
+            throttled_ns: self
+                .throttled_before
+                .zip(throttled_ns())
+                .map(|(before, after)| after.saturating_sub(before)),
             ..FromProc::default()
         };
         for last in self.threads.values() {
@@ -141,6 +151,38 @@ fn steal_ticks() -> Option<u64> {
     (ticks > 0).then_some(ticks)
 }
 
+/// What this process's control group, and all above it that can be seen, have lost to quotas so far (cpu.stat of
+/// cgroups, of either version).
+fn throttled_ns() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let (folder, own) = groups.lines().find_map(with_quotas)?;
+    let root = Path::new("/sys/fs/cgroup").join(folder);
+    let above = Path::new(own).ancestors();
+    let stats = above.filter_map(|it| fs::read_to_string(root.join(it).join("cpu.stat")).ok());
+    let throttled = stats.filter_map(|it| throttled_in(&it));
+    throttled.reduce(|one, other| one + other)
+}
+
+/// Where systemd mounts the hierarchy that has quotas, and the group in it: `0::/GROUP`, or `NUMBER:cpu,cpuacct:/GROUP` where
+/// that controller is in one of version 1.
+fn with_quotas(line: &str) -> Option<(&str, &str)> {
+    let (controllers, own) = line.split_once(':')?.1.split_once(":/")?;
+    let has_it = controllers.split(',').any(|it| it == "cpu");
+    (controllers.is_empty() || has_it).then_some((controllers, own))
+}
+
+/// In µs in version 2, in ns in version 1.
+fn throttled_in(stat: &str) -> Option<u64> {
+    let of = |key: &str| {
+        let mut lines = stat.lines();
+        let line = lines.find_map(|it| it.strip_prefix(key))?;
+        line.trim().parse::<u64>().ok()
+    };
+    of("throttled_usec ")
+        .map(|us| us * 1_000)
+        .or_else(|| of("throttled_time "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,6 +196,14 @@ mod tests {
         assert_eq!(preemptions(status), Some(11));
         let stat = "7 (a) b) S 1 7 7 0 -1 4194304 120 45 0 0 1 2";
         assert_eq!(faults_of_children(stat), Some(45));
+        let stat = "usage_usec 12\nnr_throttled 3\nthrottled_usec 4500\n";
+        assert_eq!(throttled_in(stat), Some(4_500_000));
+        assert_eq!(throttled_in("usage_usec 12\n"), None);
+        let first = "nr_periods 5\nnr_throttled 3\nthrottled_time 4500\n";
+        assert_eq!(throttled_in(first), Some(4_500));
+        assert_eq!(with_quotas("0::/a/b"), Some(("", "a/b")));
+        assert_eq!(with_quotas("3:cpu,cpuacct:/a"), Some(("cpu,cpuacct", "a")));
+        assert_eq!(with_quotas("4:cpuset:/a"), None);
     }
 
     #[test]
