@@ -359,8 +359,9 @@ fn number(matches: &ArgMatches, name: &str) -> Result<Option<u64>, UsageError> {
 fn in_our_words(matches: &ArgMatches, allowed: &[u32]) -> Result<Vec<String>, UsageError> {
     let mut ours = vec!["cyclictest".to_owned(), "--format=cyclictest".to_owned()];
     let mut ask = |option: &str, value: String| ours.push(format!("--{option}={value}"));
-    ask("cpus", cpu_list::format(&cpus(matches, allowed)?));
-    ask("priority", policy(matches)?);
+    let cpus = cpus(matches, allowed)?;
+    ask("cpus", cpu_list::format(&cpus));
+    ask("priority", policy(matches, cpus.len())?);
     let interval_us = number(matches, "interval")?.unwrap_or(1_000);
     ask("period", format!("{interval_us}us"));
     if number(matches, "clock")?.is_some_and(|clock| clock != 0) {
@@ -431,7 +432,8 @@ fn cpus(matches: &ArgMatches, allowed: &[u32]) -> Result<Vec<u32>, UsageError> {
     Ok(cpus)
 }
 
-fn policy(matches: &ArgMatches) -> Result<String, UsageError> {
+/// Of so many tasks.
+fn policy(matches: &ArgMatches, tasks: usize) -> Result<String, UsageError> {
     let priority = number(matches, "priority")?.unwrap_or(0);
     let letter = match text(matches, "policy") {
         None | Some("fifo") => 'f',
@@ -447,8 +449,8 @@ fn policy(matches: &ArgMatches) -> Result<String, UsageError> {
     };
     Ok(match (letter, priority, is_set(matches, "policy")) {
         ('o', ..) | ('f', 0, false) => "o:0".into(),
-        // What it takes where a real-time policy comes without a priority.
-        (letter, 0, true) => format!("{letter}:2"),
+        // "defaulting realtime priority to 3" says cyclictest of two tasks.
+        (letter, 0, true) => format!("{letter}:{}", tasks + 1),
         (letter, priority, _) => format!("{letter}:{priority}"),
     })
 }
@@ -495,8 +497,12 @@ mod tests {
                 "--cpus=0-3 --priority=o:0 --period=1000us --dma-latency=off --histogram=20 --histfile=x y --json=r.json --no-trace",
             ),
             (
+                "--policy=rr",
+                "--cpus=0 --priority=r:2 --period=1000us --no-trace",
+            ),
+            (
                 "--latency=20|-t4|-t2|--policy=fifo",
-                "--cpus=0-1 --priority=f:2 --period=1000us --dma-latency=20us --no-trace",
+                "--cpus=0-1 --priority=f:3 --period=1000us --dma-latency=20us --no-trace",
             ),
         ] {
             assert_eq!(ours(theirs).unwrap(), expected, "{theirs}");
