@@ -97,8 +97,8 @@ fn end(family: &Family, mut child: Child) -> FamilyLook {
     }
 }
 
-/// What holds of any command whose events were all seen.
-fn holds(look: &FamilyLook) {
+/// What holds of any command; whether all of its events were seen, where more does.
+fn holds(look: &FamilyLook) -> bool {
     let books = look.books();
     assert_eq!(books.parts(), books.wall_ns, "{look:?}");
     assert_eq!(look.unfollowed, 0);
@@ -106,7 +106,8 @@ fn holds(look: &FamilyLook) {
     let tasks = tasks.filter(|it| it.kind == FamilyCulpritKind::Task);
     let waits = look.waits;
     let told = tasks.map(|it| it.ns).sum::<u64>() + waits.idle_ns + waits.steal_ns;
-    if look.unpaired == 0 && look.missed == 0 {
+    let is_whole = look.unpaired == 0 && look.missed == 0;
+    if is_whole {
         assert_eq!(told + waits.unnamed_ns, books.waited_ns, "{look:?}");
     }
     for (kind, ns) in [
@@ -115,10 +116,25 @@ fn holds(look: &FamilyLook) {
     ] {
         let all = look.culprits.iter().filter(|it| it.kind == kind);
         let all: u64 = all.map(|it| it.ns).sum();
-        if look.unpaired == 0 && look.missed == 0 {
+        if is_whole {
             assert_eq!(all, ns, "{look:?}");
         }
     }
+    is_whole
+}
+
+/// On some kernels a switch now and then fires no event (docs/design.md): of one run of these all is seen.
+#[test]
+fn what_was_waited_for_whom_adds_up_where_all_was_seen() {
+    let _alone = alone();
+    let (cpu, _) = two_cpus();
+    let _disturber = Disturber::on(cpu);
+    let is_whole = |_| {
+        let look = run(&mut count_to(200_000, cpu));
+        assert!(look.books().waited_ns > 0, "{look:?}");
+        holds(&look)
+    };
+    assert!((0..20).any(is_whole), "events were missed each time");
 }
 
 #[test]
