@@ -9,6 +9,8 @@ use super::harness::Happens::*;
 use super::harness::Leaves::*;
 use super::harness::{IDLE, Machine};
 
+/// FAMILY_WAIT of `bpf/family.h`.
+const WAIT: usize = 0;
 /// Threads of the family, from 1 on.
 const THREADS: usize = 4;
 /// The first of those that are not.
@@ -43,6 +45,9 @@ struct Truth {
     blamed: BTreeMap<u64, u64>,
     idle: u64,
     stolen_waits: u64,
+    /// How long each has been kept from running since it ran or slept.
+    kept: [u64; THREADS],
+    longest_wait: u64,
 }
 
 fn is_own(who: u64) -> bool {
@@ -53,11 +58,15 @@ impl Truth {
     /// Time passes, some of which the hypervisor has on each CPU; in an interrupt on one of them.
     fn pass(&mut self, ns: u64, stolen: [u64; 2], interrupted: Option<usize>) {
         self.now += ns;
-        for (does, spent) in self.does.iter().zip(&mut self.spent) {
+        let each = self.does.iter().zip(&mut self.spent).zip(&mut self.kept);
+        for ((does, spent), kept) in each {
             match *does {
                 Does::Nothing => {}
                 Does::Sleeps => spent.asleep += ns,
-                Does::IsThrottled => spent.throttled += ns,
+                Does::IsThrottled => {
+                    spent.throttled += ns;
+                    *kept += ns;
+                }
                 Does::Runs(cpu) => {
                     spent.steal += stolen[cpu];
                     let rest = ns - stolen[cpu];
@@ -69,6 +78,7 @@ impl Truth {
                 Does::Waits(cpu) if is_own(self.has[cpu]) => spent.own += ns,
                 Does::Waits(cpu) => {
                     spent.waited += ns;
+                    *kept += ns;
                     self.stolen_waits += stolen[cpu];
                     let rest = ns - stolen[cpu];
                     match self.has[cpu] {
@@ -78,6 +88,14 @@ impl Truth {
                 }
             }
         }
+    }
+}
+
+impl Truth {
+    /// One of the family gets a CPU, after it was kept from it.
+    fn comes(&mut self, thread: usize) {
+        self.longest_wait = self.longest_wait.max(self.kept[thread]);
+        self.kept[thread] = 0;
     }
 }
 
@@ -94,6 +112,8 @@ fn live(steps: &[Step]) {
         blamed: BTreeMap::new(),
         idle: 0,
         stolen_waits: 0,
+        kept: [0; THREADS],
+        longest_wait: 0,
     };
     for cpu in 0..2 {
         let comes = Switch(IDLE, truth.has[cpu], Preempted);
@@ -153,6 +173,7 @@ fn live(steps: &[Step]) {
                     };
                 }
                 if is_own(next) {
+                    truth.comes(next as usize - 1);
                     truth.does[next as usize - 1] = Does::Runs(cpu);
                 }
             }
@@ -168,6 +189,7 @@ fn live(steps: &[Step]) {
         if let Does::Waits(cpu) = truth.does[thread] {
             let number = thread as u64 + 1;
             machine.at(cpu as u64, truth.now, Switch(OTHERS + 9, number, Sleeps));
+            truth.comes(thread);
             machine.at(cpu as u64, truth.now, Switch(number, OTHERS + 9, Sleeps));
         }
     }
@@ -198,6 +220,8 @@ fn live(steps: &[Step]) {
     assert_eq!(machine.waits().steal_ns, truth.stolen_waits);
     assert_eq!(machine.waits().unnamed_ns, 0);
     assert_eq!(machine.unpaired(), 0);
+    let longest = (0..2).map(|cpu| machine.cpu(cpu).longest[WAIT].ns).max();
+    assert_eq!(longest, Some(truth.longest_wait));
 }
 
 #[test]
