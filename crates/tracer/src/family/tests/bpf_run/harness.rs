@@ -2,7 +2,9 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::mem::offset_of;
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
 
 use libbpf_rs::{Object, ObjectBuilder, ProgramInput};
 
@@ -136,6 +138,13 @@ impl Machine {
         let mut steal_ns = self.steal_ns.get();
         steal_ns[cpu] += ns;
         self.steal_ns.set(steal_ns);
+        self
+    }
+
+    /// Another CPU has the lock of this one, or leaves it.
+    pub fn locked(&self, cpu: u32, is: bool) -> &Machine {
+        let lock = self.cpus.u32(cpu, offset_of!(WireCpu, lock)).unwrap();
+        lock.store(u32::from(is), Ordering::Relaxed);
         self
     }
 

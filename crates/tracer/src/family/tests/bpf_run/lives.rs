@@ -211,3 +211,22 @@ fn whose_fork_was_missed_is_none_of_the_family() {
         .at(0, 300, Switch(OTHER, 1, Sleeps));
     assert_eq!(machine.blamed(), BTreeMap::from([(OTHER, 100)]));
 }
+
+/// As where a hypervisor took the CPU of whoever had it. Each event is counted, nobody's lock is given away, and the waits are no
+/// fewer.
+#[test]
+fn a_lock_that_cannot_be_had_is_counted_and_stays_whose_it_is() {
+    let machine = Machine::new();
+    let contended = || machine.cpu(0).contended;
+    machine
+        .at(0, 50, Switch(IDLE, OTHER, Preempted))
+        .locked(0, true)
+        .at(0, 100, Wakes(1, false))
+        .at(0, 400, Switch(OTHER, 1, Preempted));
+    assert_eq!((contended(), machine.cpu(0).lock), (2, 1));
+    assert_eq!(machine.books(1).waited_ns, 300);
+    machine.locked(0, false).at(0, 500, Switch(1, IDLE, Sleeps));
+    assert_eq!((contended(), machine.cpu(0).lock), (2, 0));
+    // Nobody is left behind who would be held against whoever has the CPU next.
+    assert_eq!(machine.cpu(0).waiting, 0);
+}
