@@ -7,7 +7,7 @@ use vmnoise_tracer::host::cpu_list;
 use crate::evidence::{Evidence, Explained};
 use crate::look::{chosen, look};
 use crate::machine::{Machine, Said, numbers};
-use crate::rule::Rule;
+use crate::rule::{Look, Rule};
 use crate::seen::{Bad, Seen};
 use crate::threads::{AsItIs, as_it_is};
 
@@ -209,6 +209,12 @@ impl Rule {
                 write.is_plain().then_some(write)
             }),
             command: remedy.run.as_ref().filter(|it| can(it)).and_then(|run| {
+                // What runs as no service is stopped as none, and starts again as none.
+                if let Look::NoProcess { name } = &self.look
+                    && !is_service(machine, bad, name)
+                {
+                    return None;
+                }
                 Command::new(fill(run), fill(&remedy.undo), as_it_is(machine, bad))
             }),
             reboot: remedy.reboot.as_deref().filter(|it| can(it)).map(fill),
@@ -218,6 +224,14 @@ impl Rule {
                 _ => None,
             },
         }
+    }
+}
+
+/// Whether the process of a place is of the service of this name.
+fn is_service(machine: &Machine, bad: &Bad, name: &str) -> bool {
+    match machine.read(&format!("proc/{}/cgroup", bad.instance)) {
+        Said::Text(text) => text.contains(&format!("/{name}.service")),
+        Said::Absent | Said::Denied => false,
     }
 }
 
@@ -404,6 +418,18 @@ mod tests {
             command("vm-nice"),
             words("renice 0 -p 71", "renice 10 -p 71")
         );
+    }
+
+    #[test]
+    fn what_is_no_service_is_stopped_as_none() {
+        for rule in all().unwrap() {
+            if let Look::NoProcess { .. } = rule.look {
+                let mut tree = rule.trees.bad.clone();
+                tree.insert("proc/90/cgroup".into(), "0::/user.slice\n".into());
+                let finding = &audit(&tree, &rule).findings[0];
+                assert_eq!(finding.changes[0].command, None, "{}", rule.id);
+            }
+        }
     }
 
     #[test]

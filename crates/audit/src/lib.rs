@@ -4,6 +4,7 @@
 //! do. Nothing here changes anything.
 #![forbid(unsafe_code)]
 
+mod cpus;
 mod evidence;
 mod finding;
 mod joint;

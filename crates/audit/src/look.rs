@@ -1,9 +1,8 @@
 //! Whether a fact is good on a machine.
 
-use vmnoise_tracer::host::cpu_list;
 use wildmatch::WildMatch;
 
-use crate::machine::{Found, Machine, Said};
+use crate::machine::{Found, Machine, Said, numbers};
 use crate::rule::{CpuFormat, Look, Only, Rule};
 use crate::seen::{Bad, Seen};
 use crate::threads;
@@ -45,7 +44,7 @@ pub(crate) fn look_at(at: &Look, only: &[Only], machine: &Machine) -> Seen {
             text.parse().is_ok_and(is_good)
         }),
         Look::Covers { file } => of_files(file, None, &|text| {
-            let listed = cpus(text, CpuFormat::List);
+            let listed = machine.listed(text, CpuFormat::List);
             machine.cpus.iter().all(|cpu| listed.contains(cpu))
         }),
         Look::Spares {
@@ -55,7 +54,7 @@ pub(crate) fn look_at(at: &Look, only: &[Only], machine: &Machine) -> Seen {
             name,
         } => self::of_files(machine, only, file, name.as_deref(), |text| {
             let value = value(text, key.as_deref());
-            let listed = cpus(value, *format);
+            let listed = machine.listed(value, *format);
             let spares = machine.cpus.iter().all(|cpu| !listed.contains(cpu));
             spares.then_some(()).ok_or_else(|| value.to_owned())
         }),
@@ -74,8 +73,8 @@ pub(crate) fn look_at(at: &Look, only: &[Only], machine: &Machine) -> Seen {
                 let set = text.split_whitespace().filter_map(|it| it.split_once('='));
                 let mut asked = set.filter(|(word, _)| words.iter().any(|it| it == word));
                 let covers = |list: &str| {
-                    let listed = cpus(list, CpuFormat::List);
-                    list == "all" || machine.cpus.iter().all(|cpu| listed.contains(cpu))
+                    let listed = machine.listed(list, CpuFormat::List);
+                    machine.cpus.iter().all(|cpu| listed.contains(cpu))
                 };
                 let covers = asked.any(|(_, list)| covers(list));
                 covers.then_some(()).ok_or_else(String::new)
@@ -103,6 +102,10 @@ const COMMAND_LINE: &str = "proc/cmdline";
 fn holds(machine: &Machine, only: &[Only], path: &str) -> Result<bool, String> {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     for it in only {
+        let since = it.since.as_deref().map(numbers);
+        if since.is_some_and(|since| machine.kernel() < since) {
+            continue;
+        }
         let file = it.file.replace("{folder}", folder);
         let text = match machine.read(&file) {
             Said::Text(text) => text,
@@ -110,7 +113,9 @@ fn holds(machine: &Machine, only: &[Only], path: &str) -> Result<bool, String> {
             Said::Denied => return Err(file),
         };
         let is_above = |above| text.parse::<f64>().is_ok_and(|it| it > above);
-        if !it.is.contains(&text) && !it.above.is_some_and(is_above) {
+        let is = |it: &String| WildMatch::new(it).matches(&text);
+        let lacks = !it.lacks.is_empty() && !it.lacks.iter().all(|word| text.contains(word));
+        if !it.is.iter().any(is) && !it.above.is_some_and(is_above) && !lacks {
             return Ok(false);
         }
     }
@@ -138,7 +143,9 @@ fn leaves(machine: &Machine, files: &[String]) -> Seen {
     }
     let mut all = machine.cpus.iter().chain(&machine.others);
     let is_left = |cpu: &u32| {
-        let mut listed = lists.iter().map(|(_, text)| cpus(text, CpuFormat::List));
+        let mut listed = lists
+            .iter()
+            .map(|(_, text)| machine.listed(text, CpuFormat::List));
         listed.all(|list| !list.contains(cpu))
     };
     if lists.is_empty() {
@@ -196,7 +203,12 @@ fn of_files(
         (false, _) => Seen::Bad(bad),
         (true, Some(path)) => Seen::Denied(path),
         (true, None) if is_there => Seen::Good,
-        (true, None) if pattern.contains("{vm") && machine.vms().is_empty() => {
+        // Of control groups, those of the second version tell it; a recorded machine tells of neither.
+        (true, None)
+            if pattern.contains("{vm")
+                && (machine.host().is_none() || !pattern.contains("{vm_cpu"))
+                && machine.vms().is_empty() =>
+        {
             machine.hidden().map_or(Seen::Absent, Seen::Denied)
         }
         (true, None) => Seen::Absent,
@@ -212,18 +224,149 @@ pub(crate) fn chosen(text: &str) -> String {
         .to_owned()
 }
 
-/// CPUs as the kernel writes them; none of what it writes where there are none (`(null)`).
-fn cpus(text: &str, format: CpuFormat) -> Vec<u32> {
-    match format {
-        // `2-N`: to the last.
-        CpuFormat::List => cpu_list::parse(&text.replace('N', "8191")).unwrap_or_default(),
-        CpuFormat::Mask => {
-            let words = text.split(',').rev();
-            let words = words.map(|word| u32::from_str_radix(word, 16).unwrap_or(0));
-            let bits = (0..).zip(words).flat_map(|(place, word)| {
-                (0..32).filter_map(move |bit| (word >> bit & 1 == 1).then_some(place * 32 + bit))
-            });
-            bits.collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::Tree;
+    use crate::rules::all;
+    use crate::tree::grown;
+
+    fn seen(id: &str, files: &[(&str, &str)]) -> Seen {
+        let files = files.iter();
+        let files = files.map(|(path, text)| ((*path).into(), (*text).into()));
+        let root = grown(&files.collect::<Tree>());
+        let machine = Machine::under(root.path(), &[2, 3]).unwrap();
+        let rules = all().unwrap();
+        look(rules.iter().find(|it| it.id == id).unwrap(), &machine)
+    }
+
+    #[test]
+    fn lists_are_read_as_the_kernel_reads_them() {
+        for (list, is_good) in [
+            ("all", true),
+            ("2-N", true),
+            ("2,N", true),
+            ("0-3:2/2", true),
+            ("2-3:1/1", true),
+            ("all:3/4,3", true),
+            ("0-3:1/2", false),
+            ("0-3:1/0", false),
+            ("2-3:3/2", false),
+            ("2-3,x", false),
+            ("all:2", false),
+        ] {
+            let found = seen(
+                "rcu-nocbs",
+                &[("proc/cmdline", &format!("rcu_nocbs={list}"))],
+            );
+            assert_eq!(found == Seen::Good, is_good, "{list}: {found:?}");
         }
+    }
+
+    #[test]
+    fn an_isolated_partition_isolates() {
+        const STARTED: (&str, &str) = ("sys/devices/system/cpu/isolated", "");
+        let partition = |kind: &str, cpus: &str| {
+            let files = [
+                STARTED,
+                ("sys/fs/cgroup/rt/cpuset.cpus.partition", kind),
+                ("sys/fs/cgroup/rt/cpuset.cpus.effective", cpus),
+            ];
+            seen("isolated-cpus", &files) == Seen::Good
+        };
+        assert!(partition("isolated\n", "2-3\n"));
+        assert!(!partition("isolated\n", "3\n"));
+        assert!(!partition(
+            "isolated invalid (Cpu list in cpuset.cpus not exclusive)\n",
+            "2-3\n"
+        ));
+        assert!(!partition("root\n", "2-3\n"));
+        let root = |cpus: &str| {
+            let files = [STARTED, ("sys/fs/cgroup/cpuset.cpus.isolated", cpus)];
+            seen("isolated-cpus", &files) == Seen::Good
+        };
+        assert!(root("2-3\n"));
+        assert!(!root("\n"));
+        let all_of_them = [
+            ("sys/devices/system/cpu/isolated", "0"),
+            ("sys/fs/cgroup/cpuset.cpus.isolated", "1-3"),
+        ];
+        assert!(matches!(seen("housekeeping", &all_of_them), Seen::Bad(_)));
+    }
+
+    #[test]
+    fn a_group_that_is_idle_has_no_weight() {
+        let group = |idle: &str| {
+            [
+                ("vm/71", "web".to_owned()),
+                ("task/71/80", "CPU 0/KVM; 2; 0; 0; 0; 0".to_owned()),
+                ("proc/71/task/80/cgroup", "0::/web\n".to_owned()),
+                ("sys/fs/cgroup/web/cpu.weight", "0\n".to_owned()),
+                ("sys/fs/cgroup/web/cpu.idle", format!("{idle}\n")),
+            ]
+        };
+        for (idle, weight_is_bad, idle_is_bad) in [("0", true, false), ("1", false, true)] {
+            let files = group(idle);
+            let files: Vec<_> = files.iter().map(|(path, text)| (*path, &**text)).collect();
+            let is_bad = |id| matches!(seen(id, &files), Seen::Bad(_));
+            assert_eq!(is_bad("vm-weight"), weight_is_bad, "{idle}");
+            assert_eq!(is_bad("vm-idle-group"), idle_is_bad, "{idle}");
+        }
+    }
+
+    #[test]
+    fn a_state_that_was_never_entered_is_no_finding() {
+        const STATE: &str = "sys/devices/system/cpu/cpu2/cpuidle/state3";
+        let state = |usage: &str| {
+            let paths = ["latency", "usage", "disable"].map(|it| format!("{STATE}/{it}"));
+            let [latency, used, disable] = &paths;
+            seen(
+                "idle-states",
+                &[(latency, "133"), (used, usage), (disable, "0")],
+            )
+        };
+        assert!(matches!(state("7"), Seen::Bad(_)));
+        assert_eq!(state("0"), Seen::Absent);
+    }
+
+    /// Linux 5.17 looks at the CPU's abilities; and who has no other clock compares with none.
+    #[test]
+    fn a_tsc_that_the_kernel_trusts_is_compared_with_nothing() {
+        let compares = |kernel: &str, clocks: &str, flags: &str| {
+            let folder = "sys/devices/system/clocksource/clocksource0";
+            let [current, available] =
+                ["current", "available"].map(|it| format!("{folder}/{it}_clocksource"));
+            let files = [
+                ("proc/sys/kernel/osrelease", kernel),
+                ("proc/cmdline", "quiet"),
+                ("proc/cpuinfo", &format!("flags\t\t: fpu {flags}\n")),
+                (&current, "tsc"),
+                (&available, clocks),
+            ];
+            matches!(seen("tsc-watchdog", &files), Seen::Bad(_))
+        };
+        const ALL: &str = "constant_tsc nonstop_tsc tsc_adjust";
+        assert!(compares(
+            "6.1.0",
+            "tsc hpet acpi_pm",
+            "constant_tsc nonstop_tsc"
+        ));
+        assert!(!compares("6.1.0", "tsc hpet acpi_pm", ALL));
+        assert!(compares("5.16.0", "tsc hpet acpi_pm", ALL));
+        assert!(!compares("6.1.0", "tsc", "constant_tsc nonstop_tsc"));
+    }
+
+    #[test]
+    fn managed_interrupts_are_those_that_come_here() {
+        let files = |cpus, line| {
+            [
+                ("proc/irq/24/effective_affinity_list", cpus),
+                ("proc/cmdline", line),
+            ]
+        };
+        let is_bad = |cpus, line| matches!(seen("managed-irq", &files(cpus, line)), Seen::Bad(_));
+        assert!(is_bad("2", "quiet"));
+        assert!(!is_bad("0", "quiet"));
+        assert!(!is_bad("2", "isolcpus=managed_irq,2-3"));
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,6 +11,8 @@ use std::time::Instant;
 use vmnoise_events::Settings;
 use vmnoise_tracer::host::{Host, cpu_list};
 
+use crate::cpus;
+use crate::rule::CpuFormat;
 use crate::tasks::{self, VmTasks};
 
 /// A machine, and which of its CPUs are in question.
@@ -52,6 +54,14 @@ const ONLINE: &str = "sys/devices/system/cpu/online";
 
 /// The file that says in which control groups this process is.
 const OWN_CGROUP: &str = "proc/self/cgroup";
+
+/// The CPUs that the kernel was started to isolate.
+const ISOLATED: &str = "sys/devices/system/cpu/isolated";
+/// Where control groups are.
+const CGROUPS: &str = "sys/fs/cgroup/";
+
+/// What tells the CPUs' abilities; the first one's are in its first 4096 bytes.
+const CPUINFO: &str = "proc/cpuinfo";
 
 /// What a file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,11 +156,71 @@ impl Machine {
         }
     }
 
+    /// What a file says. Of isolated CPUs that are those of isolated partitions as well.
     pub(crate) fn read(&self, path: &str) -> Said {
+        match self.file(path) {
+            Said::Text(started) if path == ISOLATED => self.isolated(started),
+            said => said,
+        }
+    }
+
+    fn file(&self, path: &str) -> Said {
+        let most = if path == CPUINFO { 4096 } else { u64::MAX };
         self.said(path, |root| {
-            let read = fs::read_to_string(root.join(path));
-            read.map(|text| text.trim().to_owned())
+            let mut text = String::new();
+            let file = fs::File::open(root.join(path))?;
+            file.take(most).read_to_string(&mut text)?;
+            Ok(text.trim().to_owned())
         })
+    }
+
+    /// With those of isolated partitions of cpusets, which the kernel does not list with those that it was started to
+    /// isolate: the root of control groups does in newer kernels, or else each group below it.
+    fn isolated(&self, started: String) -> Said {
+        let listed = self.listed(&started, CpuFormat::List);
+        if !self.cpus.is_empty() && self.cpus.iter().all(|cpu| listed.contains(cpu)) {
+            return Said::Text(started);
+        }
+        let mut lists = vec![started];
+        match self.file(&format!("{CGROUPS}cpuset.cpus.isolated")) {
+            Said::Text(text) => lists.push(text),
+            Said::Denied => return Said::Denied,
+            Said::Absent => {
+                let Some(folders) = self.folders(CGROUPS) else {
+                    return Said::Denied;
+                };
+                for folder in folders {
+                    let file = |name| self.file(&format!("{CGROUPS}{folder}/cpuset.cpus.{name}"));
+                    match file("partition") {
+                        Said::Text(kind) if kind == "isolated" => match file("effective") {
+                            Said::Text(text) => lists.push(text),
+                            Said::Absent => {}
+                            Said::Denied => return Said::Denied,
+                        },
+                        Said::Denied => return Said::Denied,
+                        _ => {}
+                    }
+                }
+            }
+        }
+        lists.retain(|it| !it.is_empty());
+        Said::Text(lists.join(","))
+    }
+
+    /// The CPUs in a list or a mask.
+    pub(crate) fn listed(&self, text: &str, format: CpuFormat) -> Vec<u32> {
+        let last = self.cpus.iter().chain(&self.others).max();
+        cpus::listed(text, format, last.copied().unwrap_or(0))
+    }
+
+    /// The CPUs that are isolated, and online.
+    pub fn isolated_cpus(&self) -> Vec<u32> {
+        let Said::Text(text) = self.read(ISOLATED) else {
+            return Vec::new();
+        };
+        let mut listed = self.listed(&text, CpuFormat::List);
+        listed.retain(|cpu| self.cpus.contains(cpu) || self.others.contains(cpu));
+        listed
     }
 
     /// What the source says of a path; in a tree, what `read` says.
@@ -189,7 +259,15 @@ impl Machine {
 
     /// All files of a pattern that are there, in the order of their numbers or names.
     pub(crate) fn files(&self, pattern: &str) -> Vec<Found> {
-        const MARKS: [&str; 5] = ["{cpu}", "{vm}", "{vm_cgroup}", "{own_cgroup}", "*"];
+        const MARKS: [&str; 7] = [
+            "{cpu}",
+            "{vm}",
+            "{vm_cgroup}",
+            "{vm_cpu_cgroup}",
+            "{own_cgroup}",
+            "{own_cpu_cgroup}",
+            "*",
+        ];
         let marks = MARKS.iter();
         let first = marks.filter_map(|mark| Some((pattern.find(mark)?, *mark)));
         let Some((place, mark)) = first.min() else {
@@ -209,14 +287,17 @@ impl Machine {
                 let pids = self.vms().iter().map(|vm| vm.pid.to_string());
                 pids.map(same).collect()
             }
-            "{vm_cgroup}" => self.vm_cgroups().into_iter().map(same).collect(),
-            "{own_cgroup}" if self.read(OWN_CGROUP) == Said::Denied => {
+            "{vm_cgroup}" | "{vm_cpu_cgroup}" => {
+                let cgroups = self.vm_cgroups(mark == "{vm_cpu_cgroup}");
+                cgroups.into_iter().map(same).collect()
+            }
+            "{own_cgroup}" | "{own_cpu_cgroup}" if self.read(OWN_CGROUP) == Said::Denied => {
                 // So that it is told.
                 let (path, instance) = (OWN_CGROUP.to_owned(), String::new());
                 return vec![Found { path, instance }];
             }
-            "{own_cgroup}" => {
-                let own = self.cgroups_of(OWN_CGROUP);
+            "{own_cgroup}" | "{own_cpu_cgroup}" => {
+                let own = self.cgroups_of(OWN_CGROUP, mark == "{own_cpu_cgroup}");
                 own.into_iter().map(same).collect()
             }
             _ => {
@@ -249,7 +330,7 @@ impl Machine {
     }
 
     /// The control groups that all threads of the VMs are in, and those that hold them.
-    fn vm_cgroups(&self) -> BTreeSet<String> {
+    fn vm_cgroups(&self, is_first: bool) -> BTreeSet<String> {
         let of_vm = |vm: &VmTasks| {
             let pid = vm.pid;
             let files = vm
@@ -258,17 +339,26 @@ impl Machine {
             files.collect::<Vec<_>>()
         };
         let files = self.vms().iter().flat_map(of_vm);
-        files.flat_map(|file| self.cgroups_of(&file)).collect()
+        files
+            .flat_map(|file| self.cgroups_of(&file, is_first))
+            .collect()
     }
 
     /// The control group in such a file of /proc, and all that hold it. The root's files of limits are not there, but where
-    /// it is that of a container's namespace.
-    fn cgroups_of(&self, file: &str) -> Vec<String> {
+    /// it is that of a container's namespace. `is_first`: of the first version's hierarchy for CPUs.
+    fn cgroups_of(&self, file: &str, is_first: bool) -> Vec<String> {
         let Said::Text(text) = self.read(file) else {
             return Vec::new();
         };
-        let unified = text.lines().find_map(|line| line.strip_prefix("0::"));
-        let Some(own) = unified else {
+        let mut lines = text.lines().filter_map(|line| {
+            let (_, line) = line.split_once(':')?;
+            line.split_once(':')
+        });
+        let of_cpus = |of: &str| match is_first {
+            true => of.split(',').any(|it| it == "cpu"),
+            false => of.is_empty(),
+        };
+        let Some((_, own)) = lines.find(|(of, _)| of_cpus(of)) else {
             return Vec::new();
         };
         let ends = own.char_indices().filter(|(at, it)| *at > 0 && *it == '/');

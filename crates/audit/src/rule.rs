@@ -45,18 +45,25 @@ pub struct Rule {
 pub struct Only {
     /// Which file; `{folder}` is that in which the place is.
     pub file: String,
-    /// Its only line is one of these,
+    /// From this Linux on alone; with an older one the place counts.
+    #[serde(default)]
+    pub since: Option<String>,
+    /// What is in it is one of these (`*` any characters),
     #[serde(default)]
     pub is: Vec<String>,
-    /// or a number above this one.
+    /// or a number above this one,
     #[serde(default)]
     pub above: Option<f64>,
+    /// or it lacks one of these at least.
+    #[serde(default)]
+    pub lacks: Vec<String>,
 }
 
 /// Where a fact is read. Paths have no `/` before them, and `*` in one is a name: each file of such a name is an
 /// *instance*. `{cpu}` is each CPU in question, and the name before or behind it belongs to the instance. `{vm}` is
 /// the process of each VM on this machine, `{vm_cgroup}` each control group that its threads are in, or that holds
-/// one of these; `{own_cgroup}` is the same of this process.
+/// one of these; `{own_cgroup}` is the same of this process. `{vm_cpu_cgroup}` and
+/// `{own_cpu_cgroup}` are those of the first version's hierarchy for CPUs.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Look {

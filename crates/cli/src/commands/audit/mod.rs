@@ -143,7 +143,10 @@ fn cpus(
     if let Some(facts) = recorded.filter(|facts| !facts.options.cpus.is_empty()) {
         return Ok(facts.options.cpus.clone());
     }
-    let isolated = host.isolated_cpus();
+    let mut isolated = host.isolated_cpus();
+    isolated.extend(subject.isolated());
+    isolated.sort_unstable();
+    isolated.dedup();
     Ok(match isolated.is_empty() {
         true => subject.online().to_vec(),
         false => isolated,

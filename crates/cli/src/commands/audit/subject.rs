@@ -78,6 +78,11 @@ impl Subject {
         }
     }
 
+    /// Those that are isolated, by isolated partitions of cpusets as well.
+    pub fn isolated(&self) -> Vec<u32> {
+        self.machine.isolated_cpus()
+    }
+
     /// All that are online.
     pub fn online(&self) -> &[u32] {
         &self.machine.others

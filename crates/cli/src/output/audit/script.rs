@@ -23,6 +23,16 @@ thread() {
 \t\techo \"thread $tid is gone\" >&2
 \tfi
 }
+
+# What did not run as a service is not stopped, and only what was stopped from here is started again.
+service() {
+\tmark=$(dirname \"$0\")/$3.stopped
+\tif [ \"$2\" = stop ]; then
+\t\tsystemctl is-active -q \"$3\" && \"$@\" && : > \"$mark\"
+\telif [ -e \"$mark\" ]; then
+\t\t\"$@\" && rm \"$mark\"
+\tfi || echo \"service $3 stays as it is\" >&2
+}
 ";
 
 /// Their names, and what is in them: the one changes, the other changes back, in the opposite order.
@@ -61,7 +71,7 @@ fn commands(
         let command = change.command.iter();
         let commands = command.map(|it| match it.thread {
             Some((tid, began)) => format!("{sign}thread {tid} {began} {}\n", run(it)),
-            None => format!("{sign}{}\n", run(it)),
+            None => format!("{sign}service {}\n", run(it)),
         });
         writes.chain(commands).collect::<String>()
     };
@@ -74,4 +84,49 @@ fn commands(
         false => format!("# {}\n", rule.note),
     };
     format!("\n# {}: {}\n{note}{lines}", rule.id, rule.title)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
+
+    use super::HEAD;
+
+    /// By a systemctl that writes down what it is asked for.
+    #[test]
+    fn only_a_service_that_ran_and_was_stopped_is_started_again() {
+        const SYSTEMCTL: &str = "#!/bin/sh\ncase $1 in is-active) [ \"$3\" = \"$RUNS\" ];; *) echo \"$@\" >> \"$0.log\";; esac\n";
+        for (runs, asked) in [
+            ("irqbalance", "stop irqbalance\nstart irqbalance\n"),
+            ("none", ""),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let file = |name: &str| folder.path().join(name);
+            let write = |name: &str, text: &str| {
+                fs::write(file(name), text).unwrap();
+                fs::set_permissions(file(name), fs::Permissions::from_mode(0o755)).unwrap();
+            };
+            write("systemctl", SYSTEMCTL);
+            // Undone twice, it is started once.
+            for (script, what) in [
+                ("apply.sh", "stop"),
+                ("undo.sh", "start"),
+                ("undo.sh", "start"),
+            ] {
+                write(
+                    script,
+                    &format!("{HEAD}service systemctl {what} irqbalance\n"),
+                );
+                let path = std::env::var("PATH").unwrap();
+                let path = format!("{}:{path}", folder.path().display());
+                let mut shell = Command::new("sh");
+                shell.arg(file(script)).env("PATH", path).env("RUNS", runs);
+                assert!(shell.status().unwrap().success(), "{script}");
+            }
+            let log = fs::read_to_string(file("systemctl.log")).unwrap_or_default();
+            assert_eq!(log, asked);
+        }
+    }
 }
