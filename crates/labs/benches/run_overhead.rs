@@ -1,25 +1,40 @@
 //! `cargo bench -p vmnoise-labs --bench run_overhead`: what `vmnoise run` costs the command that it runs, as CPU time
 //! of a compile and of a memory copy: paired, with and without. And `perf bench sched pipe`, which does nothing but
-//! switch.
+//! switch. Then, and alone where the argument is `lab`, the compile and the copy again in a lab under virtual time, where
+//! an instruction takes 1 ns: what everything on its one CPU executed between the begin of the work and its end.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
+use vmnoise_labs::bed::{CommandOutput, Kernel, Lab};
 
 const PAIRS: usize = 15;
+/// Of what a command executes, that `vmnoise run` may add.
+const MOST_PERCENT: f64 = 0.5;
+/// An emulated machine takes half a minute for it.
+const PATIENCE: Duration = Duration::from_secs(1_200);
 
 fn main() -> Result<()> {
+    let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
     // What is timed is this program itself: the figures are of the command, and not of what loads before it.
-    match std::env::args().nth(1).as_deref() {
+    match words.next().as_deref() {
         Some("compile") => return timed(compile),
         Some("copy") => return timed(copy),
         Some("pipe") => return timed(pipe),
+        Some("lab") => return in_lab(),
         _ => {}
     }
+    here()?;
+    in_lab()
+}
+
+/// On this machine.
+fn here() -> Result<()> {
     println!(
         "{:>8} {:>14} {:>14} {:>10} {:>22}",
         "", "alone ms", "with ms", "added %", "pairs: lower..upper %"
@@ -32,6 +47,46 @@ fn main() -> Result<()> {
         compare(work)?;
     }
     Ok(())
+}
+
+/// Under virtual time, with nobody else on the one CPU but what measures.
+fn in_lab() -> Result<()> {
+    let own = std::env::current_exe()?;
+    let name = own.file_name().context("no name")?.to_string_lossy();
+    println!(
+        "{:>8} {:>14} {:>14} {:>14} {:>10}",
+        "lab", "alone ms", "with ms", "alone again ms", "added %"
+    );
+    let works = ["compile", "copy"];
+    let commands = works.map(|work| {
+        let alone = format!("{name} {work}");
+        let with = format!("vmnoise run -o /tmp/{work}.txt -- /bin/{alone}");
+        [alone.clone(), with, alone]
+    });
+    let commands: Vec<&str> = commands.as_flattened().iter().map(|it| &**it).collect();
+    let lab = Lab::kernel(Kernel::Cloud).virtual_time(0).compiler();
+    let report = lab.patience(PATIENCE).program(&own).run(&commands)?;
+    let took = report.outputs.iter().map(elapsed_ms);
+    let took = took.collect::<Result<Vec<f64>>>()?;
+    for (work, took) in works.iter().zip(took.chunks(3)) {
+        let &[alone, with, again] = took else {
+            bail!("three times each");
+        };
+        // Where the two differ, what is added is the more.
+        let added = (with / alone.min(again) - 1.0) * 100.0;
+        println!("{work:>8} {alone:>14.3} {with:>14.3} {again:>14.3} {added:>10.3}");
+        ensure!(
+            added < MOST_PERCENT,
+            "vmnoise run adds {added:.3} % to a {work}"
+        );
+    }
+    Ok(())
+}
+
+fn elapsed_ms(output: &CommandOutput) -> Result<f64> {
+    let text = output.text()?;
+    let ns = text.split_whitespace().nth(1).context("no time")?;
+    Ok(ns.parse::<f64>()? / 1e6)
 }
 
 /// Alternates, so that what changes on this machine meanwhile changes both.
@@ -89,22 +144,23 @@ fn once(work: &str, with: bool) -> Result<f64> {
     let output = command.arg(work).stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "{work} failed");
     let text = String::from_utf8(output.stdout)?;
-    text.trim()
+    let used_us = text.split_whitespace().next().unwrap_or_default();
+    used_us
         .parse()
         .with_context(|| format!("{work} printed {text:?}"))
 }
 
-/// Works, and prints the CPU time of this process and its children, in µs.
+/// Works, and prints the CPU time of this process and its children, in µs, and how long it took, in ns.
 fn timed(work: fn() -> Result<()>) -> Result<()> {
+    let start = Instant::now();
     work()?;
+    let took_ns = start.elapsed().as_nanos();
     let used = |who| -> Result<i64> {
         let usage = getrusage(who)?;
         Ok((usage.user_time() + usage.system_time()).num_microseconds())
     };
-    println!(
-        "{}",
-        used(UsageWho::RUSAGE_SELF)? + used(UsageWho::RUSAGE_CHILDREN)?
-    );
+    let used_us = used(UsageWho::RUSAGE_SELF)? + used(UsageWho::RUSAGE_CHILDREN)?;
+    println!("{used_us} {took_ns}");
     Ok(())
 }
 
@@ -120,9 +176,13 @@ fn compile() -> Result<()> {
     std::fs::create_dir_all(&folder)?;
     let file = folder.join("a.c");
     std::fs::write(&file, code)?;
+    // A lab has no PATH, and cc finds its own parts by it.
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{path}:/usr/bin:/bin");
     let one = |number: usize| {
         let object = folder.join(format!("{number}.o"));
         Command::new("cc")
+            .env("PATH", path.trim_start_matches(':'))
             .args(["-O2", "-c"])
             .arg(&file)
             .arg("-o")

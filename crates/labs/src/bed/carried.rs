@@ -29,14 +29,40 @@ impl Carried {
 /// What runs scripts here, and the programs that those of `vmnoise audit` start.
 pub(super) fn shell() -> Result<Vec<Carried>> {
     let programs = ["sh", "sed", "cut", "taskset", "renice", "chrt"];
-    let mut files = BTreeMap::new();
-    for name in programs {
+    with_libraries(programs.map(|name| {
         let program = Path::new("/usr/bin").join(name);
-        let own = Carried::new(&format!("/bin/{name}"), &program);
-        // They share libraries.
-        let all = libraries(&program, Path::new("/"))?
-            .into_iter()
-            .chain([own]);
+        Carried::new(&format!("/bin/{name}"), &program)
+    }))
+}
+
+/// The driver of the compiler, and what it starts: it finds these where they are here.
+pub(super) fn compiler() -> Result<Vec<Carried>> {
+    let driver = Path::new("/usr/bin/cc");
+    let of_it = |name: &str| -> Result<PathBuf> {
+        let asked = format!("-print-prog-name={name}");
+        let path = call("/usr/bin/cc", &[&asked], Path::new("."))?;
+        let path = PathBuf::from(path.trim());
+        // What is not in a folder of its own is looked for as any program is.
+        Ok(if path.is_absolute() {
+            path
+        } else {
+            Path::new("/usr/bin").join(path)
+        })
+    };
+    let programs = [driver.to_owned(), of_it("cc1")?, of_it("as")?];
+    let itself = |path: &Path| Carried::new(&path.to_string_lossy(), path);
+    let mut files = with_libraries(programs.iter().map(|it| itself(it)))?;
+    // It is read before every file.
+    files.push(itself(Path::new("/usr/include/stdc-predef.h")));
+    Ok(files)
+}
+
+/// These programs and their libraries, which they share.
+fn with_libraries(programs: impl IntoIterator<Item = Carried>) -> Result<Vec<Carried>> {
+    let mut files = BTreeMap::new();
+    for own in programs {
+        let libraries = libraries(&own.from, Path::new("/"))?.into_iter();
+        let all = libraries.chain([own]);
         files.extend(all.map(|file| (file.inside.clone(), file)));
     }
     Ok(files.into_values().collect())

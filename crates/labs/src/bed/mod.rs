@@ -82,6 +82,7 @@ pub struct Lab {
     has_network: bool,
     has_vhost: bool,
     has_shell: bool,
+    has_compiler: bool,
     command_line: String,
     backstop: Duration,
 }
@@ -105,6 +106,7 @@ impl Lab {
             has_network: false,
             has_vhost: false,
             has_shell: false,
+            has_compiler: false,
             command_line: String::new(),
             backstop: BACKSTOP,
         }
@@ -195,6 +197,12 @@ impl Lab {
     /// Gives it this machine's `/bin/sh`.
     pub fn shell(mut self) -> Lab {
         self.has_shell = true;
+        self
+    }
+
+    /// Gives it this machine's `cc`, which compiles and does not link.
+    pub fn compiler(mut self) -> Lab {
+        self.has_compiler = true;
         self
     }
 
@@ -302,6 +310,9 @@ impl Lab {
         let mut files = packaged.clone();
         if self.has_shell {
             files.extend(carried::shell()?);
+        }
+        if self.has_compiler {
+            files.extend(carried::compiler()?);
         }
         if self.has_guest() {
             files.extend(guest::vmm(qemu)?);
