@@ -1,5 +1,7 @@
 //! What an audit has to say of a fault that was brought about, and what it has to give.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
@@ -59,12 +61,11 @@ pub fn judge(
         if let (Some(finding), Place::UntunedUntilNextStart) = (finding, fault.place) {
             ensure_boot_is_told(finding)?;
         }
-        // Of two that explain as much, such as a thread that works and that may do so on this CPU, both are at one place.
+        // Two that explain as much, such as a thread that works and that may do so on this CPU, are at one place.
         let place = explained_ns.map(|ns| {
-            let more = findings
-                .iter()
-                .filter(|it| it["explained_ns"].as_u64() > Some(ns));
-            more.count() + 1
+            let all = findings.iter().filter_map(|it| it["explained_ns"].as_u64());
+            let more: BTreeSet<u64> = all.filter(|it| *it > ns).collect();
+            more.len() + 1
         });
         Ok(Judged {
             what: fault.what,

@@ -92,7 +92,7 @@ const NONE: Fault = Fault {
 };
 
 /// All of them.
-pub const FAULTS: [Fault; 18] = [
+pub const FAULTS: [Fault; 17] = [
     Fault {
         name: "serial",
         what: "the interrupt of a serial port",
@@ -168,18 +168,6 @@ pub const FAULTS: [Fault; 18] = [
         culprits: &["thread swapper/1:"],
         command: URGENT_POLLER,
         place: Place::Untuned,
-        ..NONE
-    },
-    Fault {
-        name: "watchdog",
-        what: "the soft lockup detector, each 0.4 s",
-        rule: "soft-watchdog",
-        settings: &[
-            ("/proc/sys/kernel/watchdog_cpumask", "0-1"),
-            ("/proc/sys/kernel/watchdog_thresh", "1"),
-            ("/proc/sys/kernel/soft_watchdog", "1"),
-        ],
-        culprits: &["thread migration/1:"],
         ..NONE
     },
     Fault {
@@ -286,7 +274,7 @@ pub const FAULTS: [Fault; 18] = [
 ];
 
 /// What is brought about at once, each by its name: one after the other, and three together.
-pub const SETS: [&[&str]; 19] = [
+pub const SETS: [&[&str]; 18] = [
     &["serial"],
     &["workqueue"],
     &["rps"],
@@ -294,7 +282,6 @@ pub const SETS: [&[&str]; 19] = [
     &["ksm"],
     &["compaction"],
     &["throttling"],
-    &["watchdog"],
     &["vm-serial"],
     &["vm-workqueue"],
     &["vm-ksm"],
