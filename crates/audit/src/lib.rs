@@ -24,6 +24,6 @@ pub use finding::{Audit, Change, Command, Finding, Verdict, Write, explained_tog
 pub use joint::{Pair, Placed};
 pub use machine::Machine;
 pub use recorded::{BOOT_ID, settings};
-pub use rule::Rule;
+pub use rule::{Rule, Side};
 pub use rules::{RuleError, all, joint};
 pub use seen::Bad;

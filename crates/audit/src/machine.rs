@@ -20,6 +20,8 @@ use crate::tasks::{self, VmTasks};
 pub struct Machine {
     source: Source,
     vms: OnceCell<Vec<VmTasks>>,
+    /// The process of the one VM that is looked at; all, where there is none.
+    vm: Option<u32>,
     /// The CPUs that are to be quiet, ascending.
     pub cpus: Vec<u32>,
     /// All others that are online, ascending.
@@ -119,6 +121,7 @@ impl Machine {
         let mut machine = Machine {
             source,
             vms: OnceCell::new(),
+            vm: None,
             cpus: Vec::new(),
             others: Vec::new(),
         };
@@ -136,6 +139,13 @@ impl Machine {
         self.others.dedup();
         self.others.retain(|cpu| !cpus.contains(cpu));
         self.cpus = cpus.to_vec();
+        self.vms = OnceCell::new();
+        self
+    }
+
+    /// The same, without all VMs but that of this process.
+    pub fn of_vm(mut self, pid: u32) -> Machine {
+        self.vm = Some(pid);
         self.vms = OnceCell::new();
         self
     }
@@ -380,7 +390,9 @@ impl Machine {
     pub(crate) fn vms(&self) -> &[VmTasks] {
         self.vms.get_or_init(|| {
             let host = self.host();
-            host.map_or_else(Vec::new, |host| tasks::vms(host, &self.cpus))
+            let mut vms = host.map_or_else(Vec::new, |host| tasks::vms(host, &self.cpus));
+            vms.retain(|vm| self.vm.is_none_or(|pid| vm.pid == pid));
+            vms
         })
     }
 

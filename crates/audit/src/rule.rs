@@ -14,6 +14,9 @@ pub struct Rule {
     pub id: String,
     /// What is so where it is not good.
     pub title: String,
+    /// Whether it is of a host of VMs alone, or of a guest alone.
+    #[serde(default)]
+    pub of: Option<Side>,
     /// Who says what is good: the authority and, where authorities differ, their setting.
     pub says: Vec<String>,
     /// The first Linux that it is true of; `None` is any.
@@ -37,6 +40,16 @@ pub struct Rule {
     pub remedy: Remedy,
     /// Trees of files by which the rule is tested.
     pub trees: Trees,
+}
+
+/// What a machine is to VMs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// It runs some.
+    Host,
+    /// It is one.
+    Guest,
 }
 
 /// What else has to be so.

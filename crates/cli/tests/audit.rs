@@ -31,6 +31,14 @@ fn a_recording_of_another_machine_is_refused() {
         ),
         ("audit -c 4095", "CPU 4095 is not online"),
         ("audit -c x", "`x` in the CPU list"),
+        ("audit vm", "write its name behind it"),
+        ("audit vm nobody", "no VM is called `nobody`"),
+        ("audit --measure 1s gaps.vmn", "leave one of them out"),
+        (
+            "audit host gaps.vmn host.vmn",
+            "name their two recordings alone",
+        ),
+        ("audit gaps.vmn host.vmn gaps.vmn", "name one recording"),
     ] {
         let output = vmnoise(folder.path(), line);
         let said = text(&output.stderr);
@@ -428,6 +436,93 @@ mod root {
                 now == was || is_chosen || is_hex,
                 "{file}: {now}, and undo writes {was}"
             );
+        }
+    }
+}
+
+/// The names of all rules that it looked at.
+fn rules(line: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let output = vmnoise(folder.path(), line);
+    assert!(output.status.success(), "{line}: {output:?}");
+    let audit: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let words = |key: &str| {
+        let all = audit[key].as_array().unwrap().iter();
+        all.map(|it| it["rule"].as_str().or(it.as_str()).unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    [words("findings"), words("good"), words("absent")].concat()
+}
+
+/// A host's rules are not asked of a guest, nor a guest's of a host, and all others of both.
+#[test]
+fn a_machine_is_looked_at_as_what_it_is_asked_to_be() {
+    let both = rules("audit --format json");
+    let (host, guest) = (
+        rules("audit host --format json"),
+        rules("audit guest --format json"),
+    );
+    let has = |of: &[String], rule: &str| of.iter().any(|it| it == rule);
+    for (rule, of) in [
+        ("halt-poll", [true, true, false]),
+        ("vm-quota", [true, true, false]),
+        ("steal-accounting", [true, false, true]),
+        ("irq-affinity", [true, true, true]),
+    ] {
+        let found = [&both, &host, &guest].map(|it| has(it, rule));
+        assert_eq!(found, of, "{rule}");
+    }
+    assert!(both.iter().all(|it| has(&host, it) || has(&guest, it)));
+}
+
+mod kvm {
+    use super::*;
+
+    /// Of two VMs on a host one is looked at alone, by its number, on its own CPU.
+    #[test]
+    fn one_vm_is_looked_at_without_the_others() {
+        let last = *vmnoise_tracer::host::Host::here()
+            .allowed_cpus()
+            .unwrap()
+            .last()
+            .unwrap();
+        let vm = |cpu: u32| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
+            command.args(["microvm", "-d", "600s", "-c", &cpu.to_string()]);
+            command
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::null());
+            Running(command.spawn().unwrap())
+        };
+        let (one, other) = (vm(last), vm(last));
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = [&one, &other].map(|it| it.0.id());
+        let begin = std::time::Instant::now();
+        let audit = loop {
+            let output = vmnoise(folder.path(), &format!("audit vm {one} --format json"));
+            let both = vmnoise(folder.path(), "audit host --format json");
+            // Until both have their vCPUs.
+            if output.status.success() && text(&both.stdout).contains(&format!("{other}")) {
+                break output;
+            }
+            assert!(begin.elapsed().as_secs() < 30, "{output:?}");
+        };
+        let said = text(&audit.stdout);
+        let audit: Value = serde_json::from_str(said).unwrap();
+        assert_eq!(audit["cpus"], serde_json::json!([last]), "{said}");
+        let findings = audit["findings"].as_array().unwrap();
+        let policy = findings.iter().find(|it| it["rule"] == "vcpu-policy");
+        let policy = policy.unwrap_or_else(|| panic!("{said}")).to_string();
+        assert!(policy.contains(&one.to_string()), "{policy}");
+        assert!(!policy.contains(&other.to_string()), "{policy}");
+    }
+
+    struct Running(std::process::Child);
+
+    impl Drop for Running {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
         }
     }
 }

@@ -3,8 +3,9 @@
 mod measured;
 mod pair;
 mod subject;
+mod whom;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use vmnoise_audit::{Audit, Evidence, all};
@@ -14,6 +15,7 @@ use vmnoise_rights::Work;
 use vmnoise_tracer::host::{Host, cpu_list};
 
 use self::subject::Subject;
+use self::whom::Whom;
 use super::replay::Recording;
 use crate::args::AuditArguments;
 use crate::output::audit::{Audited, print, print_pair, scripts};
@@ -24,11 +26,23 @@ use crate::status::{Status, UsageError};
 
 /// Looks, prints, and changes nothing.
 pub fn run(arguments: &AuditArguments) -> Result<Status> {
-    let recording = match &arguments.recordings[..] {
-        [guest, host] => return both(arguments, guest, host),
-        recordings => recordings.first(),
+    let (whom, recordings) = Whom::of(&arguments.words, &Host::here())?;
+    let usage = |why: &str| Err(UsageError(why.into()).into());
+    let recording = match (recordings, &whom) {
+        ([], _) => None,
+        _ if arguments.measure.is_some() => {
+            return usage("--measure is instead of a recording: leave one of them out");
+        }
+        ([recording], _) => Some(recording.as_path()),
+        ([guest, host], Whom::Any) => return both(arguments, guest, host),
+        ([_, _], _) => {
+            return usage(
+                "a guest and its host are judged together, each as what it is: name their two recordings alone",
+            );
+        }
+        _ => return usage("name one recording, or a guest's and its host's"),
     };
-    let audited = one(arguments, recording.map(PathBuf::as_path))?;
+    let audited = one(arguments, &whom, recording)?;
     print(arguments.format, &audited)?;
     if let Some(folder) = &arguments.script {
         write_scripts(folder, &audited)?;
@@ -53,7 +67,7 @@ fn both(arguments: &AuditArguments, guest: &Path, host: &Path) -> Result<Status>
 }
 
 /// One machine.
-fn one(arguments: &AuditArguments, recording: Option<&Path>) -> Result<Audited> {
+fn one(arguments: &AuditArguments, whom: &Whom, recording: Option<&Path>) -> Result<Audited> {
     let host = Host::here();
     let (subject, recorded) = match (recording, arguments.measure) {
         (Some(path), _) => {
@@ -64,7 +78,7 @@ fn one(arguments: &AuditArguments, recording: Option<&Path>) -> Result<Audited> 
         (None, measured_ns) => {
             let subject = Subject::here(host.facts()?)?;
             let measure = |duration_ns| {
-                let cpus = cpus(arguments, &subject, &host, None)?;
+                let cpus = cpus(arguments, whom, &subject, &host, None)?;
                 let path = measured::measure(&cpu_list::format(&cpus), duration_ns)?;
                 // From here on it looks, as it does without a measurement.
                 vmnoise_rights::begin(None)?;
@@ -75,19 +89,29 @@ fn one(arguments: &AuditArguments, recording: Option<&Path>) -> Result<Audited> 
             (subject, recorded)
         }
     };
+    if whom.vm().is_some() && subject.is_elsewhere() {
+        let why = "`vm` is of a VM that runs here, and this recording is of another machine, or of another start of this one";
+        return Err(UsageError(why.into()).into());
+    }
     let cpus = cpus(
         arguments,
+        whom,
         &subject,
         &host,
         recorded.as_ref().map(|(facts, _)| facts),
     )?;
-    let (machine, of) = subject.about(cpus);
+    let (mut machine, of) = subject.about(cpus);
+    if let Some(vm) = whom.vm() {
+        machine = machine.of_vm(vm.pid);
+    }
+    let mut rules = all()?;
+    rules.retain(|rule| whom.asks(rule));
     let evidence = recorded.as_ref().map(|(_, evidence)| evidence);
     Ok(Audited {
         of,
         noise_ns: evidence.map(|it| it.noise_ns),
         lost_events: evidence.map_or(0, |it| it.lost_events),
-        audit: Audit::new(all()?, &machine, evidence),
+        audit: Audit::new(rules, &machine, evidence),
     })
 }
 
@@ -133,6 +157,7 @@ fn read(mut recording: Recording<'_>) -> Result<(RunFacts, Evidence)> {
 /// The CPUs in question.
 fn cpus(
     arguments: &AuditArguments,
+    whom: &Whom,
     subject: &Subject,
     host: &Host,
     recorded: Option<&RunFacts>,
@@ -142,6 +167,13 @@ fn cpus(
     }
     if let Some(facts) = recorded.filter(|facts| !facts.options.cpus.is_empty()) {
         return Ok(facts.options.cpus.clone());
+    }
+    if let Some(vm) = whom.vm() {
+        let lists = vm.vcpus.iter().map(|vcpu| vcpu.cpus.as_str());
+        // The kernel lists CPUs that are not online, too.
+        let mut cpus = cpu_list::parse(&lists.collect::<Vec<_>>().join(","))?;
+        cpus.retain(|cpu| subject.online().contains(cpu));
+        return Ok(cpus);
     }
     let mut isolated = host.isolated_cpus();
     isolated.extend(subject.isolated());

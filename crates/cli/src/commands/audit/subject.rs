@@ -78,6 +78,11 @@ impl Subject {
         }
     }
 
+    /// Whether it is not this machine as it is.
+    pub fn is_elsewhere(&self) -> bool {
+        self.recorded_at.is_some()
+    }
+
     /// Those that are isolated, by isolated partitions of cpusets as well.
     pub fn isolated(&self) -> Vec<u32> {
         self.machine.isolated_cpus()

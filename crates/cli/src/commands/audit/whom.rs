@@ -1,0 +1,70 @@
+//! What a machine is looked at as: the words before the recordings.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use vmnoise_audit::{Rule, Side};
+use vmnoise_tracer::host::{Host, Vm};
+
+use crate::run::vcpus::is_called;
+use crate::status::UsageError;
+
+/// What it is to VMs, as far as that matters.
+pub enum Whom {
+    /// Whatever it is.
+    Any,
+    /// This alone.
+    Side(Side),
+    /// The host of this one.
+    Vm(Vm),
+}
+
+impl Whom {
+    /// What the words say, and the recordings behind them.
+    ///
+    /// # Errors
+    /// If no such VM runs here.
+    pub fn of<'a>(words: &'a [PathBuf], here: &Host) -> Result<(Whom, &'a [PathBuf])> {
+        let is = |word: &Path, what: &str| word == Path::new(what);
+        Ok(match words {
+            [word, rest @ ..] if is(word, "host") => (Whom::Side(Side::Host), rest),
+            [word, rest @ ..] if is(word, "guest") => (Whom::Side(Side::Guest), rest),
+            [word, name, rest @ ..] if is(word, "vm") => {
+                let name = name.to_string_lossy();
+                (Whom::Vm(running(here, &name)?), rest)
+            }
+            [word] if is(word, "vm") => {
+                let why = "audit vm: write its name behind it; `vmnoise exits --list` shows those of this host";
+                return Err(UsageError(why.into()).into());
+            }
+            recordings => (Whom::Any, recordings),
+        })
+    }
+
+    /// Whether a rule is asked about.
+    pub fn asks(&self, rule: &Rule) -> bool {
+        let side = match self {
+            Whom::Any => return true,
+            Whom::Side(side) => *side,
+            Whom::Vm(_) => Side::Host,
+        };
+        rule.of.is_none_or(|it| it == side)
+    }
+
+    /// The VM, where it is about one.
+    pub fn vm(&self) -> Option<&Vm> {
+        match self {
+            Whom::Vm(vm) => Some(vm),
+            Whom::Any | Whom::Side(_) => None,
+        }
+    }
+}
+
+fn running(here: &Host, name: &str) -> Result<Vm, UsageError> {
+    let vm = here.vms().into_iter().find(|vm| is_called(vm, name));
+    vm.ok_or_else(|| {
+        UsageError(format!(
+            "no VM is called `{name}`; `vmnoise exits --list` shows those of this host"
+        ))
+    })
+}
