@@ -498,23 +498,27 @@ mod kvm {
         let folder = tempfile::tempdir().unwrap();
         let [one, other] = [&one, &other].map(|it| it.0.id());
         let begin = std::time::Instant::now();
-        let audit = loop {
-            let output = vmnoise(folder.path(), &format!("audit vm {one} --format json"));
-            let both = vmnoise(folder.path(), "audit host --format json");
-            // Until both have their vCPUs.
-            if output.status.success() && text(&both.stdout).contains(&format!("{other}")) {
-                break output;
-            }
-            assert!(begin.elapsed().as_secs() < 30, "{output:?}");
+        let audit = |line: &str| {
+            let output = vmnoise(folder.path(), line);
+            assert!(output.status.success(), "{output:?}");
+            let audit: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let mut findings = audit["findings"].as_array().unwrap().iter();
+            let policy = findings.find(|it| it["rule"] == "vcpu-policy");
+            let policy = policy.map(|it| it["places"].to_string());
+            (audit["cpus"].clone(), policy.unwrap_or_default())
         };
-        let said = text(&audit.stdout);
-        let audit: Value = serde_json::from_str(said).unwrap();
-        assert_eq!(audit["cpus"], serde_json::json!([last]), "{said}");
-        let findings = audit["findings"].as_array().unwrap();
-        let policy = findings.iter().find(|it| it["rule"] == "vcpu-policy");
-        let policy = policy.unwrap_or_else(|| panic!("{said}")).to_string();
-        assert!(policy.contains(&one.to_string()), "{policy}");
-        assert!(!policy.contains(&other.to_string()), "{policy}");
+        let [one_task, other_task] = [one, other].map(|pid| format!("proc/{pid}/task"));
+        loop {
+            let (_, policy) = audit("audit host --format json");
+            if policy.contains(&one_task) && policy.contains(&other_task) {
+                break;
+            }
+            assert!(begin.elapsed().as_secs() < 30, "{policy}");
+        }
+        let (cpus, policy) = audit(&format!("audit vm {one} --format json"));
+        assert_eq!(cpus, serde_json::json!([last]));
+        assert!(policy.contains(&one_task), "{policy}");
+        assert!(!policy.contains(&other_task), "{policy}");
     }
 
     struct Running(std::process::Child);
