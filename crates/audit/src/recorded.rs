@@ -29,6 +29,8 @@ pub fn settings(root: &Path) -> io::Result<Settings> {
 
 fn settings_within(root: &Path, patience: Duration) -> io::Result<Settings> {
     let machine = Machine::heard(root, Instant::now() + patience)?;
+    // First: it says whose all the rest is, and there may be no time for that.
+    machine.read(BOOT_ID);
     let kernel = machine.kernel();
     for rule in all().map_err(io::Error::other)? {
         if rule.is_of_kernel(&kernel)
@@ -47,7 +49,6 @@ fn settings_within(root: &Path, patience: Duration) -> io::Result<Settings> {
             }
         }
     }
-    machine.read(BOOT_ID);
     Ok(machine.into_settings())
 }
 

@@ -32,7 +32,10 @@ fn a_recording_of_another_machine_is_refused() {
         ("audit -c 4095", "CPU 4095 is not online"),
         ("audit -c x", "`x` in the CPU list"),
         ("audit vm", "write its name behind it"),
-        ("audit vm nobody", "no VM is called `nobody`"),
+        (
+            "audit vm nobody",
+            "no VM that you may see is called `nobody`",
+        ),
         ("audit --measure 1s gaps.vmn", "leave one of them out"),
         (
             "audit host gaps.vmn host.vmn",

@@ -248,10 +248,10 @@ mod root {
             let document: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
             document["runs"][0]["kernel"]["groups_throttled_ns"].as_u64()
         };
-        // The shell counts for much longer than the 10 ms that it has of each 100.
-        assert!(throttled(10).unwrap() > 0);
-        // More than there is of one CPU, and it is one thread.
-        assert_eq!(throttled(400), Some(0));
+        // The shell counts for much longer than the 10 ms that it has of each 100; and 400 is more than there is of one
+        // CPU, which is all that one thread takes. These tests may have a quota themselves.
+        let (much, none) = (throttled(10).unwrap(), throttled(400).unwrap());
+        assert!(much > 2 * none, "{much} ns, {none} ns");
     }
 
     /// Its ten runs or more and all that they start are one command's.
@@ -291,6 +291,8 @@ mod root {
     fn a_rate_is_in_no_figure_of_what_was_taken() {
         let document = document(&["--preflight", "100ms", "--", "sh", "-c", COUNT]);
         let cpus = document["preflight"].as_array().unwrap();
+        // The least that is taken.
+        assert!(status(&["--preflight", "10ms", "--", "true"]) == 0);
         for cpu in cpus {
             let lost = cpu["rate_lost_percent"].as_f64().unwrap();
             assert!((0.0..100.0).contains(&lost), "{cpu}");

@@ -56,6 +56,7 @@ pub use gate::{
 pub use interference_counter::InterferenceCounter;
 pub use observed::{Observer, Stay};
 pub use own_cpus::{OwnCpuBooks, OwnCpus, Taken};
+pub use perf::Count;
 pub use probes::Scope;
 pub use rate::{Rate, RateCounters};
 pub use smi::SmiCounts;

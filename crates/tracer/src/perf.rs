@@ -19,8 +19,14 @@ pub enum Counted<'a> {
     /// All on one CPU, whatever runs there.
     Cpu(u32),
     /// Those of the programs that the calling thread starts from now on, and of all that these start; beside another
-    /// counter of them, at the same times as that one.
-    NextPrograms(Option<&'a Counter>),
+    /// counter of them, at the same times as that one; of their own code alone, or of what the kernel does for them and in
+    /// interrupts among them, too.
+    NextPrograms {
+        /// The counter that leads.
+        beside: Option<&'a Counter>,
+        /// Whether their own code alone is counted.
+        own_code: bool,
+    },
 }
 
 /// A counter that runs.
@@ -38,6 +44,23 @@ pub struct Count {
     pub running_ns: u64,
 }
 
+impl Count {
+    /// What came since an earlier reading.
+    pub fn since(&self, before: &Count) -> Count {
+        Count {
+            events: self.events.saturating_sub(before.events),
+            enabled_ns: self.enabled_ns.saturating_sub(before.enabled_ns),
+            running_ns: self.running_ns.saturating_sub(before.running_ns),
+        }
+    }
+
+    /// Events in each ns in which it counted; `None` where it did not. Two counters that are read one after the other have
+    /// rates of nearly the same time, however late the second is read.
+    pub fn rate(&self) -> Option<f64> {
+        (self.running_ns > 0).then(|| self.events as f64 / self.running_ns as f64)
+    }
+}
+
 /// Size of `struct perf_event_attr` in its first version (PERF_ATTR_SIZE_VER0).
 const SIZE: u64 = 64;
 /// `read_format`: PERF_FORMAT_TOTAL_TIME_ENABLED and PERF_FORMAT_TOTAL_TIME_RUNNING.
@@ -45,22 +68,28 @@ const WITH_TIMES: u64 = 0b11;
 /// Bits of its flags, in the order of the header.
 const DISABLED: u64 = 1 << 0;
 const INHERIT: u64 = 1 << 1;
+const NOT_OF_KERNEL: u64 = 1 << 5;
+const NOT_OF_HYPERVISOR: u64 = 1 << 6;
 const ENABLE_ON_EXEC: u64 = 1 << 12;
 /// PERF_FLAG_FD_CLOEXEC.
 const CLOSE_ON_EXEC: u64 = 1 << 3;
 
 impl Counter {
-    /// Starts it. Every level of privilege is counted.
+    /// Starts it.
     ///
     /// # Errors
     /// What the kernel says: ENOENT where the CPU has no such event, EACCES without the right to it.
     pub fn open(event: PmuEvent, counted: Counted<'_>) -> io::Result<Counter> {
         let (pid, cpu, beside, flags) = match counted {
             Counted::Cpu(cpu) => (-1, i64::from(cpu), None, 0),
-            Counted::NextPrograms(beside) => {
+            Counted::NextPrograms { beside, own_code } => {
                 // Where another leads, it alone is switched on, and both count.
                 let waits = beside.map_or(DISABLED | ENABLE_ON_EXEC, |_| 0);
-                (0, -1, beside, INHERIT | waits)
+                let not_of = match own_code {
+                    true => NOT_OF_KERNEL | NOT_OF_HYPERVISOR,
+                    false => 0,
+                };
+                (0, -1, beside, INHERIT | waits | not_of)
             }
         };
         let beside = beside.map_or(-1, |leader| leader.0.as_raw_fd());
@@ -142,9 +171,12 @@ mod tests {
         /// perf(1) starts its own counter at the same exec; bash says what its children used.
         #[test]
         fn programs_are_counted_from_their_exec_on_with_all_that_they_start() {
-            let clock = Counter::open(software(TASK_CLOCK), Counted::NextPrograms(None)).unwrap();
-            let beside = Counted::NextPrograms(Some(&clock));
-            let switches = Counter::open(software(CONTEXT_SWITCHES), beside).unwrap();
+            let of = |beside| Counted::NextPrograms {
+                beside,
+                own_code: false,
+            };
+            let clock = Counter::open(software(TASK_CLOCK), of(None)).unwrap();
+            let switches = Counter::open(software(CONTEXT_SWITCHES), of(Some(&clock))).unwrap();
             // This program's own work is not counted.
             let begin = std::time::Instant::now();
             while begin.elapsed().as_millis() < 20 {}

@@ -1,8 +1,9 @@
 //! How fast the CPUs work for a command while it has them: cycles, reference cycles and instructions of its threads,
 //! by the counters of the CPU (PMU).
 //!
-//! Reference cycles pass at one speed whatever the CPU's frequency, as the TSC does, and stop where the CPU is taken away:
-//! so cycles by reference cycle are the frequency that the command had, and no gap is in them.
+//! Reference cycles pass at one speed whatever the CPU's frequency, as the TSC does, and stop where the hypervisor or another
+//! task has the CPU: so cycles by reference cycle are the frequency that the command had. Interrupts in its turns are among
+//! them, but where its own code alone may be counted.
 
 use std::io;
 
@@ -16,7 +17,7 @@ const fn hardware(config: u64) -> PmuEvent {
 const CYCLES: PmuEvent = hardware(0);
 /// PERF_COUNT_HW_INSTRUCTIONS.
 const INSTRUCTIONS: PmuEvent = hardware(1);
-/// PERF_COUNT_HW_REF_CPU_CYCLES, which AMD's CPUs do not have.
+/// PERF_COUNT_HW_REF_CPU_CYCLES, which AMD's CPUs have since Zen 4.
 const REF_CYCLES: PmuEvent = hardware(9);
 
 /// Counters of the programs that the calling thread starts next, and of all that these start.
@@ -25,37 +26,49 @@ pub struct RateCounters {
     cycles: Counter,
     instructions: Counter,
     ref_cycles: Option<Counter>,
+    /// Whether the rights allow to count the programs' own code alone.
+    pub own_code: bool,
 }
 
-/// What they say: all of it counted at the same times.
+/// What they say since their start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rate {
     /// Cycles of the CPUs.
-    pub cycles: u64,
+    pub cycles: Count,
     /// Instructions that were completed.
-    pub instructions: u64,
+    pub instructions: Count,
     /// Cycles at the frequency of the TSC; `None` where this CPU does not count them.
-    pub ref_cycles: Option<u64>,
-    /// For how long the threads had CPUs, in ns over all of them.
-    pub ran_ns: u64,
-    /// For how much of that it was counted: all of it, where the CPU has counters enough.
-    pub counted_ns: u64,
+    pub ref_cycles: Option<Count>,
 }
 
 impl RateCounters {
-    /// Opens them; they count from the exec of the next program on.
+    /// Opens them; they count from the exec of the next program on. Without the right to more, they count the programs'
+    /// own code alone.
     ///
     /// # Errors
-    /// ENOENT where this CPU, or the hypervisor, has no such counters; EACCES without the right to them.
+    /// ENOENT where this CPU, or the hypervisor, has no such counters; EACCES or EPERM without any right to them.
     pub fn of_next_programs() -> io::Result<RateCounters> {
-        let cycles = Counter::open(CYCLES, Counted::NextPrograms(None))?;
-        let beside = Counted::NextPrograms(Some(&cycles));
-        let instructions = Counter::open(INSTRUCTIONS, beside)?;
-        let ref_cycles = Counter::open(REF_CYCLES, beside).ok();
+        match RateCounters::open(false) {
+            Err(why) if why.kind() == io::ErrorKind::PermissionDenied => RateCounters::open(true),
+            opened => opened,
+        }
+    }
+
+    fn open(own_code: bool) -> io::Result<RateCounters> {
+        let of = |beside| Counted::NextPrograms { beside, own_code };
+        let cycles = Counter::open(CYCLES, of(None))?;
+        let instructions = Counter::open(INSTRUCTIONS, of(Some(&cycles)))?;
+        let ref_cycles = match Counter::open(REF_CYCLES, of(Some(&cycles))) {
+            Ok(counter) => Some(counter),
+            // None of this name, or none beside the two others.
+            Err(why) if is_missing(&why) => None,
+            Err(why) => return Err(why),
+        };
         Ok(RateCounters {
             instructions,
             ref_cycles,
             cycles,
+            own_code,
         })
     }
 
@@ -64,18 +77,15 @@ impl RateCounters {
     /// # Errors
     /// What the kernel says.
     pub fn read(&self) -> io::Result<Rate> {
-        let Count {
-            events: cycles,
-            enabled_ns: ran_ns,
-            running_ns: counted_ns,
-        } = self.cycles.read()?;
-        let ref_cycles = self.ref_cycles.as_ref().map(Counter::read).transpose()?;
         Ok(Rate {
-            cycles,
-            instructions: self.instructions.read()?.events,
-            ref_cycles: ref_cycles.map(|count| count.events),
-            ran_ns,
-            counted_ns,
+            cycles: self.cycles.read()?,
+            instructions: self.instructions.read()?,
+            ref_cycles: self.ref_cycles.as_ref().map(Counter::read).transpose()?,
         })
     }
+}
+
+fn is_missing(why: &io::Error) -> bool {
+    let missing = [libc::ENOENT, libc::EINVAL, libc::EOPNOTSUPP];
+    why.raw_os_error().is_some_and(|it| missing.contains(&it))
 }

@@ -146,7 +146,18 @@ fn hidden(evidence: &Evidence, share: Option<Share>) -> Vec<Share> {
         }
         // The guest's steal clock counts whatever its host had done meanwhile, which has a name now.
         Some(Share::Steal) if evidence.joined.is_some() => {
-            vec![Share::Preempted, Share::Throttled, Share::HvOrHw]
+            let mut named = vec![
+                Share::Preempted,
+                Share::Throttled,
+                Share::HostIrq,
+                Share::HostSoftirq,
+                Share::HostNmi,
+                Share::HvOrHw,
+            ];
+            if has_lost_names(evidence) {
+                named.extend(RESIDUAL.iter().filter(|it| **it != Share::HvOrHw));
+            }
+            named
         }
         Some(_) if has_lost_names(evidence) => RESIDUAL.to_vec(),
         // Its host did not record all the time.

@@ -61,10 +61,17 @@ impl Whom {
 }
 
 fn running(here: &Host, name: &str) -> Result<Vm, UsageError> {
-    let vm = here.vms().into_iter().find(|vm| is_called(vm, name));
-    vm.ok_or_else(|| {
+    let mut vms = here.vms().into_iter().filter(|vm| is_called(vm, name));
+    let vm = vms.next().ok_or_else(|| {
         UsageError(format!(
-            "no VM is called `{name}`; `vmnoise exits --list` shows those of this host"
+            "no VM that you may see is called `{name}`; `vmnoise exits --list` shows those of this host, as root all of them"
         ))
-    })
+    })?;
+    if let Some(other) = vms.next() {
+        return Err(UsageError(format!(
+            "more than one VM is called `{name}`: name it by its process, such as {} or {}",
+            vm.pid, other.pid
+        )));
+    }
+    Ok(vm)
 }

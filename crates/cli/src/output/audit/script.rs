@@ -28,7 +28,8 @@ thread() {
 service() {
 \tmark=$(dirname \"$0\")/$3.stopped
 \tif [ \"$2\" = stop ]; then
-\t\tsystemctl is-active -q \"$3\" && \"$@\" && : > \"$mark\"
+\t\t# Without the mark nobody would start it again.
+\t\tsystemctl is-active -q \"$3\" && : > \"$mark\" && { \"$@\" || { rm \"$mark\"; false; }; }
 \telif [ -e \"$mark\" ]; then
 \t\t\"$@\" && rm \"$mark\"
 \tfi || echo \"service $3 stays as it is\" >&2

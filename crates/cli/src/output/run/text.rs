@@ -85,10 +85,13 @@ fn rate(rate: &Result<RunRate, String>) -> String {
         Ok(rate) => rate,
         Err(why) => return format!("not measured: {why}"),
     };
-    let lost = match rate.lost_ns.zip(rate.best_frequency).zip(rate.frequency) {
-        Some(((lost_ns, best), had)) => format!(
-            "{} lost by frequencies below the highest it had ({had:.3} of {best:.3} times the TSC's)",
-            human(lost_ns)
+    let lost = match rate
+        .lost_percent
+        .zip(rate.best_frequency)
+        .zip(rate.frequency)
+    {
+        Some(((lost, best), had)) => format!(
+            "{lost:.3} % lost by frequencies below the highest it had ({had:.3} of {best:.3} times the TSC's)"
         ),
         None => "what lower frequencies took is not known".to_owned(),
     };
@@ -101,7 +104,11 @@ fn rate(rate: &Result<RunRate, String>) -> String {
         .map_or(String::new(), |it| {
             format!("; counted for {it:.1} % of the time")
         });
-    format!("{lost}{work}{counted}")
+    let of = match rate.own_code {
+        true => "; of its own code alone, without the kernel's",
+        false => "",
+    };
+    format!("{lost}{work}{counted}{of}")
 }
 
 fn traced(look: &FamilyLook, of_ns: u64) -> String {
@@ -169,7 +176,7 @@ fn from_proc(found: &FromProc) -> String {
         .filter(|it| *it > 0)
         .map_or(String::new(), |it| {
             format!(
-                " its control groups were held back by their quotas for {}, all CPUs together\n",
+                " its control groups were held back by their quotas for {} at least, all CPUs together\n",
                 human(it)
             )
         });

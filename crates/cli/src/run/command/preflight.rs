@@ -16,6 +16,8 @@ use vmnoise_workload::tsc;
 const WINDOW_NS: u64 = 1_000_000;
 /// Each CPU is given so many of them at least: fewer tell nothing of its fastest.
 const LEAST_WINDOWS: u64 = 20;
+/// `vmnoise osnoise` polls for no less.
+const LEAST_POLL_NS: u64 = 10_000_000;
 /// Shorter gaps count as a lower rate: the threshold of `vmnoise osnoise`.
 const GAP_NS: u64 = 1_000;
 
@@ -47,7 +49,7 @@ pub fn look(duration_ns: u64) -> Result<Vec<QuietCpu>> {
         .allowed_cpus()
         .context("reading which CPUs may be used")?;
     let half_ns = duration_ns / 2;
-    let mut quiet = gaps(&cpus, half_ns)?;
+    let mut quiet = gaps(&cpus, half_ns.max(LEAST_POLL_NS))?;
     let hz = tsc::calibrate_hz(CALIBRATION);
     let tsc = |ns: u64| ns * (hz / 1_000) / 1_000_000;
     let each_ns = half_ns / cpus.len().max(1) as u64;

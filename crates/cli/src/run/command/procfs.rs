@@ -24,7 +24,7 @@ pub struct FromProc {
     /// What the hypervisor took from all CPUs of this machine meanwhile, in ns, in steps of 10 ms; `None` where it does not
     /// tell.
     pub machine_steal_ns: Option<u64>,
-    /// For how long quotas held the command's control groups back meanwhile, in ns over their CPUs, whoever else is in them;
+    /// For how long quotas held one of the command's control groups back meanwhile, in ns over its CPUs, whoever else is in it;
     /// `None` where there is no quota.
     pub throttled_ns: Option<u64>,
 }
@@ -151,8 +151,8 @@ fn steal_ticks() -> Option<u64> {
     (ticks > 0).then_some(ticks)
 }
 
-/// What this process's control group, and all above it that can be seen, have lost to quotas so far (cpu.stat of
-/// cgroups, of either version).
+/// What this process's control group, or one above it that can be seen, has lost to quotas so far, whichever lost most
+/// (cpu.stat of cgroups, of either version).
 fn throttled_ns() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let (folder, own) = groups.lines().find_map(with_quotas)?;
@@ -160,7 +160,8 @@ fn throttled_ns() -> Option<u64> {
     let above = Path::new(own).ancestors();
     let stats = above.filter_map(|it| fs::read_to_string(root.join(it).join("cpu.stat")).ok());
     let throttled = stats.filter_map(|it| throttled_in(&it));
-    throttled.reduce(|one, other| one + other)
+    // A quota that binds at two levels holds back once.
+    throttled.max()
 }
 
 /// Where systemd mounts the hierarchy that has quotas, and the group in it: `0::/GROUP`, or `NUMBER:cpu,cpuacct:/GROUP` where
