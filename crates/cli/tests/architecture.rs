@@ -8,7 +8,7 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Room -> the rooms it may use.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("vmnoise-events", &[]),
     ("vmnoise-rights", &[]),
     // How the socket of a VMM is named on a command line.
@@ -25,6 +25,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ),
     ("vmnoise-export", &["vmnoise-events", "vmnoise-explain"]),
     ("vmnoise-report", &["vmnoise-events", "vmnoise-explain"]),
+    ("vmnoise-predict", &["vmnoise-events"]),
     (
         "vmnoise",
         &[

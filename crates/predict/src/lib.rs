@@ -1,0 +1,12 @@
+//! What a recording says beyond itself: the least time that a CPU left to its task in any window of
+//! it, whether tasks keep their deadlines with that, and what becomes of a program whose ranks wait
+//! for the slowest.
+//!
+//! Pure: no I/O, no clock. All times are nanoseconds.
+
+#![forbid(unsafe_code)]
+
+mod record;
+pub mod supply;
+
+pub use record::{Culprit, Record, Taken};

@@ -1,0 +1,179 @@
+//! The time that was taken from one CPU, gap by gap.
+
+use std::collections::HashMap;
+
+use vmnoise_events::Share;
+
+/// Who took time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Culprit {
+    /// Under which share.
+    pub share: Share,
+    /// Who; `None` where nobody is named (steal, residual).
+    pub name: Option<String>,
+}
+
+/// One run of one CPU. Columns, for a run may have ten million gaps.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// The CPU, or the vCPU.
+    pub cpu: u32,
+    from_ns: u64,
+    to_ns: u64,
+    begins_ns: Vec<u64>,
+    lengths_ns: Vec<u64>,
+    /// Where the parts of each gap end in `who` and `part_ns`.
+    part_ends: Vec<u32>,
+    who: Vec<u32>,
+    part_ns: Vec<u64>,
+    culprits: Vec<Culprit>,
+    places: HashMap<Culprit, u32>,
+}
+
+impl Record {
+    /// A run that saw nothing yet, of this CPU.
+    pub fn new(cpu: u32) -> Record {
+        Record {
+            cpu,
+            from_ns: 0,
+            to_ns: 0,
+            begins_ns: Vec::new(),
+            lengths_ns: Vec::new(),
+            part_ends: Vec::new(),
+            who: Vec::new(),
+            part_ns: Vec::new(),
+            culprits: Vec::new(),
+            places: HashMap::new(),
+        }
+    }
+
+    /// The number of who took time, given out as they come.
+    ///
+    /// # Panics
+    /// If there are more than 2^32 of them.
+    pub fn culprit(&mut self, culprit: Culprit) -> u32 {
+        if let Some(place) = self.places.get(&culprit) {
+            return *place;
+        }
+        let place = u32::try_from(self.culprits.len()).expect("fewer culprits than a u32 holds");
+        self.culprits.push(culprit.clone());
+        self.places.insert(culprit, place);
+        place
+    }
+
+    /// The next gap, CLOCK_MONOTONIC in nanoseconds, with what each culprit had of it: no more than
+    /// its length. Of a gap that begins before the last one ends, what lies behind that end is kept.
+    ///
+    /// # Panics
+    /// If there are more than 2^32 parts.
+    pub fn push(&mut self, begin_ns: u64, length_ns: u64, parts: impl Iterator<Item = (u32, u64)>) {
+        let last_end_ns = self.last_end_ns();
+        let end_ns = begin_ns.saturating_add(length_ns);
+        let begin_ns = begin_ns.max(last_end_ns).min(end_ns);
+        self.begins_ns.push(begin_ns);
+        self.lengths_ns.push(end_ns - begin_ns);
+        for (who, ns) in parts {
+            self.who.push(who);
+            self.part_ns.push(ns);
+        }
+        let parts = u32::try_from(self.who.len()).expect("fewer parts than a u32 holds");
+        self.part_ends.push(parts);
+    }
+
+    /// From when to when the CPU was looked at, CLOCK_MONOTONIC in nanoseconds. A gap that reaches
+    /// beyond makes it longer.
+    pub fn measured(&mut self, from_ns: u64, to_ns: u64) {
+        self.from_ns = self
+            .begins_ns
+            .first()
+            .map_or(from_ns, |it| from_ns.min(*it));
+        self.to_ns = to_ns.max(self.last_end_ns()).max(self.from_ns);
+    }
+
+    fn last_end_ns(&self) -> u64 {
+        let last = self.begins_ns.last().zip(self.lengths_ns.last());
+        last.map_or(0, |(begin_ns, length_ns)| begin_ns + length_ns)
+    }
+
+    /// How long the CPU was looked at, nanoseconds.
+    pub fn span_ns(&self) -> u64 {
+        self.to_ns - self.from_ns
+    }
+
+    /// Gaps.
+    pub fn gaps(&self) -> usize {
+        self.begins_ns.len()
+    }
+
+    /// All who took time, by their numbers.
+    pub fn culprits(&self) -> &[Culprit] {
+        &self.culprits
+    }
+
+    /// What each culprit took, nanoseconds, by their numbers.
+    pub fn totals_ns(&self) -> Vec<u64> {
+        let mut totals_ns = vec![0_u64; self.culprits.len()];
+        for (who, ns) in self.who.iter().zip(&self.part_ns) {
+            totals_ns[*who as usize] += ns;
+        }
+        totals_ns
+    }
+
+    /// All that was taken.
+    pub fn taken(&self) -> Taken<'_> {
+        self.with_taken(None)
+    }
+
+    /// What some of them took, as if the others had taken nothing. Where in a gap that was is not
+    /// known.
+    pub fn taken_by(&self, is_counted: impl Fn(&Culprit) -> bool) -> Taken<'_> {
+        let counted: Vec<bool> = self.culprits.iter().map(is_counted).collect();
+        let mut from = 0;
+        let taken_ns = self.part_ends.iter().zip(&self.lengths_ns);
+        let taken_ns = taken_ns.map(|(end, length_ns)| {
+            let parts = from..*end as usize;
+            from = parts.end;
+            let counted = parts.filter(|part| counted[self.who[*part] as usize]);
+            let taken_ns: u64 = counted.map(|part| self.part_ns[part]).sum();
+            taken_ns.min(*length_ns)
+        });
+        self.with_taken(Some(taken_ns.collect()))
+    }
+
+    fn with_taken(&self, taken_ns: Option<Vec<u64>>) -> Taken<'_> {
+        Taken {
+            from_ns: self.from_ns,
+            to_ns: self.to_ns,
+            begins_ns: &self.begins_ns,
+            lengths_ns: &self.lengths_ns,
+            taken_ns,
+        }
+    }
+}
+
+/// What was taken in each gap of a run: all of it, or a part.
+#[derive(Debug, Clone)]
+pub struct Taken<'a> {
+    pub(crate) from_ns: u64,
+    pub(crate) to_ns: u64,
+    pub(crate) begins_ns: &'a [u64],
+    pub(crate) lengths_ns: &'a [u64],
+    taken_ns: Option<Vec<u64>>,
+}
+
+impl Taken<'_> {
+    /// Of each gap, nanoseconds; no more than its length.
+    pub(crate) fn taken_ns(&self) -> &[u64] {
+        self.taken_ns.as_deref().unwrap_or(self.lengths_ns)
+    }
+
+    /// How long the CPU was looked at, nanoseconds.
+    pub fn span_ns(&self) -> u64 {
+        self.to_ns - self.from_ns
+    }
+
+    /// All of it, nanoseconds.
+    pub fn total_ns(&self) -> u64 {
+        self.taken_ns().iter().sum()
+    }
+}

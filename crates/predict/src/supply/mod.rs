@@ -1,0 +1,12 @@
+//! The measured supply-bound function: the least time that a CPU left to its task in any window of
+//! a given length.
+//!
+//! Source of the notion: Shin and Lee, "Periodic resource model for compositional real-time
+//! guarantees", RTSS 2003. What is measured is a bound of what was recorded, and of nothing else.
+
+mod windows;
+
+pub use windows::{Worst, longest_for, worst_window};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! Against a second, naive implementation that tries every window.
+
+use proptest::prelude::*;
+use vmnoise_events::Share;
+
+use super::{Worst, longest_for, worst_window};
+use crate::record::{Culprit, Record, Taken};
+
+/// A run from 100 on, of gaps `pause` after one another, of which `ours` is taken by one culprit and
+/// the rest by another.
+fn record(gaps: &[(u64, u64, u64)], rest_ns: u64) -> Record {
+    let mut record = Record::new(3);
+    let of = |name: &str| Culprit {
+        share: Share::Thread,
+        name: Some(name.into()),
+    };
+    let (ours, others) = (record.culprit(of("ours")), record.culprit(of("others")));
+    let mut now_ns = 100;
+    for (pause_ns, length_ns, ours_ns) in gaps {
+        let ours_ns = *ours_ns.min(length_ns);
+        now_ns += pause_ns;
+        let parts = [(ours, ours_ns), (others, length_ns - ours_ns)];
+        record.push(now_ns, *length_ns, parts.into_iter());
+        now_ns += length_ns;
+    }
+    record.measured(100, now_ns + rest_ns);
+    record
+}
+
+/// What a window holds at most, wherever in its gap time was taken.
+fn held_ns(taken: &Taken<'_>, begin_ns: u64, length_ns: u64) -> u64 {
+    let end_ns = begin_ns + length_ns;
+    let gaps = taken.begins_ns.iter().zip(taken.lengths_ns);
+    let held = gaps.zip(taken.taken_ns()).map(|((from_ns, ns), taken_ns)| {
+        let overlap_ns = end_ns
+            .min(from_ns + ns)
+            .saturating_sub(begin_ns.max(*from_ns));
+        overlap_ns.min(*taken_ns)
+    });
+    held.sum()
+}
+
+fn naive_worst_ns(taken: &Taken<'_>, length_ns: u64) -> Option<u64> {
+    let last_ns = taken.to_ns.checked_sub(length_ns)?;
+    let begins = taken.from_ns..=last_ns;
+    begins.map(|it| held_ns(taken, it, length_ns)).max()
+}
+
+fn gaps() -> impl Strategy<Value = (Vec<(u64, u64, u64)>, u64)> {
+    let gap = (0_u64..12, 0_u64..12, 0_u64..15);
+    (proptest::collection::vec(gap, 0..9), 0_u64..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_window_holds_more_than_the_worst((gaps, rest_ns) in gaps()) {
+        let record = record(&gaps, rest_ns);
+        for taken in [record.taken(), record.taken_by(|it| it.name.as_deref() == Some("ours"))] {
+            for length_ns in 0..taken.span_ns() + 3 {
+                let worst = worst_window(&taken, length_ns);
+                prop_assert_eq!(worst.map(|it| it.taken_ns), naive_worst_ns(&taken, length_ns));
+                if let Some(Worst { begin_ns, taken_ns }) = worst {
+                    prop_assert_eq!(held_ns(&taken, begin_ns, length_ns), taken_ns);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_window_of_that_length_left_as_much_and_no_shorter_length_did((gaps, rest_ns) in gaps()) {
+        let record = record(&gaps, rest_ns);
+        for taken in [record.taken(), record.taken_by(|it| it.name.as_deref() == Some("ours"))] {
+            let left_ns = |length_ns| naive_worst_ns(&taken, length_ns).map(|held_ns| length_ns - held_ns);
+            for supply_ns in 0..taken.span_ns() + 3 {
+                let expected = (0..=taken.span_ns()).find(|it| left_ns(*it) >= Some(supply_ns));
+                prop_assert_eq!(longest_for(&taken, supply_ns), expected, "{}", supply_ns);
+            }
+        }
+    }
+
+    #[test]
+    fn what_culprits_took_adds_up((gaps, rest_ns) in gaps()) {
+        let record = record(&gaps, rest_ns);
+        let of = |name: &str| record.taken_by(|it| it.name.as_deref() == Some(name)).total_ns();
+        prop_assert_eq!(of("ours") + of("others"), record.taken().total_ns());
+        prop_assert_eq!(record.totals_ns(), vec![of("ours"), of("others")]);
+    }
+}
+
+#[test]
+fn a_gap_that_overlaps_the_one_before_is_cut() {
+    let mut record = Record::new(0);
+    let who = record.culprit(Culprit {
+        share: Share::Hw,
+        name: None,
+    });
+    record.push(10, 10, [(who, 10)].into_iter());
+    record.push(15, 10, [(who, 10)].into_iter());
+    record.measured(0, 22);
+    // The second one has five behind the first, and the run ends with it.
+    assert_eq!(record.taken().total_ns(), 15);
+    assert_eq!(record.span_ns(), 25);
+    let worst = worst_window(&record.taken(), 15);
+    assert_eq!(
+        worst,
+        Some(Worst {
+            begin_ns: 10,
+            taken_ns: 15
+        })
+    );
+}

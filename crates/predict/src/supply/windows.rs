@@ -1,0 +1,126 @@
+//! Over all windows of one run, exactly and in one pass.
+//!
+//! Move a window to the right: what it loses at its left edge is a gap's only where less of that gap
+//! is inside than was taken in it. So a window that holds as much as any other can be moved, without
+//! holding less, until what was taken in some gap is just inside at its left edge, or until the run
+//! ends at its right one. These windows are all there is to look at.
+//!
+//! Where in a gap time was taken is known only if all of it was. Otherwise it lies where it does most
+//! harm: at the end of the gap for a window that begins in it, at the begin for one that ends in it.
+
+use crate::record::Taken;
+
+/// The window of some length that holds most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Worst {
+    /// Its begin, CLOCK_MONOTONIC in nanoseconds.
+    pub begin_ns: u64,
+    /// What was taken in it, nanoseconds.
+    pub taken_ns: u64,
+}
+
+/// The window of this length in which most was taken; the first one of equals. `None` of a length
+/// that the run does not have.
+pub fn worst_window(taken: &Taken<'_>, length_ns: u64) -> Option<Worst> {
+    if length_ns > taken.span_ns() {
+        return None;
+    }
+    let (begins_ns, lengths_ns, taken_ns) = (taken.begins_ns, taken.lengths_ns, taken.taken_ns());
+    let last_begin_ns = taken.to_ns - length_ns;
+    let mut worst = Worst {
+        begin_ns: taken.from_ns,
+        taken_ns: 0,
+    };
+    // What was taken in the gaps from `first` to before `next`, which begin in the window.
+    let (mut next, mut inside_ns) = (0, 0);
+    for first in 0..begins_ns.len() {
+        let begin_ns = begins_ns[first] + lengths_ns[first] - taken_ns[first];
+        if begin_ns > last_begin_ns {
+            break;
+        }
+        let end_ns = begin_ns + length_ns;
+        while next < begins_ns.len() && begins_ns[next] < end_ns {
+            inside_ns += taken_ns[next];
+            next += 1;
+        }
+        if next > first {
+            let last = next - 1;
+            let room_ns = end_ns - begins_ns[last].max(begin_ns);
+            let held_ns = inside_ns - taken_ns[last].saturating_sub(room_ns);
+            if held_ns > worst.taken_ns {
+                worst = Worst {
+                    begin_ns,
+                    taken_ns: held_ns,
+                };
+            }
+            inside_ns -= taken_ns[first];
+        } else {
+            next = first + 1;
+        }
+    }
+    let held_ns = held_at_the_end(taken, length_ns);
+    if held_ns > worst.taken_ns {
+        worst = Worst {
+            begin_ns: last_begin_ns,
+            taken_ns: held_ns,
+        };
+    }
+    Some(worst)
+}
+
+/// What the last window of this length holds.
+fn held_at_the_end(taken: &Taken<'_>, length_ns: u64) -> u64 {
+    let begin_ns = taken.to_ns - length_ns;
+    let mut held_ns = 0;
+    for gap in (0..taken.begins_ns.len()).rev() {
+        let end_ns = taken.begins_ns[gap] + taken.lengths_ns[gap];
+        if end_ns <= begin_ns {
+            break;
+        }
+        held_ns += taken.taken_ns()[gap].min(end_ns - begin_ns);
+    }
+    held_ns
+}
+
+/// The least length of which every window left at least so much; `None` if the whole run left less.
+pub fn longest_for(taken: &Taken<'_>, supply_ns: u64) -> Option<u64> {
+    let (begins_ns, lengths_ns, taken_ns) = (taken.begins_ns, taken.lengths_ns, taken.taken_ns());
+    let mut longest_ns = back_from_the_end(taken, supply_ns)?;
+    let (mut next, mut inside_ns) = (0, 0);
+    for first in 0..begins_ns.len() {
+        let begin_ns = begins_ns[first] + lengths_ns[first] - taken_ns[first];
+        // What is left until a gap begins is less than is asked for: all of what it takes is to be
+        // waited for.
+        while next < begins_ns.len()
+            && begins_ns[next].saturating_sub(begin_ns) < supply_ns.saturating_add(inside_ns)
+        {
+            inside_ns += taken_ns[next];
+            next += 1;
+        }
+        let length_ns = supply_ns.saturating_add(inside_ns);
+        if length_ns > taken.to_ns.saturating_sub(begin_ns) {
+            break;
+        }
+        longest_ns = longest_ns.max(length_ns);
+        if next > first {
+            inside_ns -= taken_ns[first];
+        } else {
+            next = first + 1;
+        }
+    }
+    Some(longest_ns)
+}
+
+/// How long the last window is that left so much.
+fn back_from_the_end(taken: &Taken<'_>, supply_ns: u64) -> Option<u64> {
+    let mut inside_ns = 0;
+    for gap in (0..taken.begins_ns.len()).rev() {
+        let end_ns = taken.begins_ns[gap] + taken.lengths_ns[gap];
+        if taken.to_ns - end_ns >= supply_ns.saturating_add(inside_ns) {
+            break;
+        }
+        inside_ns += taken.taken_ns()[gap];
+    }
+    let length_ns = supply_ns.saturating_add(inside_ns);
+    (length_ns <= taken.span_ns()).then_some(length_ns)
+}
