@@ -104,6 +104,8 @@ static __always_inline void was_not_seen(struct exits_vcpu *vcpu, u64 now)
 static __always_inline void exits_run_leave(struct exits_vcpu *vcpu, struct exits_cpu *here,
 					    u32 cpu, u64 now, bool alone)
 {
+	if (alone)
+		no_irq_here(here); /* one without its end would be taken to reach into the exit */
 	now = book_here(vcpu, here, now);
 	outside_guest(vcpu);
 	if (alone) {

@@ -158,3 +158,20 @@ fn a_soft_interrupt_that_is_preempted_counts_until_then() {
         assert_eq!(handlers.unpaired(), unpaired);
     }
 }
+
+#[test]
+fn interrupts_without_an_end_before_kvm_run_is_left_do_not_reach_into_the_exit() {
+    let handlers = Handlers::kvm_run_only();
+    handlers.run("run_enter", 0, 1_100, &[VCPU]);
+    // As many as there is room for: the begin of the next one finds none.
+    for at in 1..=4 {
+        handlers.run("irq_entry", 0, 1_100 + 100 * at, &[]);
+    }
+    handlers.run("run_leave", 0, 2_000, &[VCPU]);
+    handlers.run("irq_entry", 0, 2_100, &[]);
+    handlers.run("irq_exit", 0, 2_300, &[]);
+    handlers.run("run_enter", 0, 2_400, &[VCPU]);
+    let split = handlers.vcpu(1).split;
+    assert_eq!((split[Share::HostIrq], split[Share::Vmm]), (200, 200));
+    assert_eq!(handlers.unpaired(), 4);
+}
