@@ -15,8 +15,8 @@ const PINS: &str = "xtask/python";
 /// Where they are kept between runs; tests put it on PYTHONPATH.
 pub const PYTHON_PACKAGES: &str = "target/python";
 
-/// What reads our exports and our bill of materials in `make test`.
-pub const ENGINES: [&str; 3] = ["cyclonedx", "duckdb", "perfetto"];
+/// What reads our exports and our bill of materials, and bounds response times, in `make test`.
+pub const ENGINES: [&str; 4] = ["cyclonedx", "duckdb", "perfetto", "response_time_analysis"];
 
 /// What reads them in `make lab-full` as well, and where they are sent; PySpark alone is 450 MB.
 pub const MORE_ENGINES: [&str; 3] = ["moto", "polars", "pyspark"];

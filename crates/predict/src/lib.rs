@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod record;
+pub mod schedule;
 pub mod supply;
 
 pub use record::{Culprit, Record, Taken};

@@ -4,8 +4,12 @@
 //! Source of the notion: Shin and Lee, "Periodic resource model for compositional real-time
 //! guarantees", RTSS 2003. What is measured is a bound of what was recorded, and of nothing else.
 
+mod bounded_delay;
+mod measured;
 mod windows;
 
+pub use bounded_delay::BoundedDelay;
+pub use measured::{DRAWN, MeasuredSupply, NEVER_NS};
 pub use windows::{Worst, longest_for, worst_window};
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use vmnoise_events::Share;
 
-use super::{Worst, longest_for, worst_window};
+use super::{BoundedDelay, MeasuredSupply, Worst, longest_for, worst_window};
 use crate::record::{Culprit, Record, Taken};
 
 /// A run from 100 on, of gaps `pause` after one another, of which `ours` is taken by one culprit and
@@ -52,7 +52,7 @@ fn gaps() -> impl Strategy<Value = (Vec<(u64, u64, u64)>, u64)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_window_holds_more_than_the_worst((gaps, rest_ns) in gaps()) {
@@ -77,6 +77,49 @@ proptest! {
                 let expected = (0..=taken.span_ns()).find(|it| left_ns(*it) >= Some(supply_ns));
                 prop_assert_eq!(longest_for(&taken, supply_ns), expected, "{}", supply_ns);
             }
+        }
+    }
+
+    #[test]
+    fn the_line_is_nowhere_above_what_was_left_and_touches_it((gaps, rest_ns) in gaps(), percent in 1_u32..=100) {
+        let record = record(&gaps, rest_ns);
+        for taken in [record.taken(), record.taken_by(|it| it.name.as_deref() == Some("ours"))] {
+            let supply = MeasuredSupply::new(vec![taken]);
+            let BoundedDelay { rate, delay_ns } = supply.bounded_delay(f64::from(percent) / 100.0);
+            let lengths_ns = 0..=supply.longest_run_ns();
+            let delays_ns = lengths_ns.map(|it| it as f64 - supply.least_ns(it) as f64 / rate);
+            let most_ns = delays_ns.fold(0.0, f64::max);
+            prop_assert!((delay_ns - most_ns).abs() < 1e-6, "{} {}", delay_ns, most_ns);
+        }
+    }
+
+    #[test]
+    fn what_was_not_asked_is_bounded_from_below((gaps, rest_ns) in gaps(), asked in proptest::collection::vec(0_u64..300, 1..6)) {
+        let record = record(&gaps, rest_ns);
+        let supply = MeasuredSupply::new(vec![record.taken()]);
+        for length_ns in asked {
+            supply.least_ns(length_ns);
+        }
+        let exact = MeasuredSupply::new(vec![record.taken()]);
+        for length_ns in 0..=supply.longest_run_ns() {
+            prop_assert!(supply.at_least_ns(length_ns) <= exact.least_ns(length_ns));
+        }
+    }
+
+    #[test]
+    fn two_runs_leave_what_the_worse_one_leaves((a, rest_a) in gaps(), (b, rest_b) in gaps()) {
+        let records = [record(&a, rest_a), record(&b, rest_b)];
+        let supply = MeasuredSupply::new(records.iter().map(Record::taken).collect());
+        for length_ns in 0..=supply.longest_run_ns() {
+            let alone = records.iter().filter_map(|it| naive_worst_ns(&it.taken(), length_ns));
+            prop_assert_eq!(supply.least_ns(length_ns), length_ns - alone.max().unwrap_or(0));
+        }
+        for supply_ns in 0..=supply.longest_run_ns() {
+            let length_ns = supply.length_for_ns(supply_ns);
+            let first = (0..=supply.longest_run_ns()).find(|it| {
+                (*it..=supply.longest_run_ns()).all(|longer| supply.least_ns(longer) >= supply_ns)
+            });
+            prop_assert_eq!((length_ns <= supply.longest_run_ns()).then_some(length_ns), first);
         }
     }
 

@@ -1,0 +1,105 @@
+//! Earliest deadline first.
+
+use std::collections::BTreeSet;
+
+use response_time_analysis::demand::{RequestBound, step_offsets};
+use response_time_analysis::fixed_point::{SearchFailure, search};
+use response_time_analysis::supply::SupplyBound;
+use response_time_analysis::time::{Duration, Offset, Service};
+
+use super::offsets::{done_after, longest};
+use super::task::Task;
+
+/// As [`super::response`]; the bound, and the busy window.
+pub(super) fn response(
+    tasks: &[Task],
+    of: usize,
+    supply: &dyn SupplyBound,
+    blocking: Service,
+    limit: Duration,
+) -> Result<(Duration, Duration), SearchFailure> {
+    let task = &tasks[of];
+    let all = |window: Duration| -> Service {
+        let needed = tasks.iter().map(|it| it.demand().service_needed(window));
+        blocking + needed.sum::<Service>()
+    };
+    let busy = search(supply, limit, all)?.max(begins_blocked(tasks, task, blocking));
+    let own = task.demand();
+    let tail = task.tail_cost();
+    let bounds = offsets(tasks, of, busy).into_iter().map(|arrival| {
+        // Deadlines are compared by what they are for a job that comes at this offset.
+        let last = arrival.closed_since_time_zero() + task.deadline();
+        let jobs = own.service_needed(arrival.closed_since_time_zero()) - tail;
+        let blocked = blocking + blocked_at(tasks, task, arrival);
+        done_after(supply, arrival, limit, tail, |window| {
+            let others = tasks.iter().enumerate().filter(|(nth, _)| *nth != of);
+            let others = others.map(|(_, it)| {
+                let window = window.min(last.saturating_sub(it.deadline()));
+                it.demand().service_needed(window)
+            });
+            blocked + jobs + others.sum::<Service>()
+        })
+    });
+    Ok((longest(bounds)?, busy))
+}
+
+/// For how long a job of a later deadline, which has begun, keeps one off that comes at this offset.
+fn blocked_at(tasks: &[Task], task: &Task, arrival: Offset) -> Service {
+    let deadline = arrival.since_time_zero() + task.deadline();
+    let later = tasks.iter().filter(|it| it.deadline() > deadline);
+    let sections = later.map(|it| it.longest_section() - Service::epsilon());
+    sections.max().unwrap_or_else(Service::none)
+}
+
+/// How long a busy window may be that begins with a job of a later deadline.
+fn begins_blocked(tasks: &[Task], task: &Task, blocking: Service) -> Duration {
+    let later = tasks.iter().filter(|it| it.deadline() > task.deadline());
+    let lengths = later.map(|late| {
+        let before = tasks.iter().filter(|it| it.deadline() <= late.deadline());
+        let before = before.map(|it| {
+            let window = late.deadline() - it.deadline();
+            it.demand().service_needed(window)
+        });
+        let section = late.longest_section() - Service::epsilon();
+        Duration::from(blocking + section + before.sum::<Service>())
+    });
+    lengths.max().unwrap_or_else(Duration::zero)
+}
+
+/// Where the worst arrival may be: where jobs of its own come, where others come whose deadlines are
+/// as late, and where a later deadline stops to block.
+fn offsets(tasks: &[Task], of: usize, busy: Duration) -> BTreeSet<Offset> {
+    let task = &tasks[of];
+    let end = Offset::from_time_zero(busy);
+    let mut offsets = BTreeSet::new();
+    for (nth, other) in tasks.iter().enumerate() {
+        let demand = other.demand();
+        let shifted = step_offsets(&demand).map(|step| match nth == of {
+            true => Some(step),
+            false => (step + other.deadline())
+                .since_time_zero()
+                .checked_sub(task.deadline())
+                .map(Offset::from_time_zero),
+        });
+        offsets.extend(
+            shifted
+                .take_while(|it| it.is_none_or(|it| it < end))
+                .flatten(),
+        );
+        let stops = other.deadline().saturating_sub(task.deadline());
+        offsets.insert(Offset::from_time_zero(stops));
+    }
+    offsets.retain(|it| *it < end);
+    offsets
+}
+
+/// What [`Duration`] has not.
+trait CheckedSub: Sized {
+    fn checked_sub(self, less: Self) -> Option<Self>;
+}
+
+impl CheckedSub for Duration {
+    fn checked_sub(self, less: Duration) -> Option<Duration> {
+        (self >= less).then(|| self - less)
+    }
+}

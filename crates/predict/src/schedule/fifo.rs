@@ -1,0 +1,29 @@
+//! First come, first served: all tasks have one bound.
+
+use response_time_analysis::demand::{RequestBound, Slice, step_offsets};
+use response_time_analysis::fixed_point::{SearchFailure, search};
+use response_time_analysis::supply::SupplyBound;
+use response_time_analysis::time::{Duration, Offset, Service};
+
+use super::offsets::{done_after, longest};
+use super::task::{Demand, Task};
+
+/// As [`super::response`]; the bound, and the busy window.
+pub(super) fn response(
+    tasks: &[Task],
+    supply: &dyn SupplyBound,
+    blocking: Service,
+    limit: Duration,
+) -> Result<(Duration, Duration), SearchFailure> {
+    let demands: Vec<Demand<'_>> = tasks.iter().map(Task::demand).collect();
+    let all = Slice::of(&demands);
+    let busy = search(supply, limit, |window| {
+        blocking + all.service_needed(window)
+    })?;
+    let offsets = step_offsets(&all).take_while(|it| *it < Offset::from_time_zero(busy));
+    let bounds = offsets.map(|arrival| {
+        let needed = blocking + all.service_needed(arrival.closed_since_time_zero());
+        done_after(supply, arrival, limit, Service::none(), |_| needed)
+    });
+    Ok((longest(bounds)?, busy))
+}

@@ -1,0 +1,43 @@
+//! Fixed priorities: who has the higher one goes first.
+
+use response_time_analysis::demand::{RequestBound, step_offsets};
+use response_time_analysis::fixed_point::{SearchFailure, search};
+use response_time_analysis::supply::SupplyBound;
+use response_time_analysis::time::{Duration, Offset, Service};
+
+use super::offsets::{done_after, longest};
+use super::task::{Demand, Task};
+
+/// As [`super::response`]; the bound, and the busy window.
+pub(super) fn response(
+    tasks: &[Task],
+    of: usize,
+    supply: &dyn SupplyBound,
+    blocking: Service,
+    limit: Duration,
+) -> Result<(Duration, Duration), SearchFailure> {
+    let task = &tasks[of];
+    let lower = tasks.iter().filter(|it| it.priority < task.priority);
+    let section = lower
+        .map(|it| it.longest_section() - Service::epsilon())
+        .max();
+    let blocked = blocking + section.unwrap_or_else(Service::none);
+    let others = tasks.iter().enumerate();
+    let others = others.filter(|(nth, it)| *nth != of && it.priority >= task.priority);
+    let others: Vec<Demand<'_>> = others.map(|(_, it)| it.demand()).collect();
+    let others =
+        |window: Duration| -> Service { others.iter().map(|it| it.service_needed(window)).sum() };
+    let own = task.demand();
+    let busy = search(supply, limit, |window| {
+        blocked + own.service_needed(window) + others(window)
+    })?;
+    let tail = task.tail_cost();
+    let offsets = step_offsets(&own).take_while(|it| *it < Offset::from_time_zero(busy));
+    let bounds = offsets.map(|arrival| {
+        let jobs = own.service_needed(arrival.closed_since_time_zero()) - tail;
+        done_after(supply, arrival, limit, tail, |window| {
+            blocked + jobs + others(window)
+        })
+    });
+    Ok((longest(bounds)?, busy))
+}

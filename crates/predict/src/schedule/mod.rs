@@ -1,0 +1,61 @@
+//! Whether tasks keep their deadlines with what a CPU left them.
+//!
+//! The equations are those of the analyses that the PROSA project has verified for processors of
+//! restricted supply (`prosa.results.rta.rs`; abstract response-time analysis: Bozhko and Brandenburg,
+//! ECRTS 2020), which the Python package `response-time-analysis` evaluates. Demand, arrivals and the
+//! search for fixed points are those of the crate of that name.
+
+mod breakdown;
+mod edf;
+mod fifo;
+mod fixed_priority;
+mod offsets;
+mod task;
+
+use response_time_analysis::fixed_point::SearchFailure;
+use response_time_analysis::supply::SupplyBound;
+use response_time_analysis::time::{Duration, Service};
+
+pub use breakdown::breakdown_gap_ns;
+pub use task::{Policy, Preemption, Task};
+
+/// How late a job may be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Response {
+    /// From its arrival on, nanoseconds; no job takes longer.
+    pub bound_ns: u64,
+    /// How long the CPU is busy with jobs that are not later than one of this task, at most;
+    /// nanoseconds.
+    pub busy_window_ns: u64,
+}
+
+/// Bounds the response times of one task of a set.
+///
+/// `blocking_ns`: for how long nobody of the set has the CPU at the begin of a busy window, besides
+/// what the supply says (the latency of timers, in the papers' way).
+///
+/// # Errors
+/// If there is no bound below `limit_ns`.
+pub fn response(
+    policy: Policy,
+    tasks: &[Task],
+    of: usize,
+    supply: &dyn SupplyBound,
+    blocking_ns: u64,
+    limit_ns: u64,
+) -> Result<Response, SearchFailure> {
+    let blocking = Service::from(blocking_ns);
+    let limit = Duration::from(limit_ns);
+    let (bound, busy_window) = match policy {
+        Policy::FixedPriority => fixed_priority::response(tasks, of, supply, blocking, limit)?,
+        Policy::Edf => edf::response(tasks, of, supply, blocking, limit)?,
+        Policy::Fifo => fifo::response(tasks, supply, blocking, limit)?,
+    };
+    Ok(Response {
+        bound_ns: bound.into(),
+        busy_window_ns: busy_window.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! Beside the analyses that PROSA has verified, as the package `response-time-analysis` of PyPI
+//! computes them.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::rc::Rc;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use response_time_analysis::arrival::Sporadic;
+use response_time_analysis::supply::{Dedicated, SupplyBound};
+use response_time_analysis::time::{Duration, Service};
+
+use super::super::{Policy, Preemption, Task, response};
+
+const SETS: usize = 1_500;
+/// What neither finds a bound below is not compared.
+const LIMIT: u64 = 20_000;
+
+/// In any window `allocation` of each `period` beyond `delay`, in whole nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct RateDelay {
+    period: u64,
+    allocation: u64,
+    delay: u64,
+}
+
+impl SupplyBound for RateDelay {
+    fn provided_service(&self, delta: Duration) -> Service {
+        let beyond = u64::from(delta).saturating_sub(self.delay);
+        Service::from(beyond * self.allocation / self.period)
+    }
+}
+
+/// Cost, period, jitter, deadline, priority, how it can be preempted (0 fully, 1 not, up to 4 in sections
+/// of so long, else at points with sections of 4 and a last one of so much less).
+type Set = (Vec<(u64, u64, u64, u64, u32, u64)>, u8, Option<RateDelay>);
+
+fn sets() -> impl Strategy<Value = Set> {
+    let task = (
+        1_u64..12,
+        12_u64..90,
+        0_u64..20,
+        5_u64..120,
+        0_u32..5,
+        0_u64..9,
+    );
+    let supply = (2_u64..12, 0_u64..30).prop_flat_map(|(period, delay)| {
+        (1..=period).prop_map(move |allocation| RateDelay {
+            period,
+            allocation,
+            delay,
+        })
+    });
+    (
+        proptest::collection::vec(task, 1..5),
+        0_u8..3,
+        proptest::option::of(supply),
+    )
+}
+
+fn line((tasks, policy, supply): &Set) -> String {
+    let supply = supply.map_or("ideal".into(), |it| {
+        format!("{} {} {}", it.period, it.allocation, it.delay)
+    });
+    let tasks = tasks
+        .iter()
+        .map(|(cost, period, jitter, deadline, priority, sections)| {
+            format!("{cost} {period} {jitter} {deadline} {priority} {sections}")
+        });
+    format!(
+        "{policy};{supply};{}\n",
+        tasks.collect::<Vec<_>>().join(",")
+    )
+}
+
+/// What the package says: a line for each set, a bound for each task.
+fn asked(sets: &[Set]) -> Vec<Vec<Option<u64>>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut asked = Command::new("python3")
+        .arg(root.join("src/schedule/tests/verified.py"))
+        .arg(LIMIT.to_string())
+        .env("PYTHONPATH", root.join("../../target/python"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines: String = sets.iter().map(line).collect();
+    let mut stdin = asked.stdin.take().unwrap();
+    let writes = std::thread::spawn(move || stdin.write_all(lines.as_bytes()).unwrap());
+    let said = asked.wait_with_output().unwrap();
+    writes.join().unwrap();
+    assert!(said.status.success());
+    let said = String::from_utf8(said.stdout).unwrap();
+    let bounds = |line: &str| line.split(' ').map(|it| it.parse().ok()).collect();
+    said.lines().map(bounds).collect()
+}
+
+fn ours((tasks, policy, supply): &Set) -> Vec<Option<u64>> {
+    let policy = [Policy::FixedPriority, Policy::Edf, Policy::Fifo][usize::from(*policy)];
+    let task =
+        |(cost, period, jitter, deadline, priority, sections): &(u64, u64, u64, u64, u32, u64)| {
+            Task {
+                name: String::new(),
+                cost_ns: *cost,
+                arrivals: Rc::new(Sporadic::new(
+                    Duration::from(*period),
+                    Duration::from(*jitter),
+                )),
+                deadline_ns: *deadline,
+                priority: *priority,
+                preemption: match sections {
+                    0 => Preemption::Full,
+                    1 => Preemption::None,
+                    2..=4 => Preemption::Sections(*sections.min(cost)),
+                    more => Preemption::Points {
+                        longest_ns: *cost.min(&4),
+                        last_ns: *cost.min(&(9 - more)),
+                    },
+                },
+            }
+        };
+    let tasks: Vec<Task> = tasks.iter().map(task).collect();
+    let dedicated: &dyn SupplyBound = &Dedicated::new();
+    let supply = supply.as_ref().map_or(dedicated, |it| it);
+    let bounds = (0..tasks.len()).map(|of| {
+        let found = response(policy, &tasks, of, supply, 0, LIMIT);
+        found.ok().map(|it| it.bound_ns)
+    });
+    bounds.collect()
+}
+
+#[test]
+fn bounds_are_those_of_the_verified_analyses() {
+    let mut runner = TestRunner::deterministic();
+    let strategy = sets();
+    let sets: Vec<Set> = (0..SETS)
+        .map(|_| strategy.new_tree(&mut runner).unwrap().current())
+        .collect();
+    let theirs = asked(&sets);
+    assert_eq!(theirs.len(), SETS);
+    let mut bounded = 0;
+    for (set, theirs) in sets.iter().zip(&theirs) {
+        assert_eq!(&ours(set), theirs, "{set:?}");
+        bounded += theirs.iter().flatten().count();
+    }
+    assert!(bounded > SETS / 2, "only {bounded} tasks have a bound");
+}

@@ -1,0 +1,24 @@
+//! Beside textbooks, beside the verified analyses, and beside jobs that are played out.
+
+mod engine;
+mod played;
+mod textbook;
+
+use std::rc::Rc;
+
+use response_time_analysis::arrival::Sporadic;
+use response_time_analysis::time::Duration;
+
+use super::{Preemption, Task};
+
+/// A task as textbooks have it: cost, period, deadline and priority.
+fn task(cost_ns: u64, period_ns: u64, deadline_ns: u64, priority: u32) -> Task {
+    Task {
+        name: format!("of {period_ns}"),
+        cost_ns,
+        arrivals: Rc::new(Sporadic::new_zero_jitter(Duration::from(period_ns))),
+        deadline_ns,
+        priority,
+        preemption: Preemption::Full,
+    }
+}

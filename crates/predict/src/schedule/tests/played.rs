@@ -1,0 +1,158 @@
+//! Jobs that are played out, nanosecond by nanosecond, on a CPU that gaps take from them: none takes
+//! longer than its bound.
+
+use std::rc::Rc;
+
+use proptest::prelude::*;
+use response_time_analysis::arrival::Sporadic;
+use response_time_analysis::time::Duration;
+use vmnoise_events::Share;
+
+use super::super::{Policy, Preemption, Task, response};
+use crate::record::{Culprit, Record};
+use crate::supply::MeasuredSupply;
+
+/// Of one job.
+#[derive(Debug, Clone)]
+struct Job {
+    task: usize,
+    came: u64,
+    left: u64,
+    done: u64,
+}
+
+/// Whether each nanosecond is taken.
+fn taken(gaps: &[(u64, u64)]) -> Vec<bool> {
+    let stretches = gaps
+        .iter()
+        .flat_map(|(pause, length)| [(false, *pause), (true, *length)]);
+    stretches
+        .flat_map(|(is_taken, ns)| vec![is_taken; ns as usize])
+        .collect()
+}
+
+fn record(gaps: &[(u64, u64)]) -> Record {
+    let mut record = Record::new(0);
+    let who = record.culprit(Culprit {
+        share: Share::Irq,
+        name: None,
+    });
+    let mut now = 0;
+    for (pause, length) in gaps {
+        record.push(now + pause, *length, [(who, *length)].into_iter());
+        now += pause + length;
+    }
+    record.measured(0, now);
+    record
+}
+
+/// Whether this job goes before the other: earlier ones of a task do.
+fn goes_before(policy: Policy, tasks: &[Task], a: &Job, b: &Job) -> bool {
+    let key = |job: &Job| {
+        let task = &tasks[job.task];
+        match policy {
+            Policy::FixedPriority => u64::from(u32::MAX - task.priority),
+            Policy::Edf => job.came + task.deadline_ns,
+            Policy::Fifo => job.came,
+        }
+    };
+    (key(a), a.came, a.task) < (key(b), b.came, b.task)
+}
+
+/// Response times of all jobs that are done before the time is over, by their tasks.
+fn play(policy: Policy, tasks: &[Task], jobs: &mut [Job], taken: &[bool]) {
+    let mut running: Option<usize> = None;
+    for now in 0..taken.len() as u64 {
+        if taken[now as usize] {
+            continue;
+        }
+        let ready = |job: &Job| job.came <= now && job.left > 0;
+        let keeps = running.filter(|it| {
+            let job = &jobs[*it];
+            job.left > 0 && tasks[job.task].preemption == Preemption::None
+        });
+        let first = keeps.or_else(|| {
+            let ready = (0..jobs.len()).filter(|it| ready(&jobs[*it]));
+            ready.reduce(
+                |a, b| match goes_before(policy, tasks, &jobs[b], &jobs[a]) {
+                    true => b,
+                    false => a,
+                },
+            )
+        });
+        running = first;
+        if let Some(nth) = first {
+            jobs[nth].left -= 1;
+            jobs[nth].done = now + 1;
+        }
+    }
+}
+
+/// Gaps, tasks (cost, period, deadline, whether it can be preempted), and how much later jobs come.
+type Case = (Vec<(u64, u64)>, Vec<(u64, u64, u64, bool)>, Vec<u64>);
+
+fn cases() -> impl Strategy<Value = Case> {
+    let gap = (1_u64..60, 0_u64..12);
+    let task = (1_u64..8, 20_u64..80, 20_u64..100, any::<bool>());
+    (
+        proptest::collection::vec(gap, 20..40),
+        proptest::collection::vec(task, 1..4),
+        proptest::collection::vec(0_u64..30, 40),
+    )
+}
+
+/// Jobs of all tasks, no closer together than their periods.
+fn jobs(tasks: &[(u64, u64, u64, bool)], late: &[u64], end: u64) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for (nth, (cost, period, ..)) in tasks.iter().enumerate() {
+        let mut late = late.iter().cycle().skip(nth * 7);
+        let mut came = *late.next().unwrap();
+        while came < end {
+            jobs.push(Job {
+                task: nth,
+                came,
+                left: *cost,
+                done: u64::MAX,
+            });
+            // Two of three come as early as they may.
+            let late = late.next().unwrap();
+            came += period + if late.is_multiple_of(3) { late } else { &0 };
+        }
+    }
+    jobs
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_job_takes_longer_than_its_bound((gaps, sets, late) in cases(), policy in 0_usize..3) {
+        let policy = [Policy::FixedPriority, Policy::Edf, Policy::Fifo][policy];
+        let tasks: Vec<Task> = sets.iter().enumerate().map(|(nth, (cost, period, deadline, preemptible))| Task {
+            name: nth.to_string(),
+            cost_ns: *cost,
+            arrivals: Rc::new(Sporadic::new_zero_jitter(Duration::from(*period))),
+            deadline_ns: *deadline,
+            priority: 9 - nth as u32,
+            preemption: match *preemptible || policy == Policy::Fifo {
+                true => Preemption::Full,
+                false => Preemption::None,
+            },
+        }).collect();
+        let record = record(&gaps);
+        let supply = MeasuredSupply::new(vec![record.taken()]);
+        let taken = taken(&gaps);
+        let mut jobs = jobs(&sets, &late, taken.len() as u64);
+        play(policy, &tasks, &mut jobs, &taken);
+        for of in 0..tasks.len() {
+            let limit_ns = supply.longest_run_ns();
+            let Ok(found) = response(policy, &tasks, of, &supply, 0, limit_ns) else { continue };
+            for job in jobs.iter().filter(|it| it.task == of) {
+                // Whose bound lies beyond the end may be unfinished.
+                let by = job.came + found.bound_ns;
+                let is_kept = by > taken.len() as u64 || (job.left == 0 && job.done <= by);
+                prop_assert!(is_kept, "{policy:?} {found:?} {job:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! A line below the supply-bound function.
+
+use super::measured::MeasuredSupply;
+use crate::record::Taken;
+
+/// In any window at least `rate` of what is longer than `delay_ns` was left: the bounded-delay
+/// resource model of Mok, Feng and Chen, "Resource partition for real-time systems", RTAS 2001.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BoundedDelay {
+    /// Part of the time, above 0 and at most 1.
+    pub rate: f64,
+    /// Nanoseconds.
+    pub delay_ns: f64,
+}
+
+impl MeasuredSupply<'_> {
+    /// The line that rises by `rate` (above 0 and at most 1) and is nowhere above what was left, with
+    /// the least delay; over all windows of all runs, exactly.
+    pub fn bounded_delay(&self, rate: f64) -> BoundedDelay {
+        let delays_ns = self.runs.iter().map(|run| delay_ns(run, rate));
+        BoundedDelay {
+            rate,
+            delay_ns: delays_ns.fold(0.0, f64::max),
+        }
+    }
+}
+
+/// The most by which a window is longer than what it left, divided by the rate. A window that begins
+/// where one gap begins and ends where another ends has most of it, so it is the largest sum of
+/// stretches that follow one another, where a gap counts in full and what was left between two counts
+/// against it.
+fn delay_ns(run: &Taken<'_>, rate: f64) -> f64 {
+    let against = 1.0 / rate - 1.0;
+    let (mut largest_ns, mut sum_ns, mut until_ns) = (0.0_f64, 0.0_f64, run.from_ns);
+    let gaps = run.begins_ns.iter().zip(run.lengths_ns);
+    for ((begin_ns, length_ns), taken_ns) in gaps.zip(run.taken_ns()) {
+        sum_ns = (sum_ns - against * (begin_ns - until_ns) as f64).max(0.0);
+        // Time was taken where it does most harm: at the end of this gap for a window that begins
+        // here, at its begin for one that ends here. Whatever of it was left lies between.
+        sum_ns += *taken_ns as f64;
+        largest_ns = largest_ns.max(sum_ns);
+        sum_ns = (sum_ns - against * (length_ns - taken_ns) as f64).max(*taken_ns as f64);
+        until_ns = begin_ns + length_ns;
+    }
+    largest_ns
+}

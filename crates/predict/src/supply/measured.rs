@@ -1,0 +1,177 @@
+//! The supply-bound function of recordings, as response-time analysis asks for it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::thread;
+
+use response_time_analysis::supply::SupplyBound;
+use response_time_analysis::time::{Duration, Service};
+
+use super::windows::{Worst, longest_for, worst_window};
+use crate::record::Taken;
+
+/// So many lengths are asked for to draw the function.
+pub const DRAWN: u32 = 240;
+
+/// The shortest of them, nanoseconds.
+const SHORTEST_NS: u64 = 1_000;
+
+/// Longer than any run: no time that is asked for.
+pub const NEVER_NS: u64 = u64::MAX / 4;
+
+/// The least time that a CPU left in any window of any of these runs: exact for each length that is
+/// asked for, which takes one pass over all gaps, and is kept.
+#[derive(Debug)]
+pub struct MeasuredSupply<'a> {
+    pub(super) runs: Vec<Taken<'a>>,
+    asked: RefCell<BTreeMap<u64, u64>>,
+    times: RefCell<BTreeMap<u64, u64>>,
+}
+
+impl<'a> MeasuredSupply<'a> {
+    /// Of one CPU, in one or more runs.
+    pub fn new(runs: Vec<Taken<'a>>) -> MeasuredSupply<'a> {
+        MeasuredSupply {
+            runs,
+            asked: RefCell::default(),
+            times: RefCell::default(),
+        }
+    }
+
+    /// The longest run, nanoseconds: of longer windows nothing is known.
+    pub fn longest_run_ns(&self) -> u64 {
+        self.runs.iter().map(Taken::span_ns).max().unwrap_or(0)
+    }
+
+    /// How long all runs were, nanoseconds.
+    pub fn span_ns(&self) -> u64 {
+        self.runs.iter().map(Taken::span_ns).sum()
+    }
+
+    /// What was left over all runs, as a part of their time; of no time none.
+    pub fn rate(&self) -> f64 {
+        let taken_ns: u64 = self.runs.iter().map(Taken::total_ns).sum();
+        match self.span_ns() {
+            0 => 0.0,
+            span_ns => (span_ns - taken_ns) as f64 / span_ns as f64,
+        }
+    }
+
+    /// Gaps of all runs.
+    pub fn gaps(&self) -> usize {
+        self.runs.iter().map(|run| run.begins_ns.len()).sum()
+    }
+
+    /// The runs, each cut to its first part.
+    pub fn first(&self, part: f64) -> MeasuredSupply<'a> {
+        MeasuredSupply::new(self.runs.iter().map(|run| run.first(part)).collect())
+    }
+
+    /// The window of this length in which most was taken; `None` if no run is so long.
+    pub fn worst(&self, length_ns: u64) -> Option<Worst> {
+        let worst = self
+            .runs
+            .iter()
+            .filter_map(|run| worst_window(run, length_ns));
+        // The first of equals, as within a run.
+        worst.reduce(|worst, other| match other.taken_ns > worst.taken_ns {
+            true => other,
+            false => worst,
+        })
+    }
+
+    /// The least that was left in a window of this length, nanoseconds; of one that is longer than all
+    /// runs, what was left in the longest that they have.
+    pub fn least_ns(&self, length_ns: u64) -> u64 {
+        let length_ns = length_ns.min(self.longest_run_ns());
+        if let Some(least_ns) = self.asked.borrow().get(&length_ns) {
+            return *least_ns;
+        }
+        let taken_ns = self.worst(length_ns).map_or(length_ns, |it| it.taken_ns);
+        let least_ns = length_ns - taken_ns;
+        self.asked.borrow_mut().insert(length_ns, least_ns);
+        least_ns
+    }
+
+    /// The least length of which every window left so much, nanoseconds; [`NEVER_NS`] if none did.
+    pub fn length_for_ns(&self, supply_ns: u64) -> u64 {
+        if let Some(length_ns) = self.times.borrow().get(&supply_ns) {
+            return *length_ns;
+        }
+        let of_run = |run: &Taken<'_>| longest_for(run, supply_ns);
+        let has = self.runs.iter().any(|run| of_run(run).is_some());
+        let lengths_ns = self.runs.iter().map(|run| {
+            // A run that never left so much says that of each length that it has.
+            of_run(run).unwrap_or(run.span_ns() + 1)
+        });
+        let length_ns = match has {
+            true => lengths_ns.max().unwrap_or(NEVER_NS),
+            false => NEVER_NS,
+        };
+        self.times.borrow_mut().insert(supply_ns, length_ns);
+        length_ns
+    }
+
+    /// At least so much was left in a window of this length, by what was asked so far. What a window
+    /// leaves grows with its length, and by no more than that; so between two lengths that were asked
+    /// it is no less than the shorter one left, nor less than the longer one left without the
+    /// difference.
+    pub fn at_least_ns(&self, length_ns: u64) -> u64 {
+        let asked = self.asked.borrow();
+        let shorter = asked.range(..=length_ns).next_back();
+        let longer = asked.range(length_ns..).next();
+        let by_shorter_ns = shorter.map_or(0, |(_, least_ns)| *least_ns);
+        let by_longer_ns = longer.map_or(0, |(longer_ns, least_ns)| {
+            least_ns.saturating_sub(longer_ns - length_ns)
+        });
+        by_shorter_ns.max(by_longer_ns)
+    }
+
+    /// Lengths from a microsecond to the longest run, evenly spaced by their logarithms, with the
+    /// least that was left in each; on all CPUs of this machine.
+    pub fn drawn(&self) -> Vec<(u64, u64)> {
+        let lengths_ns = drawn_lengths_ns(self.longest_run_ns());
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let runs = &self.runs;
+        let of_thread = |nth: usize| {
+            let lengths_ns = lengths_ns.iter().skip(nth).step_by(threads);
+            let alone = MeasuredSupply::new(runs.clone());
+            let least = lengths_ns.map(|it| (*it, alone.least_ns(*it)));
+            least.collect::<Vec<_>>()
+        };
+        let mut drawn: Vec<(u64, u64)> = thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|nth| scope.spawn(move || of_thread(nth)))
+                .collect();
+            let done = workers.into_iter().flat_map(|it| it.join());
+            done.flatten().collect()
+        });
+        drawn.sort_unstable();
+        self.asked.borrow_mut().extend(drawn.iter().copied());
+        drawn
+    }
+}
+
+/// As many as are drawn, each once.
+fn drawn_lengths_ns(longest_ns: u64) -> Vec<u64> {
+    let steps = f64::from(DRAWN - 1);
+    let ratio = (longest_ns as f64 / SHORTEST_NS as f64).max(1.0);
+    let of_step = |step: u32| {
+        let length_ns = SHORTEST_NS as f64 * ratio.powf(f64::from(step) / steps);
+        (length_ns.round() as u64).min(longest_ns)
+    };
+    let mut lengths_ns: Vec<u64> = (0..DRAWN).map(of_step).collect();
+    lengths_ns.push(longest_ns);
+    lengths_ns.dedup();
+    lengths_ns
+}
+
+impl SupplyBound for MeasuredSupply<'_> {
+    fn provided_service(&self, delta: Duration) -> Service {
+        Service::from(self.least_ns(delta.into()))
+    }
+
+    fn service_time(&self, demand: Service) -> Duration {
+        Duration::from(self.length_for_ns(demand.into()))
+    }
+}
