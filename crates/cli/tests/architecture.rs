@@ -37,6 +37,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "vmnoise-explain",
             "vmnoise-feed",
             "vmnoise-export",
+            "vmnoise-predict",
             "vmnoise-report",
             "vmnoise-rights",
             "vmnoise-serve-arguments",

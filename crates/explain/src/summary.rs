@@ -81,6 +81,11 @@ pub struct CpuSummary {
     /// How long the workload ran on it, first to last reading of its clock, in
     /// nanoseconds; `None` if it never reported.
     pub runtime_ns: Option<u64>,
+    /// From the workload's first reading of its clock to its last, CLOCK_MONOTONIC in nanoseconds;
+    /// `None` if it never reported. What is computed from single gaps has its place in time by it: no
+    /// document has it.
+    #[serde(skip)]
+    pub measured_mono_ns: Option<(u64, u64)>,
     /// How long it was stopped (SIGSTOP, Ctrl-Z) or held by a debugger in between, in nanoseconds:
     /// no part of the runtime, and no noise. `None` where no witness could say.
     pub not_measured_ns: Option<u64>,

@@ -63,6 +63,11 @@ impl Cpu {
         (started_ns, last_ns.unwrap_or(u64::MAX))
     }
 
+    /// As `window`; `None` if the workload never reported, or no clock dates its first reading.
+    pub(crate) fn measured_ns(&self, clock: &ClockMap) -> Option<(u64, u64)> {
+        (self.tally.is_some() && self.started_mono_ns.is_some()).then(|| self.window(clock))
+    }
+
     /// How long the workload was stopped; `None` where no witness could say.
     pub(crate) fn not_measured_ns(&self, visibility: &Visibility, clock: &ClockMap) -> Option<u64> {
         let is_reported = visibility.witnesses().sched && !visibility.is_observed();

@@ -106,6 +106,7 @@ fn cpu_summary(cpu: &Cpu, explainer: &Explainer) -> CpuSummary {
     CpuSummary {
         cpu: cpu.number,
         runtime_ns,
+        measured_mono_ns: cpu.measured_ns(&explainer.clock),
         not_measured_ns: cpu.not_measured_ns(&explainer.visibility, &explainer.clock),
         gaps: run.gaps,
         noise_ns: run.noise_ns,
