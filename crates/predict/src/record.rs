@@ -120,6 +120,37 @@ impl Record {
         totals_ns
     }
 
+    /// What each culprit took in a window, by their numbers, nanoseconds; the largest first. Of a gap that
+    /// the window cuts, who had which part of it is not known if several had some: that is `None`.
+    pub fn taken_in(&self, begin_ns: u64, length_ns: u64) -> Vec<(Option<u32>, u64)> {
+        let end_ns = begin_ns.saturating_add(length_ns);
+        let first = self.begins_ns.partition_point(|it| *it <= begin_ns);
+        let past = self.begins_ns.partition_point(|it| *it < end_ns);
+        let mut taken: HashMap<Option<u32>, u64> = HashMap::new();
+        for gap in first.saturating_sub(1)..past {
+            let (from_ns, ns) = (self.begins_ns[gap], self.lengths_ns[gap]);
+            let inside_ns = end_ns
+                .min(from_ns + ns)
+                .saturating_sub(begin_ns.max(from_ns));
+            let from = gap
+                .checked_sub(1)
+                .map_or(0, |it| self.part_ends[it] as usize);
+            let parts = from..self.part_ends[gap] as usize;
+            match parts.len() {
+                1 => *taken.entry(Some(self.who[from])).or_default() += inside_ns,
+                _ if inside_ns == ns => {
+                    for part in parts {
+                        *taken.entry(Some(self.who[part])).or_default() += self.part_ns[part];
+                    }
+                }
+                _ => *taken.entry(None).or_default() += inside_ns,
+            }
+        }
+        let mut taken: Vec<_> = taken.into_iter().filter(|(_, ns)| *ns > 0).collect();
+        taken.sort_unstable_by_key(|(who, ns)| (std::cmp::Reverse(*ns), *who));
+        taken
+    }
+
     /// All that was taken.
     pub fn taken(&self) -> Taken<'_> {
         self.with_taken(None)

@@ -9,6 +9,7 @@ mod breakdown;
 mod edf;
 mod fifo;
 mod fixed_priority;
+mod judge;
 mod offsets;
 mod task;
 
@@ -17,6 +18,7 @@ use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Service};
 
 pub use breakdown::breakdown_gap_ns;
+pub use judge::{Judged, Verdict, WINDOWS, judge};
 pub use task::{Policy, Preemption, Task};
 
 /// How late a job may be done.

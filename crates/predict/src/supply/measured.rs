@@ -62,8 +62,17 @@ impl<'a> MeasuredSupply<'a> {
         self.runs.iter().map(|run| run.begins_ns.len()).sum()
     }
 
+    /// The most that was taken in a window of this length, nanoseconds, in the first eighth of each run,
+    /// in its first quarter, in its first half and in all of it; `None` where that part is shorter.
+    pub fn growth_ns(&self, length_ns: u64) -> [Option<u64>; 4] {
+        [0.125, 0.25, 0.5, 1.0].map(|part| {
+            let worst = self.first(part).worst(length_ns);
+            worst.map(|it| it.taken_ns)
+        })
+    }
+
     /// The runs, each cut to its first part.
-    pub fn first(&self, part: f64) -> MeasuredSupply<'a> {
+    fn first(&self, part: f64) -> MeasuredSupply<'a> {
         MeasuredSupply::new(self.runs.iter().map(|run| run.first(part)).collect())
     }
 

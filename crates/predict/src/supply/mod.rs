@@ -6,10 +6,12 @@
 
 mod bounded_delay;
 mod measured;
+mod stepped;
 mod windows;
 
 pub use bounded_delay::BoundedDelay;
 pub use measured::{DRAWN, MeasuredSupply, NEVER_NS};
+pub use stepped::Stepped;
 pub use windows::{Worst, longest_for, worst_window};
 
 #[cfg(test)]

@@ -63,6 +63,8 @@ proptest! {
                 prop_assert_eq!(worst.map(|it| it.taken_ns), naive_worst_ns(&taken, length_ns));
                 if let Some(Worst { begin_ns, taken_ns }) = worst {
                     prop_assert_eq!(held_ns(&taken, begin_ns, length_ns), taken_ns);
+                    let by: u64 = record.taken_in(begin_ns, length_ns).iter().map(|(_, ns)| ns).sum();
+                    prop_assert_eq!(by, held_ns(&record.taken(), begin_ns, length_ns));
                 }
             }
         }

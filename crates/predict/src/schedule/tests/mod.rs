@@ -1,6 +1,7 @@
 //! Beside textbooks, beside the verified analyses, and beside jobs that are played out.
 
 mod engine;
+mod judged;
 mod played;
 mod textbook;
 

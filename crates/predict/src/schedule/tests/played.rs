@@ -8,7 +8,7 @@ use response_time_analysis::arrival::Sporadic;
 use response_time_analysis::time::Duration;
 use vmnoise_events::Share;
 
-use super::super::{Policy, Preemption, Task, response};
+use super::super::{Policy, Preemption, Task, breakdown_gap_ns, response};
 use crate::record::{Culprit, Record};
 use crate::supply::MeasuredSupply;
 
@@ -122,23 +122,36 @@ fn jobs(tasks: &[(u64, u64, u64, bool)], late: &[u64], end: u64) -> Vec<Job> {
     jobs
 }
 
+fn tasks(sets: &[(u64, u64, u64, bool)], policy: Policy) -> Vec<Task> {
+    let task = |(nth, set): (usize, &(u64, u64, u64, bool))| {
+        let (cost_ns, period, deadline_ns, is_preemptible) = *set;
+        Task {
+            name: nth.to_string(),
+            cost_ns,
+            arrivals: Rc::new(Sporadic::new_zero_jitter(Duration::from(period))),
+            deadline_ns,
+            priority: 9 - nth as u32,
+            preemption: match is_preemptible || policy == Policy::Fifo {
+                true => Preemption::Full,
+                false => Preemption::None,
+            },
+        }
+    };
+    sets.iter().enumerate().map(task).collect()
+}
+
+/// What is due after the end may be unfinished.
+fn is_done_by(job: &Job, by: u64, taken: &[bool]) -> bool {
+    by > taken.len() as u64 || (job.left == 0 && job.done <= by)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_job_takes_longer_than_its_bound((gaps, sets, late) in cases(), policy in 0_usize..3) {
         let policy = [Policy::FixedPriority, Policy::Edf, Policy::Fifo][policy];
-        let tasks: Vec<Task> = sets.iter().enumerate().map(|(nth, (cost, period, deadline, preemptible))| Task {
-            name: nth.to_string(),
-            cost_ns: *cost,
-            arrivals: Rc::new(Sporadic::new_zero_jitter(Duration::from(*period))),
-            deadline_ns: *deadline,
-            priority: 9 - nth as u32,
-            preemption: match *preemptible || policy == Policy::Fifo {
-                true => Preemption::Full,
-                false => Preemption::None,
-            },
-        }).collect();
+        let tasks = tasks(&sets, policy);
         let record = record(&gaps);
         let supply = MeasuredSupply::new(vec![record.taken()]);
         let taken = taken(&gaps);
@@ -148,10 +161,32 @@ proptest! {
             let limit_ns = supply.longest_run_ns();
             let Ok(found) = response(policy, &tasks, of, &supply, 0, limit_ns) else { continue };
             for job in jobs.iter().filter(|it| it.task == of) {
-                // Whose bound lies beyond the end may be unfinished.
-                let by = job.came + found.bound_ns;
-                let is_kept = by > taken.len() as u64 || (job.left == 0 && job.done <= by);
+                let is_kept = is_done_by(job, job.came + found.bound_ns, &taken);
                 prop_assert!(is_kept, "{policy:?} {found:?} {job:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_gap_shorter_than_the_breakdown_gap_breaks_nothing((gaps, sets, late) in cases(), policy in 0_usize..3, at in any::<u64>()) {
+        let policy = [Policy::FixedPriority, Policy::Edf, Policy::Fifo][policy];
+        let tasks = tasks(&sets, policy);
+        let record = record(&gaps);
+        let supply = MeasuredSupply::new(vec![record.taken()]);
+        let seen = taken(&gaps);
+        for of in 0..tasks.len() {
+            let limit_ns = supply.longest_run_ns();
+            let gap = breakdown_gap_ns(policy, &tasks, of, &supply, 0, limit_ns);
+            let Some(gap) = gap else { continue };
+            let mut taken = seen.clone();
+            let at = (at % seen.len() as u64) as usize;
+            let unseen = taken[at..].iter_mut().take(gap as usize - 1);
+            unseen.for_each(|it| *it = true);
+            let mut jobs = jobs(&sets, &late, taken.len() as u64);
+            play(policy, &tasks, &mut jobs, &taken);
+            for job in jobs.iter().filter(|it| it.task == of) {
+                let is_kept = is_done_by(job, job.came + tasks[of].deadline_ns, &taken);
+                prop_assert!(is_kept, "{policy:?} {gap} at {at} {job:?}");
             }
         }
     }

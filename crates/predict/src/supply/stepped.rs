@@ -1,0 +1,37 @@
+//! The function by what was asked of it so far, from below: no pass over all gaps for each length.
+
+use response_time_analysis::supply::SupplyBound;
+use response_time_analysis::time::{Duration, Service};
+
+use super::measured::{MeasuredSupply, NEVER_NS};
+
+/// As [`MeasuredSupply::at_least_ns`] says, for all lengths.
+#[derive(Debug)]
+pub struct Stepped<'a>(&'a MeasuredSupply<'a>);
+
+impl MeasuredSupply<'_> {
+    /// From below, by the lengths that were asked.
+    pub fn stepped(&self) -> Stepped<'_> {
+        Stepped(self)
+    }
+}
+
+impl SupplyBound for Stepped<'_> {
+    fn provided_service(&self, delta: Duration) -> Service {
+        Service::from(self.0.at_least_ns(delta.into()))
+    }
+
+    fn service_time(&self, demand: Service) -> Duration {
+        let demand_ns = u64::from(demand);
+        let mut length_ns = demand_ns;
+        while length_ns <= self.0.longest_run_ns() {
+            let left_ns = self.0.at_least_ns(length_ns);
+            if left_ns >= demand_ns {
+                return length_ns.into();
+            }
+            // It grows by no more than a window does.
+            length_ns += demand_ns - left_ns;
+        }
+        NEVER_NS.into()
+    }
+}
