@@ -5,12 +5,13 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::join_pair::{Flaws, write_guest, write_host};
+use crate::join_pair::{Flaws, write_guest, write_host, write_tasks};
 
-/// A guest's recording, and its host's.
+/// Two recordings of a guest, of gaps and of tasks, and one of its host.
 fn recordings() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     write_guest(&folder.path().join("a.vmn"));
+    write_tasks(&folder.path().join("tasks.vmn"));
     write_host(&folder.path().join("host.vmn"), Flaws::default());
     folder
 }
@@ -80,10 +81,24 @@ fn conditions_set_the_status() {
 }
 
 #[test]
-fn what_has_no_gaps_is_refused() {
+fn what_cannot_be_compared_is_refused() {
     let folder = recordings();
     for (words, status, why) in [
-        ("a.vmn host.vmn", 129, "host.vmn is of `vmnoise exits`"),
+        (
+            "a.vmn host.vmn",
+            129,
+            "a.vmn is of `vmnoise osnoise` and host.vmn of `vmnoise exits`",
+        ),
+        (
+            "host.vmn --fail-if p99>20us",
+            129,
+            "no figure `p99`; there are of exits",
+        ),
+        (
+            "tasks.vmn --fail-if p99>20us",
+            129,
+            "there are of wakeups irq.p50",
+        ),
         ("a.vmn nothing.vmn", 1, "nothing.vmn"),
         ("a.vmn --fail-if p98>20us", 129, "there is no figure `p98`"),
         ("", 129, "RECORDINGS"),
@@ -97,4 +112,57 @@ fn what_has_no_gaps_is_refused() {
         );
         assert!(output.stdout.is_empty());
     }
+}
+
+fn figure(json: &Value, name: &str) -> Value {
+    let figures = json["comparisons"][0]["figures"].as_array().unwrap();
+    let found = figures.iter().find(|it| it["figure"] == name);
+    found.unwrap_or_else(|| panic!("{name}")).clone()
+}
+
+#[test]
+fn latencies_and_exits_have_figures_of_their_own() {
+    let folder = recordings();
+    let json = |words: &str| -> Value {
+        let output = compare(&folder, words);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let tasks = json("tasks.vmn tasks.vmn --format json");
+    assert_eq!(
+        (&tasks["of"], &tasks["threshold_ns"]),
+        (&"wakeups".into(), &Value::Null)
+    );
+    // A wake-up waits for an exit of 62.486 us, is due 500 ns before it, and is there 900 ns after it.
+    assert_eq!(figure(&tasks, "user.max")["first"], 63_886.0);
+    assert_eq!(figure(&tasks, "thread.max")["first"], 63_586.0);
+    assert_eq!(figure(&tasks, "irq.max")["first"], 63_186.0);
+    let exits = json("host.vmn host.vmn --format json");
+    assert_eq!(exits["of"], "exits");
+    assert_eq!(figure(&exits, "interrupt.max")["first"], 62_486.0);
+    // Counted once, at the end: there is no window to test.
+    let counted = figure(&exits, "interrupt.exits");
+    assert!(counted["first"].as_f64().unwrap() > 0.0);
+    assert_eq!(counted["verdict"], "untested");
+    for words in ["tasks.vmn tasks.vmn", "host.vmn host.vmn"] {
+        let page = compare(&folder, &format!("{words} --format html"));
+        let named = if words.starts_with('t') {
+            "user.p99.9"
+        } else {
+            "interrupt.p99"
+        };
+        assert!(text(&page.stdout).contains(named), "{words}");
+    }
+}
+
+#[test]
+fn conditions_look_at_latencies_and_exits() {
+    let folder = recordings();
+    let status = |words: &str| compare(&folder, words).status.code();
+    assert_eq!(status("tasks.vmn --fail-if user.max>63us"), Some(2));
+    assert_eq!(status("tasks.vmn --fail-if user.max>64us"), Some(0));
+    assert_eq!(status("host.vmn --fail-if interrupt.max>62us"), Some(2));
+    assert_eq!(status("host.vmn --fail-if INTERRUPT.max>63us"), Some(0));
+    // What did not occur was counted, and is none.
+    assert_eq!(status("host.vmn --fail-if shutdown.exits>0"), Some(0));
 }

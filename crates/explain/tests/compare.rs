@@ -2,7 +2,9 @@
 
 use crate::streams::{anchor, finish, gap, polling_in_a_machine};
 use vmnoise_events::{Event, Gap, Share, Tally};
-use vmnoise_explain::compare::{Figure, Sample, Sampler, Span, Verdict, compare};
+use vmnoise_explain::compare::{
+    Figure, Measured, Measuring, Sampler, Span, Verdict, Window, compare,
+};
 
 const TICK_NS: u64 = 20_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -46,13 +48,13 @@ pub fn run(seed: u64, steal_ns: u64) -> Vec<Event> {
     events
 }
 
-fn sample(events: &[Event], threshold_ns: u64) -> Sample {
+fn sample(events: &[Event], threshold_ns: u64) -> Measured {
     let mut span = Span::default();
     events.iter().for_each(|event| span.push(event));
     assert_eq!(span.ns(), 10 * SECOND_NS);
-    let mut sampler = Sampler::new(&polling_in_a_machine(), threshold_ns, SECOND_NS / 2);
-    events.iter().for_each(|event| sampler.push(event));
-    sampler.finish()
+    let mut measuring = Measuring::new(&polling_in_a_machine(), threshold_ns, SECOND_NS / 2);
+    events.iter().for_each(|event| measuring.push(event));
+    measuring.finish()
 }
 
 #[test]
@@ -68,19 +70,19 @@ fn a_run_beside_itself_is_no_different() {
 
 #[test]
 fn windows_add_up_to_their_run() {
-    let found = sample(&run(2, 0), 1);
+    let mut sampler = Sampler::new(&polling_in_a_machine(), 1, SECOND_NS / 2);
+    run(2, 0).iter().for_each(|event| sampler.push(event));
+    let found = sampler.finish();
     assert_eq!(found.windows.len(), 20);
     let summary = &found.summary;
     assert_eq!((summary.lost_events, summary.complete), (0, true));
-    let sum = |of: fn(&vmnoise_explain::compare::Window) -> u64| {
-        found.windows.iter().map(of).sum::<u64>()
-    };
+    let sum = |of: fn(&Window) -> u64| found.windows.iter().map(of).sum::<u64>();
     assert_eq!(sum(|window| window.runtime_ns), found.whole.runtime_ns);
     assert_eq!(sum(|window| window.noise_ns), found.whole.noise_ns);
     let longest = found.windows.iter().map(|window| window.max_gap_ns).max();
     assert_eq!(longest, Some(found.whole.max_gap_ns));
     // A window knows what the run knows.
-    let steal = |window: &vmnoise_explain::compare::Window| window.share_ns(Share::Steal);
+    let steal = |window: &Window| window.share_ns(Share::Steal);
     assert_eq!(steal(&found.whole), Some(0));
     assert_eq!(found.whole.share_ns(Share::Hw), None);
 }
@@ -101,7 +103,8 @@ fn what_was_added_is_found_with_its_size() {
     }
     // As many gaps, and the rest of each the same.
     for figure in [Figure::Gaps, Figure::Share(Share::HvOrHw)] {
-        assert_eq!(of(figure).verdict, Verdict::NotShown, "{:?}", of(figure));
+        let row = of(figure);
+        assert_eq!(row.verdict, Verdict::NotShown, "{row:?}");
     }
     let hardware = of(Figure::Share(Share::Hw));
     assert_eq!((hardware.verdict, hardware.p), (Verdict::Untested, None));
@@ -111,15 +114,16 @@ fn what_was_added_is_found_with_its_size() {
 fn gaps_below_the_threshold_are_in_no_figure() {
     let run = run(5, 0);
     let (all, some) = (sample(&run, 1), sample(&run, 10_000));
-    assert!(Figure::Gaps.of(&some.whole) < Figure::Gaps.of(&all.whole));
-    assert!(some.whole.noise_ns < all.whole.noise_ns);
-    assert_eq!(some.whole.max_gap_ns, all.whole.max_gap_ns);
+    assert!(some.figure(&Figure::Gaps) < all.figure(&Figure::Gaps));
+    assert!(some.gaps_ns < all.gaps_ns);
+    let longest = Figure::Percentile(10_000);
+    assert_eq!(some.figure(&longest), all.figure(&longest));
 }
 
 /// One comparison in a hundred may be wrong by its own account; twice that is no chance.
 #[test]
 fn two_runs_of_one_kind_are_seldom_called_different() {
-    let samples: Vec<Sample> = (100..160).map(|seed| sample(&run(seed, 0), 1)).collect();
+    let samples: Vec<Measured> = (100..160).map(|seed| sample(&run(seed, 0), 1)).collect();
     let mut pairs = 0;
     let mut wrong = 0;
     for (at, first) in samples.iter().enumerate() {

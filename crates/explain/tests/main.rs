@@ -11,6 +11,7 @@ mod check;
 mod clock_jump;
 mod columns;
 mod compare;
+mod compare_kinds;
 mod feed;
 mod interference;
 mod join_bound;

@@ -1,19 +1,19 @@
 //! What a page of recordings beside each other is about, and its figures in words.
 
 use vmnoise_events::RunFacts;
-use vmnoise_explain::compare::{Row, Sample, Unit};
+use vmnoise_explain::compare::{Kind, Measured, Row, Unit};
 
 use crate::figures::{count, duration, percent};
 
-/// A recording, sampled.
+/// A recording, read.
 #[derive(Debug, Clone, Copy)]
-pub struct Compared<'a> {
+pub struct Recording<'a> {
     /// Where it lies.
     pub file: &'a str,
     /// What was true before its first event.
     pub facts: &'a RunFacts,
     /// Its figures.
-    pub sample: &'a Sample,
+    pub measured: &'a Measured,
 }
 
 /// The first recording and another.
@@ -43,12 +43,14 @@ pub struct Judged<'a> {
 /// What becomes a page.
 #[derive(Debug)]
 pub struct ComparePage<'a> {
+    /// What the recordings hold.
+    pub kind: Kind,
     /// Shorter gaps are left out, nanoseconds.
     pub threshold_ns: u64,
     /// Length of a window, nanoseconds.
     pub window_ns: u64,
     /// The recordings; the first is what the others are held against.
-    pub runs: Vec<Compared<'a>>,
+    pub runs: Vec<Recording<'a>>,
     /// One for each other recording.
     pub pairs: Vec<Beside<'a>>,
     /// The conditions.
@@ -61,6 +63,15 @@ impl ComparePage<'_> {
     /// The file of a run, by its place.
     pub(crate) fn file(&self, place: usize) -> &str {
         self.runs.get(place).map_or("-", |run| run.file)
+    }
+}
+
+/// What recordings hold, in words.
+pub(crate) const fn words(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Gaps => "gaps",
+        Kind::Wakeups => "wake-ups",
+        Kind::Exits => "exits",
     }
 }
 

@@ -1,9 +1,9 @@
 //! The page of recordings beside each other: what differs, by how much, and window by window.
 
 use askama::Template;
-use vmnoise_explain::compare::{Row, Verdict};
+use vmnoise_explain::compare::{Context, Figure as Of, Kind, Row, Verdict};
 
-use crate::beside::{Beside, ComparePage, signed, value};
+use crate::beside::{Beside, ComparePage, signed, value, words};
 use crate::charts::{self, Chart};
 use crate::figures::{duration, percent};
 use crate::findings::Finding;
@@ -36,9 +36,12 @@ impl ComparePage<'_> {
         let filled = Filled {
             frame: Frame::new(format!("{} – vmnoise", files.join(", ")), self.tool_version),
             subtitle: format!(
-                "{}: gaps of {} and more, in windows of {}",
+                "{}: {}, in windows of {}",
                 files.join(" beside "),
-                duration(self.threshold_ns),
+                match self.kind {
+                    Kind::Gaps => format!("gaps of {} and more", duration(self.threshold_ns)),
+                    Kind::Wakeups | Kind::Exits => words(self.kind).to_owned(),
+                },
                 duration(self.window_ns)
             ),
             headline: self.headline(),
@@ -64,21 +67,11 @@ impl ComparePage<'_> {
                 self.file(0)
             ),
             ([pair], _) => {
-                let noise = pair
-                    .rows
-                    .first()
-                    .and_then(|row| Some((row.first?, row.second?)));
-                let noise = noise.map_or_else(String::new, |(first, second)| {
-                    format!(
-                        ": it loses {} of its time, not {}",
-                        percent(second),
-                        percent(first)
-                    )
-                });
                 format!(
-                    "{} differs from {}{noise}.",
+                    "{} differs from {}{}.",
                     self.file(pair.second),
-                    self.file(0)
+                    self.file(0),
+                    gist(pair.rows)
                 )
             }
             (pairs, _) => format!(
@@ -116,6 +109,24 @@ impl ComparePage<'_> {
         });
         findings.collect()
     }
+}
+
+/// The one figure that people ask for first.
+fn gist(rows: &[Row]) -> String {
+    let figures = |of: Of| {
+        let row = rows.iter().find(|row| row.figure == of)?;
+        row.first.zip(row.second)
+    };
+    if let Some((first, second)) = figures(Of::Noise) {
+        let (first, second) = (percent(first), percent(second));
+        return format!(": it loses {second} of its time, not {first}");
+    }
+    let latest = Of::Latency(Context::User, 10_000);
+    if let Some((first, second)) = figures(latest.clone()) {
+        let of = |ns| value(Some(ns), latest.unit());
+        return format!(": it is {} late at most, not {}", of(second), of(first));
+    }
+    String::new()
 }
 
 /// As one speaks of Cliff's delta.

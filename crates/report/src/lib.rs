@@ -28,7 +28,7 @@ mod tables;
 mod trees;
 mod windows;
 
-pub use beside::{Beside, ComparePage, Compared, Judged};
+pub use beside::{Beside, ComparePage, Judged, Recording};
 pub use gathering::{Gathering, Resolved};
 pub use moment::Moment;
 pub use page::{Page, Refused};

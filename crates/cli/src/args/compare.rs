@@ -10,11 +10,12 @@ use crate::output::format::CompareFormat;
 /// `vmnoise compare`: the first recording, and what the others have of it.
 #[derive(Debug, Args)]
 pub struct CompareArguments {
-    /// Recordings of gaps (`microvm` or `osnoise` with `-o`); each is compared with the first
+    /// Recordings made with `-o`: of gaps (`microvm`, `osnoise`), of `timerlat` or of `exits`; each is
+    /// compared with the first
     #[arg(required = true)]
     pub recordings: Vec<PathBuf>,
     /// End with status 2 if this is true of a recording: `p99.9>20us`, `steal>0.1%`, `noise>=1%`,
-    /// `gaps>100`. It is tested on every recording but the first, or on the first if it is the only
+    /// `gaps>100`; of timerlat `user.max>100us`, of exits `io.p99>50us`. It is tested on every recording but the first, or on the first if it is the only
     /// one. May be given several times
     #[arg(long, value_name = "CONDITION", value_parser = Condition::parse)]
     pub fail_if: Vec<Condition>,

@@ -2,17 +2,26 @@
 
 use std::fmt;
 
-use vmnoise_explain::compare::{Figure, Window};
+use vmnoise_explain::compare::{Figure, Kind, OfReason};
 
-use super::limit;
+use super::{limit, reason_names};
 
-/// A figure, and what it may not be.
+/// A figure, and what it may not be, as it was typed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
-    figure: Figure,
+    name: String,
+    relation: Relation,
+    limit: String,
+    text: String,
+}
+
+/// A condition on recordings of which it is known what they hold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bound {
+    /// What it looks at.
+    pub figure: Figure,
     relation: Relation,
     limit: f64,
-    text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,36 +57,85 @@ impl Condition {
                 "`{text}` compares with nothing; write a figure, > or <, and a limit: p99.9>20us"
             ));
         }
-        let figure = Figure::from_name(name.trim()).ok_or_else(|| {
-            let names: Vec<&str> = Figure::all().map(Figure::name).collect();
-            format!(
-                "there is no figure `{}`; there are {}",
-                name.trim(),
-                names.join(", ")
-            )
-        })?;
-        Ok(Condition {
-            figure,
+        let condition = Condition {
+            name: name.trim().to_owned(),
             relation,
-            limit: limit::parse(limit.trim(), figure.name(), figure.unit())?,
+            limit: limit.trim().to_owned(),
             text: text.to_owned(),
+        };
+        // A name that no recording has is refused before any is read.
+        let meant = Kind::ALL.map(|kind| condition.figure(kind));
+        match meant.iter().flatten().next() {
+            Some(figure) => condition.limit_of(figure).map(|_| condition),
+            None => Err(condition.unknown(&Kind::ALL)),
+        }
+    }
+
+    /// What it means for recordings that hold this.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong and what is accepted.
+    pub fn on(&self, kind: Kind) -> Result<Bound, String> {
+        let figure = self.figure(kind);
+        let figure = figure.ok_or_else(|| self.unknown(&[kind]))?;
+        Ok(Bound {
+            limit: self.limit_of(&figure)?,
+            relation: self.relation,
+            figure,
         })
     }
 
-    /// What it looks at.
-    pub fn figure(&self) -> Figure {
-        self.figure
+    /// The figure of this name; exits have some for each reason, which need not have occurred.
+    fn figure(&self, kind: Kind) -> Option<Figure> {
+        let named = Figure::all(kind).into_iter();
+        let named = named.into_iter().find(|figure| figure.name() == self.name);
+        let of_reason = || {
+            let (reason, what) = self.name.rsplit_once('.')?;
+            let what = OfReason::ALL.into_iter().find(|it| it.name() == what)?;
+            let is_known = reason_names::check(&[reason.to_owned()], None).is_ok();
+            (kind == Kind::Exits && is_known).then(|| Figure::Reason(reason.into(), what))
+        };
+        named.or_else(of_reason)
     }
 
-    /// Whether a run is so; `None` where it does not know the figure.
-    pub fn holds(&self, run: &Window) -> Option<bool> {
-        let value = self.figure.of(run)?;
-        Some(match self.relation {
+    fn limit_of(&self, figure: &Figure) -> Result<f64, String> {
+        limit::parse(&self.limit, &figure.name(), figure.unit())
+    }
+
+    fn unknown(&self, kinds: &[Kind]) -> String {
+        let of_kinds = kinds.iter().map(|kind| {
+            let all = Figure::all(*kind).into_iter();
+            let mut names: Vec<String> = all
+                .filter(|figure| !matches!(figure, Figure::Delay(_)))
+                .map(|figure| figure.name().into_owned())
+                .collect();
+            match kind {
+                Kind::Gaps => {}
+                Kind::Wakeups => names.push("by.SHARE".into()),
+                Kind::Exits => {
+                    names.extend(OfReason::ALL.map(|it| format!("REASON.{}", it.name())))
+                }
+            }
+            format!("of {} {}", kind.name(), names.join(", "))
+        });
+        let known: Vec<String> = of_kinds.collect();
+        format!(
+            "there is no figure `{}`; there are {}",
+            self.name,
+            known.join("; ")
+        )
+    }
+}
+
+impl Bound {
+    /// Whether this is true of a run's figure.
+    pub fn holds(&self, value: f64) -> bool {
+        match self.relation {
             Relation::Above => value > self.limit,
             Relation::AtLeast => value >= self.limit,
             Relation::Below => value < self.limit,
             Relation::AtMost => value <= self.limit,
-        })
+        }
     }
 }
 
@@ -89,34 +147,63 @@ impl fmt::Display for Condition {
 
 #[cfg(test)]
 mod tests {
+    use vmnoise_explain::compare::Context;
+
     use super::*;
+
+    fn on(text: &str, kind: Kind) -> Result<Bound, String> {
+        Condition::parse(text)?.on(kind)
+    }
 
     #[test]
     fn conditions_are_read() {
-        let limit = |text| Condition::parse(text).unwrap().limit;
+        let limit = |text| on(text, Kind::Gaps).unwrap().limit;
         assert_eq!(limit("p99.9>20us"), 20_000.0);
         assert_eq!(limit("max >= 1ms"), 1_000_000.0);
         assert_eq!(limit("p50<5"), 5_000.0);
         assert_eq!(limit("steal>0.1%"), 0.1);
         assert_eq!(limit("gaps<=100"), 100.0);
-        let at_least = Condition::parse("noise>=1%").unwrap();
-        assert_eq!(at_least.relation, Relation::AtLeast);
+        let at_least = on("noise>=1%", Kind::Gaps).unwrap();
+        assert!(at_least.holds(1.0) && !at_least.holds(0.99));
+    }
+
+    #[test]
+    fn what_a_name_means_is_up_to_the_recordings() {
+        let irq = on("irq.p99.9>20us", Kind::Wakeups).unwrap();
+        assert_eq!(irq.figure, Figure::Latency(Context::Irq, 9_990));
+        let taken = on("by.steal>300ns", Kind::Wakeups).unwrap();
+        assert_eq!(taken.limit, 300.0);
+        let io = on("io.exits>100", Kind::Exits).unwrap();
+        assert_eq!(io.figure, Figure::Reason("io".into(), OfReason::Exits));
+        assert_eq!(on("hlt.time>0.5%", Kind::Exits).unwrap().limit, 0.5);
     }
 
     #[test]
     fn what_cannot_be_meant_is_refused_with_what_can() {
-        for (wrong, said) in [
-            ("p99.9", "compares nothing"),
-            ("p99>", "compares with nothing"),
-            (">20us", "compares with nothing"),
-            ("p98>20us", "there are noise, gaps, p50"),
-            ("steal>0.1", "such as 0.1%"),
-            ("steal>20us", "such as 0.1%"),
-            ("p99>20%", "no time"),
-            ("gaps>many", "such as 100"),
-            ("noise>-1%", "such as 0.1%"),
+        for (wrong, kind, said) in [
+            ("p99.9", Kind::Gaps, "compares nothing"),
+            ("p99>", Kind::Gaps, "compares with nothing"),
+            (">20us", Kind::Gaps, "compares with nothing"),
+            ("p98>20us", Kind::Gaps, "there are of gaps noise, gaps, p50"),
+            ("p99>20us", Kind::Wakeups, "there are of wakeups irq.p50"),
+            (
+                "io.exits>1",
+                Kind::Gaps,
+                "there are of gaps noise, gaps, p50",
+            ),
+            (
+                "io.p50>1us",
+                Kind::Exits,
+                "REASON.exits, REASON.time, REASON.p99",
+            ),
+            ("hltt.p99>1us", Kind::Exits, "no figure `hltt.p99`"),
+            ("steal>0.1", Kind::Gaps, "such as 0.1%"),
+            ("steal>20us", Kind::Gaps, "such as 0.1%"),
+            ("p99>20%", Kind::Gaps, "no time"),
+            ("gaps>many", Kind::Gaps, "such as 100"),
+            ("noise>-1%", Kind::Gaps, "such as 0.1%"),
         ] {
-            let error = Condition::parse(wrong).unwrap_err();
+            let error = on(wrong, kind).unwrap_err();
             assert!(error.contains(said), "{wrong}: {error}");
         }
     }

@@ -4,7 +4,7 @@ use vmnoise_explain::compare::Unit;
 
 use crate::units::{Bare, parse_time};
 
-/// Reads a limit of what is called `name`: a time, a number of gaps in a second, or percent of the runtime.
+/// Reads a limit of what is called `name`: a time, so many a second, or percent of the runtime.
 ///
 /// # Errors
 /// A sentence that says what is wrong and what is accepted.
@@ -16,7 +16,7 @@ pub fn parse(text: &str, name: &str, unit: Unit) -> Result<f64, String> {
     };
     match unit {
         Unit::Nanoseconds => Ok(parse_time(text, Bare::Microseconds)? as f64),
-        Unit::PerSecond => number(text, "gaps in a second, such as 100"),
+        Unit::PerSecond => number(text, "so many a second, such as 100"),
         Unit::Percent => match text.strip_suffix('%') {
             Some(digits) => number(digits, "percent of the runtime, such as 0.1%"),
             None => Err(format!(

@@ -1,13 +1,58 @@
 //! What is compared.
 
-use vmnoise_events::Share;
+use std::borrow::Cow;
+
+use vmnoise_events::{Name, Share, Workload};
 
 use super::sample::Window;
 
-/// One figure of a run, or of a window of it.
+/// What recordings hold that can be compared with one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Gaps of polling threads, microVMs or observed threads.
+    Gaps,
+    /// Wake-ups of periodic tasks.
+    Wakeups,
+    /// Exits of vCPUs.
+    Exits,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 3] = [Kind::Gaps, Kind::Wakeups, Kind::Exits];
+
+    /// What recordings of this workload hold.
+    pub const fn of(workload: Workload) -> Kind {
+        match workload {
+            Workload::Timerlat => Kind::Wakeups,
+            Workload::Exits => Kind::Exits,
+            Workload::Microvm | Workload::Osnoise | Workload::Observed => Kind::Gaps,
+        }
+    }
+
+    /// Recordings say how it went no more often than this, nanoseconds.
+    pub const fn shortest_window_ns(self) -> u64 {
+        match self {
+            Kind::Gaps | Kind::Wakeups => 1,
+            // The kernel's counts are read each second.
+            Kind::Exits => 1_000_000_000,
+        }
+    }
+
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Gaps => "gaps",
+            Kind::Wakeups => "wakeups",
+            Kind::Exits => "exits",
+        }
+    }
+}
+
+/// One figure of a run, or of a window of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Figure {
-    /// All gaps, in percent of the runtime.
+    /// All gaps, or all exits without the sleep that the guest asked for, in percent of the runtime.
     Noise,
     /// How many gaps, per second of the runtime.
     Gaps,
@@ -15,6 +60,41 @@ pub enum Figure {
     Percentile(u16),
     /// What one share took, in percent of the runtime.
     Share(Share),
+    /// The latency in a context that so many of ten thousand wake-ups do not exceed, nanoseconds
+    /// from the planned expiry.
+    Latency(Context, u16),
+    /// Expiries that were over before the task could ask for them, per second of the runtime.
+    Missed,
+    /// What one share had of a wake-up on average, nanoseconds.
+    Delay(Share),
+    /// How many exits, per second of the vCPUs' time.
+    Exits,
+    /// Of the exits for one reason.
+    Reason(Name, OfReason),
+}
+
+/// Where a task is when its latency is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Context {
+    /// In the timer's interrupt.
+    Irq,
+    /// Switched in.
+    Thread,
+    /// In user space.
+    User,
+}
+
+/// What is asked of the exits for one reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OfReason {
+    /// How many, per second of the vCPUs' time.
+    Exits,
+    /// What they took, in percent of the vCPUs' time.
+    Time,
+    /// What 99 % do not exceed, to a quarter of a power of two, nanoseconds.
+    P99,
+    /// The longest, nanoseconds.
+    Max,
 }
 
 /// What the numbers of a figure are.
@@ -36,75 +116,157 @@ const PERCENTILES: [(u16, &str); 5] = [
     (10_000, "max"),
 ];
 
-impl Figure {
-    /// Every figure, in the order in which results list them.
-    pub fn all() -> impl Iterator<Item = Figure> {
-        let percentiles = PERCENTILES.map(|(rank, _)| Figure::Percentile(rank));
-        [Figure::Noise, Figure::Gaps]
-            .into_iter()
-            .chain(percentiles)
-            .chain(Share::ALL.map(Figure::Share))
-    }
+impl Context {
+    const ALL: [Context; 3] = [Context::Irq, Context::Thread, Context::User];
 
-    /// The figure of this name; `None` if there is none.
-    pub fn from_name(name: &str) -> Option<Figure> {
-        Figure::all().find(|figure| figure.name() == name)
-    }
-
-    /// The word for it in results and conditions: `noise`, `gaps`, `p99.9`, `max`, or the name
-    /// of a share.
-    pub fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
-            Figure::Noise => "noise",
-            Figure::Gaps => "gaps",
-            Figure::Share(share) => share.name(),
-            Figure::Percentile(rank) => {
-                let mut known = PERCENTILES.iter();
-                let found = known.find(|(known, _)| *known == rank);
-                found.map_or("percentile", |(_, name)| name)
+            Context::Irq => "irq",
+            Context::Thread => "thread",
+            Context::User => "user",
+        }
+    }
+}
+
+impl OfReason {
+    /// Everything, in the order in which results list it.
+    pub const ALL: [OfReason; 4] = [
+        OfReason::Exits,
+        OfReason::Time,
+        OfReason::P99,
+        OfReason::Max,
+    ];
+
+    /// The word behind the reason's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            OfReason::Exits => "exits",
+            OfReason::Time => "time",
+            OfReason::P99 => "p99",
+            OfReason::Max => "max",
+        }
+    }
+}
+
+impl Figure {
+    /// Every figure that each recording of this kind has, in the order in which results list them;
+    /// exits have those of their reasons as well.
+    pub fn all(kind: Kind) -> Vec<Figure> {
+        let ranks = || PERCENTILES.into_iter().map(|(rank, _)| rank);
+        match kind {
+            Kind::Gaps => [Figure::Noise, Figure::Gaps]
+                .into_iter()
+                .chain(ranks().map(Figure::Percentile))
+                .chain(Share::ALL.map(Figure::Share))
+                .collect(),
+            Kind::Wakeups => {
+                let contexts = Context::ALL.into_iter();
+                let latencies = contexts
+                    .flat_map(|context| ranks().map(move |rank| Figure::Latency(context, rank)));
+                latencies
+                    .chain([Figure::Missed])
+                    .chain(Share::ALL.map(Figure::Delay))
+                    .collect()
             }
+            Kind::Exits => [Figure::Noise, Figure::Exits]
+                .into_iter()
+                .chain(Share::OF_EXITS.map(Figure::Share))
+                .chain([Figure::Share(Share::Unexplained)])
+                .collect(),
+        }
+    }
+
+    /// Those of the exits for a reason.
+    pub fn of_reason(reason: &Name) -> [Figure; 4] {
+        OfReason::ALL.map(|what| Figure::Reason(reason.clone(), what))
+    }
+
+    /// The word for it in results and conditions: `noise`, `p99.9`, `irq.max`, the name of a share,
+    /// `by.` and that of a share, or that of a reason and `.p99`.
+    pub fn name(&self) -> Cow<'_, str> {
+        let of = |rank: u16| {
+            let mut known = PERCENTILES.iter();
+            let found = known.find(|(known, _)| *known == rank);
+            found.map_or("percentile", |(_, name)| name)
+        };
+        match self {
+            Figure::Noise => "noise".into(),
+            Figure::Gaps => "gaps".into(),
+            Figure::Missed => "missed".into(),
+            Figure::Exits => "exits".into(),
+            Figure::Share(share) => share.name().into(),
+            Figure::Percentile(rank) => of(*rank).into(),
+            Figure::Latency(context, rank) => format!("{}.{}", context.name(), of(*rank)).into(),
+            Figure::Delay(share) => format!("by.{}", share.name()).into(),
+            Figure::Reason(reason, what) => format!("{}.{}", reason.as_str(), what.name()).into(),
         }
     }
 
     /// What its numbers are.
-    pub fn unit(self) -> Unit {
+    pub const fn unit(&self) -> Unit {
         match self {
-            Figure::Noise | Figure::Share(_) => Unit::Percent,
-            Figure::Gaps => Unit::PerSecond,
-            Figure::Percentile(_) => Unit::Nanoseconds,
+            Figure::Noise | Figure::Share(_) | Figure::Reason(_, OfReason::Time) => Unit::Percent,
+            Figure::Gaps | Figure::Missed | Figure::Exits | Figure::Reason(_, OfReason::Exits) => {
+                Unit::PerSecond
+            }
+            Figure::Percentile(_)
+            | Figure::Latency(..)
+            | Figure::Delay(_)
+            | Figure::Reason(_, OfReason::P99 | OfReason::Max) => Unit::Nanoseconds,
         }
     }
 
-    /// The figure of this window, in its [`Unit`]; `None` where it is not known. The length of
-    /// gaps is 0 where there are none: shorter than any.
-    pub fn of(self, window: &Window) -> Option<f64> {
+    /// The figure of this window of CPUs, in its [`Unit`]; `None` where it is not known. The length
+    /// of gaps is 0 where there are none: shorter than any.
+    pub fn of(&self, window: &Window) -> Option<f64> {
+        let runtime_ns = window.runtime_ns;
         let of_runtime = |ns: u64| {
-            let is_part = window.runtime_ns > 0 && ns <= window.runtime_ns;
-            is_part.then(|| ns as f64 * 100.0 / window.runtime_ns as f64)
+            let is_part = runtime_ns > 0 && ns <= runtime_ns;
+            is_part.then(|| ns as f64 * 100.0 / runtime_ns as f64)
         };
+        let per_second =
+            |count: u64| (runtime_ns > 0).then(|| count as f64 * 1e9 / runtime_ns as f64);
         match self {
             Figure::Noise => of_runtime(window.noise_ns),
-            Figure::Gaps => (window.runtime_ns > 0)
-                .then(|| window.lengths.count() as f64 * 1e9 / window.runtime_ns as f64),
-            Figure::Percentile(rank) => {
-                let [length_ns] = window.lengths.at_quantiles([f64::from(rank) / 10_000.0]);
-                Some(length_ns.min(window.max_gap_ns) as f64)
+            Figure::Gaps => per_second(window.lengths.count()),
+            Figure::Percentile(rank) => Some(window.length_at(*rank).unwrap_or(0) as f64),
+            Figure::Share(share) => window.share_ns(*share).and_then(of_runtime),
+            Figure::Latency(context, rank) => {
+                let latency_ns = match context {
+                    Context::Irq => window.irq.length_at(*rank),
+                    Context::Thread => window.thread.length_at(*rank),
+                    Context::User => window.length_at(*rank),
+                };
+                latency_ns.map(|ns| ns as f64)
             }
-            Figure::Share(share) => window.share_ns(share).and_then(of_runtime),
+            Figure::Missed => per_second(window.missed),
+            Figure::Delay(share) => {
+                let ns = window.share_ns(*share)?;
+                let count = window.lengths.count();
+                (count > 0).then(|| ns as f64 / count as f64)
+            }
+            Figure::Exits | Figure::Reason(..) => None,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
-    fn names_are_those_of_conditions() {
-        for figure in Figure::all() {
-            assert_eq!(Figure::from_name(figure.name()), Some(figure));
+    fn no_two_figures_of_a_kind_share_a_name() {
+        for kind in Kind::ALL {
+            let figures = Figure::all(kind);
+            let of_io = Figure::of_reason(&"io".into());
+            let all = figures.iter().chain(&of_io);
+            let names: BTreeSet<_> = all.clone().map(Figure::name).collect();
+            assert_eq!(names.len(), all.count(), "{names:?}");
         }
-        assert_eq!(Figure::from_name("p99.9"), Some(Figure::Percentile(9_990)));
-        assert_eq!(Figure::from_name("p98"), None);
+        assert_eq!(Figure::Latency(Context::Irq, 9_990).name(), "irq.p99.9");
+        assert_eq!(Figure::Delay(Share::Preempted).name(), "by.preempted");
+        assert_eq!(Figure::of_reason(&"io".into())[2].name(), "io.p99");
     }
 }

@@ -8,21 +8,51 @@ use crate::ledger::PeriodLine;
 use crate::lengths::Lengths;
 use crate::summary::Summary;
 
-/// Gaps of some time, over all measured CPUs. Each CPU's sums have room; all together stop at
-/// the end of a u64, which only a stream that was made up reaches.
+/// Gaps or wake-ups of some time, over all measured CPUs. Each CPU's sums have room; all together
+/// stop at the end of a u64, which only a stream that was made up reaches.
 #[derive(Debug)]
 pub struct Window {
     /// How long the workloads ran, all together, nanoseconds.
     pub runtime_ns: u64,
-    /// Length of the gaps, nanoseconds.
+    /// Length of the gaps, or of the latencies until user space, nanoseconds.
     pub noise_ns: u64,
     /// The longest of them, nanoseconds; 0 if there were none.
     pub max_gap_ns: u64,
     pub(crate) lengths: Lengths,
+    /// Of wake-ups: how late in the timer's interrupt.
+    pub(super) irq: Latencies,
+    /// Of wake-ups: how late when the task was switched in.
+    pub(super) thread: Latencies,
+    /// Expiries that were over before a task could ask for them.
+    pub(super) missed: u64,
     /// How many of them are longer than each of the limits that are counted.
     pub above: Vec<u64>,
     shares_ns: ShareMap<u64>,
     known: ShareMap<bool>,
+}
+
+/// How late tasks were in one context.
+#[derive(Debug, Default)]
+pub(super) struct Latencies {
+    lengths: Lengths,
+    max_ns: u64,
+}
+
+impl Latencies {
+    fn record(&mut self, ns: u64) {
+        self.lengths.record(ns);
+        self.max_ns = self.max_ns.max(ns);
+    }
+
+    /// As [`Window::length_at`].
+    pub(super) fn length_at(&self, rank: u16) -> Option<u64> {
+        length_at(&self.lengths, self.max_ns, rank)
+    }
+}
+
+fn length_at(lengths: &Lengths, max_ns: u64, rank: u16) -> Option<u64> {
+    let [length_ns] = lengths.at_quantiles([f64::from(rank) / 10_000.0]);
+    (lengths.count() > 0).then(|| length_ns.min(max_ns))
 }
 
 impl Window {
@@ -32,6 +62,9 @@ impl Window {
             noise_ns: 0,
             max_gap_ns: 0,
             lengths: Lengths::default(),
+            irq: Latencies::default(),
+            thread: Latencies::default(),
+            missed: 0,
             above: vec![0; limits],
             shares_ns: ShareMap::default(),
             known: ShareMap::from_fn(|_| true),
@@ -48,10 +81,25 @@ impl Window {
         self.shares_ns[share]
     }
 
+    /// What so many of ten thousand gaps, or latencies until user space, do not exceed, to three
+    /// digits and the longest to the nanosecond; `None` without any.
+    pub(super) fn length_at(&self, rank: u16) -> Option<u64> {
+        length_at(&self.lengths, self.max_gap_ns, rank)
+    }
+
     fn add(&mut self, gap: &Interval, limits_ns: &[u64]) {
         self.noise_ns = self.noise_ns.saturating_add(gap.dur_ns);
         self.max_gap_ns = self.max_gap_ns.max(gap.dur_ns);
         self.lengths.record(gap.dur_ns);
+        if let Some(wakeup) = gap.wakeup() {
+            if let Some(ns) = wakeup.irq_ns {
+                self.irq.record(ns);
+            }
+            if let Some(ns) = wakeup.thread_ns {
+                self.thread.record(ns);
+            }
+            self.missed = self.missed.saturating_add(wakeup.missed.into());
+        }
         for (above, limit_ns) in self.above.iter_mut().zip(limits_ns) {
             *above += u64::from(gap.dur_ns > *limit_ns);
         }

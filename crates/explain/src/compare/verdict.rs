@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::figure::Figure;
+use super::measured::Measured;
 use super::ranks::{holm, ranks};
-use super::sample::{Sample, Window};
 
 /// How unlikely chance has to be, over all figures of a comparison together.
 const ALPHA: f64 = 0.01;
@@ -50,9 +50,10 @@ impl Row {
     }
 }
 
-/// Every figure of two runs that have windows of one length and gaps above one threshold.
-pub fn compare(first: &Sample, second: &Sample) -> Vec<Row> {
-    let mut rows: Vec<Row> = Figure::all()
+/// Every figure of two runs of one kind that have windows of one length and, of gaps, one threshold.
+pub fn compare(first: &Measured, second: &Measured) -> Vec<Row> {
+    let mut rows: Vec<Row> = figures_of(&[first, second])
+        .into_iter()
         .map(|figure| row(figure, first, second))
         .collect();
     let (tested, mut p): (Vec<usize>, Vec<f64>) = rows
@@ -71,21 +72,29 @@ pub fn compare(first: &Sample, second: &Sample) -> Vec<Row> {
     rows
 }
 
-fn row(figure: Figure, first: &Sample, second: &Sample) -> Row {
-    let of_windows = |windows: &[Window]| -> Option<Vec<f64>> {
-        windows.iter().map(|window| figure.of(window)).collect()
-    };
-    let both = of_windows(&first.windows).zip(of_windows(&second.windows));
+/// Every figure that one of these runs of one kind has, in the order in which results list them.
+pub fn figures_of(runs: &[&Measured]) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = Vec::new();
+    for figure in runs.iter().flat_map(|run| run.figures()) {
+        if !figures.contains(&figure) {
+            figures.push(figure);
+        }
+    }
+    figures
+}
+
+fn row(figure: Figure, first: &Measured, second: &Measured) -> Row {
+    let both = first.by_window(&figure).zip(second.by_window(&figure));
     // Nothing to compare where neither ever had any of it.
     let both = both.filter(|(a, b)| a.iter().chain(b).any(|it| *it != 0.0));
     let ranks = both.and_then(|(a, b)| ranks(&a, &b));
     Row {
-        figure,
-        first: figure.of(&first.whole),
-        second: figure.of(&second.whole),
+        first: first.figure(&figure),
+        second: second.figure(&figure),
         shift: ranks.map(|ranks| ranks.shift),
         delta: ranks.map(|ranks| ranks.delta),
         p: ranks.map(|ranks| ranks.p),
         verdict: Verdict::Untested,
+        figure,
     }
 }

@@ -1,7 +1,9 @@
 //! How far recordings lie apart, and each figure window by window.
 
+use std::borrow::Cow;
+
 use serde_json::json;
-use vmnoise_explain::compare::{Figure, Row, Unit, Verdict};
+use vmnoise_explain::compare::{Kind, Measured, Row, Unit, Verdict, figures_of};
 
 use super::{Chart, View, axes};
 use crate::beside::{ComparePage, value};
@@ -23,7 +25,7 @@ fn effects(page: &ComparePage<'_>) -> Chart {
         let rows: Vec<&Row> = reported.rev().collect();
         let trace = |name: &str, verdict: Verdict, colour: &'static str| {
             let of = rows.iter().filter(|row| row.verdict == verdict);
-            let (x, y): (Vec<f64>, Vec<&str>) = of
+            let (x, y): (Vec<f64>, Vec<Cow<'_, str>>) = of
                 .map(|row| (row.delta.unwrap_or(0.0), row.figure.name()))
                 .unzip();
             json!({
@@ -31,7 +33,7 @@ fn effects(page: &ComparePage<'_>) -> Chart {
                 "marker": {"color": colour, "size": 11}, "hovertemplate": "%{y}: %{x:+.2f}",
             })
         };
-        let names: Vec<&str> = rows.iter().map(|row| row.figure.name()).collect();
+        let names: Vec<Cow<'_, str>> = rows.iter().map(|row| row.figure.name()).collect();
         let traces = vec![
             trace("different", Verdict::Different, "#e4572e"),
             trace("not shown", Verdict::NotShown, "#7f8f9f"),
@@ -58,17 +60,18 @@ fn effects(page: &ComparePage<'_>) -> Chart {
 }
 
 fn windows(page: &ComparePage<'_>) -> Chart {
-    let views = Figure::all().filter_map(|figure| {
+    let runs: Vec<&Measured> = page.runs.iter().map(|run| run.measured).collect();
+    let part = match page.kind {
+        Kind::Exits => "% of the vCPUs’ time",
+        Kind::Gaps | Kind::Wakeups => "% of the runtime",
+    };
+    let views = figures_of(&runs).into_iter().filter_map(|figure| {
         let mut traces = Vec::new();
         let mut any = false;
         for run in &page.runs {
-            let values: Option<Vec<f64>> = run
-                .sample
-                .windows
-                .iter()
-                .map(|window| figure.of(window))
-                .collect();
-            let Some(values) = values else { continue };
+            let Some(values) = run.measured.by_window(&figure) else {
+                continue;
+            };
             any |= values.iter().any(|it| *it != 0.0);
             let at_s = (0..values.len()).map(|nth| nth as f64 * page.window_ns as f64 / 1e9);
             let spans = values.iter().map(|it| value(Some(*it), figure.unit()));
@@ -85,12 +88,12 @@ fn windows(page: &ComparePage<'_>) -> Chart {
             }));
         }
         let axis = match figure.unit() {
-            Unit::Percent => axes::plain("% of the runtime"),
+            Unit::Percent => axes::plain(part),
             Unit::PerSecond => axes::plain("per second"),
             Unit::Nanoseconds => axes::plain_lengths("length"),
         };
         let layout = json!({"xaxis": axes::run_time(), "yaxis": axis});
-        (any && !traces.is_empty()).then(|| View::new(figure.name(), traces, layout))
+        (any && !traces.is_empty()).then(|| View::new(&figure.name(), traces, layout))
     });
     Chart {
         title: "Window by window",

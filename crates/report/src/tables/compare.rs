@@ -1,9 +1,9 @@
 //! Recordings beside each other.
 
-use vmnoise_explain::compare::{Figure, Row, Unit, Verdict};
+use vmnoise_explain::compare::{Figure, Kind, Row, Unit, Verdict};
 
 use super::Table;
-use crate::beside::{Beside, ComparePage, signed, value};
+use crate::beside::{Beside, ComparePage, signed, value, words};
 
 /// Figures of each pair, conditions, and the recordings themselves.
 pub(crate) fn compare(page: &ComparePage<'_>) -> Vec<Table> {
@@ -21,7 +21,7 @@ fn figures(page: &ComparePage<'_>, pair: &Beside<'_>) -> Table {
     let above = format!("{second} above {first}");
     let rows: Vec<&Row> = pair.rows.iter().filter(|row| row.is_any()).collect();
     let table = Table::of(&format!("{second} beside {first}"), &rows, |it| {
-        it.name("figure", |row| Some(row.figure.name()))
+        it.words("figure", |row| row.figure.name())
             .ranked(first, |row| figure(row.first, row.figure.unit()))
             .ranked(second, |row| figure(row.second, row.figure.unit()))
             .ranked(&above, |row| {
@@ -38,21 +38,27 @@ fn figures(page: &ComparePage<'_>, pair: &Beside<'_>) -> Table {
                 Verdict::Untested => None,
             })
     });
-    table.noted(
-        "Windows are compared, not gaps: by how much they lie higher (Hodges and Lehmann), how \
-                  surely (Cliff’s delta, -1 to 1), and how likely that is by chance (Mann and Whitney, \
-                  with Holm’s correction). Shares and noise are parts of the runtime.",
-    )
+    let parts = match page.kind {
+        Kind::Gaps => "Shares and noise are parts of the runtime.",
+        Kind::Wakeups => "What begins with “by” is what somebody had of a wake-up on average.",
+        Kind::Exits => "Shares, noise and times are parts of the vCPUs’ time.",
+    };
+    table.noted(format!(
+        "Windows are compared, not {}: by how much they lie higher (Hodges and Lehmann), how surely \
+         (Cliff’s delta, -1 to 1), and how likely that is by chance (Mann and Whitney, with Holm’s \
+         correction). {parts}",
+        words(page.kind)
+    ))
 }
 
 fn alone(page: &ComparePage<'_>) -> Table {
     let figures = page.runs.iter().flat_map(|run| {
-        let found = |it: Figure| Some((it, it.of(&run.sample.whole).filter(|it| *it != 0.0)?));
-        Figure::all().filter_map(found)
+        let found = |it: Figure| Some((run.measured.figure(&it).filter(|it| *it != 0.0)?, it));
+        run.measured.figures().into_iter().filter_map(found)
     });
     Table::of("Its figures", &figures.collect::<Vec<_>>(), |it| {
-        it.name("figure", |(it, _)| Some(it.name()))
-            .ranked(page.file(0), |(it, found)| figure(Some(*found), it.unit()))
+        it.words("figure", |(_, it)| it.name())
+            .ranked(page.file(0), |(found, it)| figure(Some(*found), it.unit()))
     })
 }
 
@@ -81,10 +87,10 @@ fn runs(page: &ComparePage<'_>) -> Table {
                 Some(run.facts.host.hypervisor.as_deref().unwrap_or("nobody"))
             })
             .name("started at", |run| Some(&run.facts.started_at))
-            .time("runtime", |run| run.sample.whole.runtime_ns)
-            .count("windows", |run| run.sample.windows.len() as u64)
-            .count("lost events", |run| run.sample.summary.lost_events)
-            .truth("ended in order", |run| run.sample.summary.complete)
+            .time("runtime", |run| run.measured.runtime_ns)
+            .count("windows", |run| run.measured.windows as u64)
+            .count("lost events", |run| run.measured.lost_events)
+            .truth("ended in order", |run| run.measured.complete)
     })
 }
 

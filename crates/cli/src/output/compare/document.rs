@@ -1,19 +1,22 @@
 //! `vmnoise.compare/1` (docs/json.md).
 
-use serde::Serialize;
-use vmnoise_explain::compare::Verdict;
+use std::borrow::Cow;
 
-use super::{Checked, Comparison, Run};
+use serde::Serialize;
+use vmnoise_explain::compare::{Kind, Verdict};
+
+use super::{Compared, Comparison, Run};
 use crate::output::json::{Recorded, unit};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Document<'a> {
     schema: &'static str,
     tool_version: &'static str,
-    threshold_ns: u64,
+    of: &'static str,
+    threshold_ns: Option<u64>,
     window_ns: u64,
     runs: Vec<RunOf<'a>>,
-    comparisons: Vec<ComparisonOf>,
+    comparisons: Vec<ComparisonOf<'a>>,
     conditions: Vec<ConditionOf<'a>>,
 }
 
@@ -22,22 +25,22 @@ struct RunOf<'a> {
     #[serde(flatten)]
     recorded: Recorded<'a>,
     runtime_ns: u64,
-    gaps_ns: u64,
+    gaps_ns: Option<u64>,
     windows: usize,
     lost_events: u64,
     complete: bool,
 }
 
 #[derive(Debug, Serialize)]
-struct ComparisonOf {
+struct ComparisonOf<'a> {
     first: usize,
     second: usize,
-    figures: Vec<FigureOf>,
+    figures: Vec<FigureOf<'a>>,
 }
 
 #[derive(Debug, Serialize)]
-struct FigureOf {
-    figure: &'static str,
+struct FigureOf<'a> {
+    figure: Cow<'a, str>,
     unit: &'static str,
     first: Option<f64>,
     second: Option<f64>,
@@ -57,14 +60,16 @@ struct ConditionOf<'a> {
 }
 
 impl<'a> Document<'a> {
-    pub(super) fn new(
-        threshold_ns: u64,
-        window_ns: u64,
-        runs: &'a [Run],
-        comparisons: &[Comparison],
-        checks: &'a [Checked],
-    ) -> Document<'a> {
-        let figures = |comparison: &Comparison| {
+    pub(super) fn new(compared: &'a Compared) -> Document<'a> {
+        let Compared {
+            kind,
+            threshold_ns,
+            window_ns,
+            runs,
+            comparisons,
+            checks,
+        } = compared;
+        let figures = |comparison: &'a Comparison| {
             let rows = comparison.rows.iter().map(|row| FigureOf {
                 figure: row.figure.name(),
                 unit: unit(row.figure.unit()),
@@ -80,8 +85,9 @@ impl<'a> Document<'a> {
         Document {
             schema: "vmnoise.compare/1",
             tool_version: env!("CARGO_PKG_VERSION"),
-            threshold_ns,
-            window_ns,
+            of: kind.name(),
+            threshold_ns: (*kind == Kind::Gaps).then_some(*threshold_ns),
+            window_ns: *window_ns,
             runs: runs.iter().map(RunOf::new).collect(),
             comparisons: comparisons
                 .iter()
@@ -110,15 +116,15 @@ impl<'a> RunOf<'a> {
         let Run {
             file,
             facts,
-            sample,
+            measured,
         } = run;
         RunOf {
             recorded: Recorded::new(file, facts),
-            runtime_ns: sample.whole.runtime_ns,
-            gaps_ns: sample.whole.noise_ns,
-            windows: sample.windows.len(),
-            lost_events: sample.summary.lost_events,
-            complete: sample.summary.complete,
+            runtime_ns: measured.runtime_ns,
+            gaps_ns: measured.gaps_ns,
+            windows: measured.windows,
+            lost_events: measured.lost_events,
+            complete: measured.complete,
         }
     }
 }

@@ -6,7 +6,7 @@ mod text;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::compare::{Row, Sample, Unit};
+use vmnoise_explain::compare::{Kind, Measured, Row, Unit};
 
 use crate::output::format::CompareFormat;
 
@@ -17,7 +17,7 @@ pub struct Run {
     /// What is known of its run.
     pub facts: RunFacts,
     /// Its figures.
-    pub sample: Sample,
+    pub measured: Measured,
 }
 
 /// The first run and another one.
@@ -42,32 +42,35 @@ pub struct Checked {
     pub holds: Option<bool>,
 }
 
+/// All that is printed.
+pub struct Compared {
+    /// What the recordings hold.
+    pub kind: Kind,
+    /// Gaps below are left out of every run, nanoseconds.
+    pub threshold_ns: u64,
+    /// Length of a window, nanoseconds.
+    pub window_ns: u64,
+    /// The recordings.
+    pub runs: Vec<Run>,
+    /// One for each recording but the first.
+    pub comparisons: Vec<Comparison>,
+    /// The conditions, for each recording that they are tested on.
+    pub checks: Vec<Checked>,
+}
+
 /// Prints it all.
 ///
 /// # Errors
 /// If stdout cannot be written.
-pub fn print(
-    format: CompareFormat,
-    threshold_ns: u64,
-    window_ns: u64,
-    runs: &[Run],
-    comparisons: &[Comparison],
-    checks: &[Checked],
-) -> Result<()> {
+pub fn print(format: CompareFormat, compared: &Compared) -> Result<()> {
     let out = match format {
-        CompareFormat::Text => {
-            text::render(threshold_ns, window_ns, runs, comparisons, checks).into_bytes()
-        }
+        CompareFormat::Text => text::render(compared).into_bytes(),
         CompareFormat::Json => {
             let mut out = Vec::new();
-            let document =
-                document::Document::new(threshold_ns, window_ns, runs, comparisons, checks);
-            super::json::write(&mut out, &document)?;
+            super::json::write(&mut out, &document::Document::new(compared))?;
             out
         }
-        CompareFormat::Html => {
-            page::render(threshold_ns, window_ns, runs, comparisons, checks)?.into_bytes()
-        }
+        CompareFormat::Html => page::render(compared)?.into_bytes(),
     };
     super::write(&out)
 }

@@ -1,28 +1,22 @@
 //! For a browser.
 
 use anyhow::Result;
-use vmnoise_report::{Beside, ComparePage, Compared, Judged};
+use vmnoise_report::{Beside, ComparePage, Judged, Recording};
 
-use super::{Checked, Comparison, Run};
+use super::Compared;
 
 /// The page.
-pub(super) fn render(
-    threshold_ns: u64,
-    window_ns: u64,
-    runs: &[Run],
-    comparisons: &[Comparison],
-    checks: &[Checked],
-) -> Result<String> {
-    let runs = runs.iter().map(|run| Compared {
+pub(super) fn render(compared: &Compared) -> Result<String> {
+    let runs = compared.runs.iter().map(|run| Recording {
         file: &run.file,
         facts: &run.facts,
-        sample: &run.sample,
+        measured: &run.measured,
     });
-    let pairs = comparisons.iter().map(|comparison| Beside {
+    let pairs = compared.comparisons.iter().map(|comparison| Beside {
         second: comparison.second,
         rows: &comparison.rows,
     });
-    let judged = checks.iter().map(|check| Judged {
+    let judged = compared.checks.iter().map(|check| Judged {
         condition: &check.condition,
         run: check.run,
         value: check.value,
@@ -30,8 +24,9 @@ pub(super) fn render(
         holds: check.holds,
     });
     let page = ComparePage {
-        threshold_ns,
-        window_ns,
+        kind: compared.kind,
+        threshold_ns: compared.threshold_ns,
+        window_ns: compared.window_ns,
         runs: runs.collect(),
         pairs: pairs.collect(),
         judged: judged.collect(),

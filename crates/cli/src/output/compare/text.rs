@@ -1,33 +1,36 @@
 //! For people.
 
-use vmnoise_explain::compare::{Figure, Unit, Verdict};
+use vmnoise_explain::compare::{Figure, Kind, Unit, Verdict};
 
-use super::{Checked, Comparison, Run};
+use super::{Compared, Comparison, Run};
 use crate::output::table;
 use crate::units::{human, seconds};
 
 /// Ends with a newline.
-pub(super) fn render(
-    threshold_ns: u64,
-    window_ns: u64,
-    runs: &[Run],
-    comparisons: &[Comparison],
-    checks: &[Checked],
-) -> String {
-    let mut text = format!(
-        "Gaps of {} and more, in windows of {}\n",
-        human(threshold_ns),
-        human(window_ns)
-    );
+pub(super) fn render(compared: &Compared) -> String {
+    let Compared {
+        kind,
+        threshold_ns,
+        window_ns,
+        runs,
+        comparisons,
+        checks,
+    } = compared;
+    let what = match kind {
+        Kind::Gaps => format!("Gaps of {} and more", human(*threshold_ns)),
+        Kind::Wakeups => "Wake-ups".into(),
+        Kind::Exits => "Exits".into(),
+    };
+    let mut text = format!("{what}, in windows of {}\n", human(*window_ns));
     let lettered: Vec<(usize, &Run)> = runs.iter().enumerate().collect();
     text += &table::of(&lettered, |it| {
         it.words("", |(at, _)| letter(*at).into())
             .name("recording", |(_, run)| Some(&run.file))
             .name("kernel", |(_, run)| Some(&run.facts.host.kernel))
             .name("started at", |(_, run)| Some(&run.facts.started_at))
-            .figure("runtime", |(_, run)| seconds(run.sample.whole.runtime_ns))
-            .count("windows", |(_, run)| run.sample.windows.len() as u64)
-            .count("lost", |(_, run)| run.sample.summary.lost_events)
+            .figure("runtime", |(_, run)| seconds(run.measured.runtime_ns))
+            .count("windows", |(_, run)| run.measured.windows as u64)
+            .count("lost", |(_, run)| run.measured.lost_events)
     });
     if comparisons.is_empty() {
         text += &format!("\nIts figures\n{}", alone(&runs[0]));
@@ -38,7 +41,7 @@ pub(super) fn render(
     }
     if !checks.is_empty() {
         text += "\nConditions\n";
-        text += &table::of(checks, |it| {
+        text += &table::of(&checks[..], |it| {
             it.words("", |check| letter(check.run).into())
                 .name("condition", |check| Some(&check.condition))
                 .figure("is", |check| {
@@ -71,7 +74,7 @@ fn side_by_side(comparison: &Comparison) -> String {
     // What neither run has any of is left out; JSON has it.
     let rows = comparison.rows.iter().filter(|row| row.is_any());
     table::of(&rows.collect::<Vec<_>>(), |it| {
-        it.words("", |row| titled(row.figure).into())
+        it.words("", |row| titled(&row.figure).into())
             .figure(&first, |row| value(row.first, row.figure.unit()))
             .figure(&second, |row| value(row.second, row.figure.unit()))
             .figure(&shift, |row| {
@@ -87,16 +90,17 @@ fn side_by_side(comparison: &Comparison) -> String {
 }
 
 /// A figure and its unit.
-fn titled(figure: Figure) -> String {
+fn titled(figure: &Figure) -> String {
     format!("{}{}", figure.name(), sign(figure.unit()))
 }
 
 fn alone(run: &Run) -> String {
-    let found = |it: Figure| Some((it, it.of(&run.sample.whole).filter(|it| *it != 0.0)?));
-    let figures: Vec<(Figure, f64)> = Figure::all().filter_map(found).collect();
+    let found = |it: Figure| Some((run.measured.figure(&it).filter(|it| *it != 0.0)?, it));
+    let figures = run.measured.figures().into_iter().filter_map(found);
+    let figures: Vec<(f64, Figure)> = figures.collect();
     table::of(&figures, |it| {
-        it.words("", |(figure, _)| titled(*figure).into())
-            .figure("A", |(figure, found)| value(Some(*found), figure.unit()))
+        it.words("", |(_, figure)| titled(figure).into())
+            .figure("A", |(found, figure)| value(Some(*found), figure.unit()))
     })
 }
 

@@ -1,0 +1,137 @@
+//! A run as it is compared, whatever it measured.
+
+use vmnoise_events::{Event, Name, RunFacts};
+
+use super::exits::{ExitSample, ExitSampler};
+use super::figure::{Figure, Kind};
+use super::sample::{Sample, Sampler};
+
+/// The figures of a run, and of each of its windows.
+#[derive(Debug)]
+pub struct Measured {
+    /// What it holds.
+    pub kind: Kind,
+    /// How long the measured CPUs or vCPUs were measured, all together, nanoseconds.
+    pub runtime_ns: u64,
+    /// Length of all gaps, nanoseconds; `None` of a run that has none to have.
+    pub gaps_ns: Option<u64>,
+    /// How many windows there are.
+    pub windows: usize,
+    /// How much was lost of it.
+    pub lost_events: u64,
+    /// Whether it ended in order.
+    pub complete: bool,
+    of: Of,
+}
+
+#[derive(Debug)]
+enum Of {
+    Cpus(Box<Sample>),
+    Vcpus(Box<ExitSample>),
+}
+
+impl Measured {
+    /// Every figure that it has, in the order in which results list them; exits for reasons that did
+    /// not occur are not among them.
+    pub fn figures(&self) -> Vec<Figure> {
+        let mut figures = Figure::all(self.kind);
+        figures.extend(self.reasons().flat_map(Figure::of_reason));
+        figures
+    }
+
+    /// The reasons of its exits.
+    fn reasons(&self) -> impl Iterator<Item = &Name> {
+        let reasons = match &self.of {
+            Of::Cpus(_) => None,
+            Of::Vcpus(sample) => Some(sample.whole.reasons()),
+        };
+        reasons.into_iter().flatten()
+    }
+
+    /// A figure of the whole run, in its unit; `None` where it is not known.
+    pub fn figure(&self, figure: &Figure) -> Option<f64> {
+        match &self.of {
+            Of::Cpus(sample) => figure.of(&sample.whole),
+            Of::Vcpus(sample) => sample.figure(&sample.whole, figure),
+        }
+    }
+
+    /// A figure window by window, in the order of time; `None` where one of them does not know it.
+    pub fn by_window(&self, figure: &Figure) -> Option<Vec<f64>> {
+        match &self.of {
+            Of::Cpus(sample) => sample.windows.iter().map(|it| figure.of(it)).collect(),
+            Of::Vcpus(sample) => {
+                let windows = sample.windows.iter();
+                windows.map(|it| sample.figure(it, figure)).collect()
+            }
+        }
+    }
+}
+
+/// Takes the events of one run.
+#[derive(Debug)]
+pub struct Measuring(By);
+
+#[derive(Debug)]
+enum By {
+    Cpus(Kind, Box<Sampler>),
+    Vcpus(Box<ExitSampler>),
+}
+
+impl Measuring {
+    /// Looks at gaps of at least `threshold_ns`, which is no less than that of the run, and at all
+    /// wake-ups and exits, in windows of `window_ns`.
+    pub fn new(facts: &RunFacts, threshold_ns: u64, window_ns: u64) -> Measuring {
+        Measuring(match Kind::of(facts.workload) {
+            Kind::Exits => By::Vcpus(Box::new(ExitSampler::new(facts, window_ns))),
+            kind @ (Kind::Gaps | Kind::Wakeups) => {
+                let sampler = Sampler::new(facts, threshold_ns, window_ns);
+                By::Cpus(kind, Box::new(sampler))
+            }
+        })
+    }
+
+    /// Takes the next event.
+    pub fn push(&mut self, event: &Event) {
+        match &mut self.0 {
+            By::Cpus(_, sampler) => sampler.push(event),
+            By::Vcpus(sampler) => sampler.push(event),
+        }
+    }
+
+    /// What was begun after the last whole window is in no window.
+    pub fn finish(self) -> Measured {
+        match self.0 {
+            By::Cpus(kind, sampler) => of_cpus(kind, sampler.finish()),
+            By::Vcpus(sampler) => of_vcpus(sampler.finish()),
+        }
+    }
+}
+
+fn of_cpus(kind: Kind, mut sample: Sample) -> Measured {
+    // Where nobody woke up, nobody was late, which is not the same as in time.
+    if kind == Kind::Wakeups {
+        sample.windows.retain(|window| window.lengths.count() > 0);
+    }
+    Measured {
+        kind,
+        runtime_ns: sample.whole.runtime_ns,
+        gaps_ns: (kind == Kind::Gaps).then_some(sample.whole.noise_ns),
+        windows: sample.windows.len(),
+        lost_events: sample.summary.lost_events,
+        complete: sample.summary.complete,
+        of: Of::Cpus(Box::new(sample)),
+    }
+}
+
+fn of_vcpus(sample: ExitSample) -> Measured {
+    Measured {
+        kind: Kind::Exits,
+        runtime_ns: sample.whole.span_ns,
+        gaps_ns: None,
+        windows: sample.windows.len(),
+        lost_events: sample.run.lost_events,
+        complete: sample.run.complete,
+        of: Of::Vcpus(Box::new(sample)),
+    }
+}
