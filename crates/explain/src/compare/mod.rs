@@ -6,6 +6,7 @@
 
 mod exits;
 mod figure;
+mod groups;
 mod measured;
 mod ranks;
 mod sample;
@@ -13,6 +14,7 @@ mod span;
 mod verdict;
 
 pub use figure::{Context, Figure, Kind, OfReason, Unit};
+pub use groups::{GroupRow, GroupVerdict, Groups, Interval, LEVEL, MOST_RUNS, compare_groups};
 pub use measured::{Measured, Measuring};
 pub(crate) use sample::Windows;
 pub use sample::{Sample, Sampler, Window};
