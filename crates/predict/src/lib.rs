@@ -9,5 +9,6 @@
 mod record;
 pub mod schedule;
 pub mod supply;
+pub mod tail;
 
 pub use record::{Culprit, Record, Taken};

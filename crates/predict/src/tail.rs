@@ -1,0 +1,263 @@
+//! How long the longest of more values would be than there are: a tail fitted to the largest of them, and a
+//! test that may refuse it.
+//!
+//! Sources: the generalized Pareto distribution for what lies above a threshold: Pickands, "Statistical
+//! inference using extreme order statistics", Annals of Statistics 3 (1975). Its fit by
+//! probability-weighted moments: Hosking and Wallis, "Parameter and quantile estimation for the
+//! generalized Pareto distribution", Technometrics 29 (1987). The test: the statistic of Anderson and
+//! Darling, as Choulakian and Stephens propose in "Goodness-of-fit tests for the generalized Pareto
+//! distribution", Technometrics 43 (2001), who reject below 10 %; its distribution is found by drawing from
+//! the fit and fitting again.
+
+/// Fewer peaks than this fit anything.
+const LEAST_PEAKS: usize = 50;
+/// More than this are not needed.
+const MOST_PEAKS: usize = 1_000;
+/// One of so many values is a peak.
+const ONE_IN: usize = 10;
+/// How often the test draws.
+const DRAWS: usize = 199;
+/// A fit that is worse than nine of ten that are right is refused.
+const LEAST_P: f64 = 0.1;
+/// Euler's constant: the mean of the standard Gumbel distribution.
+const EULER: f64 = 0.577_215_664_901_532_9;
+
+/// A tail fitted to values that are independent of one another. All that it says of values beyond those that
+/// were seen is extrapolation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tail {
+    /// Values above this are peaks, nanoseconds.
+    pub threshold_ns: f64,
+    /// The shape of what lies above: with a negative one it ends somewhere, above one it has no mean.
+    pub shape: f64,
+    /// Its scale, nanoseconds.
+    pub scale_ns: f64,
+    /// How many values there are.
+    pub values: usize,
+    /// How many of them are peaks.
+    pub peaks: usize,
+    p: f64,
+}
+
+impl Tail {
+    /// Fits the largest tenth of these, at least 50 and at most 1,000 of them. `None` where that many
+    /// are not there, or do not differ.
+    pub fn fit(values_ns: &[u64]) -> Option<Tail> {
+        let mut values_ns = values_ns.to_vec();
+        values_ns.sort_unstable();
+        let peaks = (values_ns.len() / ONE_IN).clamp(LEAST_PEAKS, MOST_PEAKS);
+        let below = values_ns.len().checked_sub(peaks + 1)?;
+        let threshold_ns = values_ns[below];
+        let above = values_ns.iter().filter(|ns| **ns > threshold_ns);
+        let excesses: Vec<f64> = above.map(|ns| (ns - threshold_ns) as f64).collect();
+        if excesses.len() < LEAST_PEAKS {
+            return None;
+        }
+        let pareto = Pareto::fit(&excesses)?;
+        Some(Tail {
+            threshold_ns: threshold_ns as f64,
+            shape: pareto.shape,
+            scale_ns: pareto.scale,
+            values: values_ns.len(),
+            peaks: excesses.len(),
+            p: pareto.p_value(&excesses),
+        })
+    }
+
+    /// How often peaks of this very distribution fit worse than those that were seen.
+    pub fn p_value(&self) -> f64 {
+        self.p
+    }
+
+    /// Whether the peaks look like such a tail. Nothing may be extrapolated where they do not.
+    pub fn fits(&self) -> bool {
+        self.p >= LEAST_P
+    }
+
+    /// The value, in nanoseconds, that a fraction `p` of all values does not exceed; `None` where that is
+    /// below the threshold.
+    pub fn quantile_ns(&self, p: f64) -> Option<f64> {
+        let above = (1.0 - p) / self.fraction_of_peaks();
+        (above <= 1.0).then(|| self.threshold_ns + self.pareto().exceeded_by(above))
+    }
+
+    /// The expected largest of so many values, nanoseconds. `None` of fewer than were seen, which say it
+    /// themselves, and where there is no mean.
+    pub fn expected_max_ns(&self, values: f64) -> Option<f64> {
+        if values < self.values as f64 || self.shape >= 1.0 {
+            return None;
+        }
+        // The number of peaks among many values is Poisson's, and none at all is out of the question.
+        let peaks = values * self.fraction_of_peaks();
+        let Pareto { shape, scale } = self.pareto();
+        let excess_ns = if shape.abs() < 1e-6 {
+            scale * (peaks.ln() + EULER)
+        } else {
+            scale / shape * (peaks.powf(shape) * libm::tgamma(1.0 - shape) - 1.0)
+        };
+        Some(self.threshold_ns + excess_ns)
+    }
+
+    fn fraction_of_peaks(&self) -> f64 {
+        self.peaks as f64 / self.values as f64
+    }
+
+    fn pareto(&self) -> Pareto {
+        Pareto {
+            shape: self.shape,
+            scale: self.scale_ns,
+        }
+    }
+}
+
+/// The generalized Pareto distribution.
+#[derive(Debug, Clone, Copy)]
+struct Pareto {
+    shape: f64,
+    scale: f64,
+}
+
+impl Pareto {
+    /// By probability-weighted moments of values that ascend.
+    fn fit(excesses: &[f64]) -> Option<Pareto> {
+        let count = excesses.len() as f64;
+        let mean = excesses.iter().sum::<f64>() / count;
+        let weighted = excesses.iter().enumerate();
+        let weighted = weighted.map(|(place, excess)| {
+            let larger = count - 1.0 - place as f64;
+            excess * larger / (count - 1.0)
+        });
+        let weighted = weighted.sum::<f64>() / count;
+        let spread = mean - 2.0 * weighted;
+        (spread > 0.0).then(|| Pareto {
+            shape: 2.0 - mean / spread,
+            scale: 2.0 * mean * weighted / spread,
+        })
+    }
+
+    /// How much of it lies above; 0 beyond its end.
+    fn above(&self, excess: f64) -> f64 {
+        if self.shape.abs() < 1e-9 {
+            return (-excess / self.scale).exp();
+        }
+        let base = 1.0 + self.shape * excess / self.scale;
+        if base <= 0.0 {
+            return 0.0;
+        }
+        base.powf(-1.0 / self.shape)
+    }
+
+    /// What a fraction of it lies above.
+    fn exceeded_by(&self, fraction: f64) -> f64 {
+        if self.shape.abs() < 1e-9 {
+            return -self.scale * fraction.ln();
+        }
+        self.scale / self.shape * (fraction.powf(-self.shape) - 1.0)
+    }
+
+    /// Anderson's and Darling's statistic of values that ascend; infinite where one cannot be.
+    fn distance(&self, excesses: &[f64]) -> f64 {
+        let count = excesses.len() as f64;
+        let pairs = excesses.iter().zip(excesses.iter().rev()).enumerate();
+        let sum: f64 = pairs
+            .map(|(place, (excess, mirrored))| {
+                let below = 1.0 - self.above(*excess);
+                let weight = 2.0 * place as f64 + 1.0;
+                weight * (below.ln() + self.above(*mirrored).ln())
+            })
+            .sum();
+        -count - sum / count
+    }
+
+    /// How often values of this very distribution, fitted in the same way, are further from their fit.
+    fn p_value(&self, excesses: &[f64]) -> f64 {
+        let distance = self.distance(excesses);
+        // The same values always have the same chance.
+        let mut random = fastrand::Rng::with_seed(0);
+        let mut further = 0;
+        for _ in 0..DRAWS {
+            let drawn = excesses.iter().map(|_| {
+                // From 0, which is excluded, to 1.
+                self.exceeded_by(1.0 - random.f64())
+            });
+            let mut drawn: Vec<f64> = drawn.collect();
+            drawn.sort_unstable_by(f64::total_cmp);
+            let is_further = Pareto::fit(&drawn).is_none_or(|fit| fit.distance(&drawn) >= distance);
+            further += usize::from(is_further);
+        }
+        (1 + further) as f64 / (1 + DRAWS) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(count: usize, seed: u64, quantile: impl Fn(f64) -> f64) -> Vec<u64> {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let values = (0..count).map(|_| quantile(1.0 - random.f64()));
+        values.map(|it| it.round() as u64).collect()
+    }
+
+    /// What a tail is fitted to and what it then says: an exponential one has the shape 0, and its largest
+    /// of n lies at scale * (ln n + Euler's constant).
+    #[test]
+    fn the_largest_of_more_exponential_values_is_where_theory_has_it() {
+        let mean_ns = 1e6;
+        let values = drawn(10_000, 7, |above| -mean_ns * above.ln());
+        let tail = Tail::fit(&values).unwrap();
+        assert_eq!((tail.values, tail.peaks), (10_000, 1_000));
+        // The standard error of the shape by this method, at 0: Hosking and Wallis, equation 4, gives
+        // sqrt(1 / n) for k = 0: 1 / sqrt(1000), of which four are 0.13.
+        assert!(tail.shape.abs() < 0.13, "{tail:?}");
+        let theory = mean_ns * (1e6_f64.ln() + EULER);
+        let found = tail.expected_max_ns(1e6).unwrap();
+        // From a quantile of 1/10,000 to one of 1/1,000,000 a shape of 0.13 makes less than this.
+        assert!((found / theory - 1.0).abs() < 0.35, "{found} {theory}");
+        let p99 = tail.quantile_ns(0.99).unwrap();
+        let theory = mean_ns * 100_f64.ln();
+        assert!((p99 / theory - 1.0).abs() < 0.05, "{p99} {theory}");
+        assert_eq!(tail.quantile_ns(0.5), None);
+        assert_eq!(tail.expected_max_ns(100.0), None);
+    }
+
+    #[test]
+    fn a_heavy_tail_has_its_shape() {
+        // P(X > x) = x^-4: shape 1/4.
+        let values = drawn(10_000, 8, |above| 1e6 * above.powf(-0.25));
+        let tail = Tail::fit(&values).unwrap();
+        assert!((tail.shape - 0.25).abs() < 0.2, "{tail:?}");
+        // Pareto's largest of n: n^(1/4) * Gamma(3/4).
+        let theory = 1e6 * 1e6_f64.powf(0.25) * libm::tgamma(0.75);
+        let found = tail.expected_max_ns(1e6).unwrap();
+        assert!((found / theory).ln().abs() < 1.0, "{found} {theory}");
+    }
+
+    /// Values of two kinds, the long ones all alike, are no tail of this family.
+    #[test]
+    fn what_is_no_such_tail_is_refused() {
+        let mut values = drawn(9_500, 9, |above| -1e5 * above.ln());
+        values.extend((0..500).map(|nth| 5_000_000 + nth * 7));
+        let tail = Tail::fit(&values).unwrap();
+        assert!(!tail.fits(), "{tail:?}");
+    }
+
+    /// The test is one: of tails that are right it refuses about one in ten.
+    #[test]
+    fn right_tails_are_refused_as_often_as_the_level_says() {
+        let refused = (0..200).filter(|seed| {
+            let values = drawn(600, 1_000 + seed, |above| -1e6 * above.ln());
+            !Tail::fit(&values).unwrap().fits()
+        });
+        let refused = refused.count();
+        // Binomial with n = 200, p = 0.1: mean 20, deviation 4.2; five of these either way.
+        assert!((1..=41).contains(&refused), "{refused}");
+    }
+
+    #[test]
+    fn few_values_and_equal_ones_have_no_tail() {
+        assert_eq!(Tail::fit(&[]), None);
+        assert_eq!(Tail::fit(&(0..50).collect::<Vec<u64>>()), None);
+        assert_eq!(Tail::fit(&[7; 1_000]), None);
+    }
+}
