@@ -16,7 +16,14 @@ const PINS: &str = "xtask/python";
 pub const PYTHON_PACKAGES: &str = "target/python";
 
 /// What reads our exports and our bill of materials, and bounds response times, in `make test`.
-pub const ENGINES: [&str; 4] = ["cyclonedx", "duckdb", "perfetto", "response_time_analysis"];
+pub const ENGINES: [&str; 6] = [
+    "cyclonedx",
+    "duckdb",
+    "hdrh",
+    "perfetto",
+    "response_time_analysis",
+    "scipy",
+];
 
 /// What reads them in `make lab-full` as well, and where they are sent; PySpark alone is 450 MB.
 pub const MORE_ENGINES: [&str; 3] = ["moto", "polars", "pyspark"];

@@ -10,6 +10,7 @@ mod audit;
 mod bombs;
 mod check;
 mod compare;
+mod compare_groups;
 mod exits_churn;
 mod exits_followed;
 mod exits_reported;

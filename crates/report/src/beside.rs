@@ -1,7 +1,7 @@
 //! What a page of recordings beside each other is about, and its figures in words.
 
 use vmnoise_events::RunFacts;
-use vmnoise_explain::compare::{Kind, Measured, Row, Unit};
+use vmnoise_explain::compare::{Groups, Kind, Measured, Row, Unit};
 
 use crate::figures::{count, duration, percent};
 
@@ -23,6 +23,17 @@ pub struct Beside<'a> {
     pub second: usize,
     /// Every figure.
     pub rows: &'a [Row],
+}
+
+/// Two groups of recordings.
+#[derive(Debug, Clone, Copy)]
+pub struct GroupsBeside<'a> {
+    /// So many of the recordings, the first ones, are of before; the others are of after.
+    pub before: usize,
+    /// Every figure.
+    pub groups: &'a Groups,
+    /// Whether every run before the change began before any after it.
+    pub is_one_after_the_other: bool,
 }
 
 /// A condition, and what a recording has of it.
@@ -51,7 +62,9 @@ pub struct ComparePage<'a> {
     pub window_ns: u64,
     /// The recordings; the first is what the others are held against.
     pub runs: Vec<Recording<'a>>,
-    /// One for each other recording.
+    /// Where the recordings are two groups.
+    pub groups: Option<GroupsBeside<'a>>,
+    /// One for each other recording; none of groups.
     pub pairs: Vec<Beside<'a>>,
     /// The conditions.
     pub judged: Vec<Judged<'a>>,

@@ -9,6 +9,7 @@ use crate::figures::{duration, percent};
 use crate::findings::Finding;
 use crate::frame::{Figure, Frame};
 use crate::tables::{self, Table};
+use crate::two_groups;
 
 #[derive(Template)]
 #[template(path = "compare.html")]
@@ -36,13 +37,20 @@ impl ComparePage<'_> {
         let filled = Filled {
             frame: Frame::new(format!("{} – vmnoise", files.join(", ")), self.tool_version),
             subtitle: format!(
-                "{}: {}, in windows of {}",
-                files.join(" beside "),
+                "{}: {}, {}",
+                files.join(if self.groups.is_some() {
+                    ", "
+                } else {
+                    " beside "
+                }),
                 match self.kind {
                     Kind::Gaps => format!("gaps of {} and more", duration(self.threshold_ns)),
                     Kind::Wakeups | Kind::Exits => words(self.kind).to_owned(),
                 },
-                duration(self.window_ns)
+                match self.groups {
+                    None => format!("in windows of {}", duration(self.window_ns)),
+                    Some(_) => "run by run".into(),
+                }
             ),
             headline: self.headline(),
             findings: self.findings(),
@@ -53,6 +61,9 @@ impl ComparePage<'_> {
     }
 
     fn headline(&self) -> String {
+        if let Some(groups) = &self.groups {
+            return two_groups::headline(groups);
+        }
         let differ = |pair: &&Beside<'_>| {
             pair.rows
                 .iter()
@@ -84,6 +95,9 @@ impl ComparePage<'_> {
 
     /// What differs, the largest effect first.
     fn findings(&self) -> Vec<Finding> {
+        if let Some(groups) = &self.groups {
+            return two_groups::findings(groups);
+        }
         let rows = self
             .pairs
             .iter()

@@ -26,9 +26,10 @@ mod shares;
 mod spikes;
 mod tables;
 mod trees;
+mod two_groups;
 mod windows;
 
-pub use beside::{Beside, ComparePage, Judged, Recording};
+pub use beside::{Beside, ComparePage, GroupsBeside, Judged, Recording};
 pub use gathering::{Gathering, Resolved};
 pub use moment::Moment;
 pub use page::{Page, Refused};

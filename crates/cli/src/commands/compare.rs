@@ -4,23 +4,33 @@ use std::path::Path;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::compare::{Kind, Measured, Measuring, Span, WINDOWS, compare};
+use vmnoise_explain::compare::{
+    Kind, MOST_RUNS, Measured, Measuring, Span, WINDOWS, compare, compare_groups,
+};
 
 use super::replay::Recording;
 use crate::args::CompareArguments;
 use crate::args::condition::{Bound, Condition};
-use crate::output::compare::{Checked, Compared, Comparison, Run, print};
+use crate::output::compare::{Checked, Compared, Comparison, Run, TwoGroups, print};
 use crate::progress;
 use crate::say;
 use crate::status::{Status, UsageError};
+use crate::units::seconds;
 
 /// Compares, prints, and says whether a condition holds.
 pub fn run(arguments: &CompareArguments) -> Result<Status> {
-    for path in &arguments.recordings {
+    let paths = [
+        &arguments.recordings[..],
+        &arguments.before,
+        &arguments.after,
+    ]
+    .concat();
+    refuse_large(arguments)?;
+    for path in &paths {
         progress::expect(path, 2);
     }
     let mut looks = Vec::new();
-    for path in &arguments.recordings {
+    for path in &paths {
         looks.push((path.as_path(), look(path)?));
     }
     let kind = kind_of_all(&looks)?;
@@ -44,16 +54,25 @@ pub fn run(arguments: &CompareArguments) -> Result<Status> {
         });
     }
     report_same(&runs);
-    let comparisons = (1..).zip(&runs[1..]).map(|(second, run)| Comparison {
-        second,
-        rows: compare(&runs[0].measured, &run.measured),
-    });
+    report_unlike(&runs);
+    let before = arguments.before.len();
+    let groups = (before > 0).then(|| two_groups(&runs, before));
+    // Every run but the first, or the first if it is the only one.
+    let judged = match (before, runs.len()) {
+        (0, 1) => 0,
+        (0, _) => 1,
+        (before, _) => before,
+    };
     let compared = Compared {
         kind,
         threshold_ns,
         window_ns,
-        comparisons: comparisons.collect(),
-        checks: checks(&bounds, &runs),
+        comparisons: match groups {
+            None => comparisons(&runs),
+            Some(_) => Vec::new(),
+        },
+        groups,
+        checks: checks(&bounds, &runs, judged),
         runs,
     };
     print(arguments.format, &compared)?;
@@ -63,6 +82,42 @@ pub fn run(arguments: &CompareArguments) -> Result<Status> {
         .iter()
         .any(|check| check.holds != Some(false));
     Ok(if failed { Status::Limit } else { Status::Ok })
+}
+
+/// Groups whose exact distribution takes longer than anybody waits.
+fn refuse_large(arguments: &CompareArguments) -> Result<()> {
+    let largest = arguments.before.len().max(arguments.after.len());
+    match largest > MOST_RUNS {
+        true => Err(UsageError(format!(
+            "a group of {largest} recordings is too large for an exact test: name {MOST_RUNS} at most"
+        ))
+        .into()),
+        false => Ok(()),
+    }
+}
+
+/// The first run and each of the others.
+fn comparisons(runs: &[Run]) -> Vec<Comparison> {
+    let others = (1..).zip(runs.iter().skip(1));
+    let compared = others.map(|(second, run)| Comparison {
+        second,
+        rows: compare(&runs[0].measured, &run.measured),
+    });
+    compared.collect()
+}
+
+/// The first of these runs, and those behind them.
+fn two_groups(runs: &[Run], before: usize) -> TwoGroups {
+    let measured: Vec<&Measured> = runs.iter().map(|run| &run.measured).collect();
+    // RFC 3339 in UTC, which sorts as it reads.
+    let starts = runs.iter().map(|run| run.facts.started_at.as_str());
+    let starts: Vec<&str> = starts.collect();
+    TwoGroups {
+        before,
+        after: runs.len() - before,
+        is_one_after_the_other: starts[..before].iter().max() < starts[before..].iter().min(),
+        groups: compare_groups(&measured[..before], &measured[before..]),
+    }
 }
 
 /// What all recordings hold.
@@ -98,12 +153,11 @@ fn bounds(conditions: &[Condition], kind: Kind) -> Result<Vec<(&Condition, Bound
     bounds.collect()
 }
 
-/// The conditions on every run but the first, or on the first if it is the only one.
-fn checks(bounds: &[(&Condition, Bound)], runs: &[Run]) -> Vec<Checked> {
-    let judged = if runs.len() > 1 { 1..runs.len() } else { 0..1 };
+/// The conditions on every run from this one on.
+fn checks(bounds: &[(&Condition, Bound)], runs: &[Run], first: usize) -> Vec<Checked> {
     let checks = bounds
         .iter()
-        .flat_map(|bound| judged.clone().map(move |run| (bound, run)));
+        .flat_map(|bound| (first..runs.len()).map(move |run| (bound, run)));
     let checks = checks.map(|((condition, bound), run)| {
         let value = runs[run].measured.figure(&bound.figure);
         Checked {
@@ -130,6 +184,21 @@ fn report_same(runs: &[Run]) {
                 same.file, run.file
             ));
         }
+    }
+}
+
+/// Says so where runs are not as long as one another: the maximum of a longer one is larger by itself.
+fn report_unlike(runs: &[Run]) {
+    let lengths_ns = runs.iter().map(|run| run.measured.runtime_ns);
+    let shortest_ns = lengths_ns.clone().min().unwrap_or(0);
+    let longest_ns = lengths_ns.max().unwrap_or(0);
+    if longest_ns / 5 > shortest_ns / 4 {
+        say::say(format_args!(
+            "the longest run measured {}, the shortest {}: the rarer, the longer one has to wait for it, \
+             and maxima and high percentiles of the longer one are larger by that alone",
+            seconds(longest_ns),
+            seconds(shortest_ns)
+        ));
     }
 }
 

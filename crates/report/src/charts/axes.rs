@@ -1,6 +1,7 @@
 //! Axes that read as people say times and parts.
 
 use serde_json::{Value, json};
+use vmnoise_explain::compare::{Kind, Unit};
 
 /// Lengths in seconds on a logarithmic scale: `20µs`.
 pub(super) fn lengths(title: &str) -> Value {
@@ -30,4 +31,22 @@ pub(super) fn plain(title: &str) -> Value {
 /// The names of bars.
 pub(super) fn names() -> Value {
     json!({"title": {"text": ""}, "automargin": true})
+}
+
+/// From the numbers of a figure to those of its axis.
+pub(super) const fn scale(unit: Unit) -> f64 {
+    match unit {
+        Unit::Nanoseconds => 1e-9,
+        Unit::Percent | Unit::PerSecond => 1.0,
+    }
+}
+
+/// The axis of a figure.
+pub(super) fn of_figures(kind: Kind, unit: Unit) -> Value {
+    match (unit, kind) {
+        (Unit::Percent, Kind::Exits) => plain("% of the vCPUs’ time"),
+        (Unit::Percent, Kind::Gaps | Kind::Wakeups) => plain("% of the runtime"),
+        (Unit::PerSecond, _) => plain("per second"),
+        (Unit::Nanoseconds, _) => plain_lengths("length"),
+    }
 }

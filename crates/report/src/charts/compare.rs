@@ -3,15 +3,19 @@
 use std::borrow::Cow;
 
 use serde_json::json;
-use vmnoise_explain::compare::{Kind, Measured, Row, Unit, Verdict, figures_of};
+use vmnoise_explain::compare::{Measured, Row, Verdict, figures_of};
 
+use super::two_groups::two_groups;
 use super::{Chart, View, axes};
 use crate::beside::{ComparePage, value};
 use crate::figures::duration;
 
 /// The charts of a comparison.
 pub(crate) fn compare(page: &ComparePage<'_>) -> Vec<Chart> {
-    let mut charts = vec![effects(page), windows(page)];
+    let mut charts = match &page.groups {
+        Some(groups) => vec![two_groups(page, groups)],
+        None => vec![effects(page), windows(page)],
+    };
     charts.retain(|chart| !chart.views.is_empty());
     charts
 }
@@ -61,10 +65,6 @@ fn effects(page: &ComparePage<'_>) -> Chart {
 
 fn windows(page: &ComparePage<'_>) -> Chart {
     let runs: Vec<&Measured> = page.runs.iter().map(|run| run.measured).collect();
-    let part = match page.kind {
-        Kind::Exits => "% of the vCPUs’ time",
-        Kind::Gaps | Kind::Wakeups => "% of the runtime",
-    };
     let views = figures_of(&runs).into_iter().filter_map(|figure| {
         let mut traces = Vec::new();
         let mut any = false;
@@ -75,10 +75,7 @@ fn windows(page: &ComparePage<'_>) -> Chart {
             any |= values.iter().any(|it| *it != 0.0);
             let at_s = (0..values.len()).map(|nth| nth as f64 * page.window_ns as f64 / 1e9);
             let spans = values.iter().map(|it| value(Some(*it), figure.unit()));
-            let scale = match figure.unit() {
-                Unit::Nanoseconds => 1e-9,
-                Unit::Percent | Unit::PerSecond => 1.0,
-            };
+            let scale = axes::scale(figure.unit());
             traces.push(json!({
                 "type": "scatter", "mode": "lines+markers", "name": run.file,
                 "x": at_s.collect::<Vec<_>>(),
@@ -87,11 +84,7 @@ fn windows(page: &ComparePage<'_>) -> Chart {
                 "text": spans.collect::<Vec<_>>(), "hovertemplate": "%{text}",
             }));
         }
-        let axis = match figure.unit() {
-            Unit::Percent => axes::plain(part),
-            Unit::PerSecond => axes::plain("per second"),
-            Unit::Nanoseconds => axes::plain_lengths("length"),
-        };
+        let axis = axes::of_figures(page.kind, figure.unit());
         let layout = json!({"xaxis": axes::run_time(), "yaxis": axis});
         (any && !traces.is_empty()).then(|| View::new(&figure.name(), traces, layout))
     });

@@ -9,6 +9,7 @@ mod over_time;
 mod periodic;
 mod phases;
 mod spikes;
+mod two_groups;
 
 pub(crate) use compare::compare;
 pub(crate) use distribution::beside;

@@ -1,15 +1,19 @@
 //! Recordings beside each other.
 
-use vmnoise_explain::compare::{Figure, Kind, Row, Unit, Verdict};
+use vmnoise_explain::compare::{Figure, Kind, Row, Verdict};
 
 use super::Table;
-use crate::beside::{Beside, ComparePage, signed, value, words};
+use super::figures::{chance, figure, written};
+use super::two_groups::two_groups;
+use crate::beside::{Beside, ComparePage, signed, words};
 
 /// Figures of each pair, conditions, and the recordings themselves.
 pub(crate) fn compare(page: &ComparePage<'_>) -> Vec<Table> {
     let mut tables: Vec<Table> = page.pairs.iter().map(|pair| figures(page, pair)).collect();
-    if page.pairs.is_empty() {
-        tables.push(alone(page));
+    match &page.groups {
+        Some(groups) => tables.push(two_groups(groups)),
+        None if page.pairs.is_empty() => tables.push(alone(page)),
+        None => {}
     }
     tables.extend([conditions(page), runs(page)]);
     tables.retain(|table| !table.rows.is_empty());
@@ -92,19 +96,4 @@ fn runs(page: &ComparePage<'_>) -> Table {
             .count("lost events", |run| run.measured.lost_events)
             .truth("ended in order", |run| run.measured.complete)
     })
-}
-
-fn figure(found: Option<f64>, unit: Unit) -> (String, Option<f64>) {
-    (value(found, unit), found)
-}
-
-fn written(found: Option<f64>, how: impl Fn(f64) -> String) -> (String, Option<f64>) {
-    (found.map_or_else(|| "-".into(), how), found)
-}
-
-fn chance(p: f64) -> String {
-    match p {
-        0.000_1.. => format!("{p:.4}"),
-        _ => "<0.0001".into(),
-    }
 }

@@ -2,10 +2,12 @@
 
 mod compare;
 mod exits;
+mod figures;
 mod found;
 mod lanes;
 mod phases;
 mod takers;
+mod two_groups;
 
 pub(crate) use compare::compare;
 

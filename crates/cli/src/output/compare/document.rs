@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use vmnoise_explain::compare::{Kind, Verdict};
 
+use super::groups_document::GroupsOf;
 use super::{Compared, Comparison, Run};
 use crate::output::json::{Recorded, unit};
 
@@ -17,6 +18,7 @@ pub(super) struct Document<'a> {
     window_ns: u64,
     runs: Vec<RunOf<'a>>,
     comparisons: Vec<ComparisonOf<'a>>,
+    groups: Option<GroupsOf<'a>>,
     conditions: Vec<ConditionOf<'a>>,
 }
 
@@ -67,6 +69,7 @@ impl<'a> Document<'a> {
             window_ns,
             runs,
             comparisons,
+            groups,
             checks,
         } = compared;
         let figures = |comparison: &'a Comparison| {
@@ -97,6 +100,7 @@ impl<'a> Document<'a> {
                     figures: figures(comparison),
                 })
                 .collect(),
+            groups: groups.as_ref().map(GroupsOf::new),
             conditions: checks
                 .iter()
                 .map(|check| ConditionOf {

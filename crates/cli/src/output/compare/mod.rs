@@ -1,12 +1,15 @@
 //! Recordings side by side, as text, as `vmnoise.compare/1` and as a page.
 
 mod document;
+mod figures;
+mod groups_document;
+mod groups_text;
 mod page;
 mod text;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::compare::{Kind, Measured, Row, Unit};
+use vmnoise_explain::compare::{Groups, Kind, Measured, Row, Unit};
 
 use crate::output::format::CompareFormat;
 
@@ -26,6 +29,29 @@ pub struct Comparison {
     pub second: usize,
     /// Every figure.
     pub rows: Vec<Row>,
+}
+
+/// The first runs and the others, as groups.
+pub struct TwoGroups {
+    /// So many of the runs, the first ones, are of before.
+    pub before: usize,
+    /// So many, the others, are of after.
+    pub after: usize,
+    /// Whether every run before the change began before any after it: what else changed meanwhile
+    /// cannot be told from the change.
+    pub is_one_after_the_other: bool,
+    /// Every figure.
+    pub groups: Groups,
+}
+
+impl TwoGroups {
+    /// The group of a run, by its place.
+    fn name_of(&self, place: usize) -> &'static str {
+        match place < self.before {
+            true => "before",
+            false => "after",
+        }
+    }
 }
 
 /// A condition, and what a run has of it.
@@ -52,8 +78,10 @@ pub struct Compared {
     pub window_ns: u64,
     /// The recordings.
     pub runs: Vec<Run>,
-    /// One for each recording but the first.
+    /// One for each recording but the first; none of groups.
     pub comparisons: Vec<Comparison>,
+    /// Where two groups were named.
+    pub groups: Option<TwoGroups>,
     /// The conditions, for each recording that they are tested on.
     pub checks: Vec<Checked>,
 }

@@ -1,7 +1,7 @@
 //! For a browser.
 
 use anyhow::Result;
-use vmnoise_report::{Beside, ComparePage, Judged, Recording};
+use vmnoise_report::{Beside, ComparePage, GroupsBeside, Judged, Recording};
 
 use super::Compared;
 
@@ -29,6 +29,11 @@ pub(super) fn render(compared: &Compared) -> Result<String> {
         window_ns: compared.window_ns,
         runs: runs.collect(),
         pairs: pairs.collect(),
+        groups: compared.groups.as_ref().map(|groups| GroupsBeside {
+            before: groups.before,
+            groups: &groups.groups,
+            is_one_after_the_other: groups.is_one_after_the_other,
+        }),
         judged: judged.collect(),
         tool_version: env!("CARGO_PKG_VERSION"),
     };

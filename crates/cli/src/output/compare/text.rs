@@ -1,8 +1,9 @@
 //! For people.
 
-use vmnoise_explain::compare::{Figure, Kind, Unit, Verdict};
+use vmnoise_explain::compare::{Figure, Kind, Verdict};
 
-use super::{Compared, Comparison, Run};
+use super::figures::{chance, sign, signed, titled, value};
+use super::{Compared, Comparison, Run, groups_text};
 use crate::output::table;
 use crate::units::{human, seconds};
 
@@ -14,6 +15,7 @@ pub(super) fn render(compared: &Compared) -> String {
         window_ns,
         runs,
         comparisons,
+        groups,
         checks,
     } = compared;
     let what = match kind {
@@ -21,18 +23,28 @@ pub(super) fn render(compared: &Compared) -> String {
         Kind::Wakeups => "Wake-ups".into(),
         Kind::Exits => "Exits".into(),
     };
-    let mut text = format!("{what}, in windows of {}\n", human(*window_ns));
+    let mut text = match groups {
+        None => format!("{what}, in windows of {}\n", human(*window_ns)),
+        Some(_) => format!("{what}, run by run\n"),
+    };
     let lettered: Vec<(usize, &Run)> = runs.iter().enumerate().collect();
     text += &table::of(&lettered, |it| {
         it.words("", |(at, _)| letter(*at).into())
+            .each(groups, |it, groups| {
+                it.name("group", |(at, _)| Some(groups.name_of(*at)))
+            })
             .name("recording", |(_, run)| Some(&run.file))
             .name("kernel", |(_, run)| Some(&run.facts.host.kernel))
             .name("started at", |(_, run)| Some(&run.facts.started_at))
             .figure("runtime", |(_, run)| seconds(run.measured.runtime_ns))
-            .count("windows", |(_, run)| run.measured.windows as u64)
+            .each(groups.is_none().then_some(()), |it, ()| {
+                it.count("windows", |(_, run)| run.measured.windows as u64)
+            })
             .count("lost", |(_, run)| run.measured.lost_events)
     });
-    if comparisons.is_empty() {
+    if let Some(groups) = groups {
+        text += &groups_text::render(groups);
+    } else if comparisons.is_empty() {
         text += &format!("\nIts figures\n{}", alone(&runs[0]));
     }
     for comparison in comparisons {
@@ -89,11 +101,6 @@ fn side_by_side(comparison: &Comparison) -> String {
     })
 }
 
-/// A figure and its unit.
-fn titled(figure: &Figure) -> String {
-    format!("{}{}", figure.name(), sign(figure.unit()))
-}
-
 fn alone(run: &Run) -> String {
     let found = |it: Figure| Some((run.measured.figure(&it).filter(|it| *it != 0.0)?, it));
     let figures = run.measured.figures().into_iter().filter_map(found);
@@ -104,40 +111,10 @@ fn alone(run: &Run) -> String {
     })
 }
 
-fn chance(p: f64) -> String {
-    match p {
-        0.000_1.. => format!("{p:.4}"),
-        _ => "<0.0001".into(),
-    }
-}
-
 const fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Different => "different",
         Verdict::NotShown => "not shown",
         Verdict::Untested => "",
     }
-}
-
-/// Behind the name or the number of a figure.
-const fn sign(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Percent => " %",
-        Unit::PerSecond => " /s",
-        Unit::Nanoseconds => "",
-    }
-}
-
-fn value(value: Option<f64>, unit: Unit) -> String {
-    match (value, unit) {
-        (None, _) => "-".into(),
-        (Some(value), Unit::Percent) => format!("{value:.4}"),
-        (Some(value), Unit::PerSecond) => format!("{value:.1}"),
-        (Some(value), Unit::Nanoseconds) => human(value.round() as u64),
-    }
-}
-
-fn signed(shift: f64, unit: Unit) -> String {
-    let sign = if shift < 0.0 { '-' } else { '+' };
-    format!("{sign}{}", value(Some(shift.abs()), unit))
 }

@@ -1,0 +1,43 @@
+//! Figures as people read them.
+
+use vmnoise_explain::compare::{Figure, Unit};
+
+use crate::units::human;
+
+/// A figure and its unit.
+pub(super) fn titled(figure: &Figure) -> String {
+    format!("{}{}", figure.name(), sign(figure.unit()))
+}
+
+/// A p.
+pub(super) fn chance(p: f64) -> String {
+    match p {
+        0.000_1.. => format!("{p:.4}"),
+        _ => "<0.0001".into(),
+    }
+}
+
+/// Behind the name or the number of a figure.
+pub(super) const fn sign(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Percent => " %",
+        Unit::PerSecond => " /s",
+        Unit::Nanoseconds => "",
+    }
+}
+
+/// A number in its unit; `-` where unknown.
+pub(super) fn value(value: Option<f64>, unit: Unit) -> String {
+    match (value, unit) {
+        (None, _) => "-".into(),
+        (Some(value), Unit::Percent) => format!("{value:.4}"),
+        (Some(value), Unit::PerSecond) => format!("{value:.1}"),
+        (Some(value), Unit::Nanoseconds) => human(value.round() as u64),
+    }
+}
+
+/// A difference.
+pub(super) fn signed(shift: f64, unit: Unit) -> String {
+    let sign = if shift < 0.0 { '-' } else { '+' };
+    format!("{sign}{}", value(Some(shift.abs()), unit))
+}

@@ -1,0 +1,85 @@
+//! Two groups of runs, for people.
+
+use vmnoise_explain::compare::{GroupRow, GroupVerdict, Groups, Interval, LEVEL};
+
+use super::TwoGroups;
+use super::figures::{chance, signed, titled, value};
+use crate::output::table;
+
+/// Begins with an empty line, and ends with a newline.
+pub(super) fn render(of: &TwoGroups) -> String {
+    let rows: Vec<&GroupRow> = of.groups.rows.iter().filter(|row| row.is_any()).collect();
+    let before = format!("before ({})", of.before);
+    let after = format!("after ({})", of.after);
+    let figures = table::of(&rows, |it| {
+        it.words("", |row| titled(&row.figure).into())
+            .figure(&before, |row| median(row, |(before, _)| before))
+            .figure(&after, |row| median(row, |(_, after)| after))
+            .figure("shift", |row| {
+                let unit = row.figure.unit();
+                row.shift.map_or("-".into(), |shift| signed(shift, unit))
+            })
+            .figure("at least", |row| bound(row, |interval| interval.low))
+            .figure("at most", |row| bound(row, |interval| interval.high))
+            .figure("p", |row| row.p.map_or("-".into(), chance))
+            .figure("corrected", |row| {
+                row.corrected_p.map_or("-".into(), chance)
+            })
+            .name("", |row| verdict(row.verdict))
+    });
+    let mut text = format!("\nAfter beside before: medians of runs\n{figures}");
+    for note in notes(of) {
+        text += &format!("\n{note}\n");
+    }
+    text
+}
+
+/// What has to be known to read it, each in a sentence.
+fn notes(of: &TwoGroups) -> Vec<String> {
+    let groups = &of.groups;
+    let mut notes = Vec::new();
+    if groups.are_too_few() {
+        notes.push(too_few(groups));
+    }
+    if of.is_one_after_the_other {
+        notes.push(
+            "All runs before the change began before any after it: what else changed meanwhile is not \
+             told from it. Take turns: before, after, before, after."
+                .into(),
+        );
+    }
+    notes
+}
+
+/// Why nothing can be found, and what it takes.
+fn too_few(groups: &Groups) -> String {
+    let needed = match groups.needed {
+        Some(needed) => format!("it takes {needed} runs in each group"),
+        None => "it takes more runs than can be compared".into(),
+    };
+    format!(
+        "Too few runs to tell: the least p that so many can have is {}, and with {} figures tested at \
+         once it has to be {} or less; {needed}.",
+        chance(groups.least_p),
+        groups.tested,
+        chance(LEVEL / groups.tested as f64),
+    )
+}
+
+fn median(row: &GroupRow, of: impl Fn((f64, f64)) -> f64) -> String {
+    value(row.medians.map(of), row.figure.unit())
+}
+
+fn bound(row: &GroupRow, of: impl Fn(Interval) -> f64) -> String {
+    let unit = row.figure.unit();
+    row.interval.map_or("-".into(), |it| signed(of(it), unit))
+}
+
+const fn verdict(verdict: GroupVerdict) -> Option<&'static str> {
+    Some(match verdict {
+        GroupVerdict::Different => "different",
+        GroupVerdict::NotShown => "not shown",
+        GroupVerdict::TooFewRuns => "too few runs",
+        GroupVerdict::Untested => "",
+    })
+}
