@@ -7,8 +7,9 @@
 #![forbid(unsafe_code)]
 
 mod record;
+pub mod scale;
 pub mod schedule;
 pub mod supply;
 pub mod tail;
 
-pub use record::{Culprit, Record, Taken};
+pub use record::{Culprit, Record, Taken, TakenBy};

@@ -14,6 +14,35 @@ pub struct Culprit {
     pub name: Option<String>,
 }
 
+impl Culprit {
+    /// The same, whatever number stands behind its name: `stress-ng:4711` is called `stress-ng` on each
+    /// host, and has another number there.
+    pub fn whatever_number(&self) -> Culprit {
+        let name = self
+            .name
+            .as_deref()
+            .map(|name| match name.rsplit_once(':') {
+                Some((name, number)) if number.parse::<u32>().is_ok() => name,
+                _ => name,
+            });
+        Culprit {
+            share: self.share,
+            name: name.map(str::to_owned),
+        }
+    }
+}
+
+/// What a culprit took of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TakenBy {
+    /// All of it, nanoseconds.
+    pub total_ns: u64,
+    /// The most in one gap, nanoseconds.
+    pub most_ns: u64,
+    /// In how many gaps.
+    pub gaps: u64,
+}
+
 /// One run of one CPU. Columns, for a run may have ten million gaps.
 #[derive(Debug, Clone)]
 pub struct Record {
@@ -70,9 +99,9 @@ impl Record {
     pub fn push(&mut self, begin_ns: u64, length_ns: u64, parts: impl Iterator<Item = (u32, u64)>) {
         let last_end_ns = self.last_end_ns();
         let end_ns = begin_ns.saturating_add(length_ns);
-        let begin_ns = begin_ns.max(last_end_ns).min(end_ns);
+        let begin_ns = begin_ns.max(last_end_ns);
         self.begins_ns.push(begin_ns);
-        self.lengths_ns.push(end_ns - begin_ns);
+        self.lengths_ns.push(end_ns.saturating_sub(begin_ns));
         for (who, ns) in parts {
             self.who.push(who);
             self.part_ns.push(ns);
@@ -149,6 +178,18 @@ impl Record {
         let mut taken: Vec<_> = taken.into_iter().filter(|(_, ns)| *ns > 0).collect();
         taken.sort_unstable_by_key(|(who, ns)| (std::cmp::Reverse(*ns), *who));
         taken
+    }
+
+    /// What each culprit took, by their numbers.
+    pub fn by_culprit(&self) -> Vec<TakenBy> {
+        let mut by_culprit = vec![TakenBy::default(); self.culprits.len()];
+        for (who, ns) in self.who.iter().zip(&self.part_ns) {
+            let taken = &mut by_culprit[*who as usize];
+            taken.total_ns += ns;
+            taken.most_ns = taken.most_ns.max(*ns);
+            taken.gaps += 1;
+        }
+        by_culprit
     }
 
     /// All that was taken.

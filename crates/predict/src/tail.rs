@@ -14,7 +14,7 @@ const LEAST_PEAKS: usize = 50;
 /// More than this are not needed.
 const MOST_PEAKS: usize = 1_000;
 /// One of so many values is a peak.
-const ONE_IN: usize = 10;
+const ONE_IN: u64 = 10;
 /// How often the test draws.
 const DRAWS: usize = 199;
 /// A fit that is worse than nine of ten that are right is refused.
@@ -33,7 +33,7 @@ pub struct Tail {
     /// Its scale, nanoseconds.
     pub scale_ns: f64,
     /// How many values there are.
-    pub values: usize,
+    pub values: u64,
     /// How many of them are peaks.
     pub peaks: usize,
     p: f64,
@@ -43,12 +43,18 @@ impl Tail {
     /// Fits the largest tenth of these, at least 50 and at most 1,000 of them. `None` where that many
     /// are not there, or do not differ.
     pub fn fit(values_ns: &[u64]) -> Option<Tail> {
-        let mut values_ns = values_ns.to_vec();
-        values_ns.sort_unstable();
-        let peaks = (values_ns.len() / ONE_IN).clamp(LEAST_PEAKS, MOST_PEAKS);
-        let below = values_ns.len().checked_sub(peaks + 1)?;
-        let threshold_ns = values_ns[below];
-        let above = values_ns.iter().filter(|ns| **ns > threshold_ns);
+        Tail::fit_largest(values_ns.len() as u64, values_ns)
+    }
+
+    /// As `fit`, of so many values, of which the largest 1,001 or more are these.
+    pub fn fit_largest(values: u64, largest_ns: &[u64]) -> Option<Tail> {
+        let mut largest_ns = largest_ns.to_vec();
+        largest_ns.sort_unstable();
+        let tenth = usize::try_from(values / ONE_IN).unwrap_or(usize::MAX);
+        let peaks = tenth.clamp(LEAST_PEAKS, MOST_PEAKS);
+        let below = largest_ns.len().checked_sub(peaks + 1)?;
+        let threshold_ns = largest_ns[below];
+        let above = largest_ns.iter().filter(|ns| **ns > threshold_ns);
         let excesses: Vec<f64> = above.map(|ns| (ns - threshold_ns) as f64).collect();
         if excesses.len() < LEAST_PEAKS {
             return None;
@@ -58,7 +64,7 @@ impl Tail {
             threshold_ns: threshold_ns as f64,
             shape: pareto.shape,
             scale_ns: pareto.scale,
-            values: values_ns.len(),
+            values,
             peaks: excesses.len(),
             p: pareto.p_value(&excesses),
         })
@@ -98,6 +104,27 @@ impl Tail {
         Some(self.threshold_ns + excess_ns)
     }
 
+    /// Between what that lies, nanoseconds, in nine of ten fits to as many peaks of this very distribution.
+    pub fn band_of_max_ns(&self, values: f64) -> Option<(f64, f64)> {
+        let mut random = fastrand::Rng::with_seed(1);
+        let fits = (0..DRAWS).filter_map(|_| {
+            let drawn = self.pareto().drawn(self.peaks, &mut random);
+            let fit = Pareto::fit(&drawn)?;
+            let tail = Tail {
+                shape: fit.shape,
+                scale_ns: fit.scale,
+                ..*self
+            };
+            // Without a mean there is no end to it.
+            Some(tail.expected_max_ns(values).unwrap_or(f64::INFINITY))
+        });
+        let mut fits: Vec<f64> = fits.collect();
+        fits.sort_unstable_by(f64::total_cmp);
+        let at = |part: f64| fits.get((part * fits.len() as f64) as usize).copied();
+        let high_ns = at(0.95).filter(|ns| ns.is_finite());
+        at(0.05).zip(high_ns)
+    }
+
     fn fraction_of_peaks(&self) -> f64 {
         self.peaks as f64 / self.values as f64
     }
@@ -133,6 +160,15 @@ impl Pareto {
             shape: 2.0 - mean / spread,
             scale: 2.0 * mean * weighted / spread,
         })
+    }
+
+    /// So many values of it, ascending.
+    fn drawn(&self, count: usize, random: &mut fastrand::Rng) -> Vec<f64> {
+        // From 0, which is excluded, to 1.
+        let drawn = (0..count).map(|_| self.exceeded_by(1.0 - random.f64()));
+        let mut drawn: Vec<f64> = drawn.collect();
+        drawn.sort_unstable_by(f64::total_cmp);
+        drawn
     }
 
     /// How much of it lies above; 0 beyond its end.
@@ -176,12 +212,7 @@ impl Pareto {
         let mut random = fastrand::Rng::with_seed(0);
         let mut further = 0;
         for _ in 0..DRAWS {
-            let drawn = excesses.iter().map(|_| {
-                // From 0, which is excluded, to 1.
-                self.exceeded_by(1.0 - random.f64())
-            });
-            let mut drawn: Vec<f64> = drawn.collect();
-            drawn.sort_unstable_by(f64::total_cmp);
+            let drawn = self.drawn(excesses.len(), &mut random);
             let is_further = Pareto::fit(&drawn).is_none_or(|fit| fit.distance(&drawn) >= distance);
             further += usize::from(is_further);
         }

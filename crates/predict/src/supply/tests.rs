@@ -156,3 +156,17 @@ fn a_gap_that_overlaps_the_one_before_is_cut() {
         })
     );
 }
+
+#[test]
+fn a_gap_inside_of_the_one_before_takes_nothing_and_hides_no_later_one() {
+    let mut record = Record::new(0);
+    let who = record.culprit(Culprit {
+        share: Share::Hw,
+        name: None,
+    });
+    for (begin_ns, length_ns) in [(10, 20), (12, 3), (25, 10)] {
+        record.push(begin_ns, length_ns, [(who, length_ns)].into_iter());
+    }
+    record.measured(0, 50);
+    assert_eq!(record.taken().total_ns(), 25);
+}

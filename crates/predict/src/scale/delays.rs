@@ -1,0 +1,188 @@
+//! How often a host is how late, over all moments at which a step may begin.
+
+use super::grid::{cell_of, edge_ns};
+use super::sweep::Piece;
+
+/// Moments that a gap began less than this before are counted together.
+const YOUNGEST_NS: u64 = 128;
+
+/// What lies between a delay and itself is counted by where it begins and ends: a sum over what begins below
+/// an edge is exact there.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ends {
+    /// Moments at which the delay is constant, nanoseconds, and their delays times these.
+    constant_ns: u128,
+    constant_moment: u128,
+    /// Falling delays that begin here (the least of them), less those that end.
+    begun: i128,
+    sum_ns: i128,
+    squares: i128,
+}
+
+/// Counts pieces.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    layers: Vec<Vec<Ends>>,
+}
+
+/// Moments by their delays: for how long, and that times the delay, in each cell of the grid.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Layer {
+    pub(super) moments_ns: Vec<f64>,
+    pub(super) weighted_ns: Vec<f64>,
+}
+
+/// Apart from one another: moments in no gap, and those in one, by for how long it has lasted: each
+/// layer twice as long as the one before.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Delays {
+    pub(super) layers: Vec<Layer>,
+}
+
+/// The layer of moments in a gap that began so long before.
+fn layer_of(age_ns: u64) -> usize {
+    1 + (age_ns / YOUNGEST_NS * 2).max(1).ilog2() as usize
+}
+
+/// The least age of the next layer.
+pub(super) fn next_age_ns(layer: usize) -> u64 {
+    YOUNGEST_NS << (layer - 1)
+}
+
+impl Tally {
+    /// Counts these moments.
+    pub(super) fn add(&mut self, piece: Piece) {
+        let Some(since_ns) = piece.in_gap_since_ns else {
+            self.add_to(0, piece);
+            return;
+        };
+        let mut rest = Some(piece);
+        while let Some(piece) = rest {
+            let layer = layer_of(piece.begin_ns - since_ns);
+            let (within, beyond) = piece.cut(since_ns + next_age_ns(layer));
+            if let Some(within) = within {
+                self.add_to(layer, within);
+            }
+            rest = beyond;
+        }
+    }
+
+    fn add_to(&mut self, layer: usize, piece: Piece) {
+        if piece.falls {
+            let (highest_ns, length_ns) = (piece.delay_ns, piece.length_ns);
+            for (ns, sign) in [(highest_ns - length_ns, 1), (highest_ns, -1)] {
+                let ends = self.ends(layer, ns);
+                ends.begun += sign;
+                ends.sum_ns += sign * i128::from(ns);
+                ends.squares += sign * i128::from(ns) * i128::from(ns);
+            }
+        } else {
+            let ends = self.ends(layer, piece.delay_ns);
+            ends.constant_ns += u128::from(piece.length_ns);
+            ends.constant_moment += u128::from(piece.length_ns) * u128::from(piece.delay_ns);
+        }
+    }
+
+    fn ends(&mut self, layer: usize, ns: u64) -> &mut Ends {
+        if self.layers.len() <= layer {
+            self.layers.resize_with(layer + 1, Vec::new);
+        }
+        let cells = &mut self.layers[layer];
+        let cell = cell_of(ns);
+        if cells.len() <= cell {
+            cells.resize(cell + 1, Ends::default());
+        }
+        &mut cells[cell]
+    }
+
+    /// What was counted since the last time.
+    pub(super) fn take(&mut self) -> Delays {
+        let layers = self.layers.iter_mut().map(|cells| {
+            let mut layer = Layer::default();
+            let (mut begun, mut sum_ns, mut squares) = (0, 0, 0);
+            let (mut below_ns, mut moment_below) = (0, 0);
+            for (cell, ends) in cells.drain(..).enumerate() {
+                begun += ends.begun;
+                sum_ns += ends.sum_ns;
+                squares += ends.squares;
+                let edge_ns = i128::from(edge_ns(cell + 1));
+                let falling_ns = edge_ns * begun - sum_ns;
+                let falling_moment = (edge_ns * edge_ns * begun - squares) / 2;
+                let moments_ns = ends.constant_ns as f64 + (falling_ns - below_ns) as f64;
+                let moment = ends.constant_moment as f64 + (falling_moment - moment_below) as f64;
+                layer.moments_ns.push(moments_ns);
+                layer.weighted_ns.push(moment);
+                (below_ns, moment_below) = (falling_ns, falling_moment);
+            }
+            layer
+        });
+        Delays {
+            layers: layers.collect(),
+        }
+    }
+}
+
+impl Delays {
+    /// Counts others as well.
+    pub(super) fn add(&mut self, others: &Delays) {
+        if self.layers.len() < others.layers.len() {
+            self.layers.resize_with(others.layers.len(), Layer::default);
+        }
+        for (layer, others) in self.layers.iter_mut().zip(&others.layers) {
+            layer.add(others, 1.0);
+        }
+    }
+
+    /// All layers together, each counted so much.
+    pub(super) fn weighted(&self, weights: &[f64]) -> Layer {
+        let mut all = Layer::default();
+        for (layer, weight) in self.layers.iter().zip(weights) {
+            if *weight > 0.0 {
+                all.add(layer, *weight);
+            }
+        }
+        all
+    }
+}
+
+impl Layer {
+    /// Counts others as well, each so much.
+    pub(super) fn add(&mut self, others: &Layer, weight: f64) {
+        let columns = [
+            (&mut self.moments_ns, &others.moments_ns),
+            (&mut self.weighted_ns, &others.weighted_ns),
+        ];
+        for (own, others) in columns {
+            if own.len() < others.len() {
+                own.resize(others.len(), 0.0);
+            }
+            for (own, other) in own.iter_mut().zip(others) {
+                *own += weight * other;
+            }
+        }
+    }
+
+    /// How much of it is in each cell and above: 1 and falling.
+    pub(super) fn not_below_cells(&self) -> Vec<f64> {
+        let mut above: Vec<f64> = Vec::with_capacity(self.moments_ns.len());
+        let mut sum_ns = 0.0;
+        for ns in self.moments_ns.iter().rev() {
+            sum_ns += ns;
+            above.push(sum_ns);
+        }
+        above.reverse();
+        if sum_ns > 0.0 {
+            above.iter_mut().for_each(|it| *it /= sum_ns);
+        }
+        above
+    }
+
+    /// The mean delay, nanoseconds.
+    pub(super) fn mean_ns(&self) -> f64 {
+        let all_ns: f64 = self.moments_ns.iter().sum();
+        if all_ns == 0.0 {
+            return 0.0;
+        }
+        self.weighted_ns.iter().sum::<f64>() / all_ns
+    }
+}

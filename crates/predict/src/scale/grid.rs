@@ -1,0 +1,34 @@
+//! The delays at which distributions are kept: every nanosecond up to 256 ns, then 128 to each
+//! doubling. So a delay and the edges of its cell differ by less than 1/128 of it.
+
+/// log2 of the cells to a doubling.
+const FINENESS: u32 = 7;
+
+/// The cell that holds a delay.
+pub(super) fn cell_of(ns: u64) -> usize {
+    let doublings = (ns | 1).ilog2().saturating_sub(FINENESS);
+    let place = (u64::from(doublings) << FINENESS) + (ns >> doublings);
+    place as usize
+}
+
+/// The least delay of a cell, nanoseconds.
+pub(super) fn edge_ns(cell: usize) -> u64 {
+    let cell = cell as u64;
+    let doublings = (cell >> FINENESS).saturating_sub(1);
+    (cell - (doublings << FINENESS)) << doublings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_follow_one_another_and_are_narrow() {
+        for cell in 0..5_000 {
+            let (from_ns, to_ns) = (edge_ns(cell), edge_ns(cell + 1));
+            assert!(from_ns < to_ns);
+            assert_eq!((cell_of(from_ns), cell_of(to_ns - 1)), (cell, cell));
+            assert!(to_ns - from_ns <= (from_ns >> FINENESS).max(1));
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Which ranks lie on which hosts.
+//!
+//! Ranks fill one host after the other, on each its CPUs in the order of their numbers. Where there are
+//! more ranks than CPUs in all recordings, the hosts come again, as hosts of their own.
+
+use std::collections::BTreeSet;
+
+/// The first so many CPUs of a recorded host.
+pub(super) type Part = (usize, usize);
+
+/// So many ranks.
+#[derive(Debug)]
+pub(super) struct Placement {
+    pub(super) ranks: u64,
+    /// Hosts, each kind with how many there are of it.
+    pub(super) hosts: Vec<(Part, f64)>,
+}
+
+impl Placement {
+    /// On hosts of so many CPUs each. In phase, all do at each moment what the first does.
+    pub(super) fn new(ranks: u64, cpus: &[usize], in_phase: bool) -> Placement {
+        let of_round: u64 = cpus.iter().map(|it| *it as u64).sum();
+        let (rounds, mut left) = (ranks / of_round, ranks % of_round);
+        if in_phase && rounds > 0 {
+            let hosts = vec![((0, cpus[0]), 1.0)];
+            return Placement { ranks, hosts };
+        }
+        let mut hosts = Vec::new();
+        for (host, cpus) in cpus.iter().enumerate() {
+            let here = left.min(*cpus as u64);
+            left -= here;
+            let is_whole = here == *cpus as u64;
+            let count = rounds + u64::from(is_whole);
+            if count > 0 {
+                hosts.push(((host, *cpus), count as f64));
+            }
+            if here > 0 && !is_whole {
+                hosts.push(((host, here as usize), 1.0));
+            }
+        }
+        Placement { ranks, hosts }
+    }
+
+    /// How many hosts they lie on.
+    pub(super) fn count(&self) -> f64 {
+        self.hosts.iter().map(|(_, count)| count).sum()
+    }
+}
+
+/// All parts of hosts that have ranks somewhere.
+pub(super) fn parts(placements: &[Placement]) -> BTreeSet<Part> {
+    let hosts = placements.iter().flat_map(|it| &it.hosts);
+    hosts.map(|(part, _)| *part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_filled_one_after_the_other_and_come_again() {
+        let hosts = |ranks, in_phase| Placement::new(ranks, &[4, 2], in_phase).hosts;
+        assert_eq!(hosts(1, false), [((0, 1), 1.0)]);
+        assert_eq!(hosts(4, false), [((0, 4), 1.0)]);
+        assert_eq!(hosts(5, false), [((0, 4), 1.0), ((1, 1), 1.0)]);
+        let more = [((0, 4), 3.0), ((0, 1), 1.0), ((1, 2), 3.0)];
+        let mut found = hosts(19, false);
+        found.sort_by_key(|(part, _)| (part.0, usize::MAX - part.1));
+        assert_eq!(found, more);
+        assert_eq!(Placement::new(1_000, &[4], true).hosts, [((0, 4), 1.0)]);
+    }
+}

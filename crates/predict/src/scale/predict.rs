@@ -1,0 +1,256 @@
+//! The prediction, from hosts and a program to a table by ranks.
+
+use std::collections::BTreeMap;
+
+use super::allreduce;
+use super::band;
+use super::bounds::of_any_dependence;
+use super::measured::{Measured, measure};
+use super::placement::{Part, Placement, parts};
+use super::slowest::{Hosts, Slowest};
+use super::suspects::{self, Suspect};
+use crate::record::{Culprit, Record, Taken};
+use crate::tail::Tail;
+
+/// The CPUs of one recording.
+#[derive(Debug)]
+pub struct Host<'a> {
+    /// On one clock.
+    pub cpus: Vec<&'a Record>,
+}
+
+/// What ends a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Collective {
+    /// An ideal one: all go on when the last has come.
+    Barrier,
+    /// Recursive doubling, each round of which needs so much of a rank's CPU, nanoseconds.
+    Allreduce {
+        /// Not 0.
+        round_ns: u64,
+    },
+}
+
+/// A bulk-synchronous program.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// What a rank needs of its CPU in each step, nanoseconds; not 0.
+    pub step_ns: u64,
+    /// What ends a step.
+    pub collective: Collective,
+    /// Whether all hosts do at each moment what the recorded one did, which then has to be the only one.
+    pub in_phase: bool,
+}
+
+/// What a prediction rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// On steps that the recordings hold.
+    Recorded,
+    /// On a tail fitted to the longest of them: more hosts than there were steps of hosts.
+    Extrapolated,
+    /// On nothing: as many hosts, and no tail that fits.
+    Nothing,
+}
+
+/// What so many ranks come to. All times are means of a step, in nanoseconds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AtScale {
+    /// How many.
+    pub ranks: u64,
+    /// On so many hosts.
+    pub hosts: f64,
+    /// How long a step takes where nothing is taken.
+    pub undisturbed_ns: f64,
+    /// How long it takes; `None` where nothing says so.
+    pub step_ns: Option<f64>,
+    /// Between what it lies in nine of ten draws of other blocks of time; `None` where there is nothing to
+    /// draw from.
+    pub band_ns: Option<(f64, f64)>,
+    /// What that rests on.
+    pub basis: Basis,
+    /// Of a barrier, whatever joins the hosts, by what was recorded: the least and the most.
+    pub bounds_ns: (f64, f64),
+    /// How long it takes without each of the suspects, in their order; none where the basis is not recorded.
+    pub without_ns: Vec<f64>,
+}
+
+/// A prediction.
+#[derive(Debug, Clone)]
+pub struct Prediction {
+    /// By ranks, as asked.
+    pub scales: Vec<AtScale>,
+    /// Who was tried.
+    pub suspects: Vec<Suspect>,
+    /// Steps that the recorded hosts had one after the other, all together.
+    pub host_steps: u64,
+    /// Up to how many ranks the recordings carry; `None` is any number.
+    pub carried_ranks: Option<u64>,
+    /// What was fitted to the longest delays; `None` where they are too few, or all alike.
+    pub tail: Option<Tail>,
+    /// The longest delay of any step of any host, nanoseconds.
+    pub longest_ns: u64,
+}
+
+/// All parts of hosts that have ranks, measured.
+type Parts = BTreeMap<Part, (Measured, Option<Measured>)>;
+
+/// Predicts. `None` where the run of a host is shorter than a step.
+pub fn predict(hosts: &[Host<'_>], program: &Program, ranks: &[u64]) -> Option<Prediction> {
+    let cpus: Vec<usize> = hosts.iter().map(|host| host.cpus.len()).collect();
+    let placements = ranks.iter();
+    let placements: Vec<Placement> = placements
+        .map(|ranks| Placement::new(*ranks, &cpus, program.in_phase))
+        .collect();
+    let all_records = || hosts.iter().flat_map(|host| &host.cpus).copied();
+    let suspects = suspects::of(all_records());
+    let measured = measure_all(hosts, program, &placements, None)?;
+
+    // Whole hosts that have ranks, or the part of the only one that has.
+    let carriers = measured.iter();
+    let whole = carriers.filter(|((host, used), _)| *used == cpus[*host]);
+    let whole: Vec<(&Part, &Measured)> = whole.map(|(part, (it, _))| (part, it)).collect();
+    let host_steps = whole.iter().map(|(_, it)| it.steps).sum();
+    let carried = whole.iter().map(|((_, used), it)| *used as u64 * it.steps);
+    let carried_ranks = carried.sum::<u64>().max(cpus[0] as u64);
+    let largest_ns = whole.iter().flat_map(|(_, it)| &it.largest_ns);
+    let tail = Tail::fit_largest(host_steps, &largest_ns.copied().collect::<Vec<u64>>());
+
+    let mut scales: Vec<AtScale> = placements
+        .iter()
+        .map(|placement| {
+            let is_carried = program.in_phase || placement.ranks <= carried_ranks;
+            scale(&measured, program, placement, is_carried, tail.as_ref())
+        })
+        .collect();
+    let longest_ns = measured.values().map(|(it, _)| it.longest_ns).max();
+    drop(measured);
+    for suspect in &suspects {
+        let measured = measure_all(hosts, program, &placements, Some(&suspect.culprit))?;
+        let carried = scales.iter_mut().zip(&placements);
+        for (scale, placement) in carried.filter(|(it, _)| it.basis == Basis::Recorded) {
+            let slowest = slowest(&measured, placement);
+            let delay_ns = delay_ns(&measured, program, placement, &slowest);
+            scale.without_ns.push(scale.undisturbed_ns + delay_ns);
+        }
+    }
+    Some(Prediction {
+        scales,
+        suspects,
+        host_steps,
+        carried_ranks: (!program.in_phase).then_some(carried_ranks),
+        tail,
+        longest_ns: longest_ns.unwrap_or(0),
+    })
+}
+
+/// With all that was taken, or as if somebody had taken nothing.
+fn measure_all(
+    hosts: &[Host<'_>],
+    program: &Program,
+    placements: &[Placement],
+    without: Option<&Culprit>,
+) -> Option<Parts> {
+    let parts = parts(placements).into_iter();
+    let measured = parts.map(|part| {
+        let (host, used) = part;
+        let records = hosts[host].cpus[..used].iter();
+        let taken: Vec<Taken<'_>> = records
+            .map(|record| match without {
+                None => record.taken(),
+                Some(culprit) => record.taken_by(|it| it.whatever_number() != *culprit),
+            })
+            .collect();
+        let step = measure(&taken, program.step_ns, without.is_none())?;
+        let round = match program.collective {
+            Collective::Barrier => None,
+            Collective::Allreduce { round_ns } => Some(measure(&taken, round_ns, false)?),
+        };
+        Some((part, (step, round)))
+    });
+    measured.collect()
+}
+
+fn slowest(measured: &Parts, placement: &Placement) -> Slowest {
+    let hosts = placement.hosts.iter().map(|(part, count)| Hosts {
+        delays: &measured[part].0.delays,
+        count: *count,
+    });
+    Slowest::of(&hosts.collect::<Vec<_>>(), placement.ranks)
+}
+
+/// The mean delay, nanoseconds, where the slowest host at the end of the step is this.
+fn delay_ns(measured: &Parts, program: &Program, placement: &Placement, step: &Slowest) -> f64 {
+    if program.collective == Collective::Barrier {
+        return step.mean_ns();
+    }
+    let hosts = placement.count();
+    let rounds = placement.hosts.iter().filter_map(|(part, count)| {
+        let round = measured[part].1.as_ref()?;
+        Some((round.delays.weighted(&step.weights), count / hosts))
+    });
+    let round = Slowest::of_layers(rounds, &step.weights);
+    allreduce::mean_delay_ns(&step.one_of(hosts), &round, hosts, placement.ranks)
+}
+
+fn scale(
+    measured: &Parts,
+    program: &Program,
+    placement: &Placement,
+    is_carried: bool,
+    tail: Option<&Tail>,
+) -> AtScale {
+    let rounds_ns = match program.collective {
+        Collective::Barrier => 0,
+        Collective::Allreduce { round_ns } => {
+            round_ns * u64::from(allreduce::rounds(placement.ranks))
+        }
+    };
+    let undisturbed_ns = (program.step_ns + rounds_ns) as f64;
+    let slowest = slowest(measured, placement);
+    let parts = placement.hosts.iter();
+    let layers = parts.map(|(part, count)| {
+        let layer = measured[part].0.delays.weighted(&slowest.weights);
+        (layer, *count)
+    });
+    let (least_ns, most_ns) = of_any_dependence(&layers.collect::<Vec<_>>());
+    let scale = AtScale {
+        ranks: placement.ranks,
+        hosts: placement.count(),
+        undisturbed_ns,
+        step_ns: None,
+        band_ns: None,
+        basis: Basis::Nothing,
+        bounds_ns: (undisturbed_ns + least_ns, undisturbed_ns + most_ns),
+        without_ns: Vec::new(),
+    };
+    let delay_ns =
+        |slowest: &Slowest| undisturbed_ns + delay_ns(measured, program, placement, slowest);
+    if is_carried {
+        let hosts = placement.hosts.iter();
+        let hosts: Vec<(&Measured, f64)> =
+            hosts.map(|(part, it)| (&measured[part].0, *it)).collect();
+        let step_ns = delay_ns(&slowest);
+        return AtScale {
+            step_ns: Some(step_ns),
+            band_ns: band::of(&hosts, &slowest.weights, delay_ns, step_ns),
+            basis: Basis::Recorded,
+            ..scale
+        };
+    }
+    let tail = tail.filter(|tail| tail.fits() && program.collective == Collective::Barrier);
+    let extrapolated = tail.and_then(|tail| {
+        let delay_ns = tail.expected_max_ns(scale.hosts)?;
+        let (low_ns, high_ns) = tail.band_of_max_ns(scale.hosts)?;
+        Some((delay_ns, (low_ns, high_ns)))
+    });
+    match extrapolated {
+        None => scale,
+        Some((delay_ns, (low_ns, high_ns))) => AtScale {
+            step_ns: Some(undisturbed_ns + delay_ns),
+            band_ns: Some((undisturbed_ns + low_ns, undisturbed_ns + high_ns)),
+            basis: Basis::Extrapolated,
+            ..scale
+        },
+    }
+}

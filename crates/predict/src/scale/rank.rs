@@ -1,0 +1,126 @@
+//! How late one rank ends its step, as the moment moves at which the step begins.
+//!
+//! A step that needs W of its CPU and begins at t ends where the CPU has left W since t. Move t on: in
+//! free time the end moves on with it, and where it meets a gap, jumps over it; while t itself is in a
+//! gap, the end stays. So the delay (what the step takes beyond W) is constant, jumps up, or falls
+//! by a nanosecond each nanosecond.
+
+use crate::record::Taken;
+
+/// One rank on its CPU, at a moment at which a step may begin.
+#[derive(Debug)]
+pub(super) struct Rank<'a> {
+    begins_ns: &'a [u64],
+    taken_ns: &'a [u64],
+    to_ns: u64,
+    step_ns: u64,
+    /// The moment, CLOCK_MONOTONIC.
+    now_ns: u64,
+    /// What the CPU has left to its rank until then.
+    left_ns: u64,
+    /// The gap that the moment is in or before.
+    next: usize,
+    /// Whether it is in it.
+    is_inside: bool,
+    /// The first gap that the step does not meet, and what the CPU leaves until it begins.
+    beyond: usize,
+    left_until_beyond_ns: u64,
+    /// What the gaps take that the step meets, of the one it begins in all of it.
+    met_ns: u64,
+}
+
+impl<'a> Rank<'a> {
+    /// Steps of this length, the first of which begins at `from_ns`, which is not before the run.
+    pub(super) fn new(taken: &'a Taken<'a>, step_ns: u64, from_ns: u64) -> Rank<'a> {
+        let mut rank = Rank {
+            begins_ns: taken.begins_ns,
+            taken_ns: taken.taken_ns(),
+            to_ns: taken.to_ns,
+            step_ns,
+            now_ns: taken.from_ns,
+            left_ns: 0,
+            next: 0,
+            is_inside: false,
+            beyond: 0,
+            left_until_beyond_ns: 0,
+            met_ns: 0,
+        };
+        rank.left_until_beyond_ns = rank.begin_ns(0) - rank.now_ns;
+        rank.arrive();
+        while let Some(change_ns) = rank.change_ns().filter(|_| rank.now_ns < from_ns) {
+            rank.move_to(change_ns.min(from_ns));
+        }
+        rank
+    }
+
+    /// When a gap begins; behind the last one, when the run ends.
+    fn begin_ns(&self, gap: usize) -> u64 {
+        self.begins_ns.get(gap).copied().unwrap_or(self.to_ns)
+    }
+
+    /// When the gap ends that it is in.
+    fn end_ns(&self) -> u64 {
+        self.begins_ns[self.next] + self.taken_ns[self.next]
+    }
+
+    /// When the delay changes otherwise than it does now; `None` where the step would not end in the run any
+    /// more.
+    pub(super) fn change_ns(&self) -> Option<u64> {
+        if self.beyond > self.begins_ns.len() {
+            return None;
+        }
+        if self.is_inside {
+            return Some(self.end_ns());
+        }
+        let until_met_ns = self.left_until_beyond_ns - self.left_ns - self.step_ns;
+        let next_ns = self.begin_ns(self.next);
+        Some(next_ns.min(self.now_ns + until_met_ns))
+    }
+
+    /// Moves on, at most to the next change.
+    pub(super) fn move_to(&mut self, moment_ns: u64) {
+        let passed_ns = moment_ns - self.now_ns;
+        self.now_ns = moment_ns;
+        if !self.is_inside {
+            self.left_ns += passed_ns;
+        } else if moment_ns == self.end_ns() {
+            self.met_ns -= self.taken_ns[self.next];
+            self.next += 1;
+        } else {
+            return;
+        }
+        self.arrive();
+    }
+
+    /// The moment is one at which something may change.
+    fn arrive(&mut self) {
+        while self.taken_ns.get(self.next) == Some(&0) {
+            self.next += 1;
+        }
+        self.is_inside = self.begins_ns.get(self.next) == Some(&self.now_ns);
+        // A gap is met that begins before the step has had all it needs. Right after a moment in free time that
+        // is one, too, that begins just then.
+        let had_ns = self.left_ns + self.step_ns + u64::from(!self.is_inside);
+        while self.beyond <= self.begins_ns.len() && self.left_until_beyond_ns < had_ns {
+            if let Some(taken_ns) = self.taken_ns.get(self.beyond) {
+                self.met_ns += taken_ns;
+                let end_ns = self.begins_ns[self.beyond] + taken_ns;
+                self.left_until_beyond_ns += self.begin_ns(self.beyond + 1) - end_ns;
+            }
+            self.beyond += 1;
+        }
+    }
+
+    /// What a step that begins now takes beyond its length, nanoseconds.
+    pub(super) fn delay_ns(&self) -> u64 {
+        match self.is_inside {
+            true => self.met_ns - (self.now_ns - self.begins_ns[self.next]),
+            false => self.met_ns,
+        }
+    }
+
+    /// When the gap began that it is in.
+    pub(super) fn in_gap_since_ns(&self) -> Option<u64> {
+        self.is_inside.then(|| self.begins_ns[self.next])
+    }
+}

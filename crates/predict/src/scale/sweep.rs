@@ -1,0 +1,226 @@
+//! How late a host ends a step, over all moments at which the step may begin: exactly, in one pass over
+//! the gaps of its CPUs.
+
+use super::rank::Rank;
+use super::tournament::Tournament;
+use crate::record::Taken;
+
+/// Moments that follow one another, at which the slowest rank of a host is delayed alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// The first of them, CLOCK_MONOTONIC in nanoseconds.
+    pub(super) begin_ns: u64,
+    /// How many there are, nanoseconds.
+    pub(super) length_ns: u64,
+    /// The delay of a step that begins at the first, nanoseconds.
+    pub(super) delay_ns: u64,
+    /// Whether a step that begins a nanosecond later is a nanosecond less late, or as late.
+    pub(super) falls: bool,
+    /// When the first gap began of those that these moments are in.
+    pub(super) in_gap_since_ns: Option<u64>,
+}
+
+impl Piece {
+    /// Its moments before this one, and those from it on.
+    pub(super) fn cut(self, moment_ns: u64) -> (Option<Piece>, Option<Piece>) {
+        let end_ns = self.begin_ns + self.length_ns;
+        let cut_ns = moment_ns.clamp(self.begin_ns, end_ns);
+        let before = Piece {
+            length_ns: cut_ns - self.begin_ns,
+            ..self
+        };
+        let after = Piece {
+            begin_ns: cut_ns,
+            length_ns: end_ns - cut_ns,
+            delay_ns: self.delay_at_ns(cut_ns),
+            ..self
+        };
+        let some = |piece: Piece| (piece.length_ns > 0).then_some(piece);
+        (some(before), some(after))
+    }
+
+    /// The delay of a step that begins at this moment, which is one of them or the next.
+    pub(super) fn delay_at_ns(&self, moment_ns: u64) -> u64 {
+        match self.falls {
+            true => self.delay_ns - (moment_ns - self.begin_ns),
+            false => self.delay_ns,
+        }
+    }
+}
+
+/// Whether a rank's delay is what it is, or falls.
+#[derive(Debug)]
+struct Sweep<'a> {
+    ranks: Vec<Rank<'a>>,
+    /// The next change of each, counted back from the end of time.
+    changes: Tournament,
+    /// Delays of those whose CPU is free.
+    constant: Tournament,
+    /// When those would end without a step, whose CPU is in a gap.
+    falling: Tournament,
+    /// When the gap began that each is in, counted back from the end of time.
+    since: Tournament,
+}
+
+/// Hands out all moments at which a step of this length may begin and still end in the runs of
+/// all these CPUs, in their order.
+pub(super) fn sweep(cpus: &[Taken<'_>], step_ns: u64, mut on_piece: impl FnMut(Piece)) {
+    let Some(mut now_ns) = cpus.iter().map(|taken| taken.from_ns).max() else {
+        return;
+    };
+    let mut sweep = Sweep {
+        ranks: cpus
+            .iter()
+            .map(|taken| Rank::new(taken, step_ns, now_ns))
+            .collect(),
+        changes: Tournament::new(cpus.len()),
+        constant: Tournament::new(cpus.len()),
+        falling: Tournament::new(cpus.len()),
+        since: Tournament::new(cpus.len()),
+    };
+    for place in 0..cpus.len() {
+        if !sweep.look_at(place, now_ns) {
+            return;
+        }
+    }
+    loop {
+        let change_ns = u64::MAX - sweep.changes.best();
+        sweep.pieces(now_ns, change_ns, &mut on_piece);
+        now_ns = change_ns;
+        while u64::MAX - sweep.changes.best() == now_ns {
+            let place = sweep.changes.winner();
+            sweep.ranks[place].move_to(now_ns);
+            if !sweep.look_at(place, now_ns) {
+                return;
+            }
+        }
+    }
+}
+
+impl Sweep<'_> {
+    /// Takes in how this rank is now; `false` where its step would not end in the run any more.
+    fn look_at(&mut self, place: usize, now_ns: u64) -> bool {
+        let rank = &self.ranks[place];
+        let Some(change_ns) = rank.change_ns() else {
+            return false;
+        };
+        let delay_ns = rank.delay_ns();
+        let (constant, falling, since) = match rank.in_gap_since_ns() {
+            Some(since_ns) => (0, now_ns + delay_ns, u64::MAX - since_ns),
+            None => (delay_ns, 0, 0),
+        };
+        self.changes.set(place, u64::MAX - change_ns);
+        self.constant.set(place, constant);
+        self.falling.set(place, falling);
+        self.since.set(place, since);
+        true
+    }
+
+    /// Hands out the moments until the next change: the slowest rank may be one in a gap first, and then one
+    /// that is not.
+    fn pieces(&self, from_ns: u64, to_ns: u64, on_piece: &mut impl FnMut(Piece)) {
+        let constant_ns = self.constant.best();
+        let falling_ns = self.falling.best().saturating_sub(from_ns);
+        let falls_for_ns = falling_ns.saturating_sub(constant_ns).min(to_ns - from_ns);
+        let since = self.since.best();
+        let piece = Piece {
+            begin_ns: from_ns,
+            length_ns: falls_for_ns,
+            delay_ns: falling_ns,
+            falls: true,
+            in_gap_since_ns: (since > 0).then_some(u64::MAX - since),
+        };
+        if falls_for_ns > 0 {
+            on_piece(piece);
+        }
+        if from_ns + falls_for_ns < to_ns {
+            on_piece(Piece {
+                begin_ns: from_ns + falls_for_ns,
+                length_ns: to_ns - from_ns - falls_for_ns,
+                delay_ns: constant_ns,
+                falls: false,
+                ..piece
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use vmnoise_events::Share;
+
+    use super::*;
+    use crate::record::{Culprit, Record};
+
+    fn record(gaps: &[(u64, u64)], from_ns: u64, rest_ns: u64) -> Record {
+        let mut record = Record::new(0);
+        let who = record.culprit(Culprit {
+            share: Share::Hw,
+            name: None,
+        });
+        let mut now_ns = from_ns;
+        for (pause_ns, length_ns) in gaps {
+            now_ns += pause_ns;
+            record.push(now_ns, *length_ns, [(who, *length_ns)].into_iter());
+            now_ns += length_ns;
+        }
+        record.measured(from_ns, now_ns + rest_ns);
+        record
+    }
+
+    /// By walking: in which of two half nanoseconds the CPU is the rank's, until it has had its step.
+    fn naive_delay_in_halves(taken: &Taken<'_>, begin_in_halves: u64, step_ns: u64) -> Option<u64> {
+        let gaps = || taken.begins_ns.iter().zip(taken.taken_ns());
+        let mut had = 0;
+        let mut now = begin_in_halves;
+        while had < 2 * step_ns {
+            if now >= 2 * taken.to_ns {
+                return None;
+            }
+            had += u64::from(
+                !gaps().any(|(from_ns, ns)| (2 * from_ns..2 * (from_ns + ns)).contains(&now)),
+            );
+            now += 1;
+        }
+        Some(now - begin_in_halves - 2 * step_ns)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// At the middle of each nanosecond, where nothing changes.
+        #[test]
+        fn the_slowest_rank_is_as_late_as_walking_finds(
+            cpus in proptest::collection::vec(
+                (proptest::collection::vec((0_u64..9, 0_u64..7), 0..7), 0_u64..5, 0_u64..20), 1..4),
+            step_ns in 1_u64..12,
+        ) {
+            let records: Vec<Record> = cpus.iter()
+                .map(|(gaps, from_ns, rest_ns)| record(gaps, 100 + from_ns, *rest_ns)).collect();
+            let taken: Vec<Taken<'_>> = records.iter().map(Record::taken).collect();
+            let mut pieces = Vec::new();
+            sweep(&taken, step_ns, |piece| pieces.push(piece));
+            let mut now_ns = taken.iter().map(|it| it.from_ns).max().unwrap();
+            let found = |at_ns: u64| -> Option<u64> {
+                let delays = taken.iter().map(|it| naive_delay_in_halves(it, 2 * at_ns + 1, step_ns));
+                delays.collect::<Option<Vec<u64>>>()?.into_iter().max()
+            };
+            for piece in &pieces {
+                prop_assert_eq!(piece.begin_ns, now_ns);
+                for at_ns in now_ns..now_ns + piece.length_ns {
+                    let delay = 2 * piece.delay_at_ns(at_ns) - u64::from(piece.falls);
+                    prop_assert_eq!(Some(delay), found(at_ns), "at {} of {:?}", at_ns, piece);
+                    let inside = taken.iter().flat_map(|it| {
+                        let gaps = it.begins_ns.iter().zip(it.taken_ns());
+                        gaps.filter(|(from_ns, ns)| (**from_ns..**from_ns + **ns).contains(&at_ns))
+                            .map(|(from_ns, _)| *from_ns).collect::<Vec<_>>()
+                    });
+                    prop_assert_eq!(piece.in_gap_since_ns, inside.min());
+                }
+                now_ns += piece.length_ns;
+            }
+            prop_assert_eq!(found(now_ns), None);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Against cases with a known answer, and against running the program step by step.
+
+mod known;
+mod naive;
+mod simulated;
+
+use vmnoise_events::Share;
+
+use super::{AtScale, Collective, Host, Prediction, Program, predict};
+use crate::record::{Culprit, Record};
+
+/// Who took the gaps of a test.
+pub(super) fn named(name: &str) -> Culprit {
+    Culprit {
+        share: Share::Thread,
+        name: Some(name.into()),
+    }
+}
+
+/// A run from 0 on: gaps by begin and length, ascending, all of one thread.
+pub(super) fn record(cpu: u32, gaps: &[(u64, u64)], to_ns: u64) -> Record {
+    let mut record = Record::new(cpu);
+    let who = record.culprit(named("other:7"));
+    for (begin_ns, length_ns) in gaps {
+        record.push(*begin_ns, *length_ns, [(who, *length_ns)].into_iter());
+    }
+    record.measured(0, to_ns);
+    record
+}
+
+/// Gaps at random: so far apart and so long on average, exponentially both.
+pub(super) fn random_gaps(
+    random: &mut fastrand::Rng,
+    pause_ns: f64,
+    length_ns: impl Fn(&mut fastrand::Rng) -> f64,
+    to_ns: u64,
+) -> Vec<(u64, u64)> {
+    let mut gaps = Vec::new();
+    let mut now_ns = 0.0;
+    loop {
+        now_ns += exponential(random, pause_ns);
+        let length_ns = length_ns(random).round();
+        if now_ns + length_ns >= to_ns as f64 {
+            return gaps;
+        }
+        gaps.push((now_ns as u64, length_ns as u64));
+        now_ns = now_ns.floor() + length_ns + 1.0;
+    }
+}
+
+pub(super) fn exponential(random: &mut fastrand::Rng, mean: f64) -> f64 {
+    -mean * (1.0 - random.f64()).ln()
+}
+
+/// Steps of this length, each ended by a barrier.
+pub(super) fn barriers(step_ns: u64) -> Program {
+    Program {
+        step_ns,
+        collective: Collective::Barrier,
+        in_phase: false,
+    }
+}
+
+/// Of one host.
+pub(super) fn predicted(records: &[Record], program: Program, ranks: &[u64]) -> Prediction {
+    let hosts = [Host {
+        cpus: records.iter().collect(),
+    }];
+    predict(&hosts, &program, ranks).unwrap()
+}
+
+/// What a step takes beyond its length.
+pub(super) fn delay_ns(scale: &AtScale) -> f64 {
+    scale.step_ns.unwrap() - scale.undisturbed_ns
+}

@@ -1,0 +1,89 @@
+//! A program that is run step by step, each host somewhere in its recording, which begins anew when it is over.
+
+use crate::record::Record;
+
+/// Gaps of each CPU of a host, over and over.
+pub(super) struct Machine {
+    cpus: Vec<Vec<(u64, u64)>>,
+    span_ns: u64,
+    /// Each host is this far into its recording when the program begins.
+    offsets_ns: Vec<u64>,
+}
+
+impl Machine {
+    /// So many hosts, each somewhere.
+    pub(super) fn new(records: &[Record], hosts: usize, random: &mut fastrand::Rng) -> Machine {
+        let span_ns = records[0].span_ns();
+        let cpus = records.iter().map(|record| {
+            let taken = record.taken();
+            let gaps = taken.begins_ns.iter().zip(taken.taken_ns());
+            gaps.map(|(begin_ns, ns)| (*begin_ns, *ns)).collect()
+        });
+        Machine {
+            cpus: cpus.collect(),
+            span_ns,
+            offsets_ns: (0..hosts).map(|_| random.u64(..span_ns)).collect(),
+        }
+    }
+
+    pub(super) fn ranks(&self) -> usize {
+        self.offsets_ns.len() * self.cpus.len()
+    }
+
+    /// When a rank that begins then has had so much of its CPU.
+    pub(super) fn end_ns(&self, rank: usize, begin_ns: u64, need_ns: u64) -> u64 {
+        let (host, cpu) = (rank / self.cpus.len(), rank % self.cpus.len());
+        let gaps = &self.cpus[cpu];
+        let at_ns = begin_ns + self.offsets_ns[host];
+        let (mut lap, mut at_ns) = (at_ns / self.span_ns, at_ns % self.span_ns);
+        let mut next = gaps.partition_point(|(from_ns, ns)| from_ns + ns <= at_ns);
+        let mut left_ns = need_ns;
+        loop {
+            let Some((from_ns, ns)) = gaps.get(next) else {
+                let rest_ns = self.span_ns - at_ns;
+                if left_ns <= rest_ns {
+                    break;
+                }
+                left_ns -= rest_ns;
+                (lap, at_ns, next) = (lap + 1, 0, 0);
+                continue;
+            };
+            let free_ns = from_ns.saturating_sub(at_ns);
+            if left_ns <= free_ns {
+                break;
+            }
+            left_ns -= free_ns;
+            at_ns = from_ns + ns;
+            next += 1;
+        }
+        lap * self.span_ns + at_ns + left_ns - self.offsets_ns[host]
+    }
+
+    /// How long so many steps take, ended by barriers.
+    pub(super) fn barriers_ns(&self, step_ns: u64, steps: usize) -> u64 {
+        (0..steps).fold(0, |now_ns, _| {
+            let ends = (0..self.ranks()).map(|rank| self.end_ns(rank, now_ns, step_ns));
+            ends.max().unwrap_or(now_ns)
+        })
+    }
+
+    /// The same, ended by recursive doubling; ranks are a power of two.
+    pub(super) fn allreduces_ns(&self, step_ns: u64, round_ns: u64, steps: usize) -> u64 {
+        let mut now_ns = 0;
+        for _ in 0..steps {
+            let ends = (0..self.ranks()).map(|rank| self.end_ns(rank, now_ns, step_ns));
+            let mut ends: Vec<u64> = ends.collect();
+            let mut distance = 1;
+            while distance < self.ranks() {
+                let met = (0..self.ranks()).map(|rank| {
+                    let both_ns = ends[rank].max(ends[rank ^ distance]);
+                    self.end_ns(rank, both_ns, round_ns)
+                });
+                ends = met.collect();
+                distance *= 2;
+            }
+            now_ns = ends.into_iter().max().unwrap_or(now_ns);
+        }
+        now_ns
+    }
+}

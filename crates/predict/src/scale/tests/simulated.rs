@@ -1,0 +1,107 @@
+//! Predictions beside programs that were run.
+
+use super::naive::Machine;
+use super::{barriers, delay_ns, exponential, predicted, random_gaps, record};
+use crate::record::Record;
+use crate::scale::{Collective, Program};
+
+const SPAN_NS: u64 = 20_000_000_000;
+const RUNS: usize = 24;
+
+/// Two CPUs of a host: each has gaps of its own, and some come at the same time.
+fn host(random: &mut fastrand::Rng, pause_ns: f64, gap_ns: f64) -> Vec<Record> {
+    let common = random_gaps(
+        random,
+        3.0 * pause_ns,
+        |it| exponential(it, gap_ns),
+        SPAN_NS,
+    );
+    let cpus = (0..2).map(|cpu| {
+        let own = random_gaps(random, pause_ns, |it| exponential(it, gap_ns), SPAN_NS);
+        let mut gaps: Vec<(u64, u64)> = own.into_iter().chain(common.iter().copied()).collect();
+        gaps.sort_unstable();
+        record(cpu, &gaps, SPAN_NS)
+    });
+    cpus.collect()
+}
+
+/// Mean and standard error of a step's delay, over runs of so many hosts.
+fn run(
+    records: &[Record],
+    hosts: usize,
+    undisturbed_ns: u64,
+    steps: usize,
+    random: &mut fastrand::Rng,
+    program_ns: impl Fn(&Machine) -> u64,
+) -> (f64, f64) {
+    let runs = (0..RUNS).map(|_| {
+        let machine = Machine::new(records, hosts, random);
+        program_ns(&machine) as f64 / steps as f64 - undisturbed_ns as f64
+    });
+    let runs: Vec<f64> = runs.collect();
+    let mean = runs.iter().sum::<f64>() / RUNS as f64;
+    let squares: f64 = runs.iter().map(|it| (it - mean).powi(2)).sum();
+    (mean, (squares / (RUNS * (RUNS - 1)) as f64).sqrt())
+}
+
+/// Gaps much shorter than a step, about as long, and ten times as long.
+#[test]
+fn a_program_that_is_run_takes_as_long_as_predicted() {
+    let step_ns = 1_000_000;
+    for (seed, pause_ns, gap_ns) in [(1, 4e6, 50e3), (2, 20e6, 1e6), (3, 200e6, 10e6)] {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let records = host(&mut random, pause_ns, gap_ns);
+        let ranks = [2, 8, 64];
+        let prediction = predicted(&records, barriers(step_ns), &ranks);
+        for scale in &prediction.scales {
+            let hosts = scale.ranks as usize / 2;
+            // As long as the recording, so that all of it is met.
+            let steps = 4_000;
+            let (mean, error) = run(&records, hosts, step_ns, steps, &mut random, |machine| {
+                machine.barriers_ns(step_ns, steps)
+            });
+            let found = delay_ns(scale);
+            println!(
+                "{gap_ns} {}: {found:.0} beside {mean:.0} +- {error:.0}",
+                scale.ranks
+            );
+            // Four standard errors, and two hundredths: a cell of the grid is one wide, and waits of a state differ by
+            // a factor of two.
+            assert!(
+                (found - mean).abs() < 4.0 * error + 0.02 * mean,
+                "{found} {mean} {error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_allreduce_that_is_run_takes_as_long_as_estimated() {
+    let (step_ns, round_ns, steps) = (1_000_000, 5_000, 500);
+    let mut random = fastrand::Rng::with_seed(11);
+    let records = host(&mut random, 4e6, 50e3);
+    let collective = Collective::Allreduce { round_ns };
+    let program = Program {
+        collective,
+        ..barriers(step_ns)
+    };
+    let prediction = predicted(&records, program, &[2, 16, 128]);
+    for scale in &prediction.scales {
+        let hosts = scale.ranks as usize / 2;
+        let undisturbed_ns = scale.undisturbed_ns as u64;
+        let (mean, error) = run(
+            &records,
+            hosts,
+            undisturbed_ns,
+            steps,
+            &mut random,
+            |machine| machine.allreduces_ns(step_ns, round_ns, steps),
+        );
+        let found = delay_ns(scale);
+        // An estimate: see there.
+        assert!(
+            (found - mean).abs() < 0.15 * mean + 4.0 * error,
+            "{found} {mean} {error}"
+        );
+    }
+}
