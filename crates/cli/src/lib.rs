@@ -91,6 +91,7 @@ fn is_about_files(command: &Command) -> bool {
             | Command::Report(_)
             | Command::Compare(_)
             | Command::Check(_)
+            | Command::Schedule(_)
             | Command::Export(_)
     ) || matches!(command, Command::Audit(arguments) if arguments.measure.is_none())
 }
@@ -108,6 +109,7 @@ fn carry_out(command: Command) -> Result<Status> {
         Command::Report(arguments) => commands::report::run(&arguments),
         Command::Compare(arguments) => commands::compare::run(&arguments),
         Command::Check(arguments) => commands::check::run(&arguments),
+        Command::Schedule(arguments) => commands::schedule::run(&arguments),
         Command::Audit(arguments) => commands::audit::run(&arguments),
         Command::TuneTimer(arguments) => commands::tune_timer::run(&arguments),
         Command::Run(arguments) => commands::run::run(&arguments),

@@ -12,4 +12,4 @@ pub mod schedule;
 pub mod supply;
 pub mod tail;
 
-pub use record::{Culprit, Record, Taken, TakenBy};
+pub use record::{Culprit, HadBy, Record, Taken, TakenBy};

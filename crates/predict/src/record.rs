@@ -1,6 +1,7 @@
 //! The time that was taken from one CPU, gap by gap.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use vmnoise_events::Share;
@@ -28,6 +29,15 @@ impl Culprit {
         Culprit {
             share: self.share,
             name: name.map(str::to_owned),
+        }
+    }
+}
+
+impl fmt::Display for Culprit {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(to, "{} {name}", self.share.name()),
+            None => to.write_str(self.share.name()),
         }
     }
 }
@@ -130,6 +140,17 @@ impl Record {
         self.to_ns - self.from_ns
     }
 
+    /// When that began, CLOCK_MONOTONIC in nanoseconds.
+    pub fn from_ns(&self) -> u64 {
+        self.from_ns
+    }
+
+    /// Whether all of a window was looked at.
+    pub fn contains(&self, begin_ns: u64, length_ns: u64) -> bool {
+        let end_ns = begin_ns.saturating_add(length_ns);
+        begin_ns >= self.from_ns && end_ns <= self.to_ns
+    }
+
     /// Gaps.
     pub fn gaps(&self) -> usize {
         self.begins_ns.len()
@@ -149,13 +170,13 @@ impl Record {
         totals_ns
     }
 
-    /// What each culprit took in a window, by their numbers, nanoseconds; the largest first. Of a gap that
-    /// the window cuts, who had which part of it is not known if several had some: that is `None`.
-    pub fn taken_in(&self, begin_ns: u64, length_ns: u64) -> Vec<(Option<u32>, u64)> {
+    /// Who took how much in a window, nanoseconds; the largest first.
+    pub fn taken_in(&self, begin_ns: u64, length_ns: u64) -> Vec<(HadBy, u64)> {
         let end_ns = begin_ns.saturating_add(length_ns);
         let first = self.begins_ns.partition_point(|it| *it <= begin_ns);
         let past = self.begins_ns.partition_point(|it| *it < end_ns);
-        let mut taken: HashMap<Option<u32>, u64> = HashMap::new();
+        let mut taken: HashMap<HadBy, u64> = HashMap::new();
+        let mut add = |by, ns| *taken.entry(by).or_default() += ns;
         for gap in first.saturating_sub(1)..past {
             let (from_ns, ns) = (self.begins_ns[gap], self.lengths_ns[gap]);
             let inside_ns = end_ns
@@ -165,14 +186,14 @@ impl Record {
                 .checked_sub(1)
                 .map_or(0, |it| self.part_ends[it] as usize);
             let parts = from..self.part_ends[gap] as usize;
-            match parts.len() {
-                1 => *taken.entry(Some(self.who[from])).or_default() += inside_ns,
-                _ if inside_ns == ns => {
-                    for part in parts {
-                        *taken.entry(Some(self.who[part])).or_default() += self.part_ns[part];
-                    }
+            if parts.len() == 1 {
+                add(HadBy::Culprit(self.who[from]), inside_ns);
+            } else if inside_ns == ns {
+                for part in parts {
+                    add(HadBy::Culprit(self.who[part]), self.part_ns[part]);
                 }
-                _ => *taken.entry(None).or_default() += inside_ns,
+            } else if let Some(most) = parts.max_by_key(|part| self.part_ns[*part]) {
+                add(HadBy::Cut(self.who[most]), inside_ns);
             }
         }
         let mut taken: Vec<_> = taken.into_iter().filter(|(_, ns)| *ns > 0).collect();
@@ -222,6 +243,16 @@ impl Record {
             taken_ns: taken_ns.map(Arc::new),
         }
     }
+}
+
+/// Who took time in a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum HadBy {
+    /// The culprit of this number.
+    Culprit(u32),
+    /// Several of a gap that the window cuts: who had which part of it is not known, and this one had
+    /// most of the gap.
+    Cut(u32),
 }
 
 /// What was taken in each gap of a run: all of it, or a part.

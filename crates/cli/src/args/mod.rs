@@ -22,7 +22,9 @@ pub mod priority;
 pub mod reason_names;
 mod report;
 mod run;
+mod schedule;
 mod shared;
+pub mod tasks;
 mod timerlat;
 mod times;
 mod tune_timer;
@@ -52,6 +54,7 @@ pub use microvm::MicrovmArguments;
 pub use osnoise::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode, OsnoiseTopArguments, TRACE_FILE};
 pub use report::ReportArguments;
 pub use run::RunArguments;
+pub use schedule::ScheduleArguments;
 pub use shared::Shared;
 pub use timerlat::{
     DmaLatency, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
@@ -73,6 +76,7 @@ Examples:
   vmnoise report run.vmn -o report.html   the summary as a page with charts
   vmnoise compare before.vmn after.vmn    which figures differ, and by how much
   vmnoise check run.vmn --max 40us        whether that is good enough, and how sure it is
+  vmnoise schedule run.vmn --tasks t.toml whether tasks keep their deadlines with what was left
   vmnoise audit run.vmn                   which settings of this machine took it, and what to change
   vmnoise tune-timer --goal 20us          which halt polling keeps guests' timers that punctual
   vmnoise run -- ./bench                  whether too much was taken from a command, and by whom
@@ -115,6 +119,8 @@ pub enum Command {
     Compare(Later<CompareArguments>),
     /// Say whether a recording keeps a budget: PASS, WARN, FAIL or CANNOT TELL
     Check(Later<CheckArguments>),
+    /// Say what a CPU left to its tasks in any window, and whether they keep their deadlines with it
+    Schedule(Later<ScheduleArguments>),
     /// Look for settings of this machine that make noise, ranked by what they took of a recording
     Audit(Later<AuditArguments>),
     /// Measure what halt polling gives and costs the timers of a guest, and name the setting for a goal

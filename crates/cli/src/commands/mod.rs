@@ -18,6 +18,7 @@ mod records;
 mod replay;
 pub mod report;
 pub mod run;
+pub mod schedule;
 pub mod serve;
 mod steal;
 mod target;

@@ -20,6 +20,7 @@ mod osnoise_table;
 pub mod osnoise_top;
 mod rtla;
 pub mod run;
+pub mod schedule;
 mod screen;
 mod stop;
 mod stream;

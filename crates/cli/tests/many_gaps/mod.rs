@@ -11,7 +11,10 @@ use crate::join_pair::facts;
 const BEGIN_NS: u64 = 2_000_000_000;
 const EVERY_NS: u64 = 20_000;
 
-/// A recording that is being written: one clock, and one interrupt that makes gaps.
+const INTERRUPT: SourceId = SourceId(0);
+const TASK: SourceId = SourceId(1);
+
+/// A recording that is being written: one clock, an interrupt and a task that make gaps.
 struct Stream {
     writer: Writer<File>,
     cpus: u32,
@@ -23,12 +26,12 @@ impl Stream {
         facts.options.cpus = (0..cpus).collect();
         let writer = Writer::create(path, &facts).unwrap();
         let mut stream = Stream { writer, cpus };
-        let name = "local_timer:236".to_owned();
-        let id = SourceId(0);
-        stream.push(Event::Source(Source {
-            id,
-            name: name.into(),
-        }));
+        for (id, name) in [(INTERRUPT, "local_timer:236"), (TASK, "ksmd:31")] {
+            stream.push(Event::Source(Source {
+                id,
+                name: name.into(),
+            }));
+        }
         stream
     }
 
@@ -70,12 +73,23 @@ impl Stream {
 
     /// A gap that the interrupt made.
     fn interrupted(&mut self, cpu: u32, start_ns: u64, length_ns: u64) {
+        self.taken(cpu, ActivityKind::Irq, INTERRUPT, start_ns, length_ns);
+    }
+
+    fn taken(
+        &mut self,
+        cpu: u32,
+        kind: ActivityKind,
+        source: SourceId,
+        start_ns: u64,
+        length_ns: u64,
+    ) {
         self.push(Event::Activity(Activity {
             cpu,
-            kind: ActivityKind::Irq,
+            kind,
             start_mono_ns: start_ns + 100,
             end_mono_ns: start_ns + length_ns - 100,
-            source: SourceId(0),
+            source,
             steal_ns: 0,
         }));
         self.gap(cpu, start_ns, length_ns);
@@ -144,4 +158,28 @@ pub fn write_cpus(path: &Path, cpus: u32) {
         }
     }
     stream.finish(BEGIN_NS + STEPS * BEAT_EVERY_NS);
+}
+
+/// What an interrupt takes each millisecond, from the first one on.
+pub const TICK_NS: u64 = 50_000;
+/// What a task takes each tenth of a second, in the middle of a millisecond.
+pub const TURN_NS: u64 = 400_000;
+
+/// Writes so many milliseconds of one CPU that an interrupt and a task take by the clock.
+pub fn write_by_the_clock(path: &Path, milliseconds: u64) {
+    let mut stream = Stream::new(path, 1);
+    for nth in 0..milliseconds {
+        let now_ns = BEGIN_NS + nth * 1_000_000;
+        if nth % 10 == 0 {
+            stream.time(now_ns);
+        }
+        stream.interrupted(0, now_ns, TICK_NS);
+        if nth % 100 == 5 {
+            let at_ns = now_ns + 500_000;
+            stream.taken(0, ActivityKind::Thread, TASK, at_ns, TURN_NS);
+        }
+    }
+    let end_ns = BEGIN_NS + milliseconds * 1_000_000;
+    stream.time(end_ns);
+    stream.finish(end_ns);
 }

@@ -46,6 +46,8 @@ pub struct Task {
     pub cost_ns: u64,
     /// How many jobs come in a window at most.
     pub arrivals: Rc<dyn ArrivalBound>,
+    /// How far apart they are in the long run at least, nanoseconds; not 0.
+    pub period_ns: u64,
     /// By when after its arrival a job has to be done, nanoseconds; not 0.
     pub deadline_ns: u64,
     /// The higher goes first, as in Linux; of a fixed-priority set alone.
@@ -104,12 +106,6 @@ impl Task {
 
     /// What it needs of the CPU in the long run, as a part of its time.
     pub fn utilisation(&self) -> f64 {
-        // So many of its deadlines that a burst at the begin is no more than a thousandth.
-        let long_ns = self
-            .deadline_ns
-            .saturating_mul(1_000)
-            .max(1_000_000_000_000);
-        let jobs = self.arrivals.number_arrivals(Duration::from(long_ns));
-        jobs as f64 * self.cost_ns as f64 / long_ns as f64
+        self.cost_ns as f64 / self.period_ns as f64
     }
 }

@@ -109,6 +109,7 @@ fn ours((tasks, policy, supply): &Set) -> Vec<Option<u64>> {
                     Duration::from(*period),
                     Duration::from(*jitter),
                 )),
+                period_ns: *period,
                 deadline_ns: *deadline,
                 priority: *priority,
                 preemption: match sections {

@@ -18,6 +18,7 @@ fn task(cost_ns: u64, period_ns: u64, deadline_ns: u64, priority: u32) -> Task {
         name: format!("of {period_ns}"),
         cost_ns,
         arrivals: Rc::new(Sporadic::new_zero_jitter(Duration::from(period_ns))),
+        period_ns,
         deadline_ns,
         priority,
         preemption: Preemption::Full,

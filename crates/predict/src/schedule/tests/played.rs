@@ -129,6 +129,7 @@ fn tasks(sets: &[(u64, u64, u64, bool)], policy: Policy) -> Vec<Task> {
             name: nth.to_string(),
             cost_ns,
             arrivals: Rc::new(Sporadic::new_zero_jitter(Duration::from(period))),
+            period_ns: period,
             deadline_ns,
             priority: 9 - nth as u32,
             preemption: match is_preemptible || policy == Policy::Fifo {

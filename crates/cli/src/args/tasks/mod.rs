@@ -1,0 +1,80 @@
+//! Sets of tasks, as files have them: our own, and those of LiME.
+
+mod lime;
+mod own;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use vmnoise_predict::schedule::{Policy, Task};
+
+use crate::say;
+use crate::status::UsageError;
+
+/// Tasks that share a CPU, and who of them goes first.
+#[derive(Debug)]
+pub struct TaskSet {
+    /// Who goes first.
+    pub policy: Policy,
+    /// At least one.
+    pub tasks: Vec<Task>,
+    /// The release of the kernel under which they were observed, if they were.
+    pub observed_under: Option<String>,
+    /// What was assumed of them.
+    pub notes: Vec<String>,
+}
+
+/// More would be no set of tasks of one CPU.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Reads a file of tasks, one model of LiME, or a folder of them.
+///
+/// # Errors
+/// A sentence that says what is wrong, where, and what is accepted.
+pub fn read(path: &Path) -> Result<TaskSet> {
+    let set = match path.is_dir() {
+        true => lime::set(&models_in(path)?),
+        false if lime::is_model(path) => lime::set(&[path.to_owned()]),
+        false => own::parse(&text_of(path)?),
+    };
+    let named = |error: String| UsageError(format!("{}: {error}", say::name_of(path)));
+    let set = set.map_err(named)?;
+    let utilisation: f64 = set.tasks.iter().map(Task::utilisation).sum();
+    match utilisation > 1.0 {
+        true => Err(named(format!(
+            "the tasks need {utilisation:.3} of a CPU, and it has 1: take one off, or give it longer periods"
+        ))
+        .into()),
+        false => Ok(set),
+    }
+}
+
+fn models_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    let name = say::name_of(folder);
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {name}"))?;
+    let mut models = Vec::new();
+    for entry in entries {
+        let path = entry.with_context(|| format!("cannot read {name}"))?.path();
+        if lime::is_model(&path) {
+            models.push(path);
+        }
+    }
+    models.sort();
+    match models.is_empty() {
+        true => Err(UsageError(format!(
+            "{name} has no models of LiME (*.models.json): name a file of tasks, or the folder that `lime-rtw extract -o` wrote"
+        ))
+        .into()),
+        false => Ok(models),
+    }
+}
+
+fn text_of(path: &Path) -> Result<String> {
+    let name = say::name_of(path);
+    let size = fs::metadata(path).with_context(|| format!("cannot read {name}"))?;
+    if size.len() > MOST_BYTES {
+        return Err(UsageError(format!("{name}: a set of tasks has no more than 1 MiB")).into());
+    }
+    fs::read_to_string(path).with_context(|| format!("cannot read {name}"))
+}

@@ -1,0 +1,134 @@
+//! A set of tasks in TOML.
+
+use std::rc::Rc;
+
+use response_time_analysis::arrival::Sporadic;
+use response_time_analysis::time::Duration;
+use serde::Deserialize;
+use vmnoise_predict::schedule::{Policy, Preemption, Task};
+
+use super::TaskSet;
+use crate::units::{Bare, parse_time};
+
+/// The file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Set {
+    policy: String,
+    task: Vec<Entry>,
+}
+
+/// One of its tasks.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    cost: toml::Value,
+    period: toml::Value,
+    deadline: Option<toml::Value>,
+    jitter: Option<toml::Value>,
+    priority: Option<u32>,
+    non_preemptive: Option<toml::Value>,
+}
+
+/// Reads all of it.
+pub(super) fn parse(text: &str) -> Result<TaskSet, String> {
+    let set: Set = toml::from_str(text).map_err(|error| {
+        let line = error
+            .span()
+            .map_or(1, |at| text[..at.start].lines().count().max(1));
+        format!("line {line}: {}", error.message().replace('\n', ", "))
+    })?;
+    let policy = match set.policy.as_str() {
+        "fifo" => Policy::Fifo,
+        "edf" => Policy::Edf,
+        "fp" => Policy::FixedPriority,
+        other => {
+            return Err(format!(
+                "policy = `{other}`: write fp (SCHED_FIFO by priorities), edf (SCHED_DEADLINE) or fifo"
+            ));
+        }
+    };
+    if set.task.is_empty() {
+        return Err("it has no task: write [[task]] with a name, a cost and a period".into());
+    }
+    let of_entry = |entry: Entry| {
+        let name = entry.name.clone();
+        task(policy, entry).map_err(|error| format!("task `{name}`: {error}"))
+    };
+    Ok(TaskSet {
+        policy,
+        tasks: set
+            .task
+            .into_iter()
+            .map(of_entry)
+            .collect::<Result<_, _>>()?,
+        observed_under: None,
+        notes: Vec::new(),
+    })
+}
+
+fn task(policy: Policy, entry: Entry) -> Result<Task, String> {
+    let cost_ns = above_0("cost", &entry.cost)?;
+    let period_ns = above_0("period", &entry.period)?;
+    let deadline_ns = match &entry.deadline {
+        Some(deadline) => above_0("deadline", deadline)?,
+        None => period_ns,
+    };
+    let jitter_ns = entry
+        .jitter
+        .as_ref()
+        .map_or(Ok(0), |it| time("jitter", it))?;
+    let preemption = match &entry.non_preemptive {
+        None => Preemption::Full,
+        Some(toml::Value::String(all)) if all == "all" => Preemption::None,
+        Some(section) => Preemption::Sections(above_0("non_preemptive", section)?),
+    };
+    let priority = match (policy, entry.priority) {
+        (Policy::FixedPriority, None) => {
+            return Err("it has no priority: write one of 1 to 99, as `chrt -f` takes it".into());
+        }
+        (_, priority) => priority.unwrap_or(0),
+    };
+    if cost_ns > deadline_ns {
+        return Err("its cost is longer than its deadline: no CPU has it done by then".into());
+    }
+    let (period, jitter) = (Duration::from(period_ns), Duration::from(jitter_ns));
+    Ok(Task {
+        name: entry.name,
+        cost_ns,
+        arrivals: Rc::new(Sporadic::new(period, jitter)),
+        period_ns,
+        deadline_ns,
+        priority,
+        preemption,
+    })
+}
+
+/// A time with its unit, nanoseconds.
+fn time(what: &str, value: &toml::Value) -> Result<u64, String> {
+    let text = match value {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Integer(number) => number.to_string(),
+        toml::Value::Float(number) => number.to_string(),
+        other => {
+            return Err(format!(
+                "{what} is a {}: write a time with its unit, such as \"250us\"",
+                other.type_str()
+            ));
+        }
+    };
+    if text.bytes().all(|it| it.is_ascii_digit() || it == b'.') {
+        return Err(format!(
+            "{what} = {text} has no unit: write it as \"{text}us\", in ns, us, ms or s"
+        ));
+    }
+    parse_time(&text, Bare::Microseconds).map_err(|error| format!("{what}: {error}"))
+}
+
+fn above_0(what: &str, value: &toml::Value) -> Result<u64, String> {
+    match time(what, value)? {
+        0 => Err(format!("{what} is 0: it has to be longer")),
+        ns => Ok(ns),
+    }
+}

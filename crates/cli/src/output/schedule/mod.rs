@@ -1,0 +1,71 @@
+//! What a CPU left to its tasks, and whether they keep their deadlines with it.
+
+pub mod csv;
+pub mod document;
+pub mod text;
+mod words;
+
+use vmnoise_events::Share;
+use vmnoise_predict::Record;
+use vmnoise_predict::schedule::Judged;
+use vmnoise_predict::supply::MeasuredSupply;
+
+use crate::args::tasks::TaskSet;
+
+/// The result.
+pub struct Scheduled<'a> {
+    /// Ascending.
+    pub cpus: Vec<CpuSupply<'a>>,
+    /// The tasks that were asked about.
+    pub set: Option<&'a TaskSet>,
+    /// Whose time is left out.
+    pub without: &'a [String],
+}
+
+/// One CPU.
+pub struct CpuSupply<'a> {
+    /// Its number.
+    pub cpu: u32,
+    /// Its recordings.
+    pub files: Vec<&'a str>,
+    /// What each length of window left at least.
+    pub rows: Vec<Row>,
+    /// Who has a column in them.
+    pub shares: Vec<Share>,
+    /// Gaps that are shorter are in none of the recordings, nanoseconds.
+    pub threshold_ns: u64,
+    /// How many gaps may have been lost.
+    pub lost_gaps: u64,
+    /// Whether all of its recordings ended in order.
+    pub is_complete: bool,
+    /// For how long nobody looked, nanoseconds.
+    pub unseen_ns: u64,
+    /// The worst latency of its timers, nanoseconds; `None` without a recording of it.
+    pub blocking_ns: Option<u64>,
+    /// What is said of each task, in their order.
+    pub judged: Vec<Judged>,
+    /// The function.
+    pub supply: MeasuredSupply<'a>,
+    /// What it is made of.
+    pub records: Vec<&'a Record>,
+}
+
+/// One length of window.
+pub struct Row {
+    /// Nanoseconds.
+    pub length_ns: u64,
+    /// At least so much was left in each, nanoseconds.
+    pub left_ns: u64,
+    /// The most that each share took in one, nanoseconds: not in the same one.
+    pub shares_ns: Vec<u64>,
+}
+
+/// The window of some length that left least.
+pub struct WorstWindow {
+    /// Since its run began, nanoseconds.
+    pub at_ns: u64,
+    /// What was taken in it, nanoseconds.
+    pub taken_ns: u64,
+    /// Who had how much of it, the largest first.
+    pub by: Vec<(String, u64)>,
+}

@@ -1,0 +1,151 @@
+//! For people.
+
+use vmnoise_predict::schedule::{Judged, Task};
+
+use super::{CpuSupply, Scheduled, WorstWindow, words};
+use crate::args::tasks::TaskSet;
+use crate::output::table;
+use crate::units::{human, seconds};
+
+/// Windows that are printed: powers of ten from here on, as long as there are any.
+const FIRST_NS: u64 = 10_000;
+
+/// Ends with a newline.
+pub fn render(scheduled: &Scheduled<'_>) -> String {
+    let mut text = String::new();
+    for cpu in &scheduled.cpus {
+        text += &supply(cpu, scheduled.without);
+        if let Some(set) = scheduled.set {
+            text += &tasks(cpu, set);
+        }
+    }
+    text
+}
+
+fn supply(cpu: &CpuSupply<'_>, without: &[String]) -> String {
+    let supply = &cpu.supply;
+    let runs = match cpu.files.len() {
+        1 => String::new(),
+        several => format!(" in {several} runs"),
+    };
+    let mut text = format!(
+        "CPU {} of {}: {}{runs}, {} gaps of {} and more, {:.4} % left\n",
+        cpu.cpu,
+        cpu.files.join(", "),
+        human(supply.span_ns()),
+        supply.gaps(),
+        human(cpu.threshold_ns),
+        100.0 * supply.rate()
+    );
+    if !without.is_empty() {
+        text += &format!(
+            " as if nobody called {} had taken anything\n",
+            without.join(" or ")
+        );
+    }
+    text += &windows(cpu);
+    let line = supply.bounded_delay(supply.rate());
+    text += &format!(
+        " any window left at least {:.4} % of what it is longer than {}\n",
+        100.0 * line.rate,
+        human(line.delay_ns.ceil() as u64)
+    );
+    text += &caveats(cpu);
+    text
+}
+
+fn windows(cpu: &CpuSupply<'_>) -> String {
+    let longest_ns = cpu.supply.longest_run_ns();
+    let lengths = std::iter::successors(Some(FIRST_NS), |it| it.checked_mul(10));
+    let rows: Vec<(u64, WorstWindow)> = lengths
+        .take_while(|it| *it <= longest_ns)
+        .filter_map(|it| Some((it, cpu.worst(it)?)))
+        .collect();
+    table::of(&rows, |it| {
+        it.time("window", |(length_ns, _)| Some(*length_ns))
+            .time("left at least", |(length_ns, it)| {
+                Some(length_ns - it.taken_ns)
+            })
+            .time("taken", |(_, it)| Some(it.taken_ns))
+            .figure("at", |(_, it)| seconds(it.at_ns))
+            .words("by", |(_, it)| by(it).into())
+    })
+}
+
+fn by(worst: &WorstWindow) -> String {
+    let by = worst.by.iter();
+    let by = by.map(|(who, ns)| format!("{who} {}", human(*ns)));
+    by.collect::<Vec<_>>().join(", ")
+}
+
+/// What the figures do not hold.
+fn caveats(cpu: &CpuSupply<'_>) -> String {
+    let mut text = String::new();
+    if cpu.lost_gaps > 0 {
+        text += &format!(
+            " up to {} gaps were lost: less may have been left\n",
+            cpu.lost_gaps
+        );
+    }
+    if !cpu.is_complete {
+        text += " a run did not end in order: what came after its last record is not known\n";
+    }
+    if cpu.unseen_ns > 0 {
+        text += &format!(
+            " for {} in all nobody looked, and it counts as left\n",
+            human(cpu.unseen_ns)
+        );
+    }
+    text
+}
+
+fn tasks(cpu: &CpuSupply<'_>, set: &TaskSet) -> String {
+    let mut text = format!("tasks, {}:\n", words::policy(set.policy));
+    let rows: Vec<(&Task, &Judged)> = set.tasks.iter().zip(&cpu.judged).collect();
+    text += &table::of(&rows, |it| {
+        it.name("task", |(task, _)| Some(&task.name))
+            .time("cost", |(task, _)| Some(task.cost_ns))
+            .time("deadline", |(task, _)| Some(task.deadline_ns))
+            .time("response", |(_, it)| it.response.map(|it| it.bound_ns))
+            .time("slack", |(task, it)| {
+                it.response
+                    .and_then(|it| task.deadline_ns.checked_sub(it.bound_ns))
+            })
+            .time("breakdown gap", |(_, it)| it.breakdown_gap_ns)
+            .name("", |(_, it)| Some(words::verdict(it.verdict)))
+    });
+    for (task, judged) in &rows {
+        if let Some(why) = words::why(cpu, judged) {
+            text += &format!(" {}: {why}\n", task.name);
+        }
+    }
+    if let Some(blocking_ns) = cpu.blocking_ns {
+        text += &format!(
+            " each response has the worst latency of timers in it, {}\n",
+            human(blocking_ns)
+        );
+    }
+    for note in &set.notes {
+        text += &format!(" {note}\n");
+    }
+    text += &decisive(cpu, &rows);
+    text
+}
+
+/// On which windows the bounds rest.
+fn decisive(cpu: &CpuSupply<'_>, rows: &[(&Task, &Judged)]) -> String {
+    let bounds = rows
+        .iter()
+        .filter_map(|(task, it)| Some((task, it.response?, it.windows?)));
+    let Some((task, response, windows)) = bounds.max_by_key(|(_, it, _)| it.bound_ns) else {
+        return String::new();
+    };
+    format!(
+        " {}: {windows} busy windows of {} follow one another in what was recorded; most was taken of a window as long as \
+         its response: {}\n {}\n",
+        task.name,
+        human(response.busy_window_ns),
+        words::growth(cpu, response.bound_ns),
+        words::NO_WORST_CASE
+    )
+}

@@ -1,0 +1,64 @@
+//! What is said of tasks.
+
+use vmnoise_predict::schedule::{Judged, Policy, Verdict, WINDOWS};
+
+use super::CpuSupply;
+use crate::units::human;
+
+pub(super) fn policy(policy: Policy) -> &'static str {
+    match policy {
+        Policy::FixedPriority => "fixed priorities",
+        Policy::Edf => "earliest deadline first",
+        Policy::Fifo => "first come, first served",
+    }
+}
+
+pub(super) fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "holds",
+        Verdict::MayMiss | Verdict::Overloads { .. } => "MAY MISS",
+        Verdict::TooShort { .. } | Verdict::Lost => "CANNOT TELL",
+    }
+}
+
+/// Why no more can be said; `None` where the figures say it.
+pub(super) fn why(cpu: &CpuSupply<'_>, judged: &Judged) -> Option<String> {
+    match judged.verdict {
+        Verdict::Holds | Verdict::MayMiss => None,
+        Verdict::Overloads { needs, left } => Some(format!(
+            "the tasks that go before it need {:.3} % of the CPU with it, and {:.3} % was left",
+            100.0 * needs,
+            100.0 * left
+        )),
+        Verdict::TooShort {
+            needs_ns: Some(needs_ns),
+        } => Some(format!(
+            "{} busy windows follow one another in what was recorded, and {WINDOWS} are asked for: record for {} at least",
+            judged.windows.unwrap_or(0),
+            human(needs_ns)
+        )),
+        Verdict::TooShort { needs_ns: None } => Some(format!(
+            "no busy window is known to end within the {} that were recorded in one piece: record for longer",
+            human(cpu.supply.longest_run_ns())
+        )),
+        Verdict::Lost if cpu.lost_gaps > 0 => Some(format!(
+            "up to {} gaps were lost: more may have been taken than was seen",
+            cpu.lost_gaps
+        )),
+        Verdict::Lost => {
+            Some("a recording did not end in order: more may have been taken than was seen".into())
+        }
+    }
+}
+
+/// How the worst grew while the run went on.
+pub(super) fn growth(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
+    let parts = ["first eighth", "first quarter", "first half", "whole"];
+    let grown = parts.iter().zip(cpu.supply.growth_ns(length_ns));
+    let grown = grown.filter_map(|(part, ns)| Some(format!("{} in the {part}", human(ns?))));
+    grown.collect::<Vec<_>>().join(", ")
+}
+
+/// What a measured bound is not.
+pub(super) const NO_WORST_CASE: &str = "what was recorded is no worst case: a gap that is longer than any of these, or more \
+     of them at once, was only not seen";

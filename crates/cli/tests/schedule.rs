@@ -1,0 +1,313 @@
+//! `vmnoise schedule` as a user runs it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::join_pair::{Flaws, write_host, write_tasks};
+use crate::many_gaps::{TICK_NS, TURN_NS, write_by_the_clock};
+
+const TASKS: &str = r#"
+policy = "fp"
+[[task]]
+name = "control"
+cost = "200us"
+period = "10ms"
+deadline = "1ms"
+priority = 80
+"#;
+
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    write_by_the_clock(&folder.path().join("run.vmn"), 3_000);
+    fs::write(folder.path().join("tasks.toml"), TASKS).unwrap();
+    folder
+}
+
+fn schedule(folder: &TempDir, words: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
+    command.current_dir(folder.path()).arg("schedule");
+    command.args(words.split_whitespace()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    str::from_utf8(bytes).unwrap()
+}
+
+fn json(folder: &TempDir, words: &str) -> Value {
+    let output = schedule(folder, &format!("{words} --format json"));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A window that begins with the task's turn waits for all of it, and for the tick after it.
+const WORST_NS: u64 = TURN_NS + TICK_NS + 200_000;
+
+#[test]
+fn each_length_of_window_has_the_least_that_was_left_in_any() {
+    let folder = folder();
+    let cpu = &json(&folder, "run.vmn --csv out.csv")["cpus"][0];
+    assert_eq!(
+        (&cpu["gaps"], &cpu["lost_gaps"]),
+        (&3_030.into(), &0.into())
+    );
+    let windows = cpu["windows"].as_array().unwrap();
+    assert!(windows.len() >= 200, "{}", windows.len());
+    let table = fs::read_to_string(folder.path().join("out.csv")).unwrap();
+    let mut rows = table.lines();
+    let heading = "cpu,window_ns,left_at_least_ns,irq_at_most_ns,thread_at_most_ns";
+    assert!(rows.next().unwrap().starts_with(heading), "{table}");
+    for (window, row) in windows.iter().zip(rows) {
+        let length_ns = window["window_ns"].as_u64().unwrap();
+        let left_ns = window["left_at_least_ns"].as_u64().unwrap();
+        // One tick each millisecond that a window meets, and one turn each tenth of a second.
+        let ticks = length_ns / 1_000_000 * TICK_NS;
+        let turns = length_ns / 100_000_000 * TURN_NS;
+        let taken_ns = length_ns - left_ns;
+        assert!(taken_ns >= (ticks + turns).min(length_ns), "{window}");
+        assert!(taken_ns <= ticks + turns + TICK_NS + TURN_NS, "{window}");
+        assert!(
+            row.starts_with(&format!("0,{length_ns},{left_ns},")),
+            "{row}"
+        );
+    }
+}
+
+#[test]
+fn tasks_hold_or_may_miss_or_cannot_be_told() {
+    let folder = folder();
+    let task = |words: &str| json(&folder, words)["cpus"][0]["tasks"][0].clone();
+    let held = task("run.vmn --tasks tasks.toml");
+    assert_eq!(held["verdict"], "holds");
+    assert_eq!(held["response_ns"], WORST_NS);
+    assert_eq!(held["slack_ns"], 1_000_000 - WORST_NS);
+    // The next tick comes only after the deadline.
+    assert_eq!(held["breakdown_gap_ns"], 1_000_001 - WORST_NS);
+    let without = task("run.vmn --tasks tasks.toml --without ksmd");
+    // The way into the turn and out of it is nobody's.
+    assert_eq!(without["response_ns"], TICK_NS + 200 + 200_000);
+
+    let status = |words: &str| schedule(&folder, words).status.code();
+    assert_eq!(status("run.vmn"), Some(0));
+    assert_eq!(status("run.vmn --tasks tasks.toml"), Some(0));
+    let tight = TASKS.replace("deadline = \"1ms\"", "deadline = \"600us\"");
+    fs::write(folder.path().join("tight.toml"), tight).unwrap();
+    assert_eq!(status("run.vmn --tasks tight.toml"), Some(2));
+    assert_eq!(
+        status("run.vmn --tasks tight.toml --without thread"),
+        Some(0)
+    );
+    // Twenty milliseconds hold 30 busy windows.
+    write_by_the_clock(&folder.path().join("short.vmn"), 20);
+    assert_eq!(status("short.vmn --tasks tasks.toml"), Some(3));
+    let said = schedule(&folder, "short.vmn --tasks tasks.toml").stdout;
+    let said = text(&said);
+    assert!(
+        said.contains("CANNOT TELL") && said.contains("record for 65.000 ms"),
+        "{said}"
+    );
+    // Two runs of one CPU have more.
+    assert_eq!(status("short.vmn run.vmn --tasks tasks.toml"), Some(0));
+}
+
+#[test]
+fn the_worst_window_names_who_took_it() {
+    let folder = folder();
+    let said = schedule(&folder, "run.vmn").stdout;
+    let said = text(&said);
+    let row = said
+        .lines()
+        .find(|it| it.trim_start().starts_with("1.000 ms"));
+    let row = row.unwrap();
+    assert!(
+        row.contains("550.0 us") && row.contains("450.0 us"),
+        "{row}"
+    );
+    // The edges of a gap are the way in and out, which no activity has.
+    assert!(
+        row.contains("thread ksmd:31 399.8 us, irq local_timer:236 49.8 us"),
+        "{row}"
+    );
+}
+
+#[test]
+fn the_latency_of_timers_blocks() {
+    let folder = folder();
+    write_tasks(&folder.path().join("lat.vmn"));
+    let both = json(&folder, "run.vmn lat.vmn --tasks tasks.toml");
+    let cpu = &both["cpus"][0];
+    let blocking_ns = cpu["blocking_ns"].as_u64().unwrap();
+    assert!(blocking_ns > 0);
+    assert_eq!(cpu["tasks"][0]["response_ns"], WORST_NS + blocking_ns);
+    let output = schedule(&folder, "lat.vmn --tasks tasks.toml");
+    assert_eq!(output.status.code(), Some(129));
+    assert!(text(&output.stderr).contains("name a recording of `osnoise` or `microvm`"));
+}
+
+/// As LiME writes them: facts of its release 0.4.0.
+fn write_model(folder: &Path, id: &str, policy: Value, kernel: &str) {
+    let models = json!({
+        "rbf": {"steps": [[1, 200_000]]},
+        "rps": 100.0,
+        "by_job_separator": [{
+            "separator": {"type": "clock_nanosleep", "clock_id": "ClockMonotonic", "abs_time": true},
+            "count": 5_000,
+            "wcet_n": [180_000, 350_000],
+            "dynamic_self_suspension": 20_000,
+            "arrival_models": [
+                {"model": "arrival_curve", "dmins": [9_999_000, 19_999_000], "dmaxs": [10_001_000, 20_001_000]},
+                {"model": "sporadic", "mit": 9_999_000},
+                {"model": "periodic", "on": "release", "period": 10_000_000, "offset": 0, "max_jitter": 1_000},
+            ],
+        }],
+    });
+    let infos = json!({
+        "pid": 7, "tgid": 7, "ppid": 1, "comm": "control", "cmd": null,
+        "policy": policy, "affinity_mask": null,
+    });
+    let system = json!({"system": {"kernel_version": kernel}});
+    fs::create_dir_all(folder).unwrap();
+    for (name, value) in [
+        (format!("{id}.models.json"), models),
+        (format!("{id}.infos.json"), infos),
+        ("sysinfo.json".into(), system),
+    ] {
+        fs::write(folder.join(name), value.to_string()).unwrap();
+    }
+}
+
+#[test]
+fn models_of_lime_are_tasks() {
+    let folder = folder();
+    let kernel = json_of_kernel(&folder);
+    let models = folder.path().join("lime");
+    write_model(&models, "7-0", json!({"SCHED_FIFO": {"prio": 80}}), &kernel);
+    let task = json(&folder, "run.vmn --tasks lime")["cpus"][0]["tasks"][0].clone();
+    assert_eq!(
+        (&task["name"], &task["priority"]),
+        (&"control".into(), &80.into())
+    );
+    // What it sleeps in a job counts as work; it is to be done before the next one.
+    assert_eq!(
+        (&task["cost_ns"], &task["deadline_ns"]),
+        (&200_000.into(), &10_000_000.into())
+    );
+    assert_eq!(task["response_ns"], WORST_NS);
+
+    let edf = json!({"SCHED_DEADLINE": {"runtime": 300_000, "period": 10_000_000, "deadline": 5_000_000}});
+    let alone = folder.path().join("alone");
+    write_model(&alone, "7-0", edf.clone(), &kernel);
+    let words = "run.vmn --tasks alone/7-0.models.json";
+    assert_eq!(json(&folder, words)["policy"], "edf");
+    assert_eq!(
+        json(&folder, words)["cpus"][0]["tasks"][0]["deadline_ns"],
+        5_000_000
+    );
+
+    write_model(&models, "9-0", edf, &kernel);
+    let ordinary = folder.path().join("ordinary");
+    write_model(&ordinary, "7-0", json!("SCHED_OTHER"), &kernel);
+    let elsewhere = folder.path().join("elsewhere");
+    write_model(
+        &elsewhere,
+        "7-0",
+        json!({"SCHED_FIFO": {"prio": 80}}),
+        "5.15.0",
+    );
+    fs::create_dir(folder.path().join("empty")).unwrap();
+    for (words, why) in [
+        (
+            "run.vmn --tasks lime",
+            "take a folder with those of one policy",
+        ),
+        ("run.vmn --tasks ordinary", "extract without --best-effort"),
+        ("run.vmn --tasks elsewhere", "observed under Linux 5.15.0"),
+        ("run.vmn --tasks empty", "no models of LiME"),
+    ] {
+        refused(&folder, words, why);
+    }
+}
+
+/// The kernel of the recording.
+fn json_of_kernel(folder: &TempDir) -> String {
+    let mut explain = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
+    explain.current_dir(folder.path());
+    let output = explain
+        .args(["explain", "run.vmn", "--format", "json"])
+        .output();
+    let json: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+    json["kernel"].as_str().unwrap().to_owned()
+}
+
+fn refused(folder: &TempDir, words: &str, why: &str) {
+    let output = schedule(folder, words);
+    assert_eq!(output.status.code(), Some(129), "{words}");
+    let said = text(&output.stderr);
+    assert!(
+        said.contains(why) && said.lines().count() == 1,
+        "{words}: {said}"
+    );
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_a_line() {
+    let folder = folder();
+    write_host(&folder.path().join("host.vmn"), Flaws::default());
+    for (old, new, why) in [
+        (
+            "cost = \"200us\"",
+            "cost = \"0us\"",
+            "task `control`: cost is 0",
+        ),
+        ("deadline = \"1ms\"", "deadline = \"0s\"", "deadline is 0"),
+        (
+            "deadline = \"1ms\"",
+            "deadline = \"100us\"",
+            "its cost is longer than its deadline",
+        ),
+        (
+            "period = \"10ms\"",
+            "period = \"often\"",
+            "is no unit of time",
+        ),
+        (
+            "period = \"10ms\"",
+            "period = \"10min\"",
+            "`min` is no unit of time",
+        ),
+        (
+            "period = \"10ms\"",
+            "period = 10000",
+            "write it as \"10000us\"",
+        ),
+        (
+            "period = \"10ms\"",
+            "period = \"150us\"",
+            "the tasks need 1.333 of a CPU",
+        ),
+        ("priority = 80", "", "it has no priority"),
+        ("priority = 80", "prio = 80", "unknown field `prio`"),
+        (
+            "\"fp\"",
+            "\"rm\"",
+            "write fp (SCHED_FIFO by priorities), edf",
+        ),
+        ("[[task]]", "[[tasks]]", "line 3: "),
+    ] {
+        assert!(TASKS.contains(old));
+        fs::write(folder.path().join("bad.toml"), TASKS.replace(old, new)).unwrap();
+        refused(&folder, "run.vmn --tasks bad.toml", why);
+    }
+    refused(
+        &folder,
+        "run.vmn -c 7",
+        "no recording has CPU 7: they have CPU 0",
+    );
+    refused(&folder, "host.vmn", "has no gaps");
+    let output = schedule(&folder, "run.vmn --tasks nothing.toml");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("cannot read nothing.toml"));
+}
