@@ -24,7 +24,6 @@ mod report;
 mod run;
 mod schedule;
 mod shared;
-pub mod tasks;
 mod timerlat;
 mod times;
 mod tune_timer;

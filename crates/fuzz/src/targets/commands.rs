@@ -51,13 +51,14 @@ pub(super) fn export(bytes: &[u8]) {
 }
 
 pub(super) fn judge(bytes: &[u8]) {
-    let ways: [&[&str]; 7] = [
+    let ways: [&[&str]; 8] = [
         &["audit", "RUN"],
         &["audit", "RUN", "--format", "json"],
         &["audit", "RUN", "--format", "junit"],
         &["audit", "RUN", "--format", "markdown"],
         &["audit", "RUN", "--script", "SCRIPTS"],
         &["check", "RUN", "--max", "1us", "--p99.9", "1ms"],
+        &["schedule", "RUN"],
         &["check", "RUN", "--limit", "by a*=1%", "--format", "junit"],
     ];
     run(chosen(&ways, bytes), &[("RUN", recording(bytes))]);

@@ -19,7 +19,7 @@ use response_time_analysis::time::{Duration, Service};
 
 pub use breakdown::breakdown_gap_ns;
 pub use judge::{Judged, Verdict, WINDOWS, judge};
-pub use task::{Policy, Preemption, Task};
+pub use task::{Policy, Preemption, Task, TaskSet};
 
 /// How late a job may be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

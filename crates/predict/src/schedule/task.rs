@@ -37,6 +37,15 @@ pub enum Preemption {
     },
 }
 
+/// Tasks that share a CPU.
+#[derive(Debug)]
+pub struct TaskSet {
+    /// Who of them goes first.
+    pub policy: Policy,
+    /// At least one.
+    pub tasks: Vec<Task>,
+}
+
 /// One task: jobs that come, each of which has to be done by its deadline.
 #[derive(Clone)]
 pub struct Task {

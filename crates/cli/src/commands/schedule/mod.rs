@@ -2,15 +2,16 @@
 
 mod latency;
 mod supplies;
+mod tasks;
 
 use std::fs;
 
 use anyhow::{Context, Result};
-use vmnoise_predict::schedule::{Judged, Verdict, judge};
+use vmnoise_predict::schedule::{Judged, TaskSet, Verdict, judge};
 
 use self::supplies::Supplies;
+use self::tasks::Described;
 use crate::args::ScheduleArguments;
-use crate::args::tasks::{self, TaskSet};
 use crate::commands::records::Recorded;
 use crate::output;
 use crate::output::format::Format;
@@ -20,22 +21,24 @@ use crate::status::{Status, UsageError};
 
 /// Measures, judges, prints, and says whether all tasks hold.
 pub fn run(arguments: &ScheduleArguments) -> Result<Status> {
-    let set = arguments.tasks.as_deref().map(tasks::read).transpose()?;
+    let described = arguments.tasks.as_deref().map(tasks::read).transpose()?;
     let supplies = Supplies::read(arguments)?;
-    if let Some(set) = &set {
-        refuse_other_kernels(set, &supplies)?;
+    if let Some(described) = &described {
+        refuse_other_kernels(described, &supplies)?;
     }
+    let set = described.as_ref().map(|it| &it.set);
     let cpus = supplies.cpus(&arguments.without);
     let cpus: Vec<CpuSupply<'_>> = cpus
         .into_iter()
-        .map(|cpu| match &set {
+        .map(|cpu| match set {
             Some(set) => judged(cpu, set),
             None => cpu,
         })
         .collect();
     let scheduled = Scheduled {
         cpus,
-        set: set.as_ref(),
+        set,
+        notes: described.as_ref().map_or(&[], |it| &it.notes),
         without: &arguments.without,
     };
     let printed = match arguments.format {
@@ -63,8 +66,8 @@ fn judged<'a>(cpu: CpuSupply<'a>, set: &TaskSet) -> CpuSupply<'a> {
 }
 
 /// Models that were extracted on another kernel say what tasks need there.
-fn refuse_other_kernels(set: &TaskSet, supplies: &Supplies) -> Result<()> {
-    let Some(observed_under) = &set.observed_under else {
+fn refuse_other_kernels(described: &Described, supplies: &Supplies) -> Result<()> {
+    let Some(observed_under) = &described.observed_under else {
         return Ok(());
     };
     let kernel = |it: &&Recorded| it.facts.host.kernel != *observed_under;

@@ -7,10 +7,8 @@ mod words;
 
 use vmnoise_events::Share;
 use vmnoise_predict::Record;
-use vmnoise_predict::schedule::Judged;
+use vmnoise_predict::schedule::{Judged, TaskSet};
 use vmnoise_predict::supply::MeasuredSupply;
-
-use crate::args::tasks::TaskSet;
 
 /// The result.
 pub struct Scheduled<'a> {
@@ -18,6 +16,8 @@ pub struct Scheduled<'a> {
     pub cpus: Vec<CpuSupply<'a>>,
     /// The tasks that were asked about.
     pub set: Option<&'a TaskSet>,
+    /// What was assumed of them.
+    pub notes: &'a [String],
     /// Whose time is left out.
     pub without: &'a [String],
 }

@@ -1,9 +1,8 @@
 //! For people.
 
-use vmnoise_predict::schedule::{Judged, Task};
+use vmnoise_predict::schedule::{Judged, Task, TaskSet};
 
 use super::{CpuSupply, Scheduled, WorstWindow, words};
-use crate::args::tasks::TaskSet;
 use crate::output::table;
 use crate::units::{human, seconds};
 
@@ -16,7 +15,7 @@ pub fn render(scheduled: &Scheduled<'_>) -> String {
     for cpu in &scheduled.cpus {
         text += &supply(cpu, scheduled.without);
         if let Some(set) = scheduled.set {
-            text += &tasks(cpu, set);
+            text += &tasks(cpu, set, scheduled.notes);
         }
     }
     text
@@ -99,7 +98,7 @@ fn caveats(cpu: &CpuSupply<'_>) -> String {
     text
 }
 
-fn tasks(cpu: &CpuSupply<'_>, set: &TaskSet) -> String {
+fn tasks(cpu: &CpuSupply<'_>, set: &TaskSet, notes: &[String]) -> String {
     let mut text = format!("tasks, {}:\n", words::policy(set.policy));
     let rows: Vec<(&Task, &Judged)> = set.tasks.iter().zip(&cpu.judged).collect();
     text += &table::of(&rows, |it| {
@@ -125,7 +124,7 @@ fn tasks(cpu: &CpuSupply<'_>, set: &TaskSet) -> String {
             human(blocking_ns)
         );
     }
-    for note in &set.notes {
+    for note in notes {
         text += &format!(" {note}\n");
     }
     text += &decisive(cpu, &rows);

@@ -7,18 +7,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use vmnoise_predict::schedule::{Policy, Task};
+use vmnoise_predict::schedule::{Task, TaskSet};
 
 use crate::say;
 use crate::status::UsageError;
 
-/// Tasks that share a CPU, and who of them goes first.
+/// What a file says of tasks.
 #[derive(Debug)]
-pub struct TaskSet {
-    /// Who goes first.
-    pub policy: Policy,
-    /// At least one.
-    pub tasks: Vec<Task>,
+pub(super) struct Described {
+    /// The tasks.
+    pub set: TaskSet,
     /// The release of the kernel under which they were observed, if they were.
     pub observed_under: Option<String>,
     /// What was assumed of them.
@@ -32,21 +30,22 @@ const MOST_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// A sentence that says what is wrong, where, and what is accepted.
-pub fn read(path: &Path) -> Result<TaskSet> {
-    let set = match path.is_dir() {
+pub(super) fn read(path: &Path) -> Result<Described> {
+    let described = match path.is_dir() {
         true => lime::set(&models_in(path)?),
         false if lime::is_model(path) => lime::set(&[path.to_owned()]),
         false => own::parse(&text_of(path)?),
     };
     let named = |error: String| UsageError(format!("{}: {error}", say::name_of(path)));
-    let set = set.map_err(named)?;
-    let utilisation: f64 = set.tasks.iter().map(Task::utilisation).sum();
+    let described = described.map_err(named)?;
+    let tasks = described.set.tasks.iter();
+    let utilisation: f64 = tasks.map(Task::utilisation).sum();
     match utilisation > 1.0 {
         true => Err(named(format!(
             "the tasks need {utilisation:.3} of a CPU, and it has 1: take one off, or give it longer periods"
         ))
         .into()),
-        false => Ok(set),
+        false => Ok(described),
     }
 }
 

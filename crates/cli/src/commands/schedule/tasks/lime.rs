@@ -11,9 +11,9 @@ use response_time_analysis::time::Duration;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use vmnoise_events::Name;
-use vmnoise_predict::schedule::{Policy, Preemption, Task};
+use vmnoise_predict::schedule::{Policy, Preemption, Task, TaskSet};
 
-use super::TaskSet;
+use super::Described;
 use crate::say;
 
 const MODELS: &str = ".models.json";
@@ -72,7 +72,7 @@ pub(super) fn is_model(path: &Path) -> bool {
 }
 
 /// The tasks of these files.
-pub(super) fn set(models: &[PathBuf]) -> Result<TaskSet, String> {
+pub(super) fn set(models: &[PathBuf]) -> Result<Described, String> {
     let mut notes = Vec::new();
     let mut tasks = Vec::new();
     let mut policies = Vec::new();
@@ -93,9 +93,8 @@ pub(super) fn set(models: &[PathBuf]) -> Result<TaskSet, String> {
     }
     let beside = models[0].with_file_name("sysinfo.json");
     let system: Option<SysInfo> = beside.exists().then(|| json(&beside)).transpose()?;
-    Ok(TaskSet {
-        policy,
-        tasks,
+    Ok(Described {
+        set: TaskSet { policy, tasks },
         observed_under: system.map(|it| it.system.kernel_version),
         notes,
     })

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use response_time_analysis::arrival::Sporadic;
 use response_time_analysis::time::Duration;
 use serde::Deserialize;
-use vmnoise_predict::schedule::{Policy, Preemption, Task};
+use vmnoise_predict::schedule::{Policy, Preemption, Task, TaskSet};
 
-use super::TaskSet;
+use super::Described;
 use crate::units::{Bare, parse_time};
 
 /// The file.
@@ -32,7 +32,7 @@ struct Entry {
 }
 
 /// Reads all of it.
-pub(super) fn parse(text: &str) -> Result<TaskSet, String> {
+pub(super) fn parse(text: &str) -> Result<Described, String> {
     let set: Set = toml::from_str(text).map_err(|error| {
         let line = error
             .span()
@@ -56,13 +56,13 @@ pub(super) fn parse(text: &str) -> Result<TaskSet, String> {
         let name = entry.name.clone();
         task(policy, entry).map_err(|error| format!("task `{name}`: {error}"))
     };
-    Ok(TaskSet {
-        policy,
-        tasks: set
-            .task
-            .into_iter()
-            .map(of_entry)
-            .collect::<Result<_, _>>()?,
+    let tasks = set
+        .task
+        .into_iter()
+        .map(of_entry)
+        .collect::<Result<_, _>>()?;
+    Ok(Described {
+        set: TaskSet { policy, tasks },
         observed_under: None,
         notes: Vec::new(),
     })
