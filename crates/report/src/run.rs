@@ -34,6 +34,9 @@ pub struct Run {
     pub lane_names: Vec<String>,
     /// What ran when in some moments: which, by the place of the lane and the begin.
     pub scenes: Vec<((usize, u64), Vec<Bar>)>,
+    /// The least that was left in windows of each length: the place of the lane, and lengths with what was left,
+    /// nanoseconds. Of gaps alone, and of no run that paused.
+    pub left: Vec<(usize, Vec<(u64, u64)>)>,
     /// What was lost, the clocks' bound and the like, a sentence each.
     pub limits: Vec<String>,
     /// What went wrong with the file, or why it was not joined.

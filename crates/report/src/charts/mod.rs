@@ -5,6 +5,7 @@ mod axes;
 mod compare;
 mod distribution;
 mod exits;
+mod left;
 mod over_time;
 mod periodic;
 mod phases;
@@ -63,6 +64,7 @@ pub(crate) fn charts(run: &Run) -> Vec<Chart> {
     let mut charts = vec![over_time::shares(run), over_time::heat(run)];
     charts.push(distribution::histogram(run));
     charts.push(distribution::tail(run));
+    charts.push(left::left(run));
     charts.push(phases::phases(run));
     if let Outcome::Exits(exits) = &run.outcome {
         charts.push(exits::reasons(exits));

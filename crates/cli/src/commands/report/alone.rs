@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_events::Workload;
+use vmnoise_events::{RunFacts, Workload};
 use vmnoise_explain::{LongestExit, NamedPiece};
 use vmnoise_report::{Bar, LONGEST, Outcome, Run, Side};
 
 use super::gatherer::{Gatherer, scenes};
+use super::left::Left;
 use super::{Read, ended, sentences, with_left_out};
 use crate::commands::replay::Recording;
 use crate::output::caveats;
@@ -24,6 +25,7 @@ pub fn run(path: &Path) -> Result<Read> {
     let mut explaining = Explaining::new(&facts, false);
     let mut gatherer = Gatherer {
         witnesses: facts.witnesses,
+        left: looks_at_all(&facts).then(Left::default),
         ..Gatherer::default()
     };
     recording.explain(&mut explaining, &mut gatherer);
@@ -36,11 +38,16 @@ pub fn run(path: &Path) -> Result<Read> {
         _ => scenes(path, facts.workload, &gatherer.gathering, name)?,
     };
     let Gatherer {
-        gathering, vcpus, ..
+        gathering,
+        vcpus,
+        left,
+        ..
     } = gatherer;
     let gathered = gathering.resolve(name);
+    let mut lines = Vec::new();
     let (limits, outcome, lane_names) = match explaining.finish() {
         Explained::Cpus(summary) => {
+            lines = left.map_or(lines, |it| it.lines(&summary.cpus, gathered.lanes()));
             let limits = caveats::without_probes(&facts, &summary);
             let outcome = match facts.workload {
                 Workload::Timerlat => Outcome::Wakeups(summary),
@@ -82,10 +89,17 @@ pub fn run(path: &Path) -> Result<Read> {
             outcome,
             facts: recording.facts,
             gathered,
+            left: lines,
             notes,
         },
         whole,
     })
+}
+
+/// Whether what it did not see was left: it has gaps, and did not pause.
+fn looks_at_all(facts: &RunFacts) -> bool {
+    let has_gaps = !matches!(facts.workload, Workload::Exits | Workload::Timerlat);
+    has_gaps && !facts.options.pauses()
 }
 
 fn bar(piece: &NamedPiece) -> Bar {

@@ -8,6 +8,7 @@ use vmnoise_events::{Event, Share, SourceId, Vcpu, VcpuId, Witnesses, Workload};
 use vmnoise_explain::{ExitBudget, Interval, Part, by_source};
 use vmnoise_report::{Bar, Gathering, Moment, Scenes};
 
+use super::left::Left;
 use crate::commands::replay::Recording;
 use crate::run::View;
 
@@ -19,6 +20,8 @@ pub struct Gatherer {
     pub vcpus: HashMap<VcpuId, Vcpu>,
     /// By whom the exits are known.
     pub witnesses: Witnesses,
+    /// Gaps, where it is wanted what they left.
+    pub left: Option<Left>,
 }
 
 impl View for Gatherer {
@@ -34,6 +37,9 @@ impl View for Gatherer {
 
     /// By who had the time, whatever the phase and the CPU of a host.
     fn interval(&mut self, interval: &Interval) {
+        if let Some(left) = &mut self.left {
+            left.see(interval);
+        }
         let is_whole = |part: &Part| part.phase.is_none() && part.host_cpu.is_none();
         let together: Vec<Part>;
         let parts = match interval.parts.iter().all(is_whole) {

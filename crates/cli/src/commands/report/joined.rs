@@ -82,6 +82,7 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
             facts: guest.facts,
             gathered,
             scenes,
+            left: Vec::new(),
             notes,
         },
         whole,

@@ -3,6 +3,7 @@
 mod alone;
 mod gatherer;
 mod joined;
+mod left;
 
 use std::path::{Path, PathBuf};
 

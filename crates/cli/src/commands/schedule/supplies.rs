@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use vmnoise_events::{Share, Workload};
 use vmnoise_predict::supply::MeasuredSupply;
-use vmnoise_predict::{Culprit, Record, HadBy};
+use vmnoise_predict::{Culprit, HadBy, Record};
 use wildmatch::WildMatch;
 
 use super::{latency, usage};

@@ -1,0 +1,54 @@
+//! How much of any stretch was left.
+
+use serde_json::json;
+
+use super::{Chart, View, axes, drawn};
+use crate::figures::duration;
+use crate::run::Run;
+use crate::tables::some_of;
+
+/// The least that was left in a window of each length, in percent of it; without views where that is not known.
+pub(super) fn left(run: &Run) -> Chart {
+    let lanes = drawn(run);
+    let lines = run.left.iter().filter(|(lane, _)| lanes.contains(lane));
+    let traces: Vec<_> = lines
+        .map(|(lane, points)| {
+            let part = |(length_ns, left_ns): &(u64, u64)| {
+                let percent = 100.0 * *left_ns as f64 / (*length_ns).max(1) as f64;
+                (percent * 1e4).round() / 1e4
+            };
+            let said = points.iter().map(|(length_ns, left_ns)| {
+                format!(
+                    "any {} left at least {}",
+                    duration(*length_ns),
+                    duration(*left_ns)
+                )
+            });
+            json!({
+                "type": "scatter", "mode": "lines", "name": run.lane_name(*lane),
+                "x": points.iter().map(|it| axes::length(it.0)).collect::<Vec<_>>(),
+                "y": points.iter().map(part).collect::<Vec<_>>(),
+                "line": {"width": 1.8},
+                "text": said.collect::<Vec<_>>(), "hovertemplate": "%{text}",
+            })
+        })
+        .collect();
+    let layout = json!({
+        "xaxis": axes::lengths("length of a window"),
+        "yaxis": axes::plain("least that was left of it (%)"),
+    });
+    let views = match traces.is_empty() {
+        true => Vec::new(),
+        false => vec![View::new("", traces, layout)],
+    };
+    Chart {
+        title: "How much of any stretch was left",
+        is_wide: false,
+        note: format!(
+            "Of all windows of a length, wherever they begin, the one that left least: `vmnoise schedule` holds \
+             deadlines against it.{}",
+            some_of(lanes.len(), run.gathered.lanes.len(), run.words().lane)
+        ),
+        views,
+    }
+}
