@@ -338,6 +338,20 @@ fn of_many_cpus_none_is_lost_and_sixteen_are_drawn_one_by_one() {
     assert_eq!(spikes["lanes"].as_array().unwrap().len(), all.len());
     // All together, and sixteen.
     assert_eq!(views_of(&page, "Who took which part of the time").len(), 17);
+    let left = &views_of(&page, "How much of any stretch was left")[0];
+    let lines = left["data"].as_array().unwrap();
+    assert_eq!(lines.len(), 16);
+    for line in lines {
+        // The longest window is the whole run.
+        let whole = line["y"]
+            .as_array()
+            .unwrap()
+            .last()
+            .unwrap()
+            .as_f64()
+            .unwrap();
+        assert!(whole > 50.0 && whole < 100.0, "{line}");
+    }
     let tails = &views_of(&page, "How many were longer than that")[0];
     assert_eq!(tails["data"].as_array().unwrap().len(), 16);
     assert!(text_of(&page).contains("The 16 noisiest of 128 CPUs are drawn; the table has all."));

@@ -7,7 +7,7 @@ use std::thread;
 use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Service};
 
-use super::windows::{Worst, longest_for, worst_window};
+use super::windows::{Worst, longest_for, taken_in_turn, worst_window};
 use crate::record::Taken;
 
 /// So many lengths are asked for to draw the function.
@@ -69,6 +69,16 @@ impl<'a> MeasuredSupply<'a> {
             let worst = self.first(part).worst(length_ns);
             worst.map(|it| it.taken_ns)
         })
+    }
+
+    /// What was taken in windows of this length that follow one another, nanoseconds; at most so many, and
+    /// then the first ones.
+    pub fn taken_in_turn_ns(&self, length_ns: u64, most: usize) -> Vec<u64> {
+        let turns = self
+            .runs
+            .iter()
+            .flat_map(|run| taken_in_turn(run, length_ns));
+        turns.take(most).collect()
     }
 
     /// The runs, each cut to its first part.

@@ -12,7 +12,7 @@ mod windows;
 pub use bounded_delay::BoundedDelay;
 pub use measured::{DRAWN, MeasuredSupply, NEVER_NS};
 pub use stepped::Stepped;
-pub use windows::{Worst, longest_for, worst_window};
+pub use windows::{Worst, longest_for, taken_in_turn, worst_window};
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use vmnoise_events::Share;
 
-use super::{BoundedDelay, MeasuredSupply, Worst, longest_for, worst_window};
+use super::{BoundedDelay, MeasuredSupply, Worst, longest_for, taken_in_turn, worst_window};
 use crate::record::{Culprit, Record, Taken};
 
 /// A run from 100 on, of gaps `pause` after one another, of which `ours` is taken by one culprit and
@@ -122,6 +122,16 @@ proptest! {
                 (*it..=supply.longest_run_ns()).all(|longer| supply.least_ns(longer) >= supply_ns)
             });
             prop_assert_eq!((length_ns <= supply.longest_run_ns()).then_some(length_ns), first);
+        }
+    }
+
+    #[test]
+    fn windows_that_follow_one_another_hold_what_each_holds((gaps, rest_ns) in gaps(), length_ns in 1_u64..40) {
+        let record = record(&gaps, rest_ns);
+        for taken in [record.taken(), record.taken_by(|it| it.name.as_deref() == Some("ours"))] {
+            let begins = (0..taken.span_ns() / length_ns).map(|nth| taken.from_ns + nth * length_ns);
+            let expected: Vec<u64> = begins.map(|it| held_ns(&taken, it, length_ns)).collect();
+            prop_assert_eq!(taken_in_turn(&taken, length_ns).collect::<Vec<_>>(), expected);
         }
     }
 

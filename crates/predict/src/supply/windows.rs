@@ -82,6 +82,30 @@ fn held_at_the_end(taken: &Taken<'_>, length_ns: u64) -> u64 {
     held_ns
 }
 
+/// What was taken in one window of this length after the other, from the run's begin on; of what is taken in
+/// a part of a gap, as much as lies in the window at most.
+pub fn taken_in_turn(taken: &Taken<'_>, length_ns: u64) -> impl Iterator<Item = u64> {
+    let length_ns = length_ns.max(1);
+    let gaps = taken.begins_ns.iter().zip(taken.lengths_ns);
+    let gaps = gaps.zip(taken.taken_ns());
+    let mut gaps = gaps.map(|((begin_ns, ns), taken_ns)| (*begin_ns, begin_ns + ns, *taken_ns));
+    let mut open: Option<(u64, u64, u64)> = None;
+    (0..taken.span_ns() / length_ns).map(move |nth| {
+        let begin_ns = taken.from_ns + nth * length_ns;
+        let end_ns = begin_ns + length_ns;
+        let mut held_ns = 0;
+        while let Some((from_ns, to_ns, taken_ns)) = open.take().or_else(|| gaps.next()) {
+            let inside_ns = end_ns.min(to_ns).saturating_sub(begin_ns.max(from_ns));
+            held_ns += inside_ns.min(taken_ns);
+            if to_ns > end_ns {
+                open = Some((from_ns, to_ns, taken_ns));
+                break;
+            }
+        }
+        held_ns
+    })
+}
+
 /// The least length of which every window left at least so much; `None` if the whole run left less.
 pub fn longest_for(taken: &Taken<'_>, supply_ns: u64) -> Option<u64> {
     let (begins_ns, lengths_ns, taken_ns) = (taken.begins_ns, taken.lengths_ns, taken.taken_ns());

@@ -141,10 +141,11 @@ fn decisive(cpu: &CpuSupply<'_>, rows: &[(&Task, &Judged)]) -> String {
     };
     format!(
         " {}: {windows} busy windows of {} follow one another in what was recorded; most was taken of a window as long as \
-         its response: {}\n {}\n",
+         its response: {}\n {}\n {}\n",
         task.name,
         human(response.busy_window_ns),
         words::growth(cpu, response.bound_ns),
+        words::day(cpu, response.bound_ns),
         words::NO_WORST_CASE
     )
 }

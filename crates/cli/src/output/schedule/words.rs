@@ -2,6 +2,8 @@
 
 use vmnoise_predict::schedule::{Judged, Policy, Verdict, WINDOWS};
 
+use vmnoise_predict::tail::Tail;
+
 use super::CpuSupply;
 use crate::units::human;
 
@@ -57,6 +59,40 @@ pub(super) fn growth(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
     let grown = parts.iter().zip(cpu.supply.growth_ns(length_ns));
     let grown = grown.filter_map(|(part, ns)| Some(format!("{} in the {part}", human(ns?))));
     grown.collect::<Vec<_>>().join(", ")
+}
+
+/// Of so many windows the tail is fitted to the largest.
+const MOST_WINDOWS: usize = 1_000_000;
+const DAY_NS: f64 = 86_400e9;
+
+/// What a day would have, if the tail went on as it is: no measurement.
+pub(super) fn day(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
+    let windows_ns = cpu.supply.taken_in_turn_ns(length_ns, MOST_WINDOWS);
+    let length = human(length_ns);
+    let Some(tail) = Tail::fit(&windows_ns) else {
+        return format!("too few windows of {length} differ to fit a tail to them");
+    };
+    let p = tail.p_value();
+    let Some(day_ns) = tail
+        .expected_max_ns(DAY_NS / length_ns as f64)
+        .filter(|_| tail.fits())
+    else {
+        return format!(
+            "no tail fits the largest of {} windows of {length} (p = {p:.2}): nothing is extrapolated",
+            tail.values
+        );
+    };
+    // Windows that overlap are more than those that follow one another.
+    let seen_ns = cpu.supply.worst(length_ns).map_or(0, |it| it.taken_ns);
+    let day_ns = (day_ns as u64).min(length_ns);
+    let most = match day_ns > seen_ns {
+        true => human(day_ns),
+        false => "no more than was seen".into(),
+    };
+    format!(
+        "extrapolated, by a tail fitted to the largest {} of {} windows (p = {p:.2}): the worst of a day would lose {most}",
+        tail.peaks, tail.values
+    )
 }
 
 /// What a measured bound is not.
