@@ -91,6 +91,7 @@ fn is_about_files(command: &Command) -> bool {
             | Command::Report(_)
             | Command::Compare(_)
             | Command::Check(_)
+            | Command::Scale(_)
             | Command::Schedule(_)
             | Command::Export(_)
     ) || matches!(command, Command::Audit(arguments) if arguments.measure.is_none())
@@ -112,6 +113,7 @@ fn carry_out(command: Command) -> Result<Status> {
         Command::Schedule(arguments) => commands::schedule::run(&arguments),
         Command::Audit(arguments) => commands::audit::run(&arguments),
         Command::TuneTimer(arguments) => commands::tune_timer::run(&arguments),
+        Command::Scale(arguments) => commands::scale::run(&arguments),
         Command::Run(arguments) => commands::run::run(&arguments),
         Command::Export(arguments) => commands::export::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),

@@ -30,6 +30,7 @@ mod report;
 mod rights;
 mod rt_tests;
 mod run_command;
+mod scale;
 mod schedule;
 mod stand_in;
 mod timerlat_reported;

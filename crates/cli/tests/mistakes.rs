@@ -111,6 +111,7 @@ fn a_result_without_room_is_an_error_that_says_where() {
         "explain gaps.vmn",
         "compare gaps.vmn",
         "check gaps.vmn --max 1us",
+        "scale gaps.vmn --step 100us",
         "report gaps.vmn -o page.html",
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
@@ -144,6 +145,7 @@ fn a_file_is_called_what_steers_nothing() {
         &["report", FORGED, &stub, "-o", "page.html"],
         &["compare", FORGED, &stub],
         &["check", FORGED, "--max", "1us"],
+        &["scale", FORGED],
         &["check", "gaps.vmn", "--budget", &gone],
         &["export", FORGED, "--perfetto", FORGED],
         &["export", FORGED, "--csv", "tables"],

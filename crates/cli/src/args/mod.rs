@@ -22,6 +22,7 @@ pub mod priority;
 pub mod reason_names;
 mod report;
 mod run;
+mod scale;
 mod schedule;
 mod shared;
 mod timerlat;
@@ -53,6 +54,7 @@ pub use microvm::MicrovmArguments;
 pub use osnoise::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode, OsnoiseTopArguments, TRACE_FILE};
 pub use report::ReportArguments;
 pub use run::RunArguments;
+pub use scale::{CollectiveName, ScaleArguments};
 pub use schedule::ScheduleArguments;
 pub use shared::Shared;
 pub use timerlat::{
@@ -78,6 +80,7 @@ Examples:
   vmnoise schedule run.vmn --tasks t.toml whether tasks keep their deadlines with what was left
   vmnoise audit run.vmn                   which settings of this machine took it, and what to change
   vmnoise tune-timer --goal 20us          which halt polling keeps guests' timers that punctual
+  vmnoise scale node.vmn --step 1ms       what a million ranks that wait for each other lose
   vmnoise run -- ./bench                  whether too much was taken from a command, and by whom
   vmnoise export *.vmn --parquet fleet    tables for DuckDB, polars and Spark
   vmnoise doctor                          what this machine lets vmnoise see
@@ -124,6 +127,8 @@ pub enum Command {
     Audit(Later<AuditArguments>),
     /// Measure what halt polling gives and costs the timers of a guest, and name the setting for a goal
     TuneTimer(Later<TuneTimerArguments>),
+    /// Predict what becomes of a program whose ranks wait for the slowest, and who is to blame
+    Scale(Later<ScaleArguments>),
     /// Run a command, and say whether too much was taken from it, and by whom
     Run(Later<RunArguments>),
     /// Convert recordings for other programs: Perfetto, Parquet, CSV, rt-tests' JSON

@@ -13,11 +13,11 @@ pub mod manual;
 pub mod microvm;
 pub mod osnoise;
 mod polling_group;
-#[allow(dead_code)] // Who uses it comes next.
-mod records;
+pub mod records;
 mod replay;
 pub mod report;
 pub mod run;
+pub mod scale;
 pub mod schedule;
 pub mod serve;
 mod steal;

@@ -9,47 +9,10 @@ use vmnoise_explain::{CpuSummary, Explainer, Interval, Losses, Summary};
 use vmnoise_predict::{Culprit, Record};
 
 use super::replay::Recording;
+use crate::output::recorded::{Limits, Recorded, RecordedCpu};
 use crate::progress;
 use crate::say;
 use crate::status::UsageError;
-
-/// A recording, read.
-#[derive(Debug)]
-pub struct Recorded {
-    /// Where it lies.
-    pub file: String,
-    /// What is known of its run.
-    pub facts: RunFacts,
-    /// Ascending by CPU; those that reported nothing are not among them.
-    pub cpus: Vec<RecordedCpu>,
-    /// What of its run may be missing in it.
-    pub limits: Limits,
-}
-
-/// One CPU of it.
-#[derive(Debug)]
-pub struct RecordedCpu {
-    /// Its gaps, with what each culprit took of them.
-    pub record: Record,
-    /// How much of its span nobody looked: gaps were written down, or the workload was stopped;
-    /// nanoseconds.
-    pub unseen_ns: u64,
-    /// Gaps of which some of those who took them were lost; `None` where no counter could say.
-    pub incomplete_gaps: Option<u64>,
-}
-
-/// What a run did not see, or what was lost of it.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Gaps below this length were not looked for, nanoseconds.
-    pub threshold_ns: u64,
-    /// Records that may have been gaps.
-    pub lost_gaps: u64,
-    /// Everything else that was lost: gaps keep their length, and may lack those who took them.
-    pub lost_witnesses: u64,
-    /// Whether it ended in order, and its clock could be trusted until then.
-    pub complete: bool,
-}
 
 /// What may have been a gap when it was lost.
 const OF_GAPS: [LossKind; 3] = [
@@ -89,7 +52,7 @@ fn read(path: &Path) -> Result<Recorded> {
     recording.report_ending()?;
     let recorded = Recorded {
         file: say::name_of(path),
-        limits: Limits::new(&facts, &summary),
+        limits: limits(&facts, &summary),
         facts,
         cpus: gatherer.finish(&summary),
     };
@@ -141,19 +104,17 @@ fn refuse_unseen(recorded: &Recorded) -> Result<()> {
     Ok(())
 }
 
-impl Limits {
-    fn new(facts: &RunFacts, summary: &Summary) -> Limits {
-        let lost = |losses: &Losses, is_of_gap: bool| -> u64 {
-            let kinds = losses.iter();
-            let kinds = kinds.filter(|(kind, _)| OF_GAPS.contains(kind) == is_of_gap);
-            kinds.fold(0, |sum, (_, count)| count.saturating_add(sum))
-        };
-        Limits {
-            threshold_ns: facts.options.threshold_ns,
-            lost_gaps: lost(&summary.losses, true),
-            lost_witnesses: lost(&summary.losses, false).saturating_add(summary.late_events),
-            complete: summary.complete && summary.tsc_went_back_at_ns.is_none(),
-        }
+fn limits(facts: &RunFacts, summary: &Summary) -> Limits {
+    let lost = |losses: &Losses, is_of_gap: bool| -> u64 {
+        let kinds = losses.iter();
+        let kinds = kinds.filter(|(kind, _)| OF_GAPS.contains(kind) == is_of_gap);
+        kinds.fold(0, |sum, (_, count)| count.saturating_add(sum))
+    };
+    Limits {
+        threshold_ns: facts.options.threshold_ns,
+        lost_gaps: lost(&summary.losses, true),
+        lost_witnesses: lost(&summary.losses, false).saturating_add(summary.late_events),
+        complete: summary.complete && summary.tsc_went_back_at_ns.is_none(),
     }
 }
 
@@ -224,9 +185,9 @@ impl Gatherer {
             let gathered = self.cpus.remove(&cpu.cpu);
             let mut record = gathered.map_or_else(|| Record::new(cpu.cpu), |it| it.record);
             record.measured(from_ns, to_ns);
-            let seen_ns = cpu.runtime_ns.unwrap_or(0);
+            let looked_ns = to_ns.saturating_sub(from_ns);
             Some(RecordedCpu {
-                unseen_ns: record.span_ns().saturating_sub(seen_ns),
+                unseen_ns: looked_ns.saturating_sub(cpu.runtime_ns.unwrap_or(0)),
                 incomplete_gaps: cpu.incomplete_gaps,
                 record,
             })

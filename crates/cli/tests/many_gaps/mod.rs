@@ -183,3 +183,26 @@ pub fn write_by_the_clock(path: &Path, milliseconds: u64) {
     stream.time(end_ns);
     stream.finish(end_ns);
 }
+
+/// Of `write_rare_task`: the interrupt comes each 4 ms, and the task takes far more at once.
+const RARE_EVERY_NS: u64 = 4_000_000;
+pub const SHORT_TICK_NS: u64 = 5_000;
+pub const RARE_EVERY: u64 = 150;
+pub const RARE_NS: u64 = 300_000;
+
+/// Writes so many ticks of one CPU, behind each 150th of which the task has its turn; or never has.
+pub fn write_rare_task(path: &Path, ticks: u64, with_task: bool) {
+    let mut stream = Stream::new(path, 1);
+    for nth in 0..ticks {
+        let from_ns = BEGIN_NS + nth * RARE_EVERY_NS;
+        stream.time(from_ns);
+        stream.interrupted(0, from_ns + 1_000, SHORT_TICK_NS);
+        if with_task && nth % RARE_EVERY == 7 {
+            let at_ns = from_ns + 1_234_567;
+            stream.taken(0, ActivityKind::Thread, TASK, at_ns, RARE_NS);
+        }
+    }
+    let end_ns = BEGIN_NS + ticks * RARE_EVERY_NS;
+    stream.time(end_ns);
+    stream.finish(end_ns);
+}

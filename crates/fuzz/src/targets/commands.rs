@@ -51,7 +51,7 @@ pub(super) fn export(bytes: &[u8]) {
 }
 
 pub(super) fn judge(bytes: &[u8]) {
-    let ways: [&[&str]; 8] = [
+    let ways: [&[&str]; 10] = [
         &["audit", "RUN"],
         &["audit", "RUN", "--format", "json"],
         &["audit", "RUN", "--format", "junit"],
@@ -60,6 +60,15 @@ pub(super) fn judge(bytes: &[u8]) {
         &["check", "RUN", "--max", "1us", "--p99.9", "1ms"],
         &["schedule", "RUN"],
         &["check", "RUN", "--limit", "by a*=1%", "--format", "junit"],
+        &["scale", "RUN", "--ranks", "1..4096", "--step", "10us"],
+        &[
+            "scale",
+            "RUN",
+            "--collective",
+            "allreduce",
+            "--format",
+            "json",
+        ],
     ];
     run(chosen(&ways, bytes), &[("RUN", recording(bytes))]);
 }

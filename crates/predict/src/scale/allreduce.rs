@@ -15,10 +15,10 @@
 use super::grid::cell_of;
 use super::slowest::Slowest;
 
-/// Four cells of the grid are one here: sums of all with all are taken, round by round.
-const CELLS: usize = 4;
-/// What is less likely adds nothing.
-const NEVER: f64 = 1e-15;
+/// Eight cells of the grid are one here: sums of all with all are taken, round by round.
+const CELLS: usize = 8;
+/// What is less likely adds nothing, of as many hosts as a recording carries.
+const NEVER: f64 = 1e-12;
 
 /// A delay's distribution: mean and likelihood of each cell that has any.
 #[derive(Debug, Clone)]
@@ -26,14 +26,7 @@ struct Delay(Vec<(f64, f64)>);
 
 impl Delay {
     fn of(slowest: &Slowest) -> Delay {
-        let mut below = 0.0;
-        let cells = slowest.log_below.iter().zip(&slowest.means_ns);
-        let cells = cells.map(|(log_below, mean_ns)| {
-            let here = log_below.exp() - below;
-            below += here;
-            (*mean_ns, here)
-        });
-        Delay::gathered(cells)
+        Delay::gathered(slowest.cells())
     }
 
     fn gathered(all: impl Iterator<Item = (f64, f64)>) -> Delay {

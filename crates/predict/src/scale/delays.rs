@@ -13,10 +13,11 @@ struct Ends {
     /// Moments at which the delay is constant, nanoseconds, and their delays times these.
     constant_ns: u128,
     constant_moment: u128,
-    /// Falling delays that begin here (the least of them), less those that end.
+    /// Falling delays that begin here (the least of them), less those that end: how many, and the sums of
+    /// these ends and of their squares.
     begun: i128,
     sum_ns: i128,
-    squares: i128,
+    squares: f64,
 }
 
 /// Counts pieces.
@@ -74,7 +75,7 @@ impl Tally {
                 let ends = self.ends(layer, ns);
                 ends.begun += sign;
                 ends.sum_ns += sign * i128::from(ns);
-                ends.squares += sign * i128::from(ns) * i128::from(ns);
+                ends.squares += sign as f64 * (ns as f64).powi(2);
             }
         } else {
             let ends = self.ends(layer, piece.delay_ns);
@@ -99,17 +100,22 @@ impl Tally {
     pub(super) fn take(&mut self) -> Delays {
         let layers = self.layers.iter_mut().map(|cells| {
             let mut layer = Layer::default();
-            let (mut begun, mut sum_ns, mut squares) = (0, 0, 0);
-            let (mut below_ns, mut moment_below) = (0, 0);
+            let (mut begun, mut sum_ns, mut squares) = (0, 0, 0.0);
+            let (mut below_ns, mut moment_below) = (0, 0.0);
             for (cell, ends) in cells.drain(..).enumerate() {
                 begun += ends.begun;
                 sum_ns += ends.sum_ns;
                 squares += ends.squares;
-                let edge_ns = i128::from(edge_ns(cell + 1));
-                let falling_ns = edge_ns * begun - sum_ns;
-                let falling_moment = (edge_ns * edge_ns * begun - squares) / 2;
-                let moments_ns = ends.constant_ns as f64 + (falling_ns - below_ns) as f64;
-                let moment = ends.constant_moment as f64 + (falling_moment - moment_below) as f64;
+                let (from_ns, to_ns) = (edge_ns(cell) as f64, edge_ns(cell + 1));
+                let falling_ns = i128::from(to_ns) * begun - sum_ns;
+                let to_ns = to_ns as f64;
+                let falling_moment = (to_ns * to_ns * begun as f64 - squares) / 2.0;
+                let fell_ns = (falling_ns - below_ns) as f64;
+                // A difference of large numbers, which is wrong by no more than its cell is wide.
+                let fallen =
+                    (falling_moment - moment_below).clamp(from_ns * fell_ns, to_ns * fell_ns);
+                let moments_ns = ends.constant_ns as f64 + fell_ns;
+                let moment = ends.constant_moment as f64 + fallen;
                 layer.moments_ns.push(moments_ns);
                 layer.weighted_ns.push(moment);
                 (below_ns, moment_below) = (falling_ns, falling_moment);

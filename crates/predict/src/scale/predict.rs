@@ -5,12 +5,17 @@ use std::collections::BTreeMap;
 use super::allreduce;
 use super::band;
 use super::bounds::of_any_dependence;
+use super::delays::Layer;
 use super::measured::{Measured, measure};
 use super::placement::{Part, Placement, parts};
-use super::slowest::{Hosts, Slowest};
+use super::slowest::{Begins, Hosts, Slowest};
 use super::suspects::{self, Suspect};
 use crate::record::{Culprit, Record, Taken};
 use crate::tail::Tail;
+
+/// How often blocks are drawn for a band; fewer times where each draw is one of many rounds.
+const DRAWS: usize = 200;
+const FEW_DRAWS: usize = 40;
 
 /// The CPUs of one recording.
 #[derive(Debug)]
@@ -59,7 +64,7 @@ pub struct AtScale {
     /// How many.
     pub ranks: u64,
     /// On so many hosts.
-    pub hosts: f64,
+    pub hosts: u64,
     /// How long a step takes where nothing is taken.
     pub undisturbed_ns: f64,
     /// How long it takes; `None` where nothing says so.
@@ -129,8 +134,9 @@ pub fn predict(hosts: &[Host<'_>], program: &Program, ranks: &[u64]) -> Option<P
         let measured = measure_all(hosts, program, &placements, Some(&suspect.culprit))?;
         let carried = scales.iter_mut().zip(&placements);
         for (scale, placement) in carried.filter(|(it, _)| it.basis == Basis::Recorded) {
-            let slowest = slowest(&measured, placement);
-            let delay_ns = delay_ns(&measured, program, placement, &slowest);
+            let (slowest, begins) = slowest(&measured, placement);
+            let round = round(&measured, placement, &begins);
+            let delay_ns = delay_ns(placement, &slowest, round.as_ref());
             scale.without_ns.push(scale.undisturbed_ns + delay_ns);
         }
     }
@@ -171,7 +177,7 @@ fn measure_all(
     measured.collect()
 }
 
-fn slowest(measured: &Parts, placement: &Placement) -> Slowest {
+fn slowest(measured: &Parts, placement: &Placement) -> (Slowest, Begins) {
     let hosts = placement.hosts.iter().map(|(part, count)| Hosts {
         delays: &measured[part].0.delays,
         count: *count,
@@ -179,18 +185,24 @@ fn slowest(measured: &Parts, placement: &Placement) -> Slowest {
     Slowest::of(&hosts.collect::<Vec<_>>(), placement.ranks)
 }
 
-/// The mean delay, nanoseconds, where the slowest host at the end of the step is this.
-fn delay_ns(measured: &Parts, program: &Program, placement: &Placement, step: &Slowest) -> f64 {
-    if program.collective == Collective::Barrier {
-        return step.mean_ns();
-    }
+/// What a host takes in a round of an allreduce; `None` where there are none.
+fn round(measured: &Parts, placement: &Placement, begins: &Begins) -> Option<Slowest> {
     let hosts = placement.count();
-    let rounds = placement.hosts.iter().filter_map(|(part, count)| {
+    let rounds = placement.hosts.iter().map(|(part, count)| {
         let round = measured[part].1.as_ref()?;
-        Some((round.delays.weighted(&step.weights), count / hosts))
+        Some((begins.of(&round.delays), count / hosts))
     });
-    let round = Slowest::of_layers(rounds, &step.weights);
-    allreduce::mean_delay_ns(&step.one_of(hosts), &round, hosts, placement.ranks)
+    let rounds: Option<Vec<(Layer, f64)>> = rounds.collect();
+    Some(Slowest::of_layers(rounds?.into_iter()))
+}
+
+/// The mean delay, nanoseconds, where the slowest host at the end of the step is this.
+fn delay_ns(placement: &Placement, step: &Slowest, round: Option<&Slowest>) -> f64 {
+    let hosts = placement.count();
+    round.map_or_else(
+        || step.mean_ns(),
+        |round| allreduce::mean_delay_ns(&step.one_of(hosts), round, hosts, placement.ranks),
+    )
 }
 
 fn scale(
@@ -207,16 +219,13 @@ fn scale(
         }
     };
     let undisturbed_ns = (program.step_ns + rounds_ns) as f64;
-    let slowest = slowest(measured, placement);
+    let (slowest, begins) = slowest(measured, placement);
     let parts = placement.hosts.iter();
-    let layers = parts.map(|(part, count)| {
-        let layer = measured[part].0.delays.weighted(&slowest.weights);
-        (layer, *count)
-    });
+    let layers = parts.map(|(part, count)| (begins.of(&measured[part].0.delays), *count));
     let (least_ns, most_ns) = of_any_dependence(&layers.collect::<Vec<_>>());
     let scale = AtScale {
         ranks: placement.ranks,
-        hosts: placement.count(),
+        hosts: placement.count() as u64,
         undisturbed_ns,
         step_ns: None,
         band_ns: None,
@@ -224,24 +233,26 @@ fn scale(
         bounds_ns: (undisturbed_ns + least_ns, undisturbed_ns + most_ns),
         without_ns: Vec::new(),
     };
-    let delay_ns =
-        |slowest: &Slowest| undisturbed_ns + delay_ns(measured, program, placement, slowest);
     if is_carried {
         let hosts = placement.hosts.iter();
-        let hosts: Vec<(&Measured, f64)> =
-            hosts.map(|(part, it)| (&measured[part].0, *it)).collect();
-        let step_ns = delay_ns(&slowest);
+        let hosts = hosts.map(|(part, count)| (&measured[part].0, *count));
+        let round = round(measured, placement, &begins);
+        let draws = if round.is_some() { FEW_DRAWS } else { DRAWS };
+        let mean_ns =
+            |slowest: &Slowest| undisturbed_ns + delay_ns(placement, slowest, round.as_ref());
+        let step_ns = mean_ns(&slowest);
+        let hosts: Vec<(&Measured, f64)> = hosts.collect();
         return AtScale {
             step_ns: Some(step_ns),
-            band_ns: band::of(&hosts, &slowest.weights, delay_ns, step_ns),
+            band_ns: band::of(&hosts, &begins, draws, mean_ns, step_ns),
             basis: Basis::Recorded,
             ..scale
         };
     }
     let tail = tail.filter(|tail| tail.fits() && program.collective == Collective::Barrier);
     let extrapolated = tail.and_then(|tail| {
-        let delay_ns = tail.expected_max_ns(scale.hosts)?;
-        let (low_ns, high_ns) = tail.band_of_max_ns(scale.hosts)?;
+        let delay_ns = tail.expected_max_ns(placement.count())?;
+        let (low_ns, high_ns) = tail.band_of_max_ns(placement.count())?;
         Some((delay_ns, (low_ns, high_ns)))
     });
     match extrapolated {

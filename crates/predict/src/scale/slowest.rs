@@ -26,52 +26,84 @@ pub(super) struct Hosts<'a> {
 #[derive(Debug, Clone)]
 pub(super) struct Slowest {
     /// By the grid: how likely the slowest host is in this cell or below; its logarithm.
-    pub(super) log_below: Vec<f64>,
-    /// The mean delay of those that are in a cell.
-    pub(super) means_ns: Vec<f64>,
-    /// How often a moment of each layer is one at which a step begins.
-    pub(super) weights: Vec<f64>,
+    log_below: Vec<f64>,
+    /// The mean delay of those that are in a cell, nanoseconds.
+    means_ns: Vec<f64>,
+}
+
+/// At which moments steps begin: how likely a wait of each length is in the step before.
+#[derive(Debug)]
+pub(super) struct Begins {
+    waits: Vec<f64>,
+}
+
+impl Begins {
+    /// The delays of a step on this host, as often as they are met.
+    pub(super) fn of(&self, delays: &Delays) -> Layer {
+        delays.weighted(&self.weights(delays))
+    }
+
+    /// How often moments of each layer of a host are met, of all that there are: what is left over of a
+    /// layer by a wait is less of more, or more of less.
+    pub(super) fn weights(&self, delays: &Delays) -> Vec<f64> {
+        let layers = delays.layers.len();
+        let sizes = delays.layers.iter().map(|it| it.moments_ns.iter().sum());
+        let sizes: Vec<f64> = sizes.collect();
+        let mut met = vec![0.0; layers];
+        for (wait, chance) in self.waits.iter().enumerate() {
+            let weights: Vec<f64> = (0..layers).map(|layer| weight(layer, wait)).collect();
+            let all: f64 = weights.iter().zip(&sizes).map(|(a, b)| a * b).sum();
+            if all > 0.0 {
+                for (met, weight) in met.iter_mut().zip(&weights) {
+                    *met += chance * weight / all;
+                }
+            }
+        }
+        met
+    }
 }
 
 impl Slowest {
-    /// Of these hosts, on which are so many ranks.
-    pub(super) fn of(hosts: &[Hosts<'_>], ranks: u64) -> Slowest {
+    /// Of these hosts, on which are so many ranks, and when steps begin on them.
+    pub(super) fn of(hosts: &[Hosts<'_>], ranks: u64) -> (Slowest, Begins) {
         let layers = hosts.iter().map(|it| it.delays.layers.len()).max();
         let layers = layers.unwrap_or(0);
         // After a wait of each length, which are those of the layers.
         let states = (0..layers.max(1)).map(|wait| {
             let weights: Vec<f64> = (0..layers).map(|layer| weight(layer, wait)).collect();
-            Slowest::begun_at(hosts, &weights)
+            let hosts = hosts.iter();
+            Slowest::of_layers(hosts.map(|it| (it.delays.weighted(&weights), it.count)))
         });
         let states: Vec<Slowest> = states.collect();
-        let chances = at_rest(&states, (ranks - 1) as f64 / ranks as f64);
-        let mut weights = vec![0.0; layers];
-        for (state, chance) in states.iter().zip(&chances) {
-            for (all, weight) in weights.iter_mut().zip(&state.weights) {
-                *all += chance * weight;
-            }
-        }
-        let mixed = Slowest::begun_at(hosts, &weights);
+        let waits = at_rest(&states, (ranks - 1) as f64 / ranks as f64);
+        let begins = Begins { waits };
+        let all = hosts.iter().map(|it| (begins.of(it.delays), it.count));
+        let mixed = Slowest::of_layers(all);
         let log_below = (0..mixed.log_below.len()).map(|cell| {
-            let states = states.iter().zip(&chances);
+            let states = states.iter().zip(&begins.waits);
             let below = states.map(|(state, chance)| chance * state.below(cell));
             below.sum::<f64>().ln()
         });
-        Slowest {
+        let slowest = Slowest {
             log_below: log_below.collect(),
             ..mixed
-        }
+        };
+        (slowest, begins)
     }
 
-    /// Where steps begin at moments of these weights.
-    pub(super) fn begun_at(hosts: &[Hosts<'_>], weights: &[f64]) -> Slowest {
-        let alike = hosts.iter();
-        let alike = alike.map(|it| (it.delays.weighted(weights), it.count));
-        Slowest::of_layers(alike, weights)
+    /// By how likely it is: the mean delay of each cell, nanoseconds, and the chance to be in it.
+    pub(super) fn cells(&self) -> impl Iterator<Item = (f64, f64)> {
+        let mut below = 0.0;
+        let cells = self.log_below.iter().zip(&self.means_ns);
+        cells.map(move |(log_below, mean_ns)| {
+            let here = log_below.exp() - below;
+            below += here;
+            (*mean_ns, here)
+        })
     }
 
     /// Of hosts, each kind with how many there are.
-    pub(super) fn of_layers(hosts: impl Iterator<Item = (Layer, f64)>, weights: &[f64]) -> Slowest {
+    pub(super) fn of_layers(hosts: impl Iterator<Item = (Layer, f64)>) -> Slowest {
         let mut log_below: Vec<f64> = Vec::new();
         let mut pooled = Layer::default();
         for (layer, count) in hosts {
@@ -93,21 +125,12 @@ impl Slowest {
         Slowest {
             means_ns: means_ns.collect(),
             log_below,
-            weights: weights.to_vec(),
         }
     }
 
     /// The mean delay of the slowest, nanoseconds.
     pub(super) fn mean_ns(&self) -> f64 {
-        let mut below = 0.0;
-        let cells = self.log_below.iter().zip(&self.means_ns);
-        cells
-            .map(|(log_below, mean_ns)| {
-                let here = log_below.exp() - below;
-                below += here;
-                here * mean_ns
-            })
-            .sum()
+        self.cells().map(|(mean_ns, chance)| mean_ns * chance).sum()
     }
 
     /// One of so many hosts that are alike.

@@ -61,9 +61,11 @@ fn a_program_that_is_run_takes_as_long_as_predicted() {
                 machine.barriers_ns(step_ns, steps)
             });
             let found = delay_ns(scale);
-            println!(
-                "{gap_ns} {}: {found:.0} beside {mean:.0} +- {error:.0}",
-                scale.ranks
+            let (least_ns, most_ns) = scale.bounds_ns;
+            let step_ns = scale.step_ns.unwrap();
+            assert!(
+                least_ns <= 1.000_001 * step_ns && step_ns <= 1.000_001 * most_ns,
+                "{scale:?}"
             );
             // Four standard errors, and two hundredths: a cell of the grid is one wide, and waits of a state differ by
             // a factor of two.

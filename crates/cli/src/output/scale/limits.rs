@@ -1,0 +1,104 @@
+//! What a prediction rests on, and what of that may be missing; a line each.
+
+use vmnoise_predict::scale::Basis;
+
+use super::Predicted;
+use crate::units::human;
+
+/// In the order in which they are told.
+pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
+    let Predicted {
+        recordings,
+        prediction,
+        ..
+    } = predicted;
+    let mut lines = vec![carried(predicted)];
+    lines.extend(beyond(predicted));
+    let thresholds = recordings.iter().map(|it| it.limits.threshold_ns);
+    if let Some(threshold_ns) = thresholds.max() {
+        lines.push(format!(
+            "gaps below {} were not looked for, and are in no figure",
+            human(threshold_ns)
+        ));
+    }
+    let lost: u64 = recordings.iter().map(|it| it.limits.lost_gaps).sum();
+    if lost > 0 {
+        lines.push(format!(
+            "{lost} records were lost that may have been gaps: all is longer than told"
+        ));
+    }
+    let cpus = || recordings.iter().flat_map(|it| &it.cpus);
+    let unseen = cpus().map(|cpu| cpu.unseen_ns as f64 / cpu.record.span_ns().max(1) as f64);
+    let unseen = unseen.fold(0.0, f64::max);
+    if unseen >= 0.000_1 {
+        lines.push(format!(
+            "for {:.2} % of the time at most nobody looked at a CPU: what was taken then is in no figure",
+            100.0 * unseen
+        ));
+    }
+    let witnesses: u64 = recordings.iter().map(|it| it.limits.lost_witnesses).sum();
+    let incomplete: u64 = cpus().filter_map(|cpu| cpu.incomplete_gaps).sum();
+    if witnesses > 0 || incomplete > 0 {
+        lines.push(format!(
+            "{witnesses} events were lost, and {incomplete} gaps lack some of those who took them: \
+             removing these may gain more than told"
+        ));
+    }
+    for recorded in recordings.iter().filter(|it| !it.limits.complete) {
+        lines.push(format!(
+            "{} did not end in order: only what was recorded by then is in it",
+            recorded.file
+        ));
+    }
+    if prediction
+        .scales
+        .iter()
+        .any(|it| it.band_ns.is_none() && it.basis == Basis::Recorded)
+    {
+        lines.push("no band: a twentieth of the run holds too few steps to draw from".into());
+    }
+    lines
+}
+
+fn carried(predicted: &Predicted<'_>) -> String {
+    let prediction = predicted.prediction;
+    let steps = match predicted.recordings.len() {
+        1 => format!("{} steps one after the other", prediction.host_steps),
+        hosts => format!("{} steps of {hosts} hosts", prediction.host_steps),
+    };
+    match prediction.carried_ranks {
+        Some(ranks) => format!("{steps}: they carry up to {ranks} ranks"),
+        None => format!("{steps}, on all hosts at the same moments"),
+    }
+}
+
+/// What is beyond, and whether anything is said of it.
+fn beyond(predicted: &Predicted<'_>) -> Option<String> {
+    let prediction = predicted.prediction;
+    let recorded = |basis| basis == Basis::Recorded;
+    let beyond = prediction.scales.iter().find(|it| !recorded(it.basis))?;
+    Some(match (beyond.basis, &prediction.tail) {
+        (Basis::Extrapolated, Some(tail)) => format!(
+            "beyond them it is extrapolated: a tail of shape {:.2} fits the longest {} delays (p = {:.2})",
+            tail.shape,
+            tail.peaks,
+            tail.p_value()
+        ),
+        (_, Some(tail)) if !tail.fits() => format!(
+            "beyond them nothing is said: no tail fits the longest {} delays (p = {:.2}); record for longer",
+            tail.peaks,
+            tail.p_value()
+        ),
+        (_, Some(tail)) if tail.shape >= 1.0 => format!(
+            "beyond them nothing is said: the tail that fits (shape {:.2}) has no mean; record for longer",
+            tail.shape
+        ),
+        (_, Some(_)) => {
+            "beyond them nothing is said of an allreduce: record for longer, or ask for a barrier".into()
+        }
+        (_, None) => {
+            "beyond them nothing is said: delays are too few, or too much alike, for a tail; record for longer"
+                .into()
+        }
+    })
+}

@@ -1,0 +1,134 @@
+//! For people.
+
+use vmnoise_predict::scale::{AtScale, Basis, Collective, Suspect};
+
+use super::{Predicted, called, gains_percent, limits, slowdown_percent};
+use crate::output::table;
+use crate::units::human;
+
+/// What gains less is no gain to speak of, percent.
+const NO_GAIN: f64 = 0.005;
+
+/// Ends with a newline.
+pub(super) fn render(predicted: &Predicted<'_>) -> String {
+    let prediction = predicted.prediction;
+    let mut text = head(predicted);
+    text += &table::of(&prediction.scales, |it| {
+        it.count("ranks", |scale| scale.ranks)
+            .count("hosts", |scale| scale.hosts)
+            .figure("slowdown", |scale| percent(scale, scale.step_ns))
+            .figure("90 % band", band)
+            .figure("in phase", |scale| percent(scale, Some(scale.bounds_ns.0)))
+            .figure("at worst", |scale| percent(scale, Some(scale.bounds_ns.1)))
+            .words("removing", |scale| {
+                best(scale, &prediction.suspects).0.into()
+            })
+            .figure("gains", |scale| best(scale, &prediction.suspects).1)
+            .words("", |scale| basis(scale.basis).into())
+    });
+    text += "\nWho was tried\n";
+    let scales = gained(&prediction.scales);
+    let tried: Vec<(usize, &Suspect)> = prediction.suspects.iter().enumerate().collect();
+    text += &table::of(&tried, |it| {
+        let it = it
+            .words("removing", |(_, suspect)| called(&suspect.culprit).into())
+            .count("in gaps", |(_, suspect)| suspect.gaps)
+            .time("took", |(_, suspect)| Some(suspect.total_ns))
+            .time("most at once", |(_, suspect)| Some(suspect.most_ns));
+        scales.iter().fold(it, |it, scale| {
+            let title = format!("gains at {}", scale.ranks);
+            it.figure(title, |(place, _)| gain(gains_percent(scale)[*place]))
+        })
+    });
+    text += "\nWhat this rests on\n";
+    for line in limits::lines(predicted) {
+        text += &format!("  {line}\n");
+    }
+    text
+}
+
+fn head(predicted: &Predicted<'_>) -> String {
+    let Predicted {
+        recordings,
+        program,
+        ..
+    } = predicted;
+    let cpus: usize = recordings.iter().map(|it| it.cpus.len()).sum();
+    let spans = recordings.iter().map(|it| it.shortest_ns());
+    let of = match &recordings[..] {
+        [only] => only.file.clone(),
+        all => format!("{} hosts", all.len()),
+    };
+    let end = match program.collective {
+        Collective::Barrier => "a barrier".to_owned(),
+        Collective::Allreduce { round_ns } => {
+            format!(
+                "an allreduce, which needs {} in each round",
+                human(round_ns)
+            )
+        }
+    };
+    let hosts = match program.in_phase {
+        true => "All hosts do the same at the same moment",
+        false => "Each host is at a moment of its own",
+    };
+    format!(
+        "{of}: {cpus} {}, for {} at least\n\
+         A step needs {} of each rank's CPU and ends with {end}. {hosts}.\n",
+        if cpus == 1 { "CPU" } else { "CPUs" },
+        human(spans.min().unwrap_or(0)),
+        human(program.step_ns),
+    )
+}
+
+/// The first, the one in the middle, and the last of those of which gains are known.
+fn gained(scales: &[AtScale]) -> Vec<&AtScale> {
+    let known: Vec<&AtScale> = scales
+        .iter()
+        .filter(|it| !it.without_ns.is_empty())
+        .collect();
+    let mut places = vec![0, known.len() / 2, known.len().saturating_sub(1)];
+    places.dedup();
+    places
+        .into_iter()
+        .filter_map(|it| known.get(it).copied())
+        .collect()
+}
+
+fn percent(scale: &AtScale, step_ns: Option<f64>) -> String {
+    step_ns.map_or("-".into(), |ns| {
+        format!("{:.2} %", slowdown_percent(scale, ns))
+    })
+}
+
+fn band(scale: &AtScale) -> String {
+    scale.band_ns.map_or("-".into(), |(low_ns, high_ns)| {
+        let [low, high] = [low_ns, high_ns].map(|ns| slowdown_percent(scale, ns));
+        format!("{low:.2} to {high:.2}")
+    })
+}
+
+/// Whom to remove first, and what that gains.
+fn best(scale: &AtScale, suspects: &[Suspect]) -> (String, String) {
+    let gains = gains_percent(scale);
+    let best = gains
+        .iter()
+        .zip(suspects)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b));
+    match best {
+        Some((gained, suspect)) if *gained >= NO_GAIN => (called(&suspect.culprit), gain(*gained)),
+        _ => ("-".into(), "-".into()),
+    }
+}
+
+fn gain(percent: f64) -> String {
+    format!("{percent:.2} %")
+}
+
+const fn basis(basis: Basis) -> &'static str {
+    match basis {
+        Basis::Recorded => "recorded",
+        Basis::Extrapolated => "extrapolated",
+        Basis::Nothing => "beyond",
+    }
+}
