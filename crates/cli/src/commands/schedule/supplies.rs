@@ -11,8 +11,9 @@ use wildmatch::WildMatch;
 
 use super::{latency, usage};
 use crate::args::ScheduleArguments;
-use crate::commands::records::{Recorded, read_all};
+use crate::commands::records::read_all;
 use crate::commands::replay::Recording;
+use crate::output::recorded::Recorded;
 use crate::output::schedule::{CpuSupply, Row, WorstWindow};
 use crate::say;
 
