@@ -16,6 +16,8 @@ mod exits_followed;
 mod exits_reported;
 mod exits_trace;
 mod export;
+mod export_lengths;
+mod export_stacks;
 mod fleet;
 mod frame;
 mod host_feed;

@@ -1,9 +1,11 @@
-//! What a recording says, in the formats of other programs: tables (CSV, Parquet) and
-//! timelines (Perfetto). Everything here has been explained before.
+//! What a recording says, in the formats of other programs: tables (CSV, Parquet),
+//! timelines (Perfetto), logs of lengths (HdrHistogram) and stacks of who took the time (flame graphs). Everything here has been explained before.
 
 #![forbid(unsafe_code)]
 
 mod error;
+mod folded;
+mod hlog;
 mod host_hour;
 mod owner;
 mod partition;
@@ -15,6 +17,8 @@ mod wall_clock;
 mod whole_file;
 
 pub use error::ExportError;
+pub use folded::FoldedStacks;
+pub use hlog::IntervalLog;
 pub use host_hour::{CulpritHour, HostHour, VmHour, WaitHour};
 pub use owner::{Owner, is_ours};
 pub use partition::Partition;

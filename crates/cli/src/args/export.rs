@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args};
 
 /// `vmnoise export`: recordings for other programs.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("to").required(true).multiple(true).args(["perfetto", "parquet", "csv", "spreadsheet_csv", "rt_tests"]))]
+#[command(group = ArgGroup::new("to").required(true).multiple(true).args(["perfetto", "parquet", "csv", "spreadsheet_csv", "rt_tests", "hlog", "folded"]))]
 pub struct ExportArguments {
     /// Recordings made with `-o`. Two of them, of a guest's gaps and of its host's exits
     /// (`vmnoise exits -o`), are joined as `vmnoise explain` joins them
@@ -29,6 +29,14 @@ pub struct ExportArguments {
     /// Write a recording of `timerlat` as the JSON that cyclictest writes
     #[arg(long, value_name = "FILE")]
     pub rt_tests: Option<PathBuf>,
+    /// Write lengths of gaps, latencies or lengths of exits, second by second, as an interval log of
+    /// HdrHistogram: one recording, or two that are joined
+    #[arg(long, value_name = "FILE")]
+    pub hlog: Option<PathBuf>,
+    /// Write who took the time, in nanoseconds, as folded stacks that flame graphs are drawn from
+    /// (flamegraph.pl, inferno, speedscope): one recording, or two that are joined
+    #[arg(long, value_name = "FILE")]
+    pub folded: Option<PathBuf>,
     /// The host's name in the data set [default: that of the recording]
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,

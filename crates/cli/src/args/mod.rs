@@ -131,7 +131,7 @@ pub enum Command {
     Scale(Later<ScaleArguments>),
     /// Run a command, and say whether too much was taken from it, and by whom
     Run(Later<RunArguments>),
-    /// Convert recordings for other programs: Perfetto, Parquet, CSV, rt-tests' JSON
+    /// Convert recordings for other programs: Perfetto, Parquet, CSV, HdrHistogram, flame graphs
     Export(Later<ExportArguments>),
     /// Show what this machine lets vmnoise see, and what would let it see more
     Doctor(Later<DoctorArguments>),

@@ -74,10 +74,21 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
             return Err(UsageError(what.into()).into());
         }
     }
-    if arguments.perfetto.is_some() && inputs.len() > 1 && pair_of(&inputs).is_none() {
-        let what = "--perfetto writes one recording, or a guest's and its host's: these share no \
-                    clock";
-        return Err(UsageError(what.into()).into());
+    if inputs.len() > 1 && pair_of(&inputs).is_none() {
+        if arguments.perfetto.is_some() {
+            let what = "--perfetto writes one recording, or a guest's and its host's: these share no \
+                        clock";
+            return Err(UsageError(what.into()).into());
+        }
+        for (flag, file) in [("hlog", &arguments.hlog), ("folded", &arguments.folded)] {
+            if file.is_some() {
+                return Err(UsageError(format!(
+                    "--{flag} writes one recording, or a guest's and its host's: export each of these to a \
+                     file of its own"
+                ))
+                .into());
+            }
+        }
     }
     Ok(inputs)
 }

@@ -25,6 +25,7 @@ pub fn export(arguments: &ExportArguments, guest: &Input, host: &Input) -> Resul
         .pair(arguments.vm.as_deref())
         .context("if the two do not belong together, export each by itself")?;
     let mut targets = Targets::tables(arguments, guest)?;
+    targets.push_logs(arguments, guest)?;
     if let Some(path) = &arguments.perfetto {
         let (guest, host) = (&guest.facts, &host.facts);
         targets.push(JoinedTimeline::create(path, guest, host, pairs.clone())?);

@@ -24,6 +24,8 @@ pub fn run(arguments: &ExportArguments) -> Result<Status> {
     let files = [
         ("timeline", &arguments.perfetto),
         ("JSON", &arguments.rt_tests),
+        ("interval log", &arguments.hlog),
+        ("stacks", &arguments.folded),
     ];
     let files = files
         .into_iter()

@@ -30,15 +30,15 @@ pub fn export(input: &Input, mut targets: Targets) -> Result<Recording<'_>> {
     Ok(recording)
 }
 
-/// What each CPU came to; exits have no periods.
+/// What each CPU came to; vCPUs have no lines of periods.
 fn pass_on_period(
     explaining: &mut Explaining,
     targets: &mut Targets,
     span_ns: (u64, u64),
 ) -> Result<()> {
-    let Explaining::Cpus(explainer) = explaining else {
-        return Ok(());
+    let lines = match explaining {
+        Explaining::Cpus(explainer) => explainer.take_heard_period(),
+        Explaining::Vcpus(_) => Vec::new(),
     };
-    let lines = explainer.take_heard_period();
     targets.each(|target| target.period(&lines, span_ns))
 }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use vmnoise_events::{Event, SourceId};
 use vmnoise_explain::{Interval, PeriodLine, TracedExit};
-use vmnoise_export::{Reported, RunTables, Side, Timeline};
+use vmnoise_export::{FoldedStacks, IntervalLog, Reported, RunTables, Side, Timeline};
 
 use crate::run::Explained;
 use crate::say;
@@ -25,7 +25,7 @@ pub trait Target {
     fn interval(&mut self, _interval: &Interval, _names: Names<'_, '_>) -> Result<()> {
         Ok(())
     }
-    /// What each CPU came to between two instants (CLOCK_MONOTONIC, ns).
+    /// What each CPU came to, and that this was all that became certain, between two instants (CLOCK_MONOTONIC, ns).
     fn period(&mut self, _lines: &[PeriodLine], _span_ns: (u64, u64)) -> Result<()> {
         Ok(())
     }
@@ -101,5 +101,60 @@ impl Target for RunTables {
             }
         };
         Ok(self.finish(reported)?)
+    }
+}
+
+impl Target for IntervalLog {
+    fn interval(&mut self, interval: &Interval, _names: Names<'_, '_>) -> Result<()> {
+        IntervalLog::interval(self, interval);
+        Ok(())
+    }
+
+    fn period(&mut self, _lines: &[PeriodLine], span_ns: (u64, u64)) -> Result<()> {
+        Ok(IntervalLog::period(self, span_ns)?)
+    }
+
+    fn exit(&mut self, exit: &TracedExit) -> Result<()> {
+        IntervalLog::exit(self, exit);
+        Ok(())
+    }
+
+    fn end(self: Box<Self>, explained: &Explained) -> Result<()> {
+        let (lost_events, complete) = match explained {
+            Explained::Cpus(summary) => (summary.lost_events, summary.complete),
+            Explained::Vcpus(run) => (run.lost_events, run.complete),
+        };
+        Ok(self.finish(lost_events, complete)?)
+    }
+}
+
+impl Target for FoldedStacks {
+    fn interval(&mut self, interval: &Interval, names: Names<'_, '_>) -> Result<()> {
+        FoldedStacks::interval(self, interval, names);
+        Ok(())
+    }
+
+    fn exit(&mut self, exit: &TracedExit) -> Result<()> {
+        FoldedStacks::exit(self, exit);
+        Ok(())
+    }
+
+    fn end(mut self: Box<Self>, explained: &Explained) -> Result<()> {
+        let lost_events = match explained {
+            Explained::Cpus(summary) => summary.lost_events,
+            Explained::Vcpus(run) => {
+                self.counted(&run.exits);
+                run.lost_events
+            }
+        };
+        if lost_events > 0 {
+            say::say(format_args!(
+                "{lost_events} events were lost: who took the time in them has no name in the stacks"
+            ));
+        }
+        if self.is_empty() {
+            say::say("nothing was taken in this recording: there are no stacks to write");
+        }
+        Ok(self.finish()?)
     }
 }

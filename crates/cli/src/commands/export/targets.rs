@@ -2,7 +2,7 @@
 
 use anyhow::{Error, Result};
 use vmnoise_explain::{Interval, TracedExit};
-use vmnoise_export::{Encoding, RunTables, Timeline};
+use vmnoise_export::{Encoding, FoldedStacks, IntervalLog, RunTables, Timeline};
 
 use super::input::Input;
 use super::rt_tests::RtTests;
@@ -23,6 +23,7 @@ impl Targets {
     /// Everything that was asked for, for this recording by itself.
     pub fn new(arguments: &ExportArguments, input: &Input) -> Result<Targets> {
         let mut targets = Targets::tables(arguments, input)?;
+        targets.push_logs(arguments, input)?;
         if let Some(path) = &arguments.rt_tests {
             targets.push(RtTests::new(path, &input.facts));
         }
@@ -30,6 +31,17 @@ impl Targets {
             targets.push(Timeline::create(path, &input.facts, None)?);
         }
         Ok(targets)
+    }
+
+    /// What a recording has by itself as well as beside its host.
+    pub fn push_logs(&mut self, arguments: &ExportArguments, input: &Input) -> Result<()> {
+        if let Some(path) = &arguments.hlog {
+            self.push(IntervalLog::create(path, &input.facts)?);
+        }
+        if let Some(path) = &arguments.folded {
+            self.push(FoldedStacks::create(path, &input.facts)?);
+        }
+        Ok(())
     }
 
     /// Its tables.

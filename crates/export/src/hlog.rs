@@ -1,0 +1,158 @@
+//! An interval log of HdrHistogram: lengths second by second, in histograms that its tools add up.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use jiff::Timestamp;
+use vmnoise_events::{RunFacts, Workload};
+use vmnoise_explain::{Interval, TracedExit};
+
+use crate::error::{ExportError, io_error};
+use crate::whole_file::{Readers, WholeFile};
+
+/// Digits that are kept of each length, as in all percentiles of vmnoise.
+const DIGITS: u8 = 3;
+/// More than HdrHistogram's tools take, and 146 years.
+const LONGEST_NS: u64 = 1 << 62;
+/// The tag of exits whose reason has no name: a stream may make up any number of them.
+const NAMELESS: &str = "unknown";
+
+/// A log of HdrHistogram's (HistogramLogWriter.java, format 1.3): a line for each second and tag, with
+/// a histogram of nanoseconds in the V2 encoding, compressed, in base64. Lines without a tag are of all
+/// gaps, of all latencies until user space, or of all exits. Tags are `irq` and `thread`, of the
+/// latencies until then, or the reason of exits.
+#[derive(Debug)]
+pub struct IntervalLog {
+    path: PathBuf,
+    file: WholeFile,
+    /// Of the second under way, by tag; that of all is the first.
+    open: BTreeMap<Option<&'static str>, Histogram<u64>>,
+    /// When the first second began, CLOCK_MONOTONIC in nanoseconds.
+    begin_ns: Option<u64>,
+}
+
+impl IntervalLog {
+    /// Begins a log in this file.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn create(path: &Path, facts: &RunFacts) -> Result<IntervalLog, ExportError> {
+        let file = WholeFile::create(path, Readers::Anyone).map_err(io_error(path))?;
+        let mut log = IntervalLog {
+            path: path.to_owned(),
+            file,
+            open: BTreeMap::new(),
+            begin_ns: None,
+        };
+        let what = match facts.workload {
+            Workload::Timerlat => "latencies until user space (tags: until irq, until thread)",
+            Workload::Exits => "exits that were reported one by one (tags: their reasons)",
+            Workload::Microvm | Workload::Osnoise | Workload::Observed => "gaps",
+        };
+        let version = &facts.tool_version;
+        let mut builder = IntervalLogWriterBuilder::new();
+        builder
+            .add_comment("[Histogram log format version 1.3]")
+            .add_comment(&format!(
+                "[vmnoise {version}: {what}; all lengths in nanoseconds]"
+            ));
+        let started: Option<Timestamp> = facts.started_at.parse().ok();
+        if let Some(started) = started {
+            builder.with_start_time(SystemTime::from(started));
+        }
+        let mut header = Vec::new();
+        let mut serializer = V2DeflateSerializer::new();
+        let begun = builder.begin_log_with(&mut header, &mut serializer);
+        begun.map_err(io_error(path))?;
+        header.extend_from_slice(
+            b"\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n",
+        );
+        log.put(&header)?;
+        Ok(log)
+    }
+
+    /// Adds a gap or a wake-up.
+    pub fn interval(&mut self, interval: &Interval) {
+        self.record(None, interval.dur_ns);
+        if interval.wakeup().is_some() {
+            let [irq_ns, thread_ns, _] = interval.latencies_ns();
+            for (tag, ns) in [("irq", irq_ns), ("thread", thread_ns)] {
+                if let Some(ns) = ns {
+                    self.record(Some(tag), ns);
+                }
+            }
+        }
+    }
+
+    /// Adds an exit.
+    pub fn exit(&mut self, exit: &TracedExit) {
+        let exit = &exit.exit.exit;
+        let reason = match exit.reason.name() {
+            Cow::Borrowed(name) => name,
+            Cow::Owned(_) => NAMELESS,
+        };
+        self.record(None, exit.dur_ns());
+        self.record(Some(reason), exit.dur_ns());
+    }
+
+    fn record(&mut self, tag: Option<&'static str>, ns: u64) {
+        let histogram = self.open.entry(tag).or_insert_with(empty);
+        let recorded = histogram.record(ns.min(LONGEST_NS));
+        recorded.expect("it grows with what it is given");
+    }
+
+    /// The second between these instants (CLOCK_MONOTONIC, ns) is over: what became certain in it is written.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn period(&mut self, (from_ns, to_ns): (u64, u64)) -> Result<(), ExportError> {
+        let begin_ns = *self.begin_ns.get_or_insert(from_ns);
+        let since = Duration::from_nanos(from_ns.saturating_sub(begin_ns));
+        let length = Duration::from_nanos(to_ns.saturating_sub(from_ns));
+        // A second without any is one of the run, too.
+        self.open.entry(None).or_insert_with(empty);
+        let mut lines = Vec::new();
+        let mut serializer = V2DeflateSerializer::new();
+        let builder = IntervalLogWriterBuilder::new();
+        let mut writer = builder
+            .begin_log_with(&mut lines, &mut serializer)
+            .map_err(io_error(&self.path))?;
+        for (tag, histogram) in std::mem::take(&mut self.open) {
+            let tag = tag.and_then(Tag::new);
+            let written = writer.write_histogram(&histogram, since, length, tag);
+            written.map_err(|error| io_error(&self.path)(io::Error::other(error.to_string())))?;
+        }
+        self.put(&lines)
+    }
+
+    /// Says how many events are not in it, and ends.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn finish(mut self, lost_events: u64, complete: bool) -> Result<(), ExportError> {
+        self.comment(format_args!("[Lost events: {lost_events}]"))?;
+        if !complete {
+            self.comment("[Cut off: the run went on]")?;
+        }
+        self.file.finish().map_err(io_error(&self.path))
+    }
+
+    fn comment(&mut self, text: impl Display) -> Result<(), ExportError> {
+        self.put(format!("#{text}\n").as_bytes())
+    }
+
+    fn put(&mut self, lines: &[u8]) -> Result<(), ExportError> {
+        self.file.write_all(lines).map_err(io_error(&self.path))
+    }
+}
+
+fn empty() -> Histogram<u64> {
+    Histogram::new(DIGITS).expect("so many digits are allowed")
+}
