@@ -258,6 +258,10 @@ pub struct RunFacts {
     pub workload: Workload,
     /// Wall-clock start, RFC 3339 in UTC.
     pub started_at: Name,
+    /// Which process of a parallel program recorded, as its launcher (PMIx, Open MPI, Slurm) numbers
+    /// them from 0; `None` where none said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
     /// Options of the run.
     pub options: Options,
     /// The machine.

@@ -18,6 +18,7 @@ pub fn facts(workload: Workload) -> RunFacts {
         tool_version: "test".into(),
         workload,
         started_at: "2026-01-01T00:00:00Z".into(),
+        rank: None,
         options: Options {
             cpus: vec![1],
             duration_ns: 1_000_000_000,

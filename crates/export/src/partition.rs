@@ -14,14 +14,17 @@ pub struct Partition {
 
 impl Partition {
     /// The partition of the run with these facts; `None` where its host has no name. A run is
-    /// called by when it started and what it was, so it is the same each time it is exported.
+    /// called by when it started and what it was, and by the rank of who recorded it if there is one,
+    /// so it is the same each time it is exported.
     pub fn of(facts: &RunFacts) -> Option<Partition> {
         let host = facts.host.name.as_deref().filter(|name| !name.is_empty())?;
         let started_at = facts.started_at.replace(['-', ':'], "");
         let what = workload_name(facts.workload);
+        let rank = facts.rank.map(|rank| format!("-rank{rank}"));
+        let rank = rank.unwrap_or_default();
         Some(Partition {
             host: escaped(host),
-            run: escaped(&format!("{started_at}-{what}")),
+            run: escaped(&format!("{started_at}-{what}{rank}")),
         })
     }
 
@@ -61,7 +64,24 @@ pub(crate) fn escaped(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::escaped;
+    use vmnoise_events::{RunFacts, Workload, fixtures};
+
+    use super::{Partition, escaped};
+
+    #[test]
+    fn ranks_of_one_host_that_start_at_one_instant_lie_apart() {
+        let folder_of = |rank| {
+            let mut facts = RunFacts {
+                rank,
+                ..fixtures::facts(Workload::Osnoise)
+            };
+            facts.host.name = Some("node1".into());
+            Partition::of(&facts).map(|partition| partition.folder())
+        };
+        let spin = "host=node1/run=20260101T000000Z-spin";
+        assert_eq!(folder_of(None), Some(spin.into()));
+        assert_eq!(folder_of(Some(3)), Some(format!("{spin}-rank3").into()));
+    }
 
     #[test]
     fn no_name_leaves_its_folder() {

@@ -48,6 +48,7 @@ impl Machine {
             tool_version: env!("CARGO_PKG_VERSION").into(),
             workload: Workload::Exits,
             started_at: began.to_string().into(),
+            rank: None,
             options: Options {
                 period_ns: 1_000_000_000,
                 ..options

@@ -10,6 +10,7 @@ use vmnoise_tracer::host::{Host, cpu_list};
 use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::{thread, tsc};
 
+use super::rank;
 use crate::say;
 use crate::status::UsageError;
 
@@ -81,6 +82,7 @@ impl Machine {
             tool_version: env!("CARGO_PKG_VERSION").into(),
             workload,
             started_at: jiff::Timestamp::now().to_string().into(),
+            rank: rank::rank(|variable| std::env::var(variable).ok()),
             options,
             host: self.facts.clone(),
             clock: ClockFacts::own(source, tsc_hz),

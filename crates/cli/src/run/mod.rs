@@ -9,6 +9,7 @@ pub mod files;
 mod loss_news;
 pub mod machine;
 mod measure;
+mod rank;
 pub mod reaction;
 mod recent_trace;
 mod recorder;

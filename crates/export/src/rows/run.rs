@@ -88,6 +88,7 @@ pub(crate) fn program<'a>() -> Columns<'static, Row<'a>> {
 /// What was measured, and how it went.
 pub(crate) fn columns<'a>() -> Columns<'static, Row<'a>> {
     Columns::<Row<'a>>::default()
+        .count("rank", |(facts, ..)| facts.rank.map(u64::from))
         .name("kernel", |(facts, ..)| Some(&facts.host.kernel))
         .name("hypervisor", |(facts, ..)| facts.host.hypervisor.as_deref())
         .name("cpu_model", |(facts, ..)| Some(&facts.host.cpu_model))

@@ -51,6 +51,8 @@ fn facts_of(words: &mut Words<'_>, workload: Workload) -> RunFacts {
         }),
         shares_cpu: words.flag(),
         rdtsc_cycles: words.count(),
+        // Last, so that inputs found before it was there still mean the rest.
+        rank: words.maybe(Words::count_u32),
     }
 }
 

@@ -9,6 +9,7 @@ pub fn facts() -> RunFacts {
         tool_version: "0.1.0".into(),
         workload: Workload::Microvm,
         started_at: "2026-01-02T03:04:05Z".into(),
+        rank: Some(1_000_000),
         options: Options {
             cpus: vec![1, 3],
             duration_ns: 10_000_000_000,
