@@ -265,6 +265,16 @@ fn what_cannot_be_meant_is_refused_before_anything_is_written() {
             "one recording of `vmnoise timerlat`",
         ),
         (
+            "guest.vmn again.vmn --loggopsim out",
+            129,
+            "writes one recording",
+        ),
+        (
+            "host.vmn --loggopsim out",
+            129,
+            "is of `vmnoise exits`, which has no gaps",
+        ),
+        (
             "guest.vmn notes.txt --host h --csv out",
             1,
             "notes.txt: not a vmnoise recording",

@@ -1,5 +1,6 @@
-//! What a recording says, in the formats of other programs: tables (CSV, Parquet),
-//! timelines (Perfetto), logs of lengths (HdrHistogram) and stacks of who took the time (flame graphs). Everything here has been explained before.
+//! What a recording says, in the formats of other programs: tables (CSV, Parquet), timelines (Perfetto), logs of
+//! lengths (HdrHistogram), stacks of who took the time (flame graphs) and noise for a simulator (LogGOPSim).
+//! Everything here has been explained before.
 
 #![forbid(unsafe_code)]
 
@@ -7,6 +8,7 @@ mod error;
 mod folded;
 mod hlog;
 mod host_hour;
+mod loggopsim;
 mod owner;
 mod partition;
 mod perfetto;
@@ -20,6 +22,7 @@ pub use error::ExportError;
 pub use folded::FoldedStacks;
 pub use hlog::IntervalLog;
 pub use host_hour::{CulpritHour, HostHour, VmHour, WaitHour};
+pub use loggopsim::NoiseTrace;
 pub use owner::{Owner, is_ours};
 pub use partition::Partition;
 pub use perfetto::{Side, Timeline};

@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args};
 
 /// `vmnoise export`: recordings for other programs.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("to").required(true).multiple(true).args(["perfetto", "parquet", "csv", "spreadsheet_csv", "rt_tests", "hlog", "folded"]))]
+#[command(group = ArgGroup::new("to").required(true).multiple(true).args(["perfetto", "parquet", "csv", "spreadsheet_csv", "rt_tests", "hlog", "folded", "loggopsim"]))]
 pub struct ExportArguments {
     /// Recordings made with `-o`. Two of them, of a guest's gaps and of its host's exits
     /// (`vmnoise exits -o`), are joined as `vmnoise explain` joins them
@@ -37,6 +37,10 @@ pub struct ExportArguments {
     /// (flamegraph.pl, inferno, speedscope): one recording, or two that are joined
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
+    /// Write the gaps of a recording of `microvm` or `osnoise` as noise for LogGOPSim (`--noise-trace`): a file
+    /// cpuN.noise of each CPU into this folder
+    #[arg(long, value_name = "DIR")]
+    pub loggopsim: Option<PathBuf>,
     /// The host's name in the data set [default: that of the recording]
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,

@@ -60,8 +60,11 @@ fn read(path: &Path) -> Result<Recorded> {
     Ok(recorded)
 }
 
-/// There are runs that tell of no gaps, and such that look but now and then.
-fn refuse_gapless(path: &Path, facts: &RunFacts) -> Result<()> {
+/// Refuses runs that tell of no gaps, and such that look but now and then.
+///
+/// # Errors
+/// What is wrong with it, and what to do.
+pub fn refuse_gapless(path: &Path, facts: &RunFacts) -> Result<()> {
     let why = match facts.workload {
         Workload::Exits | Workload::Timerlat => format!(
             "is of `vmnoise {}`, which has no gaps: record with `vmnoise osnoise` or `microvm`",

@@ -8,6 +8,7 @@ use vmnoise_events::{RunFacts, Workload};
 use vmnoise_export::Partition;
 
 use super::super::join::may_be_pair;
+use super::super::records;
 use super::super::replay::Recording;
 use crate::args::ExportArguments;
 use crate::say;
@@ -74,6 +75,9 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
             return Err(UsageError(what.into()).into());
         }
     }
+    if arguments.loggopsim.is_some() {
+        refuse_noise_of(&inputs)?;
+    }
     if inputs.len() > 1 && pair_of(&inputs).is_none() {
         if arguments.perfetto.is_some() {
             let what = "--perfetto writes one recording, or a guest's and its host's: these share no \
@@ -91,6 +95,15 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
         }
     }
     Ok(inputs)
+}
+
+/// Noise is that of one recording, and of one that looked at its CPUs all the time.
+fn refuse_noise_of(inputs: &[Input]) -> Result<()> {
+    let [only] = inputs else {
+        let what = "--loggopsim writes one recording: name that alone";
+        return Err(UsageError(what.into()).into());
+    };
+    records::refuse_gapless(&only.path, &only.facts)
 }
 
 /// The guest and the host, if these are two recordings to be joined.

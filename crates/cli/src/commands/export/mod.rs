@@ -3,6 +3,7 @@
 mod input;
 mod joined;
 mod joined_timeline;
+mod loggopsim;
 mod periods;
 mod rt_tests;
 mod single;

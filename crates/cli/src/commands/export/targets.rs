@@ -5,6 +5,7 @@ use vmnoise_explain::{Interval, TracedExit};
 use vmnoise_export::{Encoding, FoldedStacks, IntervalLog, RunTables, Timeline};
 
 use super::input::Input;
+use super::loggopsim::LogGopSim;
 use super::rt_tests::RtTests;
 use super::target::{Names, Target};
 use crate::args::ExportArguments;
@@ -26,6 +27,9 @@ impl Targets {
         targets.push_logs(arguments, input)?;
         if let Some(path) = &arguments.rt_tests {
             targets.push(RtTests::new(path, &input.facts));
+        }
+        if let Some(folder) = &arguments.loggopsim {
+            targets.push(LogGopSim::new(folder, &input.path));
         }
         if let Some(path) = &arguments.perfetto {
             targets.push(Timeline::create(path, &input.facts, None)?);

@@ -1,0 +1,56 @@
+//! The gaps of each CPU as LogGOPSim reads noise.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use vmnoise_explain::Interval;
+use vmnoise_export::NoiseTrace;
+
+use super::target::{Names, Target};
+use crate::run::Explained;
+use crate::say;
+
+/// Gathers the gaps: what comes first in the files is known last.
+#[derive(Debug)]
+pub struct LogGopSim {
+    folder: PathBuf,
+    of: String,
+    cpus: BTreeMap<u32, Vec<(u64, u64)>>,
+}
+
+impl LogGopSim {
+    /// What is to go into this folder, of that recording.
+    pub fn new(folder: &Path, recording: &Path) -> LogGopSim {
+        LogGopSim {
+            folder: folder.to_owned(),
+            of: say::name_of(recording),
+            cpus: BTreeMap::new(),
+        }
+    }
+}
+
+impl Target for LogGopSim {
+    fn interval(&mut self, gap: &Interval, _names: Names<'_, '_>) -> Result<()> {
+        let gaps_ns = self.cpus.entry(gap.cpu).or_default();
+        gaps_ns.push((gap.start_mono_ns, gap.dur_ns));
+        Ok(())
+    }
+
+    fn end(mut self: Box<Self>, explained: &Explained) -> Result<()> {
+        let Explained::Cpus(summary) = explained else {
+            return Ok(());
+        };
+        for cpu in &summary.cpus {
+            if let Some(measured_ns) = cpu.measured_mono_ns {
+                let trace = NoiseTrace {
+                    cpu: cpu.cpu,
+                    measured_ns,
+                    gaps_ns: self.cpus.remove(&cpu.cpu).unwrap_or_default(),
+                };
+                trace.write(&self.folder, &self.of)?;
+            }
+        }
+        Ok(())
+    }
+}
