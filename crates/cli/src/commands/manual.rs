@@ -2,9 +2,11 @@
 //! that neither can be out of date.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use anyhow::{Context, Result};
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
 
 use crate::args::{Arguments, CompletionsArguments, ManArguments};
 use crate::say;
@@ -16,14 +18,29 @@ use crate::status::Status;
 /// If the folder cannot be made or a page cannot be written.
 pub fn man(arguments: &ManArguments) -> Result<Status> {
     let folder = &arguments.folder;
+    let mut command = Arguments::command().disable_help_subcommand(true);
+    command.build();
     std::fs::create_dir_all(folder)
-        .and_then(|()| clap_mangen::generate_to(Arguments::command(), folder))
+        .and_then(|()| write_pages(command, folder))
         .with_context(|| format!("writing the manual to {}", say::name_of(folder)))?;
     say::print(format_args!(
         "the manual is in {0}: man -l {0}/vmnoise.1",
         say::name_of(folder)
     ));
     Ok(Status::Ok)
+}
+
+/// That of a command, and those of the commands that it has.
+fn write_pages(command: Command, folder: &Path) -> io::Result<()> {
+    for command in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+        write_pages(command.clone(), folder)?;
+    }
+    let man = Man::new(command);
+    let mut page = Vec::new();
+    man.render(&mut page)?;
+    // A choice of many options is longer than a line, and may be broken behind each.
+    let page = String::from_utf8_lossy(&page).replace(r"\fR|\fB", r"\fR|\:\fB");
+    std::fs::write(folder.join(man.get_filename()), page)
 }
 
 /// Prints a script for a shell.
