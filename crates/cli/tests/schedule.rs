@@ -59,6 +59,8 @@ fn each_length_of_window_has_the_least_that_was_left_in_any() {
     let mut rows = table.lines();
     let heading = "cpu,window_ns,left_at_least_ns,irq_at_most_ns,thread_at_most_ns";
     assert!(rows.next().unwrap().starts_with(heading), "{table}");
+    let rows: Vec<&str> = rows.collect();
+    assert_eq!(rows.len(), windows.len());
     for (window, row) in windows.iter().zip(rows) {
         let length_ns = window["window_ns"].as_u64().unwrap();
         let left_ns = window["left_at_least_ns"].as_u64().unwrap();
@@ -68,10 +70,19 @@ fn each_length_of_window_has_the_least_that_was_left_in_any() {
         let taken_ns = length_ns - left_ns;
         assert!(taken_ns >= (ticks + turns).min(length_ns), "{window}");
         assert!(taken_ns <= ticks + turns + TICK_NS + TURN_NS, "{window}");
+        // Each share's own worst window: one tick or one turn more than it surely has.
+        let shares = &window["shares_at_most_ns"];
+        let [irq_ns, thread_ns] = ["irq", "thread"].map(|it| shares[it].as_u64().unwrap());
         assert!(
-            row.starts_with(&format!("0,{length_ns},{left_ns},")),
-            "{row}"
+            irq_ns <= ticks + TICK_NS && thread_ns <= turns + TURN_NS,
+            "{window}"
         );
+        assert!(
+            irq_ns + thread_ns + 400 * (1 + length_ns / 1_000_000) >= taken_ns,
+            "{window}"
+        );
+        let expected = format!("0,{length_ns},{left_ns},{irq_ns},{thread_ns},");
+        assert!(row.starts_with(&expected), "{row}");
     }
 }
 
@@ -105,10 +116,18 @@ fn tasks_hold_or_may_miss_or_cannot_be_told() {
     let said = schedule(&folder, "short.vmn --tasks tasks.toml").stdout;
     let said = text(&said);
     assert!(
-        said.contains("CANNOT TELL") && said.contains("record for 65.000 ms"),
+        said.contains("CANNOT TELL") && said.contains("record for 1.000 s"),
         "{said}"
     );
-    // Two runs of one CPU have more.
+    // A run that is shorter than a period adds nothing, and no harm.
+    write_by_the_clock(&folder.path().join("tiny.vmn"), 9);
+    let windows = |words: &str| json(&folder, words)["cpus"][0]["tasks"][0]["windows"].clone();
+    let alone = windows("run.vmn --tasks tasks.toml");
+    assert_eq!(windows("run.vmn tiny.vmn --tasks tasks.toml"), alone);
+    assert_eq!(
+        windows("run.vmn short.vmn --tasks tasks.toml"),
+        alone.as_u64().unwrap() + 2
+    );
     assert_eq!(status("short.vmn run.vmn --tasks tasks.toml"), Some(0));
 }
 
@@ -130,6 +149,36 @@ fn the_worst_window_names_who_took_it() {
         row.contains("thread ksmd:31 399.8 us, irq local_timer:236 49.8 us"),
         "{row}"
     );
+}
+
+#[test]
+fn who_is_left_out_is_not_blamed() {
+    let folder = folder();
+    let said = schedule(&folder, "run.vmn --without ksmd").stdout;
+    let said = text(&said);
+    assert!(
+        said.contains("irq local_timer:236") && !said.contains("ksmd:31"),
+        "{said}"
+    );
+    refused(
+        &folder,
+        "run.vmn --without ksoftirqd",
+        "nobody called `ksoftirqd` took anything; there are",
+    );
+}
+
+#[test]
+fn nothing_that_is_read_is_overwritten_and_no_run_counts_twice() {
+    let folder = folder();
+    let before = fs::read(folder.path().join("run.vmn")).unwrap();
+    refused(
+        &folder,
+        "run.vmn --csv ./run.vmn",
+        "would overwrite what is read",
+    );
+    assert_eq!(fs::read(folder.path().join("run.vmn")).unwrap(), before);
+    fs::write(folder.path().join("again.vmn"), before).unwrap();
+    refused(&folder, "run.vmn again.vmn", "are of the same run");
 }
 
 #[test]
@@ -159,13 +208,14 @@ fn write_model(folder: &Path, id: &str, policy: Value, kernel: &str) {
             "arrival_models": [
                 {"model": "arrival_curve", "dmins": [9_999_000, 19_999_000], "dmaxs": [10_001_000, 20_001_000]},
                 {"model": "sporadic", "mit": 9_999_000},
+                {"model": "of_a_later_release", "any": 1},
                 {"model": "periodic", "on": "release", "period": 10_000_000, "offset": 0, "max_jitter": 1_000},
             ],
         }],
     });
     let infos = json!({
         "pid": 7, "tgid": 7, "ppid": 1, "comm": "control", "cmd": null,
-        "policy": policy, "affinity_mask": null,
+        "policy": policy, "affinity_mask": {"cpu_set": [0]},
     });
     let system = json!({"system": {"kernel_version": kernel}});
     fs::create_dir_all(folder).unwrap();
@@ -192,7 +242,7 @@ fn models_of_lime_are_tasks() {
     // What it sleeps in a job counts as work; it is to be done before the next one.
     assert_eq!(
         (&task["cost_ns"], &task["deadline_ns"]),
-        (&200_000.into(), &10_000_000.into())
+        (&200_000.into(), &9_999_000.into())
     );
     assert_eq!(task["response_ns"], WORST_NS);
 
@@ -216,6 +266,13 @@ fn models_of_lime_are_tasks() {
         json!({"SCHED_FIFO": {"prio": 80}}),
         "5.15.0",
     );
+    let slow = json!({"SCHED_DEADLINE": {"runtime": 100_000, "period": 10_000_000, "deadline": 5_000_000}});
+    write_model(&folder.path().join("slow"), "7-0", slow, &kernel);
+    let bound = folder.path().join("bound");
+    write_model(&bound, "7-0", json!({"SCHED_FIFO": {"prio": 80}}), &kernel);
+    let infos = bound.join("7-0.infos.json");
+    let on_3 = fs::read_to_string(&infos).unwrap();
+    fs::write(&infos, on_3.replace("[0]", "[3]")).unwrap();
     fs::create_dir(folder.path().join("empty")).unwrap();
     for (words, why) in [
         (
@@ -225,6 +282,14 @@ fn models_of_lime_are_tasks() {
         ("run.vmn --tasks ordinary", "extract without --best-effort"),
         ("run.vmn --tasks elsewhere", "observed under Linux 5.15.0"),
         ("run.vmn --tasks empty", "no models of LiME"),
+        (
+            "run.vmn --tasks slow/7-0.models.json",
+            "gives it 100.0 us in each 10.000 ms",
+        ),
+        (
+            "run.vmn --tasks bound/7-0.models.json",
+            "control may run on CPU 3 alone",
+        ),
     ] {
         refused(&folder, words, why);
     }
@@ -290,6 +355,12 @@ fn what_makes_no_sense_is_refused_in_a_line() {
         ),
         ("priority = 80", "", "it has no priority"),
         ("priority = 80", "prio = 80", "unknown field `prio`"),
+        ("priority = 80", "priority = 0", "write one of 1 to 99"),
+        (
+            "priority = 80",
+            "priority = 80\njitter = \"1h\"",
+            "its jitter is more than 1000 periods",
+        ),
         (
             "\"fp\"",
             "\"rm\"",

@@ -145,12 +145,6 @@ impl Record {
         self.from_ns
     }
 
-    /// Whether all of a window was looked at.
-    pub fn contains(&self, begin_ns: u64, length_ns: u64) -> bool {
-        let end_ns = begin_ns.saturating_add(length_ns);
-        begin_ns >= self.from_ns && end_ns <= self.to_ns
-    }
-
     /// Gaps.
     pub fn gaps(&self) -> usize {
         self.begins_ns.len()
@@ -253,6 +247,15 @@ pub enum HadBy {
     /// Several of a gap that the window cuts: who had which part of it is not known, and this one had
     /// most of the gap.
     Cut(u32),
+}
+
+impl HadBy {
+    /// Whose it was, all of it or most.
+    pub fn who(self) -> u32 {
+        match self {
+            HadBy::Culprit(who) | HadBy::Cut(who) => who,
+        }
+    }
 }
 
 /// What was taken in each gap of a run: all of it, or a part.

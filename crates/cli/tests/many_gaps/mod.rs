@@ -22,7 +22,13 @@ struct Stream {
 
 impl Stream {
     fn new(path: &Path, cpus: u32) -> Stream {
+        Stream::begun(path, cpus, 0)
+    }
+
+    /// So many seconds after others.
+    fn begun(path: &Path, cpus: u32, seconds: u64) -> Stream {
         let mut facts = facts(Workload::Osnoise);
+        facts.started_at = format!("2026-01-01T00:00:{seconds:02}Z").into();
         facts.options.cpus = (0..cpus).collect();
         let writer = Writer::create(path, &facts).unwrap();
         let mut stream = Stream { writer, cpus };
@@ -165,9 +171,10 @@ pub const TICK_NS: u64 = 50_000;
 /// What a task takes each tenth of a second, in the middle of a millisecond.
 pub const TURN_NS: u64 = 400_000;
 
-/// Writes so many milliseconds of one CPU that an interrupt and a task take by the clock.
+/// Writes so many milliseconds of one CPU that an interrupt and a task take by the clock. Runs of different
+/// lengths began at different times.
 pub fn write_by_the_clock(path: &Path, milliseconds: u64) {
-    let mut stream = Stream::new(path, 1);
+    let mut stream = Stream::begun(path, 1, milliseconds % 60);
     for nth in 0..milliseconds {
         let now_ns = BEGIN_NS + nth * 1_000_000;
         if nth % 10 == 0 {

@@ -5,23 +5,33 @@ use response_time_analysis::supply::SupplyBound;
 use super::response;
 use super::task::{Policy, Task};
 
-/// The shortest gap besides all that was seen with which a job of this task may miss its deadline,
-/// nanoseconds; `None` if it may without one. A gap takes no more than its length from any window,
-/// so it counts as a blocking of that length.
-pub fn breakdown_gap_ns(
+/// A gap besides all that was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BreakdownGap {
+    /// With a shorter one no job is late, nanoseconds.
+    pub ns: u64,
+    /// Whether nobody knows what a longer one would do: the recording is too short for it.
+    pub is_at_least: bool,
+}
+
+/// The shortest gap besides all that was seen with which a job of this task may miss its deadline;
+/// `None` if it may without one. A gap takes no more than its length from any window, so it counts as
+/// a blocking of that length.
+pub fn breakdown_gap(
     policy: Policy,
     tasks: &[Task],
     of: usize,
     supply: &dyn SupplyBound,
     blocking_ns: u64,
     limit_ns: u64,
-) -> Option<u64> {
+) -> Option<BreakdownGap> {
     let deadline_ns = tasks[of].deadline_ns;
-    let holds = |gap_ns: u64| {
+    let bound_ns = |gap_ns: u64| {
         let blocking_ns = blocking_ns.saturating_add(gap_ns);
-        response(policy, tasks, of, supply, blocking_ns, limit_ns)
-            .is_ok_and(|it| it.bound_ns <= deadline_ns)
+        let found = response(policy, tasks, of, supply, blocking_ns, limit_ns);
+        found.ok().map(|it| it.bound_ns)
     };
+    let holds = |gap_ns: u64| bound_ns(gap_ns).is_some_and(|it| it <= deadline_ns);
     if !holds(0) {
         return None;
     }
@@ -34,5 +44,8 @@ pub fn breakdown_gap_ns(
             false => breaks_ns = middle_ns,
         }
     }
-    Some(breaks_ns)
+    Some(BreakdownGap {
+        ns: breaks_ns,
+        is_at_least: breaks_ns < deadline_ns && bound_ns(breaks_ns).is_none(),
+    })
 }

@@ -7,7 +7,7 @@ use response_time_analysis::fixed_point::{SearchFailure, search};
 use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Offset, Service};
 
-use super::offsets::{done_after, longest};
+use super::offsets::{done_after, longest, refuse_many};
 use super::task::Task;
 
 /// As [`super::response`]; the bound, and the busy window.
@@ -24,6 +24,8 @@ pub(super) fn response(
         blocking + needed.sum::<Service>()
     };
     let busy = search(supply, limit, all)?.max(begins_blocked(tasks, task, blocking));
+    let latest = tasks.iter().map(Task::deadline).max();
+    refuse_many(tasks, busy + latest.unwrap_or_else(Duration::zero))?;
     let own = task.demand();
     let tail = task.tail_cost();
     let bounds = offsets(tasks, of, busy).into_iter().map(|arrival| {

@@ -5,7 +5,7 @@ use response_time_analysis::fixed_point::{SearchFailure, search};
 use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Offset, Service};
 
-use super::offsets::{done_after, longest};
+use super::offsets::{done_after, longest, refuse_many};
 use super::task::{Demand, Task};
 
 /// As [`super::response`]; the bound, and the busy window.
@@ -20,6 +20,7 @@ pub(super) fn response(
     let busy = search(supply, limit, |window| {
         blocking + all.service_needed(window)
     })?;
+    refuse_many(tasks, busy)?;
     let offsets = step_offsets(&all).take_while(|it| *it < Offset::from_time_zero(busy));
     let bounds = offsets.map(|arrival| {
         let needed = blocking + all.service_needed(arrival.closed_since_time_zero());

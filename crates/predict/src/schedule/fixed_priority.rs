@@ -5,7 +5,7 @@ use response_time_analysis::fixed_point::{SearchFailure, search};
 use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Offset, Service};
 
-use super::offsets::{done_after, longest};
+use super::offsets::{done_after, longest, refuse_many};
 use super::task::{Demand, Task};
 
 /// As [`super::response`]; the bound, and the busy window.
@@ -31,6 +31,7 @@ pub(super) fn response(
     let busy = search(supply, limit, |window| {
         blocked + own.service_needed(window) + others(window)
     })?;
+    refuse_many(tasks, busy)?;
     let tail = task.tail_cost();
     let offsets = step_offsets(&own).take_while(|it| *it < Offset::from_time_zero(busy));
     let bounds = offsets.map(|arrival| {

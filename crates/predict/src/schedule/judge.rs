@@ -1,16 +1,20 @@
 //! What may be said of each task.
 
-use super::breakdown::breakdown_gap_ns;
+use response_time_analysis::fixed_point::SearchFailure;
+
+use super::breakdown::{BreakdownGap, breakdown_gap};
 use super::task::{Policy, Task};
-use super::{Response, response};
+use super::{Response, jobs_in, response};
 use crate::supply::MeasuredSupply;
 
 /// Were windows alike and independent, the next one would be worse than all of so many with less than
-/// one percent.
+/// one percent. A window is as long as a busy one, and as a period: each job has one.
 pub const WINDOWS: u64 = 100;
 
 /// Gaps up to which each length is exact at no noticeable price.
 const EXACT_GAPS: usize = 20_000;
+/// The same of jobs in a busy window: each is looked at.
+const EXACT_JOBS: u64 = 200;
 
 /// Whether a task keeps its deadline with what was recorded.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,6 +37,8 @@ pub enum Verdict {
     },
     /// Gaps were lost: more may have been taken than was seen.
     Lost,
+    /// More jobs would have to be looked at than anybody waits for.
+    TooMany,
 }
 
 /// A task, judged.
@@ -42,10 +48,10 @@ pub struct Judged {
     pub response: Option<Response>,
     /// Whether it keeps its deadline.
     pub verdict: Verdict,
-    /// The shortest gap that nobody saw with which it might not, nanoseconds; `None` where it may not
-    /// already.
-    pub breakdown_gap_ns: Option<u64>,
-    /// How many busy windows follow one another in what was recorded; `None` without a bound.
+    /// The shortest gap that nobody saw with which it might not; `None` where it may not already.
+    pub breakdown_gap: Option<BreakdownGap>,
+    /// How many windows, each as long as its busy one and as its period, follow one another in what was
+    /// recorded; `None` without a bound.
     pub windows: Option<u64>,
 }
 
@@ -59,30 +65,49 @@ pub fn judge(
 ) -> Vec<Judged> {
     let limit_ns = supply.longest_run_ns();
     let of = |of: usize| {
-        let found = response(policy, tasks, of, supply, blocking_ns, limit_ns).ok();
-        let windows = found.map(|it| supply.span_ns() / it.busy_window_ns.max(1));
-        let deadline_ns = tasks[of].deadline_ns;
-        let verdict = match (found, windows) {
-            (Some(found), _) if found.bound_ns > deadline_ns => Verdict::MayMiss,
-            (Some(_), _) if lost_gaps => Verdict::Lost,
-            (Some(found), Some(windows)) if windows < WINDOWS => Verdict::TooShort {
-                needs_ns: Some(found.busy_window_ns.saturating_mul(WINDOWS)),
-            },
-            (Some(_), _) => Verdict::Holds,
-            (None, _) => unbounded(policy, tasks, of, supply),
+        let found = match overload(policy, tasks, of, supply) {
+            Some(overloads) => Err(overloads),
+            None => response(policy, tasks, of, supply, blocking_ns, limit_ns).map_err(unbounded),
         };
+        let deadline_ns = tasks[of].deadline_ns;
+        let window_ns = |it: &Response| it.busy_window_ns.max(tasks[of].period_ns);
+        let windows = found.as_ref().ok().map(|it| supply.windows(window_ns(it)));
+        let verdict = match (&found, windows) {
+            (Err(verdict), _) => *verdict,
+            (Ok(found), _) if found.bound_ns > deadline_ns => Verdict::MayMiss,
+            (Ok(_), _) if lost_gaps => Verdict::Lost,
+            (Ok(found), Some(windows)) if windows < WINDOWS => Verdict::TooShort {
+                needs_ns: Some(window_ns(found).saturating_mul(WINDOWS)),
+            },
+            (Ok(_), _) => Verdict::Holds,
+        };
+        let response = found.ok().filter(|_| verdict != Verdict::MayMiss);
+        let gap = response.and_then(|it| gap(policy, tasks, of, supply, blocking_ns, it));
         Judged {
-            response: found,
+            response: found.ok(),
             verdict,
-            breakdown_gap_ns: found.and_then(|_| gap_ns(policy, tasks, of, supply, blocking_ns)),
+            breakdown_gap: gap,
             windows,
         }
     };
     (0..tasks.len()).map(of).collect()
 }
 
-/// Why no busy window ends within the recording.
-fn unbounded(policy: Policy, tasks: &[Task], of: usize, supply: &MeasuredSupply<'_>) -> Verdict {
+/// Why no bound was found.
+fn unbounded(failure: SearchFailure) -> Verdict {
+    match failure {
+        SearchFailure::DivergenceLimitExceeded { .. } => Verdict::TooShort { needs_ns: None },
+        SearchFailure::AssumptionViolated => Verdict::TooMany,
+    }
+}
+
+/// Whether those that go before a task need more with it than was left.
+fn overload(
+    policy: Policy,
+    tasks: &[Task],
+    of: usize,
+    supply: &MeasuredSupply<'_>,
+) -> Option<Verdict> {
     let goes_before =
         |it: &&Task| policy != Policy::FixedPriority || it.priority >= tasks[of].priority;
     let needs: f64 = tasks
@@ -91,23 +116,23 @@ fn unbounded(policy: Policy, tasks: &[Task], of: usize, supply: &MeasuredSupply<
         .map(Task::utilisation)
         .sum();
     let left = supply.rate();
-    match needs > left {
-        true => Verdict::Overloads { needs, left },
-        false => Verdict::TooShort { needs_ns: None },
-    }
+    (needs > left).then_some(Verdict::Overloads { needs, left })
 }
 
 /// Exactly where that is cheap, and else from below by the lengths that were asked.
-fn gap_ns(
+fn gap(
     policy: Policy,
     tasks: &[Task],
     of: usize,
     supply: &MeasuredSupply<'_>,
     blocking_ns: u64,
-) -> Option<u64> {
+    found: Response,
+) -> Option<BreakdownGap> {
     let limit_ns = supply.longest_run_ns();
-    match supply.gaps() <= EXACT_GAPS {
-        true => breakdown_gap_ns(policy, tasks, of, supply, blocking_ns, limit_ns),
-        false => breakdown_gap_ns(policy, tasks, of, &supply.stepped(), blocking_ns, limit_ns),
+    let is_cheap =
+        supply.gaps() <= EXACT_GAPS && jobs_in(tasks, found.busy_window_ns) <= EXACT_JOBS;
+    match is_cheap {
+        true => breakdown_gap(policy, tasks, of, supply, blocking_ns, limit_ns),
+        false => breakdown_gap(policy, tasks, of, &supply.stepped(), blocking_ns, limit_ns),
     }
 }

@@ -17,7 +17,7 @@ use response_time_analysis::fixed_point::SearchFailure;
 use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Service};
 
-pub use breakdown::breakdown_gap_ns;
+pub use breakdown::{BreakdownGap, breakdown_gap};
 pub use judge::{Judged, Verdict, WINDOWS, judge};
 pub use task::{Policy, Preemption, Task, TaskSet};
 
@@ -31,13 +31,25 @@ pub struct Response {
     pub busy_window_ns: u64,
 }
 
+/// More jobs in a busy window are not looked at.
+const MOST_JOBS: u64 = 100_000;
+
+/// How many jobs of all tasks come in a window at most.
+fn jobs_in(tasks: &[Task], window_ns: u64) -> u64 {
+    let window = Duration::from(window_ns);
+    let jobs = tasks
+        .iter()
+        .map(|it| it.arrivals.number_arrivals(window) as u64);
+    jobs.fold(0, u64::saturating_add)
+}
+
 /// Bounds the response times of one task of a set.
 ///
 /// `blocking_ns`: for how long nobody of the set has the CPU at the begin of a busy window, besides
 /// what the supply says (the latency of timers, in the papers' way).
 ///
 /// # Errors
-/// If there is no bound below `limit_ns`.
+/// If there is no bound below `limit_ns`, or more jobs than anybody waits for had to be looked at.
 pub fn response(
     policy: Policy,
     tasks: &[Task],

@@ -1,8 +1,18 @@
 //! What the analyses share: a job that comes some time after a busy window began.
 
-use response_time_analysis::fixed_point::{SearchResult, search};
+use response_time_analysis::fixed_point::{SearchFailure, SearchResult, search};
 use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Offset, Service};
+
+use super::{MOST_JOBS, Task, jobs_in};
+
+/// Each job of a busy window is looked at.
+pub(super) fn refuse_many(tasks: &[Task], busy: Duration) -> Result<(), SearchFailure> {
+    match jobs_in(tasks, busy.into()) > MOST_JOBS {
+        true => Err(SearchFailure::AssumptionViolated),
+        false => Ok(()),
+    }
+}
 
 /// How long after its arrival at this offset a job is done. It begins its last part, which nobody
 /// preempts and for which it needs `tail` more, once `until_then` was left in as long a window.

@@ -79,6 +79,15 @@ impl fmt::Debug for Task {
 pub(super) type Demand<'a> = RBF<&'a dyn ArrivalBound, Scalar>;
 
 impl Task {
+    /// The same, of which each job may come this much late: so jobs come closer together.
+    pub fn late_by(&self, ns: u64) -> Task {
+        let arrivals = self.arrivals.clone_with_jitter(Duration::from(ns));
+        Task {
+            arrivals: Rc::from(arrivals),
+            ..self.clone()
+        }
+    }
+
     pub(super) fn demand(&self) -> Demand<'_> {
         RBF::new(&*self.arrivals, Scalar::new(self.cost()))
     }

@@ -67,7 +67,7 @@ impl<'a> MeasuredSupply<'a> {
     pub fn growth_ns(&self, length_ns: u64) -> [Option<u64>; 4] {
         [0.125, 0.25, 0.5, 1.0].map(|part| {
             let worst = self.first(part).worst(length_ns);
-            worst.map(|it| it.taken_ns)
+            worst.map(|(_, it)| it.taken_ns)
         })
     }
 
@@ -86,14 +86,23 @@ impl<'a> MeasuredSupply<'a> {
         MeasuredSupply::new(self.runs.iter().map(|run| run.first(part)).collect())
     }
 
-    /// The window of this length in which most was taken; `None` if no run is so long.
-    pub fn worst(&self, length_ns: u64) -> Option<Worst> {
-        let worst = self
-            .runs
-            .iter()
-            .filter_map(|run| worst_window(run, length_ns));
+    /// The window of this length in which most was taken, and the place of its run; `None` if no run is so
+    /// long. A shorter run that lost more than any window of a longer one counts, too: as if nothing had
+    /// been taken once it was over.
+    pub fn worst(&self, length_ns: u64) -> Option<(usize, Worst)> {
+        if length_ns > self.longest_run_ns() {
+            return None;
+        }
+        let whole = |run: &Taken<'_>| Worst {
+            begin_ns: run.from_ns,
+            taken_ns: run.total_ns(),
+        };
+        let worst = self.runs.iter().enumerate().map(|(nth, run)| {
+            let worst = worst_window(run, length_ns);
+            (nth, worst.unwrap_or_else(|| whole(run)))
+        });
         // The first of equals, as within a run.
-        worst.reduce(|worst, other| match other.taken_ns > worst.taken_ns {
+        worst.reduce(|worst, other| match other.1.taken_ns > worst.1.taken_ns {
             true => other,
             false => worst,
         })
@@ -106,29 +115,38 @@ impl<'a> MeasuredSupply<'a> {
         if let Some(least_ns) = self.asked.borrow().get(&length_ns) {
             return *least_ns;
         }
-        let taken_ns = self.worst(length_ns).map_or(length_ns, |it| it.taken_ns);
-        let least_ns = length_ns - taken_ns;
+        let worst = self.worst(length_ns);
+        let least_ns = length_ns - worst.map_or(length_ns, |(_, it)| it.taken_ns);
         self.asked.borrow_mut().insert(length_ns, least_ns);
         least_ns
     }
 
-    /// The least length of which every window left so much, nanoseconds; [`NEVER_NS`] if none did.
+    /// The least length of which every window left so much, nanoseconds; [`NEVER_NS`] if none did. A run
+    /// that never left so much would have had to go on for at least as long as it lacks.
     pub fn length_for_ns(&self, supply_ns: u64) -> u64 {
         if let Some(length_ns) = self.times.borrow().get(&supply_ns) {
             return *length_ns;
         }
-        let of_run = |run: &Taken<'_>| longest_for(run, supply_ns);
-        let has = self.runs.iter().any(|run| of_run(run).is_some());
-        let lengths_ns = self.runs.iter().map(|run| {
-            // A run that never left so much says that of each length that it has.
-            of_run(run).unwrap_or(run.span_ns() + 1)
+        let of_runs: Vec<Option<u64>> = self
+            .runs
+            .iter()
+            .map(|run| longest_for(run, supply_ns))
+            .collect();
+        let lengths_ns = self.runs.iter().zip(&of_runs).map(|(run, length_ns)| {
+            length_ns.unwrap_or_else(|| supply_ns.saturating_add(run.total_ns()))
         });
-        let length_ns = match has {
+        let length_ns = match of_runs.iter().any(Option::is_some) {
             true => lengths_ns.max().unwrap_or(NEVER_NS),
             false => NEVER_NS,
         };
         self.times.borrow_mut().insert(supply_ns, length_ns);
         length_ns
+    }
+
+    /// How many windows of this length follow one another in the runs.
+    pub fn windows(&self, length_ns: u64) -> u64 {
+        let of_runs = self.runs.iter().map(|run| run.span_ns() / length_ns.max(1));
+        of_runs.sum()
     }
 
     /// At least so much was left in a window of this length, by what was asked so far. What a window
@@ -162,7 +180,8 @@ impl<'a> MeasuredSupply<'a> {
             let workers: Vec<_> = (0..threads)
                 .map(|nth| scope.spawn(move || of_thread(nth)))
                 .collect();
-            let done = workers.into_iter().flat_map(|it| it.join());
+            let done = workers.into_iter();
+            let done = done.map(|it| it.join().expect("a pass over gaps does not panic"));
             done.flatten().collect()
         });
         drawn.sort_unstable();

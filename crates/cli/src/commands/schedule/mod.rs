@@ -5,9 +5,10 @@ mod supplies;
 mod tasks;
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use vmnoise_predict::schedule::{Judged, TaskSet, Verdict, judge};
+use vmnoise_predict::schedule::{Judged, Task, TaskSet, Verdict, judge};
 
 use self::supplies::Supplies;
 use self::tasks::Described;
@@ -21,10 +22,14 @@ use crate::status::{Status, UsageError};
 
 /// Measures, judges, prints, and says whether all tasks hold.
 pub fn run(arguments: &ScheduleArguments) -> Result<Status> {
+    if let Some(table) = &arguments.csv {
+        refuse_to_overwrite(table, arguments)?;
+    }
     let described = arguments.tasks.as_deref().map(tasks::read).transpose()?;
     let supplies = Supplies::read(arguments)?;
     if let Some(described) = &described {
         refuse_other_kernels(described, &supplies)?;
+        refuse_other_cpus(described, &supplies)?;
     }
     let set = described.as_ref().map(|it| &it.set);
     let cpus = supplies.cpus(&arguments.without);
@@ -54,14 +59,12 @@ pub fn run(arguments: &ScheduleArguments) -> Result<Status> {
     Ok(status(&scheduled))
 }
 
+/// With timers that are late, each task may be kept off once for as long, and jobs come closer together.
 fn judged<'a>(cpu: CpuSupply<'a>, set: &TaskSet) -> CpuSupply<'a> {
-    let judged = judge(
-        set.policy,
-        &set.tasks,
-        &cpu.supply,
-        cpu.blocking_ns.unwrap_or(0),
-        cpu.lost_gaps > 0 || !cpu.is_complete,
-    );
+    let late_ns = cpu.blocking_ns.unwrap_or(0);
+    let tasks: Vec<Task> = set.tasks.iter().map(|it| it.late_by(late_ns)).collect();
+    let lost = cpu.lost_gaps > 0 || !cpu.is_complete;
+    let judged = judge(set.policy, &tasks, &cpu.supply, late_ns, lost);
     CpuSupply { judged, ..cpu }
 }
 
@@ -81,6 +84,21 @@ fn refuse_other_kernels(described: &Described, supplies: &Supplies) -> Result<()
     }
 }
 
+/// A task that is bound to CPUs runs on none of the others.
+fn refuse_other_cpus(described: &Described, supplies: &Supplies) -> Result<()> {
+    for (name, may_run_on) in &described.bound_to {
+        let is_recorded = |cpu: &u32| supplies.of_cpus().contains(cpu);
+        if !may_run_on.iter().any(is_recorded) {
+            let listed: Vec<String> = may_run_on.iter().map(u32::to_string).collect();
+            return Err(usage(format!(
+                "{name} may run on CPU {} alone, and the recordings have none of these: record there",
+                listed.join(",")
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// The worst of all tasks on all CPUs.
 fn status(scheduled: &Scheduled<'_>) -> Status {
     let judged = scheduled.cpus.iter().flat_map(|cpu| &cpu.judged);
@@ -92,6 +110,22 @@ fn status(scheduled: &Scheduled<'_>) -> Status {
         Status::MachineCannot
     } else {
         Status::Ok
+    }
+}
+
+/// A slip of the finger would cost a recording.
+fn refuse_to_overwrite(table: &Path, arguments: &ScheduleArguments) -> Result<()> {
+    let Ok(there) = fs::canonicalize(table) else {
+        return Ok(());
+    };
+    let read = arguments.recordings.iter().chain(&arguments.tasks);
+    let is_read = |it: &PathBuf| fs::canonicalize(it).is_ok_and(|it| it == there);
+    match read.into_iter().any(is_read) {
+        true => Err(usage(format!(
+            "--csv {} would overwrite what is read: name another file",
+            say::name_of(table)
+        ))),
+        false => Ok(()),
     }
 }
 

@@ -16,12 +16,15 @@ use crate::commands::replay::Recording;
 use crate::output::recorded::Recorded;
 use crate::output::schedule::{CpuSupply, Row, WorstWindow};
 use crate::say;
+use crate::units::human;
 
 /// What was read.
 pub(super) struct Supplies {
     recorded: Vec<Recorded>,
     /// The latest wake-up by CPU.
     latest_ns: BTreeMap<u32, u64>,
+    /// Whether none of these was lost.
+    has_all_latencies: bool,
     /// Of which the function is wanted.
     cpus: BTreeSet<u32>,
 }
@@ -30,15 +33,19 @@ impl Supplies {
     pub(super) fn read(arguments: &ScheduleArguments) -> Result<Supplies> {
         let mut of_gaps: Vec<PathBuf> = Vec::new();
         let mut latest_ns = BTreeMap::new();
+        let (mut timers, mut is_whole) = (Vec::new(), true);
         for path in &arguments.recordings {
             if Recording::open(path)?.facts.workload != Workload::Timerlat {
                 of_gaps.push(path.clone());
                 continue;
             }
-            for (cpu, ns) in latency::latest_ns(path)? {
+            let latest = latency::read(path)?;
+            is_whole &= latest.is_whole;
+            for (cpu, ns) in latest.latest_ns {
                 let known_ns = latest_ns.entry(cpu).or_insert(ns);
                 *known_ns = ns.max(*known_ns);
             }
+            timers.push(path);
         }
         if of_gaps.is_empty() {
             return Err(usage(format!(
@@ -48,6 +55,7 @@ impl Supplies {
             )));
         }
         let recorded = read_all(&of_gaps)?;
+        refuse_what_is_not_one_machine(&recorded)?;
         let all = recorded.iter().flat_map(|it| &it.cpus);
         let all: BTreeSet<u32> = all.map(|it| it.record.cpu).collect();
         let cpus = match arguments.cpu {
@@ -61,11 +69,49 @@ impl Supplies {
             Some(cpu) => BTreeSet::from([cpu]),
             None => all,
         };
-        Ok(Supplies {
+        if let Some(path) = timers.first()
+            && !cpus.iter().any(|cpu| latest_ns.contains_key(cpu))
+        {
+            return Err(usage(format!(
+                "{} has wake-ups of none of these CPUs: record `timerlat` on the CPU of the tasks",
+                say::name_of(path)
+            )));
+        }
+        let supplies = Supplies {
             recorded,
             latest_ns,
+            has_all_latencies: is_whole,
             cpus,
-        })
+        };
+        supplies.refuse_strangers(&arguments.without)?;
+        Ok(supplies)
+    }
+
+    /// Who is to be left out has taken something.
+    fn refuse_strangers(&self, without: &[String]) -> Result<()> {
+        let cpus = self.recorded.iter().flat_map(|it| &it.cpus);
+        let records: Vec<&Record> = cpus.map(|it| &it.record).collect();
+        let culprits = || records.iter().flat_map(|it| it.culprits());
+        for name in without {
+            let pattern = WildMatch::new(name);
+            if culprits().any(|it| is_called(it, &pattern)) {
+                continue;
+            }
+            let mut known: Vec<String> = culprits().map(Culprit::to_string).collect();
+            known.sort_unstable();
+            known.dedup();
+            known.truncate(8);
+            return Err(usage(format!(
+                "nobody called `{name}` took anything; there are {}",
+                known.join(", ")
+            )));
+        }
+        Ok(())
+    }
+
+    /// Of which CPUs the function is wanted.
+    pub(super) fn of_cpus(&self) -> &BTreeSet<u32> {
+        &self.cpus
     }
 
     /// The recordings of gaps.
@@ -120,14 +166,37 @@ impl Supplies {
                 .max()
                 .unwrap_or(0),
             lost_gaps: of.iter().map(|it| it.limits.lost_gaps).sum(),
-            is_complete: of.iter().all(|it| it.limits.complete),
+            is_complete: of.iter().all(|it| it.limits.complete) && self.has_all_latencies,
             unseen_ns: of_cpu.map(|it| it.unseen_ns).sum(),
             blocking_ns: self.latest_ns.get(&cpu).copied(),
             judged: Vec::new(),
+            without: without.to_vec(),
             supply,
             records,
         }
     }
+}
+
+/// Recordings are taken together by the numbers of their CPUs.
+fn refuse_what_is_not_one_machine(recorded: &[Recorded]) -> Result<()> {
+    for (nth, it) in recorded.iter().enumerate() {
+        for other in &recorded[..nth] {
+            let (host, others) = (&it.facts.host, &other.facts.host);
+            if (&host.name, &host.kernel) != (&others.name, &others.kernel) {
+                return Err(usage(format!(
+                    "{} and {} are of different machines or kernels: ask about each by itself",
+                    other.file, it.file
+                )));
+            }
+            if it.facts.started_at == other.facts.started_at {
+                return Err(usage(format!(
+                    "{} and {} are of the same run: name one of them",
+                    other.file, it.file
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The most that each share took in a window of each length, as far as it took any.
@@ -165,24 +234,32 @@ fn is_called(culprit: &Culprit, pattern: &WildMatch) -> bool {
 impl CpuSupply<'_> {
     /// The window of this length that left least, and who had what of it.
     pub(crate) fn worst(&self, length_ns: u64) -> Option<WorstWindow> {
-        let worst = self.supply.worst(length_ns)?;
-        let record = self
-            .records
-            .iter()
-            .find(|it| it.contains(worst.begin_ns, length_ns))?;
+        let (run, worst) = self.supply.worst(length_ns)?;
+        let record = self.records[run];
+        let counts = |by: &HadBy| {
+            let culprit = &record.culprits()[by.who() as usize];
+            !self.without.iter().any(|it| is_called(culprit, it))
+        };
         let mut by = record.taken_in(worst.begin_ns, length_ns);
+        by.retain(|(by, _)| counts(by));
         by.truncate(3);
-        let name = |by: HadBy| match by {
-            HadBy::Culprit(who) => record.culprits()[who as usize].to_string(),
-            HadBy::Cut(most) => format!(
-                "a gap that the window cuts, most of it {}",
-                record.culprits()[most as usize]
-            ),
+        let name = |by: HadBy, ns| match by {
+            HadBy::Culprit(who) => format!("{} {ns}", record.culprits()[who as usize]),
+            HadBy::Cut(most) => {
+                format!("{ns} of a gap, mostly {}", record.culprits()[most as usize])
+            }
         };
         Some(WorstWindow {
             at_ns: worst.begin_ns - record.from_ns(),
+            file: match self.files.len() {
+                1 => None,
+                _ => Some(self.files[run].to_owned()),
+            },
             taken_ns: worst.taken_ns,
-            by: by.into_iter().map(|(who, ns)| (name(who), ns)).collect(),
+            by: by
+                .into_iter()
+                .map(|(who, ns)| name(who, human(ns)))
+                .collect(),
         })
     }
 }

@@ -9,6 +9,7 @@ use vmnoise_events::Share;
 use vmnoise_predict::Record;
 use vmnoise_predict::schedule::{Judged, TaskSet};
 use vmnoise_predict::supply::MeasuredSupply;
+use wildmatch::WildMatch;
 
 /// The result.
 pub struct Scheduled<'a> {
@@ -44,6 +45,8 @@ pub struct CpuSupply<'a> {
     pub blocking_ns: Option<u64>,
     /// What is said of each task, in their order.
     pub judged: Vec<Judged>,
+    /// Whose time is left out.
+    pub without: Vec<WildMatch>,
     /// The function.
     pub supply: MeasuredSupply<'a>,
     /// What it is made of.
@@ -64,8 +67,10 @@ pub struct Row {
 pub struct WorstWindow {
     /// Since its run began, nanoseconds.
     pub at_ns: u64,
+    /// Of which run, if there are several.
+    pub file: Option<String>,
     /// What was taken in it, nanoseconds.
     pub taken_ns: u64,
     /// Who had how much of it, the largest first.
-    pub by: Vec<(String, u64)>,
+    pub by: Vec<String>,
 }

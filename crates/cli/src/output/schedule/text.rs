@@ -45,7 +45,7 @@ fn supply(cpu: &CpuSupply<'_>, without: &[String]) -> String {
     text += &windows(cpu);
     let line = supply.bounded_delay(supply.rate());
     text += &format!(
-        " any window left at least {:.4} % of what it is longer than {}\n",
+        " a window of length t left at least {:.4} % of (t - {})\n",
         100.0 * line.rate,
         human(line.delay_ns.ceil() as u64)
     );
@@ -66,15 +66,12 @@ fn windows(cpu: &CpuSupply<'_>) -> String {
                 Some(length_ns - it.taken_ns)
             })
             .time("taken", |(_, it)| Some(it.taken_ns))
-            .figure("at", |(_, it)| seconds(it.at_ns))
-            .words("by", |(_, it)| by(it).into())
+            .figure("at", |(_, it)| match &it.file {
+                Some(file) => format!("{} of {file}", seconds(it.at_ns)),
+                None => seconds(it.at_ns),
+            })
+            .words("by", |(_, it)| it.by.join(", ").into())
     })
-}
-
-fn by(worst: &WorstWindow) -> String {
-    let by = worst.by.iter();
-    let by = by.map(|(who, ns)| format!("{who} {}", human(*ns)));
-    by.collect::<Vec<_>>().join(", ")
 }
 
 /// What the figures do not hold.
@@ -110,7 +107,7 @@ fn tasks(cpu: &CpuSupply<'_>, set: &TaskSet, notes: &[String]) -> String {
                 it.response
                     .and_then(|it| task.deadline_ns.checked_sub(it.bound_ns))
             })
-            .time("breakdown gap", |(_, it)| it.breakdown_gap_ns)
+            .figure("breakdown gap", |(_, it)| words::gap(it.breakdown_gap))
             .name("", |(_, it)| Some(words::verdict(it.verdict)))
     });
     for (task, judged) in &rows {
@@ -140,10 +137,13 @@ fn decisive(cpu: &CpuSupply<'_>, rows: &[(&Task, &Judged)]) -> String {
         return String::new();
     };
     format!(
-        " {}: {windows} busy windows of {} follow one another in what was recorded; most was taken of a window as long as \
-         its response: {}\n {}\n {}\n",
+        " {}: the recordings are as long as {windows} windows of {}; the most taken from any window as long as its response: \
+         {}
+ {}
+ {}
+",
         task.name,
-        human(response.busy_window_ns),
+        human(response.busy_window_ns.max(task.period_ns)),
         words::growth(cpu, response.bound_ns),
         words::day(cpu, response.bound_ns),
         words::NO_WORST_CASE

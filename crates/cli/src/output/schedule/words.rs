@@ -1,6 +1,6 @@
 //! What is said of tasks.
 
-use vmnoise_predict::schedule::{Judged, Policy, Verdict, WINDOWS};
+use vmnoise_predict::schedule::{BreakdownGap, Judged, Policy, Verdict, WINDOWS};
 
 use vmnoise_predict::tail::Tail;
 
@@ -19,7 +19,7 @@ pub(super) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Holds => "holds",
         Verdict::MayMiss | Verdict::Overloads { .. } => "MAY MISS",
-        Verdict::TooShort { .. } | Verdict::Lost => "CANNOT TELL",
+        Verdict::TooShort { .. } | Verdict::Lost | Verdict::TooMany => "CANNOT TELL",
     }
 }
 
@@ -28,21 +28,22 @@ pub(super) fn why(cpu: &CpuSupply<'_>, judged: &Judged) -> Option<String> {
     match judged.verdict {
         Verdict::Holds | Verdict::MayMiss => None,
         Verdict::Overloads { needs, left } => Some(format!(
-            "the tasks that go before it need {:.3} % of the CPU with it, and {:.3} % was left",
+            "this task and those that go before it need {:.3} % of the CPU, and {:.3} % was left",
             100.0 * needs,
             100.0 * left
         )),
         Verdict::TooShort {
             needs_ns: Some(needs_ns),
         } => Some(format!(
-            "{} busy windows follow one another in what was recorded, and {WINDOWS} are asked for: record for {} at least",
+            "the recordings are as long as {} of its windows (its busy window, or its period), and {WINDOWS} are asked for: record for {} at least",
             judged.windows.unwrap_or(0),
             human(needs_ns)
         )),
         Verdict::TooShort { needs_ns: None } => Some(format!(
-            "no busy window is known to end within the {} that were recorded in one piece: record for longer",
+            "in {} it is not certain that the tasks ever ran out of work: record for longer",
             human(cpu.supply.longest_run_ns())
         )),
+        Verdict::TooMany => Some("more than 100,000 jobs come in its busy window, or before the latest deadline: no bound is sought".into()),
         Verdict::Lost if cpu.lost_gaps > 0 => Some(format!(
             "up to {} gaps were lost: more may have been taken than was seen",
             cpu.lost_gaps
@@ -51,6 +52,17 @@ pub(super) fn why(cpu: &CpuSupply<'_>, judged: &Judged) -> Option<String> {
             Some("a recording did not end in order: more may have been taken than was seen".into())
         }
     }
+}
+
+/// The shortest gap that would break a task.
+pub(super) fn gap(gap: Option<BreakdownGap>) -> String {
+    gap.map_or_else(
+        || "-".into(),
+        |it| match it.is_at_least {
+            true => format!("> {}", human(it.ns)),
+            false => human(it.ns),
+        },
+    )
 }
 
 /// How the worst grew while the run went on.
@@ -73,24 +85,28 @@ pub(super) fn day(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
         return format!("too few windows of {length} differ to fit a tail to them");
     };
     let p = tail.p_value();
-    let Some(day_ns) = tail
-        .expected_max_ns(DAY_NS / length_ns as f64)
-        .filter(|_| tail.fits())
-    else {
+    if !tail.fits() {
         return format!(
             "no tail fits the largest of {} windows of {length} (p = {p:.2}): nothing is extrapolated",
             tail.values
         );
+    }
+    let windows = DAY_NS / length_ns as f64;
+    let Some(day_ns) = tail.expected_max_ns(windows) else {
+        return match windows <= tail.values as f64 {
+            true => "a day and more was recorded: nothing is extrapolated".into(),
+            false => "the tail of the largest windows has no mean: nothing is extrapolated".into(),
+        };
     };
     // Windows that overlap are more than those that follow one another.
-    let seen_ns = cpu.supply.worst(length_ns).map_or(0, |it| it.taken_ns);
+    let seen_ns = cpu.supply.worst(length_ns).map_or(0, |(_, it)| it.taken_ns);
     let day_ns = (day_ns as u64).min(length_ns);
     let most = match day_ns > seen_ns {
         true => human(day_ns),
         false => "no more than was seen".into(),
     };
     format!(
-        "extrapolated, by a tail fitted to the largest {} of {} windows (p = {p:.2}): the worst of a day would lose {most}",
+        "extrapolated, by a tail fitted to the largest {} of {} windows (p = {p:.2}): the worst window of a day would lose {most}",
         tail.peaks, tail.values
     )
 }

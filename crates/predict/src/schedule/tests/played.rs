@@ -8,7 +8,7 @@ use response_time_analysis::arrival::Sporadic;
 use response_time_analysis::time::Duration;
 use vmnoise_events::Share;
 
-use super::super::{Policy, Preemption, Task, breakdown_gap_ns, response};
+use super::super::{Policy, Preemption, Task, breakdown_gap, response};
 use crate::record::{Culprit, Record};
 use crate::supply::MeasuredSupply;
 
@@ -177,17 +177,17 @@ proptest! {
         let seen = taken(&gaps);
         for of in 0..tasks.len() {
             let limit_ns = supply.longest_run_ns();
-            let gap = breakdown_gap_ns(policy, &tasks, of, &supply, 0, limit_ns);
+            let gap = breakdown_gap(policy, &tasks, of, &supply, 0, limit_ns);
             let Some(gap) = gap else { continue };
             let mut taken = seen.clone();
             let at = (at % seen.len() as u64) as usize;
-            let unseen = taken[at..].iter_mut().take(gap as usize - 1);
+            let unseen = taken[at..].iter_mut().take(gap.ns as usize - 1);
             unseen.for_each(|it| *it = true);
             let mut jobs = jobs(&sets, &late, taken.len() as u64);
             play(policy, &tasks, &mut jobs, &taken);
             for job in jobs.iter().filter(|it| it.task == of) {
                 let is_kept = is_done_by(job, job.came + tasks[of].deadline_ns, &taken);
-                prop_assert!(is_kept, "{policy:?} {gap} at {at} {job:?}");
+                prop_assert!(is_kept, "{policy:?} {gap:?} at {at} {job:?}");
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use response_time_analysis::supply::Dedicated;
 
-use super::super::{Policy, Preemption, breakdown_gap_ns, response};
+use super::super::{Policy, Preemption, breakdown_gap, response};
 use super::task;
 
 fn bound(policy: Policy, tasks: &[super::Task], of: usize, blocking_ns: u64) -> Option<u64> {
@@ -20,7 +20,8 @@ fn fixed_priorities_as_burns_and_wellings_have_them() {
     // The last one is done just in time, the others have four and five to spare.
     let gap = |of| {
         let dedicated = Dedicated::new();
-        breakdown_gap_ns(Policy::FixedPriority, &tasks, of, &dedicated, 0, 10_000)
+        let gap = breakdown_gap(Policy::FixedPriority, &tasks, of, &dedicated, 0, 10_000);
+        gap.map(|it| it.ns)
     };
     assert_eq!([0, 1, 2].map(gap), [Some(5), Some(4), Some(1)]);
 }

@@ -13,10 +13,13 @@ use serde::de::DeserializeOwned;
 use vmnoise_events::Name;
 use vmnoise_predict::schedule::{Policy, Preemption, Task, TaskSet};
 
-use super::Described;
+use super::{Described, MOST_PERIODS_LATE};
 use crate::say;
+use crate::units::human;
 
 const MODELS: &str = ".models.json";
+/// No run is longer.
+const MOST_NS: u64 = u64::MAX / 4;
 
 #[derive(Deserialize)]
 struct Models {
@@ -35,15 +38,30 @@ struct Jobs {
 #[derive(Deserialize)]
 #[serde(tag = "model", rename_all = "snake_case")]
 enum Arrivals {
-    ArrivalCurve { dmins: Vec<u64> },
-    Sporadic { mit: u64 },
-    Periodic { period: u64, max_jitter: u64 },
+    ArrivalCurve {
+        dmins: Vec<u64>,
+    },
+    Sporadic {
+        mit: u64,
+    },
+    Periodic {
+        period: u64,
+        max_jitter: u64,
+    },
+    #[serde(other)]
+    Unknown,
 }
 
 #[derive(Deserialize)]
 struct Infos {
     comm: Option<String>,
     policy: Scheduling,
+    affinity_mask: Option<Affinity>,
+}
+
+#[derive(Deserialize)]
+struct Affinity {
+    cpu_set: Vec<u32>,
 }
 
 #[derive(Deserialize)]
@@ -51,7 +69,11 @@ enum Scheduling {
     #[serde(rename = "SCHED_FIFO", alias = "SCHED_RR")]
     Priority { prio: u32 },
     #[serde(rename = "SCHED_DEADLINE")]
-    Deadline { deadline: u64 },
+    Deadline {
+        runtime: u64,
+        period: u64,
+        deadline: u64,
+    },
     #[serde(rename = "SCHED_OTHER", alias = "UNKNOWN")]
     Other,
 }
@@ -73,18 +95,14 @@ pub(super) fn is_model(path: &Path) -> bool {
 
 /// The tasks of these files.
 pub(super) fn set(models: &[PathBuf]) -> Result<Described, String> {
-    let mut notes = Vec::new();
-    let mut tasks = Vec::new();
-    let mut policies = Vec::new();
+    let mut found = Found::default();
     for path in models {
-        let (task, policy) = task(path, &mut notes)?;
-        tasks.push(task);
-        policies.push(policy);
+        found.add(path)?;
     }
-    let Some(policy) = policies.first().copied() else {
+    let Some(policy) = found.policies.first().copied() else {
         return Err("it has no task".into());
     };
-    if policies.iter().any(|it| *it != policy) {
+    if found.policies.iter().any(|it| *it != policy) {
         return Err(
             "some tasks have priorities and others deadlines: who goes first of both is not \
                     analysed; take a folder with those of one policy"
@@ -93,96 +111,150 @@ pub(super) fn set(models: &[PathBuf]) -> Result<Described, String> {
     }
     let beside = models[0].with_file_name("sysinfo.json");
     let system: Option<SysInfo> = beside.exists().then(|| json(&beside)).transpose()?;
+    if system.is_none() {
+        let note = "no sysinfo.json says under which kernel the tasks were observed";
+        found.notes.push(note.into());
+    }
     Ok(Described {
-        set: TaskSet { policy, tasks },
+        set: TaskSet {
+            policy,
+            tasks: found.tasks,
+        },
         observed_under: system.map(|it| it.system.kernel_version),
-        notes,
+        bound_to: found.bound_to,
+        notes: found.notes,
     })
 }
 
-fn task(path: &Path, notes: &mut Vec<String>) -> Result<(Task, Policy), String> {
-    let of = say::name_of(path);
-    let models: Models = json(path)?;
-    let infos = path.to_string_lossy().replace(MODELS, ".infos.json");
-    let infos: Infos = json(Path::new(&infos))
-        .map_err(|error| format!("{error}: how {of} is scheduled is written there"))?;
-    let known = models.by_job_separator.into_iter();
-    let known = known.filter(|it| !it.wcet_n.is_empty() && !it.arrival_models.is_empty());
-    let jobs = known.max_by_key(|it| it.count);
-    let jobs = jobs.ok_or_else(|| format!("{of} has no jobs: trace the task for longer"))?;
-    let name = infos
-        .comm
-        .map_or(of.clone(), |comm| Name::new(&comm).to_string());
-    let separation_ns = separation_ns(&jobs.arrival_models).ok_or_else(|| {
-        format!("{of}: how far apart its jobs are is not known: trace it for longer")
-    })?;
-    let (policy, priority, deadline_ns) = match infos.policy {
-        Scheduling::Priority { prio } => (Policy::FixedPriority, prio, separation_ns),
-        Scheduling::Deadline { deadline } => (Policy::Edf, 0, deadline),
-        Scheduling::Other => {
-            return Err(format!(
-                "{of} is of an ordinary task: who goes first is not known; extract without --best-effort"
+/// What some files have.
+#[derive(Default)]
+struct Found {
+    tasks: Vec<Task>,
+    policies: Vec<Policy>,
+    bound_to: Vec<(String, Vec<u32>)>,
+    notes: Vec<String>,
+}
+
+impl Found {
+    fn add(&mut self, path: &Path) -> Result<(), String> {
+        let of = say::name_of(path);
+        let models: Models = json(path)?;
+        let infos = path.to_string_lossy().replace(MODELS, ".infos.json");
+        let infos: Infos = json(Path::new(&infos))
+            .map_err(|error| format!("{error}: how {of} is scheduled is written there"))?;
+        let known = models.by_job_separator.into_iter();
+        let known = known.filter(|it| !it.wcet_n.is_empty() && !it.arrival_models.is_empty());
+        let jobs = known.max_by_key(|it| it.count);
+        let jobs = jobs.ok_or_else(|| format!("{of} has no jobs: trace the task for longer"))?;
+        let name = infos
+            .comm
+            .map_or(of.clone(), |comm| Name::new(&comm).to_string());
+        let suspended_ns = jobs.dynamic_self_suspension;
+        if suspended_ns > 0 {
+            self.notes.push(format!(
+                "{name} sleeps in its jobs: that time is taken for work, which is safe"
             ));
         }
-    };
-    if let Policy::FixedPriority = policy {
-        notes.push(format!(
-            "{name} has no deadline of its own: its jobs are to be done before the next may come"
-        ));
-    }
-    let suspended_ns = jobs.dynamic_self_suspension;
-    if suspended_ns > 0 {
-        notes.push(format!(
-            "{name} sleeps in its jobs: that time is taken for work, which is safe"
-        ));
-    }
-    let cost_ns = jobs.wcet_n[0].saturating_add(suspended_ns).max(1);
-    let (arrivals, period_ns) = arrivals(jobs.arrival_models, separation_ns);
-    let task = Task {
-        name,
-        cost_ns,
-        arrivals,
-        period_ns,
-        deadline_ns: deadline_ns.max(1),
-        priority,
-        preemption: Preemption::Full,
-    };
-    Ok((task, policy))
-}
-
-/// How far apart two jobs are at least, or in the period if they come in one.
-fn separation_ns(models: &[Arrivals]) -> Option<u64> {
-    let of_model = |model: &Arrivals| match model {
-        Arrivals::Periodic { period, .. } => Some((2, *period)),
-        Arrivals::Sporadic { mit } => Some((1, *mit)),
-        Arrivals::ArrivalCurve { .. } => None,
-    };
-    let known = models.iter().filter_map(of_model);
-    known.filter(|(_, ns)| *ns > 0).max().map(|(_, ns)| ns)
-}
-
-/// The tightest of the models, and how far apart jobs are by it in the long run.
-fn arrivals(models: Vec<Arrivals>, separation_ns: u64) -> (Rc<dyn ArrivalBound>, u64) {
-    let mut jitter_ns = 0;
-    for model in models {
-        match model {
-            // A curve that ends in a burst says nothing of what comes after it.
-            Arrivals::ArrivalCurve { dmins } if dmins.last().is_some_and(|last| *last > 0) => {
-                // Of n + 1 jobs; the curve goes on as its best stretch does.
-                let apart = (1..).zip(&dmins).map(|(n, distance_ns)| distance_ns / n);
-                let period_ns = apart.max().unwrap_or(0).max(1);
-                let dmins = dmins.into_iter().map(Duration::from).collect();
-                return (
-                    Rc::new(ExtrapolatingCurve::new(Curve::new(dmins))),
-                    period_ns,
-                );
+        let cost_ns = jobs.wcet_n[0]
+            .saturating_add(suspended_ns)
+            .clamp(1, MOST_NS);
+        let (arrivals, period_ns) = arrivals(&jobs.arrival_models).ok_or_else(|| {
+            format!("{of}: how often its jobs come is not known: trace it for longer")
+        })?;
+        let (policy, priority, deadline_ns) = match infos.policy {
+            Scheduling::Priority { prio } => {
+                self.notes.push(format!(
+                    "{name} has no deadline of its own: its jobs are to be done before the next may come"
+                ));
+                let apart_ns = least_apart_ns(&jobs.arrival_models).ok_or_else(|| {
+                    format!(
+                        "{of}: two of its jobs may come at once, and it has no deadline of its own: describe it in a \
+                         file of tasks (docs/schedule.md)"
+                    )
+                })?;
+                (Policy::FixedPriority, prio, apart_ns)
             }
-            Arrivals::Periodic { max_jitter, .. } => jitter_ns = max_jitter,
-            Arrivals::ArrivalCurve { .. } | Arrivals::Sporadic { .. } => {}
+            Scheduling::Deadline {
+                runtime, period, ..
+            } if cost_ns > runtime => {
+                return Err(format!(
+                    "{of}: its jobs take up to {}, and SCHED_DEADLINE gives it {} in each {}: it is held back; give it more",
+                    human(cost_ns),
+                    human(runtime),
+                    human(period)
+                ));
+            }
+            Scheduling::Deadline { deadline, .. } => (Policy::Edf, 0, deadline),
+            Scheduling::Other => {
+                return Err(format!(
+                    "{of} is of an ordinary task: who goes first is not known; extract without --best-effort"
+                ));
+            }
+        };
+        if let Some(affinity) = infos.affinity_mask {
+            self.bound_to.push((name.clone(), affinity.cpu_set));
         }
+        self.policies.push(policy);
+        self.tasks.push(Task {
+            name,
+            cost_ns,
+            arrivals,
+            period_ns,
+            deadline_ns: deadline_ns.clamp(1, MOST_NS),
+            priority,
+            preemption: Preemption::Full,
+        });
+        Ok(())
     }
-    let (period, jitter) = (Duration::from(separation_ns), Duration::from(jitter_ns));
-    (Rc::new(Sporadic::new(period, jitter)), separation_ns)
+}
+
+/// How far apart two jobs are at least; `None` where they may come at once.
+fn least_apart_ns(models: &[Arrivals]) -> Option<u64> {
+    let of_model = |model: &Arrivals| match model {
+        Arrivals::Periodic { period, max_jitter } => Some(period.saturating_sub(*max_jitter)),
+        Arrivals::Sporadic { mit } => Some(*mit),
+        Arrivals::ArrivalCurve { dmins } => dmins.first().copied(),
+        Arrivals::Unknown => None,
+    };
+    let apart = models.iter().filter_map(of_model);
+    apart.min().filter(|ns| *ns > 0)
+}
+
+/// The tightest of the models, and how far apart jobs are by it in the long run; `None` where no model
+/// says it.
+fn arrivals(models: &[Arrivals]) -> Option<(Rc<dyn ArrivalBound>, u64)> {
+    let curve = models.iter().find_map(|it| match it {
+        // A curve that ends in a burst says nothing of what comes after it.
+        Arrivals::ArrivalCurve { dmins } if dmins.last().is_some_and(|last| *last > 0) => {
+            Some(dmins)
+        }
+        _ => None,
+    });
+    if let Some(dmins) = curve {
+        // Of n + 1 jobs; the curve goes on as its best stretch does.
+        let apart = (1..).zip(dmins).map(|(n, distance_ns)| distance_ns / n);
+        let period_ns = apart.max().unwrap_or(0).max(1);
+        let dmins = dmins.iter().map(|it| Duration::from((*it).min(MOST_NS)));
+        let curve = ExtrapolatingCurve::new(Curve::new(dmins.collect()));
+        return Some((Rc::new(curve), period_ns));
+    }
+    let sporadic = |period_ns: u64, jitter_ns: u64| -> (Rc<dyn ArrivalBound>, u64) {
+        let (period_ns, jitter_ns) = (period_ns.min(MOST_NS), jitter_ns.min(MOST_NS));
+        let (period, jitter) = (Duration::from(period_ns), Duration::from(jitter_ns));
+        (Rc::new(Sporadic::new(period, jitter)), period_ns)
+    };
+    let of_kind = |is_periodic: bool| {
+        models.iter().find_map(|it| match it {
+            Arrivals::Periodic { period, max_jitter }
+                if is_periodic && *period > 0 && max_jitter / period <= MOST_PERIODS_LATE =>
+            {
+                Some(sporadic(*period, *max_jitter))
+            }
+            Arrivals::Sporadic { mit } if !is_periodic && *mit > 0 => Some(sporadic(*mit, 0)),
+            _ => None,
+        })
+    };
+    of_kind(true).or_else(|| of_kind(false))
 }
 
 fn json<T: DeserializeOwned>(path: &Path) -> Result<T, String> {

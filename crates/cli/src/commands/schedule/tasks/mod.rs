@@ -19,12 +19,18 @@ pub(super) struct Described {
     pub set: TaskSet,
     /// The release of the kernel under which they were observed, if they were.
     pub observed_under: Option<String>,
+    /// Those that may run on these CPUs alone.
+    pub bound_to: Vec<(String, Vec<u32>)>,
     /// What was assumed of them.
     pub notes: Vec<String>,
 }
 
 /// More would be no set of tasks of one CPU.
 const MOST_BYTES: u64 = 1 << 20;
+/// More jitter would be a burst without end.
+const MOST_PERIODS_LATE: u64 = 1_000;
+/// Each is held against all others.
+const MOST_TASKS: usize = 64;
 
 /// Reads a file of tasks, one model of LiME, or a folder of them.
 ///
@@ -40,7 +46,14 @@ pub(super) fn read(path: &Path) -> Result<Described> {
     let described = described.map_err(named)?;
     let tasks = described.set.tasks.iter();
     let utilisation: f64 = tasks.map(Task::utilisation).sum();
-    match utilisation > 1.0 {
+    if described.set.tasks.len() > MOST_TASKS {
+        return Err(named(format!(
+            "more than {MOST_TASKS} tasks on one CPU are not analysed: take those that share one"
+        ))
+        .into());
+    }
+    // All of a CPU is no more than it has, whatever the sum's last digits say.
+    match utilisation > 1.0 + 1e-9 {
         true => Err(named(format!(
             "the tasks need {utilisation:.3} of a CPU, and it has 1: take one off, or give it longer periods"
         ))
@@ -73,7 +86,10 @@ fn text_of(path: &Path) -> Result<String> {
     let name = say::name_of(path);
     let size = fs::metadata(path).with_context(|| format!("cannot read {name}"))?;
     if size.len() > MOST_BYTES {
-        return Err(UsageError(format!("{name}: a set of tasks has no more than 1 MiB")).into());
+        return Err(UsageError(format!(
+            "{name} has more than 1 MiB: name a file of tasks (docs/schedule.md)"
+        ))
+        .into());
     }
     fs::read_to_string(path).with_context(|| format!("cannot read {name}"))
 }

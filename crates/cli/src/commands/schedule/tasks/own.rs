@@ -5,9 +5,10 @@ use std::rc::Rc;
 use response_time_analysis::arrival::Sporadic;
 use response_time_analysis::time::Duration;
 use serde::Deserialize;
+use vmnoise_events::Name;
 use vmnoise_predict::schedule::{Policy, Preemption, Task, TaskSet};
 
-use super::Described;
+use super::{Described, MOST_PERIODS_LATE};
 use crate::units::{Bare, parse_time};
 
 /// The file.
@@ -29,6 +30,7 @@ struct Entry {
     jitter: Option<toml::Value>,
     priority: Option<u32>,
     non_preemptive: Option<toml::Value>,
+    last_section: Option<toml::Value>,
 }
 
 /// Reads all of it.
@@ -52,6 +54,14 @@ pub(super) fn parse(text: &str) -> Result<Described, String> {
     if set.task.is_empty() {
         return Err("it has no task: write [[task]] with a name, a cost and a period".into());
     }
+    let mut names: Vec<&str> = set.task.iter().map(|it| &*it.name).collect();
+    names.sort_unstable();
+    if let Some(two) = names.windows(2).find(|two| two[0] == two[1]) {
+        return Err(format!(
+            "two tasks are called `{}`: give each a name of its own",
+            two[0]
+        ));
+    }
     let of_entry = |entry: Entry| {
         let name = entry.name.clone();
         task(policy, entry).map_err(|error| format!("task `{name}`: {error}"))
@@ -64,6 +74,7 @@ pub(super) fn parse(text: &str) -> Result<Described, String> {
     Ok(Described {
         set: TaskSet { policy, tasks },
         observed_under: None,
+        bound_to: Vec::new(),
         notes: Vec::new(),
     })
 }
@@ -82,20 +93,39 @@ fn task(policy: Policy, entry: Entry) -> Result<Task, String> {
     let preemption = match &entry.non_preemptive {
         None => Preemption::Full,
         Some(toml::Value::String(all)) if all == "all" => Preemption::None,
-        Some(section) => Preemption::Sections(above_0("non_preemptive", section)?),
+        Some(section) => {
+            let longest_ns = above_0("non_preemptive", section)?;
+            match &entry.last_section {
+                Some(last) => Preemption::Points {
+                    longest_ns,
+                    last_ns: above_0("last_section", last)?.min(longest_ns),
+                },
+                None => Preemption::Sections(longest_ns),
+            }
+        }
     };
     let priority = match (policy, entry.priority) {
         (Policy::FixedPriority, None) => {
             return Err("it has no priority: write one of 1 to 99, as `chrt -f` takes it".into());
         }
+        (Policy::FixedPriority, Some(priority)) if !(1..=99).contains(&priority) => {
+            return Err(format!(
+                "priority = {priority}: write one of 1 to 99, as `chrt -f` takes it"
+            ));
+        }
         (_, priority) => priority.unwrap_or(0),
     };
+    if jitter_ns / period_ns > MOST_PERIODS_LATE {
+        return Err(format!(
+            "its jitter is more than {MOST_PERIODS_LATE} periods: all of those jobs may come at once"
+        ));
+    }
     if cost_ns > deadline_ns {
         return Err("its cost is longer than its deadline: no CPU has it done by then".into());
     }
     let (period, jitter) = (Duration::from(period_ns), Duration::from(jitter_ns));
     Ok(Task {
-        name: entry.name,
+        name: Name::new(&entry.name).to_string(),
         cost_ns,
         arrivals: Rc::new(Sporadic::new(period, jitter)),
         period_ns,
