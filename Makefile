@@ -98,7 +98,7 @@ fuzz: setup
 	@$(CARGO) run --quiet --locked --profile fuzz --package vmnoise-fuzz -- search --seconds $(SECONDS)
 
 validate: build
-	@VMNOISE_TEST_TOOLS=1 scripts/setup
+	@VMNOISE_TEST_TOOLS=1 VMNOISE_ENGINE_TOOLS=1 scripts/setup
 	@$(CARGO) build --quiet --package vmnoise-labs --bins
 	@$(CARGO) run --quiet --package vmnoise-labs --bin validate
 

@@ -86,6 +86,14 @@ pub fn can_contain() -> Ability {
     starts("runc", "--version", "Debian's package")
 }
 
+/// Whether ranks of an MPI program can be started, by themselves and by Slurm.
+pub fn can_run_ranks() -> Ability {
+    starts("mpicc", "--version", "Debian's package libopenmpi-dev")?;
+    starts("mpirun", "--version", "Debian's package openmpi-bin")?;
+    starts("munged", "--version", "Debian's package munge")?;
+    starts("slurmctld", "-V", "Debian's package slurm-wlm")
+}
+
 /// Whether Helm and Kustomize can be built, and what they render be validated.
 pub fn can_render() -> Ability {
     starts("go", "version", "1.24 or later")?;

@@ -29,7 +29,7 @@ pub enum Fact {
 }
 
 /// What each tier needs. Where a machine has it, the tier must run.
-const TIERS: [(&str, &[Fact]); 16] = [
+const TIERS: [(&str, &[Fact]); 17] = [
     ("supply", &[]),
     ("unit", &[]),
     ("law", &[]),
@@ -43,6 +43,7 @@ const TIERS: [(&str, &[Fact]); 16] = [
     ("lab", &[Debian]),
     ("virtual_time", &[Debian]),
     ("lab_full", &[Debian]),
+    ("lab_full::mpi", &[Root, Bpf]),
     ("lab_full::hosts", &[Root, Bpf, Kvm]),
     ("lab_full::dashboard", &[Root, Bpf]),
     ("lab_full::containers", &[Root, Bpf, Kvm]),

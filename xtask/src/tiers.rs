@@ -14,7 +14,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::abilities::{
     Ability, can_bootstrap, can_browse, can_contain, can_emulate, can_multiplex, can_reach,
-    can_render, can_run_java, can_trace, can_virtualize, has_trace_processor, installed,
+    can_render, can_run_java, can_run_ranks, can_trace, can_virtualize, has_trace_processor,
+    installed,
 };
 use crate::libtest::{self, Times};
 use crate::tally::{Skip, Tally};
@@ -129,6 +130,8 @@ pub fn run_lab_full() -> Result<()> {
     let engines = [&oracle::ENGINES[..], &oracle::MORE_ENGINES].concat();
     let engines = installed(&engines).and_then(|()| can_run_java());
     serial_tier(&mut tally, "lab_full::engines", &engines)?;
+    let ranks = can_trace().and_then(|()| can_run_ranks());
+    serial_tier(&mut tally, "lab_full::mpi", &ranks)?;
     let kvm = can_trace().and_then(|()| can_virtualize());
     serial_tier(&mut tally, "lab_full::hosts", &kvm)?;
     let dashboard = can_trace().and_then(|()| installed(&[oracle::GRAFANA]));

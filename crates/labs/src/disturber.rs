@@ -84,6 +84,17 @@ impl Disturber {
         )
     }
 
+    /// A task at SCHED_FIFO that burns this CPU from `phase` after each multiple of `every` of CLOCK_MONOTONIC
+    /// until `burst` later.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn paced(cpu: u32, burst: Duration, every: Duration, phase: Duration) -> Result<Disturber> {
+        let times = [burst, every, phase].map(|time| time.as_micros().to_string());
+        let mut command = Command::new(lab_program("lab-disturb")?);
+        Disturber::start(command.args(["paced", &cpu.to_string()]).args(times), None)
+    }
+
     /// A task that mostly sleeps, and leaves the kernel work for later on this CPU.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ pub mod judge;
 pub mod kvm_stat;
 pub mod links;
 pub mod metrics;
+pub mod mpi;
 pub mod neighbours;
 pub mod oracle;
 pub mod pair;

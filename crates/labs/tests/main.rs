@@ -28,6 +28,7 @@ mod guest;
 mod join;
 mod join_timers;
 mod kernels;
+mod mpi;
 mod neighbours;
 mod newcomer;
 mod nmi;

@@ -4,7 +4,8 @@
 //! timerlat` with the kernel's tracer, with cyclictest
 //! and with known causes; `validate timerlat` does that alone. Last comes a guest of Xen
 //! with more and with less slop in its timers; `validate xen` is that alone. `validate audit` brings faults about that
-//! `vmnoise audit` has to find, which the whole does too.
+//! `vmnoise audit` has to find, and `validate mpi` runs an MPI program beside what `vmnoise scale` predicts of it; the
+//! whole does both, too.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -12,6 +13,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use vmnoise_labs::faults::{SETS, prove};
+use vmnoise_labs::mpi::{Slurm, beside, by_mpirun, by_srun};
 use vmnoise_labs::oracle::report::{Part, TimerlatTruth};
 use vmnoise_labs::oracle::xen_slop::slop;
 use vmnoise_labs::oracle::{
@@ -32,12 +34,14 @@ fn main() -> Result<()> {
             noise()?;
             timerlat()?;
             xen()?;
-            audit()
+            audit()?;
+            mpi()
         }
         ["audit"] => audit(),
+        ["mpi"] => mpi(),
         ["timerlat"] => timerlat(),
         ["xen"] => xen(),
-        _ => bail!("usage: validate [timerlat|xen|audit]"),
+        _ => bail!("usage: validate [timerlat|xen|audit|mpi]"),
     }
 }
 
@@ -99,6 +103,21 @@ fn audit() -> Result<()> {
     let generated = report::faults(&prove(&SETS)?);
     print!("{generated}");
     renew(Part::Faults, &generated)
+}
+
+fn mpi() -> Result<()> {
+    eprintln!("an MPI program beside what is predicted of it");
+    let folder = tempfile::tempdir()?;
+    let slurm = Slurm::start(folder.path())?;
+    let comparisons = [by_mpirun(), by_srun(&slurm)].concat();
+    let compared = comparisons.into_iter().map(|comparison| {
+        let folder = tempfile::tempdir()?;
+        let outcomes = beside(&comparison, folder.path())?;
+        Ok((comparison, outcomes))
+    });
+    let generated = report::mpi(&compared.collect::<Result<Vec<_>>>()?);
+    print!("{generated}");
+    renew(Part::Mpi, &generated)
 }
 
 /// Writes what was generated into its page of the tree.

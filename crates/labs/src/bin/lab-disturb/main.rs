@@ -6,7 +6,8 @@
 //! system calls and timers. `lab-disturb litter CPU` sleeps
 //! most of the time, and leaves the kernel work for later. `lab-disturb turns CPU BURST_US
 //! EVERY_US LOG` burns a burst at SCHED_FIFO that often, and logs the CLOCK_MONOTONIC of each; `lab-disturb
-//! irregular CPU BURST_US EVERY_US` does that by chance, and logs nothing.
+//! irregular CPU BURST_US EVERY_US` does that by chance, and `lab-disturb paced CPU BURST_US EVERY_US PHASE_US` by
+//! the clock; these log nothing.
 //!
 //! Inside a lab: `lab-disturb clock` prints CLOCK_MONOTONIC between two readings of the TSC.
 //! `lab-disturb monitor THREAD COUNT EVERY_MS WORD...` waits until a
@@ -78,6 +79,13 @@ fn main() -> Result<()> {
             let [burst, every] =
                 [burst_us, every_us].map(|us| us.parse().map(Duration::from_micros));
             match turns::irregular(cpu.parse()?, burst?, every?)? {}
+        }
+        ["paced", cpu, ref times @ ..] => {
+            let times = times.iter().map(|us| us.parse().map(Duration::from_micros));
+            let [burst, every, phase] = times.collect::<Result<Vec<_>, _>>()?[..] else {
+                bail!("usage: lab-disturb paced CPU BURST_US EVERY_US PHASE_US");
+            };
+            match turns::paced(cpu.parse()?, burst, every, phase)? {}
         }
         ["storm", cpu] => calls::storm(cpu.parse()?),
         ["calls", cpu] => match calls::calls(cpu.parse()?)? {},

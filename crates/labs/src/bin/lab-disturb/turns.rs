@@ -25,6 +25,21 @@ pub fn turns(cpu: u32, burst: Duration, every: Duration, log: &str) -> Result<In
     }
 }
 
+/// The same, by the clock: from `phase` after each multiple of `every` of CLOCK_MONOTONIC until `burst` later, so
+/// that several on different CPUs begin together, or as far apart as they were told. Nobody logs it.
+pub fn paced(cpu: u32, burst: Duration, every: Duration, phase: Duration) -> Result<Infallible> {
+    thread::pin(&[cpu])?;
+    thread::set_policy(Policy::Fifo(BURST_PRIORITY))?;
+    let [burst_ns, every_ns, phase_ns] = [burst, every, phase].map(|time| time.as_nanos() as u64);
+    loop {
+        let now_ns = mono_ns();
+        let begun = now_ns.saturating_sub(phase_ns) / every_ns;
+        let begin_ns = (begun + 1) * every_ns + phase_ns;
+        std::thread::sleep(Duration::from_nanos(begin_ns - now_ns));
+        while mono_ns() < begin_ns + burst_ns {}
+    }
+}
+
 /// The same, half to one and a half times as long and as often, by chance: nothing periodic is like it. The same each
 /// time, and nobody logs it.
 pub fn irregular(cpu: u32, burst: Duration, every: Duration) -> Result<Infallible> {

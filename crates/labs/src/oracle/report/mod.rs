@@ -2,6 +2,7 @@
 
 mod faults;
 mod flagship;
+mod mpi;
 mod timerlat;
 mod xen;
 
@@ -14,6 +15,7 @@ use super::softirqs::Softirqs;
 
 pub use faults::faults;
 pub use flagship::{busiest_exit, flagship};
+pub use mpi::mpi;
 pub use timerlat::{TimerlatTruth, timerlat};
 pub use xen::xen;
 
@@ -26,6 +28,8 @@ pub enum Part {
     Timerlat,
     /// What `vmnoise audit` finds.
     Faults,
+    /// What `vmnoise scale` predicts.
+    Mpi,
     /// What slop in a guest's timers does.
     Xen,
 }
@@ -37,6 +41,7 @@ impl Part {
             Part::Noise => "make validate",
             Part::Timerlat => "make validate, timerlat",
             Part::Faults => "make validate, audit",
+            Part::Mpi => "make validate, mpi",
             Part::Xen => "make validate, xen",
         };
         ["begin", "end"].map(|place| format!("<!-- {place}: {name} -->\n"))

@@ -1,0 +1,16 @@
+//! A bulk-synchronous program of MPI beside known disturbers: what `vmnoise scale` predicts of its steps from a
+//! recording of their CPUs, and how long they take.
+
+mod beside;
+mod launcher;
+mod predicted;
+mod program;
+mod scene;
+mod slurm;
+
+pub use beside::{Beside, Outcome, beside, by_mpirun, by_srun};
+pub use launcher::{Launcher, what_is_missing};
+pub use predicted::{PRIORITY, Predicted};
+pub use program::{Collective, Measured, Program};
+pub use scene::{BRIEF, Bursts, CULPRIT, LONG, SCENES, Scene};
+pub use slurm::Slurm;

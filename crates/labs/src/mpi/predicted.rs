@@ -1,0 +1,88 @@
+//! What `vmnoise` makes of the CPUs of the ranks: a recording, and the steps that it predicts.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::{Collective, Measured};
+use crate::run_to_end;
+
+/// That of the program (`mpi/steps.c`): ordinary tasks wait for the ranks, and so they do for what records.
+pub const PRIORITY: i32 = 10;
+
+/// What is predicted of two ranks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Predicted {
+    /// The mean of a step, nanoseconds.
+    pub step_ns: f64,
+    /// Who makes it longer, and by what of a step, nanoseconds; the worst first.
+    pub culprits: Vec<(String, f64)>,
+}
+
+/// Records the CPUs of both ranks for this long.
+///
+/// # Errors
+/// If that fails.
+pub(super) fn record(file: &Path, time: Duration) -> Result<()> {
+    let priority = format!("f:{PRIORITY}");
+    let time = format!("{}ms", time.as_millis());
+    let file = file
+        .to_str()
+        .context("the path of the recording is not UTF-8")?;
+    let arguments = [
+        "osnoise", "-c", "0-1", "-P", &priority, "-d", &time, "-o", file,
+    ];
+    done(&arguments)?;
+    Ok(())
+}
+
+/// Predicts steps of the work that was measured, from a recording.
+///
+/// # Errors
+/// If it cannot be read, or says nothing of two ranks.
+pub(super) fn predict(
+    file: &Path,
+    measured: &Measured,
+    collective: Collective,
+) -> Result<Predicted> {
+    let (step, round) = (ns(measured.work_ns), ns(measured.collective_ns));
+    let file = file
+        .to_str()
+        .context("the path of the recording is not UTF-8")?;
+    let mut arguments = vec!["scale", file, "--ranks", "2", "--format", "json"];
+    arguments.extend(["--step", &step, "--collective", collective.name()]);
+    if collective == Collective::Allreduce {
+        arguments.extend(["--round", &round]);
+    }
+    let document: Value = serde_json::from_str(&done(&arguments)?)?;
+    Predicted::of(&document).with_context(|| format!("no prediction of two ranks: {document}"))
+}
+
+fn ns(ns: u64) -> String {
+    format!("{ns}ns")
+}
+
+/// What a command prints that has to succeed.
+fn done(arguments: &[&str]) -> Result<String> {
+    let output = run_to_end(arguments)?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "vmnoise {arguments:?}: {said}");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+impl Predicted {
+    fn of(document: &Value) -> Option<Predicted> {
+        let scale = &document["scales"][0];
+        let step_ns = scale["step_ns"].as_f64()?;
+        let without = scale["without"].as_array()?.iter().map(|without| {
+            let suspect = &document["suspects"][without["suspect"].as_u64()? as usize];
+            let who = suspect["name"].as_str().or(suspect["share"].as_str())?;
+            Some((who.to_owned(), step_ns - without["step_ns"].as_f64()?))
+        });
+        let mut culprits: Vec<(String, f64)> = without.collect::<Option<_>>()?;
+        culprits.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        Some(Predicted { step_ns, culprits })
+    }
+}

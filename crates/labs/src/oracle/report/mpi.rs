@@ -1,0 +1,68 @@
+//! The table of an MPI program, predicted and measured.
+
+use std::process::Command;
+
+use crate::mpi::{Beside, Outcome};
+
+/// How long the steps were, of each comparison.
+pub fn mpi(found: &[(Beside<'_>, Vec<Outcome>)]) -> String {
+    let mut text = format!(
+        "### Steps of an MPI program, as predicted and as they were\n\n\
+         {} and {}, two ranks on two CPUs, 1 ms of work in a step; this machine is shared with others at work. The mean \
+         step of 400, the median of three rounds.\n\n\
+         | started by | a step ends with | disturbed | predicted µs | measured µs | apart % | allowed % | blamed first | it gone, predicted µs |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
+        version("mpirun", "--version"),
+        version("slurmctld", "-V")
+    );
+    for (comparison, outcomes) in found {
+        text.extend(outcomes.iter().map(|outcome| row(comparison, outcome)));
+    }
+    text
+}
+
+fn row(comparison: &Beside<'_>, outcome: &Outcome) -> String {
+    let Beside {
+        launcher,
+        collective,
+        bursts,
+        ..
+    } = comparison;
+    let disturbed = match outcome.scene.is_quiet() {
+        true => outcome.scene.name.to_owned(),
+        false => format!(
+            "{}: {:?} of {:?}",
+            outcome.scene.name, bursts.burst, bursts.every
+        ),
+    };
+    let [predicted_ns, measured_ns] = outcome.steps_ns();
+    let last = outcome.rounds.last();
+    let last =
+        last.and_then(|(predicted, _)| Some((predicted.step_ns, predicted.culprits.first()?)));
+    let (blamed, without) = match last {
+        Some((step_ns, (who, gain_ns))) => (format!("`{who}`"), us(step_ns - gain_ns)),
+        None => ("-".to_owned(), "-".to_owned()),
+    };
+    let percent = |part: f64| format!("{:.1}", 100.0 * part);
+    format!(
+        "| `{}` | {} | {disturbed} | {} | {} | {} | {} | {blamed} | {without} |\n",
+        launcher.name(),
+        collective.name(),
+        us(predicted_ns),
+        us(measured_ns),
+        percent(outcome.apart()),
+        percent(outcome.allowed)
+    )
+}
+
+fn us(ns: f64) -> String {
+    format!("{:.0}", ns / 1e3)
+}
+
+/// As it says of itself, on its first line.
+fn version(program: &str, argument: &str) -> String {
+    let output = Command::new(program).arg(argument).output();
+    let output = output.map(|output| output.stdout).unwrap_or_default();
+    let said = String::from_utf8_lossy(&output);
+    said.lines().next().unwrap_or(program).to_owned()
+}

@@ -1,0 +1,165 @@
+//! What `vmnoise scale` predicts of an MPI program from a recording of its CPUs, and how long its steps take; and which
+//! rank recorded what.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use vmnoise_labs::mpi::{
+    Beside, CULPRIT, Collective, LONG, Launcher, Outcome, PRIORITY, SCENES, Slurm, beside,
+    by_mpirun, by_srun, what_is_missing,
+};
+use vmnoise_labs::{binary, run_to_end};
+
+/// Prints all, and holds it against what must be so.
+fn assert_predicted(comparison: &Beside<'_>) {
+    let folder = tempfile::tempdir().unwrap();
+    let outcomes = beside(comparison, folder.path()).unwrap();
+    for outcome in &outcomes {
+        let [predicted, measured] = outcome.slowdowns();
+        println!(
+            "{} {} {:?} {}: predicted {predicted:.4}, measured {measured:.4}: {:.4} apart, {:.4} allowed",
+            comparison.launcher.name(),
+            comparison.collective.name(),
+            comparison.bursts.burst,
+            outcome.scene.name,
+            outcome.apart(),
+            outcome.allowed
+        );
+    }
+    let [quiet, one, in_phase, out_of_phase] = &outcomes[..] else {
+        panic!("{} scenes", outcomes.len());
+    };
+    for outcome in [one, in_phase, out_of_phase] {
+        assert!(outcome.apart() <= outcome.allowed, "{outcome:?}");
+        assert!(is_longer(outcome, quiet), "{outcome:?}\n{quiet:?}");
+        let blamed = outcome
+            .rounds
+            .iter()
+            .map(|(predicted, _)| &predicted.culprits[0].0);
+        assert!(blamed.into_iter().all(|who| who == CULPRIT), "{outcome:?}");
+    }
+    assert!(!blames_the_disturber(quiet), "{quiet:?}");
+    // It is the disturbed rank that the other waits for.
+    for (_, measured) in &one.rounds {
+        let [other_ns, disturbed_ns] = measured.rank_work_ns;
+        assert!(other_ns < disturbed_ns, "{one:?}");
+    }
+    // Bursts that are longer than a step are in no step together. What co-occurs on the CPUs of a host must not be
+    // taken apart, nor be put together what does not.
+    if comparison.bursts == LONG {
+        assert!(is_longer(out_of_phase, in_phase), "{outcomes:?}");
+    }
+}
+
+/// Whether steps are longer in one scene than in the other, both as predicted and as measured, by more than what
+/// else was there.
+fn is_longer(outcome: &Outcome, than: &Outcome) -> bool {
+    let both = outcome.slowdowns().into_iter().zip(than.slowdowns());
+    both.into_iter()
+        .all(|(longer, shorter)| longer / shorter > 1.0 + outcome.unlike)
+}
+
+fn blames_the_disturber(outcome: &Outcome) -> bool {
+    let culprits = outcome
+        .rounds
+        .iter()
+        .flat_map(|(predicted, _)| &predicted.culprits);
+    culprits.into_iter().any(|(who, _)| who == CULPRIT)
+}
+
+/// Each rank records its own CPU, of which rank 1's is disturbed; what they recorded lies by rank in the data set.
+fn assert_ranks_record(launcher: &Launcher<'_>) {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (vmnoise, files) = (binary(), folder.join("rank"));
+    let script = format!(
+        "rank=${{PMIX_RANK:-$SLURM_PROCID}}; exec {} osnoise -c $rank -P f:{PRIORITY} -d 500ms -o {}$rank.vmn",
+        vmnoise.display(),
+        files.display()
+    );
+    let [_, one, ..] = SCENES;
+    let disturbers = one.begin(LONG).unwrap();
+    launcher.run(&["sh", "-c", &script], folder).unwrap();
+    drop(disturbers);
+    let fleet = folder.join("fleet");
+    for rank in ["0", "1"] {
+        let file = format!("{}{rank}.vmn", files.display());
+        let output = run_to_end(&["export", &file, "--csv", fleet.to_str().unwrap()]).unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let run = run_of_rank(&fleet, rank);
+        let table = |name: &str| fs::read_to_string(run.join(name)).unwrap();
+        let facts = table("run.csv");
+        let mut lines = facts.lines().map(|line| line.split(','));
+        let place = lines.next().unwrap().position(|column| column == "rank");
+        assert_eq!(
+            lines.next().unwrap().nth(place.unwrap()),
+            Some(rank),
+            "{facts}"
+        );
+        let is_blamed = table("gap_parts.csv").contains(CULPRIT);
+        assert_eq!(is_blamed, rank == "1", "rank {rank}");
+    }
+}
+
+/// The folder of the only run that this rank recorded.
+fn run_of_rank(fleet: &Path, rank: &str) -> PathBuf {
+    let entries = |folder: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    };
+    let runs = entries(fleet).into_iter().flat_map(|host| entries(&host));
+    let its_end = format!("-rank{rank}");
+    let mut its = runs.filter(|run| run.to_str().unwrap().ends_with(&its_end));
+    let first = its.next().unwrap();
+    assert_eq!(its.next(), None);
+    first
+}
+
+mod root {
+    use super::*;
+    use vmnoise_labs::skipped;
+
+    #[test]
+    fn steps_of_an_mpi_program_are_as_long_as_predicted_and_the_culprit_is_named() {
+        if let Some(reason) = what_is_missing() {
+            return skipped(&reason);
+        }
+        assert_predicted(&Beside {
+            launcher: Launcher::Mpirun,
+            collective: Collective::Barrier,
+            bursts: LONG,
+            rounds: 2,
+        });
+    }
+
+    #[test]
+    fn what_the_ranks_of_mpirun_record_lies_by_rank() {
+        if let Some(reason) = what_is_missing() {
+            return skipped(&reason);
+        }
+        assert_ranks_record(&Launcher::Mpirun);
+    }
+}
+
+mod lab_full {
+    mod mpi {
+        use super::super::*;
+
+        #[test]
+        fn steps_of_mpirun_are_as_predicted() {
+            for comparison in by_mpirun() {
+                assert_predicted(&comparison);
+            }
+        }
+
+        #[test]
+        fn steps_and_recordings_of_srun_are_as_predicted() {
+            let folder = tempfile::tempdir().unwrap();
+            let slurm = Slurm::start(folder.path()).unwrap();
+            assert_ranks_record(&Launcher::Srun(&slurm));
+            for comparison in by_srun(&slurm) {
+                assert_predicted(&comparison);
+            }
+        }
+    }
+}
