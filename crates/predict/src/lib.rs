@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod lengths;
 mod record;
 pub mod scale;
 pub mod schedule;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use vmnoise_events::Share;
 
+use crate::lengths::Lengths;
+
 /// Who took time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Culprit {
@@ -65,7 +67,7 @@ pub struct Record {
     /// Where the parts of each gap end in `who` and `part_ns`.
     part_ends: Vec<u32>,
     who: Vec<u32>,
-    part_ns: Vec<u64>,
+    part_ns: Lengths,
     culprits: Vec<Culprit>,
     places: HashMap<Culprit, u32>,
 }
@@ -81,7 +83,7 @@ impl Record {
             lengths_ns: Vec::new(),
             part_ends: Vec::new(),
             who: Vec::new(),
-            part_ns: Vec::new(),
+            part_ns: Lengths::default(),
             culprits: Vec::new(),
             places: HashMap::new(),
         }
@@ -158,7 +160,7 @@ impl Record {
     /// What each culprit took, nanoseconds, by their numbers.
     pub fn totals_ns(&self) -> Vec<u64> {
         let mut totals_ns = vec![0_u64; self.culprits.len()];
-        for (who, ns) in self.who.iter().zip(&self.part_ns) {
+        for (who, ns) in self.who.iter().zip(self.part_ns.iter()) {
             totals_ns[*who as usize] += ns;
         }
         totals_ns
@@ -184,9 +186,9 @@ impl Record {
                 add(HadBy::Culprit(self.who[from]), inside_ns);
             } else if inside_ns == ns {
                 for part in parts {
-                    add(HadBy::Culprit(self.who[part]), self.part_ns[part]);
+                    add(HadBy::Culprit(self.who[part]), self.part_ns.at(part));
                 }
-            } else if let Some(most) = parts.max_by_key(|part| self.part_ns[*part]) {
+            } else if let Some(most) = parts.max_by_key(|part| self.part_ns.at(*part)) {
                 add(HadBy::Cut(self.who[most]), inside_ns);
             }
         }
@@ -198,10 +200,10 @@ impl Record {
     /// What each culprit took, by their numbers.
     pub fn by_culprit(&self) -> Vec<TakenBy> {
         let mut by_culprit = vec![TakenBy::default(); self.culprits.len()];
-        for (who, ns) in self.who.iter().zip(&self.part_ns) {
+        for (who, ns) in self.who.iter().zip(self.part_ns.iter()) {
             let taken = &mut by_culprit[*who as usize];
             taken.total_ns += ns;
-            taken.most_ns = taken.most_ns.max(*ns);
+            taken.most_ns = taken.most_ns.max(ns);
             taken.gaps += 1;
         }
         by_culprit
@@ -222,7 +224,7 @@ impl Record {
             let parts = from..*end as usize;
             from = parts.end;
             let counted = parts.filter(|part| counted[self.who[*part] as usize]);
-            let taken_ns: u64 = counted.map(|part| self.part_ns[part]).sum();
+            let taken_ns: u64 = counted.map(|part| self.part_ns.at(part)).sum();
             taken_ns.min(*length_ns)
         });
         self.with_taken(Some(taken_ns.collect()))

@@ -111,13 +111,12 @@ pub fn predict(hosts: &[Host<'_>], program: &Program, ranks: &[u64]) -> Option<P
     let suspects = suspects::of(all_records());
     let measured = measure_all(hosts, program, &placements, None)?;
 
-    // Whole hosts that have ranks, or the part of the only one that has.
-    let carriers = measured.iter();
-    let whole = carriers.filter(|((host, used), _)| *used == cpus[*host]);
+    let whole = measured.iter();
+    let whole = whole.filter(|((host, used), _)| *used == cpus[*host]);
     let whole: Vec<(&Part, &Measured)> = whole.map(|(part, (it, _))| (part, it)).collect();
     let host_steps = whole.iter().map(|(_, it)| it.steps).sum();
     let carried = whole.iter().map(|((_, used), it)| *used as u64 * it.steps);
-    let carried_ranks = carried.sum::<u64>().max(cpus[0] as u64);
+    let carried_ranks = carried.sum();
     let largest_ns = whole.iter().flat_map(|(_, it)| &it.largest_ns);
     let tail = Tail::fit_largest(host_steps, &largest_ns.copied().collect::<Vec<u64>>());
 
@@ -157,7 +156,10 @@ fn measure_all(
     placements: &[Placement],
     without: Option<&Culprit>,
 ) -> Option<Parts> {
-    let parts = parts(placements).into_iter();
+    let mut parts = parts(placements);
+    // How many steps there were is known of whole hosts.
+    parts.insert((0, hosts[0].cpus.len()));
+    let parts = parts.into_iter();
     let measured = parts.map(|part| {
         let (host, used) = part;
         let records = hosts[host].cpus[..used].iter();

@@ -231,3 +231,19 @@ fn rounds_of_quiet_cpus_add_up() {
     assert_eq!(found, [1_000_000.0, 1_004_000.0, 1_020_000.0]);
     assert!(prediction.scales.iter().all(|it| delay_ns(it) < 1.0));
 }
+
+/// Ranks that fill no host rest on as many steps as others.
+#[test]
+fn what_a_part_of_a_host_rests_on_is_known_as_well() {
+    let gaps: Vec<(u64, u64)> = (0..1_000).map(|nth| (nth * 1_000_000, 50_000)).collect();
+    let records = [
+        record(0, &gaps, 1_000_000_000),
+        record(1, &gaps, 1_000_000_000),
+    ];
+    let prediction = predicted(&records, barriers(10_000_000), &[1]);
+    assert_eq!(
+        (prediction.host_steps, prediction.carried_ranks),
+        (94, Some(2 * 94))
+    );
+    assert_eq!(prediction.scales[0].basis, Basis::Recorded);
+}

@@ -1,0 +1,51 @@
+//! Lengths of time, of which there are tens of millions and of which hardly any is longer than four seconds.
+
+use std::collections::HashMap;
+
+/// Stands for one of the long ones.
+const LONG: u32 = u32::MAX;
+
+/// As many as one likes, four bytes each.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Lengths {
+    short: Vec<u32>,
+    /// By their places.
+    long: HashMap<usize, u64>,
+}
+
+impl Lengths {
+    /// One more, nanoseconds.
+    pub(crate) fn push(&mut self, ns: u64) {
+        let short = u32::try_from(ns).unwrap_or(LONG);
+        if short == LONG {
+            self.long.insert(self.short.len(), ns);
+        }
+        self.short.push(short);
+    }
+
+    /// The one at this place, nanoseconds.
+    pub(crate) fn at(&self, place: usize) -> u64 {
+        match self.short[place] {
+            LONG => self.long[&place],
+            short => u64::from(short),
+        }
+    }
+
+    /// All of them, in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u64> {
+        (0..self.short.len()).map(|place| self.at(place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_length_comes_back() {
+        let all = [0, 7, u64::from(LONG) - 1, u64::from(LONG), u64::MAX];
+        let mut lengths = Lengths::default();
+        all.into_iter().for_each(|ns| lengths.push(ns));
+        assert_eq!(lengths.iter().collect::<Vec<u64>>(), all);
+    }
+}
