@@ -11,7 +11,7 @@ use super::windows::{Worst, longest_for, taken_in_turn, worst_window};
 use crate::record::Taken;
 
 /// So many lengths are asked for to draw the function.
-pub const DRAWN: u32 = 240;
+const DRAWN: u32 = 240;
 
 /// The shortest of them, nanoseconds.
 const SHORTEST_NS: u64 = 1_000;

@@ -224,11 +224,10 @@ fn shares(
 
 /// By its name, with or without the number behind it, or by its share.
 fn is_called(culprit: &Culprit, pattern: &WildMatch) -> bool {
-    let of_name = |name: &str| {
-        let short = name.rsplit_once(':').map(|(short, _)| short);
-        pattern.matches(name) || short.is_some_and(|short| pattern.matches(short))
-    };
-    pattern.matches(culprit.share.name()) || culprit.name.as_deref().is_some_and(of_name)
+    let bare = culprit.whatever_number();
+    let names = [culprit.name.as_deref(), bare.name.as_deref()];
+    let mut names = names.into_iter().flatten();
+    pattern.matches(culprit.share.name()) || names.any(|name| pattern.matches(name))
 }
 
 impl CpuSupply<'_> {

@@ -4,6 +4,8 @@
 use std::rc::Rc;
 
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use response_time_analysis::arrival::Sporadic;
 use response_time_analysis::time::Duration;
 use vmnoise_events::Share;
@@ -191,4 +193,29 @@ proptest! {
             }
         }
     }
+}
+
+/// Else the two above would hold of nothing.
+#[test]
+fn most_tasks_that_are_played_have_a_bound_and_a_gap_that_breaks_them() {
+    let mut runner = TestRunner::deterministic();
+    let (mut all, mut bounded, mut broken) = (0, 0, 0);
+    for _ in 0..50 {
+        let (gaps, sets, _) = cases().new_tree(&mut runner).unwrap().current();
+        let tasks = tasks(&sets, Policy::FixedPriority);
+        let record = record(&gaps);
+        let supply = MeasuredSupply::new(vec![record.taken()]);
+        let limit_ns = supply.longest_run_ns();
+        for of in 0..tasks.len() {
+            all += 1;
+            let found = response(Policy::FixedPriority, &tasks, of, &supply, 0, limit_ns);
+            bounded += u32::from(found.is_ok());
+            let gap = breakdown_gap(Policy::FixedPriority, &tasks, of, &supply, 0, limit_ns);
+            broken += u32::from(gap.is_some());
+        }
+    }
+    assert!(
+        2 * bounded > all && 2 * broken > all,
+        "{bounded}, {broken} of {all}"
+    );
 }
