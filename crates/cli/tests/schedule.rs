@@ -323,6 +323,11 @@ fn what_makes_no_sense_is_refused_in_a_line() {
     write_host(&folder.path().join("host.vmn"), Flaws::default());
     for (old, new, why) in [
         (
+            "policy = \"fp\"",
+            "",
+            "missing field `policy`; docs/schedule.md has a whole file",
+        ),
+        (
             "cost = \"200us\"",
             "cost = \"0us\"",
             "task `control`: cost is 0",
@@ -378,6 +383,7 @@ fn what_makes_no_sense_is_refused_in_a_line() {
         "no recording has CPU 7: they have CPU 0",
     );
     refused(&folder, "host.vmn", "has no gaps");
+    refused(&folder, "run.vmn --tasks run.vmn", "is no text");
     let output = schedule(&folder, "run.vmn --tasks nothing.toml");
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("cannot read nothing.toml"));

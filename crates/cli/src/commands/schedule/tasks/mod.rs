@@ -91,5 +91,11 @@ fn text_of(path: &Path) -> Result<String> {
         ))
         .into());
     }
-    fs::read_to_string(path).with_context(|| format!("cannot read {name}"))
+    let text = fs::read(path).with_context(|| format!("cannot read {name}"))?;
+    String::from_utf8(text).map_err(|_| {
+        UsageError(format!(
+            "{name} is no text: name a file of tasks (docs/schedule.md)"
+        ))
+        .into()
+    })
 }

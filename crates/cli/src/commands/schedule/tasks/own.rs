@@ -39,7 +39,10 @@ pub(super) fn parse(text: &str) -> Result<Described, String> {
         let line = error
             .span()
             .map_or(1, |at| text[..at.start].lines().count().max(1));
-        format!("line {line}: {}", error.message().replace('\n', ", "))
+        format!(
+            "line {line}: {}; docs/schedule.md has a whole file",
+            error.message().replace('\n', ", ")
+        )
     })?;
     let policy = match set.policy.as_str() {
         "fifo" => Policy::Fifo,
