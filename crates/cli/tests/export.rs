@@ -237,7 +237,7 @@ fn what_was_cut_off_is_exported_as_far_as_it_goes() {
         .map(|file| file.unwrap().file_name().into_string().unwrap())
         .collect();
     files.sort();
-    let tables = ["gap_parts", "gaps", "periods", "run"];
+    let tables = ["cpus", "gap_parts", "gaps", "periods", "run"];
     let expected = tables.map(|table| [format!("{table}.csv"), format!("{table}.parquet")]);
     assert_eq!(files, expected.concat());
 }

@@ -11,6 +11,7 @@ mod bombs;
 mod check;
 mod compare;
 mod compare_groups;
+mod data_set;
 mod exits_churn;
 mod exits_followed;
 mod exits_reported;

@@ -90,6 +90,11 @@ impl Share {
         }
     }
 
+    /// The share with this name; `None` where there is none.
+    pub fn named(name: &str) -> Option<Share> {
+        Share::ALL.into_iter().find(|share| share.name() == name)
+    }
+
     /// What an exit of a vCPU is split into, in the order of its columns, of the frames of a feed
     /// and of results.
     pub const OF_EXITS: [Share; 9] = [

@@ -22,6 +22,18 @@ impl Losses {
         LossKind::ALL.into_iter().zip(self.0)
     }
 
+    /// Those that may have been gaps themselves, and not who took one.
+    pub fn of_gaps(&self) -> u64 {
+        let kinds = [
+            LossKind::MailboxFull,
+            LossKind::Undecodable,
+            LossKind::Unrecorded,
+        ];
+        kinds
+            .into_iter()
+            .fold(0, |sum, kind| self.get(kind).saturating_add(sum))
+    }
+
     /// All kinds together.
     pub fn total(&self) -> u64 {
         self.0

@@ -1,9 +1,11 @@
 //! What a recording says, in the formats of other programs: tables (CSV, Parquet), timelines (Perfetto), logs of
 //! lengths (HdrHistogram), stacks of who took the time (flame graphs) and noise for a simulator (LogGOPSim).
-//! Everything here has been explained before.
+//! Everything here has been explained before. Tables
+//! of Parquet are read back as well.
 
 #![forbid(unsafe_code)]
 
+mod data_set;
 mod error;
 mod folded;
 mod hlog;
@@ -18,6 +20,9 @@ mod table;
 mod wall_clock;
 mod whole_file;
 
+pub use data_set::{
+    DataSetError, Stored, StoredCpu, StoredFacts, StoredGap, StoredPart, StoredRun, runs,
+};
 pub use error::ExportError;
 pub use folded::FoldedStacks;
 pub use hlog::IntervalLog;

@@ -46,6 +46,18 @@ pub(crate) fn workload_name(workload: Workload) -> &'static str {
     }
 }
 
+/// Who observed, by that word.
+pub(crate) fn workload_named(name: &str) -> Option<Workload> {
+    let all = [
+        Workload::Microvm,
+        Workload::Osnoise,
+        Workload::Observed,
+        Workload::Exits,
+        Workload::Timerlat,
+    ];
+    all.into_iter().find(|it| workload_name(*it) == name)
+}
+
 /// A value of a partition as it may stand in a path: what reads partitions takes it back.
 pub(crate) fn escaped(value: &str) -> String {
     let mut path = String::with_capacity(value.len());

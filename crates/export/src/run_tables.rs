@@ -4,14 +4,16 @@ use std::path::{Path, PathBuf};
 
 use vmnoise_events::column::Columns;
 use vmnoise_events::{Event, RunFacts, SourceId, Workload};
-use vmnoise_explain::{Detail, ExitsSummary, Interval, NamedExit, Part, PeriodLine, Phase};
+use vmnoise_explain::{
+    CpuSummary, Detail, ExitsSummary, Interval, NamedExit, Part, PeriodLine, Phase,
+};
 
 use crate::error::ExportError;
 use crate::error::io_error;
 use crate::owner::make_folder;
 use crate::partition::Partition;
 use crate::rows::parts::PartRow;
-use crate::rows::{Reported, exits, gaps, parts, run, wakeups};
+use crate::rows::{Reported, cpus, exits, gaps, parts, run, wakeups};
 use crate::table::{Cell, Encoding, TableFile, cells};
 use crate::wall_clock::WallClock;
 
@@ -32,6 +34,7 @@ pub struct RunTables {
 struct GapTables {
     period_columns: Columns<'static, PeriodLine>,
     periods: TableFile,
+    cpus: TableFile,
     gaps: EventTables<Interval>,
 }
 
@@ -84,6 +87,7 @@ impl RunTables {
                 of_gaps = Some(GapTables {
                     period_columns: gaps::period_columns(),
                     periods: file(gaps::periods())?,
+                    cpus: file(cpus::schema())?,
                     gaps: EventTables::new(gaps::gap_columns(), files),
                 });
             }
@@ -202,6 +206,19 @@ impl RunTables {
         Ok(())
     }
 
+    /// Adds what each CPU with gaps came to.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn cpus(&mut self, summaries: &[CpuSummary]) -> Result<(), ExportError> {
+        let Some(GapTables { cpus, .. }) = &mut self.gaps else {
+            return Ok(());
+        };
+        let columns = cpus::columns();
+        let mut summaries = summaries.iter();
+        summaries.try_for_each(|summary| cpus.push(cells(&columns, summary)))
+    }
+
     /// Ends all tables.
     ///
     /// # Errors
@@ -209,6 +226,7 @@ impl RunTables {
     pub fn finish(self, reported: Reported) -> Result<(), ExportError> {
         if let Some(tables) = self.gaps {
             tables.periods.finish()?;
+            tables.cpus.finish()?;
             tables.gaps.finish()?;
         }
         if let Some(tables) = self.wakeups {

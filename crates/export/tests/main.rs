@@ -3,3 +3,4 @@
 
 mod documented;
 mod hours;
+mod read_back;

@@ -13,7 +13,8 @@ Examples:
   vmnoise osnoise -d 10m -o node.vmn                       on all CPUs that ranks are to have
   vmnoise scale node.vmn --step 1ms                        up to a million ranks
   vmnoise scale node.vmn --ranks 4096 --step 250us --collective allreduce
-  vmnoise scale node*.vmn --ranks 1..65536 --format json";
+  vmnoise scale node*.vmn --ranks 1..65536 --format json
+  vmnoise scale fleet/                                     the hosts of a data set (`vmnoise export --parquet fleet`)";
 
 /// The most ranks that are predicted for.
 const MOST_RANKS: u64 = 1_000_000_000;
@@ -22,7 +23,8 @@ const MOST_RANKS: u64 = 1_000_000_000;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ScaleArguments {
-    /// Recordings of `osnoise` or `microvm` (with `-o`), one of each host: ranks lie on the CPUs that it measured
+    /// Recordings of `osnoise` or `microvm` (with `-o`), one of each host, or the folder of a data set of them: ranks
+    /// lie on the CPUs that it measured
     #[arg(required = true)]
     pub recordings: Vec<PathBuf>,
     /// How many ranks: one number, `64,4096`, or from one to another in doublings

@@ -12,16 +12,20 @@ use crate::units::human;
 
 /// Predicts, and prints.
 pub fn run(arguments: &ScaleArguments) -> Result<Status> {
-    if arguments.co_scheduled && arguments.recordings.len() > 1 {
+    let recordings = records::read_all(&arguments.recordings)?;
+    if arguments.co_scheduled && recordings.len() > 1 {
         let what = "--co-scheduled takes one recording: no clock says what several hosts did at the same moment";
         return Err(UsageError(what.into()).into());
     }
-    let recordings = records::read_all(&arguments.recordings)?;
-    if let Some(gapless) = recordings.iter().find(|it| gaps(it) == 0) {
+    if recordings.iter().all(|it| gaps(it) == 0) {
+        let lengths = recordings.iter().map(|it| it.limits.threshold_ns);
         bail!(
-            "{} has no gap of {} or more: record for longer, or with a lower --threshold",
-            gapless.file,
-            human(gapless.limits.threshold_ns)
+            "{} no gap of {} or more: record for longer, or with a lower --threshold",
+            match &recordings[..] {
+                [only] => format!("{} has", only.file),
+                all => format!("these {} hosts have", all.len()),
+            },
+            human(lengths.max().unwrap_or(0))
         );
     }
     let program = Program {

@@ -8,6 +8,8 @@ use vmnoise_events::{Options, RunFacts, Workload};
 use vmnoise_explain::Summary;
 use vmnoise_explain::compare::Unit;
 
+use super::recorded::Origin;
+
 /// What every result begins with.
 #[derive(Debug, Serialize)]
 pub struct Head<'a> {
@@ -58,6 +60,19 @@ impl<'a> Recorded<'a> {
             started_at: &facts.started_at,
             workload: facts.workload,
             cpus: &facts.options.cpus,
+        }
+    }
+
+    /// One that a prediction was made from.
+    pub fn of(file: &'a str, origin: &'a Origin) -> Recorded<'a> {
+        Recorded {
+            file,
+            tool_version: &origin.tool_version,
+            kernel: &origin.kernel,
+            hypervisor: origin.hypervisor.as_deref(),
+            started_at: &origin.started_at,
+            workload: origin.workload,
+            cpus: &origin.cpus,
         }
     }
 }

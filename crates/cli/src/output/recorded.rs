@@ -1,6 +1,6 @@
 //! Recordings that a prediction was made from, and what of their runs may be missing in them.
 
-use vmnoise_events::RunFacts;
+use vmnoise_events::{RunFacts, Workload};
 use vmnoise_predict::Record;
 
 /// A recording, read.
@@ -8,12 +8,46 @@ use vmnoise_predict::Record;
 pub struct Recorded {
     /// Where it lies.
     pub file: String,
-    /// What is known of its run.
-    pub facts: RunFacts,
+    /// Which run it is.
+    pub origin: Origin,
     /// Ascending by CPU; those that reported nothing are not among them.
     pub cpus: Vec<RecordedCpu>,
     /// What of its run may be missing in it.
     pub limits: Limits,
+}
+
+/// Which run of which machine.
+#[derive(Debug)]
+pub struct Origin {
+    /// The vmnoise that recorded.
+    pub tool_version: String,
+    /// Who observed.
+    pub workload: Workload,
+    /// When it started, RFC 3339 in UTC.
+    pub started_at: String,
+    /// The machine's name.
+    pub host: Option<String>,
+    /// `uname -r`.
+    pub kernel: String,
+    /// What the machine itself ran on; `None` on bare metal.
+    pub hypervisor: Option<String>,
+    /// The CPUs that were to be measured, ascending.
+    pub cpus: Vec<u32>,
+}
+
+impl From<&RunFacts> for Origin {
+    fn from(facts: &RunFacts) -> Origin {
+        let owned = |name: &str| name.to_owned();
+        Origin {
+            tool_version: owned(&facts.tool_version),
+            workload: facts.workload,
+            started_at: owned(&facts.started_at),
+            host: facts.host.name.as_deref().map(owned),
+            kernel: owned(&facts.host.kernel),
+            hypervisor: facts.host.hypervisor.as_deref().map(owned),
+            cpus: facts.options.cpus.clone(),
+        }
+    }
 }
 
 /// One CPU of it.
@@ -39,6 +73,18 @@ pub struct Limits {
     pub lost_witnesses: u64,
     /// Whether it ended in order, and its clock could be trusted until then.
     pub complete: bool,
+}
+
+impl Limits {
+    /// Those of two runs that are looked at together.
+    pub fn and(self, other: Limits) -> Limits {
+        Limits {
+            threshold_ns: self.threshold_ns.max(other.threshold_ns),
+            lost_gaps: self.lost_gaps.saturating_add(other.lost_gaps),
+            lost_witnesses: self.lost_witnesses.saturating_add(other.lost_witnesses),
+            complete: self.complete && other.complete,
+        }
+    }
 }
 
 impl Recorded {

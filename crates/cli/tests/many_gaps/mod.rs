@@ -17,7 +17,7 @@ const TASK: SourceId = SourceId(1);
 /// A recording that is being written: one clock, an interrupt and a task that make gaps.
 struct Stream {
     writer: Writer<File>,
-    cpus: u32,
+    cpus: Vec<u32>,
 }
 
 impl Stream {
@@ -27,9 +27,15 @@ impl Stream {
 
     /// So many seconds after others.
     fn begun(path: &Path, cpus: u32, seconds: u64) -> Stream {
+        Stream::of(path, (0..cpus).collect(), seconds, None)
+    }
+
+    /// Of these CPUs, recorded by the process of a rank.
+    fn of(path: &Path, cpus: Vec<u32>, seconds: u64, rank: Option<u32>) -> Stream {
         let mut facts = facts(Workload::Osnoise);
         facts.started_at = format!("2026-01-01T00:00:{seconds:02}Z").into();
-        facts.options.cpus = (0..cpus).collect();
+        facts.options.cpus = cpus.clone();
+        facts.rank = rank;
         let writer = Writer::create(path, &facts).unwrap();
         let mut stream = Stream { writer, cpus };
         for (id, name) in [(INTERRUPT, "local_timer:236"), (TASK, "ksmd:31")] {
@@ -52,7 +58,7 @@ impl Stream {
             mono_ns: now_ns - 30,
             after_tsc: now_ns,
         }));
-        for cpu in 0..self.cpus {
+        for cpu in self.cpus.clone() {
             self.push(Event::Tally(Tally {
                 cpu,
                 first_tsc: BEGIN_NS,
@@ -117,7 +123,19 @@ impl Stream {
 /// Writes a recording of so many gaps on two CPUs, each with its interrupt; every so often one is
 /// longer than the others, and no two of these are of one length. Their lengths.
 pub fn write(path: &Path, gaps: u64, peak_every: u64) -> Vec<u64> {
-    let mut stream = Stream::new(path, 2);
+    write_gaps(Stream::new(path, 2), gaps, peak_every)
+}
+
+/// Writes what [`write`] writes of one of its CPUs, as the rank of this number records it.
+pub fn write_rank(path: &Path, gaps: u64, peak_every: u64, rank: u32) {
+    write_gaps(
+        Stream::of(path, vec![rank], 0, Some(rank)),
+        gaps,
+        peak_every,
+    );
+}
+
+fn write_gaps(mut stream: Stream, gaps: u64, peak_every: u64) -> Vec<u64> {
     let mut peaks = Vec::new();
     for nth in 0..gaps {
         let start_ns = BEGIN_NS + nth * EVERY_NS;
@@ -132,7 +150,10 @@ pub fn write(path: &Path, gaps: u64, peak_every: u64) -> Vec<u64> {
             // Irregular, and shorter.
             _ => 1_000 + nth * nth * 7_919 % 4_000,
         };
-        stream.interrupted((nth % 2) as u32, start_ns, length_ns);
+        let cpu = (nth % 2) as u32;
+        if stream.cpus.contains(&cpu) {
+            stream.interrupted(cpu, start_ns, length_ns);
+        }
     }
     stream.finish(BEGIN_NS + gaps * EVERY_NS);
     peaks

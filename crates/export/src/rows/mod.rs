@@ -1,6 +1,7 @@
 //! The columns of every table, and the rows of what was explained. `docs/data.md` says what
 //! each column means; a test holds the two together.
 
+pub(crate) mod cpus;
 pub(crate) mod exits;
 pub(crate) mod gaps;
 pub(crate) mod hours;
@@ -23,6 +24,7 @@ fn share_column(share: Share) -> String {
 pub fn schemas() -> Vec<Schema> {
     vec![
         run::schema(),
+        cpus::schema(),
         gaps::periods(),
         gaps::gaps(),
         gaps::parts(),

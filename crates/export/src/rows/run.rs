@@ -14,6 +14,8 @@ pub struct Reported {
     pub complete: bool,
     /// Everything that was lost of it.
     pub lost_events: u64,
+    /// What of that may have been gaps; `None` where the run had none to lose.
+    pub lost_gaps: Option<u64>,
     /// What came too late to explain anything.
     pub late_events: u64,
     /// Bound of the error between its clocks, in nanoseconds; `None` where none was needed or
@@ -26,6 +28,7 @@ impl From<&Summary> for Reported {
         Reported {
             complete: summary.complete && summary.tsc_went_back_at_ns.is_none(),
             lost_events: summary.lost_events,
+            lost_gaps: summary.wakeups.is_none().then(|| summary.losses.of_gaps()),
             late_events: summary.late_events,
             clock_bound_ns: summary.clock_bound_ns,
         }
@@ -37,6 +40,7 @@ impl From<&ExitsRun> for Reported {
         Reported {
             complete: run.complete,
             lost_events: run.lost_events,
+            lost_gaps: None,
             late_events: run.late_events,
             clock_bound_ns: None,
         }
@@ -93,11 +97,13 @@ pub(crate) fn columns<'a>() -> Columns<'static, Row<'a>> {
         .name("hypervisor", |(facts, ..)| facts.host.hypervisor.as_deref())
         .name("cpu_model", |(facts, ..)| Some(&facts.host.cpu_model))
         .time("threshold_ns", |(facts, ..)| facts.options.threshold_ns)
+        .truth("pauses", |(facts, ..)| facts.options.pauses())
         .name("only_vm", |(_, asked, _)| asked.vm)
         .name("only_vcpus", |(_, asked, _)| asked.vcpus.as_deref())
         .name("only_reasons", |(_, asked, _)| asked.reasons.as_deref())
         .truth("complete", |(.., reported)| reported.complete)
         .count("lost_events", |(.., reported)| reported.lost_events)
+        .count("lost_gaps", |(.., reported)| reported.lost_gaps)
         .count("late_events", |(.., reported)| reported.late_events)
         .time("clock_bound_ns", |(.., reported)| reported.clock_bound_ns)
 }

@@ -94,7 +94,10 @@ impl Target for RunTables {
 
     fn end(mut self: Box<Self>, explained: &Explained) -> Result<()> {
         let reported = match explained {
-            Explained::Cpus(summary) => Reported::from(&**summary),
+            Explained::Cpus(summary) => {
+                self.cpus(&summary.cpus)?;
+                Reported::from(&**summary)
+            }
             Explained::Vcpus(run) => {
                 self.reasons(&run.exits)?;
                 Reported::from(&**run)

@@ -73,12 +73,12 @@ fn refuse_other_kernels(described: &Described, supplies: &Supplies) -> Result<()
     let Some(observed_under) = &described.observed_under else {
         return Ok(());
     };
-    let kernel = |it: &&Recorded| it.facts.host.kernel != *observed_under;
+    let kernel = |it: &&Recorded| it.origin.kernel != *observed_under;
     match supplies.recorded().iter().find(kernel) {
         Some(recorded) => Err(usage(format!(
             "the tasks were observed under Linux {observed_under}, and {} is of {}: what they need there is not known; \
              extract the models on the recorded machine",
-            recorded.file, recorded.facts.host.kernel
+            recorded.file, recorded.origin.kernel
         ))),
         None => Ok(()),
     }

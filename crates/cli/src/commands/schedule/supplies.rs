@@ -35,7 +35,8 @@ impl Supplies {
         let mut latest_ns = BTreeMap::new();
         let (mut timers, mut is_whole) = (Vec::new(), true);
         for path in &arguments.recordings {
-            if Recording::open(path)?.facts.workload != Workload::Timerlat {
+            // A data set has runs of either kind, and those of gaps are taken.
+            if path.is_dir() || Recording::open(path)?.facts.workload != Workload::Timerlat {
                 of_gaps.push(path.clone());
                 continue;
             }
@@ -181,14 +182,14 @@ impl Supplies {
 fn refuse_what_is_not_one_machine(recorded: &[Recorded]) -> Result<()> {
     for (nth, it) in recorded.iter().enumerate() {
         for other in &recorded[..nth] {
-            let (host, others) = (&it.facts.host, &other.facts.host);
-            if (&host.name, &host.kernel) != (&others.name, &others.kernel) {
+            let (run, others) = (&it.origin, &other.origin);
+            if (&run.host, &run.kernel) != (&others.host, &others.kernel) {
                 return Err(usage(format!(
                     "{} and {} are of different machines or kernels: ask about each by itself",
                     other.file, it.file
                 )));
             }
-            if it.facts.started_at == other.facts.started_at {
+            if run.started_at == others.started_at {
                 return Err(usage(format!(
                     "{} and {} are of the same run: name one of them",
                     other.file, it.file

@@ -132,7 +132,7 @@ impl<'a> RecordingOf<'a> {
             incomplete_gaps: cpu.incomplete_gaps,
         });
         RecordingOf {
-            recorded: json::Recorded::new(&recorded.file, &recorded.facts),
+            recorded: json::Recorded::of(&recorded.file, &recorded.origin),
             threshold_ns: limits.threshold_ns,
             lost_gaps: limits.lost_gaps,
             lost_witnesses: limits.lost_witnesses,

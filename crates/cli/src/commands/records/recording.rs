@@ -1,41 +1,23 @@
-//! Recordings of gaps as predictions take them: of each CPU when it was taken away, and by whom.
+//! One recording, explained for who took which gap.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_events::{LossKind, RunFacts, Share, SourceId, Workload};
-use vmnoise_explain::{CpuSummary, Explainer, Interval, Losses, Summary};
+use vmnoise_events::{RunFacts, Share, SourceId};
+use vmnoise_explain::{CpuSummary, Explainer, Interval, Summary};
 use vmnoise_predict::{Culprit, Record};
 
-use super::replay::Recording;
-use crate::output::recorded::{Limits, Recorded, RecordedCpu};
-use crate::progress;
+use super::{refuse_gapless, refuse_unseen};
+use crate::commands::replay::Recording;
+use crate::output::recorded::{Limits, Origin, Recorded, RecordedCpu};
 use crate::say;
-use crate::status::UsageError;
 
-/// What may have been a gap when it was lost.
-const OF_GAPS: [LossKind; 3] = [
-    LossKind::MailboxFull,
-    LossKind::Undecodable,
-    LossKind::Unrecorded,
-];
-
-/// No more of a span than this may have gone by unseen: what was taken then is in no gap.
-const UNSEEN_AT_MOST: f64 = 0.05;
-
-/// Reads each of these for what was taken from its CPUs.
+/// Reads it.
 ///
 /// # Errors
-/// If one cannot be read, or is of a run that did not look at its CPUs all the time.
-pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Recorded>> {
-    for path in paths {
-        progress::expect(path, 1);
-    }
-    paths.iter().map(|path| read(path)).collect()
-}
-
-fn read(path: &Path) -> Result<Recorded> {
+/// If it cannot be read, or is of a run that did not look at its CPUs all the time.
+pub(super) fn read(path: &Path) -> Result<Recorded> {
     let mut recording = Recording::open(path)?;
     let facts = recording.facts.clone();
     refuse_gapless(path, &facts)?;
@@ -53,70 +35,20 @@ fn read(path: &Path) -> Result<Recorded> {
     let recorded = Recorded {
         file: say::name_of(path),
         limits: limits(&facts, &summary),
-        facts,
+        origin: Origin::from(&facts),
         cpus: gatherer.finish(&summary),
     };
     refuse_unseen(&recorded)?;
     Ok(recorded)
 }
 
-/// Refuses runs that tell of no gaps, and such that look but now and then.
-///
-/// # Errors
-/// What is wrong with it, and what to do.
-pub fn refuse_gapless(path: &Path, facts: &RunFacts) -> Result<()> {
-    let why = match facts.workload {
-        Workload::Exits | Workload::Timerlat => format!(
-            "is of `vmnoise {}`, which has no gaps: record with `vmnoise osnoise` or `microvm`",
-            facts.workload.command()
-        ),
-        _ if facts.options.pauses() => {
-            "is of a run that paused in each period, and what was taken then is not in it: record \
-             without `--runtime`"
-                .into()
-        }
-        _ => return Ok(()),
-    };
-    Err(UsageError(format!("{} {why}", say::name_of(path))).into())
-}
-
-fn refuse_unseen(recorded: &Recorded) -> Result<()> {
-    let file = &recorded.file;
-    if recorded.cpus.is_empty() {
-        return Err(UsageError(format!(
-            "{file} does not say how long any CPU was looked at: record for longer"
-        ))
-        .into());
-    }
-    for RecordedCpu {
-        record, unseen_ns, ..
-    } in &recorded.cpus
-    {
-        let unseen = *unseen_ns as f64 / record.span_ns().max(1) as f64;
-        if unseen > UNSEEN_AT_MOST {
-            return Err(UsageError(format!(
-                "{file}: for {:.1} % of its time nobody looked at CPU {}, and what was taken then is \
-                 in no gap: record a workload that never sleeps, with a higher `--threshold` if \
-                 gaps are many",
-                100.0 * unseen,
-                record.cpu
-            ))
-            .into());
-        }
-    }
-    Ok(())
-}
-
 fn limits(facts: &RunFacts, summary: &Summary) -> Limits {
-    let lost = |losses: &Losses, is_of_gap: bool| -> u64 {
-        let kinds = losses.iter();
-        let kinds = kinds.filter(|(kind, _)| OF_GAPS.contains(kind) == is_of_gap);
-        kinds.fold(0, |sum, (_, count)| count.saturating_add(sum))
-    };
+    let lost_gaps = summary.losses.of_gaps();
+    let lost_witnesses = summary.lost_events.saturating_sub(lost_gaps);
     Limits {
         threshold_ns: facts.options.threshold_ns,
-        lost_gaps: lost(&summary.losses, true),
-        lost_witnesses: lost(&summary.losses, false).saturating_add(summary.late_events),
+        lost_gaps,
+        lost_witnesses: lost_witnesses.saturating_add(summary.late_events),
         complete: summary.complete && summary.tsc_went_back_at_ns.is_none(),
     }
 }

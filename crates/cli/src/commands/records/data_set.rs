@@ -1,0 +1,162 @@
+//! The runs of a data set, by host.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use anyhow::Result;
+use vmnoise_export::{Stored, StoredCpu, StoredFacts, StoredGap, StoredPart, StoredRun, runs};
+use vmnoise_predict::{Culprit, Record};
+
+use super::together::{Run, together};
+use super::{refuse_run, refuse_unseen};
+use crate::output::recorded::{Limits, Origin, Recorded, RecordedCpu};
+use crate::say;
+use crate::status::UsageError;
+
+/// Reads it. What cannot be predicted from is left out, and said.
+///
+/// # Errors
+/// If a run cannot be read, or two of a host do not fit together, or none is left.
+pub(super) fn read(folder: &Path) -> Result<Vec<Recorded>> {
+    let mut refused: Vec<anyhow::Error> = Vec::new();
+    let mut read: Vec<Run> = Vec::new();
+    for stored in runs(folder)? {
+        match read_run(&stored) {
+            Ok(run) => read.push(run),
+            Err(error) if error.is::<UsageError>() => refused.push(error),
+            Err(error) => return Err(error),
+        }
+    }
+    if read.is_empty()
+        && let Some(error) = refused.pop()
+    {
+        return Err(error);
+    }
+    for error in refused {
+        say::say(format_args!("left out: {error:#}"));
+    }
+    together(read)
+}
+
+fn read_run(stored: &StoredRun) -> Result<Run> {
+    let name = say::name_of(&stored.folder);
+    let facts = stored.facts()?;
+    refuse_run(&name, facts.workload, facts.pauses)?;
+    let mut gatherer = Gatherer::default();
+    stored.each_gap(&mut |it| match it {
+        Stored::Gap(gap) => gatherer.begin(gap),
+        Stored::Part(part) => gatherer.add(&part),
+    })?;
+    gatherer.settle();
+    let cpus = stored.cpus()?;
+    let recorded = Recorded {
+        origin: origin(stored, &facts, &cpus),
+        limits: Limits {
+            threshold_ns: facts.threshold_ns,
+            lost_gaps: facts.lost_gaps,
+            lost_witnesses: facts.lost_witnesses,
+            complete: facts.complete,
+        },
+        cpus: gatherer.finish(&cpus),
+        file: name,
+    };
+    refuse_unseen(&recorded)?;
+    Ok(Run {
+        started: facts.started,
+        recorded,
+    })
+}
+
+fn origin(stored: &StoredRun, facts: &StoredFacts, cpus: &[StoredCpu]) -> Origin {
+    Origin {
+        tool_version: facts.tool_version.clone(),
+        workload: facts.workload,
+        started_at: facts.started.to_string(),
+        host: Some(stored.host.clone()),
+        kernel: facts.kernel.clone(),
+        hypervisor: facts.hypervisor.clone(),
+        cpus: cpus.iter().map(|it| it.cpu).collect(),
+    }
+}
+
+/// Takes gaps and their parts as they come.
+#[derive(Default)]
+struct Gatherer {
+    cpus: BTreeMap<u32, Gathered>,
+    /// The gap whose parts come.
+    gap: Option<StoredGap>,
+    parts: Vec<(u32, u64)>,
+    /// Who has a part, written down in one place.
+    name: String,
+}
+
+/// What is known of one CPU, and the number of each culprit in it, by share and name.
+struct Gathered {
+    record: Record,
+    numbers: HashMap<String, u32>,
+}
+
+impl Gathered {
+    fn of(cpu: u32) -> Gathered {
+        Gathered {
+            record: Record::new(cpu),
+            numbers: HashMap::new(),
+        }
+    }
+}
+
+impl Gatherer {
+    fn begin(&mut self, gap: StoredGap) {
+        self.settle();
+        self.gap = Some(gap);
+    }
+
+    fn add(&mut self, part: &StoredPart<'_>) {
+        let Some(gap) = self.gap else {
+            return;
+        };
+        let of_cpu = self.cpus.entry(gap.cpu);
+        let Gathered { record, numbers } = of_cpu.or_insert_with(|| Gathered::of(gap.cpu));
+        let share = part.share.name();
+        self.name.clear();
+        self.name.push_str(share);
+        part.put_name(&mut self.name);
+        let number = match numbers.get(&self.name) {
+            Some(number) => *number,
+            None => {
+                let name = part.source.map(|_| self.name[share.len()..].to_owned());
+                let number = record.culprit(Culprit {
+                    share: part.share,
+                    name,
+                });
+                numbers.insert(self.name.clone(), number);
+                number
+            }
+        };
+        self.parts.push((number, part.ns));
+    }
+
+    fn settle(&mut self) {
+        if let Some(gap) = self.gap.take() {
+            let of_cpu = self.cpus.entry(gap.cpu);
+            let Gathered { record, .. } = of_cpu.or_insert_with(|| Gathered::of(gap.cpu));
+            record.push(gap.start_mono_ns, gap.dur_ns, self.parts.drain(..));
+        }
+    }
+
+    fn finish(mut self, cpus: &[StoredCpu]) -> Vec<RecordedCpu> {
+        let cpus = cpus.iter().map(|cpu| {
+            let gathered = self.cpus.remove(&cpu.cpu);
+            let mut record = gathered.map_or_else(|| Record::new(cpu.cpu), |it| it.record);
+            let (from_ns, to_ns) = cpu.measured_mono_ns;
+            record.measured(from_ns, to_ns);
+            let looked_ns = to_ns.saturating_sub(from_ns);
+            RecordedCpu {
+                unseen_ns: looked_ns.saturating_sub(cpu.runtime_ns),
+                incomplete_gaps: cpu.incomplete_gaps,
+                record,
+            }
+        });
+        cpus.collect()
+    }
+}

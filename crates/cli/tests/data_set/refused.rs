@@ -1,0 +1,166 @@
+//! Folders that are no data set, and data sets that are damaged or make no sense.
+
+use std::fs;
+use std::path::Path;
+
+use super::{Folder, GAPS, PEAK_EVERY, fleet};
+use crate::join_pair::write_tasks;
+use crate::many_gaps::{write, write_rank, write_rare_task};
+
+impl Folder {
+    /// The only line that is said; nothing is printed.
+    fn refused(&self, words: &str) -> String {
+        let output = self.vmnoise(words);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_ne!(output.status.code(), Some(0), "{words}");
+        assert_eq!(
+            (output.stdout.len(), said.lines().count()),
+            (0, 1),
+            "{said}"
+        );
+        said
+    }
+
+    fn assert_refused(&self, words: &str, why: &str) {
+        let said = self.refused(words);
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn what_is_no_data_set_is_refused_with_what_to_name() {
+    let folder = Folder::new();
+    fs::create_dir_all(folder.path("empty/host=x")).unwrap();
+    fs::create_dir_all(folder.path("served/hours/date=2026-01-01")).unwrap();
+    write_rare_task(&folder.path("a.vmn"), 600, true);
+    folder.printed("export a.vmn --csv csv --host a");
+    let named = "name a folder that `vmnoise export --parquet` wrote";
+    for (words, why) in [
+        ("scale empty", "there is no folder `host=…/run=…`"),
+        ("scale served", "it has hours of `vmnoise serve`"),
+        ("scale csv", "its tables are CSV"),
+    ] {
+        let said = folder.refused(words);
+        assert!(said.contains(why) && said.contains(named), "{said}");
+    }
+}
+
+/// Writes a table of another run in the place of this one's.
+fn replace(run: &Path, table: &str, by: &str) {
+    fs::copy(
+        run.join(format!("{by}.parquet")),
+        run.join(format!("{table}.parquet")),
+    )
+    .unwrap();
+}
+
+#[test]
+fn tables_that_are_damaged_or_others_are_refused_by_name() {
+    let folder = fleet();
+    let run = folder.run_of("a");
+    let kept = folder.path("kept");
+    fs::create_dir(&kept).unwrap();
+    for table in ["run", "cpus", "gaps", "gap_parts"] {
+        fs::copy(run.join(format!("{table}.parquet")), kept.join(table)).unwrap();
+    }
+    let restore = |table: &str| {
+        fs::copy(kept.join(table), run.join(format!("{table}.parquet"))).unwrap();
+    };
+    for table in ["run", "cpus", "gaps", "gap_parts"] {
+        let path = run.join(format!("{table}.parquet"));
+        let name = format!("{table}.parquet");
+        let whole = fs::read(&path).unwrap();
+        for bytes in [0, 3, 100, whole.len() / 2, whole.len() - 1] {
+            fs::write(&path, &whole[..bytes]).unwrap();
+            let said = folder.refused("scale fleet");
+            assert!(said.contains(&name) && said.contains("again"), "{said}");
+        }
+        fs::remove_file(&path).unwrap();
+        folder.assert_refused("scale fleet", &format!("{name} is not there"));
+        restore(table);
+    }
+    replace(&run, "gap_parts", "gaps");
+    folder.assert_refused("scale fleet", "it has no column `share` (text)");
+    restore("gap_parts");
+    replace(&run, "run", "cpus");
+    folder.assert_refused("scale fleet", "it has no column `data_version` (int)");
+    restore("run");
+    // Parts of a run that has more gaps.
+    fs::copy(
+        folder.run_of("b").join("gap_parts.parquet"),
+        run.join("gap_parts.parquet"),
+    )
+    .unwrap();
+    folder.assert_refused("scale fleet", "is of a gap that is not there");
+}
+
+/// Each byte of a small run's tables in turn is another one: that is refused in a line, or changes a value.
+#[test]
+fn no_byte_makes_reading_fail_otherwise_than_in_a_line() {
+    let folder = Folder::new();
+    write_rare_task(&folder.path("a.vmn"), 300, true);
+    folder.store("a.vmn", "a");
+    let run = folder.run_of("a");
+    for table in ["cpus", "gap_parts"] {
+        let path = run.join(format!("{table}.parquet"));
+        let whole = fs::read(&path).unwrap();
+        for place in (0..whole.len()).step_by(1 + whole.len() / 40) {
+            let mut damaged = whole.clone();
+            damaged[place] ^= 0x55;
+            fs::write(&path, damaged).unwrap();
+            let output = folder.vmnoise("scale fleet --ranks 2 --step 10us");
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert!(
+                matches!(output.status.code(), Some(0 | 1 | 129)) && said.lines().count() <= 1,
+                "{table}, byte {place}: {:?} {said}",
+                output.status
+            );
+        }
+        fs::write(&path, whole).unwrap();
+    }
+}
+
+#[test]
+fn runs_of_a_host_that_cannot_be_looked_at_together_are_refused() {
+    let folder = Folder::new();
+    write(&folder.path("whole.vmn"), GAPS, PEAK_EVERY);
+    write_rank(&folder.path("rank1.vmn"), GAPS, PEAK_EVERY, 1);
+    for file in ["whole.vmn", "rank1.vmn"] {
+        folder.store(file, "node");
+    }
+    let said = folder.refused("scale fleet");
+    assert!(
+        said.contains("are of CPU 1 at the same time: name one of them"),
+        "{said}"
+    );
+    let folder = Folder::new();
+    write_rank(&folder.path("rank0.vmn"), GAPS, PEAK_EVERY, 0);
+    write_rank(&folder.path("rank1.vmn"), GAPS / 4, PEAK_EVERY, 1);
+    for file in ["rank0.vmn", "rank1.vmn"] {
+        folder.store(file, "node");
+    }
+    folder.assert_refused("scale fleet", "overlap for less than half of their time");
+}
+
+#[test]
+fn runs_without_gaps_are_left_out_and_said_unless_there_are_no_others() {
+    let folder = Folder::new();
+    write_tasks(&folder.path("tasks.vmn"));
+    folder.store("tasks.vmn", "a");
+    folder.assert_refused("scale fleet", "is of `vmnoise timerlat`, which has no gaps");
+    write_rare_task(&folder.path("b.vmn"), 600, true);
+    folder.store("b.vmn", "b");
+    let output = folder.vmnoise("scale fleet --ranks 1");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("left out: ") && said.contains("which has no gaps"),
+        "{said}"
+    );
+    let alone = folder.printed("scale b.vmn --ranks 1 --format json");
+    let alone: serde_json::Value = serde_json::from_slice(&alone).unwrap();
+    let both: serde_json::Value =
+        serde_json::from_slice(&folder.vmnoise("scale fleet --ranks 1 --format json").stdout)
+            .unwrap();
+    assert_eq!(both["scales"], alone["scales"]);
+}

@@ -1,0 +1,138 @@
+//! The gaps of a run, each with its parts.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use vmnoise_events::Share;
+
+use super::error::DataSetError;
+use super::rows::{Batch, Table, Wanted};
+use crate::table::Kind;
+
+const GAPS: Wanted = &[
+    ("gap", Kind::Int),
+    ("cpu", Kind::Int),
+    ("start_mono_ns", Kind::Int),
+    ("dur_ns", Kind::Int),
+];
+
+const PARTS: Wanted = &[
+    ("gap", Kind::Int),
+    ("share", Kind::Text),
+    ("source", Kind::Text),
+    ("source_number", Kind::Int),
+    ("ns", Kind::Int),
+];
+
+/// What a run has one after the other: a gap, and then its parts.
+#[derive(Debug, Clone, Copy)]
+pub enum Stored<'a> {
+    /// The next gap.
+    Gap(StoredGap),
+    /// The next part of the gap before.
+    Part(StoredPart<'a>),
+}
+
+/// A gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredGap {
+    /// The CPU that lost it.
+    pub cpu: u32,
+    /// Its begin, CLOCK_MONOTONIC in nanoseconds.
+    pub start_mono_ns: u64,
+    /// Its length, nanoseconds.
+    pub dur_ns: u64,
+}
+
+/// Who had which part of a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredPart<'a> {
+    /// Under which share.
+    pub share: Share,
+    /// Who, without a number; `None` where nobody is named.
+    pub source: Option<&'a str>,
+    /// The number behind the name.
+    pub source_number: Option<u64>,
+    /// Net time, nanoseconds.
+    pub ns: u64,
+}
+
+impl StoredPart<'_> {
+    /// Who, as recordings call it: `ksmd:31`. It is put behind what is in `name`.
+    pub fn put_name(&self, name: &mut String) {
+        name.push_str(self.source.unwrap_or_default());
+        if let Some(number) = self.source_number {
+            let _ = write!(name, ":{number}");
+        }
+    }
+}
+
+/// The parts of gaps, from where reading is.
+struct Parts {
+    table: Table,
+    batch: Option<Batch>,
+    row: usize,
+}
+
+impl Parts {
+    /// Goes to the next part, if there is one: its batch and its row.
+    fn here(&mut self) -> Result<Option<(&Batch, usize)>, DataSetError> {
+        if self.batch.as_ref().is_none_or(|it| self.row == it.rows()) {
+            self.batch = self.table.next()?;
+            self.row = 0;
+        }
+        Ok(self.batch.as_ref().map(|batch| (batch, self.row)))
+    }
+}
+
+/// Hands out the gaps of the run in this folder in the order of their numbers, each with its parts behind it.
+pub(super) fn each(
+    folder: &Path,
+    on_stored: &mut dyn FnMut(Stored<'_>),
+) -> Result<(), DataSetError> {
+    let mut gaps = Table::open(folder, "gaps", GAPS)?;
+    let mut parts = Parts {
+        table: Table::open(folder, "gap_parts", PARTS)?,
+        batch: None,
+        row: 0,
+    };
+    let mut number = 0;
+    while let Some(batch) = gaps.next()? {
+        for row in 0..batch.rows() {
+            if batch.count(0, row)? != number {
+                return Err(batch.fault(0, row, &format!("is not {number}")));
+            }
+            on_stored(Stored::Gap(StoredGap {
+                cpu: batch.cpu(1, row)?,
+                start_mono_ns: batch.count(2, row)?,
+                dur_ns: batch.count(3, row)?,
+            }));
+            while let Some((batch, row)) = parts.here()? {
+                let of = batch.count(0, row)?;
+                if of < number {
+                    return Err(batch.fault(0, row, &format!("is {of}, behind {}", number)));
+                }
+                if of > number {
+                    break;
+                }
+                on_stored(Stored::Part(part(batch, row)?));
+                parts.row += 1;
+            }
+            number += 1;
+        }
+    }
+    match parts.here()? {
+        None => Ok(()),
+        Some((batch, row)) => Err(batch.fault(0, row, "is of a gap that is not there")),
+    }
+}
+
+fn part(batch: &Batch, row: usize) -> Result<StoredPart<'_>, DataSetError> {
+    let share = batch.text(1, row)?.and_then(Share::named);
+    Ok(StoredPart {
+        share: share.ok_or_else(|| batch.fault(1, row, "is no share"))?,
+        source: batch.text(2, row)?,
+        source_number: batch.maybe(3, row)?,
+        ns: batch.count(4, row)?,
+    })
+}

@@ -1,0 +1,142 @@
+//! A data set, read back: the runs in it, and their gaps.
+
+mod error;
+mod gaps;
+mod pages;
+mod rows;
+mod run;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub use error::DataSetError;
+pub use gaps::{Stored, StoredGap, StoredPart};
+pub use run::{StoredCpu, StoredFacts};
+
+/// A run in a data set.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StoredRun {
+    /// The machine that recorded.
+    pub host: String,
+    /// Where its tables are.
+    pub folder: PathBuf,
+}
+
+/// The runs in this folder, which is a whole data set, a host of it (`host=…`) or a run (`run=…`); by host, and each
+/// host's by when they started.
+///
+/// # Errors
+/// If a folder cannot be listed, or there is no run.
+pub fn runs(folder: &Path) -> Result<Vec<StoredRun>, DataSetError> {
+    let io_error = |path: &Path| {
+        let path = path.to_owned();
+        move |error| DataSetError::Io { path, error }
+    };
+    // Whatever it was called on the command line.
+    let whole = fs::canonicalize(folder).map_err(io_error(folder))?;
+    let folders_of = |folder: &Path, key: &str| -> Result<Vec<PathBuf>, DataSetError> {
+        let entries = fs::read_dir(folder).map_err(io_error(folder))?;
+        let paths = entries.map(|entry| Ok(entry?.path()));
+        let mut paths = paths
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(io_error(folder))?;
+        paths.retain(|path| value_of(path, key).is_some());
+        paths.sort_unstable();
+        Ok(paths)
+    };
+    let runs = if value_of(&whole, "run").is_some() {
+        vec![folder.to_owned()]
+    } else if value_of(&whole, "host").is_some() {
+        folders_of(folder, "run")?
+    } else {
+        let mut runs = Vec::new();
+        for host in folders_of(folder, "host")? {
+            runs.extend(folders_of(&host, "run")?);
+        }
+        runs
+    };
+    let runs = runs.into_iter().filter_map(|folder| {
+        let whole = fs::canonicalize(&folder).ok()?;
+        let host = value_of(whole.parent()?, "host")?;
+        Some(StoredRun { host, folder })
+    });
+    let runs: Vec<StoredRun> = runs.collect();
+    let has = |run: &StoredRun, file| run.folder.join(file).exists();
+    let only_csv = |run: &StoredRun| has(run, "run.csv") && !has(run, "run.parquet");
+    let holds = match (runs.is_empty(), folder.join("hours").is_dir()) {
+        (true, true) => "it has hours of `vmnoise serve`, which have no gaps",
+        (true, false) => "there is no folder `host=…/run=…`",
+        (false, _) if runs.iter().all(only_csv) => "its tables are CSV",
+        (false, _) => return Ok(runs),
+    };
+    Err(DataSetError::NoRuns {
+        path: folder.to_owned(),
+        holds,
+    })
+}
+
+impl StoredRun {
+    /// What was measured.
+    ///
+    /// # Errors
+    /// If the table `run` cannot be read, or is none.
+    pub fn facts(&self) -> Result<StoredFacts, DataSetError> {
+        run::facts(&self.folder)
+    }
+
+    /// What each CPU came to, ascending by CPU.
+    ///
+    /// # Errors
+    /// If the table `cpus` cannot be read, or is none.
+    pub fn cpus(&self) -> Result<Vec<StoredCpu>, DataSetError> {
+        run::cpus(&self.folder)
+    }
+
+    /// Hands out its gaps in their order, each with its parts behind it. A few thousand rows are in memory at once.
+    ///
+    /// # Errors
+    /// If the tables `gaps` and `gap_parts` cannot be read, or do not belong together.
+    pub fn each_gap(&self, on_stored: &mut dyn FnMut(Stored<'_>)) -> Result<(), DataSetError> {
+        gaps::each(&self.folder, on_stored)
+    }
+}
+
+/// What a folder of a partition is for: `web-1` of `host=web-1`.
+fn value_of(folder: &Path, key: &str) -> Option<String> {
+    let name = folder.file_name()?.to_str()?;
+    let value = name.strip_prefix(key)?.strip_prefix('=')?;
+    Some(unescaped(value))
+}
+
+/// A value as it was before [`crate::partition::escaped`].
+fn unescaped(value: &str) -> String {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.as_bytes();
+    while let [first, after @ ..] = rest {
+        let code = match (first, after) {
+            (b'%', [high, low, ..]) => std::str::from_utf8(&[*high, *low])
+                .ok()
+                .and_then(|hex| u8::from_str_radix(hex, 16).ok()),
+            _ => None,
+        };
+        bytes.push(code.unwrap_or(*first));
+        rest = match code {
+            Some(_) => &after[2..],
+            None => after,
+        };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unescaped;
+    use crate::partition::escaped;
+
+    #[test]
+    fn a_name_comes_back_out_of_its_folder() {
+        for name in ["rack-7.example_1", "../a=b c", "100%", "%4", "knoten-ä"] {
+            assert_eq!(unescaped(&escaped(name)), name);
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The rows of a Parquet file, a batch at a time: of columns that are asked for, whatever size its row groups have.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use parquet::basic::Type as PhysicalType;
+use parquet::column::reader::ColumnReaderImpl;
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::schema::types::ColumnDescPtr;
+
+use super::error::{DataSetError, io_error, parquet_error};
+use super::pages::Pages;
+use crate::table::Kind;
+
+/// Rows of a batch.
+const ROWS_AT_ONCE: usize = 8_192;
+
+/// Columns that are wanted of a table: what each is called, and what it holds.
+pub(super) type Wanted = &'static [(&'static str, Kind)];
+
+/// A table of a run, being read.
+pub(super) struct Table {
+    path: Arc<Path>,
+    file: Arc<File>,
+    metadata: ParquetMetaData,
+    wanted: Wanted,
+    /// Where the wanted columns are.
+    places: Vec<usize>,
+    /// The next row group, and the columns of the one before.
+    group: usize,
+    columns: Vec<Column>,
+    /// How many rows were read.
+    rows: u64,
+}
+
+/// Some rows of it.
+pub(super) struct Batch {
+    path: Arc<Path>,
+    wanted: Wanted,
+    columns: Vec<Known>,
+    /// The number of its first row in the table.
+    first: u64,
+    rows: usize,
+}
+
+/// What a batch has in a column.
+enum Known {
+    Ints(Vec<Option<i64>>),
+    Texts(Vec<Option<ByteArray>>),
+    Bools(Vec<Option<bool>>),
+}
+
+/// A column of a row group, being read.
+enum Column {
+    Ints(Box<Values<Int64Type>>),
+    Texts(Box<Values<ByteArrayType>>),
+    Bools(Box<Values<BoolType>>),
+}
+
+struct Values<T: DataType> {
+    reader: ColumnReaderImpl<T>,
+    is_always_known: bool,
+    levels: Vec<i16>,
+    known: Vec<T::T>,
+}
+
+impl Table {
+    /// Opens the table `name` of the run in this folder, to read these columns.
+    pub(super) fn open(folder: &Path, name: &str, wanted: Wanted) -> Result<Table, DataSetError> {
+        let path = folder.join(format!("{name}.parquet"));
+        let file = File::open(&path).map_err(io_error(&path))?;
+        let metadata = ParquetMetaDataReader::new().parse_and_finish(&file);
+        let metadata = metadata.map_err(parquet_error(&path))?;
+        let schema = metadata.file_metadata().schema_descr();
+        let places = wanted.iter().map(|(name, kind)| {
+            let columns = &mut schema.columns().iter();
+            let place = columns.position(|it| it.path().parts() == [*name]);
+            let place = place.filter(|place| is_of(&schema.column(*place), *kind));
+            place.ok_or_else(|| DataSetError::Table {
+                path: path.clone(),
+                what: format!("it has no column `{name}` ({})", kind.name()),
+            })
+        });
+        Ok(Table {
+            places: places.collect::<Result<_, DataSetError>>()?,
+            path: path.into(),
+            file: Arc::new(file),
+            metadata,
+            wanted,
+            group: 0,
+            columns: Vec::new(),
+            rows: 0,
+        })
+    }
+
+    /// The next rows; `None` behind the last.
+    pub(super) fn next(&mut self) -> Result<Option<Batch>, DataSetError> {
+        loop {
+            let read = self.columns.iter_mut().map(Column::read);
+            let columns = read.collect::<Result<Vec<_>, _>>();
+            let columns = columns.map_err(parquet_error(&self.path))?;
+            let rows = columns.iter().map(Known::len).max().unwrap_or(0);
+            if rows == 0 {
+                if self.group == self.metadata.num_row_groups() {
+                    return Ok(None);
+                }
+                let opened = self.open_group(self.group);
+                self.columns = opened.map_err(parquet_error(&self.path))?;
+                self.group += 1;
+                continue;
+            }
+            let first = self.rows;
+            self.rows += rows as u64;
+            let batch = Batch {
+                path: Arc::clone(&self.path),
+                wanted: self.wanted,
+                columns,
+                first,
+                rows,
+            };
+            return match batch.columns.iter().position(|it| it.len() != rows) {
+                None => Ok(Some(batch)),
+                Some(column) => Err(batch.fault(column, 0, "has not as many rows as others")),
+            };
+        }
+    }
+
+    /// Says what is wrong with it.
+    pub(super) fn fault(&self, what: &str) -> DataSetError {
+        DataSetError::Table {
+            path: self.path.to_path_buf(),
+            what: what.to_owned(),
+        }
+    }
+
+    fn open_group(&self, group: usize) -> Result<Vec<Column>, ParquetError> {
+        let group = self.metadata.row_group(group);
+        let rows = usize::try_from(group.num_rows()).unwrap_or(0);
+        let columns = self.places.iter().zip(self.wanted);
+        let columns = columns.map(|(place, (_, kind))| {
+            let chunk = group.column(*place);
+            let pages = Pages::new(&self.file, chunk, rows)?;
+            let column = chunk.column_descr_ptr();
+            Ok(match kind {
+                Kind::Int | Kind::Time => Column::Ints(Values::new(column, pages)),
+                Kind::Text => Column::Texts(Values::new(column, pages)),
+                Kind::Bool => Column::Bools(Values::new(column, pages)),
+            })
+        });
+        columns.collect()
+    }
+}
+
+/// Whether a column holds that, one value or none in each row.
+fn is_of(column: &ColumnDescPtr, kind: Kind) -> bool {
+    let physical = match kind {
+        Kind::Int | Kind::Time => PhysicalType::INT64,
+        Kind::Text => PhysicalType::BYTE_ARRAY,
+        Kind::Bool => PhysicalType::BOOLEAN,
+    };
+    let is_flat = column.max_rep_level() == 0 && column.max_def_level() <= 1;
+    is_flat && column.physical_type() == physical
+}
+
+impl<T: DataType> Values<T> {
+    fn new(column: ColumnDescPtr, pages: Pages) -> Box<Values<T>> {
+        Box::new(Values {
+            is_always_known: column.max_def_level() == 0,
+            reader: ColumnReaderImpl::new(column, Box::new(pages)),
+            levels: Vec::new(),
+            known: Vec::new(),
+        })
+    }
+
+    fn read(&mut self) -> Result<Vec<Option<T::T>>, ParquetError> {
+        self.levels.clear();
+        let levels = Some(&mut self.levels);
+        let (rows, ..) = self
+            .reader
+            .read_records(ROWS_AT_ONCE, levels, None, &mut self.known)?;
+        let mut known = self.known.drain(..);
+        if self.is_always_known {
+            return Ok(known.map(Some).collect());
+        }
+        let levels = self.levels.iter().take(rows);
+        Ok(levels
+            .map(|level| if *level > 0 { known.next() } else { None })
+            .collect())
+    }
+}
+
+impl Column {
+    fn read(&mut self) -> Result<Known, ParquetError> {
+        Ok(match self {
+            Column::Ints(values) => Known::Ints(values.read()?),
+            Column::Texts(values) => Known::Texts(values.read()?),
+            Column::Bools(values) => Known::Bools(values.read()?),
+        })
+    }
+}
+
+impl Known {
+    fn len(&self) -> usize {
+        match self {
+            Known::Ints(known) => known.len(),
+            Known::Texts(known) => known.len(),
+            Known::Bools(known) => known.len(),
+        }
+    }
+}
+
+impl Batch {
+    /// How many rows it has.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// A number that is a count, a length or a time, if it is known.
+    pub(super) fn maybe(&self, column: usize, row: usize) -> Result<Option<u64>, DataSetError> {
+        let value = match &self.columns[column] {
+            Known::Ints(known) => known[row],
+            _ => None,
+        };
+        value
+            .map(|value| {
+                let counted = u64::try_from(value);
+                counted.map_err(|_| self.fault(column, row, &format!("is {value}")))
+            })
+            .transpose()
+    }
+
+    /// A number that has to be known.
+    pub(super) fn count(&self, column: usize, row: usize) -> Result<u64, DataSetError> {
+        let value = self.maybe(column, row)?;
+        value.ok_or_else(|| self.fault(column, row, "is not known"))
+    }
+
+    /// The number of a CPU.
+    pub(super) fn cpu(&self, column: usize, row: usize) -> Result<u32, DataSetError> {
+        let number = self.count(column, row)?;
+        let cpu = u32::try_from(number);
+        cpu.map_err(|_| self.fault(column, row, &format!("is {number}")))
+    }
+
+    /// A text, if it is known.
+    pub(super) fn text(&self, column: usize, row: usize) -> Result<Option<&str>, DataSetError> {
+        let value = match &self.columns[column] {
+            Known::Texts(known) => known[row].as_ref(),
+            _ => None,
+        };
+        value
+            .map(|text| {
+                let text = text.as_utf8();
+                text.map_err(|_| self.fault(column, row, "is no text in UTF-8"))
+            })
+            .transpose()
+    }
+
+    /// Whether something is so, if it is known.
+    pub(super) fn truth(&self, column: usize, row: usize) -> Option<bool> {
+        match &self.columns[column] {
+            Known::Bools(known) => known[row],
+            _ => None,
+        }
+    }
+
+    /// Says what is wrong with a value.
+    pub(super) fn fault(&self, column: usize, row: usize, what: &str) -> DataSetError {
+        let (name, _) = self.wanted[column];
+        DataSetError::Table {
+            path: self.path.to_path_buf(),
+            what: format!("`{name}` of row {} {what}", self.first + row as u64),
+        }
+    }
+}

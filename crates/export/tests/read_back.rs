@@ -1,0 +1,128 @@
+//! A run that is written and read back, whole and with each of its bytes damaged.
+
+use std::fs;
+use std::panic::catch_unwind;
+use std::path::Path;
+
+use vmnoise_events::{Share, SourceId, Workload, fixtures};
+use vmnoise_explain::{Detail, GapDetail, Interval, Part};
+use vmnoise_export::{
+    DataSetError, Encoding, Partition, Reported, RunTables, Stored, StoredRun, runs,
+};
+
+const NAMES: [&str; 3] = ["local_timer:236", "kworker/1:6:18391", "a:b"];
+const GAPS: u64 = 12;
+
+/// Who had what of a gap: a name or none.
+fn parts(nth: u64) -> Vec<(Share, Option<usize>, u64)> {
+    let who = (nth % 3) as usize;
+    vec![
+        (Share::Thread, Some(who), 1_000 + nth),
+        (Share::Hw, None, 300),
+    ]
+}
+
+fn write(folder: &Path) -> StoredRun {
+    let mut facts = fixtures::facts(Workload::Osnoise);
+    facts.host.name = Some("node 1".into());
+    let partition = Partition::of(&facts).unwrap();
+    let mut tables = RunTables::create(folder, &partition, &facts, Encoding::Parquet).unwrap();
+    for nth in 0..GAPS {
+        let parts = parts(nth).into_iter();
+        let parts: Vec<Part> = parts
+            .map(|(share, who, ns)| Part {
+                share,
+                source: who.map(|who| SourceId(who as u32)),
+                ns,
+                count: 1,
+                phase: None,
+                host_cpu: None,
+            })
+            .collect();
+        let gap = Interval {
+            cpu: (nth % 2) as u32,
+            start_mono_ns: 1_000_000 * nth,
+            dur_ns: parts.iter().map(|part| part.ns).sum(),
+            parts,
+            witnessed: false,
+            steal_clamped: false,
+            hits_limit: false,
+            detail: Detail::Gap(GapDetail::default()),
+        };
+        tables.interval(&gap, &|id| NAMES[id.0 as usize]).unwrap();
+    }
+    let reported = Reported {
+        complete: true,
+        lost_events: 7,
+        lost_gaps: Some(3),
+        late_events: 2,
+        clock_bound_ns: None,
+    };
+    tables.finish(reported).unwrap();
+    let mut runs = runs(folder).unwrap();
+    assert_eq!(runs.len(), 1);
+    runs.remove(0)
+}
+
+/// Each gap as its CPU, begin and length, and who had what of it.
+type Gap = ((u32, u64, u64), Vec<(Share, String, u64)>);
+
+fn read(run: &StoredRun) -> Result<Vec<Gap>, DataSetError> {
+    let mut gaps: Vec<Gap> = Vec::new();
+    run.each_gap(&mut |stored| match stored {
+        Stored::Gap(gap) => gaps.push(((gap.cpu, gap.start_mono_ns, gap.dur_ns), Vec::new())),
+        Stored::Part(part) => {
+            let mut name = String::new();
+            part.put_name(&mut name);
+            gaps.last_mut().unwrap().1.push((part.share, name, part.ns));
+        }
+    })?;
+    Ok(gaps)
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = write(folder.path());
+    assert_eq!(run.host, "node 1");
+    let facts = run.facts().unwrap();
+    assert_eq!(facts.workload, Workload::Osnoise);
+    assert_eq!((facts.lost_gaps, facts.lost_witnesses), (3, 4 + 2));
+    assert_eq!(run.cpus().unwrap(), []);
+    let expected = (0..GAPS).map(|nth| {
+        let parts = parts(nth).into_iter();
+        let parts: Vec<(Share, String, u64)> = parts
+            .map(|(share, who, ns)| (share, who.map_or("", |who| NAMES[who]).to_owned(), ns))
+            .collect();
+        let dur_ns = parts.iter().map(|(.., ns)| ns).sum();
+        (((nth % 2) as u32, 1_000_000 * nth, dur_ns), parts)
+    });
+    assert_eq!(read(&run).unwrap(), expected.collect::<Vec<Gap>>());
+}
+
+/// Whatever is damaged is an error or another value; the library that reads Parquet does not panic.
+#[test]
+fn no_damaged_byte_is_more_than_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = write(folder.path());
+    let mut panicked = Vec::new();
+    for table in ["run", "gaps", "gap_parts"] {
+        let path = run.folder.join(format!("{table}.parquet"));
+        let whole = fs::read(&path).unwrap();
+        for place in 0..whole.len() {
+            for mask in [0x01, 0xff] {
+                let mut damaged = whole.clone();
+                damaged[place] ^= mask;
+                fs::write(&path, damaged).unwrap();
+                let result = catch_unwind(|| {
+                    let _ = (run.facts(), read(&run));
+                });
+                if result.is_err() {
+                    panicked.push((table, place, mask));
+                }
+            }
+        }
+        fs::write(&path, whole).unwrap();
+    }
+    assert_eq!(panicked, []);
+}
