@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::join_pair::{Flaws, write_host, write_tasks};
-use crate::many_gaps::{TICK_NS, TURN_NS, write_by_the_clock};
+use crate::many_gaps::{
+    BLIND_EVERY_NS, TICK_NS, TURN_NS, write_blind_now_and_then, write_by_the_clock,
+};
 
 const TASKS: &str = r#"
 policy = "fp"
@@ -57,7 +59,8 @@ fn each_length_of_window_has_the_least_that_was_left_in_any() {
     assert!(windows.len() >= 200, "{}", windows.len());
     let table = fs::read_to_string(folder.path().join("out.csv")).unwrap();
     let mut rows = table.lines();
-    let heading = "cpu,window_ns,left_at_least_ns,irq_at_most_ns,thread_at_most_ns";
+    let heading =
+        "cpu,window_ns,left_at_least_ns,unseen_at_most_ns,irq_at_most_ns,thread_at_most_ns";
     assert!(rows.next().unwrap().starts_with(heading), "{table}");
     let rows: Vec<&str> = rows.collect();
     assert_eq!(rows.len(), windows.len());
@@ -81,8 +84,33 @@ fn each_length_of_window_has_the_least_that_was_left_in_any() {
             irq_ns + thread_ns + 400 * (1 + length_ns / 1_000_000) >= taken_ns,
             "{window}"
         );
-        let expected = format!("0,{length_ns},{left_ns},{irq_ns},{thread_ns},");
+        let expected = format!("0,{length_ns},{left_ns},0,{irq_ns},{thread_ns},");
         assert!(row.starts_with(&expected), "{row}");
+    }
+}
+
+#[test]
+fn what_went_by_unseen_is_not_called_left() {
+    let folder = folder();
+    // Where two stretches meet, a window may have had what went by unseen in either.
+    // One that is longer than a millisecond meets the next tick.
+    let holds = (100_000, 0, "holds", 0);
+    for (blind_ns, tick_ns, verdict, status) in [holds, (300_000, TICK_NS, "cannot_tell", 3)] {
+        write_blind_now_and_then(&folder.path().join("blind.vmn"), 3_000, blind_ns);
+        let cpu = &json(&folder, "blind.vmn --tasks tasks.toml")["cpus"][0];
+        assert_eq!(cpu["unseen_ns"], 300 * blind_ns);
+        let task = &cpu["tasks"][0];
+        let response_ns = WORST_NS + 2 * blind_ns + tick_ns;
+        assert_eq!(task["response_ns"], response_ns, "{task}");
+        assert_eq!(task["verdict"], verdict, "{task}");
+        let output = schedule(&folder, "blind.vmn --tasks tasks.toml");
+        assert_eq!(output.status.code(), Some(status));
+        for window in cpu["windows"].as_array().unwrap() {
+            let ns = |name: &str| window[name].as_u64().unwrap();
+            let most_ns = (2 + ns("window_ns") * 2 / BLIND_EVERY_NS) * blind_ns;
+            assert!(ns("unseen_at_most_ns") <= most_ns, "{window}");
+            assert!(ns("left_at_least_ns") + ns("unseen_at_most_ns") <= ns("window_ns"));
+        }
     }
 }
 

@@ -12,5 +12,9 @@ pub mod scale;
 pub mod schedule;
 pub mod supply;
 pub mod tail;
+mod taken;
+mod unseen;
 
-pub use record::{Culprit, HadBy, Record, Taken, TakenBy};
+pub use record::{Culprit, HadBy, Record, TakenBy};
+pub use taken::Taken;
+pub use unseen::Unseen;

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use vmnoise_events::Share;
 
 use crate::lengths::Lengths;
+use crate::taken::Taken;
+use crate::unseen::{Stretches, Unseen};
 
 /// Who took time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,6 +72,7 @@ pub struct Record {
     part_ns: Lengths,
     culprits: Vec<Culprit>,
     places: HashMap<Culprit, u32>,
+    stretches: Stretches,
 }
 
 impl Record {
@@ -86,6 +89,7 @@ impl Record {
             part_ns: Lengths::default(),
             culprits: Vec::new(),
             places: HashMap::new(),
+            stretches: Stretches::default(),
         }
     }
 
@@ -130,6 +134,18 @@ impl Record {
             .first()
             .map_or(from_ns, |it| from_ns.min(*it));
         self.to_ns = to_ns.max(self.last_end_ns()).max(self.from_ns);
+    }
+
+    /// For how long nobody looked at the CPU, somewhere in this stretch of the run; nanoseconds, and
+    /// CLOCK_MONOTONIC. One that begins before the last one ends begins there.
+    pub fn unseen_in(&mut self, from_ns: u64, to_ns: u64, unseen_ns: u64) {
+        self.stretches.push(from_ns, to_ns, unseen_ns);
+    }
+
+    /// The time for which nobody looked, which was so much in all. What is not known to be in one of the
+    /// stretches may be anywhere.
+    pub fn unseen(&self, in_all_ns: u64) -> Unseen<'_> {
+        self.stretches.within(self.from_ns, self.to_ns, in_all_ns)
     }
 
     fn last_end_ns(&self) -> u64 {
@@ -257,58 +273,5 @@ impl HadBy {
         match self {
             HadBy::Culprit(who) | HadBy::Cut(who) => who,
         }
-    }
-}
-
-/// What was taken in each gap of a run: all of it, or a part.
-#[derive(Debug, Clone)]
-pub struct Taken<'a> {
-    pub(crate) from_ns: u64,
-    pub(crate) to_ns: u64,
-    pub(crate) begins_ns: &'a [u64],
-    pub(crate) lengths_ns: &'a [u64],
-    taken_ns: Option<Arc<Vec<u64>>>,
-}
-
-impl Taken<'_> {
-    /// Of each gap, nanoseconds; no more than its length.
-    pub(crate) fn taken_ns(&self) -> &[u64] {
-        match &self.taken_ns {
-            Some(taken_ns) => &taken_ns[..self.begins_ns.len()],
-            None => self.lengths_ns,
-        }
-    }
-
-    /// Its first part, which ends before a gap that would be cut.
-    pub(crate) fn first(&self, part: f64) -> Self {
-        let end_ns = self.from_ns + (self.span_ns() as f64 * part.clamp(0.0, 1.0)) as u64;
-        let gaps = self
-            .begins_ns
-            .partition_point(|begin_ns| *begin_ns < end_ns);
-        let mut first = self.clone();
-        first.to_ns = end_ns;
-        first.keep(gaps);
-        if let Some(last) = gaps.checked_sub(1)
-            && self.begins_ns[last] + self.lengths_ns[last] > end_ns
-        {
-            first.to_ns = self.begins_ns[last];
-            first.keep(last);
-        }
-        first
-    }
-
-    fn keep(&mut self, gaps: usize) {
-        self.begins_ns = &self.begins_ns[..gaps];
-        self.lengths_ns = &self.lengths_ns[..gaps];
-    }
-
-    /// How long the CPU was looked at, nanoseconds.
-    pub fn span_ns(&self) -> u64 {
-        self.to_ns - self.from_ns
-    }
-
-    /// All of it, nanoseconds.
-    pub fn total_ns(&self) -> u64 {
-        self.taken_ns().iter().sum()
     }
 }

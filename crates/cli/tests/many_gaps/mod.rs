@@ -18,6 +18,8 @@ const TASK: SourceId = SourceId(1);
 struct Stream {
     writer: Writer<File>,
     cpus: Vec<u32>,
+    /// For how long its workload looked at nothing until now, nanoseconds.
+    blind_ns: u64,
 }
 
 impl Stream {
@@ -37,7 +39,11 @@ impl Stream {
         facts.options.cpus = cpus.clone();
         facts.rank = rank;
         let writer = Writer::create(path, &facts).unwrap();
-        let mut stream = Stream { writer, cpus };
+        let mut stream = Stream {
+            writer,
+            cpus,
+            blind_ns: 0,
+        };
         for (id, name) in [(INTERRUPT, "local_timer:236"), (TASK, "ksmd:31")] {
             stream.push(Event::Source(Source {
                 id,
@@ -63,7 +69,7 @@ impl Stream {
                 cpu,
                 first_tsc: BEGIN_NS,
                 last_tsc: now_ns,
-                blind_tsc: Some(0),
+                blind_tsc: Some(self.blind_ns),
                 ..Tally::default()
             }));
         }
@@ -191,15 +197,23 @@ pub fn write_cpus(path: &Path, cpus: u32) {
 pub const TICK_NS: u64 = 50_000;
 /// What a task takes each tenth of a second, in the middle of a millisecond.
 pub const TURN_NS: u64 = 400_000;
+/// How often the counters are read.
+pub const BLIND_EVERY_NS: u64 = 10_000_000;
 
 /// Writes so many milliseconds of one CPU that an interrupt and a task take by the clock. Runs of different
 /// lengths began at different times.
 pub fn write_by_the_clock(path: &Path, milliseconds: u64) {
+    write_blind_now_and_then(path, milliseconds, 0);
+}
+
+/// The same, where for so long in each [`BLIND_EVERY_NS`] nobody looks.
+pub fn write_blind_now_and_then(path: &Path, milliseconds: u64, blind_ns: u64) {
     let mut stream = Stream::begun(path, 1, milliseconds % 60);
     for nth in 0..milliseconds {
         let now_ns = BEGIN_NS + nth * 1_000_000;
-        if nth % 10 == 0 {
+        if nth * 1_000_000 % BLIND_EVERY_NS == 0 {
             stream.time(now_ns);
+            stream.blind_ns += blind_ns;
         }
         stream.interrupted(0, now_ns, TICK_NS);
         if nth % 100 == 5 {

@@ -5,7 +5,7 @@ mod summarize;
 use std::collections::BTreeSet;
 
 use vmnoise_events::{
-    Activity, ActivityKind, Event, Finish, HostFrame, LossKind, OwnCost, RunFacts, SourceId,
+    Activity, ActivityKind, Event, Finish, HostFrame, LossKind, OwnCost, RunFacts, SourceId, Tally,
 };
 
 use self::summarize::{named_so_far, summarize};
@@ -237,6 +237,17 @@ impl Explainer {
     /// The name the stream gave to a source; `undefined` where it gave none.
     pub fn source_name(&self, id: SourceId) -> &str {
         self.names.name(Some(id))
+    }
+
+    /// From when to when these counters tell of their CPU, CLOCK_MONOTONIC in nanoseconds; and for how long the
+    /// workload did not look at it meanwhile, nanoseconds.
+    pub fn looked(&self, tally: &Tally) -> ((u64, u64), u64) {
+        let mono_ns = |tsc| self.clock.mono_ns(tsc);
+        let blind_ns = self.clock.whole_ns(tally.blind_tsc.unwrap_or(0));
+        (
+            (mono_ns(tally.first_tsc), mono_ns(tally.last_tsc)),
+            blind_ns,
+        )
     }
 
     /// One line for each CPU, ascending, over the gaps explained since the last

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use super::delays::{Delays, Tally};
 use super::sweep::{Piece, sweep};
-use crate::record::Taken;
+use crate::taken::Taken;
 
 /// Into how many blocks of equal length a run is cut that is drawn from anew.
 pub(super) const BLOCKS: u64 = 20;

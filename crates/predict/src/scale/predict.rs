@@ -10,8 +10,9 @@ use super::measured::{Measured, measure};
 use super::placement::{Part, Placement, parts};
 use super::slowest::{Begins, Hosts, Slowest};
 use super::suspects::{self, Suspect};
-use crate::record::{Culprit, Record, Taken};
+use crate::record::{Culprit, Record};
 use crate::tail::Tail;
+use crate::taken::Taken;
 
 /// How often blocks are drawn for a band; fewer times where each draw is one of many rounds.
 const DRAWS: usize = 200;

@@ -5,7 +5,7 @@
 //! gap, the end stays. So the delay (what the step takes beyond W) is constant, jumps up, or falls
 //! by a nanosecond each nanosecond.
 
-use crate::record::Taken;
+use crate::taken::Taken;
 
 /// One rank on its CPU, at a moment at which a step may begin.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 
 use super::rank::Rank;
 use super::tournament::Tournament;
-use crate::record::Taken;
+use crate::taken::Taken;
 
 /// Moments that follow one another, at which the slowest rank of a host is delayed alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

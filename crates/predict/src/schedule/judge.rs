@@ -35,6 +35,8 @@ pub enum Verdict {
         /// How long it would have to be, nanoseconds; `None` if that is not known either.
         needs_ns: Option<u64>,
     },
+    /// It might not have, if the CPU was taken away while nobody looked.
+    Unseen,
     /// Gaps were lost: more may have been taken than was seen.
     Lost,
     /// More jobs would have to be looked at than anybody waits for.
@@ -70,18 +72,30 @@ pub fn judge(
             None => response(policy, tasks, of, supply, blocking_ns, limit_ns).map_err(unbounded),
         };
         let deadline_ns = tasks[of].deadline_ns;
+        let holds_as_seen = || {
+            let seen = supply.as_seen();
+            let found = response(policy, tasks, of, &seen, blocking_ns, limit_ns);
+            found.is_ok_and(|it| it.bound_ns <= deadline_ns)
+        };
         let window_ns = |it: &Response| it.busy_window_ns.max(tasks[of].period_ns);
         let windows = found.as_ref().ok().map(|it| supply.windows(window_ns(it)));
         let verdict = match (&found, windows) {
+            (Err(verdict @ Verdict::TooShort { .. }), _) => match holds_as_seen() {
+                true => Verdict::Unseen,
+                false => *verdict,
+            },
             (Err(verdict), _) => *verdict,
-            (Ok(found), _) if found.bound_ns > deadline_ns => Verdict::MayMiss,
+            (Ok(found), _) if found.bound_ns > deadline_ns => match holds_as_seen() {
+                true => Verdict::Unseen,
+                false => Verdict::MayMiss,
+            },
             (Ok(_), _) if lost_gaps => Verdict::Lost,
             (Ok(found), Some(windows)) if windows < WINDOWS => Verdict::TooShort {
                 needs_ns: Some(window_ns(found).saturating_mul(WINDOWS)),
             },
             (Ok(_), _) => Verdict::Holds,
         };
-        let response = found.ok().filter(|_| verdict != Verdict::MayMiss);
+        let response = found.ok().filter(|it| it.bound_ns <= deadline_ns);
         let gap = response.and_then(|it| gap(policy, tasks, of, supply, blocking_ns, it));
         Judged {
             response: found.ok(),

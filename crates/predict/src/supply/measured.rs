@@ -8,7 +8,8 @@ use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Service};
 
 use super::windows::{Worst, longest_for, taken_in_turn, worst_window};
-use crate::record::Taken;
+use crate::taken::Taken;
+use crate::unseen::Unseen;
 
 /// So many lengths are asked for to draw the function.
 const DRAWN: u32 = 240;
@@ -20,19 +21,46 @@ const SHORTEST_NS: u64 = 1_000;
 pub const NEVER_NS: u64 = u64::MAX / 4;
 
 /// The least time that a CPU left in any window of any of these runs: exact for each length that is
-/// asked for, which takes one pass over all gaps, and is kept.
+/// asked for, which takes one pass over all gaps, and is kept. What went by unseen counts as taken where it
+/// does most harm.
 #[derive(Debug)]
 pub struct MeasuredSupply<'a> {
     pub(super) runs: Vec<Taken<'a>>,
+    /// Of each run; empty if all of them were looked at all the time.
+    pub(super) unseen: Vec<Unseen<'a>>,
     asked: RefCell<BTreeMap<u64, u64>>,
     times: RefCell<BTreeMap<u64, u64>>,
+}
+
+/// The window of some length that may have left least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorstOfRuns {
+    /// The place of its run.
+    pub run: usize,
+    /// Where it is, and what was taken in it.
+    pub window: Worst,
+    /// What may have been taken in it besides, while nobody looked; nanoseconds.
+    pub unseen_ns: u64,
+}
+
+impl WorstOfRuns {
+    /// What its task may have lost, nanoseconds.
+    pub fn lost_ns(&self) -> u64 {
+        self.window.taken_ns + self.unseen_ns
+    }
 }
 
 impl<'a> MeasuredSupply<'a> {
     /// Of one CPU, in one or more runs.
     pub fn new(runs: Vec<Taken<'a>>) -> MeasuredSupply<'a> {
+        MeasuredSupply::with_unseen(runs, Vec::new())
+    }
+
+    /// Of one CPU, in one or more runs, with what went by unseen in each of them.
+    pub fn with_unseen(runs: Vec<Taken<'a>>, unseen: Vec<Unseen<'a>>) -> MeasuredSupply<'a> {
         MeasuredSupply {
             runs,
+            unseen,
             asked: RefCell::default(),
             times: RefCell::default(),
         }
@@ -57,6 +85,23 @@ impl<'a> MeasuredSupply<'a> {
         }
     }
 
+    /// As if nothing had been taken while nobody looked.
+    pub fn as_seen(&self) -> MeasuredSupply<'a> {
+        MeasuredSupply::new(self.runs.clone())
+    }
+
+    /// What went by unseen in a window of this length at most, nanoseconds; in any of the runs.
+    pub fn unseen_at_most_ns(&self, length_ns: u64) -> u64 {
+        let of_runs = self.unseen.iter().map(|it| it.at_most_ns(length_ns));
+        of_runs.max().unwrap_or(0)
+    }
+
+    /// What went by unseen in one of the runs, in a window of this length at most; nanoseconds.
+    fn unseen_ns(&self, run: usize, length_ns: u64) -> u64 {
+        let unseen = self.unseen.get(run);
+        unseen.map_or(0, |it| it.at_most_ns(length_ns))
+    }
+
     /// Gaps of all runs.
     pub fn gaps(&self) -> usize {
         self.runs.iter().map(|run| run.begins_ns.len()).sum()
@@ -67,7 +112,7 @@ impl<'a> MeasuredSupply<'a> {
     pub fn growth_ns(&self, length_ns: u64) -> [Option<u64>; 4] {
         [0.125, 0.25, 0.5, 1.0].map(|part| {
             let worst = self.first(part).worst(length_ns);
-            worst.map(|(_, it)| it.taken_ns)
+            worst.map(|it| it.window.taken_ns)
         })
     }
 
@@ -89,7 +134,7 @@ impl<'a> MeasuredSupply<'a> {
     /// The window of this length in which most was taken, and the place of its run; `None` if no run is so
     /// long. A shorter run that lost more than any window of a longer one counts, too: as if nothing had
     /// been taken once it was over.
-    pub fn worst(&self, length_ns: u64) -> Option<(usize, Worst)> {
+    pub fn worst(&self, length_ns: u64) -> Option<WorstOfRuns> {
         if length_ns > self.longest_run_ns() {
             return None;
         }
@@ -97,12 +142,19 @@ impl<'a> MeasuredSupply<'a> {
             begin_ns: run.from_ns,
             taken_ns: run.total_ns(),
         };
-        let worst = self.runs.iter().enumerate().map(|(nth, run)| {
-            let worst = worst_window(run, length_ns);
-            (nth, worst.unwrap_or_else(|| whole(run)))
+        let worst = self.runs.iter().enumerate().map(|(run, taken)| {
+            let window = worst_window(taken, length_ns).unwrap_or_else(|| whole(taken));
+            // Both together take no more than all of it.
+            let room_ns = length_ns - window.taken_ns;
+            let unseen_ns = self.unseen_ns(run, length_ns).min(room_ns);
+            WorstOfRuns {
+                run,
+                window,
+                unseen_ns,
+            }
         });
         // The first of equals, as within a run.
-        worst.reduce(|worst, other| match other.1.taken_ns > worst.1.taken_ns {
+        worst.reduce(|worst, other| match other.lost_ns() > worst.lost_ns() {
             true => other,
             false => worst,
         })
@@ -116,31 +168,43 @@ impl<'a> MeasuredSupply<'a> {
             return *least_ns;
         }
         let worst = self.worst(length_ns);
-        let least_ns = length_ns - worst.map_or(length_ns, |(_, it)| it.taken_ns);
+        let least_ns = length_ns - worst.map_or(length_ns, |it| it.lost_ns());
         self.asked.borrow_mut().insert(length_ns, least_ns);
         least_ns
     }
 
-    /// The least length of which every window left so much, nanoseconds; [`NEVER_NS`] if none did. A run
-    /// that never left so much would have had to go on for at least as long as it lacks.
+    /// A length of which every window left so much, nanoseconds: the least one, if nothing went by unseen.
+    /// [`NEVER_NS`] if none did. A run that never left so much would have had to go on for at least as long as it
+    /// lacks.
     pub fn length_for_ns(&self, supply_ns: u64) -> u64 {
         if let Some(length_ns) = self.times.borrow().get(&supply_ns) {
             return *length_ns;
         }
-        let of_runs: Vec<Option<u64>> = self
-            .runs
-            .iter()
-            .map(|run| longest_for(run, supply_ns))
-            .collect();
-        let lengths_ns = self.runs.iter().zip(&of_runs).map(|(run, length_ns)| {
-            length_ns.unwrap_or_else(|| supply_ns.saturating_add(run.total_ns()))
-        });
-        let length_ns = match of_runs.iter().any(Option::is_some) {
-            true => lengths_ns.max().unwrap_or(NEVER_NS),
+        let of_runs = (0..self.runs.len()).map(|run| self.length_of_run(run, supply_ns));
+        let of_runs: Vec<(u64, bool)> = of_runs.collect();
+        let length_ns = match of_runs.iter().any(|(_, has_it)| *has_it) {
+            true => of_runs.iter().map(|(ns, _)| *ns).max().unwrap_or(NEVER_NS),
             false => NEVER_NS,
         };
         self.times.borrow_mut().insert(supply_ns, length_ns);
         length_ns
+    }
+
+    /// The same of one run, and whether it is so long.
+    fn length_of_run(&self, run: usize, supply_ns: u64) -> (u64, bool) {
+        let taken = &self.runs[run];
+        let mut unseen_ns = 0;
+        loop {
+            let asked_ns = supply_ns.saturating_add(unseen_ns);
+            let found = longest_for(taken, asked_ns);
+            let length_ns = found.unwrap_or_else(|| asked_ns.saturating_add(taken.total_ns()));
+            // The longer the window, the more of it may have gone by unseen.
+            let now_ns = self.unseen_ns(run, length_ns);
+            if now_ns <= unseen_ns {
+                return (length_ns, found.is_some());
+            }
+            unseen_ns = now_ns;
+        }
     }
 
     /// How many windows of this length follow one another in the runs.
@@ -169,10 +233,10 @@ impl<'a> MeasuredSupply<'a> {
     pub fn drawn(&self) -> Vec<(u64, u64)> {
         let lengths_ns = drawn_lengths_ns(self.longest_run_ns());
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        let runs = &self.runs;
+        let (runs, unseen) = (&self.runs, &self.unseen);
         let of_thread = |nth: usize| {
             let lengths_ns = lengths_ns.iter().skip(nth).step_by(threads);
-            let alone = MeasuredSupply::new(runs.clone());
+            let alone = MeasuredSupply::with_unseen(runs.clone(), unseen.clone());
             let least = lengths_ns.map(|it| (*it, alone.least_ns(*it)));
             least.collect::<Vec<_>>()
         };

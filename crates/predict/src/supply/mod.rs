@@ -10,7 +10,7 @@ mod stepped;
 mod windows;
 
 pub use bounded_delay::BoundedDelay;
-pub use measured::{MeasuredSupply, NEVER_NS};
+pub use measured::{MeasuredSupply, NEVER_NS, WorstOfRuns};
 pub use stepped::Stepped;
 pub use windows::{Worst, longest_for, taken_in_turn, worst_window};
 

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use vmnoise_events::Share;
 
 use super::{BoundedDelay, MeasuredSupply, Worst, longest_for, taken_in_turn, worst_window};
-use crate::record::{Culprit, Record, Taken};
+use crate::record::{Culprit, Record};
+use crate::taken::Taken;
 
 /// A run from 100 on, of gaps `pause` after one another, of which `ours` is taken by one culprit and
 /// the rest by another.
@@ -143,6 +144,52 @@ proptest! {
     }
 
     #[test]
+    fn wherever_nobody_looked_no_window_left_less(
+        (gaps, rest_ns) in gaps(), cuts in proptest::collection::vec((0_u64..150, 0_u64..9), 0..5), anywhere_ns in 0_u64..4, seed: u64,
+    ) {
+        let mut record = record(&gaps, rest_ns);
+        let seen = record.taken();
+        let is_gap = |ns: &u64| held_ns(&seen, *ns, 1) > 0;
+        let mut left: Vec<u64> = (seen.from_ns..seen.to_ns).filter(|it| !is_gap(it)).collect();
+        let (mut random, mut hidden, mut from_ns, to_ns) = (fastrand::Rng::with_seed(seed), Vec::<u64>::new(), seen.from_ns, seen.to_ns);
+        let mut hide = |left: &mut Vec<u64>, (from_ns, to_ns), most: u64| {
+            let mut inside: Vec<u64> = left.iter().copied().filter(|it| (from_ns..to_ns).contains(it)).collect();
+            random.shuffle(&mut inside);
+            inside.truncate(most as usize);
+            left.retain(|it| !inside.contains(it));
+            hidden.extend(&inside);
+            inside.len() as u64
+        };
+        for (length_ns, most) in cuts {
+            let until_ns = (from_ns + length_ns).min(to_ns);
+            let unseen_ns = hide(&mut left, (from_ns, until_ns), most);
+            record.unseen_in(from_ns, until_ns, unseen_ns);
+            from_ns = until_ns;
+        }
+        hide(&mut left, (0, u64::MAX), anywhere_ns);
+        let unseen = record.unseen(hidden.len() as u64);
+        prop_assert_eq!(unseen.total_ns(), hidden.len() as u64);
+        let supply = MeasuredSupply::with_unseen(vec![record.taken()], vec![unseen]);
+        let span_ns = supply.longest_run_ns();
+        let is_left = |ns: u64| left.binary_search(&ns).is_ok();
+        let left_ns = |length_ns: u64| {
+            let windows = record.from_ns()..=record.from_ns() + span_ns - length_ns;
+            windows.map(|it| (it..it + length_ns).filter(|it| is_left(*it)).count() as u64).min()
+        };
+        let line = supply.bounded_delay(supply.rate().max(0.01));
+        for length_ns in 0..=span_ns {
+            let least_ns = left_ns(length_ns).unwrap();
+            prop_assert!(supply.least_ns(length_ns) <= least_ns, "{}", length_ns);
+            prop_assert!(line.rate * (length_ns as f64 - line.delay_ns) <= least_ns as f64 + 1e-6, "{}", length_ns);
+            let for_ns = supply.length_for_ns(length_ns);
+            prop_assert!(for_ns > span_ns || left_ns(for_ns).unwrap() >= length_ns, "{}", length_ns);
+            if hidden.is_empty() {
+                prop_assert_eq!(supply.least_ns(length_ns), least_ns);
+            }
+        }
+    }
+
+    #[test]
     fn what_culprits_took_adds_up((gaps, rest_ns) in gaps()) {
         let record = record(&gaps, rest_ns);
         let of = |name: &str| record.taken_by(|it| it.name.as_deref() == Some(name)).total_ns();
@@ -186,4 +233,21 @@ fn a_gap_inside_of_the_one_before_takes_nothing_and_hides_no_later_one() {
     }
     record.measured(0, 50);
     assert_eq!(record.taken().total_ns(), 25);
+}
+
+#[test]
+fn what_went_by_unseen_counts_where_it_may_have_been() {
+    let mut record = Record::new(0);
+    record.push(1_000, 10, std::iter::empty());
+    record.measured(0, 4_096);
+    record.unseen_in(0, 2_048, 7);
+    record.unseen_in(2_048, 4_096, 2);
+    // Five of these nobody can place.
+    let unseen = record.unseen(14);
+    let supply = MeasuredSupply::with_unseen(vec![record.taken()], vec![unseen]);
+    // All of ten is in the gap; of 64 it may be all that is placed in one stretch and its neighbour, and the rest.
+    assert_eq!(supply.least_ns(10), 0);
+    assert_eq!(supply.least_ns(64), 64 - 10 - 14);
+    assert_eq!(supply.as_seen().least_ns(64), 64 - 10);
+    assert_eq!(supply.length_for_ns(40), 64);
 }

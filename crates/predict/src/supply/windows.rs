@@ -8,7 +8,7 @@
 //! Where in a gap time was taken is known only if all of it was. Otherwise it lies where it does most
 //! harm: at the end of the gap for a window that begins in it, at the begin for one that ends in it.
 
-use crate::record::Taken;
+use crate::taken::Taken;
 
 /// The window of some length that holds most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -46,7 +46,7 @@ pub(super) fn left(run: &Run) -> Chart {
         is_wide: false,
         note: format!(
             "Of all windows of a length, wherever they begin, the one that left least: `vmnoise schedule` holds \
-             deadlines against it.{}",
+             deadlines against it, and against what may have been taken while nobody looked.{}",
             some_of(lanes.len(), run.gathered.lanes.len(), run.words().lane)
         ),
         views,

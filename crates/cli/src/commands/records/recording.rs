@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_events::{RunFacts, Share, SourceId};
+use vmnoise_events::{Event, RunFacts, Share, SourceId};
 use vmnoise_explain::{CpuSummary, Explainer, Interval, Summary};
 use vmnoise_predict::{Culprit, Record};
 
@@ -26,6 +26,9 @@ pub(super) fn read(path: &Path) -> Result<Recorded> {
     recording.each(|event| {
         explainer.push(event, &mut |gap| gatherer.certain.add(gap));
         gatherer.settle(&|id| explainer.source_name(id));
+        if let Event::Tally(tally) = event {
+            of(&mut gatherer.cpus, tally.cpu).look(explainer.looked(tally));
+        }
         Ok(())
     })?;
     explainer.run_out(&mut |gap| gatherer.certain.add(gap));
@@ -86,6 +89,29 @@ struct Gatherer {
 struct Gathered {
     record: Record,
     numbers: HashMap<Who, u32>,
+    /// Until when its counters told of it, and for how long nobody had looked at it by then; nanoseconds.
+    looked: Option<(u64, u64)>,
+}
+
+impl Gathered {
+    /// Takes what counters said, as [`Explainer::looked`] does.
+    fn look(&mut self, ((first_ns, last_ns), blind_ns): ((u64, u64), u64)) {
+        let (from_ns, known_ns) = self.looked.unwrap_or((first_ns, 0));
+        let unseen_ns = blind_ns.saturating_sub(known_ns);
+        if unseen_ns > 0 {
+            self.record.unseen_in(from_ns, last_ns, unseen_ns);
+        }
+        self.looked = Some((last_ns, blind_ns));
+    }
+}
+
+/// What is known of this one.
+fn of(cpus: &mut BTreeMap<u32, Gathered>, cpu: u32) -> &mut Gathered {
+    cpus.entry(cpu).or_insert_with(|| Gathered {
+        record: Record::new(cpu),
+        numbers: HashMap::new(),
+        looked: None,
+    })
 }
 
 impl Gatherer {
@@ -95,10 +121,9 @@ impl Gatherer {
         let mut parts = parts.drain(..);
         let mut numbered = Vec::new();
         for (cpu, begin_ns, length_ns, count) in gaps.drain(..) {
-            let Gathered { record, numbers } = self.cpus.entry(cpu).or_insert_with(|| Gathered {
-                record: Record::new(cpu),
-                numbers: HashMap::new(),
-            });
+            let Gathered {
+                record, numbers, ..
+            } = of(&mut self.cpus, cpu);
             let parts = parts.by_ref().take(count).map(|(who, ns)| {
                 let (share, source) = who;
                 let number = *numbers.entry(who).or_insert_with(|| {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use vmnoise_events::{Share, Workload};
-use vmnoise_predict::supply::MeasuredSupply;
+use vmnoise_predict::supply::{MeasuredSupply, WorstOfRuns};
 use vmnoise_predict::{Culprit, HadBy, Record};
 use wildmatch::WildMatch;
 
@@ -130,32 +130,29 @@ impl Supplies {
     fn cpu(&self, cpu: u32, without: &[WildMatch]) -> CpuSupply<'_> {
         let has = |it: &&Recorded| it.cpus.iter().any(|it| it.record.cpu == cpu);
         let of: Vec<&Recorded> = self.recorded.iter().filter(has).collect();
-        let records: Vec<&Record> = of
-            .iter()
-            .flat_map(|it| &it.cpus)
-            .map(|it| &it.record)
-            .filter(|it| it.cpu == cpu)
-            .collect();
+        let of_cpu = || {
+            let cpus = of.iter().flat_map(|it| &it.cpus);
+            cpus.filter(|it| it.record.cpu == cpu)
+        };
+        let records: Vec<&Record> = of_cpu().map(|it| &it.record).collect();
         let counts = |culprit: &Culprit| !without.iter().any(|it| is_called(culprit, it));
         let runs = records.iter().map(|record| match without.is_empty() {
             true => record.taken(),
             false => record.taken_by(counts),
         });
-        let supply = MeasuredSupply::new(runs.collect());
+        let unseen = of_cpu().map(|it| it.record.unseen(it.unseen_ns));
+        let supply = MeasuredSupply::with_unseen(runs.collect(), unseen.collect());
         let drawn = supply.drawn();
-        let shares = shares(&records, counts, &drawn);
+        let shares = shares(&records, counts);
         let rows = drawn
             .iter()
             .enumerate()
             .map(|(nth, (length_ns, left_ns))| Row {
                 length_ns: *length_ns,
                 left_ns: *left_ns,
+                unseen_ns: supply.unseen_at_most_ns(*length_ns),
                 shares_ns: shares.iter().map(|(_, ns)| ns[nth]).collect(),
             });
-        let of_cpu = of
-            .iter()
-            .flat_map(|it| &it.cpus)
-            .filter(|it| it.record.cpu == cpu);
         CpuSupply {
             cpu,
             files: of.iter().map(|it| &*it.file).collect(),
@@ -168,7 +165,7 @@ impl Supplies {
                 .unwrap_or(0),
             lost_gaps: of.iter().map(|it| it.limits.lost_gaps).sum(),
             is_complete: of.iter().all(|it| it.limits.complete) && self.has_all_latencies,
-            unseen_ns: of_cpu.map(|it| it.unseen_ns).sum(),
+            unseen_ns: of_cpu().map(|it| it.unseen_ns).sum(),
             blocking_ns: self.latest_ns.get(&cpu).copied(),
             judged: Vec::new(),
             without: without.to_vec(),
@@ -201,22 +198,14 @@ fn refuse_what_is_not_one_machine(recorded: &[Recorded]) -> Result<()> {
 }
 
 /// The most that each share took in a window of each length, as far as it took any.
-fn shares(
-    records: &[&Record],
-    counts: impl Fn(&Culprit) -> bool,
-    drawn: &[(u64, u64)],
-) -> Vec<(Share, Vec<u64>)> {
+fn shares(records: &[&Record], counts: impl Fn(&Culprit) -> bool) -> Vec<(Share, Vec<u64>)> {
     let of_share = |share: Share| {
         let is = |it: &Culprit| it.share == share && counts(it);
         let has = records.iter().any(|it| it.culprits().iter().any(is));
         has.then(|| {
             let taken = records.iter().map(|it| it.taken_by(is)).collect();
             let left: Vec<(u64, u64)> = MeasuredSupply::new(taken).drawn();
-            // Both are of the same runs, so they have the same lengths.
-            let taken = left
-                .iter()
-                .zip(drawn)
-                .map(|((length_ns, left_ns), _)| length_ns - left_ns);
+            let taken = left.iter().map(|(length_ns, left_ns)| length_ns - left_ns);
             (share, taken.collect())
         })
     };
@@ -234,7 +223,11 @@ fn is_called(culprit: &Culprit, pattern: &WildMatch) -> bool {
 impl CpuSupply<'_> {
     /// The window of this length that left least, and who had what of it.
     pub(crate) fn worst(&self, length_ns: u64) -> Option<WorstWindow> {
-        let (run, worst) = self.supply.worst(length_ns)?;
+        let WorstOfRuns {
+            run,
+            window: worst,
+            unseen_ns,
+        } = self.supply.worst(length_ns)?;
         let record = self.records[run];
         let counts = |by: &HadBy| {
             let culprit = &record.culprits()[by.who() as usize];
@@ -256,6 +249,7 @@ impl CpuSupply<'_> {
                 _ => Some(self.files[run].to_owned()),
             },
             taken_ns: worst.taken_ns,
+            unseen_ns,
             by: by
                 .into_iter()
                 .map(|(who, ns)| name(who, human(ns)))

@@ -43,6 +43,7 @@ struct BoundedDelay {
 struct Window {
     window_ns: u64,
     left_at_least_ns: u64,
+    unseen_at_most_ns: u64,
     shares_at_most_ns: serde_json::Map<String, serde_json::Value>,
 }
 
@@ -127,6 +128,7 @@ fn windows(cpu: &CpuSupply<'_>) -> Vec<Window> {
     let rows = cpu.rows.iter().map(|row| Window {
         window_ns: row.length_ns,
         left_at_least_ns: row.left_ns,
+        unseen_at_most_ns: row.unseen_ns,
         shares_at_most_ns: shares(&row.shares_ns),
     });
     rows.collect()
@@ -148,7 +150,9 @@ fn of_task<'a>(cpu: &CpuSupply<'_>, task: &'a Task, judged: &Judged, is_fp: bool
         verdict: match judged.verdict {
             Verdict::Holds => "holds",
             Verdict::MayMiss | Verdict::Overloads { .. } => "may_miss",
-            Verdict::TooShort { .. } | Verdict::Lost | Verdict::TooMany => "cannot_tell",
+            Verdict::Unseen | Verdict::TooShort { .. } | Verdict::Lost | Verdict::TooMany => {
+                "cannot_tell"
+            }
         },
         reason: words::why(cpu, judged),
         most_taken_ns: response.map(|it| cpu.supply.growth_ns(it.bound_ns)),

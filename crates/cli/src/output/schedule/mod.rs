@@ -59,6 +59,8 @@ pub struct Row {
     pub length_ns: u64,
     /// At least so much was left in each, nanoseconds.
     pub left_ns: u64,
+    /// No more went by unseen in one, nanoseconds.
+    pub unseen_ns: u64,
     /// The most that each share took in one, nanoseconds: not in the same one.
     pub shares_ns: Vec<u64>,
 }
@@ -71,6 +73,8 @@ pub struct WorstWindow {
     pub file: Option<String>,
     /// What was taken in it, nanoseconds.
     pub taken_ns: u64,
+    /// What may have been taken in it besides, while nobody looked; nanoseconds.
+    pub unseen_ns: u64,
     /// Who had how much of it, the largest first.
     pub by: Vec<String>,
 }

@@ -63,9 +63,10 @@ fn windows(cpu: &CpuSupply<'_>) -> String {
     table::of(&rows, |it| {
         it.time("window", |(length_ns, _)| Some(*length_ns))
             .time("left at least", |(length_ns, it)| {
-                Some(length_ns - it.taken_ns)
+                Some(length_ns - it.taken_ns - it.unseen_ns)
             })
             .time("taken", |(_, it)| Some(it.taken_ns))
+            .time("unseen", |(_, it)| Some(it.unseen_ns))
             .figure("at", |(_, it)| match &it.file {
                 Some(file) => format!("{} of {file}", seconds(it.at_ns)),
                 None => seconds(it.at_ns),
@@ -88,7 +89,7 @@ fn caveats(cpu: &CpuSupply<'_>) -> String {
     }
     if cpu.unseen_ns > 0 {
         text += &format!(
-            " for {} in all nobody looked, and it counts as left\n",
+            " for {} in all nobody looked, and it counts as taken wherever it may have been\n",
             human(cpu.unseen_ns)
         );
     }

@@ -19,7 +19,9 @@ pub(super) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Holds => "holds",
         Verdict::MayMiss | Verdict::Overloads { .. } => "MAY MISS",
-        Verdict::TooShort { .. } | Verdict::Lost | Verdict::TooMany => "CANNOT TELL",
+        Verdict::Unseen | Verdict::TooShort { .. } | Verdict::Lost | Verdict::TooMany => {
+            "CANNOT TELL"
+        }
     }
 }
 
@@ -42,6 +44,10 @@ pub(super) fn why(cpu: &CpuSupply<'_>, judged: &Judged) -> Option<String> {
         Verdict::TooShort { needs_ns: None } => Some(format!(
             "in {} it is not certain that the tasks ever ran out of work: record for longer",
             human(cpu.supply.longest_run_ns())
+        )),
+        Verdict::Unseen => Some(format!(
+            "it keeps its deadline with all that was seen, and for {} nobody looked: if the CPU was taken away then, it may not; record with a higher `--threshold`",
+            human(cpu.unseen_ns)
         )),
         Verdict::TooMany => Some("more than 100,000 jobs come in its busy window, or before the latest deadline: no bound is sought".into()),
         Verdict::Lost if cpu.lost_gaps > 0 => Some(format!(
@@ -99,7 +105,10 @@ pub(super) fn day(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
         };
     };
     // Windows that overlap are more than those that follow one another.
-    let seen_ns = cpu.supply.worst(length_ns).map_or(0, |(_, it)| it.taken_ns);
+    let seen_ns = cpu
+        .supply
+        .worst(length_ns)
+        .map_or(0, |it| it.window.taken_ns);
     let day_ns = (day_ns as u64).min(length_ns);
     let most = match day_ns > seen_ns {
         true => human(day_ns),

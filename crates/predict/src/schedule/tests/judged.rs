@@ -68,3 +68,23 @@ fn more_than_was_left_is_never_done() {
         "{needs} of {left}"
     );
 }
+
+#[test]
+fn what_went_by_unseen_may_have_been_where_it_breaks_a_task() {
+    let mut record = record(1_000, 1_000, 50);
+    record.unseen_in(0, 1_000_000, 40);
+    let tasks = |deadline| [task(100, 1_000, deadline, 1)];
+    let judged = |deadline: u64| {
+        let supply = MeasuredSupply::with_unseen(vec![record.taken()], vec![record.unseen(40)]);
+        judge(Policy::FixedPriority, &tasks(deadline), &supply, 0, false)[0]
+    };
+    let verdicts = [149, 150, 189, 190].map(|deadline| judged(deadline).verdict);
+    // What was seen breaks it, what was not may, and at last neither does.
+    let expected = [
+        Verdict::MayMiss,
+        Verdict::Unseen,
+        Verdict::Unseen,
+        Verdict::Holds,
+    ];
+    assert_eq!(verdicts, expected);
+}

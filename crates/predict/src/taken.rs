@@ -1,0 +1,56 @@
+//! What was taken of one run of a CPU, as windows look at it.
+
+use std::sync::Arc;
+
+/// What was taken in each gap of a run: all of it, or a part.
+#[derive(Debug, Clone)]
+pub struct Taken<'a> {
+    pub(crate) from_ns: u64,
+    pub(crate) to_ns: u64,
+    pub(crate) begins_ns: &'a [u64],
+    pub(crate) lengths_ns: &'a [u64],
+    pub(crate) taken_ns: Option<Arc<Vec<u64>>>,
+}
+
+impl Taken<'_> {
+    /// Of each gap, nanoseconds; no more than its length.
+    pub(crate) fn taken_ns(&self) -> &[u64] {
+        match &self.taken_ns {
+            Some(taken_ns) => &taken_ns[..self.begins_ns.len()],
+            None => self.lengths_ns,
+        }
+    }
+
+    /// Its first part, which ends before a gap that would be cut.
+    pub(crate) fn first(&self, part: f64) -> Self {
+        let end_ns = self.from_ns + (self.span_ns() as f64 * part.clamp(0.0, 1.0)) as u64;
+        let gaps = self
+            .begins_ns
+            .partition_point(|begin_ns| *begin_ns < end_ns);
+        let mut first = self.clone();
+        first.to_ns = end_ns;
+        first.keep(gaps);
+        if let Some(last) = gaps.checked_sub(1)
+            && self.begins_ns[last] + self.lengths_ns[last] > end_ns
+        {
+            first.to_ns = self.begins_ns[last];
+            first.keep(last);
+        }
+        first
+    }
+
+    fn keep(&mut self, gaps: usize) {
+        self.begins_ns = &self.begins_ns[..gaps];
+        self.lengths_ns = &self.lengths_ns[..gaps];
+    }
+
+    /// How long the CPU was looked at, nanoseconds.
+    pub fn span_ns(&self) -> u64 {
+        self.to_ns - self.from_ns
+    }
+
+    /// All of it, nanoseconds.
+    pub fn total_ns(&self) -> u64 {
+        self.taken_ns().iter().sum()
+    }
+}
