@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::{env, process::Command};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use libbpf_cargo::SkeletonBuilder;
-use snap::write::FrameEncoder;
 
 fn main() {
     println!("cargo::rerun-if-changed=src/bpf");
@@ -50,11 +51,12 @@ fn main() {
     }
 }
 
-/// Writes OBJECT.sz, which `src/packed.rs` reads.
+/// Writes OBJECT.gz, which `src/packed.rs` reads.
 fn pack(object: &Path) -> io::Result<()> {
     let mut name = object.as_os_str().to_owned();
-    name.push(".sz");
-    let mut packed = FrameEncoder::new(File::create(name)?);
+    name.push(".gz");
+    let mut packed = GzEncoder::new(File::create(name)?, Compression::best());
     packed.write_all(&fs::read(object)?)?;
-    packed.flush()
+    packed.finish()?;
+    Ok(())
 }

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use flate2::read::GzDecoder;
 use object::{Architecture, File, Object};
 use serde_json::Value;
-use snap::read::FrameDecoder;
 
 /// One place in a program that depends on a kernel's types (CO-RE).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,19 +37,19 @@ pub struct Found {
     pub size: Option<u64>,
 }
 
-/// The BPF objects that lie in a binary, in Snappy's framing format.
+/// The BPF objects that lie in a binary, packed by gzip.
 ///
 /// # Errors
 /// If it cannot be read.
 pub fn bpf_objects(binary: &Path) -> Result<Vec<Vec<u8>>> {
-    /// The stream identifier that a frame begins with.
-    const MAGIC: &[u8] = b"\xff\x06\x00\x00sNaPpY";
+    /// What such a file begins with (RFC 1952): deflated, without a name.
+    const MAGIC: &[u8] = b"\x1f\x8b\x08\x00";
     let bytes = std::fs::read(binary).with_context(|| binary.display().to_string())?;
     let starts = (0..bytes.len()).filter(|&start| bytes[start..].starts_with(MAGIC));
     let frames = starts.map(|start| {
         let mut object = Vec::new();
-        // What follows it in the binary is no chunk of it, and ends the reading.
-        let _ = FrameDecoder::new(&bytes[start..]).read_to_end(&mut object);
+        // What only looks like a begin ends with an error.
+        let _ = GzDecoder::new(&bytes[start..]).read_to_end(&mut object);
         object
     });
     let is_bpf =

@@ -1,8 +1,8 @@
-//! BPF objects as the binary has them: in Snappy's framing format, a third of their size or less.
+//! BPF objects as the binary has them: packed by gzip, a fifth of their size.
 
 use std::io::{self, Read};
 
-use snap::read::FrameDecoder;
+use flate2::read::GzDecoder;
 
 /// An object that `build.rs` has packed.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ impl Packed {
     /// Where the bytes are not those that were packed.
     pub(crate) fn object(&self) -> io::Result<Vec<u8>> {
         let mut object = Vec::new();
-        FrameDecoder::new(self.0).read_to_end(&mut object)?;
+        GzDecoder::new(self.0).read_to_end(&mut object)?;
         Ok(object)
     }
 }
@@ -27,7 +27,7 @@ macro_rules! packed_object {
             env!("OUT_DIR"),
             "/",
             $name,
-            ".bpf.o.sz"
+            ".bpf.o.gz"
         )))
     };
 }
