@@ -3,25 +3,11 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Instant;
+mod many_gaps;
 
-use anyhow::{Context, Result, ensure};
-use nix::sys::resource::{UsageWho, getrusage};
-use vmnoise_events::{
-    Activity, ActivityKind, Anchor, Event, Finish, FinishReason, Gap, Source, SourceId, Tally,
-    Workload, fixtures,
-};
-use vmnoise_labs::binary;
-use vmnoise_recording::Writer;
+use anyhow::Result;
 
-const CPUS: u32 = 2;
-/// From one gap of a CPU to the next.
-const EVERY_NS: u64 = 60_000;
-/// A thread instead of the interrupt, which takes more.
-const ONE_IN: u64 = 1_000;
-const BEGIN_NS: u64 = 1_000_000_000;
+use self::many_gaps::{generate, time};
 
 fn main() -> Result<()> {
     let folder = tempfile::tempdir()?;
@@ -30,100 +16,10 @@ fn main() -> Result<()> {
         let recording = folder.path().join("generated.vmn");
         generate(&recording, gaps)?;
         for collective in ["barrier", "allreduce"] {
-            let begun = Instant::now();
-            let status = Command::new(binary())
-                .args(["scale", "--ranks", "1..1000000", "--collective", collective])
-                .arg(&recording)
-                .stdout(Stdio::null())
-                .status()
-                .context("starting vmnoise")?;
-            let took_s = begun.elapsed().as_secs_f64();
-            ensure!(status.success(), "vmnoise scale: {status}");
-            let most_kib = getrusage(UsageWho::RUSAGE_CHILDREN)?.max_rss();
-            println!(
-                "{collective:>10}, a million ranks, {gaps:>9} gaps: {took_s:>6.2} s, at most {:>4} MiB",
-                most_kib / 1_024
-            );
+            let words = ["scale", "--ranks", "1..1000000", "--collective", collective];
+            let said = format!("{collective:>10}, a million ranks, {gaps:>9} gaps");
+            time(&said, &words, &recording)?;
         }
     }
-    Ok(())
-}
-
-/// Writes a recording of so many gaps: interrupts of 1 to 5 us, and now and then a thread of 20 to 50 us.
-fn generate(path: &Path, gaps: u64) -> Result<()> {
-    let mut facts = fixtures::facts(Workload::Osnoise);
-    facts.options.cpus = (0..CPUS).collect();
-    facts.options.threshold_ns = 1_000;
-    let mut writer = Writer::create(path, &facts)?;
-    for (id, name) in (0..).zip(["local_timer:236", "irqbalance:612"]) {
-        let id = SourceId(id);
-        let name = name.into();
-        writer.push(&Event::Source(Source { id, name }))?;
-    }
-    let of_each = gaps / u64::from(CPUS);
-    for nth in 0..of_each {
-        let now_ns = BEGIN_NS + nth * EVERY_NS;
-        if nth % 1_000 == 0 {
-            tell_time(&mut writer, now_ns)?;
-        }
-        for cpu in 0..CPUS {
-            let scattered =
-                (nth * u64::from(2 * cpu + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-            let is_long = scattered % ONE_IN == 0;
-            let (kind, source, length_ns) = match is_long {
-                true => (
-                    ActivityKind::Thread,
-                    SourceId(1),
-                    20_000 + scattered % 30_000,
-                ),
-                false => (ActivityKind::Irq, SourceId(0), 1_000 + scattered % 4_000),
-            };
-            let start_mono_ns = now_ns + 1_000 + scattered % 5_000;
-            let end_mono_ns = start_mono_ns + length_ns;
-            writer.push(&Event::Activity(Activity {
-                cpu,
-                kind,
-                start_mono_ns,
-                end_mono_ns,
-                source,
-                steal_ns: 0,
-            }))?;
-            writer.push(&Event::Gap(Gap {
-                cpu,
-                // The way in and the way out.
-                start_tsc: start_mono_ns - 100,
-                end_tsc: end_mono_ns + 100,
-                steal_ns: 0,
-                reloads: 0,
-                light_exits: 0,
-                heavy_exits: 0,
-                interference: None,
-            }))?;
-        }
-    }
-    let mono_ns = BEGIN_NS + of_each * EVERY_NS;
-    tell_time(&mut writer, mono_ns)?;
-    let reason = FinishReason::Duration;
-    writer.push(&Event::Finish(Finish { reason, mono_ns }))?;
-    writer.finish()?;
-    Ok(())
-}
-
-fn tell_time(writer: &mut Writer<std::fs::File>, mono_ns: u64) -> Result<()> {
-    writer.push(&Event::Anchor(Anchor {
-        before_tsc: mono_ns,
-        mono_ns,
-        after_tsc: mono_ns,
-    }))?;
-    for cpu in 0..CPUS {
-        writer.push(&Event::Tally(Tally {
-            cpu,
-            first_tsc: BEGIN_NS,
-            last_tsc: mono_ns,
-            blind_tsc: Some(0),
-            ..Tally::default()
-        }))?;
-    }
-    writer.push(&Event::Watermark(mono_ns))?;
     Ok(())
 }

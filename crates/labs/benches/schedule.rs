@@ -1,0 +1,46 @@
+//! `cargo bench -p vmnoise-labs --bench schedule`: how long `vmnoise schedule` takes, and how much memory, by a generated
+//! recording of two CPUs.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout)]
+
+mod many_gaps;
+
+use std::fs;
+
+use anyhow::{Context, Result};
+
+use self::many_gaps::{generate, time};
+
+const TASKS: &str = r#"
+policy = "fp"
+[[task]]
+name = "control"
+cost = "200us"
+period = "1ms"
+priority = 80
+[[task]]
+name = "log"
+cost = "5ms"
+period = "20ms"
+priority = 20
+"#;
+
+fn main() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let tasks = folder.path().join("tasks.toml");
+    fs::write(&tasks, TASKS)?;
+    let tasks = tasks.to_str().context("a path in UTF-8")?;
+    // The largest comes last: what is known of memory is the most that any run took so far.
+    for gaps in [100_000, 1_000_000, 10_000_000] {
+        let recording = folder.path().join("generated.vmn");
+        generate(&recording, gaps)?;
+        let said = |what: &str| format!("{what:>12}, {gaps:>9} gaps");
+        time(&said("the function"), &["schedule"], &recording)?;
+        time(
+            &said("two tasks"),
+            &["schedule", "--tasks", tasks],
+            &recording,
+        )?;
+    }
+    Ok(())
+}
