@@ -95,6 +95,28 @@ impl Disturber {
         Disturber::start(command.args(["paced", &cpu.to_string()]).args(times), None)
     }
 
+    /// A task at SCHED_FIFO that burns about such a burst about this often on this CPU, by chance.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn irregular(cpu: u32, burst: Duration, every: Duration) -> Result<Disturber> {
+        let numbers = [cpu.into(), burst.as_micros(), every.as_micros()];
+        let mut command = Command::new(lab_program("lab-disturb")?);
+        command.arg("irregular");
+        Disturber::start(command.args(numbers.map(|it| it.to_string())), None)
+    }
+
+    /// Interrupts on this CPU in each of which so many timers expire.
+    ///
+    /// # Errors
+    /// If they cannot be started.
+    pub fn expiries(cpu: u32, count: u32, every: Duration) -> Result<Disturber> {
+        let numbers = [cpu.into(), count.into(), every.as_micros(), u32::MAX.into()];
+        let mut command = Command::new(lab_program("lab-disturb")?);
+        command.arg("expiries");
+        Disturber::start(command.args(numbers.map(|it| it.to_string())), None)
+    }
+
     /// A task that mostly sleeps, and leaves the kernel work for later on this CPU.
     ///
     /// # Errors

@@ -22,6 +22,7 @@ pub mod mpi;
 pub mod neighbours;
 pub mod oracle;
 pub mod pair;
+pub mod periodic;
 pub mod placed;
 pub mod polled;
 pub mod processes;

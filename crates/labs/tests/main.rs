@@ -3,6 +3,8 @@
 
 mod altered;
 mod blame_judge;
+mod deadlines_judge;
+mod deadlines_scenes;
 mod exits_judge;
 mod join_judge;
 mod neighbours_judge;
@@ -15,6 +17,7 @@ mod bed;
 mod blame;
 mod chaos;
 mod clocks;
+mod deadlines;
 mod disks;
 mod domain;
 mod exercise;

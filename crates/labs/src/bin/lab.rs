@@ -17,11 +17,12 @@ const USAGE: &str = "usage: lab cloud|plain|rt[@SUITE] CPUS|virtual:SHIFT COMMAN
                      xen|xen-pvh|xen-hvm[,WORD...] COMMAND... | reach SUITE";
 /// Begins a command of the guest.
 const GUEST: &str = "guest: ";
-const PROGRAMS: [&str; 7] = [
+const PROGRAMS: [&str; 8] = [
     "chaos",
     "lab-disturb",
     "lab-guest",
     "lab-poll",
+    "lab-tasks",
     "lab-tracefs",
     "lab-tty",
     "lab-vmm",

@@ -1,0 +1,62 @@
+//! `lab-tasks CPU MILLISECONDS RECORDING JOBS NAME:PRIORITY:WORK_US:PERIOD_US...` runs periodic tasks on a CPU while
+//! `vmnoise osnoise -o RECORDING` polls there, each on a thread of that name: at SCHED_FIFO of that priority, or with
+//! `deadline` instead of a priority at SCHED_DEADLINE. A job does a fixed amount of work, which takes
+//! WORK_US where nobody disturbs it. The first jobs of all come together. Writes when each was done into JOBS as JSON, once
+//! all are through.
+#![forbid(unsafe_code)]
+
+mod clock;
+mod task;
+mod work;
+
+use std::sync::Arc;
+use std::thread::{Builder, available_parallelism};
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::mm::{MlockAllFlags, mlockall};
+use vmnoise_labs::periodic::{Played, Poller};
+use vmnoise_workload::thread;
+
+use self::clock::mono_ns;
+use self::task::Task;
+use self::work::Work;
+
+/// Until then all threads have their place.
+const SETTLED_NS: u64 = 100_000_000;
+/// Of a thread: all of it is locked in memory before it runs, which takes time that is a gap.
+const STACK: usize = 128 << 10;
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [cpu, milliseconds, recording, jobs, tasks @ ..] = &arguments[..] else {
+        bail!(
+            "usage: lab-tasks CPU MILLISECONDS RECORDING JOBS NAME:PRIORITY:WORK_US:PERIOD_US..."
+        );
+    };
+    let (cpu, milliseconds): (u32, u64) = (cpu.parse()?, milliseconds.parse()?);
+    let tasks: Vec<Task> = tasks.iter().map(|it| it.parse()).collect::<Result<_>>()?;
+    let cpus = u32::try_from(available_parallelism()?.get())?;
+    let elsewhere: Vec<u32> = (0..cpus).filter(|other| *other != cpu).collect();
+    if !elsewhere.is_empty() {
+        thread::pin(&elsewhere)?;
+    }
+    let work = Arc::new(Work::measure(cpu)?);
+    // As long as nobody polls, what this takes is no gap.
+    mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).context("locking memory")?;
+    let poller = Poller::at_work(cpu, recording)?;
+    let start_ns = mono_ns() + SETTLED_NS;
+    let end_ns = start_ns + milliseconds * 1_000_000;
+    let started = tasks.into_iter().map(|task| {
+        let work = Arc::clone(&work);
+        let builder = Builder::new().stack_size(STACK).name(task.name.clone());
+        builder.spawn(move || task.play(cpu, &work, start_ns, end_ns))
+    });
+    let started = started.collect::<Result<Vec<_>, _>>()?;
+    let ended = started.into_iter().map(|thread| {
+        let ended = thread.join();
+        ended.map_err(|_| anyhow!("a thread of a task panicked"))?
+    });
+    let played = ended.collect::<Result<Vec<Played>>>()?;
+    poller.still_is()?;
+    std::fs::write(jobs, serde_json::to_string(&played)?).with_context(|| jobs.clone())
+}

@@ -1,0 +1,60 @@
+//! A fixed amount of work.
+
+use std::hint::black_box;
+use std::thread::{Builder, sleep};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use vmnoise_events::Policy;
+use vmnoise_workload::thread;
+
+use super::clock::mono_ns;
+
+/// Called as tasks are: it is taken out of what was recorded as they are.
+const MEASURING: &str = "job-measured";
+/// Above all tasks, so that none is measured instead.
+const PRIORITY: i32 = 49;
+/// Some tens of microseconds: between two disturbances there is room for that.
+const MEASURED: u64 = 5_000;
+/// Of which the fastest counts: nobody disturbed that.
+const TIMES: u64 = 50;
+
+const BETWEEN: Duration = Duration::from_millis(1);
+
+/// How fast this CPU works.
+pub struct Work {
+    steps_per_ms: u64,
+}
+
+impl Work {
+    pub fn measure(cpu: u32) -> Result<Work> {
+        let builder = Builder::new().name(MEASURING.into());
+        let measured = builder.spawn(move || -> Result<u64> {
+            thread::set_policy(Policy::Fifo(PRIORITY))?;
+            thread::pin(&[cpu])?;
+            let lengths_ns = (0..TIMES).map(|_| {
+                // Others have their turn: all that they take of one gap counts as taken together.
+                sleep(BETWEEN);
+                let begin_ns = mono_ns();
+                run(MEASURED);
+                mono_ns() - begin_ns
+            });
+            Ok(lengths_ns.min().unwrap_or(1).max(1))
+        })?;
+        let measured = measured.join();
+        let shortest_ns = measured.map_err(|_| anyhow!("the measuring thread panicked"))??;
+        let steps_per_ms = MEASURED * 1_000_000 / shortest_ns;
+        Ok(Work { steps_per_ms })
+    }
+
+    /// Works as much as takes so long.
+    pub fn take(&self, us: u64) {
+        run(self.steps_per_ms * us / 1_000);
+    }
+}
+
+fn run(steps: u64) {
+    for step in 0..steps {
+        black_box(step);
+    }
+}

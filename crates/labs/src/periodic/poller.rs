@@ -1,0 +1,65 @@
+//! Whether a recorder is at work while tasks run.
+
+use std::fs;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{processes, schedstat};
+
+/// How long it may take to begin; no estimate of how long it takes.
+const BACKSTOP: Duration = Duration::from_secs(60);
+
+/// The polling thread of `vmnoise osnoise` on a CPU.
+#[derive(Debug)]
+pub struct Poller {
+    pid: u32,
+    thread: String,
+}
+
+impl Poller {
+    /// Waits until the one is at work that records into this file.
+    ///
+    /// # Errors
+    /// If it does not come to it.
+    pub fn at_work(cpu: u32, recording: &str) -> Result<Poller> {
+        let thread = format!("vmnoise-spin{cpu}");
+        let begun = Instant::now();
+        let mut pid = None;
+        loop {
+            // One that is known is looked at alone: to look through all of /proc takes a lab milliseconds, which
+            // would be gaps.
+            pid = pid.or_else(|| recorder(recording));
+            // A process may end while it is looked at: then it is not the one.
+            let works = |pid: &u32| schedstat::has_worked(*pid, &thread).unwrap_or(false);
+            if let Some(pid) = pid.filter(works) {
+                return Ok(Poller { pid, thread });
+            }
+            let waits = begun.elapsed() < BACKSTOP;
+            ensure!(waits, "{thread} of `vmnoise osnoise` does not poll");
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// That it still is: what came after its end is in no recording.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn still_is(&self) -> Result<()> {
+        let threads = schedstat::threads(self.pid).context("`vmnoise osnoise` has ended")?;
+        let is_there = threads.iter().any(|(_, comm)| *comm == self.thread);
+        ensure!(is_there, "{} has ended before the tasks", self.thread);
+        Ok(())
+    }
+}
+
+/// The process that was told this file (proc_pid_cmdline(5)).
+fn recorder(recording: &str) -> Option<u32> {
+    let is_told = |pid: &u32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut words = words.split(|byte| *byte == 0);
+        words.any(|word| word == b"-o") && words.next() == Some(recording.as_bytes())
+    };
+    processes::all().into_iter().map(|it| it.pid).find(is_told)
+}

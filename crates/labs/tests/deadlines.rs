@@ -1,0 +1,199 @@
+//! Periodic tasks that run beside disturbers: no job takes longer than `vmnoise schedule` computes from the recording of the
+//! same run, and a set that needs more than was left misses. Of SCHED_FIFO with priorities (`fp`), with one priority
+//! (`fifo`), and of SCHED_DEADLINE (`edf`).
+
+use std::time::Duration;
+
+use vmnoise_labs::Disturber;
+use vmnoise_labs::periodic::Unthrottled;
+
+use crate::deadlines_judge::{Held, Judgement, Needs, Recorded};
+use crate::deadlines_scenes::{Scene, here, in_a_lab};
+
+/// A set that holds may be late where it needs what somebody else has.
+fn misses(task: &Held) -> bool {
+    task.verdict.as_deref() == Some("may_miss") && task.missed > 0
+}
+
+/// A set that needs more than was left has no bound, and jobs are late.
+fn assert_overloaded(recorded: &Recorded) {
+    let judgement = recorded.judge(Needs::Work, 1.0, &[]);
+    println!("{judgement}");
+    assert_eq!(judgement.status, Some(2), "{judgement}");
+    let last = judgement.tasks.last().unwrap();
+    assert!(misses(last) && last.bound_ns.is_none(), "{judgement}");
+}
+
+mod root {
+    use super::*;
+
+    const CPU: u32 = 1;
+    /// By name, priority, the work of a job and the period in microseconds. Periods are long: what this machine's own host has
+    /// of a job where its steal clock does not say so counts as a cost of each job.
+    const SET: &str = "job-fast:40:300:10000 job-mid:30:1000:20000 job-slow:20:2000:50000";
+
+    /// A task of higher priority than theirs.
+    fn bursts(us: u64, every_us: u64) -> Disturber {
+        let [burst, every] = [us, every_us].map(Duration::from_micros);
+        Disturber::irregular(CPU, burst, every).unwrap()
+    }
+
+    #[test]
+    fn no_job_takes_longer_than_was_computed_from_its_run() {
+        const ENOUGH: usize = 1_500;
+        const RUNS: usize = 6;
+        let _all = Unthrottled::new().unwrap();
+        let _bursts = bursts(400, 4_000);
+        // At no common multiple of the periods.
+        let _interrupts = Disturber::expiries(CPU, 20, Duration::from_micros(7_410)).unwrap();
+        let (mut held, mut ran) = (0, 0);
+        for _ in 0..RUNS {
+            let folder = tempfile::tempdir().unwrap();
+            let judgement = here(CPU, 5_000, SET, folder.path()).judge(Needs::Recorded, 1.0, &[]);
+            println!("{judgement}");
+            held += judgement.assert_held();
+            ran += judgement.jobs();
+            println!("{held} of {ran} jobs had a bound");
+            if held >= ENOUGH {
+                break;
+            }
+        }
+        // A run in which the host had more of single jobs than they have periods has none. All of them are no evidence.
+        assert!(held > 0, "none of {ran} jobs had a bound");
+    }
+
+    #[test]
+    fn a_set_that_needs_more_than_was_left_misses() {
+        let _all = Unthrottled::new().unwrap();
+        let _bursts = bursts(500, 500);
+        let folder = tempfile::tempdir().unwrap();
+        let set = "job-fast:40:300:2000 job-mid:30:2000:4000";
+        assert_overloaded(&here(CPU, 2_000, set, folder.path()));
+    }
+}
+
+/// A scene without `timerlat`.
+fn scene(tasks: &str, milliseconds: u64, beside: &[&str]) -> Scene {
+    Scene {
+        tasks: tasks.to_owned(),
+        milliseconds,
+        beside: beside.iter().map(|it| (*it).to_owned()).collect(),
+        has_timerlat: false,
+    }
+}
+
+mod virtual_time {
+    use super::*;
+
+    /// Some job took longer than it could have if nobody had taken anything: what was recorded is needed.
+    fn assert_needs_the_recording(recorded: &Recorded) {
+        let nothing = Recorded {
+            wakeups: None,
+            ..recorded.clone()
+        };
+        let alone = nothing.judge(Needs::Recorded, 1.0, &["*"]);
+        let longer = |it: &Held| it.bound_ns.is_some_and(|ns| it.worst_response_ns > ns);
+        assert!(alone.tasks.iter().any(longer), "{alone}");
+    }
+
+    #[test]
+    fn what_a_disturber_breaks_holds_without_it() {
+        const SET: &str = "job-fast:40:200:10000 job-mid:30:500:15000 job-slow:20:1000:20000";
+        let folder = tempfile::tempdir().unwrap();
+        let scenes = [
+            scene(SET, 1_100, &[]),
+            scene(SET, 1_100, &["lab-disturb irregular 0 6000 30000"]),
+        ];
+        let [quiet, disturbed] = &in_a_lab(&scenes, folder.path())[..] else {
+            panic!("two scenes");
+        };
+        let judge = |recorded: &Recorded, without: &[&str]| {
+            let judgement = recorded.judge(Needs::Recorded, 0.5, without);
+            println!("without {without:?}: {judgement}");
+            judgement
+        };
+        let all_hold = |it: &Judgement| assert_eq!(it.status, Some(0), "{it}");
+        let alone = judge(quiet, &[]);
+        assert!(alone.assert_held() == alone.jobs(), "{alone}");
+        all_hold(&alone);
+        assert!(alone.tasks.iter().all(|it| it.missed == 0), "{alone}");
+        let beside = judge(disturbed, &[]);
+        assert!(beside.assert_held() == beside.jobs(), "{beside}");
+        assert_eq!(beside.status, Some(2), "{beside}");
+        assert!(beside.tasks.iter().any(misses), "{beside}");
+        all_hold(&judge(disturbed, &["lab-disturb"]));
+        assert_needs_the_recording(disturbed);
+    }
+
+    #[test]
+    fn no_job_with_a_deadline_takes_longer_and_one_too_many_misses() {
+        let folder = tempfile::tempdir().unwrap();
+        // The kernel admits a pinned task of this policy where there is one CPU alone. All other threads are of lower
+        // classes than these.
+        let edf = Scene {
+            has_timerlat: true,
+            ..scene(
+                "job-fast:deadline:40:2000 job-mid:deadline:100:4000 job-slow:deadline:400:10000",
+                1_100,
+                &["lab-disturb expiries 0 800 7410 200"],
+            )
+        };
+        let overload = scene(
+            "job-fast:40:300:2000 job-mid:30:2000:4000",
+            500,
+            &["lab-disturb irregular 0 500 500"],
+        );
+        let [edf, overload] = &in_a_lab(&[edf, overload], folder.path())[..] else {
+            panic!("two scenes");
+        };
+        let judgement = edf.judge(Needs::Recorded, 1.0, &[]);
+        println!("{judgement}");
+        assert!(judgement.assert_held() == judgement.jobs(), "{judgement}");
+        assert!(judgement.latency_ns > 0, "{judgement}");
+        assert_needs_the_recording(edf);
+        assert_overloaded(overload);
+    }
+}
+
+mod lab_full {
+    mod own_suite {
+        use super::super::*;
+
+        const JOBS: usize = 1_000_000;
+        const PRIORITIES: &str =
+            "job-a:40:10:250 job-b:39:10:250 job-c:38:10:500 job-d:37:20:500 job-e:36:20:1000";
+        const ONE_PRIORITY: &str =
+            "job-a:40:10:250 job-b:40:10:250 job-c:40:10:500 job-d:40:20:500 job-e:40:20:1000";
+        const DEADLINES: &str = "job-a:deadline:10:250 job-b:deadline:10:250 job-c:deadline:20:500";
+
+        /// Each lab has other disturbers: in virtual time all would be the same otherwise.
+        #[test]
+        fn no_job_of_a_million_takes_longer() {
+            let (mut held, mut ran) = (0, 0);
+            let mut nth = 0;
+            while held < JOBS {
+                let folder = tempfile::tempdir().unwrap();
+                let interrupts = format!("lab-disturb expiries 0 10 {} 5000", 7_410 + 113 * nth);
+                let bursts = format!(
+                    "lab-disturb irregular 0 {} {}",
+                    100 + 7 * nth,
+                    1_500 + 37 * nth
+                );
+                let scenes = [
+                    scene(DEADLINES, 8_000, &[&interrupts]),
+                    scene(PRIORITIES, 8_000, &[&interrupts, &bursts]),
+                    scene(ONE_PRIORITY, 8_000, &[&interrupts]),
+                ];
+                for recorded in in_a_lab(&scenes, folder.path()) {
+                    let judgement = recorded.judge(Needs::Recorded, 1.0, &[]);
+                    println!("{judgement}");
+                    held += judgement.assert_held();
+                    ran += judgement.jobs();
+                }
+                println!("{held} of {ran} jobs had a bound, {} labs", nth + 1);
+                assert!(2 * held >= ran, "most runs have no bound");
+                nth += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What a recording has of the threads of tasks: how long each of their turns was without what interrupts and the
+//! hypervisor took of it, and the gaps that they lie in.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use vmnoise_events::{Activity, ActivityKind, Event, Share, SourceId};
+use vmnoise_explain::{Explainer, Interval};
+use vmnoise_recording::Reader;
+
+use super::interrupts::Interrupts;
+
+/// One turn of a thread.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    begin_ns: u64,
+    end_ns: u64,
+    /// What the hypervisor had of it, besides interrupts.
+    stolen_ns: u64,
+}
+
+/// A gap, and what threads of tasks had of it by `vmnoise explain`.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    begin_ns: u64,
+    end_ns: u64,
+    tasks_ns: u64,
+}
+
+/// Of one CPU. Times are CLOCK_MONOTONIC in nanoseconds.
+#[derive(Debug)]
+pub struct Books {
+    /// The turns of each thread by its number, in their order.
+    turns: HashMap<u32, Vec<Turn>>,
+    interrupts: Interrupts,
+    gaps: Vec<Gap>,
+    /// How far gaps may be from where they are placed, nanoseconds.
+    pub clock_bound_ns: u64,
+}
+
+impl Books {
+    /// Reads them. `tasks`: the numbers of the threads.
+    pub fn read(path: &Path, cpu: u32, tasks: &[u32]) -> Books {
+        let mut reader = Reader::open(path).unwrap();
+        let facts = reader.facts().clone();
+        let mut explainer = Explainer::new(&facts);
+        let mut intervals: Vec<Interval> = Vec::new();
+        let mut threads: HashMap<SourceId, u32> = HashMap::new();
+        let (mut turns, mut interrupts) = (Vec::new(), Vec::new());
+        while let ControlFlow::Continue(event) = reader.next_event().unwrap() {
+            match &event {
+                // `comm:tid`
+                Event::Source(source) => {
+                    let tid = source.name.as_str().rsplit_once(':');
+                    let tid = tid.and_then(|(_, tid)| tid.parse().ok());
+                    if let Some(tid) = tid.filter(|tid| tasks.contains(tid)) {
+                        threads.insert(source.id, tid);
+                    }
+                }
+                Event::Activity(activity) if activity.cpu == cpu => match activity.kind {
+                    ActivityKind::Thread => turns.push(*activity),
+                    kind if kind > ActivityKind::Thread => interrupts.push(*activity),
+                    _ => {}
+                },
+                _ => {}
+            }
+            explainer.push(&event, &mut |gap| intervals.push(gap.clone()));
+        }
+        explainer.run_out(&mut |gap| intervals.push(gap.clone()));
+        let of_cpu = intervals.iter().filter(|gap| gap.cpu == cpu);
+        let gaps = of_cpu.map(|gap| gap_of(gap, &threads)).collect();
+        turns.retain(|turn| threads.contains_key(&turn.source));
+        if !facts.witnesses.activity_steal {
+            let all = turns.iter_mut().chain(&mut interrupts);
+            all.for_each(|it| it.steal_ns = 0);
+        }
+        interrupts.sort_unstable_by_key(|it| it.start_mono_ns);
+        let books = Books {
+            turns: of_threads(&turns, &interrupts, &threads),
+            interrupts: Interrupts::new(&interrupts),
+            gaps,
+            clock_bound_ns: explainer.finish().clock_bound_ns.unwrap(),
+        };
+        books.assert_whole();
+        books
+    }
+
+    /// The most that a thread had itself of the CPU from one of these times until the next one. Where in a turn the
+    /// hypervisor had its part is not known: a turn that one of them cuts counts with it.
+    pub fn most_between_ns(&self, tid: u32, times_ns: &[u64]) -> u64 {
+        let mut had_ns = vec![0; times_ns.len() + 1];
+        for turn in &self.turns[&tid] {
+            let first = times_ns.partition_point(|it| *it <= turn.begin_ns);
+            let past = times_ns.partition_point(|it| *it < turn.end_ns);
+            if first == past {
+                had_ns[first] += self.net_ns(turn);
+                continue;
+            }
+            let mut from_ns = turn.begin_ns;
+            for (nth, to_ns) in (first..).zip(&times_ns[first..past]) {
+                had_ns[nth] += self.interrupts.without_ns(from_ns, *to_ns);
+                from_ns = *to_ns;
+            }
+            had_ns[past] += self.interrupts.without_ns(from_ns, turn.end_ns);
+        }
+        // What came before the first of them and after the last one is between none.
+        let between = &had_ns[1..times_ns.len()];
+        between.iter().copied().max().unwrap()
+    }
+
+    /// What a thread had itself of a turn.
+    fn net_ns(&self, turn: &Turn) -> u64 {
+        let without_ns = self.interrupts.without_ns(turn.begin_ns, turn.end_ns);
+        without_ns.saturating_sub(turn.stolen_ns)
+    }
+
+    /// How many turns a thread began between these times, and what it had itself of the CPU in them.
+    pub fn between(&self, tid: u32, from_ns: u64, to_ns: u64) -> (u64, u64) {
+        let turns = self.turns[&tid].iter();
+        let turns = turns.filter(|turn| (from_ns..to_ns).contains(&turn.begin_ns));
+        turns.fold((0, 0), |(turns, ns), turn| {
+            (turns + 1, ns + self.net_ns(turn))
+        })
+    }
+
+    /// For how long after `from_ns` the recorder still polled, at the latest, before it was away until after `to_ns`;
+    /// `None` where nobody looked at that time.
+    pub fn polled_ns(&self, from_ns: u64, to_ns: u64) -> Option<u64> {
+        let past = self.gaps.partition_point(|gap| gap.begin_ns <= to_ns);
+        let gap = self.gaps[..past].last()?;
+        (to_ns <= gap.end_ns).then(|| gap.begin_ns.saturating_sub(from_ns))
+    }
+
+    /// What `vmnoise explain` gives the threads of tasks in a gap is no more than the turns have that reach into it:
+    /// else more of a gap would count as left than jobs had.
+    fn assert_whole(&self) {
+        let mut turns: Vec<Turn> = self.turns.values().flatten().copied().collect();
+        turns.sort_unstable_by_key(|turn| turn.begin_ns);
+        for gap in &self.gaps {
+            let past = turns.partition_point(|turn| turn.begin_ns < gap.end_ns);
+            let reach = turns[..past].iter().rev();
+            // One after the other, so their ends are in the same order.
+            let reach = reach.take_while(|turn| turn.end_ns > gap.begin_ns);
+            let net_ns: u64 = reach.map(|turn| self.net_ns(turn)).sum();
+            assert!(gap.tasks_ns <= net_ns, "{gap:?}: {net_ns}");
+        }
+    }
+}
+
+fn gap_of(gap: &Interval, threads: &HashMap<SourceId, u32>) -> Gap {
+    let is_task = |source: SourceId| threads.contains_key(&source);
+    let parts = gap.parts.iter();
+    let parts = parts.filter(|it| it.share == Share::Thread && it.source.is_some_and(is_task));
+    Gap {
+        begin_ns: gap.start_mono_ns,
+        end_ns: gap.start_mono_ns + gap.dur_ns,
+        tasks_ns: parts.map(|it| it.ns).sum(),
+    }
+}
+
+/// The turns of each thread, in their order. Of what the steal clock says of one, the interrupts in it had their part.
+fn of_threads(
+    turns: &[Activity],
+    interrupts: &[Activity],
+    threads: &HashMap<SourceId, u32>,
+) -> HashMap<u32, Vec<Turn>> {
+    let mut of_threads: HashMap<u32, Vec<Turn>> = HashMap::new();
+    for turn in turns {
+        let (begin_ns, end_ns) = (turn.start_mono_ns, turn.end_mono_ns);
+        let first = interrupts.partition_point(|it| it.start_mono_ns < begin_ns);
+        let inside = interrupts[first..].iter();
+        let inside = inside.take_while(|it| it.start_mono_ns < end_ns);
+        let inside = inside.filter(|it| it.end_mono_ns <= end_ns);
+        // One inside of another counts twice here: the turn keeps more.
+        let theirs_ns: u64 = inside.map(|it| it.steal_ns).sum();
+        of_threads
+            .entry(threads[&turn.source])
+            .or_default()
+            .push(Turn {
+                begin_ns,
+                end_ns,
+                stolen_ns: turn.steal_ns.saturating_sub(theirs_ns),
+            });
+    }
+    for turns in of_threads.values_mut() {
+        turns.sort_unstable_by_key(|turn| turn.begin_ns);
+    }
+    of_threads
+}

@@ -1,0 +1,72 @@
+//! Tasks that ran, as `--tasks` reads them.
+
+use std::fmt::Write;
+
+use vmnoise_labs::periodic::Played;
+
+/// What is not in a log of jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// What no job needs more than, nanoseconds.
+    pub cost_ns: u64,
+    /// By when it has to be done, nanoseconds.
+    pub deadline_ns: u64,
+    /// By how much a job may come later than the recorded timers did, nanoseconds.
+    pub jitter_ns: u64,
+}
+
+/// The file. All of one priority are served as they come.
+pub fn describe(tasks: &[Played], costs: &[Cost]) -> String {
+    let first = tasks.first().and_then(|it| it.priority);
+    let is_one = tasks.len() > 1 && tasks.iter().all(|it| it.priority == first);
+    let policy = match first {
+        None => "edf",
+        Some(_) if is_one => "fifo",
+        Some(_) => "fp",
+    };
+    let mut text = format!("policy = \"{policy}\"\n");
+    for (task, cost) in tasks.iter().zip(costs) {
+        let Cost {
+            cost_ns,
+            deadline_ns,
+            jitter_ns,
+        } = cost;
+        write!(
+            text,
+            "\n[[task]]\nname = \"{}\"\ncost = \"{cost_ns}ns\"\nperiod = \"{}ns\"\ndeadline = \"{deadline_ns}ns\"\n\
+             jitter = \"{jitter_ns}ns\"\n",
+            task.name, task.period_ns
+        )
+        .unwrap();
+        if policy == "fp" {
+            writeln!(text, "priority = {}", task.priority.unwrap()).unwrap();
+        }
+    }
+    text
+}
+
+#[test]
+fn each_policy_is_told_by_the_priorities() {
+    let cost = Cost {
+        cost_ns: 41_001,
+        deadline_ns: 400_000,
+        jitter_ns: 7,
+    };
+    let task = |priority| Played {
+        name: "job-fast".into(),
+        tid: 1,
+        priority,
+        work_ns: 40_000,
+        period_ns: 500_000,
+        charged_ns: 0,
+        start_ns: 0,
+        done_ns: Vec::new(),
+    };
+    let expected = "policy = \"fp\"\n\n[[task]]\nname = \"job-fast\"\ncost = \"41001ns\"\nperiod = \"500000ns\"\n\
+                    deadline = \"400000ns\"\njitter = \"7ns\"\npriority = 40\n";
+    assert_eq!(describe(&[task(Some(40))], &[cost]), expected);
+    let of = |priorities: [Option<i32>; 2]| describe(&priorities.map(task), &[cost; 2]);
+    assert!(of([None; 2]).starts_with("policy = \"edf\""));
+    assert!(of([Some(40); 2]).starts_with("policy = \"fifo\""));
+    assert!(of([Some(40), Some(30)]).starts_with("policy = \"fp\""));
+}
