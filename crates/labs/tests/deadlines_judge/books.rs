@@ -1,7 +1,7 @@
 //! What a recording has of the threads of tasks: how long each of their turns was without what interrupts and the
 //! hypervisor took of it, and the gaps that they lie in.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -35,27 +35,34 @@ pub struct Books {
     turns: HashMap<u32, Vec<Turn>>,
     interrupts: Interrupts,
     gaps: Vec<Gap>,
+    /// When each turn of those ended who go behind the tasks, in their order.
+    behind_ended_ns: Vec<u64>,
+    /// Those of them that took time of gaps, as `comm:tid`.
+    pub behind: Vec<String>,
     /// How far gaps may be from where they are placed, nanoseconds.
     pub clock_bound_ns: u64,
 }
 
 impl Books {
-    /// Reads them. `tasks`: the numbers of the threads.
-    pub fn read(path: &Path, cpu: u32, tasks: &[u32]) -> Books {
+    /// Reads them. `tasks`: the numbers of the threads; `is_behind`: which of all other threads go behind them.
+    pub fn read(path: &Path, cpu: u32, tasks: &[u32], is_behind: &dyn Fn(&str) -> bool) -> Books {
         let mut reader = Reader::open(path).unwrap();
         let facts = reader.facts().clone();
         let mut explainer = Explainer::new(&facts);
         let mut intervals: Vec<Interval> = Vec::new();
         let mut threads: HashMap<SourceId, u32> = HashMap::new();
+        let mut behind: HashMap<SourceId, String> = HashMap::new();
         let (mut turns, mut interrupts) = (Vec::new(), Vec::new());
         while let ControlFlow::Continue(event) = reader.next_event().unwrap() {
             match &event {
                 // `comm:tid`
                 Event::Source(source) => {
-                    let tid = source.name.as_str().rsplit_once(':');
-                    let tid = tid.and_then(|(_, tid)| tid.parse().ok());
+                    let name = source.name.as_str();
+                    let tid = name.rsplit_once(':').and_then(|(_, tid)| tid.parse().ok());
                     if let Some(tid) = tid.filter(|tid| tasks.contains(tid)) {
                         threads.insert(source.id, tid);
+                    } else if is_behind(name) {
+                        behind.insert(source.id, name.to_owned());
                     }
                 }
                 Event::Activity(activity) if activity.cpu == cpu => match activity.kind {
@@ -70,6 +77,13 @@ impl Books {
         explainer.run_out(&mut |gap| intervals.push(gap.clone()));
         let of_cpu = intervals.iter().filter(|gap| gap.cpu == cpu);
         let gaps = of_cpu.map(|gap| gap_of(gap, &threads)).collect();
+        let of_behind = turns.iter().filter(|it| behind.contains_key(&it.source));
+        let mut behind_ended_ns: Vec<u64> = of_behind.map(|it| it.end_mono_ns).collect();
+        behind_ended_ns.sort_unstable();
+        let took = intervals.iter().flat_map(|gap| &gap.parts);
+        let took = took.filter(|it| it.share == Share::Thread);
+        let took: HashSet<SourceId> = took.filter_map(|it| it.source).collect();
+        behind.retain(|id, _| took.contains(id));
         turns.retain(|turn| threads.contains_key(&turn.source));
         if !facts.witnesses.activity_steal {
             let all = turns.iter_mut().chain(&mut interrupts);
@@ -80,6 +94,8 @@ impl Books {
             turns: of_threads(&turns, &interrupts, &threads),
             interrupts: Interrupts::new(&interrupts),
             gaps,
+            behind_ended_ns,
+            behind: behind.into_values().collect(),
             clock_bound_ns: explainer.finish().clock_bound_ns.unwrap(),
         };
         books.assert_whole();
@@ -124,12 +140,15 @@ impl Books {
         })
     }
 
-    /// For how long after `from_ns` the recorder still polled, at the latest, before it was away until after `to_ns`;
-    /// `None` where nobody looked at that time.
-    pub fn polled_ns(&self, from_ns: u64, to_ns: u64) -> Option<u64> {
+    /// For how long after `from_ns` the recorder still polled, or somebody else who goes behind the tasks still ran, at the
+    /// latest before `to_ns`; `None` where nobody looked at that time.
+    pub fn late_ns(&self, from_ns: u64, to_ns: u64) -> Option<u64> {
         let past = self.gaps.partition_point(|gap| gap.begin_ns <= to_ns);
         let gap = self.gaps[..past].last()?;
-        (to_ns <= gap.end_ns).then(|| gap.begin_ns.saturating_sub(from_ns))
+        let past = self.behind_ended_ns.partition_point(|it| *it <= to_ns);
+        let behind_ns = self.behind_ended_ns[..past].last().copied();
+        let last_ns = gap.begin_ns.max(behind_ns.unwrap_or(0));
+        (to_ns <= gap.end_ns).then(|| last_ns.saturating_sub(from_ns))
     }
 
     /// What `vmnoise explain` gives the threads of tasks in a gap is no more than the turns have that reach into it:

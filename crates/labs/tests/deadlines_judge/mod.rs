@@ -6,10 +6,15 @@
 //! Each instant of a gap has one owner. What the owners that are no task of the set had is no more than the worst window of
 //! that length lost. What the tasks had is no more than so many costs as jobs had come, if the cost of each task is the
 //! most that the recording has of its thread from where one job could begin until the next one could, the ways on the CPU and
-//! off it included. What is
-//! left is that a job comes late. The recorder still polls then, so it shows by how much; by the analysis a set whose
-//! jobs come late by no more than its jitter is done that much later at most. Of that jitter `timerlat`, which runs
-//! beside, has seen the most; where a timer of the tasks was later than all of its own, the rest is in their description.
+//! off it included. What is left is that a job comes late. The recorder still polls then, so it shows by how much; by the
+//! analysis a set whose jobs come late by no more than its jitter is done that much later at most. Of that jitter
+//! `timerlat`, which may run beside, has seen a part; where a job of the tasks was later than all of its wake-ups, the
+//! rest is in their description.
+//!
+//! In a lab other ordinary threads run beside the recorder, and any thread beside tasks of SCHED_DEADLINE. Whatever they are
+//! at, a job goes before them as soon as the kernel lets it. So they count as the recorder does: what they took is left to the tasks, and a job came late for as
+//! long as one of them still ran. Whom of the threads that is said of moves time from the one side to the other and
+//! makes no bound wrong.
 //!
 //! So what a job was charged by the scheduler is in none of the bounds. It is a witness: the recording must not give
 //! the threads of the tasks more than they were charged.
@@ -37,6 +42,8 @@ pub struct Recorded {
     pub tasks: Vec<Played>,
     /// Of `osnoise`.
     pub gaps: PathBuf,
+    /// How the names of those threads begin that go before all others but the tasks. `None`: any thread may.
+    pub go_before: Option<&'static [&'static str]>,
     /// Of `timerlat` on the same CPU, if it ran beside.
     pub wakeups: Option<PathBuf>,
 }
@@ -80,7 +87,7 @@ pub struct Judgement {
 pub enum Needs {
     /// The most that the recording has of any: no job needed more.
     Recorded,
-    /// Its work, where nobody disturbs it: each job needed at least that.
+    /// Its work, where nobody disturbs it, and no job came late: each job needed at least that.
     Work,
 }
 
@@ -89,7 +96,7 @@ impl Recorded {
     /// `deadline`: of each task, as a part of its period.
     pub fn judge(&self, needs: Needs, deadline: f64, without: &[&str]) -> Judgement {
         let tids: Vec<u32> = self.tasks.iter().map(|it| it.tid).collect();
-        let books = Books::read(&self.gaps, self.cpu, &tids);
+        let books = Books::read(&self.gaps, self.cpu, &tids, &|name| self.is_behind(name));
         for task in &self.tasks {
             let past_ns = task.start_ns + task.done_ns.len() as u64 * task.period_ns;
             assert_charged(task, books.between(task.tid, task.start_ns, past_ns));
@@ -109,7 +116,8 @@ impl Recorded {
             .iter()
             .map(|it| Cost {
                 cost_ns: it.cost_ns,
-                deadline_ns: it.deadline_ns,
+                // Of a job that came late less is left.
+                deadline_ns: it.deadline_ns.saturating_sub(jitter_ns(it)),
                 jitter_ns: jitter_ns(it),
             })
             .collect();
@@ -121,12 +129,9 @@ impl Recorded {
             .map(|it| format!("{}:{}", it.name, it.tid))
             .collect();
         let mut options = vec!["--tasks", file.to_str().unwrap()];
-        let names = names.iter().map(String::as_str);
-        options.extend(
-            names
-                .chain(without.iter().copied())
-                .flat_map(|it| ["--without", it]),
-        );
+        let names = names.iter().chain(&books.behind).map(String::as_str);
+        let names = names.chain(without.iter().copied());
+        options.extend(names.flat_map(|it| ["--without", it]));
         let (status, judged, said) = self.schedule(&options);
         for (nth, task) in held.iter_mut().enumerate() {
             let judged = &judged["cpus"][0]["tasks"][nth];
@@ -141,6 +146,11 @@ impl Recorded {
             latency_ns,
             tasks: held,
         }
+    }
+
+    fn is_behind(&self, name: &str) -> bool {
+        let goes_before = |all: &[&str]| all.iter().any(|it| name.starts_with(it));
+        self.go_before.is_some_and(|it| !goes_before(it))
     }
 
     /// Its status, what it printed (null if nothing), and what it said besides.
@@ -168,7 +178,7 @@ fn seen(task: &Played, books: &Books, needs: Needs, deadline: f64) -> Held {
     let past_ns = past_ns.max(*task.done_ns.last().unwrap());
     let begins_ns: Vec<u64> = begins_ns.chain([past_ns]).collect();
     let looked = task.jobs().filter_map(|(came_ns, done_ns)| {
-        let late_ns = books.polled_ns(came_ns, done_ns)?;
+        let late_ns = books.late_ns(came_ns, done_ns)?;
         Some((late_ns, done_ns - came_ns))
     });
     let looked: Vec<(u64, u64)> = looked.collect();
@@ -187,7 +197,10 @@ fn seen(task: &Played, books: &Books, needs: Needs, deadline: f64) -> Held {
             Needs::Work => task.work_ns,
         },
         deadline_ns,
-        late_ns: latest_ns.unwrap_or(0) + books.clock_bound_ns,
+        late_ns: match needs {
+            Needs::Recorded => latest_ns.unwrap_or(0) + books.clock_bound_ns,
+            Needs::Work => 0,
+        },
         worst_response_ns: looked.iter().map(|(_, ns)| *ns).max().unwrap_or(0),
         bound_ns: None,
         verdict: None,

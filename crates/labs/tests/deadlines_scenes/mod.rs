@@ -31,7 +31,9 @@ pub fn here(cpu: u32, milliseconds: u64, tasks: &str, folder: &Path) -> Recorded
     recorder.signal(Signal::INT).unwrap();
     let (status, _, said) = recorder.output().unwrap();
     assert_eq!(status, Some(0), "{said}");
-    recorded(cpu, folder, "", false)
+    // An ordinary task that has waited for a second goes before tasks of SCHED_FIFO (the fair server, Linux 6.12).
+    let go_before = has_deadlines(tasks).then_some(STOP);
+    recorded(cpu, folder, "", go_before, false)
 }
 
 /// What runs in a lab at a time.
@@ -69,15 +71,44 @@ pub fn in_a_lab(scenes: &[Scene], folder: &Path) -> Vec<Recorded> {
         fs::write(folder.join(file), output.file().unwrap()).unwrap();
     }
     let scenes = scenes.iter().enumerate();
-    let scenes =
-        scenes.map(|(nth, scene)| recorded(0, folder, &format!("{nth}-"), scene.has_timerlat));
+    let scenes = scenes.map(|(nth, scene)| {
+        recorded(
+            0,
+            folder,
+            &format!("{nth}-"),
+            Some(scene.go_before()),
+            scene.has_timerlat,
+        )
+    });
     scenes.collect()
 }
+
+fn has_deadlines(tasks: &str) -> bool {
+    tasks.contains(":deadline:")
+}
+
+/// Which threads go before all of SCHED_DEADLINE: those that stop a CPU.
+const STOP: &[&str] = &["migration"];
+/// And in a lab before tasks of SCHED_FIFO besides: disturbers, the tasks of `timerlat`, and some of the kernel's own.
+const REAL_TIME: &[&str] = &[
+    "migration",
+    "lab-disturb",
+    "vmnoise-timer",
+    "idle_inject",
+    "irq/",
+];
 
 /// How long a lab may take before it counts as hung; no estimate of how long it takes.
 const PATIENCE: Duration = Duration::from_secs(1_800);
 
 impl Scene {
+    fn go_before(&self) -> &'static [&'static str] {
+        match has_deadlines(&self.tasks) {
+            true => STOP,
+            false => REAL_TIME,
+        }
+    }
+
     /// What is done in it; its last command is waited for. The tasks begin when the recorder polls: 1.5 s are enough to come
     /// to that, and `lab-tasks` fails where the recorder has ended before its tasks.
     fn commands(&self, nth: usize) -> Vec<String> {
@@ -103,12 +134,19 @@ impl Scene {
     }
 }
 
-fn recorded(cpu: u32, folder: &Path, prefix: &str, has_timerlat: bool) -> Recorded {
+fn recorded(
+    cpu: u32,
+    folder: &Path,
+    prefix: &str,
+    go_before: Option<&'static [&'static str]>,
+    has_timerlat: bool,
+) -> Recorded {
     let file = |name: &str| folder.join(format!("{prefix}{name}"));
     Recorded {
         cpu,
         tasks: serde_json::from_slice(&fs::read(file("jobs.json")).unwrap()).unwrap(),
         gaps: file("gaps.vmn"),
+        go_before,
         wakeups: has_timerlat.then(|| file("wakeups.vmn")),
     }
 }

@@ -10,8 +10,7 @@ use vmnoise_workload::thread;
 
 use super::clock::mono_ns;
 
-/// Called as tasks are: it is taken out of what was recorded as they are.
-const MEASURING: &str = "job-measured";
+const MEASURING: &str = "lab-measures";
 /// Above all tasks, so that none is measured instead.
 const PRIORITY: i32 = 49;
 /// Some tens of microseconds: between two disturbances there is room for that.
