@@ -23,6 +23,40 @@ struct Job {
     done: u64,
 }
 
+/// What a task is made of.
+#[derive(Debug, Clone)]
+struct Set {
+    cost: u64,
+    period: u64,
+    deadline: u64,
+    /// By how much a job may come later than a period after the one before.
+    jitter: u64,
+    preemption: Preemption,
+    /// Where sections are that may be anywhere: from what of the cost on.
+    section_from: u64,
+}
+
+impl Set {
+    /// Whether nobody can interrupt a job that has had so much.
+    fn is_in_section(&self, had: u64) -> bool {
+        let is_inside = |from: u64, to: u64| from < had && had < to.min(self.cost);
+        match self.preemption {
+            Preemption::Full => false,
+            Preemption::None => is_inside(0, self.cost),
+            Preemption::Sections(ns) => is_inside(self.section_from, self.section_from + ns),
+            Preemption::Points {
+                longest_ns,
+                last_ns,
+            } => {
+                let last_from = self.cost - last_ns;
+                let is_point =
+                    had == last_from || had < last_from && had.is_multiple_of(longest_ns);
+                !is_point && is_inside(0, self.cost)
+            }
+        }
+    }
+}
+
 /// Whether each nanosecond is taken.
 fn taken(gaps: &[(u64, u64)]) -> Vec<bool> {
     let stretches = gaps
@@ -62,7 +96,7 @@ fn goes_before(policy: Policy, tasks: &[Task], a: &Job, b: &Job) -> bool {
 }
 
 /// Response times of all jobs that are done before the time is over, by their tasks.
-fn play(policy: Policy, tasks: &[Task], jobs: &mut [Job], taken: &[bool]) {
+fn play(policy: Policy, sets: &[Set], tasks: &[Task], jobs: &mut [Job], taken: &[bool]) {
     let mut running: Option<usize> = None;
     for now in 0..taken.len() as u64 {
         if taken[now as usize] {
@@ -71,7 +105,8 @@ fn play(policy: Policy, tasks: &[Task], jobs: &mut [Job], taken: &[bool]) {
         let ready = |job: &Job| job.came <= now && job.left > 0;
         let keeps = running.filter(|it| {
             let job = &jobs[*it];
-            job.left > 0 && tasks[job.task].preemption == Preemption::None
+            let set = &sets[job.task];
+            policy != Policy::Fifo && set.is_in_section(set.cost - job.left)
         });
         let first = keeps.or_else(|| {
             let ready = (0..jobs.len()).filter(|it| ready(&jobs[*it]));
@@ -90,55 +125,86 @@ fn play(policy: Policy, tasks: &[Task], jobs: &mut [Job], taken: &[bool]) {
     }
 }
 
-/// Gaps, tasks (cost, period, deadline, whether it can be preempted), and how much later jobs come.
-type Case = (Vec<(u64, u64)>, Vec<(u64, u64, u64, bool)>, Vec<u64>);
+/// Gaps, tasks, and how much later jobs come.
+type Case = (Vec<(u64, u64)>, Vec<Set>, Vec<u64>);
+
+fn sets() -> impl Strategy<Value = Set> {
+    let times = (1_u64..8, 20_u64..80, 20_u64..100, 0_u64..80);
+    let sections = (0_usize..4, any::<(u64, u64)>());
+    (times, sections).prop_map(|(times, (kind, (some, other)))| {
+        let (cost, period, deadline, jitter) = times;
+        let longest_ns = 1 + some % cost;
+        let preemption = [
+            Preemption::Full,
+            Preemption::None,
+            Preemption::Sections(longest_ns),
+            Preemption::Points {
+                longest_ns,
+                last_ns: 1 + other % longest_ns,
+            },
+        ];
+        Set {
+            cost,
+            period,
+            deadline,
+            jitter: jitter % period,
+            preemption: preemption[kind],
+            section_from: other % cost,
+        }
+    })
+}
 
 fn cases() -> impl Strategy<Value = Case> {
     let gap = (1_u64..60, 0_u64..12);
-    let task = (1_u64..8, 20_u64..80, 20_u64..100, any::<bool>());
     (
         proptest::collection::vec(gap, 20..40),
-        proptest::collection::vec(task, 1..4),
+        proptest::collection::vec(sets(), 1..4),
         proptest::collection::vec(0_u64..30, 40),
     )
 }
 
-/// Jobs of all tasks, no closer together than their periods.
-fn jobs(tasks: &[(u64, u64, u64, bool)], late: &[u64], end: u64) -> Vec<Job> {
+/// Jobs of all tasks, no closer together than their periods but for jitter.
+fn jobs(sets: &[Set], late: &[u64], end: u64) -> Vec<Job> {
     let mut jobs = Vec::new();
-    for (nth, (cost, period, ..)) in tasks.iter().enumerate() {
-        let mut late = late.iter().cycle().skip(nth * 7);
-        let mut came = *late.next().unwrap();
-        while came < end {
+    for (nth, set) in sets.iter().enumerate() {
+        let mut late = late.iter().copied().cycle().skip(nth * 7);
+        let mut due = late.next().unwrap();
+        while due < end {
+            // The first one as late as it may be and the second one not at all: they come close together.
+            let jitter = match due / set.period {
+                0 => set.jitter,
+                1 => 0,
+                _ => late.next().unwrap() % (set.jitter + 1),
+            };
             jobs.push(Job {
                 task: nth,
-                came,
-                left: *cost,
+                came: due + jitter,
+                left: set.cost,
                 done: u64::MAX,
             });
-            // Two of three come as early as they may.
+            // Two of three are due as early as they may be.
             let late = late.next().unwrap();
-            came += period + if late.is_multiple_of(3) { late } else { &0 };
+            due += set.period + if late.is_multiple_of(3) { late } else { 0 };
         }
     }
     jobs
 }
 
-fn tasks(sets: &[(u64, u64, u64, bool)], policy: Policy) -> Vec<Task> {
-    let task = |(nth, set): (usize, &(u64, u64, u64, bool))| {
-        let (cost_ns, period, deadline_ns, is_preemptible) = *set;
-        Task {
+fn tasks(sets: &[Set], policy: Policy) -> Vec<Task> {
+    let task = |(nth, set): (usize, &Set)| {
+        let task = Task {
             name: nth.to_string(),
-            cost_ns,
-            arrivals: Rc::new(Sporadic::new_zero_jitter(Duration::from(period))),
-            period_ns: period,
-            deadline_ns,
+            cost_ns: set.cost,
+            arrivals: Rc::new(Sporadic::new_zero_jitter(Duration::from(set.period))),
+            period_ns: set.period,
+            deadline_ns: set.deadline,
             priority: 9 - nth as u32,
-            preemption: match is_preemptible || policy == Policy::Fifo {
-                true => Preemption::Full,
-                false => Preemption::None,
+            preemption: match policy {
+                Policy::Fifo => Preemption::Full,
+                _ => set.preemption,
             },
-        }
+        };
+        task.late_by(set.jitter)
     };
     sets.iter().enumerate().map(task).collect()
 }
@@ -159,7 +225,7 @@ proptest! {
         let supply = MeasuredSupply::new(vec![record.taken()]);
         let taken = taken(&gaps);
         let mut jobs = jobs(&sets, &late, taken.len() as u64);
-        play(policy, &tasks, &mut jobs, &taken);
+        play(policy, &sets, &tasks, &mut jobs, &taken);
         for of in 0..tasks.len() {
             let limit_ns = supply.longest_run_ns();
             let Ok(found) = response(policy, &tasks, of, &supply, 0, limit_ns) else { continue };
@@ -186,7 +252,7 @@ proptest! {
             let unseen = taken[at..].iter_mut().take(gap.ns as usize - 1);
             unseen.for_each(|it| *it = true);
             let mut jobs = jobs(&sets, &late, taken.len() as u64);
-            play(policy, &tasks, &mut jobs, &taken);
+            play(policy, &sets, &tasks, &mut jobs, &taken);
             for job in jobs.iter().filter(|it| it.task == of) {
                 let is_kept = is_done_by(job, job.came + tasks[of].deadline_ns, &taken);
                 prop_assert!(is_kept, "{policy:?} {gap:?} at {at} {job:?}");
