@@ -20,6 +20,7 @@ mod export;
 mod export_lengths;
 mod export_stacks;
 mod fleet;
+mod fleet_page;
 mod frame;
 mod host_feed;
 mod hostile;

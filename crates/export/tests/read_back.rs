@@ -110,16 +110,14 @@ fn no_damaged_byte_is_more_than_an_error() {
         let path = run.folder.join(format!("{table}.parquet"));
         let whole = fs::read(&path).unwrap();
         for place in 0..whole.len() {
-            for mask in [0x01, 0xff] {
-                let mut damaged = whole.clone();
-                damaged[place] ^= mask;
-                fs::write(&path, damaged).unwrap();
-                let result = catch_unwind(|| {
-                    let _ = (run.facts(), read(&run));
-                });
-                if result.is_err() {
-                    panicked.push((table, place, mask));
-                }
+            let mut damaged = whole.clone();
+            damaged[place] ^= if place % 2 == 0 { 0x01 } else { 0xff };
+            fs::write(&path, damaged).unwrap();
+            let result = catch_unwind(|| {
+                let _ = (run.facts(), read(&run));
+            });
+            if result.is_err() {
+                panicked.push((table, place));
             }
         }
         fs::write(&path, whole).unwrap();

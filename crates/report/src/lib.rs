@@ -10,6 +10,8 @@ mod charts;
 mod compare;
 mod figures;
 mod findings;
+mod fleet;
+mod fleet_page;
 mod frame;
 mod gathering;
 mod grid;
@@ -30,6 +32,8 @@ mod two_groups;
 mod windows;
 
 pub use beside::{Beside, ComparePage, GroupsBeside, Judged, Recording};
+pub use fleet::{FleetCpu, FleetRun, FleetTaker};
+pub use fleet_page::FleetPage;
 pub use gathering::{Gathering, Resolved};
 pub use moment::Moment;
 pub use page::{Page, Refused};

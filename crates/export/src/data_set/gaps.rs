@@ -128,10 +128,10 @@ pub(super) fn each(
 }
 
 fn part(batch: &Batch, row: usize) -> Result<StoredPart<'_>, DataSetError> {
-    let share = batch.text(1, row)?.and_then(Share::named);
+    let share = batch.text(1, row).and_then(Share::named);
     Ok(StoredPart {
         share: share.ok_or_else(|| batch.fault(1, row, "is no share"))?,
-        source: batch.text(2, row)?,
+        source: batch.text(2, row),
         source_number: batch.maybe(3, row)?,
         ns: batch.count(4, row)?,
     })

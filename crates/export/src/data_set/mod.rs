@@ -1,10 +1,12 @@
 //! A data set, read back: the runs in it, and their gaps.
 
 mod error;
+mod footer;
 mod gaps;
-mod pages;
+mod hybrid;
 mod rows;
 mod run;
+mod values;
 
 use std::fs;
 use std::path::{Path, PathBuf};

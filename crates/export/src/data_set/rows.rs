@@ -5,14 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parquet::basic::Type as PhysicalType;
-use parquet::column::reader::ColumnReaderImpl;
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::ParquetMetaData;
 use parquet::schema::types::ColumnDescPtr;
 
 use super::error::{DataSetError, io_error, parquet_error};
-use super::pages::Pages;
+use super::footer;
+use super::values::Values;
 use crate::table::Kind;
 
 /// Rows of a batch.
@@ -49,22 +48,15 @@ pub(super) struct Batch {
 /// What a batch has in a column.
 enum Known {
     Ints(Vec<Option<i64>>),
-    Texts(Vec<Option<ByteArray>>),
+    Texts(Vec<Option<Arc<str>>>),
     Bools(Vec<Option<bool>>),
 }
 
 /// A column of a row group, being read.
 enum Column {
-    Ints(Box<Values<Int64Type>>),
-    Texts(Box<Values<ByteArrayType>>),
-    Bools(Box<Values<BoolType>>),
-}
-
-struct Values<T: DataType> {
-    reader: ColumnReaderImpl<T>,
-    is_always_known: bool,
-    levels: Vec<i16>,
-    known: Vec<T::T>,
+    Ints(Values<i64>),
+    Texts(Values<Arc<str>>),
+    Bools(Values<bool>),
 }
 
 impl Table {
@@ -72,8 +64,7 @@ impl Table {
     pub(super) fn open(folder: &Path, name: &str, wanted: Wanted) -> Result<Table, DataSetError> {
         let path = folder.join(format!("{name}.parquet"));
         let file = File::open(&path).map_err(io_error(&path))?;
-        let metadata = ParquetMetaDataReader::new().parse_and_finish(&file);
-        let metadata = metadata.map_err(parquet_error(&path))?;
+        let metadata = footer::metadata(&file).map_err(parquet_error(&path))?;
         let schema = metadata.file_metadata().schema_descr();
         let places = wanted.iter().map(|(name, kind)| {
             let columns = &mut schema.columns().iter();
@@ -142,12 +133,10 @@ impl Table {
         let columns = self.places.iter().zip(self.wanted);
         let columns = columns.map(|(place, (_, kind))| {
             let chunk = group.column(*place);
-            let pages = Pages::new(&self.file, chunk, rows)?;
-            let column = chunk.column_descr_ptr();
             Ok(match kind {
-                Kind::Int | Kind::Time => Column::Ints(Values::new(column, pages)),
-                Kind::Text => Column::Texts(Values::new(column, pages)),
-                Kind::Bool => Column::Bools(Values::new(column, pages)),
+                Kind::Int | Kind::Time => Column::Ints(Values::new(&self.file, chunk, rows)?),
+                Kind::Text => Column::Texts(Values::new(&self.file, chunk, rows)?),
+                Kind::Bool => Column::Bools(Values::new(&self.file, chunk, rows)?),
             })
         });
         columns.collect()
@@ -165,39 +154,12 @@ fn is_of(column: &ColumnDescPtr, kind: Kind) -> bool {
     is_flat && column.physical_type() == physical
 }
 
-impl<T: DataType> Values<T> {
-    fn new(column: ColumnDescPtr, pages: Pages) -> Box<Values<T>> {
-        Box::new(Values {
-            is_always_known: column.max_def_level() == 0,
-            reader: ColumnReaderImpl::new(column, Box::new(pages)),
-            levels: Vec::new(),
-            known: Vec::new(),
-        })
-    }
-
-    fn read(&mut self) -> Result<Vec<Option<T::T>>, ParquetError> {
-        self.levels.clear();
-        let levels = Some(&mut self.levels);
-        let (rows, ..) = self
-            .reader
-            .read_records(ROWS_AT_ONCE, levels, None, &mut self.known)?;
-        let mut known = self.known.drain(..);
-        if self.is_always_known {
-            return Ok(known.map(Some).collect());
-        }
-        let levels = self.levels.iter().take(rows);
-        Ok(levels
-            .map(|level| if *level > 0 { known.next() } else { None })
-            .collect())
-    }
-}
-
 impl Column {
     fn read(&mut self) -> Result<Known, ParquetError> {
         Ok(match self {
-            Column::Ints(values) => Known::Ints(values.read()?),
-            Column::Texts(values) => Known::Texts(values.read()?),
-            Column::Bools(values) => Known::Bools(values.read()?),
+            Column::Ints(values) => Known::Ints(values.read(ROWS_AT_ONCE)?),
+            Column::Texts(values) => Known::Texts(values.read(ROWS_AT_ONCE)?),
+            Column::Bools(values) => Known::Bools(values.read(ROWS_AT_ONCE)?),
         })
     }
 }
@@ -246,17 +208,11 @@ impl Batch {
     }
 
     /// A text, if it is known.
-    pub(super) fn text(&self, column: usize, row: usize) -> Result<Option<&str>, DataSetError> {
-        let value = match &self.columns[column] {
-            Known::Texts(known) => known[row].as_ref(),
+    pub(super) fn text(&self, column: usize, row: usize) -> Option<&str> {
+        match &self.columns[column] {
+            Known::Texts(known) => known[row].as_deref(),
             _ => None,
-        };
-        value
-            .map(|text| {
-                let text = text.as_utf8();
-                text.map_err(|_| self.fault(column, row, "is no text in UTF-8"))
-            })
-            .transpose()
+        }
     }
 
     /// Whether something is so, if it is known.
@@ -273,6 +229,71 @@ impl Batch {
         DataSetError::Table {
             path: self.path.to_path_buf(),
             what: format!("`{name}` of row {} {what}", self.first + row as u64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::table::{Cell, Cells, Schema, encoded};
+
+    const WANTED: Wanted = &[("n", Kind::Int), ("who", Kind::Text), ("is", Kind::Bool)];
+
+    type Row = (Option<i64>, Option<String>, Option<bool>);
+
+    fn read(folder: &Path) -> Result<Vec<Row>, DataSetError> {
+        let mut table = Table::open(folder, "made", WANTED)?;
+        let mut rows = Vec::new();
+        while let Some(batch) = table.next()? {
+            assert_eq!(batch.first, rows.len() as u64);
+            for row in 0..batch.rows() {
+                let number = match &batch.columns[0] {
+                    Known::Ints(known) => known[row],
+                    _ => None,
+                };
+                let text = batch.text(1, row).map(str::to_owned);
+                rows.push((number, text, batch.truth(2, row)));
+            }
+        }
+        Ok(rows)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// By dictionaries of a few values or of many, and plain where these grow too large; over several pages
+        /// and batches, and with values that are not known.
+        #[test]
+        fn what_the_library_writes_is_read(
+            rows in 0_usize..60_000,
+            distinct in 1_i64..200_000,
+            known_in_8 in 0_i64..9,
+            factor in any::<i64>(),
+        ) {
+            let made = |row: usize| -> Row {
+                let number = (row as i64).wrapping_mul(7_919) % distinct;
+                let is_known = |nth: i64| (number + nth) % 8 < known_in_8;
+                (
+                    is_known(0).then(|| number.wrapping_mul(factor)),
+                    is_known(1).then(|| format!("task {}", number.wrapping_mul(factor))),
+                    is_known(2).then_some(number % 3 == 0),
+                )
+            };
+            let schema = Schema::new("made", WANTED);
+            let mut cells = Cells::new(&schema);
+            for row in 0..rows {
+                let (number, text, truth) = made(row);
+                cells.push([number.into(), Cell::from(text.as_deref()), truth.into()]);
+            }
+            let folder = tempfile::tempdir().unwrap();
+            fs::write(folder.path().join("made.parquet"), encoded(&schema, &cells).unwrap()).unwrap();
+            let expected: Vec<Row> = (0..rows).map(made).collect();
+            prop_assert!(read(folder.path()).unwrap() == expected);
         }
     }
 }

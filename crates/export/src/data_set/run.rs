@@ -95,7 +95,7 @@ pub(super) fn facts(folder: &Path) -> Result<StoredFacts, DataSetError> {
         return Err(fault(0, &format!("is {version}, and not {DATA_VERSION}")));
     }
     let text = |column: usize| {
-        let text = row.text(column, 0)?;
+        let text = row.text(column, 0);
         text.map(str::to_owned)
             .ok_or_else(|| fault(column, "is not known"))
     };
@@ -114,7 +114,7 @@ pub(super) fn facts(folder: &Path) -> Result<StoredFacts, DataSetError> {
         started: started.map_err(|_| fault(3, "is no time"))?,
         rank: row.maybe(4, 0)?,
         kernel: text(5)?,
-        hypervisor: row.text(6, 0)?.map(str::to_owned),
+        hypervisor: row.text(6, 0).map(str::to_owned),
         threshold_ns: row.count(7, 0)?,
         pauses: truth(8)?,
         complete: truth(9)?,

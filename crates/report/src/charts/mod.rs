@@ -5,6 +5,7 @@ mod axes;
 mod compare;
 mod distribution;
 mod exits;
+mod fleet;
 mod left;
 mod over_time;
 mod periodic;
@@ -14,6 +15,7 @@ mod two_groups;
 
 pub(crate) use compare::compare;
 pub(crate) use distribution::beside;
+pub(crate) use fleet::fleet;
 pub(crate) use spikes::{Spikes, spikes};
 
 use serde_json::{Value, json};

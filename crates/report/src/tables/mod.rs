@@ -3,6 +3,7 @@
 mod compare;
 mod exits;
 mod figures;
+mod fleet;
 mod found;
 mod lanes;
 mod phases;
@@ -10,6 +11,7 @@ mod takers;
 mod two_groups;
 
 pub(crate) use compare::compare;
+pub(crate) use fleet::fleet;
 
 use vmnoise_events::column::{Cell, Columns};
 

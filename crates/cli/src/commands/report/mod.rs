@@ -1,6 +1,7 @@
 //! `vmnoise report`: recordings as one page, each explained as `vmnoise explain` does.
 
 mod alone;
+mod fleet;
 mod gatherer;
 mod joined;
 mod left;
@@ -19,12 +20,15 @@ use crate::output;
 use crate::progress;
 use crate::run::files::{self, Claimed, is_same};
 use crate::say;
-use crate::status::Status;
+use crate::status::{Status, UsageError};
 
 /// Writes the page. What can be read is on it even where another file cannot.
 pub fn run(arguments: &ReportArguments) -> Result<Status> {
     let page = [("page", &arguments.output)];
     let _claimed = Claimed::results(page, &arguments.recordings)?;
+    if let Some(folder) = arguments.recordings.iter().find(|path| path.is_dir()) {
+        return of_data_set(arguments, folder);
+    }
     let (mut readable, mut refused) = (Vec::new(), Vec::new());
     for (nth, path) in arguments.recordings.iter().enumerate() {
         let mut before = arguments.recordings[..nth].iter();
@@ -96,13 +100,33 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
     Ok(status)
 }
 
+/// A page of hosts beside each other, and not of what happened on each.
+fn of_data_set(arguments: &ReportArguments, folder: &Path) -> Result<Status> {
+    if arguments.recordings.len() > 1 {
+        let what = format!(
+            "{} is the folder of a data set, which has a page of its own: name it alone",
+            say::name_of(folder)
+        );
+        return Err(UsageError(what).into());
+    }
+    let page = fleet::read(folder)?;
+    write_page(arguments, &page.render()?)?;
+    Ok(match page.refused.is_empty() {
+        true => Status::Ok,
+        false => Status::Error,
+    })
+}
+
 fn write(arguments: &ReportArguments, runs: Vec<Run>, refused: Vec<Refused>) -> Result<()> {
     let page = Page {
         runs,
         refused,
         tool_version: env!("CARGO_PKG_VERSION").into(),
     };
-    let page = page.render()?;
+    write_page(arguments, &page.render()?)
+}
+
+fn write_page(arguments: &ReportArguments, page: &str) -> Result<()> {
     let path = &arguments.output;
     files::write_whole(path, page.as_bytes())
         .with_context(|| format!("cannot write the page {}", say::name_of(path)))?;

@@ -1,0 +1,126 @@
+//! The hosts of a data set, read for the page.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::Result;
+use vmnoise_events::{Share, Workload};
+use vmnoise_export::{DataSetError, Stored, StoredPart, StoredRun, runs};
+use vmnoise_report::{FleetCpu, FleetPage, FleetRun, FleetTaker};
+
+use super::refuse;
+use crate::say;
+
+/// Reads it. What can be read is on the page even where a run cannot.
+///
+/// # Errors
+/// If it is no data set, or no run with gaps is in it that can be read.
+pub(super) fn read(folder: &Path) -> Result<FleetPage> {
+    let mut page = FleetPage {
+        name: say::name_of(folder),
+        runs: Vec::new(),
+        gapless_runs: 0,
+        refused: Vec::new(),
+        tool_version: env!("CARGO_PKG_VERSION").into(),
+    };
+    for stored in runs(folder)? {
+        match read_run(&stored) {
+            Ok(Some(run)) => page.runs.push(run),
+            Ok(None) => page.gapless_runs += 1,
+            Err(error) => refuse(&mut page.refused, &stored.folder, &error.into()),
+        }
+    }
+    if page.runs.is_empty() {
+        anyhow::bail!(
+            "{} has no run with gaps that can be shown: no page was written",
+            page.name
+        );
+    }
+    Ok(page)
+}
+
+/// `None` of a run that has no gaps.
+fn read_run(stored: &StoredRun) -> Result<Option<FleetRun>, DataSetError> {
+    let facts = stored.facts()?;
+    if matches!(facts.workload, Workload::Exits | Workload::Timerlat) {
+        return Ok(None);
+    }
+    let mut takers = Takers::default();
+    stored.each_gap(&mut |it| match it {
+        Stored::Gap(_) => takers.gap += 1,
+        Stored::Part(part) => takers.add(&part),
+    })?;
+    let cpus = stored.cpus()?.into_iter().map(|cpu| {
+        let (from_ns, to_ns) = cpu.measured_mono_ns;
+        FleetCpu {
+            cpu: cpu.cpu,
+            span_ns: to_ns.saturating_sub(from_ns),
+            runtime_ns: cpu.runtime_ns,
+            gaps: cpu.gaps,
+            noise_ns: cpu.noise_ns,
+            max_gap_ns: cpu.max_gap_ns,
+        }
+    });
+    Ok(Some(FleetRun {
+        host: stored.host.clone(),
+        rank: facts.rank,
+        workload: facts.workload,
+        threshold_ns: facts.threshold_ns,
+        pauses: facts.pauses,
+        complete: facts.complete,
+        lost_gaps: facts.lost_gaps,
+        lost_witnesses: facts.lost_witnesses,
+        cpus: cpus.collect(),
+        takers: takers.finish(),
+    }))
+}
+
+/// Who took time in a run.
+#[derive(Default)]
+struct Takers {
+    /// By name, and by share; of nobody the name is empty.
+    by_name: HashMap<String, HashMap<Share, Counted>>,
+    /// The number of the gap whose parts come, from 1.
+    gap: u64,
+}
+
+struct Counted {
+    taker: FleetTaker,
+    /// The last gap of which it had a part, and how much that was: several threads may have one name.
+    in_gap: (u64, u64),
+}
+
+impl Takers {
+    fn add(&mut self, part: &StoredPart<'_>) {
+        let name = part.source.unwrap_or_default();
+        if !self.by_name.contains_key(name) {
+            self.by_name.insert(name.to_owned(), HashMap::new());
+        }
+        let Some(of_name) = self.by_name.get_mut(name) else {
+            return;
+        };
+        let counted = of_name.entry(part.share).or_insert_with(|| Counted {
+            taker: FleetTaker {
+                share: part.share,
+                name: part.source.map(str::to_owned),
+                gaps: 0,
+                total_ns: 0,
+                most_ns: 0,
+            },
+            in_gap: (0, 0),
+        });
+        if counted.in_gap.0 != self.gap {
+            counted.in_gap = (self.gap, 0);
+            counted.taker.gaps += 1;
+        }
+        let in_gap_ns = counted.in_gap.1.saturating_add(part.ns);
+        counted.in_gap.1 = in_gap_ns;
+        counted.taker.total_ns = counted.taker.total_ns.saturating_add(part.ns);
+        counted.taker.most_ns = counted.taker.most_ns.max(in_gap_ns);
+    }
+
+    fn finish(self) -> Vec<FleetTaker> {
+        let counted = self.by_name.into_values().flat_map(HashMap::into_values);
+        counted.map(|it| it.taker).collect()
+    }
+}

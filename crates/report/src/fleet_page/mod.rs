@@ -1,0 +1,66 @@
+//! The page of a data set of many hosts: which lose most, to whom, and which ranks keep others waiting.
+
+mod words;
+
+use askama::Template;
+
+use crate::charts;
+use crate::findings::Finding;
+use crate::fleet::{Fleet, FleetRun};
+use crate::frame::{Figure, Frame};
+use crate::page::Refused;
+use crate::tables::{self, Table};
+
+/// What becomes a page.
+#[derive(Debug)]
+pub struct FleetPage {
+    /// What the data set is called.
+    pub name: String,
+    /// Its runs of gaps.
+    pub runs: Vec<FleetRun>,
+    /// Runs that have none: wake-ups and exits.
+    pub gapless_runs: usize,
+    /// Runs that could not be read.
+    pub refused: Vec<Refused>,
+    /// The version of the program.
+    pub tool_version: String,
+}
+
+#[derive(Template)]
+#[template(path = "fleet.html")]
+struct Filled<'a> {
+    frame: Frame<'a>,
+    refused: &'a [Refused],
+    subtitle: String,
+    headline: String,
+    findings: Vec<Finding>,
+    figures: Vec<Figure>,
+    tables: Vec<Table>,
+    limits: Vec<String>,
+}
+
+impl FleetPage {
+    /// The page as text.
+    ///
+    /// # Errors
+    /// If the template cannot be filled, which is a fault of the program.
+    pub fn render(&self) -> Result<String, askama::Error> {
+        let fleet = Fleet::new(&self.runs);
+        let charts = (0..).zip(charts::fleet(&fleet));
+        let figures = charts.map(|(nth, chart)| Figure {
+            id: format!("chart{nth}"),
+            chart,
+        });
+        let filled = Filled {
+            frame: Frame::new(format!("{} – vmnoise", self.name), &self.tool_version),
+            refused: &self.refused,
+            subtitle: words::subtitle(self, &fleet),
+            headline: words::headline(&fleet),
+            findings: words::findings(&fleet),
+            figures: figures.collect(),
+            tables: tables::fleet(&fleet),
+            limits: words::limits(self, &fleet),
+        };
+        filled.render()
+    }
+}

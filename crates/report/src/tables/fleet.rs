@@ -1,0 +1,114 @@
+//! The hosts, takers and ranks of a fleet.
+
+use super::Table;
+use crate::figures::{duration, part_of, percent, sum};
+use crate::fleet::{Fleet, Judged, Lot, Taken, Taker};
+use crate::shares::label;
+
+/// Hosts, or ranks, that are shown.
+const LOTS: usize = 2_000;
+/// Takers that are shown.
+const TAKERS: usize = 200;
+
+/// What follows the charts.
+pub(crate) fn fleet(fleet: &Fleet) -> Vec<Table> {
+    let mut tables = vec![
+        lots("Hosts", "host", &fleet.hosts, &fleet.judged_hosts),
+        takers(fleet),
+        lots("Ranks", "rank", &fleet.ranks, &fleet.judged_ranks),
+    ];
+    tables.retain(|table| !table.rows.is_empty());
+    tables
+}
+
+/// Who lost most first; who cannot be held against the others last.
+fn lots(title: &str, what: &str, lots: &[Lot], judged: &Judged) -> Table {
+    let others = (0..lots.len()).filter(|place| !judged.places.contains(place));
+    let places: Vec<usize> = judged.places.iter().copied().chain(others).collect();
+    let shown = &places[..places.len().min(LOTS)];
+    let out = judged.standing_out();
+    let rows: Vec<(usize, &Lot)> = shown.iter().map(|place| (*place, &lots[*place])).collect();
+    let table = Table::of(title, &rows, |it| {
+        it.words(what, |(_, lot)| lot.name.clone().into())
+            .percent("lost", |(_, lot)| lot.noise_percent())
+            .words("stands out", |(place, _)| {
+                let is = match judged.places.contains(place) {
+                    _ if out.contains(place) => "yes",
+                    true => "no",
+                    false => "looked at otherwise",
+                };
+                is.into()
+            })
+            .words("mostly to", |(_, lot)| {
+                let most = lot.most();
+                most.map_or_else(|| "-".into(), |(taker, _)| called(taker).into())
+            })
+            .percent("of its time", |(_, lot)| {
+                let (taker, _) = lot.most()?;
+                Some(lot.taken_percent(taker))
+            })
+            .time("longest gap", |(_, lot)| lot.all.max_gap_ns)
+            .count("gaps", |(_, lot)| lot.all.gaps)
+            .ranked("worst CPU", |(_, lot)| match lot.worst_cpu() {
+                Some((cpu, lost)) => (format!("CPU {cpu}: {}", percent(lost)), Some(lost)),
+                None => ("-".into(), None),
+            })
+            .count("CPUs", |(_, lot)| lot.cpus.len() as u64)
+            .count("runs", |(_, lot)| lot.runs)
+            .time("runtime", |(_, lot)| lot.all.runtime_ns)
+            .percent("unseen", |(_, lot)| lot.unseen_percent())
+            .count("lost gaps", |(_, lot)| lot.lost_gaps)
+            .words("looked at by", |(_, lot)| looked(lot).into())
+    });
+    let left_out = places.len() - shown.len();
+    let left_out = match left_out {
+        0 => String::new(),
+        more => format!(" {more} more are left out."),
+    };
+    table.noted(format!(
+        "Lost is in parts of the runtime. Lost gaps are records that were lost and may have been gaps; unseen is the time in \
+         which nobody looked.{left_out}"
+    ))
+}
+
+fn takers(fleet: &Fleet) -> Table {
+    let total_ns = sum(fleet.takers.iter().map(|(_, taken)| taken.total_ns));
+    let shown = &fleet.takers[..fleet.takers.len().min(TAKERS)];
+    let most_of = |taken: &Taken| &fleet.hosts[taken.most_of.0];
+    let table = Table::of("Who took it", shown, |it| {
+        it.name("who", |((_, who), _)| who.as_deref())
+            .name("as", |((share, _), _)| Some(label(*share)))
+            .percent("of all", |(_, taken)| part_of(taken.total_ns, total_ns))
+            .time("total", |(_, taken)| taken.total_ns)
+            .count("gaps", |(_, taken)| taken.gaps)
+            .time("most at once", |(_, taken)| taken.most_ns)
+            .count("hosts", |(_, taken)| taken.lots)
+            .words("most of it on", |(_, taken)| {
+                most_of(taken).name.clone().into()
+            })
+            .percent("of that in all", |(_, taken)| {
+                part_of(taken.most_of.1, taken.total_ns)
+            })
+    });
+    let note = match fleet.takers.len().checked_sub(TAKERS) {
+        None | Some(0) => String::new(),
+        Some(more) => format!(
+            "{more} smaller ones are left out: the table gap_parts of the data set has them."
+        ),
+    };
+    table.noted(note)
+}
+
+fn called((share, who): &Taker) -> String {
+    match who {
+        Some(who) => format!("{who} ({})", label(*share)),
+        None => label(*share).to_owned(),
+    }
+}
+
+fn looked(lot: &Lot) -> String {
+    let looked = lot.looked.iter();
+    let looked = looked
+        .map(|(workload, threshold_ns)| format!("{workload} from {}", duration(*threshold_ns)));
+    looked.collect::<Vec<String>>().join(", ")
+}
