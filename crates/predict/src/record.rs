@@ -247,13 +247,8 @@ impl Record {
     }
 
     fn with_taken(&self, taken_ns: Option<Vec<u64>>) -> Taken<'_> {
-        Taken {
-            from_ns: self.from_ns,
-            to_ns: self.to_ns,
-            begins_ns: &self.begins_ns,
-            lengths_ns: &self.lengths_ns,
-            taken_ns: taken_ns.map(Arc::new),
-        }
+        let gaps = (&*self.begins_ns, &*self.lengths_ns);
+        Taken::new((self.from_ns, self.to_ns), gaps, taken_ns.map(Arc::new))
     }
 }
 

@@ -1,6 +1,10 @@
 //! What was taken of one run of a CPU, as windows look at it.
 
+use std::ops::Range;
 use std::sync::Arc;
+
+/// Gaps that follow one another: what was taken in all of them is known without looking at each.
+pub(crate) const BLOCK: usize = 16;
 
 /// What was taken in each gap of a run: all of it, or a part.
 #[derive(Debug, Clone)]
@@ -9,7 +13,35 @@ pub struct Taken<'a> {
     pub(crate) to_ns: u64,
     pub(crate) begins_ns: &'a [u64],
     pub(crate) lengths_ns: &'a [u64],
-    pub(crate) taken_ns: Option<Arc<Vec<u64>>>,
+    taken_ns: Option<Arc<Vec<u64>>>,
+    /// What was taken before each block, and before the end.
+    sums_ns: Arc<Vec<u64>>,
+}
+
+impl<'a> Taken<'a> {
+    /// Of these gaps, ascending and apart, from the begin of a run to its end. `taken_ns` is of each of them, or
+    /// `None` where all of each was taken.
+    pub(crate) fn new(
+        (from_ns, to_ns): (u64, u64),
+        (begins_ns, lengths_ns): (&'a [u64], &'a [u64]),
+        taken_ns: Option<Arc<Vec<u64>>>,
+    ) -> Taken<'a> {
+        let of_gaps = taken_ns.as_deref().map_or(lengths_ns, Vec::as_slice);
+        let mut sum_ns = 0;
+        let blocks = of_gaps.chunks(BLOCK).map(|block| {
+            sum_ns += block.iter().sum::<u64>();
+            sum_ns
+        });
+        let sums_ns = std::iter::once(0).chain(blocks).collect();
+        Taken {
+            from_ns,
+            to_ns,
+            begins_ns,
+            lengths_ns,
+            taken_ns,
+            sums_ns: Arc::new(sums_ns),
+        }
+    }
 }
 
 impl Taken<'_> {
@@ -19,6 +51,11 @@ impl Taken<'_> {
             Some(taken_ns) => &taken_ns[..self.begins_ns.len()],
             None => self.lengths_ns,
         }
+    }
+
+    /// What was taken in these blocks, nanoseconds.
+    pub(crate) fn in_blocks_ns(&self, blocks: Range<usize>) -> u64 {
+        self.sums_ns[blocks.end] - self.sums_ns[blocks.start]
     }
 
     /// Its first part, which ends before a gap that would be cut.

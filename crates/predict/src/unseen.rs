@@ -29,13 +29,9 @@ impl Stretches {
     }
 
     pub(crate) fn within(&self, from_ns: u64, to_ns: u64, in_all_ns: u64) -> Unseen<'_> {
-        let located = Taken {
-            from_ns,
-            to_ns,
-            begins_ns: &self.begins_ns,
-            lengths_ns: &self.lengths_ns,
-            taken_ns: Some(Arc::clone(&self.unseen_ns)),
-        };
+        let stretches = (&*self.begins_ns, &*self.lengths_ns);
+        let unseen_ns = Arc::clone(&self.unseen_ns);
+        let located = Taken::new((from_ns, to_ns), stretches, Some(unseen_ns));
         Unseen {
             anywhere_ns: in_all_ns.saturating_sub(located.total_ns()),
             located,

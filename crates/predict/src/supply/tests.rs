@@ -72,6 +72,22 @@ proptest! {
     }
 
     #[test]
+    fn nor_in_a_run_of_many_blocks(
+        gaps in proptest::collection::vec((0_u64..12, 0_u64..12, 0_u64..15), 0..150), lengths_ns in proptest::collection::vec(0_u64..2_000, 8),
+    ) {
+        let record = record(&gaps, 3);
+        for taken in [record.taken(), record.taken_by(|it| it.name.as_deref() == Some("ours")), record.taken().first(0.7)] {
+            for length_ns in &lengths_ns {
+                let worst = worst_window(&taken, *length_ns);
+                prop_assert_eq!(worst.map(|it| it.taken_ns), naive_worst_ns(&taken, *length_ns));
+                if let Some(Worst { begin_ns, taken_ns }) = worst {
+                    prop_assert_eq!(held_ns(&taken, begin_ns, *length_ns), taken_ns);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn every_window_of_that_length_left_as_much_and_no_shorter_length_did((gaps, rest_ns) in gaps()) {
         let record = record(&gaps, rest_ns);
         for taken in [record.taken(), record.taken_by(|it| it.name.as_deref() == Some("ours"))] {

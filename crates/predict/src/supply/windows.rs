@@ -8,7 +8,9 @@
 //! Where in a gap time was taken is known only if all of it was. Otherwise it lies where it does most
 //! harm: at the end of the gap for a window that begins in it, at the begin for one that ends in it.
 
-use crate::taken::Taken;
+use std::ops::Range;
+
+use crate::taken::{BLOCK, Taken};
 
 /// The window of some length that holds most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,51 +23,117 @@ pub struct Worst {
 
 /// The window of this length in which most was taken; the first one of equals. `None` of a length
 /// that the run does not have.
+///
+/// Windows that begin in one block of gaps hold no more than all gaps from the block's first to the last that begins
+/// in any of them. Where that is no more than what is known already, none of them is looked at: most are not, of
+/// lengths that hold many gaps.
 pub fn worst_window(taken: &Taken<'_>, length_ns: u64) -> Option<Worst> {
     if length_ns > taken.span_ns() {
         return None;
     }
-    let (begins_ns, lengths_ns, taken_ns) = (taken.begins_ns, taken.lengths_ns, taken.taken_ns());
-    let last_begin_ns = taken.to_ns - length_ns;
-    let mut worst = Worst {
-        begin_ns: taken.from_ns,
-        taken_ns: 0,
+    let mut search = Search {
+        length_ns,
+        last_begin_ns: taken.to_ns - length_ns,
+        worst: Worst {
+            begin_ns: taken.from_ns,
+            taken_ns: 0,
+        },
+        taken,
     };
-    // What was taken in the gaps from `first` to before `next`, which begin in the window.
-    let (mut next, mut inside_ns) = (0, 0);
-    for first in 0..begins_ns.len() {
-        let begin_ns = begins_ns[first] + lengths_ns[first] - taken_ns[first];
-        if begin_ns > last_begin_ns {
-            break;
+    let gaps = taken.begins_ns.len();
+    let (mut past_all, mut open) = (0, None);
+    for block in 0..gaps.div_ceil(BLOCK) {
+        let firsts = block * BLOCK..gaps.min((block + 1) * BLOCK);
+        let latest_end_ns = search.begin_ns(firsts.end - 1).saturating_add(length_ns);
+        while past_all * BLOCK < gaps && taken.begins_ns[past_all * BLOCK] < latest_end_ns {
+            past_all += 1;
         }
-        let end_ns = begin_ns + length_ns;
-        while next < begins_ns.len() && begins_ns[next] < end_ns {
-            inside_ns += taken_ns[next];
-            next += 1;
+        if search.worst.taken_ns == length_ns {
+            return Some(search.worst);
         }
-        if next > first {
-            let last = next - 1;
-            let room_ns = end_ns - begins_ns[last].max(begin_ns);
-            let held_ns = inside_ns - taken_ns[last].saturating_sub(room_ns);
-            if held_ns > worst.taken_ns {
-                worst = Worst {
-                    begin_ns,
-                    taken_ns: held_ns,
-                };
-            }
-            inside_ns -= taken_ns[first];
-        } else {
-            next = first + 1;
-        }
+        open = match taken.in_blocks_ns(block..past_all.max(block)) > search.worst.taken_ns {
+            true => search.look_at(firsts, open),
+            false => None,
+        };
     }
     let held_ns = held_at_the_end(taken, length_ns);
-    if held_ns > worst.taken_ns {
-        worst = Worst {
-            begin_ns: last_begin_ns,
+    if held_ns > search.worst.taken_ns {
+        search.worst = Worst {
+            begin_ns: search.last_begin_ns,
             taken_ns: held_ns,
         };
     }
-    Some(worst)
+    Some(search.worst)
+}
+
+/// Windows of one length.
+struct Search<'a> {
+    taken: &'a Taken<'a>,
+    length_ns: u64,
+    last_begin_ns: u64,
+    worst: Worst,
+}
+
+/// The first gap that does not begin in the window any more, and what was taken in those before it, from the
+/// first on that does.
+type Open = (usize, u64);
+
+impl Search<'_> {
+    /// A window begins where what was taken in this gap is just inside.
+    fn begin_ns(&self, gap: usize) -> u64 {
+        let taken = self.taken;
+        taken.begins_ns[gap] + taken.lengths_ns[gap] - taken.taken_ns()[gap]
+    }
+
+    /// Looks at windows that begin in these gaps, each from what is known of the one before.
+    fn look_at(&mut self, firsts: Range<usize>, open: Option<Open>) -> Option<Open> {
+        let (begins_ns, taken_ns) = (self.taken.begins_ns, self.taken.taken_ns());
+        let (mut next, mut inside_ns) = open.unwrap_or_else(|| self.open(firsts.start));
+        for first in firsts {
+            let begin_ns = self.begin_ns(first);
+            if begin_ns > self.last_begin_ns {
+                break;
+            }
+            let end_ns = begin_ns + self.length_ns;
+            while next < begins_ns.len() && begins_ns[next] < end_ns {
+                inside_ns += taken_ns[next];
+                next += 1;
+            }
+            if next > first {
+                let last = next - 1;
+                let room_ns = end_ns - begins_ns[last].max(begin_ns);
+                let held_ns = inside_ns - taken_ns[last].saturating_sub(room_ns);
+                if held_ns > self.worst.taken_ns {
+                    self.worst = Worst {
+                        begin_ns,
+                        taken_ns: held_ns,
+                    };
+                }
+                inside_ns -= taken_ns[first];
+            } else {
+                next = first + 1;
+            }
+        }
+        Some((next, inside_ns))
+    }
+
+    /// The last block that begins in the window of a block's first gap, and what was taken before it.
+    fn open(&self, first: usize) -> Open {
+        let end_ns = self.begin_ns(first).saturating_add(self.length_ns);
+        let block = first / BLOCK;
+        let begins_in_it = |of: usize| self.taken.begins_ns[of * BLOCK] < end_ns;
+        let blocks = self.taken.begins_ns.len().div_ceil(BLOCK) - block;
+        let (mut reaches, mut ends) = (0, blocks);
+        while ends - reaches > 1 {
+            let middle = reaches + (ends - reaches) / 2;
+            match begins_in_it(block + middle) {
+                true => reaches = middle,
+                false => ends = middle,
+            }
+        }
+        let last = block + reaches;
+        (last * BLOCK, self.taken.in_blocks_ns(block..last))
+    }
 }
 
 /// What the last window of this length holds.
