@@ -34,13 +34,15 @@ fn main() -> Result<()> {
     for gaps in [100_000, 1_000_000, 10_000_000] {
         let recording = folder.path().join("generated.vmn");
         generate(&recording, gaps)?;
-        let said = |what: &str| format!("{what:>12}, {gaps:>9} gaps");
-        time(&said("the function"), &["schedule"], &recording)?;
-        time(
-            &said("two tasks"),
-            &["schedule", "--tasks", tasks],
-            &recording,
-        )?;
+        let table = folder.path().join("left.csv");
+        let table = table.to_str().context("a path in UTF-8")?;
+        for (what, words) in [
+            ("the worst windows", &["schedule"] as &[&str]),
+            ("two tasks", &["schedule", "--tasks", tasks]),
+            ("the function", &["schedule", "--csv", table]),
+        ] {
+            time(&format!("{what:>17}, {gaps:>9} gaps"), words, &recording)?;
+        }
     }
     Ok(())
 }

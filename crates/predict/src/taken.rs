@@ -58,6 +58,20 @@ impl Taken<'_> {
         self.sums_ns[blocks.end] - self.sums_ns[blocks.start]
     }
 
+    /// What was taken in these gaps, nanoseconds.
+    pub(crate) fn in_gaps_ns(&self, gaps: Range<usize>) -> u64 {
+        let sum_ns = |gaps: Range<usize>| self.taken_ns()[gaps].iter().sum::<u64>();
+        let whole = gaps.start.div_ceil(BLOCK)..gaps.end / BLOCK;
+        match whole.start < whole.end {
+            true => {
+                let before_ns = sum_ns(gaps.start..whole.start * BLOCK);
+                let behind_ns = sum_ns(whole.end * BLOCK..gaps.end);
+                before_ns + self.in_blocks_ns(whole) + behind_ns
+            }
+            false => sum_ns(gaps),
+        }
+    }
+
     /// Its first part, which ends before a gap that would be cut.
     pub(crate) fn first(&self, part: f64) -> Self {
         let end_ns = self.from_ns + (self.span_ns() as f64 * part.clamp(0.0, 1.0)) as u64;
@@ -88,6 +102,6 @@ impl Taken<'_> {
 
     /// All of it, nanoseconds.
     pub fn total_ns(&self) -> u64 {
-        self.taken_ns().iter().sum()
+        self.in_gaps_ns(0..self.begins_ns.len())
     }
 }

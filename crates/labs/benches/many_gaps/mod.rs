@@ -55,6 +55,7 @@ pub fn generate(path: &Path, gaps: u64) -> Result<()> {
         let name = name.into();
         writer.push(&Event::Source(Source { id, name }))?;
     }
+    let mut random = fastrand::Rng::with_seed(gaps);
     let of_each = gaps / u64::from(CPUS);
     for nth in 0..of_each {
         let now_ns = BEGIN_NS + nth * EVERY_NS;
@@ -62,8 +63,7 @@ pub fn generate(path: &Path, gaps: u64) -> Result<()> {
             tell_time(&mut writer, now_ns)?;
         }
         for cpu in 0..CPUS {
-            let scattered =
-                (nth * u64::from(2 * cpu + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+            let scattered = random.u64(..1 << 24);
             let is_long = scattered % ONE_IN == 0;
             let (kind, source, length_ns) = match is_long {
                 true => (

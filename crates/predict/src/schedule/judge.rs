@@ -147,6 +147,10 @@ fn gap(
         supply.gaps() <= EXACT_GAPS && jobs_in(tasks, found.busy_window_ns) <= EXACT_JOBS;
     match is_cheap {
         true => breakdown_gap(policy, tasks, of, supply, blocking_ns, limit_ns),
-        false => breakdown_gap(policy, tasks, of, &supply.stepped(), blocking_ns, limit_ns),
+        false => {
+            supply.drawn();
+            let stepped = supply.stepped();
+            breakdown_gap(policy, tasks, of, &stepped, blocking_ns, limit_ns)
+        }
     }
 }

@@ -232,25 +232,27 @@ impl<'a> MeasuredSupply<'a> {
     /// least that was left in each; on all CPUs of this machine.
     pub fn drawn(&self) -> Vec<(u64, u64)> {
         let lengths_ns = drawn_lengths_ns(self.longest_run_ns());
+        let is_new = |length_ns: &u64| !self.asked.borrow().contains_key(length_ns);
+        let new: Vec<u64> = lengths_ns.iter().copied().filter(is_new).collect();
+        let (runs, unseen, new) = (&self.runs, &self.unseen, &new);
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        let (runs, unseen) = (&self.runs, &self.unseen);
         let of_thread = |nth: usize| {
-            let lengths_ns = lengths_ns.iter().skip(nth).step_by(threads);
             let alone = MeasuredSupply::with_unseen(runs.clone(), unseen.clone());
+            let lengths_ns = new.iter().skip(nth).step_by(threads);
             let least = lengths_ns.map(|it| (*it, alone.least_ns(*it)));
             least.collect::<Vec<_>>()
         };
-        let mut drawn: Vec<(u64, u64)> = thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads)
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads.min(new.len()))
                 .map(|nth| scope.spawn(move || of_thread(nth)))
                 .collect();
-            let done = workers.into_iter();
-            let done = done.map(|it| it.join().expect("a pass over gaps does not panic"));
-            done.flatten().collect()
+            for worker in workers {
+                let least = worker.join().expect("a pass over gaps does not panic");
+                self.asked.borrow_mut().extend(least);
+            }
         });
-        drawn.sort_unstable();
-        self.asked.borrow_mut().extend(drawn.iter().copied());
-        drawn
+        let drawn = lengths_ns.iter().map(|it| (*it, self.least_ns(*it)));
+        drawn.collect()
     }
 }
 

@@ -41,12 +41,14 @@ pub fn worst_window(taken: &Taken<'_>, length_ns: u64) -> Option<Worst> {
         taken,
     };
     let gaps = taken.begins_ns.len();
+    let blocks = gaps.div_ceil(BLOCK);
+    let at_once = blocks_at_once(gaps as u64, length_ns, taken.span_ns());
     let (mut past_all, mut open) = (0, None);
-    for block in 0..gaps.div_ceil(BLOCK) {
-        let firsts = block * BLOCK..gaps.min((block + 1) * BLOCK);
+    for block in (0..blocks).step_by(at_once) {
+        let firsts = block * BLOCK..gaps.min((block + at_once) * BLOCK);
         let latest_end_ns = search.begin_ns(firsts.end - 1).saturating_add(length_ns);
-        while past_all * BLOCK < gaps && taken.begins_ns[past_all * BLOCK] < latest_end_ns {
-            past_all += 1;
+        while past_all < blocks && taken.begins_ns[past_all * BLOCK] < latest_end_ns {
+            past_all = (past_all + at_once).min(blocks);
         }
         if search.worst.taken_ns == length_ns {
             return Some(search.worst);
@@ -64,6 +66,13 @@ pub fn worst_window(taken: &Taken<'_>, length_ns: u64) -> Option<Worst> {
         };
     }
     Some(search.worst)
+}
+
+/// Of how many blocks the first gaps are looked at together. What windows of n gaps hold differs by the order of the
+/// square root of n gaps: a bound that is too high by a small part of that rules most of them out.
+fn blocks_at_once(gaps: u64, length_ns: u64, span_ns: u64) -> usize {
+    let in_a_window = u128::from(gaps) * u128::from(length_ns) / u128::from(span_ns.max(1));
+    (in_a_window.isqrt() as usize / (8 * BLOCK)).max(1)
 }
 
 /// Windows of one length.
@@ -88,9 +97,10 @@ impl Search<'_> {
     /// Looks at windows that begin in these gaps, each from what is known of the one before.
     fn look_at(&mut self, firsts: Range<usize>, open: Option<Open>) -> Option<Open> {
         let (begins_ns, taken_ns) = (self.taken.begins_ns, self.taken.taken_ns());
+        let lengths_ns = self.taken.lengths_ns;
         let (mut next, mut inside_ns) = open.unwrap_or_else(|| self.open(firsts.start));
         for first in firsts {
-            let begin_ns = self.begin_ns(first);
+            let begin_ns = begins_ns[first] + lengths_ns[first] - taken_ns[first];
             if begin_ns > self.last_begin_ns {
                 break;
             }
@@ -139,15 +149,14 @@ impl Search<'_> {
 /// What the last window of this length holds.
 fn held_at_the_end(taken: &Taken<'_>, length_ns: u64) -> u64 {
     let begin_ns = taken.to_ns - length_ns;
-    let mut held_ns = 0;
-    for gap in (0..taken.begins_ns.len()).rev() {
-        let end_ns = taken.begins_ns[gap] + taken.lengths_ns[gap];
-        if end_ns <= begin_ns {
-            break;
-        }
-        held_ns += taken.taken_ns()[gap].min(end_ns - begin_ns);
-    }
-    held_ns
+    let gaps = taken.begins_ns.len();
+    let first = taken.begins_ns.partition_point(|it| *it < begin_ns);
+    // The gap before that one may reach into it.
+    let cut_ns = first.checked_sub(1).map_or(0, |cut| {
+        let end_ns = taken.begins_ns[cut] + taken.lengths_ns[cut];
+        taken.taken_ns()[cut].min(end_ns.saturating_sub(begin_ns))
+    });
+    cut_ns + taken.in_gaps_ns(first..gaps)
 }
 
 /// What was taken in one window of this length after the other, from the run's begin on; of what is taken in

@@ -33,13 +33,17 @@ pub fn run(arguments: &ScheduleArguments) -> Result<Status> {
     }
     let set = described.as_ref().map(|it| &it.set);
     let cpus = supplies.cpus(&arguments.without);
-    let cpus: Vec<CpuSupply<'_>> = cpus
-        .into_iter()
-        .map(|cpu| match set {
-            Some(set) => judged(cpu, set),
-            None => cpu,
-        })
-        .collect();
+    let cpus = cpus.into_iter().map(|cpu| match set {
+        Some(set) => judged(cpu, set),
+        None => cpu,
+    });
+    // Text has no row of them, and many gaps take a while.
+    let draws = arguments.csv.is_some() || matches!(arguments.format, Format::Json);
+    let cpus = cpus.map(|cpu| match draws {
+        true => cpu.with_rows(),
+        false => cpu,
+    });
+    let cpus: Vec<CpuSupply<'_>> = cpus.collect();
     let scheduled = Scheduled {
         cpus,
         set,

@@ -142,22 +142,11 @@ impl Supplies {
         });
         let unseen = of_cpu().map(|it| it.record.unseen(it.unseen_ns));
         let supply = MeasuredSupply::with_unseen(runs.collect(), unseen.collect());
-        let drawn = supply.drawn();
-        let shares = shares(&records, counts);
-        let rows = drawn
-            .iter()
-            .enumerate()
-            .map(|(nth, (length_ns, left_ns))| Row {
-                length_ns: *length_ns,
-                left_ns: *left_ns,
-                unseen_ns: supply.unseen_at_most_ns(*length_ns),
-                shares_ns: shares.iter().map(|(_, ns)| ns[nth]).collect(),
-            });
         CpuSupply {
             cpu,
             files: of.iter().map(|it| &*it.file).collect(),
-            rows: rows.collect(),
-            shares: shares.iter().map(|(share, _)| *share).collect(),
+            rows: Vec::new(),
+            shares: Vec::new(),
             threshold_ns: of
                 .iter()
                 .map(|it| it.limits.threshold_ns)
@@ -221,6 +210,25 @@ fn is_called(culprit: &Culprit, pattern: &WildMatch) -> bool {
 }
 
 impl CpuSupply<'_> {
+    /// With a row for each length that is drawn.
+    pub(super) fn with_rows(self) -> Self {
+        let counts = |culprit: &Culprit| !self.without.iter().any(|it| is_called(culprit, it));
+        let shares = shares(&self.records, counts);
+        let drawn = self.supply.drawn();
+        let rows = drawn.iter().enumerate();
+        let rows = rows.map(|(nth, (length_ns, left_ns))| Row {
+            length_ns: *length_ns,
+            left_ns: *left_ns,
+            unseen_ns: self.supply.unseen_at_most_ns(*length_ns),
+            shares_ns: shares.iter().map(|(_, ns)| ns[nth]).collect(),
+        });
+        CpuSupply {
+            rows: rows.collect(),
+            shares: shares.iter().map(|(share, _)| *share).collect(),
+            ..self
+        }
+    }
+
     /// The window of this length that left least, and who had what of it.
     pub(crate) fn worst(&self, length_ns: u64) -> Option<WorstWindow> {
         let WorstOfRuns {

@@ -29,7 +29,7 @@ pub struct CpuSupply<'a> {
     pub cpu: u32,
     /// Its recordings.
     pub files: Vec<&'a str>,
-    /// What each length of window left at least.
+    /// What each length of window left at least; none where nobody reads them.
     pub rows: Vec<Row>,
     /// Who has a column in them.
     pub shares: Vec<Share>,
