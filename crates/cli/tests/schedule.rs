@@ -207,6 +207,10 @@ fn nothing_that_is_read_is_overwritten_and_no_run_counts_twice() {
     assert_eq!(fs::read(folder.path().join("run.vmn")).unwrap(), before);
     fs::write(folder.path().join("again.vmn"), before).unwrap();
     refused(&folder, "run.vmn again.vmn", "are of the same run");
+    // A second later than the other, which takes three.
+    write_by_the_clock(&folder.path().join("meanwhile.vmn"), 3_001);
+    let at_once = "are of CPU 0 at the same time";
+    refused(&folder, "run.vmn meanwhile.vmn", at_once);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use anyhow::Result;
 use vmnoise_export::{Stored, StoredCpu, StoredFacts, StoredGap, StoredPart, StoredRun, runs};
 use vmnoise_predict::{Culprit, Record};
 
-use super::together::{Run, together};
+use super::together::together;
 use super::{refuse_run, refuse_unseen};
 use crate::output::recorded::{Limits, Origin, Recorded, RecordedCpu};
 use crate::say;
@@ -19,7 +19,7 @@ use crate::status::UsageError;
 /// If a run cannot be read, or two of a host do not fit together, or none is left.
 pub(super) fn read(folder: &Path) -> Result<Vec<Recorded>> {
     let mut refused: Vec<anyhow::Error> = Vec::new();
-    let mut read: Vec<Run> = Vec::new();
+    let mut read: Vec<Recorded> = Vec::new();
     for stored in runs(folder)? {
         match read_run(&stored) {
             Ok(run) => read.push(run),
@@ -38,7 +38,7 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Recorded>> {
     together(read)
 }
 
-fn read_run(stored: &StoredRun) -> Result<Run> {
+fn read_run(stored: &StoredRun) -> Result<Recorded> {
     let name = say::name_of(&stored.folder);
     let facts = stored.facts()?;
     refuse_run(&name, facts.workload, facts.pauses)?;
@@ -61,10 +61,7 @@ fn read_run(stored: &StoredRun) -> Result<Run> {
         file: name,
     };
     refuse_unseen(&recorded)?;
-    Ok(Run {
-        started: facts.started,
-        recorded,
-    })
+    Ok(recorded)
 }
 
 fn origin(stored: &StoredRun, facts: &StoredFacts, cpus: &[StoredCpu]) -> Origin {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use vmnoise_events::{RunFacts, Workload};
 
+pub use self::together::refuse_two_at_once;
 use crate::output::recorded::{Recorded, RecordedCpu};
 use crate::progress;
 use crate::say;

@@ -6,43 +6,45 @@ use jiff::{SignedDuration, Timestamp};
 use crate::output::recorded::Recorded;
 use crate::status::UsageError;
 
-/// A run of a data set.
-pub(super) struct Run {
-    /// By the wall clock.
-    pub(super) started: Timestamp,
-    pub(super) recorded: Recorded,
+/// For how long both looked, nanoseconds. CLOCK_MONOTONIC begins anew as a machine starts, so the wall clock has to say
+/// as well that they ran at one time.
+fn overlap_ns(one: &Recorded, other: &Recorded) -> u64 {
+    let times = |run: &Recorded| {
+        let started: Timestamp = run.origin.started_at.parse().ok()?;
+        let (from_ns, to_ns) = span_ns(run);
+        let length = i64::try_from(to_ns - from_ns).unwrap_or(i64::MAX);
+        let ended = started.saturating_add(SignedDuration::from_nanos(length));
+        Some((started, ended.unwrap_or(Timestamp::MAX)))
+    };
+    let (Some(ours), Some(theirs)) = (times(one), times(other)) else {
+        return 0;
+    };
+    if one.origin.host != other.origin.host || ours.0 >= theirs.1 || theirs.0 >= ours.1 {
+        return 0;
+    }
+    let (span, others) = (span_ns(one), span_ns(other));
+    let until_ns = span.1.min(others.1);
+    until_ns.saturating_sub(span.0.max(others.0))
 }
 
-impl Run {
-    /// From when to when all of its CPUs were looked at, CLOCK_MONOTONIC in nanoseconds.
-    fn span_ns(&self) -> (u64, u64) {
-        let records = || self.recorded.cpus.iter().map(|cpu| &cpu.record);
-        let from_ns = records().map(|it| it.from_ns()).max().unwrap_or(0);
-        let to_ns = records().map(|it| it.from_ns() + it.span_ns()).min();
-        (from_ns, to_ns.unwrap_or(0).max(from_ns))
-    }
+/// From when to when all of its CPUs were looked at, CLOCK_MONOTONIC in nanoseconds.
+fn span_ns(run: &Recorded) -> (u64, u64) {
+    let records = || run.cpus.iter().map(|cpu| &cpu.record);
+    let from_ns = records().map(|it| it.from_ns()).max().unwrap_or(0);
+    let to_ns = records().map(|it| it.from_ns() + it.span_ns()).min();
+    (from_ns, to_ns.unwrap_or(0).max(from_ns))
+}
 
-    fn length_ns(&self) -> u64 {
-        let (from_ns, to_ns) = self.span_ns();
-        to_ns - from_ns
-    }
+fn length_ns(run: &Recorded) -> u64 {
+    let (from_ns, to_ns) = span_ns(run);
+    to_ns - from_ns
+}
 
-    /// For how long both looked. CLOCK_MONOTONIC begins anew as a machine starts, so the wall clock has to say as well
-    /// that they ran at one time; nanoseconds.
-    fn overlap_ns(&self, other: &Run) -> u64 {
-        let ended = |run: &Run| {
-            let length = i64::try_from(run.length_ns()).unwrap_or(i64::MAX);
-            run.started
-                .saturating_add(SignedDuration::from_nanos(length))
-                .unwrap_or(Timestamp::MAX)
-        };
-        if self.started >= ended(other) || other.started >= ended(self) {
-            return 0;
-        }
-        let (span, others) = (self.span_ns(), other.span_ns());
-        let until_ns = span.1.min(others.1);
-        until_ns.saturating_sub(span.0.max(others.0))
-    }
+/// A CPU that both looked at.
+fn shared_cpu(one: &Recorded, other: &Recorded) -> Option<u32> {
+    let cpus = |run: &Recorded| -> Vec<u32> { run.cpus.iter().map(|it| it.record.cpu).collect() };
+    let ours = cpus(one);
+    cpus(other).into_iter().find(|cpu| ours.contains(cpu))
 }
 
 /// Puts runs of one host at one time together, for what comes to all of its CPUs at once has to be met at once. Runs of
@@ -50,33 +52,38 @@ impl Run {
 ///
 /// # Errors
 /// If two overlap and cannot be looked at together.
-pub(super) fn together(runs: Vec<Run>) -> Result<Vec<Recorded>> {
-    let mut all: Vec<Run> = Vec::new();
+pub(super) fn together(runs: Vec<Recorded>) -> Result<Vec<Recorded>> {
+    let mut all: Vec<Recorded> = Vec::new();
     for run in runs {
-        let overlaps = |it: &Run| {
-            it.recorded.origin.host == run.recorded.origin.host && it.overlap_ns(&run) > 0
-        };
-        match all.iter_mut().find(|it| overlaps(it)) {
+        match all.iter_mut().find(|it| overlap_ns(it, &run) > 0) {
             Some(other) => join(other, run)?,
             None => all.push(run),
         }
     }
-    Ok(all.into_iter().map(|run| run.recorded).collect())
+    Ok(all)
 }
 
-fn join(one: &mut Run, other: Run) -> Result<()> {
-    let (first, second) = (&one.recorded.file, &other.recorded.file);
-    let has = |cpu| one.recorded.cpus.iter().any(|it| it.record.cpu == cpu);
-    let mut cpus = other.recorded.cpus.iter().map(|it| it.record.cpu);
-    if let Some(cpu) = cpus.find(|cpu| has(*cpu)) {
-        return Err(UsageError(format!(
-            "{first} and {second} are of CPU {cpu} at the same time: name one of them"
+/// Refuses runs that looked at one CPU at the same time.
+///
+/// # Errors
+/// Which CPU, and what to do.
+pub fn refuse_two_at_once(one: &Recorded, other: &Recorded) -> Result<()> {
+    match shared_cpu(one, other) {
+        Some(cpu) if overlap_ns(one, other) > 0 => Err(UsageError(format!(
+            "{} and {} are of CPU {cpu} at the same time: name one of them",
+            one.file, other.file
         ))
-        .into());
+        .into()),
+        _ => Ok(()),
     }
-    if one.overlap_ns(&other) < one.length_ns().max(other.length_ns()) / 2 {
+}
+
+fn join(into: &mut Recorded, other: Recorded) -> Result<()> {
+    refuse_two_at_once(into, &other)?;
+    if overlap_ns(into, &other) < length_ns(into).max(length_ns(&other)) / 2 {
         return Err(UsageError(format!(
-            "{first} and {second} overlap for less than half of their time: name one of them"
+            "{} and {} overlap for less than half of their time: name one of them",
+            into.file, other.file
         ))
         .into());
     }
@@ -85,8 +92,7 @@ fn join(one: &mut Run, other: Run) -> Result<()> {
         cpus,
         limits,
         ..
-    } = other.recorded;
-    let into = &mut one.recorded;
+    } = other;
     into.origin.cpus.extend(origin.cpus);
     into.origin.cpus.sort_unstable();
     into.cpus.extend(cpus);

@@ -11,7 +11,7 @@ use wildmatch::WildMatch;
 
 use super::{latency, usage};
 use crate::args::ScheduleArguments;
-use crate::commands::records::read_all;
+use crate::commands::records::{read_all, refuse_two_at_once};
 use crate::commands::replay::Recording;
 use crate::output::recorded::Recorded;
 use crate::output::schedule::{CpuSupply, Row, WorstWindow};
@@ -181,6 +181,7 @@ fn refuse_what_is_not_one_machine(recorded: &[Recorded]) -> Result<()> {
                     other.file, it.file
                 )));
             }
+            refuse_two_at_once(other, it)?;
         }
     }
     Ok(())
