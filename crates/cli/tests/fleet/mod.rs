@@ -2,6 +2,7 @@
 
 mod hosts;
 mod hours;
+mod steps;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -111,6 +112,11 @@ mod lab_full {
             let folder = hours::data_set(fleet);
             hours::assert_answers_as_planned("DuckDB", &folder, fleet);
             hours::assert_answers_as_planned("PySpark", &folder, fleet);
+        }
+
+        #[test]
+        fn steps_are_as_long_in_pyspark_as_in_scale() {
+            crate::fleet::steps::assert_as_long_as_predicted();
         }
 
         #[test]
