@@ -128,7 +128,11 @@ mod virtual_time {
             println!("without {without:?}: {judgement}");
             judgement
         };
-        let all_hold = |it: &Judgement| assert_eq!(it.status, Some(0), "{it}");
+        let all_hold = |it: &Judgement| {
+            assert_eq!(it.status, Some(0), "{it}");
+            let is_in_time = |task: &Held| task.bound_ns.is_some_and(|ns| ns <= task.deadline_ns);
+            assert!(it.tasks.iter().all(is_in_time), "{it}");
+        };
         let alone = judge(quiet, &[]);
         assert!(alone.assert_held() == alone.jobs(), "{alone}");
         all_hold(&alone);

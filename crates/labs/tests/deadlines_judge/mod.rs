@@ -65,7 +65,8 @@ pub struct Held {
     pub worst_response_ns: u64,
     /// What was computed, from the arrival on; `None` without a bound.
     pub bound_ns: Option<u64>,
-    /// `holds`, `may_miss` or `cannot_tell`; `None` where the set was refused.
+    /// `holds`, `may_miss` or `cannot_tell`, of a deadline that counts from when a job came, however late; `None` where
+    /// the set was refused.
     pub verdict: Option<String>,
 }
 
@@ -116,8 +117,7 @@ impl Recorded {
             .iter()
             .map(|it| Cost {
                 cost_ns: it.cost_ns,
-                // Of a job that came late less is left.
-                deadline_ns: it.deadline_ns.saturating_sub(jitter_ns(it)),
+                deadline_ns: it.deadline_ns,
                 jitter_ns: jitter_ns(it),
             })
             .collect();
