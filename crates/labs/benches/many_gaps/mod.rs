@@ -64,7 +64,7 @@ pub fn generate(path: &Path, gaps: u64) -> Result<()> {
         }
         for cpu in 0..CPUS {
             let scattered = random.u64(..1 << 24);
-            let is_long = scattered % ONE_IN == 0;
+            let is_long = scattered.is_multiple_of(ONE_IN);
             let (kind, source, length_ns) = match is_long {
                 true => (
                     ActivityKind::Thread,
