@@ -124,6 +124,7 @@ pub fn run_lab_full() -> Result<()> {
     serial_tier(&mut tally, "lab_full::large", &can_emulate())?;
     serial_tier(&mut tally, "additions::lab_full", &Ok(()))?;
     serial_tier(&mut tally, "lab_full::files", &Ok(()))?;
+    serial_tier(&mut tally, "lab_full::loggopsim", &Ok(()))?;
     serial_tier(&mut tally, "lab_full::newcomer", &can_bootstrap())?;
     let service = can_bootstrap().and_then(|()| can_emulate());
     serial_tier(&mut tally, "lab_full::service", &service)?;

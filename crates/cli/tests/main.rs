@@ -26,6 +26,7 @@ mod host_feed;
 mod hostile;
 mod join;
 mod lease;
+mod loggopsim;
 mod manual;
 mod mistakes;
 mod perfetto;

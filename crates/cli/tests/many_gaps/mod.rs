@@ -248,3 +248,28 @@ pub fn write_rare_task(path: &Path, ticks: u64, with_task: bool) {
     stream.time(end_ns);
     stream.finish(end_ns);
 }
+
+/// Writes so many gaps of one CPU at moments that know nothing of one another, 0.5 ms apart on average, of 2 to 38 us.
+pub fn write_irregular(path: &Path, gaps: u64) {
+    let mut stream = Stream::new(path, 1);
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    // Marsaglia's xorshift.
+    let mut below = |limit: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % limit
+    };
+    let mut now_ns = BEGIN_NS;
+    for nth in 0..gaps {
+        if nth % 100 == 0 {
+            stream.time(now_ns);
+        }
+        now_ns += 1_000 + below(960_000);
+        let length_ns = 2_000 + below(36_000);
+        stream.interrupted(0, now_ns, length_ns);
+        now_ns += length_ns;
+    }
+    stream.time(now_ns + EVERY_NS);
+    stream.finish(now_ns + EVERY_NS);
+}
