@@ -37,6 +37,7 @@ mod rt_tests;
 mod run_command;
 mod scale;
 mod schedule;
+mod schedule_sets;
 mod stand_in;
 mod timerlat_reported;
 mod transcripts;
