@@ -10,7 +10,7 @@ use vmnoise_labs::periodic::Unthrottled;
 use crate::deadlines_judge::{Held, Judgement, Needs, Recorded};
 use crate::deadlines_scenes::{Scene, here, in_a_lab};
 
-/// A set that holds may be late where it needs what somebody else has.
+/// Called late, and late in fact.
 fn misses(task: &Held) -> bool {
     task.verdict.as_deref() == Some("may_miss") && task.missed > 0
 }

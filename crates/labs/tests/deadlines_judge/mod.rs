@@ -12,9 +12,9 @@
 //! rest is in their description.
 //!
 //! In a lab other ordinary threads run beside the recorder, and any thread beside tasks of SCHED_DEADLINE. Whatever they are
-//! at, a job goes before them as soon as the kernel lets it. So they count as the recorder does: what they took is left to the tasks, and a job came late for as
-//! long as one of them still ran. Whom of the threads that is said of moves time from the one side to the other and
-//! makes no bound wrong.
+//! at, a job goes before them as soon as the kernel lets it. So they count as the recorder does: what they took is left to
+//! the tasks, and a job came late for as long as one of them still ran. To say that of a wrong thread moves time from the one
+//! side to the other, and makes no bound wrong.
 //!
 //! So what a job was charged by the scheduler is in none of the bounds. It is a witness: the recording must not give
 //! the threads of the tasks more than they were charged.
