@@ -3,6 +3,8 @@
 mod files {
     use std::time::Instant;
 
+    use nix::sys::resource::{UsageWho, getrusage};
+
     use crate::fleet_page::{Fleet, assert_finds_what_is_planted, page};
 
     #[test]
@@ -10,10 +12,21 @@ mod files {
         let fleet = Fleet::planted(1_000, 8);
         let begun = Instant::now();
         let folder = fleet.data_set();
-        println!("{fleet:?}: written in {:?}", begun.elapsed());
+        let largest_kib = || getrusage(UsageWho::RUSAGE_CHILDREN).unwrap().max_rss();
+        println!(
+            "{fleet:?}: written in {:?}, {} KiB",
+            begun.elapsed(),
+            largest_kib()
+        );
         let begun = Instant::now();
         let page = page(&folder);
-        println!("a page of {} bytes in {:?}", page.len(), begun.elapsed());
+        // Of the largest process so far.
+        println!(
+            "a page of {} bytes in {:?}, {} KiB at most",
+            page.len(),
+            begun.elapsed(),
+            largest_kib()
+        );
         assert_finds_what_is_planted(&page, fleet);
     }
 }

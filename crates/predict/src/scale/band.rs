@@ -17,7 +17,7 @@ use super::slowest::{Begins, Slowest};
 /// How much of the draws lies below a band, and how much above.
 const OUTSIDE: f64 = 0.05;
 /// So many hosts are blocks themselves.
-const MANY_HOSTS: usize = 20;
+pub(super) const MANY_HOSTS: usize = 20;
 
 /// What nine of ten of so many draws lie between, nanoseconds, of a step that takes so long by what was
 /// recorded. `None` where there are no blocks.

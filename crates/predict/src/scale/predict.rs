@@ -1,9 +1,9 @@
 //! The prediction, from hosts and a program to a table by ranks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::allreduce;
-use super::band;
+use super::band::{self, MANY_HOSTS};
 use super::bounds::of_any_dependence;
 use super::delays::Layer;
 use super::measured::{Measured, measure};
@@ -160,6 +160,10 @@ fn measure_all(
     let mut parts = parts(placements);
     // How many steps there were is known of whole hosts.
     parts.insert((0, hosts[0].cpus.len()));
+    // Blocks of a thousand hosts would be gigabytes, and nothing is drawn from them.
+    let few = placements.iter().filter(|it| it.hosts.len() < MANY_HOSTS);
+    let few = few.flat_map(|it| it.hosts.iter().map(|(part, _)| *part));
+    let in_blocks: BTreeSet<Part> = few.filter(|_| without.is_none()).collect();
     let parts = parts.into_iter();
     let measured = parts.map(|part| {
         let (host, used) = part;
@@ -170,7 +174,7 @@ fn measure_all(
                 Some(culprit) => record.taken_by(|it| it.whatever_number() != *culprit),
             })
             .collect();
-        let step = measure(&taken, program.step_ns, without.is_none())?;
+        let step = measure(&taken, program.step_ns, in_blocks.contains(&part))?;
         let round = match program.collective {
             Collective::Barrier => None,
             Collective::Allreduce { round_ns } => Some(measure(&taken, round_ns, false)?),
