@@ -404,6 +404,13 @@ fn what_makes_no_sense_is_refused_in_a_line() {
             "write fp (SCHED_FIFO by priorities), edf",
         ),
         ("[[task]]", "[[tasks]]", "line 3: "),
+        // What is quoted may not begin a line of its own.
+        (
+            "name = \"control\"\ncost = \"200us\"",
+            "name = \"x\\nforged: holds\"\ncost = \"0us\"",
+            "forged: holds`: cost is 0",
+        ),
+        ("\"200us\"", "\"1\\nforged us\"", "cost: "),
     ] {
         assert!(TASKS.contains(old));
         fs::write(folder.path().join("bad.toml"), TASKS.replace(old, new)).unwrap();

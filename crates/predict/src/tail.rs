@@ -208,6 +208,10 @@ impl Pareto {
     /// How often values of this very distribution, fitted in the same way, are further from their fit.
     fn p_value(&self, excesses: &[f64]) -> f64 {
         let distance = self.distance(excesses);
+        // With a negative shape it ends, and one of these lies beyond its end: it is not their tail.
+        if !distance.is_finite() {
+            return 0.0;
+        }
         // The same values always have the same chance.
         let mut random = fastrand::Rng::with_seed(0);
         let mut further = 0;
@@ -270,6 +274,22 @@ mod tests {
         let mut values = drawn(9_500, 9, |above| -1e5 * above.ln());
         values.extend((0..500).map(|nth| 5_000_000 + nth * 7));
         let tail = Tail::fit(&values).unwrap();
+        assert!(!tail.fits(), "{tail:?}");
+    }
+
+    /// A tail that ends before the largest value that was seen is none of theirs, however its draws fit.
+    #[test]
+    fn a_tail_that_ends_below_what_was_seen_is_refused() {
+        // The largest tenth is uniform, which has the shape -1 and ends; one value is a third beyond that.
+        let mut values: Vec<u64> = (0..9_000).collect();
+        values.extend((0..1_000).map(|nth| 10_000 + nth * 1_000));
+        values.push(1_340_000);
+        let tail = Tail::fit(&values).unwrap();
+        let end_ns = tail.threshold_ns - tail.scale_ns / tail.shape;
+        assert!(
+            (-1.2..-0.8).contains(&tail.shape) && end_ns < 1.34e6,
+            "{tail:?}"
+        );
         assert!(!tail.fits(), "{tail:?}");
     }
 

@@ -17,6 +17,10 @@ pub fn run(arguments: &ScaleArguments) -> Result<Status> {
         let what = "--co-scheduled takes one recording: no clock says what several hosts did at the same moment";
         return Err(UsageError(what.into()).into());
     }
+    if arguments.co_scheduled && arguments.collective == CollectiveName::Allreduce {
+        let what = "--co-scheduled takes --collective barrier: what rounds of hosts in phase take is not estimated";
+        return Err(UsageError(what.into()).into());
+    }
     if recordings.iter().all(|it| gaps(it) == 0) {
         let lengths = recordings.iter().map(|it| it.limits.threshold_ns);
         bail!(

@@ -41,6 +41,15 @@ impl Placement {
         Placement { ranks, hosts }
     }
 
+    /// How many ranks do something of their own: in phase, those of one host.
+    pub(super) fn own_ranks(&self) -> u64 {
+        let ranks = self
+            .hosts
+            .iter()
+            .map(|((_, used), count)| *used as f64 * count);
+        ranks.sum::<f64>() as u64
+    }
+
     /// How many hosts they lie on.
     pub(super) fn count(&self) -> f64 {
         self.hosts.iter().map(|(_, count)| count).sum()

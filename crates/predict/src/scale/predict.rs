@@ -75,8 +75,9 @@ pub struct AtScale {
     pub band_ns: Option<(f64, f64)>,
     /// What that rests on.
     pub basis: Basis,
-    /// Of a barrier, whatever joins the hosts, by what was recorded: the least and the most.
-    pub bounds_ns: (f64, f64),
+    /// Of a barrier, whatever joins the hosts, by what was recorded: the least and the most. `None` of an allreduce,
+    /// and where the basis is not recorded.
+    pub bounds_ns: Option<(f64, f64)>,
     /// How long it takes without each of the suspects, in their order; none where the basis is not recorded.
     pub without_ns: Vec<f64>,
 }
@@ -88,7 +89,9 @@ pub struct Prediction {
     pub scales: Vec<AtScale>,
     /// Who was tried.
     pub suspects: Vec<Suspect>,
-    /// Steps that the recorded hosts had one after the other, all together.
+    /// How many recorded hosts have ranks on all of their CPUs: it rests on these.
+    pub measured_hosts: usize,
+    /// Steps that these had one after the other, all together.
     pub host_steps: u64,
     /// Up to how many ranks the recordings carry; `None` is any number.
     pub carried_ranks: Option<u64>,
@@ -116,8 +119,17 @@ pub fn predict(hosts: &[Host<'_>], program: &Program, ranks: &[u64]) -> Option<P
     let whole = whole.filter(|((host, used), _)| *used == cpus[*host]);
     let whole: Vec<(&Part, &Measured)> = whole.map(|(part, (it, _))| (part, it)).collect();
     let host_steps = whole.iter().map(|(_, it)| it.steps).sum();
-    let carried = whole.iter().map(|((_, used), it)| *used as u64 * it.steps);
-    let carried_ranks = carried.sum();
+    // Each round of hosts has all of them once: the shortest run is the first of which there are no more steps.
+    let rounds = whole.iter().map(|(_, it)| it.steps).min().unwrap_or(0);
+    let of_round: u64 = whole.iter().map(|((_, used), _)| *used as u64).sum();
+    let carried_ranks = rounds.saturating_mul(of_round);
+    let measured_hosts = whole.len();
+    let at_limit = whole.iter().map(|(_, it)| Hosts {
+        delays: &it.delays,
+        count: rounds as f64,
+    });
+    let (at_limit, _) = Slowest::of(&at_limit.collect::<Vec<_>>(), carried_ranks);
+    let at_limit_ns = at_limit.mean_ns();
     let largest_ns = whole.iter().flat_map(|(_, it)| &it.largest_ns);
     let tail = Tail::fit_largest(host_steps, &largest_ns.copied().collect::<Vec<u64>>());
 
@@ -125,7 +137,8 @@ pub fn predict(hosts: &[Host<'_>], program: &Program, ranks: &[u64]) -> Option<P
         .iter()
         .map(|placement| {
             let is_carried = program.in_phase || placement.ranks <= carried_ranks;
-            scale(&measured, program, placement, is_carried, tail.as_ref())
+            let beyond = tail.as_ref().zip(Some(at_limit_ns));
+            scale(&measured, program, placement, is_carried, beyond)
         })
         .collect();
     let longest_ns = measured.values().map(|(it, _)| it.longest_ns).max();
@@ -143,6 +156,7 @@ pub fn predict(hosts: &[Host<'_>], program: &Program, ranks: &[u64]) -> Option<P
     Some(Prediction {
         scales,
         suspects,
+        measured_hosts,
         host_steps,
         carried_ranks: (!program.in_phase).then_some(carried_ranks),
         tail,
@@ -189,7 +203,7 @@ fn slowest(measured: &Parts, placement: &Placement) -> (Slowest, Begins) {
         delays: &measured[part].0.delays,
         count: *count,
     });
-    Slowest::of(&hosts.collect::<Vec<_>>(), placement.ranks)
+    Slowest::of(&hosts.collect::<Vec<_>>(), placement.own_ranks())
 }
 
 /// What a host takes in a round of an allreduce; `None` where there are none.
@@ -212,12 +226,13 @@ fn delay_ns(placement: &Placement, step: &Slowest, round: Option<&Slowest>) -> f
     )
 }
 
+/// `beyond`: the tail, and how late the slowest is of as many hosts as are carried.
 fn scale(
     measured: &Parts,
     program: &Program,
     placement: &Placement,
     is_carried: bool,
-    tail: Option<&Tail>,
+    beyond: Option<(&Tail, f64)>,
 ) -> AtScale {
     let rounds_ns = match program.collective {
         Collective::Barrier => 0,
@@ -226,6 +241,7 @@ fn scale(
         }
     };
     let undisturbed_ns = (program.step_ns + rounds_ns) as f64;
+    let is_barrier = program.collective == Collective::Barrier;
     let (slowest, begins) = slowest(measured, placement);
     let parts = placement.hosts.iter();
     let layers = parts.map(|(part, count)| (begins.of(&measured[part].0.delays), *count));
@@ -237,7 +253,7 @@ fn scale(
         step_ns: None,
         band_ns: None,
         basis: Basis::Nothing,
-        bounds_ns: (undisturbed_ns + least_ns, undisturbed_ns + most_ns),
+        bounds_ns: None,
         without_ns: Vec::new(),
     };
     if is_carried {
@@ -253,13 +269,16 @@ fn scale(
             step_ns: Some(step_ns),
             band_ns: band::of(&hosts, &begins, draws, mean_ns, step_ns),
             basis: Basis::Recorded,
+            bounds_ns: is_barrier.then_some((undisturbed_ns + least_ns, undisturbed_ns + most_ns)),
             ..scale
         };
     }
-    let tail = tail.filter(|tail| tail.fits() && program.collective == Collective::Barrier);
-    let extrapolated = tail.and_then(|tail| {
+    let beyond = beyond.filter(|(tail, _)| tail.fits() && is_barrier);
+    let extrapolated = beyond.and_then(|(tail, at_limit_ns)| {
         let delay_ns = tail.expected_max_ns(placement.count())?;
         let (low_ns, high_ns) = tail.band_of_max_ns(placement.count())?;
+        // The slowest of more hosts is no less late.
+        let [delay_ns, low_ns, high_ns] = [delay_ns, low_ns, high_ns].map(|ns| ns.max(at_limit_ns));
         Some((delay_ns, (low_ns, high_ns)))
     });
     match extrapolated {

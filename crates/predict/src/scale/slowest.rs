@@ -46,13 +46,9 @@ impl Begins {
     /// How often moments of each layer of a host are met, of all that there are: what is left over of a
     /// layer by a wait is less of more, or more of less.
     pub(super) fn weights(&self, delays: &Delays) -> Vec<f64> {
-        let layers = delays.layers.len();
-        let sizes = delays.layers.iter().map(|it| it.moments_ns.iter().sum());
-        let sizes: Vec<f64> = sizes.collect();
-        let mut met = vec![0.0; layers];
+        let mut met = vec![0.0; delays.layers.len()];
         for (wait, chance) in self.waits.iter().enumerate() {
-            let weights: Vec<f64> = (0..layers).map(|layer| weight(layer, wait)).collect();
-            let all: f64 = weights.iter().zip(&sizes).map(|(a, b)| a * b).sum();
+            let (weights, all) = met_after(delays, wait);
             if all > 0.0 {
                 for (met, weight) in met.iter_mut().zip(&weights) {
                     *met += chance * weight / all;
@@ -70,9 +66,11 @@ impl Slowest {
         let layers = layers.unwrap_or(0);
         // After a wait of each length, which are those of the layers.
         let states = (0..layers.max(1)).map(|wait| {
-            let weights: Vec<f64> = (0..layers).map(|layer| weight(layer, wait)).collect();
-            let hosts = hosts.iter();
-            Slowest::of_layers(hosts.map(|it| (it.delays.weighted(&weights), it.count)))
+            let hosts = hosts.iter().map(|it| {
+                let (weights, _) = met_after(it.delays, wait);
+                (it.delays.weighted(&weights), it.count)
+            });
+            Slowest::of_layers(hosts)
         });
         let states: Vec<Slowest> = states.collect();
         let waits = at_rest(&states, (ranks - 1) as f64 / ranks as f64);
@@ -157,6 +155,23 @@ impl Slowest {
             0.0
         }
     }
+}
+
+/// How often moments of each layer of a host are met after a wait, and how many these are. A host of which some CPU is
+/// always in a gap has no moment for a short wait: its step begins after the shortest one that has any.
+fn met_after(delays: &Delays, wait: usize) -> (Vec<f64>, f64) {
+    let layers = delays.layers.len();
+    let sizes = delays.layers.iter().map(|it| it.moments_ns.iter().sum());
+    let sizes: Vec<f64> = sizes.collect();
+    let after = |wait: usize| {
+        let weights: Vec<f64> = (0..layers).map(|layer| weight(layer, wait)).collect();
+        let all: f64 = weights.iter().zip(&sizes).map(|(a, b)| a * b).sum();
+        (weights, all)
+    };
+    let mut longer = (wait..wait.max(layers) + 1).map(after);
+    longer
+        .find(|(_, all)| *all > 0.0)
+        .unwrap_or_else(|| after(wait))
 }
 
 /// How often a moment of this layer is one at which a step begins, after a wait that was no longer than

@@ -11,10 +11,9 @@ use crate::supply::MeasuredSupply;
 /// one percent. A window is as long as a busy one, and as a period: each job has one.
 pub const WINDOWS: u64 = 100;
 
-/// Gaps up to which each length is exact at no noticeable price.
-const EXACT_GAPS: usize = 20_000;
-/// The same of jobs in a busy window: each is looked at.
-const EXACT_JOBS: u64 = 200;
+/// Each job in a busy window is looked at, and a pass over all gaps for each: so many of both together take no
+/// noticeable time, some fifty times over.
+const EXACT_LOOKS: u64 = 1_000_000;
 
 /// Whether a task keeps its deadline with what was recorded.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -143,9 +142,8 @@ fn gap(
     found: Response,
 ) -> Option<BreakdownGap> {
     let limit_ns = supply.longest_run_ns();
-    let is_cheap =
-        supply.gaps() <= EXACT_GAPS && jobs_in(tasks, found.busy_window_ns) <= EXACT_JOBS;
-    match is_cheap {
+    let jobs = jobs_in(tasks, found.busy_window_ns);
+    match jobs.saturating_mul(supply.gaps() as u64) <= EXACT_LOOKS {
         true => breakdown_gap(policy, tasks, of, supply, blocking_ns, limit_ns),
         false => {
             supply.drawn();

@@ -228,6 +228,25 @@ impl<'a> MeasuredSupply<'a> {
         by_shorter_ns.max(by_longer_ns)
     }
 
+    /// The least length for which [`MeasuredSupply::at_least_ns`] is so much.
+    pub(super) fn at_least_length_ns(&self, supply_ns: u64) -> Option<u64> {
+        if supply_ns == 0 {
+            return Some(0);
+        }
+        // Down from the first length that was asked and left so much the bound falls with the length, as far as the one
+        // that was asked before.
+        let asked = self.asked.borrow();
+        let mut longer_ns = 0;
+        for (length_ns, least_ns) in asked.iter() {
+            if let Some(spare_ns) = least_ns.checked_sub(supply_ns) {
+                let shortest_ns = length_ns.saturating_sub(spare_ns);
+                return Some(shortest_ns.max(longer_ns));
+            }
+            longer_ns = *length_ns + 1;
+        }
+        None
+    }
+
     /// Lengths from a microsecond to the longest run, evenly spaced by their logarithms, with the
     /// least that was left in each; on all CPUs of this machine.
     pub fn drawn(&self) -> Vec<(u64, u64)> {

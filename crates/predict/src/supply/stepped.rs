@@ -22,16 +22,7 @@ impl SupplyBound for Stepped<'_> {
     }
 
     fn service_time(&self, demand: Service) -> Duration {
-        let demand_ns = u64::from(demand);
-        let mut length_ns = demand_ns;
-        while length_ns <= self.0.longest_run_ns() {
-            let left_ns = self.0.at_least_ns(length_ns);
-            if left_ns >= demand_ns {
-                return length_ns.into();
-            }
-            // It grows by no more than a window does.
-            length_ns += demand_ns - left_ns;
-        }
-        NEVER_NS.into()
+        let length_ns = self.0.at_least_length_ns(demand.into());
+        length_ns.unwrap_or(NEVER_NS).into()
     }
 }

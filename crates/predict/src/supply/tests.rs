@@ -120,8 +120,11 @@ proptest! {
             supply.least_ns(length_ns);
         }
         let exact = MeasuredSupply::new(vec![record.taken()]);
-        for length_ns in 0..=supply.longest_run_ns() {
+        let lengths_ns = 0..=supply.longest_run_ns();
+        for length_ns in lengths_ns.clone() {
             prop_assert!(supply.at_least_ns(length_ns) <= exact.least_ns(length_ns));
+            let first = lengths_ns.clone().find(|it| supply.at_least_ns(*it) >= length_ns);
+            prop_assert_eq!(supply.at_least_length_ns(length_ns), first);
         }
     }
 

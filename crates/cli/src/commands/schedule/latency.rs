@@ -39,7 +39,9 @@ pub(super) fn read(path: &Path) -> Result<Latencies> {
         ))),
         false => Ok(Latencies {
             latest_ns,
-            is_whole: summary.complete && summary.tsc_went_back_at_ns.is_none(),
+            is_whole: summary.complete
+                && summary.tsc_went_back_at_ns.is_none()
+                && summary.losses.of_gaps() == 0,
         }),
     }
 }

@@ -78,8 +78,8 @@ struct ScaleOf {
     slowdown_percent: Option<f64>,
     band_ns: Option<[f64; 2]>,
     basis: &'static str,
-    least_ns: f64,
-    most_ns: f64,
+    least_ns: Option<f64>,
+    most_ns: Option<f64>,
     without: Vec<WithoutOf>,
 }
 
@@ -182,8 +182,8 @@ impl ScaleOf {
                 Basis::Extrapolated => "extrapolated",
                 Basis::Nothing => "nothing",
             },
-            least_ns: scale.bounds_ns.0,
-            most_ns: scale.bounds_ns.1,
+            least_ns: scale.bounds_ns.map(|it| it.0),
+            most_ns: scale.bounds_ns.map(|it| it.1),
             without: without
                 .enumerate()
                 .map(|(suspect, (step_ns, gain_percent))| WithoutOf {

@@ -1,6 +1,6 @@
 //! What a prediction rests on, and what of that may be missing; a line each.
 
-use vmnoise_predict::scale::Basis;
+use vmnoise_predict::scale::{Basis, Collective};
 
 use super::Predicted;
 use crate::units::human;
@@ -50,6 +50,14 @@ pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
             recorded.file
         ));
     }
+    if predicted.program.collective != Collective::Barrier
+        && prediction.longest_ns > predicted.program.step_ns / 10
+    {
+        lines.push(format!(
+            "an allreduce is an estimate, and with gaps as long as these ({} at most) several times too high",
+            human(prediction.longest_ns)
+        ));
+    }
     if prediction
         .scales
         .iter()
@@ -62,7 +70,7 @@ pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
 
 fn carried(predicted: &Predicted<'_>) -> String {
     let prediction = predicted.prediction;
-    let steps = match predicted.recordings.len() {
+    let steps = match prediction.measured_hosts {
         1 => format!("{} steps one after the other", prediction.host_steps),
         hosts => format!("{} steps of {hosts} hosts", prediction.host_steps),
     };

@@ -18,8 +18,12 @@ pub(super) fn render(predicted: &Predicted<'_>) -> String {
             .count("hosts", |scale| scale.hosts)
             .figure("slowdown", |scale| percent(scale, scale.step_ns))
             .figure("90 % band", band)
-            .figure("in phase", |scale| percent(scale, Some(scale.bounds_ns.0)))
-            .figure("at worst", |scale| percent(scale, Some(scale.bounds_ns.1)))
+            .figure("in phase", |scale| {
+                percent(scale, scale.bounds_ns.map(|it| it.0))
+            })
+            .figure("at worst", |scale| {
+                percent(scale, scale.bounds_ns.map(|it| it.1))
+            })
             .words("removing", |scale| {
                 best(scale, &prediction.suspects).0.into()
             })

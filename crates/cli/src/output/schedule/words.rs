@@ -55,7 +55,7 @@ pub(super) fn why(cpu: &CpuSupply<'_>, judged: &Judged) -> Option<String> {
             cpu.lost_gaps
         )),
         Verdict::Lost => {
-            Some("a recording did not end in order: more may have been taken than was seen".into())
+            Some("a recording did not end in order, or wake-ups were lost: more may have been taken than was seen".into())
         }
     }
 }

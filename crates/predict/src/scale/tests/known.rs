@@ -105,8 +105,63 @@ fn hosts_in_phase_are_as_one_host() {
         panic!()
     };
     // A rank that is in phase with all others waits for nobody.
-    assert!((delay_ns(one) / delay_ns(million) - 1.0).abs() < 0.02);
+    assert_eq!(delay_ns(one), delay_ns(million));
     assert_eq!(million.basis, Basis::Recorded);
+}
+
+/// Two CPUs of which one is always in a gap: a step begins in no moment without one.
+#[test]
+fn a_host_of_which_some_cpu_is_always_away_is_not_called_quiet() {
+    let turns = |from_ns: u64| -> Vec<(u64, u64)> {
+        let turns = (0..500).map(|nth| (from_ns + nth * 2_000_000, 1_000_000));
+        turns.collect()
+    };
+    let records = [
+        record(0, &turns(0), 1_000_000_000),
+        record(1, &turns(1_000_000), 1_000_000_000),
+    ];
+    let prediction = predicted(&records, barriers(1_000_000), &[1, 2]);
+    let [one, two] = &prediction.scales[..] else {
+        panic!()
+    };
+    // Half of one CPU is left; of two that take turns the slower one of each step meets a whole turn.
+    assert!(
+        (delay_ns(one) / 1e6 - 1.0).abs() < 0.01,
+        "{}",
+        delay_ns(one)
+    );
+    assert!(
+        (delay_ns(two) / 1e6 - 1.0).abs() < 0.01,
+        "{}",
+        delay_ns(two)
+    );
+}
+
+/// Where a tail is extrapolated, more ranks are never less late than the recording carries.
+#[test]
+fn more_ranks_are_never_less_late() {
+    let mut random = fastrand::Rng::with_seed(11);
+    for kind in 0..4 {
+        let mean_ns = 20e3 * f64::from(kind + 1);
+        let mut gaps = random_gaps(
+            &mut random,
+            3e6,
+            |it| exponential(it, mean_ns),
+            2_000_000_000,
+        );
+        if kind % 2 == 1 {
+            gaps.push((1_999_000_000, 900_000));
+            gaps.retain(|(begin_ns, ns)| {
+                *begin_ns == 1_999_000_000 || begin_ns + ns < 1_999_000_000
+            });
+        }
+        let records = [record(0, &gaps, 2_000_000_000)];
+        let ranks = [1, 10, 100, 1_000, 2_000, 10_000, 1_000_000];
+        let prediction = predicted(&records, barriers(1_000_000), &ranks);
+        let told = prediction.scales.iter().filter_map(|it| it.step_ns);
+        let told: Vec<f64> = told.collect();
+        assert!(told.is_sorted(), "{kind} {told:?}");
+    }
 }
 
 /// A culprit that is injected is what removing gains, at the scale at which it is met; one that was never

@@ -61,7 +61,7 @@ fn a_program_that_is_run_takes_as_long_as_predicted() {
                 machine.barriers_ns(step_ns, steps)
             });
             let found = delay_ns(scale);
-            let (least_ns, most_ns) = scale.bounds_ns;
+            let (least_ns, most_ns) = scale.bounds_ns.unwrap();
             let step_ns = scale.step_ns.unwrap();
             assert!(
                 least_ns <= 1.000_001 * step_ns && step_ns <= 1.000_001 * most_ns,

@@ -50,7 +50,8 @@ pub(super) fn parse(text: &str) -> Result<Described, String> {
         "fp" => Policy::FixedPriority,
         other => {
             return Err(format!(
-                "policy = `{other}`: write fp (SCHED_FIFO by priorities), edf (SCHED_DEADLINE) or fifo"
+                "policy = `{}`: write fp (SCHED_FIFO by priorities), edf (SCHED_DEADLINE) or fifo",
+                Name::new(other)
             ));
         }
     };
@@ -62,11 +63,11 @@ pub(super) fn parse(text: &str) -> Result<Described, String> {
     if let Some(two) = names.windows(2).find(|two| two[0] == two[1]) {
         return Err(format!(
             "two tasks are called `{}`: give each a name of its own",
-            two[0]
+            Name::new(two[0])
         ));
     }
     let of_entry = |entry: Entry| {
-        let name = entry.name.clone();
+        let name = Name::new(&entry.name);
         task(policy, entry).map_err(|error| format!("task `{name}`: {error}"))
     };
     let tasks = set
@@ -141,7 +142,7 @@ fn task(policy: Policy, entry: Entry) -> Result<Task, String> {
 /// A time with its unit, nanoseconds.
 fn time(what: &str, value: &toml::Value) -> Result<u64, String> {
     let text = match value {
-        toml::Value::String(text) => text.clone(),
+        toml::Value::String(text) => Name::new(text).to_string(),
         toml::Value::Integer(number) => number.to_string(),
         toml::Value::Float(number) => number.to_string(),
         other => {
