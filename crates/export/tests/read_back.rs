@@ -10,12 +10,24 @@ use vmnoise_export::{
     DataSetError, Encoding, Partition, Reported, RunTables, Stored, StoredRun, runs,
 };
 
-const NAMES: [&str; 3] = ["local_timer:236", "kworker/1:6:18391", "a:b"];
+const NAMES: [&str; 4] = [
+    "local_timer:236",
+    "kworker/1:6:18391",
+    "a:b",
+    "\u{1b}[2J\u{202e}",
+];
+/// What they are when they are read.
+const READ: [&str; 4] = [
+    "local_timer:236",
+    "kworker/1:6:18391",
+    "a:b",
+    "␛[2J\u{fffd}",
+];
 const GAPS: u64 = 12;
 
 /// Who had what of a gap: a name or none.
 fn parts(nth: u64) -> Vec<(Share, Option<usize>, u64)> {
-    let who = (nth % 3) as usize;
+    let who = (nth % 4) as usize;
     vec![
         (Share::Thread, Some(who), 1_000 + nth),
         (Share::Hw, None, 300),
@@ -92,7 +104,7 @@ fn what_was_written_is_read() {
     let expected = (0..GAPS).map(|nth| {
         let parts = parts(nth).into_iter();
         let parts: Vec<(Share, String, u64)> = parts
-            .map(|(share, who, ns)| (share, who.map_or("", |who| NAMES[who]).to_owned(), ns))
+            .map(|(share, who, ns)| (share, who.map_or("", |who| READ[who]).to_owned(), ns))
             .collect();
         let dur_ns = parts.iter().map(|(.., ns)| ns).sum();
         (((nth % 2) as u32, 1_000_000 * nth, dur_ns), parts)

@@ -1,18 +1,19 @@
 //! `vmnoise scale`: what becomes of a program whose ranks wait for the slowest.
 
-use anyhow::{Result, bail};
-use vmnoise_predict::scale::{Collective, Host, Program, predict};
+use anyhow::{Result, anyhow, bail};
+use vmnoise_predict::scale::{Collective, Host, Prediction, Program, has_a_step, predict};
 
 use super::records;
 use crate::args::{CollectiveName, ScaleArguments};
 use crate::output::recorded::Recorded;
 use crate::output::scale::{Predicted, print};
+use crate::say;
 use crate::status::{Status, UsageError};
 use crate::units::human;
 
 /// Predicts, and prints.
 pub fn run(arguments: &ScaleArguments) -> Result<Status> {
-    let recordings = records::read_all(&arguments.recordings)?;
+    let mut recordings = records::read_all(&arguments.recordings)?;
     if arguments.co_scheduled && recordings.len() > 1 {
         let what = "--co-scheduled takes one recording: no clock says what several hosts did at the same moment";
         return Err(UsageError(what.into()).into());
@@ -20,17 +21,6 @@ pub fn run(arguments: &ScaleArguments) -> Result<Status> {
     if arguments.co_scheduled && arguments.collective == CollectiveName::Allreduce {
         let what = "--co-scheduled takes --collective barrier: what rounds of hosts in phase take is not estimated";
         return Err(UsageError(what.into()).into());
-    }
-    if recordings.iter().all(|it| gaps(it) == 0) {
-        let lengths = recordings.iter().map(|it| it.limits.threshold_ns);
-        bail!(
-            "{} no gap of {} or more: record for longer, or with a lower --threshold",
-            match &recordings[..] {
-                [only] => format!("{} has", only.file),
-                all => format!("these {} hosts have", all.len()),
-            },
-            human(lengths.max().unwrap_or(0))
-        );
     }
     let program = Program {
         step_ns: arguments.step,
@@ -42,19 +32,7 @@ pub fn run(arguments: &ScaleArguments) -> Result<Status> {
         },
         in_phase: arguments.co_scheduled,
     };
-    let hosts = recordings.iter().map(|recorded| Host {
-        cpus: recorded.cpus.iter().map(|cpu| &cpu.record).collect(),
-    });
-    let hosts: Vec<Host<'_>> = hosts.collect();
-    let Some(prediction) = predict(&hosts, &program, &arguments.ranks.0) else {
-        let shortest = recordings.iter().min_by_key(|it| it.shortest_ns());
-        let (file, ns) = shortest.map_or(("", 0), |it| (&it.file, it.shortest_ns()));
-        bail!(
-            "{file} measured {}, which leaves no step of {}: record for longer, or predict a shorter --step",
-            human(ns),
-            human(arguments.step)
-        );
-    };
+    let prediction = predicted(&mut recordings, &program, &arguments.ranks.0)?;
     print(
         arguments.format,
         &Predicted {
@@ -64,6 +42,62 @@ pub fn run(arguments: &ScaleArguments) -> Result<Status> {
         },
     )?;
     Ok(Status::Ok)
+}
+
+/// Runs of a data set in which no step ends are left out, and said.
+fn predicted(
+    recordings: &mut Vec<Recorded>,
+    program: &Program,
+    ranks: &[u64],
+) -> Result<Prediction> {
+    refuse_gapless(recordings)?;
+    if let Some(prediction) = predict(&hosts(recordings), program, ranks) {
+        return Ok(prediction);
+    }
+    let all = std::mem::take(recordings);
+    let has = |recorded: &Recorded| has_a_step(&host(recorded), program);
+    let (with, without): (Vec<Recorded>, Vec<Recorded>) = all.into_iter().partition(has);
+    for recorded in without {
+        let why = format!(
+            "{} measured {}, which leaves no step of {}",
+            recorded.file,
+            human(recorded.shortest_ns()),
+            human(program.step_ns)
+        );
+        if with.is_empty() || !recorded.of_data_set {
+            bail!("{why}: record for longer, or predict a shorter --step");
+        }
+        say::say(format_args!("left out: {why}"));
+    }
+    *recordings = with;
+    refuse_gapless(recordings)?;
+    predict(&hosts(recordings), program, ranks)
+        .ok_or_else(|| anyhow!("no step ends in these runs: record for longer"))
+}
+
+fn refuse_gapless(recordings: &[Recorded]) -> Result<()> {
+    if recordings.iter().all(|it| gaps(it) == 0) {
+        let lengths = recordings.iter().map(|it| it.limits.threshold_ns);
+        bail!(
+            "{} no gap of {} or more: record for longer, or with a lower --threshold",
+            match recordings {
+                [only] => format!("{} has", only.file),
+                all => format!("these {} hosts have", all.len()),
+            },
+            human(lengths.max().unwrap_or(0))
+        );
+    }
+    Ok(())
+}
+
+fn hosts(recordings: &[Recorded]) -> Vec<Host<'_>> {
+    recordings.iter().map(host).collect()
+}
+
+fn host(recorded: &Recorded) -> Host<'_> {
+    Host {
+        cpus: recorded.cpus.iter().map(|cpu| &cpu.record).collect(),
+    }
 }
 
 fn gaps(recorded: &Recorded) -> usize {

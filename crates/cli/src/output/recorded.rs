@@ -8,6 +8,8 @@ use vmnoise_predict::Record;
 pub struct Recorded {
     /// Where it lies.
     pub file: String,
+    /// Whether it is one of a data set, and was not named by itself.
+    pub of_data_set: bool,
     /// Which run it is.
     pub origin: Origin,
     /// Ascending by CPU; those that reported nothing are not among them.

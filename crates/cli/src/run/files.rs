@@ -1,7 +1,8 @@
 //! Files that something will be written to: tried before there is a result to lose, and never
 //! a recording, which nobody could measure again.
 
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -106,9 +107,9 @@ pub fn begin_recording(file: &File) -> std::io::Result<()> {
 
 /// A run that never began or was never stopped leaves no empty file behind.
 pub fn remove_if_empty(path: &Path) {
-    if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0) {
+    if fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0) {
         // The error of the run is the one to tell.
-        let _ = std::fs::remove_file(path);
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -125,7 +126,7 @@ impl Claimed {
     /// Claims a file for each result, each by its name, made out of these recordings.
     ///
     /// # Errors
-    /// If one cannot be written, is meant for two results, or is a recording.
+    /// If one cannot be written, is meant for two results, is a recording, or lies among tables that are read.
     pub fn results<'a>(
         results: impl IntoIterator<Item = (&'static str, &'a PathBuf)>,
         recordings: &[PathBuf],
@@ -133,13 +134,14 @@ impl Claimed {
         let mut claimed = Claimed(Vec::new());
         for (what, path) in results {
             refuse_recording(path, recordings)?;
+            refuse_among_tables(path, recordings)?;
             if claimed.0.iter().any(|other| is_same(path, other)) {
                 let path = say::name_of(path);
                 let why = format!("{path} is to hold two results: name a file for each");
                 return Err(UsageError(why).into());
             }
             // Who reads from a pipe would see its end.
-            if !std::fs::metadata(path).is_ok_and(|found| is_special(&found)) {
+            if !fs::metadata(path).is_ok_and(|found| is_special(&found)) {
                 claim(path, what, Readers::Anyone)?;
             }
             claimed.0.push(path.clone());
@@ -159,7 +161,7 @@ impl Drop for Claimed {
 /// # Errors
 /// If it is.
 pub fn refuse_recording(output: &Path, recordings: &[PathBuf]) -> Result<()> {
-    let is_file = std::fs::metadata(output).is_ok_and(|found| found.is_file());
+    let is_file = fs::metadata(output).is_ok_and(|found| found.is_file());
     let is_read = recordings.iter().any(|path| is_same(output, path));
     if is_file && (is_read || Reader::open(output).is_ok()) {
         let why = format!(
@@ -171,10 +173,38 @@ pub fn refuse_recording(output: &Path, recordings: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
+/// Refuses an output in the folder of a run or an hour of a data set that is read: there it would be one of the tables, or
+/// be read as one.
+///
+/// # Errors
+/// If it lies there.
+pub fn refuse_among_tables(output: &Path, inputs: &[PathBuf]) -> Result<()> {
+    // A link is followed to what would be overwritten, as far as that is there already.
+    let whole = fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
+    let folder = match whole.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let Ok(folder) = fs::canonicalize(folder) else {
+        return Ok(());
+    };
+    let name = folder.file_name().map(OsStr::as_encoded_bytes);
+    let is_partition = name.is_some_and(|name| name.contains(&b'='));
+    let is_read = |input: &PathBuf| fs::canonicalize(input).is_ok_and(|it| folder.starts_with(it));
+    match is_partition && inputs.iter().any(is_read) {
+        true => Err(UsageError(format!(
+            "{} would lie among the tables that are read: name a file outside of the data set",
+            say::name_of(output)
+        ))
+        .into()),
+        false => Ok(()),
+    }
+}
+
 /// Whether both names are of one file.
 pub fn is_same(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| {
-        let found = std::fs::metadata(path).ok()?;
+        let found = fs::metadata(path).ok()?;
         found.is_file().then_some((found.dev(), found.ino()))
     };
     place(one).is_some_and(|one| Some(one) == place(other))

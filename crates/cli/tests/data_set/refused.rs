@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{Folder, GAPS, PEAK_EVERY, fleet};
 use crate::join_pair::write_tasks;
-use crate::many_gaps::{write, write_rank, write_rare_task};
+use crate::many_gaps::{write, write_rank, write_rare_task, write_taken_all_the_time};
 
 impl Folder {
     /// The only line that is said; nothing is printed.
@@ -163,4 +163,102 @@ fn runs_without_gaps_are_left_out_and_said_unless_there_are_no_others() {
         serde_json::from_slice(&folder.vmnoise("scale fleet --ranks 1 --format json").stdout)
             .unwrap();
     assert_eq!(both["scales"], alone["scales"]);
+}
+
+#[test]
+fn a_run_that_is_named_twice_is_refused() {
+    let folder = Folder::new();
+    write_rare_task(&folder.path("a.vmn"), 600, true);
+    folder.store("a.vmn", "a");
+    for words in [
+        "scale a.vmn a.vmn",
+        "scale a.vmn fleet",
+        "scale fleet/host=a fleet",
+        "schedule fleet fleet/host=a",
+    ] {
+        folder.assert_refused(words, "are of the same run: name one of them");
+    }
+}
+
+/// A run of 2.4 s in which a program of steps of 10 s does not get to its first barrier, beside one of 40 s.
+#[test]
+fn a_run_in_which_no_step_ends_is_named_and_left_out_of_a_data_set() {
+    let folder = Folder::new();
+    write_rare_task(&folder.path("a.vmn"), 10_000, true);
+    write_rare_task(&folder.path("b.vmn"), 600, true);
+    for host in ["a", "b"] {
+        folder.store(&format!("{host}.vmn"), host);
+    }
+    let words = "--ranks 2 --step 10s";
+    folder.assert_refused(
+        &format!("scale a.vmn b.vmn {words}"),
+        "b.vmn measured 2.400 s, which leaves no step of 10.000 s: record for longer",
+    );
+    let output = folder.vmnoise(&format!("scale fleet {words}"));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        (output.status.code(), said.lines().count()),
+        (Some(0), 1),
+        "{said}"
+    );
+    assert!(
+        said.contains("left out: fleet/host=b/") && said.contains("leaves no step of 10.000 s"),
+        "{said}"
+    );
+    folder.assert_refused("scale fleet/host=b --step 10s", "record for longer");
+}
+
+/// The CPU of the longer run is taken from its begin to its end.
+#[test]
+fn of_a_cpu_that_is_taken_all_the_time_its_own_run_is_named() {
+    let folder = Folder::new();
+    write_rare_task(&folder.path("a.vmn"), 600, true);
+    write_taken_all_the_time(&folder.path("b.vmn"), 10_000_000_000);
+    folder.assert_refused("scale a.vmn b.vmn --ranks 2", "b.vmn measured 10.000 s");
+}
+
+#[test]
+fn no_table_that_is_read_is_written_over() {
+    let folder = Folder::new();
+    write_rare_task(&folder.path("a.vmn"), 600, true);
+    folder.store("a.vmn", "a");
+    let run = folder.run_of("a");
+    let tables = || {
+        let tables = fs::read_dir(&run).unwrap().map(|it| it.unwrap().path());
+        let tables = tables.map(|it| (fs::read(&it).unwrap(), it));
+        let mut tables: Vec<_> = tables.collect();
+        tables.sort_unstable_by(|one, other| one.1.cmp(&other.1));
+        tables
+    };
+    let before = tables();
+    std::os::unix::fs::symlink(run.join("run.parquet"), folder.path("link")).unwrap();
+    let run_name = run.strip_prefix(folder.0.path()).unwrap().display();
+    for words in [
+        format!("report fleet -o {run_name}/cpus.parquet"),
+        format!("report fleet -o {run_name}/page.html"),
+        "report fleet -o link".into(),
+        format!("schedule fleet --csv {run_name}/gaps.parquet"),
+        format!("schedule {run_name} --csv {run_name}/new.csv"),
+    ] {
+        folder.assert_refused(&words, "would lie among the tables that are read");
+    }
+    assert!(tables() == before, "a table was changed");
+    let output = folder.vmnoise("report fleet -o fleet/page.html");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+/// Whoever makes a folder may call it anything.
+#[test]
+fn no_name_in_a_data_set_steers_the_terminal() {
+    let folder = Folder::new();
+    write_rare_task(&folder.path("a.vmn"), 600, true);
+    folder.store("a.vmn", "a");
+    fs::rename(
+        folder.path("fleet/host=a"),
+        folder.path("fleet/host=a%1B[31m%E2%80%AE"),
+    )
+    .unwrap();
+    folder.printed("report fleet -o page.html");
+    let page = fs::read_to_string(folder.path("page.html")).unwrap();
+    assert!(page.contains("a␛[31m\u{fffd} loses "), "{page}");
 }

@@ -35,7 +35,10 @@ impl Stream {
     /// Of these CPUs, recorded by the process of a rank.
     fn of(path: &Path, cpus: Vec<u32>, seconds: u64, rank: Option<u32>) -> Stream {
         let mut facts = facts(Workload::Osnoise);
-        facts.started_at = format!("2026-01-01T00:00:{seconds:02}Z").into();
+        // Each file is of a run of its own, and no two start at the same microsecond.
+        let name = path.file_name().unwrap().as_encoded_bytes();
+        let nth: u32 = name.iter().map(|byte| u32::from(*byte)).sum();
+        facts.started_at = format!("2026-01-01T00:00:{seconds:02}.{nth:05}1Z").into();
         facts.options.cpus = cpus.clone();
         facts.rank = rank;
         let writer = Writer::create(path, &facts).unwrap();
@@ -272,4 +275,14 @@ pub fn write_irregular(path: &Path, gaps: u64) {
     }
     stream.time(now_ns + EVERY_NS);
     stream.finish(now_ns + EVERY_NS);
+}
+
+/// Writes a run of one CPU that is in one gap all of the time.
+pub fn write_taken_all_the_time(path: &Path, length_ns: u64) {
+    let mut stream = Stream::new(path, 1);
+    stream.time(BEGIN_NS);
+    let end_ns = BEGIN_NS + length_ns;
+    stream.taken(0, ActivityKind::Thread, TASK, BEGIN_NS, length_ns);
+    stream.time(end_ns);
+    stream.finish(end_ns);
 }

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 pub use error::DataSetError;
 pub use gaps::{Stored, StoredGap, StoredPart};
 pub use run::{StoredCpu, StoredFacts};
+use vmnoise_events::Name;
 
 /// A run in a data set.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +60,8 @@ pub fn runs(folder: &Path) -> Result<Vec<StoredRun>, DataSetError> {
     };
     let runs = runs.into_iter().filter_map(|folder| {
         let whole = fs::canonicalize(&folder).ok()?;
-        let host = value_of(whole.parent()?, "host")?;
+        // A folder may be called anything.
+        let host = Name::from(value_of(whole.parent()?, "host")?).into();
         Some(StoredRun { host, folder })
     });
     let runs: Vec<StoredRun> = runs.collect();

@@ -11,6 +11,7 @@ use parquet::column::page::{Page, PageReader};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
+use vmnoise_events::Name;
 
 use super::hybrid::Hybrid;
 
@@ -67,7 +68,8 @@ impl Value for Arc<str> {
     fn next(plain: &mut Bytes) -> Option<Arc<str>> {
         let length = u32::from_le_bytes(plain.take(4)?.try_into().ok()?);
         let text = plain.take(length as usize)?;
-        Some(str::from_utf8(text).ok()?.into())
+        // Whoever wrote the table, what it names reaches terminals and pages.
+        Some(Name::new(str::from_utf8(text).ok()?).as_str().into())
     }
 }
 

@@ -23,7 +23,7 @@ mod suspects;
 mod sweep;
 mod tournament;
 
-pub use predict::{AtScale, Basis, Collective, Host, Prediction, Program, predict};
+pub use predict::{AtScale, Basis, Collective, Host, Prediction, Program, has_a_step, predict};
 pub use suspects::Suspect;
 
 #[cfg(test)]

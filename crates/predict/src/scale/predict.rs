@@ -164,6 +164,17 @@ pub fn predict(hosts: &[Host<'_>], program: &Program, ranks: &[u64]) -> Option<P
     })
 }
 
+/// Whether a step, and a round of its collective, begins and ends in the run of this host.
+pub fn has_a_step(host: &Host<'_>, program: &Program) -> bool {
+    let taken: Vec<Taken<'_>> = host.cpus.iter().map(|record| record.taken()).collect();
+    let has = |step_ns| measure(&taken, step_ns, false).is_some();
+    has(program.step_ns)
+        && match program.collective {
+            Collective::Barrier => true,
+            Collective::Allreduce { round_ns } => has(round_ns),
+        }
+}
+
 /// With all that was taken, or as if somebody had taken nothing.
 fn measure_all(
     hosts: &[Host<'_>],

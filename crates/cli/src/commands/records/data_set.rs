@@ -59,6 +59,7 @@ fn read_run(stored: &StoredRun) -> Result<Recorded> {
         },
         cpus: gatherer.finish(&cpus),
         file: name,
+        of_data_set: true,
     };
     refuse_unseen(&recorded)?;
     Ok(recorded)

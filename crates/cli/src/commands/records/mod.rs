@@ -22,7 +22,7 @@ const UNSEEN_AT_MOST: f64 = 0.05;
 /// those of a data set by host.
 ///
 /// # Errors
-/// If one cannot be read, or is of a run that did not look at its CPUs all the time. Of a data set such runs are left
+/// If one cannot be read, is of a run that did not look at its CPUs all the time, or is there twice. Of a data set such runs are left
 /// out, unless none is left.
 pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Recorded>> {
     for path in paths.iter().filter(|path| !path.is_dir()) {
@@ -35,6 +35,7 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Recorded>> {
             false => all.push(recording::read(path)?),
         }
     }
+    together::refuse_twice_the_same(&all)?;
     Ok(all)
 }
 

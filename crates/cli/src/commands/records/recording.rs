@@ -37,6 +37,7 @@ pub(super) fn read(path: &Path) -> Result<Recorded> {
     recording.report_ending()?;
     let recorded = Recorded {
         file: say::name_of(path),
+        of_data_set: false,
         limits: limits(&facts, &summary),
         origin: Origin::from(&facts),
         cpus: gatherer.finish(&summary),

@@ -1,5 +1,7 @@
 //! Runs of one host at one time: ranks of a parallel program that each recorded the CPU that they were on.
 
+use std::collections::HashMap;
+
 use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
 
@@ -76,6 +78,39 @@ pub fn refuse_two_at_once(one: &Recorded, other: &Recorded) -> Result<()> {
         .into()),
         _ => Ok(()),
     }
+}
+
+/// Refuses a run that was named twice, be it once as a recording and once in a data set, which keeps when runs
+/// started to the microsecond.
+///
+/// # Errors
+/// Which are of one run, and what to do.
+pub(super) fn refuse_twice_the_same(all: &[Recorded]) -> Result<()> {
+    let mut known: HashMap<i64, Vec<&Recorded>> = HashMap::new();
+    for run in all {
+        let Ok(started) = run.origin.started_at.parse::<Timestamp>() else {
+            continue;
+        };
+        let before = known.entry(started.as_microsecond()).or_default();
+        // Ranks of a host may start at one moment, each on a CPU of its own.
+        let is_same =
+            |it: &&&Recorded| may_be_of_one_host(it, run) && shared_cpu(it, run).is_some();
+        if let Some(same) = before.iter().find(is_same) {
+            return Err(UsageError(format!(
+                "{} and {} are of the same run: name one of them",
+                same.file, run.file
+            ))
+            .into());
+        }
+        before.push(run);
+    }
+    Ok(())
+}
+
+/// A recording need not say of which it is.
+fn may_be_of_one_host(one: &Recorded, other: &Recorded) -> bool {
+    let hosts = one.origin.host.as_ref().zip(other.origin.host.as_ref());
+    hosts.is_none_or(|(one, other)| one == other)
 }
 
 fn join(into: &mut Recorded, other: Recorded) -> Result<()> {

@@ -17,6 +17,7 @@ use crate::output;
 use crate::output::format::Format;
 use crate::output::recorded::Recorded;
 use crate::output::schedule::{CpuSupply, Scheduled, csv, document, text};
+use crate::run::files::refuse_among_tables;
 use crate::say;
 use crate::status::{Status, UsageError};
 
@@ -119,6 +120,7 @@ fn status(scheduled: &Scheduled<'_>) -> Status {
 
 /// A slip of the finger would cost a recording.
 fn refuse_to_overwrite(table: &Path, arguments: &ScheduleArguments) -> Result<()> {
+    refuse_among_tables(table, &arguments.recordings)?;
     let Ok(there) = fs::canonicalize(table) else {
         return Ok(());
     };

@@ -175,12 +175,6 @@ fn refuse_what_is_not_one_machine(recorded: &[Recorded]) -> Result<()> {
                     other.file, it.file
                 )));
             }
-            if run.started_at == others.started_at {
-                return Err(usage(format!(
-                    "{} and {} are of the same run: name one of them",
-                    other.file, it.file
-                )));
-            }
             refuse_two_at_once(other, it)?;
         }
     }
