@@ -54,7 +54,7 @@ pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
         && prediction.longest_ns > predicted.program.step_ns / 10
     {
         lines.push(format!(
-            "an allreduce is an estimate, and with gaps as long as these ({} at most) several times too high",
+            "an allreduce is an estimate, and may be twice too high with gaps as long as these ({} at most)",
             human(prediction.longest_ns)
         ));
     }
