@@ -28,8 +28,7 @@ fn hosts(fleet: &Fleet) -> Chart {
     Chart {
         title: "How much of its time each host lost",
         is_wide: false,
-        note: "A point for each host that can be held against the others, the quietest first; those that stand out are red."
-            .into(),
+        note: "A point for each host, the quietest first; those that stand out among their like are red.".into(),
         views: scatter(judged, points.collect(), "hosts, from the one that lost least"),
     }
 }
@@ -39,10 +38,9 @@ fn ranks(fleet: &Fleet) -> Chart {
     let judged = &fleet.judged_ranks;
     let mut places = judged.places.clone();
     places.sort_unstable();
-    let number = |lot: &Lot| lot.name.rsplit(' ').next()?.parse().ok();
-    let points = places.into_iter().filter_map(|place| {
+    let points = places.into_iter().map(|place| {
         let lot = &fleet.ranks[place];
-        Some((number(lot)?, (place, lot)))
+        (lot.rank, (place, lot))
     });
     Chart {
         title: "How much of its time each rank lost",
@@ -53,12 +51,11 @@ fn ranks(fleet: &Fleet) -> Chart {
 }
 
 fn scatter(judged: &Judged, points: Vec<(u64, (usize, &Lot))>, along: &str) -> Vec<View> {
-    let out = judged.standing_out();
     let traces = [("as others", USUAL, false), ("stands out", OUT, true)];
     let traces = traces.into_iter().filter_map(|(name, colour, is_out)| {
         let points = points.iter();
         let points: Vec<&(u64, (usize, &Lot))> = points
-            .filter(|(_, (place, _))| out.contains(place) == is_out)
+            .filter(|(_, (place, _))| judged.out.contains(place) == is_out)
             .collect();
         let lost = |lot: &Lot| lot.noise_percent().unwrap_or(0.0);
         let words = points
@@ -122,7 +119,10 @@ fn worst(fleet: &Fleet) -> Chart {
     Chart {
         title: "Where the time of the worst hosts went",
         is_wide: false,
-        note: format!("The {} that lost most, each by share.", shown.len()),
+        note: match shown.len() {
+            1 => "The one that lost most, by share.".into(),
+            shown => format!("The {shown} that lost most, each by share."),
+        },
         views: match traces.is_empty() {
             true => Vec::new(),
             false => vec![View::new("", traces, layout)],

@@ -25,9 +25,9 @@ pub(crate) struct Taken {
 #[derive(Debug, Default)]
 pub(crate) struct Lot {
     pub(crate) name: String,
+    /// The rank's number; 0 of a host.
+    pub(crate) rank: u64,
     pub(crate) runs: u64,
-    /// Whose runs these are.
-    pub(crate) hosts: BTreeSet<String>,
     /// Who observed and from which length of gaps on, as often as these differ.
     pub(crate) looked: BTreeSet<(&'static str, u64)>,
     pub(crate) cpus: BTreeMap<u32, Sums>,
@@ -63,6 +63,10 @@ impl Sums {
     pub(crate) fn noise_percent(&self) -> Option<f64> {
         (self.runtime_ns > 0).then(|| part_of(self.noise_ns, self.runtime_ns))
     }
+
+    fn unseen_percent(&self) -> f64 {
+        part_of(self.span_ns.saturating_sub(self.runtime_ns), self.span_ns)
+    }
 }
 
 /// The lots that a key tells apart, in the order of their keys; runs without one are in none.
@@ -74,13 +78,13 @@ pub(super) fn of(runs: &[FleetRun], key: impl Fn(&FleetRun) -> Option<(u64, Stri
         }
     }
     let lots = lots.into_iter();
-    lots.map(|((_, name), lot)| Lot { name, ..lot }).collect()
+    lots.map(|((rank, name), lot)| Lot { name, rank, ..lot })
+        .collect()
 }
 
 impl Lot {
     fn add(&mut self, run: &FleetRun) {
         self.runs += 1;
-        self.hosts.insert(run.host.clone());
         self.looked.insert((word(run.workload), run.threshold_ns));
         for cpu in &run.cpus {
             let sums = Sums {
@@ -119,8 +123,13 @@ impl Lot {
 
     /// For how much of its time nobody looked; `None` where it was to pause.
     pub(crate) fn unseen_percent(&self) -> Option<f64> {
-        let unseen_ns = self.all.span_ns.saturating_sub(self.all.runtime_ns);
-        (!self.pauses).then(|| part_of(unseen_ns, self.all.span_ns))
+        (!self.pauses).then(|| self.all.unseen_percent())
+    }
+
+    /// The same of the CPU of which it is most.
+    pub(crate) fn most_unseen_percent(&self) -> Option<f64> {
+        let cpus = self.cpus.values().map(Sums::unseen_percent);
+        cpus.max_by(f64::total_cmp).filter(|_| !self.pauses)
     }
 
     /// The CPU that lost most of its time.

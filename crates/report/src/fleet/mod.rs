@@ -5,7 +5,7 @@ mod lot;
 
 use vmnoise_events::{Share, Workload};
 
-pub(crate) use judged::{Judged, LEAST, TIMES};
+pub(crate) use judged::{Group, Judged, LEAST, LEAST_LOST, TIMES};
 pub(crate) use lot::{Lot, Taken, Taker, by_taker};
 
 /// A run of a host.
@@ -79,7 +79,11 @@ pub(crate) struct Fleet {
 impl Fleet {
     pub(crate) fn new(runs: &[FleetRun]) -> Fleet {
         let hosts = lot::of(runs, |run| Some((0, run.host.clone())));
-        let rank = |run: &FleetRun| run.rank.map(|rank| (rank, format!("rank {rank}")));
+        // Each job has a rank of that number, and its host tells them apart.
+        let rank = |run: &FleetRun| {
+            let rank = run.rank?;
+            Some((rank, format!("rank {rank} on {}", run.host)))
+        };
         let ranks = lot::of(runs, rank);
         Fleet {
             judged_hosts: Judged::new(&hosts),

@@ -1,5 +1,7 @@
 //! The page of a data set of many hosts: which lose most, to whom, and which ranks keep others waiting.
 
+#[cfg(test)]
+mod tests;
 mod words;
 
 use askama::Template;

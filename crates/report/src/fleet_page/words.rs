@@ -3,7 +3,7 @@
 use super::FleetPage;
 use crate::figures::{count, duration, part_of, percent, sum, times};
 use crate::findings::Finding;
-use crate::fleet::{Fleet, Judged, LEAST, Lot, TIMES};
+use crate::fleet::{Fleet, Group, Judged, LEAST, LEAST_LOST, Lot, TIMES};
 use crate::shares::deed;
 
 /// Hosts, takers or ranks that are told in words.
@@ -27,40 +27,66 @@ pub(super) fn subtitle(page: &FleetPage, fleet: &Fleet) -> String {
 
 pub(super) fn headline(fleet: &Fleet) -> String {
     let judged = &fleet.judged_hosts;
-    let Some(worst) = judged.places.first().map(|place| &fleet.hosts[*place]) else {
-        return "No two hosts were looked at alike.".into();
+    let large: Vec<&Group> = judged.large().collect();
+    let Some(largest) = judged.groups.first() else {
+        return "No host was looked at in one way.".into();
     };
-    let lost = percent(worst.noise_percent().unwrap_or(0.0));
-    let (median, all) = (percent(judged.median), judged.places.len() as u64);
-    match judged.out {
-        _ if judged.places.len() == 1 => format!("{} loses {lost} of its time.", worst.name),
-        _ if judged.places.len() < LEAST => format!(
-            "Of {} hosts {} loses most: {lost} of its time.",
-            count(all),
-            worst.name
-        ),
-        0 => format!(
-            "None of {} hosts stands out: the worst, {}, loses {lost} of its time, and the one in the middle {median}.",
-            count(all),
-            worst.name
-        ),
-        1 => format!(
-            "One of {} hosts stands out: {} loses {lost} of its time, and the one in the middle {median}.",
-            count(all),
-            worst.name
-        ),
+    if large.is_empty() {
+        return of_few(fleet, largest);
+    }
+    let all: usize = large.iter().map(|group| group.places.len()).sum();
+    let worst = judged.out.first().or_else(|| {
+        let is_judged = |it: &&usize| large.iter().any(|group| group.places.contains(it));
+        judged.places.iter().find(is_judged)
+    });
+    let group = worst.and_then(|place| judged.group_of(*place));
+    let (name, lost) = worst.map_or(("", 0.0), |place| {
+        let host = &fleet.hosts[*place];
+        (&host.name, host.noise_percent().unwrap_or(0.0))
+    });
+    let of_its_like = match large.len() {
+        1 => "",
+        _ => " of its like",
+    };
+    let loses = format!(
+        "loses {} of its time, and the one in the middle{of_its_like} {}",
+        percent(lost),
+        percent(group.map_or(0.0, |it| it.median))
+    );
+    let all = count(all as u64);
+    match judged.out.len() {
+        0 => format!("None of {all} hosts stands out: the worst, {name}, {loses}."),
+        1 => format!("One of {all} hosts stands out: {name} {loses}."),
         out => format!(
-            "{} of {} hosts stand out: the worst, {}, loses {lost} of its time, and the one in the middle {median}.",
-            count(out as u64),
-            count(all),
-            worst.name
+            "{} of {all} hosts stand out: the worst, {name}, {loses}.",
+            count(out as u64)
         ),
+    }
+}
+
+/// Of so few hosts nobody is told apart.
+fn of_few(fleet: &Fleet, largest: &Group) -> String {
+    let worst = largest.places.first().map(|place| &fleet.hosts[*place]);
+    let (name, lost) = worst.map_or(("", 0.0), |host| {
+        (&host.name, host.noise_percent().unwrap_or(0.0))
+    });
+    let lost = percent(lost);
+    let is_one_group = fleet.judged_hosts.groups.len() == 1;
+    match (largest.places.len(), is_one_group) {
+        (1, true) => format!("{name} loses {lost} of its time."),
+        (1, false) => "No two hosts were looked at alike.".into(),
+        (all, true) => format!("Of {all} hosts {name} loses most: {lost} of its time."),
+        (all, false) => {
+            format!(
+                "Of {all} hosts that were looked at alike {name} loses most: {lost} of its time."
+            )
+        }
     }
 }
 
 /// The most important first.
 pub(super) fn findings(fleet: &Fleet) -> Vec<Finding> {
-    let mut findings = standing_out(&fleet.hosts, &fleet.judged_hosts, |_| String::new());
+    let mut findings = standing_out(&fleet.hosts, &fleet.judged_hosts);
     let total_ns = sum(fleet.takers.iter().map(|(_, taken)| taken.total_ns));
     for ((share, who), taken) in fleet.takers.iter().take(TOLD) {
         let part = part_of(taken.total_ns, total_ns);
@@ -76,21 +102,14 @@ pub(super) fn findings(fleet: &Fleet) -> Vec<Finding> {
             ),
         });
     }
-    findings.extend(standing_out(
-        &fleet.ranks,
-        &fleet.judged_ranks,
-        |rank| match rank.hosts.first() {
-            Some(host) if rank.hosts.len() == 1 => format!(" It ran on {host}."),
-            _ => format!(" It ran on {} hosts.", rank.hosts.len()),
-        },
-    ));
+    findings.extend(standing_out(&fleet.ranks, &fleet.judged_ranks));
     findings.extend(not_comparable(fleet));
     findings.extend(missing(fleet));
     findings
 }
 
-fn standing_out(lots: &[Lot], judged: &Judged, more: impl Fn(&Lot) -> String) -> Vec<Finding> {
-    let out = judged.standing_out();
+fn standing_out(lots: &[Lot], judged: &Judged) -> Vec<Finding> {
+    let out = &judged.out;
     let told = out.iter().take(TOLD).map(|place| {
         let lot = &lots[*place];
         let lost = lot.noise_percent().unwrap_or(0.0);
@@ -102,20 +121,17 @@ fn standing_out(lots: &[Lot], judged: &Judged, more: impl Fn(&Lot) -> String) ->
                 deed(*share, who.as_deref())
             )
         });
-        let of_median = match judged.median > 0.0 {
+        let median = judged.group_of(*place).map_or(0.0, |it| it.median);
+        let of_median = match median > 0.0 {
             true => format!(
                 ": {:.1} times as much as the one in the middle",
-                lost / judged.median
+                lost / median
             ),
             false => String::new(),
         };
         Finding {
             figure: percent(lost),
-            text: format!(
-                "is what {} loses of its time{of_median}.{most}{}",
-                lot.name,
-                more(lot)
-            ),
+            text: format!("is what {} loses of its time{of_median}.{most}", lot.name),
         }
     });
     let mut findings: Vec<Finding> = told.collect();
@@ -129,14 +145,15 @@ fn standing_out(lots: &[Lot], judged: &Judged, more: impl Fn(&Lot) -> String) ->
 }
 
 fn not_comparable(fleet: &Fleet) -> Option<Finding> {
-    let (workload, threshold_ns) = fleet.judged_hosts.looked?;
-    let others = fleet.hosts.len() - fleet.judged_hosts.places.len();
-    (others > 0).then(|| Finding {
+    let judged = &fleet.judged_hosts;
+    let compared: usize = judged.large().map(|group| group.places.len()).sum();
+    let others = fleet.hosts.len() - compared;
+    let is_told = others > 0 && (compared > 0 || judged.groups.len() > 1);
+    is_told.then(|| Finding {
         figure: times(others as u64, "host", "hosts"),
         text: format!(
-            "cannot be held against the others, whose gaps are of `vmnoise {workload}` and of {} or more: their workload or \
-             their threshold is another one, and they are in the tables alone",
-            duration(threshold_ns)
+            "cannot be held against others: fewer than {LEAST} were looked at by the same workload and from the same length of \
+             gaps on; they are in the tables alone"
         ),
     })
 }
@@ -155,7 +172,10 @@ fn missing(fleet: &Fleet) -> Vec<Finding> {
             text: format!("{what}: {}", named(&names)),
         })
     };
-    let unseen = |host: &Lot| host.unseen_percent().is_some_and(|it| it > UNSEEN_PERCENT);
+    let unseen = |host: &Lot| {
+        host.most_unseen_percent()
+            .is_some_and(|it| it > UNSEEN_PERCENT)
+    };
     let findings = [
         told(
             &|host| host.lost_gaps > 0,
@@ -190,13 +210,19 @@ fn named(names: &[&str]) -> String {
 pub(super) fn limits(page: &FleetPage, fleet: &Fleet) -> Vec<String> {
     let mut limits = vec![format!(
         "A host stands out that loses more than the upper quartile and three times the distance of the quartiles, and at \
-         least {TIMES} times as much as the one in the middle; of fewer than {LEAST} none does. That is no test: hosts that \
+         least {TIMES} times as much as the one in the middle and {LEAST_LOST}\u{a0}% of its time; each is held against those that \
+         were looked at by the same workload and from the same length of gaps on, and of fewer than {LEAST} none does. That is no test: hosts that \
          do other work lose other amounts, and may be in order."
     )];
-    if let Some((_, threshold_ns)) = fleet.judged_hosts.looked {
+    let thresholds = || fleet.hosts.iter().flat_map(|host| &host.looked);
+    let thresholds = || thresholds().map(|(_, threshold_ns)| *threshold_ns);
+    if let Some((least_ns, most_ns)) = thresholds().min().zip(thresholds().max()) {
+        let below = match least_ns == most_ns {
+            true => duration(least_ns),
+            false => format!("{} to {}, by host,", duration(least_ns), duration(most_ns)),
+        };
         limits.push(format!(
-            "Gaps below {} were not looked for, and are in no figure.",
-            duration(threshold_ns)
+            "Gaps below {below} were not looked for, and are in no figure."
         ));
     }
     limits.push(

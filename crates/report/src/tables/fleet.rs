@@ -26,16 +26,15 @@ fn lots(title: &str, what: &str, lots: &[Lot], judged: &Judged) -> Table {
     let others = (0..lots.len()).filter(|place| !judged.places.contains(place));
     let places: Vec<usize> = judged.places.iter().copied().chain(others).collect();
     let shown = &places[..places.len().min(LOTS)];
-    let out = judged.standing_out();
     let rows: Vec<(usize, &Lot)> = shown.iter().map(|place| (*place, &lots[*place])).collect();
     let table = Table::of(title, &rows, |it| {
         it.words(what, |(_, lot)| lot.name.clone().into())
             .percent("lost", |(_, lot)| lot.noise_percent())
             .words("stands out", |(place, _)| {
-                let is = match judged.places.contains(place) {
-                    _ if out.contains(place) => "yes",
-                    true => "no",
-                    false => "looked at otherwise",
+                let is = match judged.group_of(*place) {
+                    _ if judged.out.contains(place) => "yes",
+                    Some(group) if group.is_large() => "no",
+                    _ => "not judged",
                 };
                 is.into()
             })
@@ -66,7 +65,7 @@ fn lots(title: &str, what: &str, lots: &[Lot], judged: &Judged) -> Table {
         more => format!(" {more} more are left out."),
     };
     table.noted(format!(
-        "Lost is in parts of the runtime. Lost gaps are records that were lost and may have been gaps; unseen is the time in \
+        "Lost is in parts of the runtime. Not judged is who has not seven others that were looked at alike. Lost gaps are records that were lost and may have been gaps; unseen is the time in \
          which nobody looked.{left_out}"
     ))
 }

@@ -14,11 +14,14 @@ pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
     } = predicted;
     let mut lines = vec![carried(predicted)];
     lines.extend(beyond(predicted));
-    let thresholds = recordings.iter().map(|it| it.limits.threshold_ns);
-    if let Some(threshold_ns) = thresholds.max() {
+    let thresholds = || recordings.iter().map(|it| it.limits.threshold_ns);
+    if let Some((least_ns, most_ns)) = thresholds().min().zip(thresholds().max()) {
+        let below = match least_ns == most_ns {
+            true => human(least_ns),
+            false => format!("{} to {}, by host,", human(least_ns), human(most_ns)),
+        };
         lines.push(format!(
-            "gaps below {} were not looked for, and are in no figure",
-            human(threshold_ns)
+            "gaps below {below} were not looked for, and are in no figure"
         ));
     }
     let lost: u64 = recordings.iter().map(|it| it.limits.lost_gaps).sum();
