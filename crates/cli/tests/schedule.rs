@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use crate::join_pair::{Flaws, write_host, write_tasks};
 use crate::many_gaps::{
     BLIND_EVERY_NS, TICK_NS, TURN_NS, write_blind_now_and_then, write_by_the_clock,
+    write_only_turns,
 };
 
 const TASKS: &str = r#"
@@ -426,4 +427,18 @@ fn what_makes_no_sense_is_refused_in_a_line() {
     let output = schedule(&folder, "run.vmn --tasks nothing.toml");
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("cannot read nothing.toml"));
+}
+
+/// Ticks of 50 us are in one of the runs.
+#[test]
+fn from_which_length_on_runs_have_gaps_is_told_as_a_range() {
+    let folder = folder();
+    write_only_turns(&folder.path().join("later.vmn"), 3_010, 100_000);
+    let output = schedule(&folder, "run.vmn later.vmn");
+    let printed = text(&output.stdout);
+    assert!(
+        printed.contains("in 2 runs, 3061 gaps of 1000 ns to 100.0 us, by run, and more, "),
+        "{printed}{}",
+        text(&output.stderr)
+    );
 }

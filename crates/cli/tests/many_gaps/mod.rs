@@ -29,18 +29,18 @@ impl Stream {
 
     /// So many seconds after others.
     fn begun(path: &Path, cpus: u32, seconds: u64) -> Stream {
-        Stream::of(path, (0..cpus).collect(), seconds, None)
+        Stream::of(path, (0..cpus).collect(), seconds, |_| {})
     }
 
-    /// Of these CPUs, recorded by the process of a rank.
-    fn of(path: &Path, cpus: Vec<u32>, seconds: u64, rank: Option<u32>) -> Stream {
+    /// Of these CPUs, with facts that differ.
+    fn of(path: &Path, cpus: Vec<u32>, seconds: u64, change: impl FnOnce(&mut RunFacts)) -> Stream {
         let mut facts = facts(Workload::Osnoise);
         // Each file is of a run of its own, and no two start at the same microsecond.
         let name = path.file_name().unwrap().as_encoded_bytes();
         let nth: u32 = name.iter().map(|byte| u32::from(*byte)).sum();
         facts.started_at = format!("2026-01-01T00:00:{seconds:02}.{nth:05}1Z").into();
         facts.options.cpus = cpus.clone();
-        facts.rank = rank;
+        change(&mut facts);
         let writer = Writer::create(path, &facts).unwrap();
         let mut stream = Stream {
             writer,
@@ -138,7 +138,7 @@ pub fn write(path: &Path, gaps: u64, peak_every: u64) -> Vec<u64> {
 /// Writes what [`write`] writes of one of its CPUs, as the rank of this number records it.
 pub fn write_rank(path: &Path, gaps: u64, peak_every: u64, rank: u32) {
     write_gaps(
-        Stream::of(path, vec![rank], 0, Some(rank)),
+        Stream::of(path, vec![rank], 0, |facts| facts.rank = Some(rank)),
         gaps,
         peak_every,
     );
@@ -207,6 +207,22 @@ pub const BLIND_EVERY_NS: u64 = 10_000_000;
 /// lengths began at different times.
 pub fn write_by_the_clock(path: &Path, milliseconds: u64) {
     write_blind_now_and_then(path, milliseconds, 0);
+}
+
+/// The same of a run that looks for gaps of at least this length, which the interrupt's have not.
+pub fn write_only_turns(path: &Path, milliseconds: u64, threshold_ns: u64) {
+    let seconds = milliseconds % 60;
+    let mut stream = Stream::of(path, vec![0], seconds, |facts| {
+        facts.options.threshold_ns = threshold_ns;
+    });
+    for at_ms in (5..milliseconds).step_by(100) {
+        let at_ns = BEGIN_NS + at_ms * 1_000_000;
+        stream.time(at_ns);
+        stream.taken(0, ActivityKind::Thread, TASK, at_ns + 500_000, TURN_NS);
+    }
+    let end_ns = BEGIN_NS + milliseconds * 1_000_000;
+    stream.time(end_ns);
+    stream.finish(end_ns);
 }
 
 /// The same, where for so long in each [`BLIND_EVERY_NS`] nobody looks.

@@ -135,6 +135,7 @@ impl Supplies {
             cpus.filter(|it| it.record.cpu == cpu)
         };
         let records: Vec<&Record> = of_cpu().map(|it| &it.record).collect();
+        let thresholds = || of.iter().map(|it| it.limits.threshold_ns);
         let counts = |culprit: &Culprit| !without.iter().any(|it| is_called(culprit, it));
         let runs = records.iter().map(|record| match without.is_empty() {
             true => record.taken(),
@@ -147,11 +148,10 @@ impl Supplies {
             files: of.iter().map(|it| &*it.file).collect(),
             rows: Vec::new(),
             shares: Vec::new(),
-            threshold_ns: of
-                .iter()
-                .map(|it| it.limits.threshold_ns)
-                .max()
-                .unwrap_or(0),
+            thresholds_ns: (
+                thresholds().min().unwrap_or(0),
+                thresholds().max().unwrap_or(0),
+            ),
             lost_gaps: of.iter().map(|it| it.limits.lost_gaps).sum(),
             is_complete: of.iter().all(|it| it.limits.complete) && self.has_all_latencies,
             unseen_ns: of_cpu().map(|it| it.unseen_ns).sum(),

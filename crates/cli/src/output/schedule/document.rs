@@ -102,7 +102,7 @@ fn cpu<'a>(cpu: &'a CpuSupply<'_>, scheduled: &Scheduled<'a>) -> Cpu<'a> {
         files: &cpu.files,
         span_ns: supply.span_ns(),
         gaps: supply.gaps(),
-        threshold_ns: cpu.threshold_ns,
+        threshold_ns: cpu.thresholds_ns.1,
         lost_gaps: cpu.lost_gaps,
         complete: cpu.is_complete,
         unseen_ns: cpu.unseen_ns,

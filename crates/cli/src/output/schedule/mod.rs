@@ -33,8 +33,8 @@ pub struct CpuSupply<'a> {
     pub rows: Vec<Row>,
     /// Who has a column in them.
     pub shares: Vec<Share>,
-    /// Gaps that are shorter are in none of the recordings, nanoseconds.
-    pub threshold_ns: u64,
+    /// Gaps that are shorter are in none of the recordings, and in not all of them; nanoseconds.
+    pub thresholds_ns: (u64, u64),
     /// How many gaps may have been lost.
     pub lost_gaps: u64,
     /// Whether all of its recordings ended in order.

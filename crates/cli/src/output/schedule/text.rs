@@ -28,12 +28,12 @@ fn supply(cpu: &CpuSupply<'_>, without: &[String]) -> String {
         several => format!(" in {several} runs"),
     };
     let mut text = format!(
-        "CPU {} of {}: {}{runs}, {} gaps of {} and more, {:.4} % left\n",
+        "CPU {} of {}: {}{runs}, {} gaps of {}, {:.4} % left\n",
         cpu.cpu,
         cpu.files.join(", "),
         human(supply.span_ns()),
         supply.gaps(),
-        human(cpu.threshold_ns),
+        lengths(cpu.thresholds_ns),
         100.0 * supply.rate()
     );
     if !without.is_empty() {
@@ -51,6 +51,18 @@ fn supply(cpu: &CpuSupply<'_>, without: &[String]) -> String {
     );
     text += &caveats(cpu);
     text
+}
+
+/// From which length on gaps are in its runs.
+fn lengths((least_ns, most_ns): (u64, u64)) -> String {
+    match least_ns == most_ns {
+        true => format!("{} and more", human(least_ns)),
+        false => format!(
+            "{} to {}, by run, and more",
+            human(least_ns),
+            human(most_ns)
+        ),
+    }
 }
 
 fn windows(cpu: &CpuSupply<'_>) -> String {
