@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use vmnoise_events::{Event, Loss, LossKind};
 use vmnoise_recording::{Reader, Writer};
 
+use crate::join_pair::write_tasks;
 use crate::many_gaps::{TICK_NS, TURN_NS, write, write_by_the_clock};
 
 /// What is left to be chosen: the policy, who of the two goes first, and how the first can be interrupted.
@@ -153,5 +154,21 @@ fn where_gaps_were_lost_nothing_holds_and_what_misses_still_does() {
         let task = &cpu["tasks"][0];
         assert_eq!(task["verdict"], verdict);
         assert_eq!(task["response_ns"], 200_000 + TAKEN_NS);
+    }
+}
+
+#[test]
+fn where_wake_ups_were_lost_nothing_holds_either() {
+    let folder = tempfile::tempdir().unwrap();
+    write_by_the_clock(&folder.path().join("run.vmn"), 3_000);
+    let whole = folder.path().join("lat.vmn");
+    write_tasks(&whole);
+    lose(&whole, &folder.path().join("lost.vmn"), 3);
+    let set = "policy = \"edf\"\n[[task]]\nname = \"it\"\ncost = \"200us\"\nperiod = \"20ms\"\n";
+    fs::write(folder.path().join("set.toml"), set).unwrap();
+    for (latencies, status) in [("lat.vmn", 0), ("lost.vmn", 3)] {
+        let words = format!("run.vmn {latencies} --tasks set.toml");
+        let output = schedule(&folder, &words);
+        assert_eq!(output.status.code(), Some(status), "{words}");
     }
 }

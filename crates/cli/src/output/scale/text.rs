@@ -107,7 +107,7 @@ fn percent(scale: &AtScale, step_ns: Option<f64>) -> String {
 
 fn band(scale: &AtScale) -> String {
     scale.band_ns.map_or("-".into(), |(low_ns, high_ns)| {
-        let [low, high] = [low_ns, high_ns].map(|ns| slowdown_percent(scale, ns));
+        let [low, high] = [low_ns, high_ns].map(|ns| slowdown_percent(scale, ns).max(0.0));
         format!("{low:.2} to {high:.2}")
     })
 }
