@@ -1,5 +1,5 @@
-//! Cargo that lints what it compiles: the gate compiles everything anyway, and `cargo clippy` would
-//! go through all that others wrote once more.
+//! Cargo that lints while it compiles. The gate compiles everything anyway; `cargo clippy` would check
+//! all dependencies once more.
 
 use std::process::Command;
 

@@ -1,6 +1,6 @@
-//! What CI does, as commands anyone can run: `cargo xtask check`, `cargo xtask test`, `cargo xtask lab-full`,
-//! `cargo xtask mutations`, `cargo xtask supply`, `cargo xtask bench`, `cargo xtask sbom`,
-//! `cargo xtask weight`.
+//! The steps of CI, as commands that anyone can run: `cargo xtask check`, `cargo xtask test`,
+//! `cargo xtask rest`, `cargo xtask lab-full`, `cargo xtask mutations`, `cargo xtask supply`,
+//! `cargo xtask bench`, `cargo xtask sbom`, `cargo xtask weight`.
 #![forbid(unsafe_code)]
 
 mod abilities;
@@ -8,7 +8,8 @@ mod abilities;
 mod additions;
 mod bench;
 mod checks;
-mod failures;
+mod clock;
+mod gate;
 mod go;
 mod libtest;
 mod linted;
@@ -17,14 +18,17 @@ mod machine;
 mod mutations;
 mod npm;
 mod oracle;
+mod panics;
 mod parts;
 mod patch;
 mod programs;
 mod sbom;
-mod side_by_side;
+mod suite;
+mod supervised;
 mod supply;
 mod tally;
 mod tiers;
+mod tree;
 mod weight;
 
 use std::path::Path;
@@ -36,17 +40,17 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let task = arguments.next().unwrap_or_default();
     let outcome = match task.as_str() {
-        "check" => check(),
-        "test" => test(),
-        "lab-full" => tiers::run_lab_full(),
+        "check" => gate::check(),
+        "test" => gate::test(),
+        "rest" => gate::rest(),
+        "lab-full" => gate::lab_full(),
         "mutations" => mutations::run(&arguments.collect::<Vec<_>>()),
-        "supply" => tiers::run_supply(),
-        "checks" => checks::all(),
+        "supply" => gate::supply_alone(),
         "bench" => bench::all(),
         "sbom" => sbom(arguments.next()),
         "weight" => weight::print(arguments.next().as_ref().map(Path::new)),
         _ => Err(anyhow::anyhow!(
-            "usage: cargo xtask check | test | lab-full | mutations [WORD...] | supply | checks | bench | sbom FOLDER | weight [PAGE]"
+            "usage: cargo xtask check | test | rest | lab-full | mutations [WORD...] | supply | bench | sbom FOLDER | weight [PAGE]"
         )),
     };
     match outcome {
@@ -56,19 +60,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// For daily work: minutes, and no privileges.
-fn check() -> Result<()> {
-    checks::daily()?;
-    tiers::run_units()
-}
-
-/// The format first: it is quick, and what it finds is quick to mend. What is built for the tests is
-/// linted as it is compiled.
-fn test() -> Result<()> {
-    checks::format()?;
-    tiers::run_all()
 }
 
 fn sbom(folder: Option<String>) -> Result<()> {

@@ -1,11 +1,9 @@
-//! Which programs have tests, as Cargo selects them: the documentation has none, and nor have the
-//! examples and the labs' programs. Of the workspace: a package alone has other features, and would
-//! be built once more.
+//! The programs that have tests, as Cargo selects them: the libraries, this program, and each
+//! crate's `tests/`. Documentation, examples and the labs' programs have no tests. The whole
+//! workspace is named, because a package alone has other features and would be built once more.
 
-/// All of them: the libraries, this program, and each crate's `tests/`.
+/// Cargo's arguments that select them.
 pub const ALL: [&str; 6] = ["--workspace", "--lib", "--bin", "xtask", "--test", "*"];
-/// Without those of which every test needs something of the machine, which are called `live`.
-pub const UNITS: [&str; 6] = ["--workspace", "--lib", "--bin", "xtask", "--test", "all"];
 
 #[cfg(test)]
 mod tests {

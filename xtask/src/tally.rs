@@ -1,13 +1,16 @@
-//! What all tiers came to: counts, times, what failed, and what was skipped that may not be.
+//! The outcome of a whole run: counts, times of steps and tests, failures, and skips that are not
+//! allowed on this machine.
 
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::libtest;
+use crate::clock::Spent;
+use crate::panics;
+use crate::supervised::{Ending, Ran};
 
 /// How many of the tests that took longest are named.
-const SLOWEST: usize = 30;
+const SLOWEST: usize = 10;
 
 /// A test that did not run.
 #[derive(Debug)]
@@ -25,48 +28,54 @@ pub struct Tally {
     skips: Vec<Skip>,
     /// Machines that the emulator's own fault stopped, and that were given another chance
     /// (`crates/labs/src/bed/mod.rs`).
-    pub booted_again: usize,
-    /// Each failed test with what it said: the output of a long run is long gone by its end.
-    pub failures: Vec<String>,
-    tiers: Vec<(String, Duration)>,
+    booted_again: usize,
+    /// Each failed test with the begin of its panic: the output of a long run is long gone by its
+    /// end.
+    failures: Vec<String>,
+    steps: Vec<(String, Spent)>,
     tests: Vec<(Duration, String)>,
 }
 
 impl Tally {
-    /// Adds what one test program came to.
-    pub fn add(&mut self, result: &libtest::Result) {
-        self.passed += result.passed;
-        self.failed += result.failed;
-        self.ignored += result.ignored;
+    /// Counts a check that is no test of libtest.
+    pub fn passed(&mut self) {
+        self.passed += 1;
     }
 
-    /// A test that libtest counts as passed has not run.
-    pub fn skipped_itself(&mut self, skip: Skip) {
-        self.passed = self.passed.saturating_sub(1);
-        self.skips.push(skip);
+    /// Counts a test that has run.
+    pub fn add(&mut self, tier: &str, ran: &Ran) {
+        let again = ran.stdout.iter().chain(&ran.stderr);
+        let again = again.filter(|line| line.contains("lab booted once more"));
+        self.booted_again += again.count();
+        self.tests.push((ran.took, ran.name.clone()));
+        match &ran.ending {
+            Ending::Passed => self.passed += 1,
+            Ending::Ignored => self.ignored += 1,
+            Ending::Skipped(reason) => self.skipped(Skip {
+                tier: tier.to_owned(),
+                test: ran.name.clone(),
+                reason: reason.clone(),
+            }),
+            Ending::Failed | Ending::TooLong(_) | Ending::Died(_) => {
+                self.failed += 1;
+                self.failures.push(panics::repeated(ran));
+            }
+        }
     }
 
-    /// A test whose tier did not run.
+    /// Counts a test that did not run.
     pub fn skipped(&mut self, skip: Skip) {
         self.skips.push(skip);
     }
 
-    pub fn took(&mut self, tier: &str, time: Duration, tests: Vec<(Duration, String)>) {
-        self.tiers.push((tier.to_owned(), time));
-        self.tests.extend(tests);
+    pub fn took(&mut self, step: &str, spent: Spent) {
+        self.steps.push((step.to_owned(), spent));
     }
 
-    /// How many tests have run.
-    pub fn ran(&self) -> usize {
-        self.passed + self.failed
-    }
-
-    pub fn failed(&self) -> usize {
-        self.failed
-    }
-
-    /// Times, the failures once more, the closing line, and whether all is well. In CI
-    /// nothing is skipped that `must_run` here.
+    /// Prints times, the failures once more and the closing line.
+    ///
+    /// # Errors
+    /// If a test failed; in CI also if one was skipped that `must_run` here.
     pub fn close(mut self, in_ci: bool, must_run: impl Fn(&Skip) -> bool) -> Result<()> {
         self.print_times();
         for failure in &self.failures {
@@ -93,17 +102,22 @@ impl Tally {
     }
 
     fn print_times(&mut self) {
-        for (tier, time) in &self.tiers {
-            println!("{:7.1} s tier {tier}", time.as_secs_f64());
+        println!("{:>9} {:>9}  step", "seconds", "CPU s");
+        let mut all = Spent::default();
+        for (step, spent) in &self.steps {
+            all += *spent;
+            print_step(step, spent);
         }
+        print_step("all", &all);
         self.tests.sort_by(|a, b| b.cmp(a));
+        println!("{:>9}  test, the {SLOWEST} slowest", "seconds");
         for (time, test) in self.tests.iter().take(SLOWEST) {
-            println!("{:7.1} s {test}", time.as_secs_f64());
+            println!("{:9.1}  {test}", time.as_secs_f64());
         }
     }
 
     fn refuse_skips(&self, must_run: impl Fn(&Skip) -> bool) -> Result<()> {
-        let refused: Vec<&Skip> = self.skips.iter().filter(|it| must_run(it)).collect();
+        let refused: Vec<&Skip> = self.skips.iter().filter(|skip| must_run(skip)).collect();
         for skip in &refused {
             println!("must run here: {}: {}", skip.test, skip.reason);
         }
@@ -121,21 +135,30 @@ impl Tally {
     }
 }
 
+fn print_step(step: &str, spent: &Spent) {
+    let (wall, cpu) = (spent.wall.as_secs_f64(), spent.cpu.as_secs_f64());
+    println!("{wall:9.1} {cpu:9.1}  {step}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn ran(name: &str, ending: Ending) -> Ran {
+        Ran {
+            name: name.into(),
+            took: Duration::from_secs(1),
+            ending,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
     fn one_skipped() -> Tally {
         let mut tally = Tally::default();
-        tally.add(&libtest::Result {
-            passed: 2,
-            ..libtest::Result::default()
-        });
-        tally.skipped_itself(Skip {
-            tier: "root".into(),
-            test: "root::a".into(),
-            reason: "none".into(),
-        });
+        tally.add("root", &ran("root::b", Ending::Passed));
+        tally.add("root", &ran("root::a", Ending::Skipped("none".into())));
         tally
     }
 
@@ -151,5 +174,17 @@ mod tests {
         assert!(one_skipped().close(true, |_| false).is_ok());
         let error = one_skipped().close(true, |_| true).unwrap_err();
         assert!(error.to_string().starts_with("1 tests were skipped"));
+    }
+
+    #[test]
+    fn a_test_that_was_ended_or_died_has_failed() {
+        for ending in [
+            Ending::TooLong(Duration::from_secs(1)),
+            Ending::Died("signal: 11".into()),
+        ] {
+            let mut tally = Tally::default();
+            tally.add("kvm", &ran("kvm::a", ending));
+            assert!(tally.close(false, |_| true).is_err());
+        }
     }
 }

@@ -1,0 +1,224 @@
+//! One test in a process of its own, with a limit of time. A test that does not end by itself is
+//! ended with all processes that it started, and the threads' stacks are printed before.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::suite::Test;
+use crate::{libtest, tree};
+
+/// A variable of the environment and its value.
+pub type Setting = (&'static str, &'static str);
+
+/// How often a running test is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+/// How long the output of an ended test may stay open: its processes are gone by then.
+const OUTPUT_END: Duration = Duration::from_secs(5);
+/// Number of lines that are repeated of a test that was ended.
+const LAST_LINES: usize = 30;
+/// Overrides the limit of every test, in seconds.
+const LIMIT_VARIABLE: &str = "VMNOISE_TEST_SECONDS";
+
+/// How a test ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    Passed,
+    Failed,
+    /// The test is marked `#[ignore]`.
+    Ignored,
+    /// The test said that this machine cannot run it, and why.
+    Skipped(String),
+    /// The test ran longer than its limit.
+    TooLong(Duration),
+    /// The process ended without a result, or with one that its status contradicts.
+    Died(String),
+}
+
+/// A test that has run.
+#[derive(Debug)]
+pub struct Ran {
+    pub name: String,
+    pub took: Duration,
+    pub ending: Ending,
+    pub stdout: Vec<String>,
+    pub stderr: Vec<String>,
+    /// Stacks of the threads, if the test was ended; then processes that outlived it.
+    pub notes: Vec<String>,
+}
+
+/// Runs a test to its end, or to its limit.
+///
+/// # Errors
+/// If its program cannot be started.
+pub fn run(test: &Test, settings: &[Setting], limit: Duration) -> Result<Ran> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let mark = format!("{}-{number}", std::process::id());
+    let limit = limit_of_environment().unwrap_or(limit);
+    let begun = Instant::now();
+    let mut child = command(test)
+        .envs(settings.iter().copied())
+        .env(tree::MARK, &mark)
+        .spawn()
+        .with_context(|| format!("starting {}", test.program.display()))?;
+    let stdout = child.stdout.take().map(Output::of).context("stdout")?;
+    let stderr = child.stderr.take().map(Output::of).context("stderr")?;
+    let mut notes = Vec::new();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if begun.elapsed() >= limit {
+            notes.extend(tree::stacks(&mark).lines().map(str::to_owned));
+            break None;
+        }
+        std::thread::sleep(LOOK);
+    };
+    let took = begun.elapsed();
+    let left = tree::end(&mark);
+    if status.is_none() {
+        reap(&mut child)?;
+    } else if !left.is_empty() {
+        notes.push(format!("left running, and ended: {}", left.join(", ")));
+    }
+    let (stdout, stderr) = (stdout.lines(), stderr.lines());
+    let ending = match status {
+        None => Ending::TooLong(limit),
+        Some(status) => ending(&stdout, &stderr, status.success(), &status.to_string()),
+    };
+    Ok(Ran {
+        name: test.name.clone(),
+        took,
+        ending,
+        stdout,
+        stderr,
+        notes,
+    })
+}
+
+fn limit_of_environment() -> Option<Duration> {
+    let seconds = std::env::var(LIMIT_VARIABLE).ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// Runs the test as if from a terminal with nothing special: no signal is ignored that nohup(1) or
+/// a background shell ignored for us, texts of other programs are in English, stdin is empty.
+fn command(test: &Test) -> Command {
+    let mut command = Command::new("env");
+    command
+        .arg("--default-signal")
+        .arg("--")
+        .arg(&test.program)
+        .args(["--exact", &test.name, "--nocapture"])
+        .current_dir(&test.folder)
+        .env("LC_ALL", "C.UTF-8")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Waits for a process that was killed.
+fn reap(child: &mut Child) -> Result<()> {
+    child.kill().ok();
+    child.wait().context("waiting for a test that was ended")?;
+    Ok(())
+}
+
+fn ending(stdout: &[String], stderr: &[String], success: bool, status: &str) -> Ending {
+    let result = stdout.iter().find_map(|line| libtest::Result::parse(line));
+    let skipped = stderr.iter().find_map(|line| libtest::skipped(line));
+    match (result, success) {
+        (Some(result), true) if result.ignored == 1 => Ending::Ignored,
+        (Some(result), true) if result.passed == 1 => match skipped {
+            Some((_, reason)) => Ending::Skipped(reason.to_owned()),
+            None => Ending::Passed,
+        },
+        (Some(result), false) if result.failed == 1 => Ending::Failed,
+        _ => Ending::Died(status.to_owned()),
+    }
+}
+
+/// Lines of an output that are collected while the test runs.
+struct Output {
+    lines: Arc<Mutex<Vec<String>>>,
+    reader: std::thread::JoinHandle<()>,
+}
+
+impl Output {
+    fn of(output: impl Read + Send + 'static) -> Output {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&lines);
+        let reader = std::thread::spawn(move || {
+            let pieces = BufReader::new(output).split(b'\n').map_while(Result::ok);
+            for piece in pieces {
+                let line = String::from_utf8_lossy(&piece).into_owned();
+                kept.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(line);
+            }
+        });
+        Output { lines, reader }
+    }
+
+    /// Returns the lines so far. Somebody else may hold the output open, so this waits for its end
+    /// for a limited time.
+    fn lines(self) -> Vec<String> {
+        let begun = Instant::now();
+        while !self.reader.is_finished() && begun.elapsed() < OUTPUT_END {
+            std::thread::sleep(LOOK);
+        }
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.clone()
+    }
+}
+
+impl Ran {
+    /// Prints the outcome in a line, with all output if `verbose` or if the test did not pass.
+    pub fn show(&self, verbose: bool) {
+        let outcome = match &self.ending {
+            Ending::Passed => "ok".to_owned(),
+            Ending::Failed => "FAILED".to_owned(),
+            Ending::Ignored => "ignored".to_owned(),
+            Ending::Skipped(reason) => format!("skipped: {reason}"),
+            Ending::TooLong(limit) => format!("TOO LONG: ended after {} s", limit.as_secs()),
+            Ending::Died(status) => format!("DIED without a result: {status}"),
+        };
+        let took = self.took.as_secs_f64();
+        let is_bad = self.is_bad();
+        if verbose || is_bad {
+            let lines = self.stdout.iter().chain(&self.stderr);
+            let skip = match self.ending {
+                Ending::TooLong(_) => lines.clone().count().saturating_sub(LAST_LINES),
+                _ => 0,
+            };
+            for line in lines.skip(skip).filter(|line| is_of_the_test(line)) {
+                println!("    {line}");
+            }
+        }
+        for note in &self.notes {
+            println!("    {note}");
+        }
+        if verbose || is_bad || !self.notes.is_empty() {
+            println!("{took:8.2} s {} ... {outcome}", self.name);
+        }
+    }
+
+    /// Returns whether the gate has failed with this test.
+    pub fn is_bad(&self) -> bool {
+        matches!(
+            self.ending,
+            Ending::Failed | Ending::TooLong(_) | Ending::Died(_)
+        )
+    }
+}
+
+/// Returns whether a line is the test's own, and no frame that libtest puts around it.
+fn is_of_the_test(line: &str) -> bool {
+    !(line.is_empty() || line == "running 1 test" || line.starts_with("test result: "))
+}
