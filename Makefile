@@ -3,6 +3,10 @@
 # Where set-up puts the Rust that it chose, if the usual one is too old.
 export PATH := $(CURDIR)/target/rust/bin:$(PATH)
 CARGO ?= cargo
+# Cargo builds libbpf, which does not build in a path with a space.
+ifneq ($(words $(CURDIR)),1)
+export CARGO_TARGET_DIR := $(shell scripts/target-without-space)
+endif
 # Programs that are read speak English, and tests that run as another user can read what was built,
 # whatever the locale and the umask of whoever starts make.
 export LC_ALL := C.UTF-8

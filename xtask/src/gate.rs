@@ -33,9 +33,9 @@ const VIRTUAL_TIME: Tier = Tier::side_by_side("virtual_time", 30);
 /// One lab of each kind, for `test`: a KVM guest in virtual time, a Xen guest, a pair that is
 /// joined.
 const FIRST_LABS: [&str; 3] = [
-    "guest::virtual_time::FILL",
-    "xen::virtual_time::FILL",
-    "join::virtual_time::FILL",
+    "guest::virtual_time::a_linux_guest_has_its_name_its_exits_and_its_halts",
+    "xen::virtual_time::a_pv_guest_reports_what_xen_gave_to_others",
+    "join::virtual_time::a_disturber_on_the_host_is_named_for_the_guests_gaps_to_the_last_bit",
 ];
 
 /// Format, lints, units and 5,000 streams: minutes, and no privileges.

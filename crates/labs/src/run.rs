@@ -1,7 +1,8 @@
 //! Drives the built binary as a user would.
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -52,19 +53,39 @@ pub(crate) fn target_folder() -> PathBuf {
     }
 }
 
-/// A program of this crate: it lies beside the one that asks for it, or a folder up.
+/// The file that holds all programs whose names begin with `lab-`.
+pub(crate) const LAB_PROGRAMS: &str = "lab-programs";
+
+/// Returns the path of a program: next to the one that asks for it, or in a folder above.
+/// `lab-poll` and the like are links to one file, made here.
 ///
 /// # Errors
-/// If it was not built.
+/// If the program was not built, or the link cannot be made.
 pub fn lab_program(name: &str) -> Result<PathBuf> {
+    let is_link = name.starts_with("lab-") && name != LAB_PROGRAMS;
     let mut folder = std::env::current_exe()?;
     while folder.pop() {
         let path = folder.join(name);
-        if path.is_file() {
+        if !is_link && path.is_file() {
+            return Ok(path);
+        }
+        if is_link && folder.join(LAB_PROGRAMS).is_file() {
+            link(&path).with_context(|| path.display().to_string())?;
             return Ok(path);
         }
     }
     bail!("{name} is not built: run `cargo build -p vmnoise-labs --bins` first")
+}
+
+/// Makes `path` a link to the programs of labs. Others may do so at the same time.
+fn link(path: &Path) -> Result<()> {
+    if std::fs::read_link(path).is_ok_and(|to| to == Path::new(LAB_PROGRAMS)) {
+        return Ok(());
+    }
+    let own = path.with_extension(format!("{}-link", std::process::id()));
+    symlink(LAB_PROGRAMS, &own)?;
+    std::fs::rename(&own, path)?;
+    Ok(())
 }
 
 /// A running `vmnoise`.

@@ -13,6 +13,7 @@ use super::apt::call;
 use super::carried::Carried;
 use super::compressed::decompressed;
 use super::inside;
+use crate::run::LAB_PROGRAMS;
 
 const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
@@ -47,11 +48,17 @@ pub(super) fn write(path: &Path, contents: &Contents<'_>) -> Result<()> {
     for folder in MOUNT_POINTS.iter().chain(&["bin", "lab"]) {
         archive.entry(folder, FOLDER, &[])?;
     }
-    let init = stripped(&crate::run::lab_program("lab-init")?)?;
-    archive.entry("init", PROGRAM, &init)?;
+    let shared = crate::run::lab_program(LAB_PROGRAMS)?;
+    let inside = format!("bin/{LAB_PROGRAMS}");
+    archive.entry(&inside, PROGRAM, &stripped(&shared)?)?;
+    archive.entry("init", LINK, inside.as_bytes())?;
     for program in contents.programs {
         let inside = format!("bin/{}", name(program)?);
-        archive.entry(&inside, PROGRAM, &stripped(program)?)?;
+        if std::fs::read_link(program).is_ok_and(|to| to == Path::new(LAB_PROGRAMS)) {
+            archive.entry(&inside, LINK, LAB_PROGRAMS.as_bytes())?;
+        } else {
+            archive.entry(&inside, PROGRAM, &stripped(program)?)?;
+        }
     }
     for file in contents.carried {
         archive.carry(file)?;

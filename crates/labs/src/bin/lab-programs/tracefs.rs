@@ -2,8 +2,6 @@
 //! their order, traces until the command ends, and keeps the trace; `lab-tracefs for
 //! SECONDS FILE=VALUE...` traces with nothing beside; `lab-tracefs show` prints what
 //! was kept. At each end the kernel's own counts of soft interrupts go into the trace.
-#![forbid(unsafe_code)]
-#![allow(clippy::print_stdout)]
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -15,7 +13,7 @@ const TRACEFS: &str = "/sys/kernel/tracing";
 /// Where the last trace is kept.
 const KEPT: &str = "/tmp/trace";
 
-fn main() -> Result<ExitCode> {
+pub fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {

@@ -5,7 +5,6 @@
 //! they find, and what observes the noise of any tracer alike. An ordinary task waits for the
 //! CPU all the while, so that the tick has the same to do whether or not a tracer's own
 //! poller waits there too.
-#![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,7 +21,7 @@ const PRIORITY: i32 = 49;
 /// More than one every 10 us for a second.
 const MOST_GAPS: usize = 100_000;
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [cpu, threshold, poll_ms, wait_ms, switches @ ..] = &arguments[..] else {
         bail!("usage: lab-poll CPU THRESHOLD_CYCLES POLL_MS WAIT_MS [FILE=WORDS]...");

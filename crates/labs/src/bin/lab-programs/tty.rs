@@ -1,7 +1,6 @@
 //! `lab-tty COLUMNS LINES SECONDS COMMAND...`, inside a lab, runs a command in a terminal of that
 //! size, and prints all that it told the terminal by then, as a terminal understands it; then
 //! it presses `q`.
-#![forbid(unsafe_code)]
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -19,7 +18,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 /// Where terminals are, which a lab has none of.
 const TERMINALS: &str = "/dev/pts";
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
@@ -48,6 +47,7 @@ fn show(size: Winsize, time: Duration, command: &[&str]) -> Result<()> {
     tcsetwinsize(&ours, size)?;
     let theirs = ptsname(&ours, Vec::new())?.into_string()?;
     let mut child = Command::new(std::env::current_exe()?)
+        .arg0("lab-tty")
         .args(["on", &theirs])
         .args(command)
         .env("TERM", "screen")

@@ -15,8 +15,6 @@
 //! to QEMU's monitor; `lab-disturb unplug CPU RECORDING` takes the CPU offline for a
 //! moment, once that recording has grown, and `lab-disturb online CPU` waits until it is back;
 //! `lab-disturb memory` takes all memory that there is, until the kernel ends it.
-#![forbid(unsafe_code)]
-#![allow(clippy::print_stdout)]
 
 mod calls;
 mod flood;
@@ -45,7 +43,7 @@ const MESSAGES: &str = "/dev/kmsg";
 /// Name of the thread that results must blame for bursts.
 const BURNER: &str = "lab-burner";
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::stuck;
+use super::stuck;
 
 /// How long a command may say nothing, beyond those before it, until it counts as stuck; no
 /// estimate of how long it takes.

@@ -1,14 +1,12 @@
 //! `lab-fault cycle SECONDS NAME...`, inside a lab, brings these faults about at once, and prints as JSON what `vmnoise
 //! audit` found, and what its script gave; `lab-fault again SECONDS NAME...` lets the same loose where all is well;
 //! `lab-fault work WORD...` is what is let loose.
-#![forbid(unsafe_code)]
-#![allow(clippy::print_stdout)]
 
 use anyhow::{Context, Result, bail};
 use vmnoise_labs::faults::{Fault, OTHER, QUIET, cycle, named, work};
 use vmnoise_workload::thread;
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if let ["cycle" | "again", ..] = arguments[..] {

@@ -1,7 +1,6 @@
 //! `lab-partition CPU alone|together COMMAND...`, inside a lab: makes this CPU a cpuset
 //! partition named `cpuCPU` and becomes the command; `alone` leaves the partition to
 //! threads that move there themselves, `together` takes the command into it.
-#![forbid(unsafe_code)]
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -13,7 +12,7 @@ use rustix::mount::{MountFlags, mount};
 
 const ROOT: &str = "/sys/fs/cgroup";
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [cpu, whom, program, rest @ ..] = &arguments[..] else {
         bail!("usage: lab-partition CPU alone|together COMMAND...");

@@ -5,7 +5,6 @@
 //! `lab-network flood CPU here|elsewhere` sends packets to its own machine, in a network namespace of its own, in
 //! which it has to be started: `unshare --net --mount lab-network flood …`. They are received on that CPU (receive
 //! packet steering, Documentation/networking/scaling.rst), or on another one, which sends.
-#![forbid(unsafe_code)]
 
 use std::convert::Infallible;
 use std::fs;
@@ -43,7 +42,7 @@ const BACKSTOP: Duration = Duration::from_secs(5);
 /// BR_STATE_FORWARDING of linux/if_bridge.h.
 const FORWARDING: &str = "3";
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {

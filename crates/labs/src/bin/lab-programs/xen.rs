@@ -5,8 +5,6 @@
 //! then, and prints each wait of the guest's vCPU for a CPU as `xenalyze` reports it: the TSC at
 //! its end, and how long it was in us. `lab-xen fifo PRIORITY` lets the QEMU of an HVM guest run at
 //! SCHED_FIFO.
-#![forbid(unsafe_code)]
-#![allow(clippy::print_stdout)]
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -42,7 +40,7 @@ const FOLDERS: [&str; 5] = [
     "/var/lock",
 ];
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {

@@ -1,7 +1,5 @@
 //! `lab-memory NAME` prints what a process of this name has of memory, as JSON: the most that was resident of
 //! it, and what its BPF maps and programs have of the kernel's, as the kernel says in /proc/PID/fdinfo.
-#![forbid(unsafe_code)]
-#![allow(clippy::print_stdout)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 use vmnoise_labs::processes;
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [name] = &arguments[..] else {
         bail!("usage: lab-memory NAME");

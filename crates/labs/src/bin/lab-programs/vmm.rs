@@ -1,8 +1,6 @@
 //! `lab-vmm STEP... -- COMMAND...` starts a VMM, does these things to it one after the
 //! other, and says what it did, when, and what the kernel counted of the VM by then, as
 //! JSON. [`Step`] lists them.
-#![forbid(unsafe_code)]
-#![allow(clippy::print_stdout)]
 
 use std::io::Read;
 use std::path::Path;
@@ -24,7 +22,7 @@ use vmnoise_workload::tsc;
 
 const CGROUPS: &str = "/tmp/cgroup";
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let mut parts = arguments.splitn(2, |word| word == "--");
     let steps = parts.next().unwrap_or_default();

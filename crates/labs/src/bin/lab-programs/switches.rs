@@ -1,8 +1,6 @@
 //! `lab-switches NAME SECONDS` prints, as JSON, what the BPF programs of a process of this name cost meanwhile, as the
 //! kernel counts it (`kernel.bpf_stats_enabled`), how often tasks were switched, and how often a vCPU of a
 //! microVM had a CPU. Its programs are told apart by the numbers of their runs alone.
-#![forbid(unsafe_code)]
-#![allow(clippy::print_stdout)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +23,7 @@ struct Count {
     slices: u64,
 }
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [name, seconds] = &arguments[..] else {
         bail!("usage: lab-switches NAME SECONDS");

@@ -12,8 +12,6 @@
 //! `lab-guest offset`, in its lab, what its first vCPU's TSC is ahead of that of the lab. `lab-guest vcpus`
 //! prints the numbers and threads of its vCPUs as KVM's debugfs has them, and `lab-guest without-debugfs` takes that away.
 //! `lab-guest works PROGRAM` waits until this program, which runs beside the commands of a lab, is at work, and fails if it is not soon.
-#![forbid(unsafe_code)]
-#![allow(clippy::print_stdout)]
 
 use std::fs;
 use std::io::Write;
@@ -45,7 +43,7 @@ fn only(path: &Path) -> Result<PathBuf> {
     }
 }
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (guest, words) = match arguments[..] {

@@ -1,8 +1,6 @@
 //! `lab-scrape up` sets up the link of a lab to itself; `lab-scrape ADDRESS:PORT [THREAD…]` prints what a server says
 //! there under `/metrics`, and in the same format what the scheduler keeps of the threads whose names begin so,
 //! before and after that.
-#![forbid(unsafe_code)]
-#![allow(clippy::print_stdout)]
 
 use std::time::Duration;
 
@@ -12,7 +10,7 @@ use vmnoise_labs::links::Links;
 use vmnoise_labs::metrics::scrape;
 use vmnoise_labs::{processes, schedstat};
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {

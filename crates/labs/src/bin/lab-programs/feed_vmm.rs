@@ -7,7 +7,6 @@
 //! - `leaves`: hangs up at once, each time;
 //! - `asks`: asks for a dump ten times a second, and writes what it is answered to FILE;
 //! - `begs`: asks for one as often as it is taken, and reads.
-#![forbid(unsafe_code)]
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -24,7 +23,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 const USAGE: &str =
     "usage: lab-feed-vmm SOCKET reads|stalls|floods|leaves|asks|begs FILE COMMAND...";
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
         [word, manners, file] if word == "answer" => answer(manners, file),
@@ -32,6 +31,7 @@ fn main() -> Result<()> {
             let _ = fs::remove_file(socket);
             let listener = UnixListener::bind(socket).with_context(|| socket.clone())?;
             Command::new(std::env::current_exe()?)
+                .arg0("lab-feed-vmm")
                 .args(["answer", manners, file])
                 .stdin(Stdio::from(OwnedFd::from(listener)))
                 .spawn()

@@ -1,7 +1,6 @@
 //! The first and only process of a lab: mounts, loads modules, runs the commands, sends
 //! each one's outcome out, and powers the machine off. Where another process was the first it runs the commands, and
 //! powers off. What stops it is reported on the console.
-#![forbid(unsafe_code)]
 
 mod started;
 mod stuck;
@@ -10,10 +9,10 @@ use std::fs::File;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
+use self::started::Started;
 use anyhow::{Context, Result};
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot};
-use started::Started;
 use vmnoise_labs::bed::CommandOutput;
 use vmnoise_labs::bed::inside::{COMMANDS, MODULES, RESULTS, is_beside, runs_to_the_end, words};
 
@@ -27,7 +26,7 @@ const MOUNTS: [(&str, &str); 6] = [
     ("debugfs", "/sys/kernel/debug"),
 ];
 
-fn main() -> Result<()> {
+pub fn main() -> Result<()> {
     let is_first = std::process::id() == 1;
     let set_up = if is_first { set_up() } else { Ok(()) };
     if let Err(error) = set_up.and_then(|()| run()) {
