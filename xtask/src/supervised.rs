@@ -114,7 +114,7 @@ fn command(test: &Test) -> Command {
         .arg("--default-signal")
         .arg("--")
         .arg(&test.program)
-        .args(["--exact", &test.name, "--nocapture"])
+        .args(["--exact", &test.name, "--nocapture", "--quiet"])
         .current_dir(&test.folder)
         .env("LC_ALL", "C.UTF-8")
         .stdin(Stdio::null())
@@ -220,5 +220,6 @@ impl Ran {
 
 /// Returns whether a line is the test's own, and no frame that libtest puts around it.
 fn is_of_the_test(line: &str) -> bool {
-    !(line.is_empty() || line == "running 1 test" || line.starts_with("test result: "))
+    let is_frame = ["", ".", "F", "i", "running 1 test"].contains(&line);
+    !is_frame && !line.starts_with("test result: ")
 }

@@ -15,6 +15,9 @@ use crate::tally::{Skip, Tally};
 /// Memory that one test may take: the largest lab has 2 GiB.
 const MEMORY_KIB: usize = 3 << 20;
 
+/// After how many tests a line says how far a quiet tier is.
+const PROGRESS: usize = 200;
+
 /// Parts of tests that take longest, minutes where others take seconds: they start first, or all
 /// other CPUs would wait for the last one.
 const LONG: [&str; 4] = ["join::", "feed_nested::", "xen::", "join_timers::"];
@@ -138,6 +141,7 @@ fn run_all(tier: Tier, mut tests: Vec<Test>) -> Result<Vec<Ran>> {
     // They are taken from the end.
     tests.reverse();
     tests.sort_by_key(|test| LONG.iter().any(|part| test.name.starts_with(part)));
+    let all = tests.len();
     let (waiting, over) = (Mutex::new(tests), Mutex::new(Vec::new()));
     let next = || waiting.lock().ok()?.pop();
     let settings: Vec<Setting> = tier.setting.into_iter().collect();
@@ -149,6 +153,9 @@ fn run_all(tier: Tier, mut tests: Vec<Test>) -> Result<Vec<Ran>> {
                     ran.show(tier.verbose);
                 }
                 over.push(ran);
+                if !tier.verbose && over.len() % PROGRESS == 0 {
+                    println!("{} of {all} tests have run", over.len());
+                }
             }
         }
     };
