@@ -69,9 +69,12 @@ fn released() -> Option<PathBuf> {
     let binary = profiles.join("release/vmnoise");
     let built = changed(&binary)?;
     let listed = std::fs::read_to_string(binary.with_extension("d")).ok()?;
+    // A space in a path is escaped, as make reads it.
+    let listed = listed.replace("\\ ", "\0");
     let (_, sources) = listed.split_once(": ")?;
-    let mut sources = sources.split_whitespace().map(Path::new);
-    let is_newer = sources.all(|source| changed(source).is_some_and(|changed| changed <= built));
+    let mut sources = sources.split_whitespace().map(|it| it.replace('\0', " "));
+    let is_newer =
+        sources.all(|source| changed(source.as_ref()).is_some_and(|changed| changed <= built));
     is_newer.then_some(binary)
 }
 
