@@ -8,20 +8,21 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Room -> the rooms it may use.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("vmnoise-events", &[]),
     ("vmnoise-rights", &[]),
     // How the socket of a VMM is named on a command line.
     ("vmnoise-serve-arguments", &["vmnoise-feed"]),
-    ("vmnoise-tracer", &["vmnoise-events"]),
+    ("vmnoise-host", &["vmnoise-events"]),
+    ("vmnoise-tracer", &["vmnoise-events", "vmnoise-host"]),
     ("vmnoise-workload", &["vmnoise-events"]),
     ("vmnoise-recording", &["vmnoise-events"]),
     ("vmnoise-explain", &["vmnoise-events"]),
     ("vmnoise-feed", &["vmnoise-events"]),
-    // Reads /proc and /sys in the tracer's words, and holds them beside a summary.
+    // Reads /proc and /sys, and compares them with a summary.
     (
         "vmnoise-audit",
-        &["vmnoise-events", "vmnoise-explain", "vmnoise-tracer"],
+        &["vmnoise-events", "vmnoise-explain", "vmnoise-host"],
     ),
     ("vmnoise-export", &["vmnoise-events", "vmnoise-explain"]),
     ("vmnoise-report", &["vmnoise-events", "vmnoise-explain"]),
@@ -31,6 +32,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
         &[
             "vmnoise-audit",
             "vmnoise-events",
+            "vmnoise-host",
             "vmnoise-tracer",
             "vmnoise-workload",
             "vmnoise-recording",
@@ -47,6 +49,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
         "vmnoise-serve",
         &[
             "vmnoise-events",
+            "vmnoise-host",
             "vmnoise-tracer",
             // Guests that ask, and the port over which it asks its own host.
             "vmnoise-feed",

@@ -1,7 +1,7 @@
-//! The witnesses: BPF programs, their loader, and what /proc and /sys know.
+//! The probes: BPF programs and their loader.
 //!
 //! The only crate that talks to BPF. [`Tracer`] witnesses one run, [`survey`] tries
-//! what this machine allows, [`host`] reads what the machine says of itself.
+//! what this machine allows.
 
 mod accounting;
 mod btf;
@@ -13,7 +13,6 @@ mod family;
 mod gate;
 #[cfg(test)]
 mod handlers_test;
-pub mod host;
 mod interference_counter;
 mod joined_btf;
 mod log;

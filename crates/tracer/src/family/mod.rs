@@ -27,7 +27,6 @@ use crate::btf::KernelBtf;
 use crate::decode::{self, WIRE_SOURCE_BYTES};
 use crate::error::{LoadError, TraceError};
 use crate::gate::lengths;
-use crate::host::Host;
 use crate::log::quietly;
 use crate::mapped_array::MappedArray;
 use crate::maps::Maps;
@@ -36,6 +35,7 @@ use crate::plain;
 use crate::probes::{Group, Probe};
 use crate::steal::{StealClock, Variable};
 use crate::tracer::no_btf;
+use vmnoise_host::Host;
 
 /// OWN_TIMED_RUN of `bpf/own_cpus.h`.
 const TIMED_RUN: u64 = 251;

@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde::Serialize;
 use vmnoise_events::{HostFacts, Policy};
 use vmnoise_explain::tuning::{Goal, Keeps, cheapest};
-use vmnoise_tracer::host::LapicTimerAdvance;
+use vmnoise_host::LapicTimerAdvance;
 use vmnoise_workload::microvm::lapic_timer::Turn;
 
 use super::{json, write};

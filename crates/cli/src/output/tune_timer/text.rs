@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use vmnoise_explain::tuning::Keeps;
-use vmnoise_tracer::host::LapicTimerAdvance;
+use vmnoise_host::LapicTimerAdvance;
 
 use super::step::Step;
 use super::{Asked, Document};

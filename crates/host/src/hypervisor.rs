@@ -66,7 +66,8 @@ pub(super) fn signature() -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{machine, tree};
+    use super::super::tests::machine;
+    use crate::fixtures::tree;
 
     #[test]
     fn the_flag_tells_a_guest() {

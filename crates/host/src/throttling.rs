@@ -47,8 +47,8 @@ impl Host {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::tree;
     use super::*;
+    use crate::fixtures::tree;
 
     #[test]
     fn reads_what_is_there() {

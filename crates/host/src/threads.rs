@@ -169,8 +169,8 @@ pub(super) fn name_in(comm: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::tree;
     use super::*;
+    use crate::fixtures::tree;
 
     const STAT: &str = "7 (a) R b) S 1 7 7 0 -1 4194304 1 0 0 0 5 6 0 0 20 0 1 0 4711 0 0 0 0 0 \
                         0 0 0 0 0 0 0 0 0 0 17 3 50 1 0 0\n";

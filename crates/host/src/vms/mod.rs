@@ -45,7 +45,7 @@ pub struct VcpuThread {
 impl Host {
     /// Every process that holds a VM, by process id. Without the right to look into the
     /// files of other users' processes theirs are not seen. Reads where each file of each
-    /// process leads: [`crate::VmSearch`] does so only where it must.
+    /// process leads: `VmSearch` of the tracer does so only where it must.
     pub fn vms(&self) -> Vec<Vm> {
         if !self.numbers_are_the_kernels() {
             return Vec::new();
@@ -69,7 +69,7 @@ impl Host {
 
     /// The VM of this process, if that lives, and its vCPUs as debugfs has them, or the names of its
     /// threads.
-    pub(crate) fn vm(&self, pid: u32) -> Option<Vm> {
+    pub fn vm(&self, pid: u32) -> Option<Vm> {
         if !self.numbers_are_the_kernels() {
             return None;
         }
@@ -80,12 +80,7 @@ impl Host {
     /// The VM of a process that is `pid_here` in this host's /proc, if that lives, with these vCPUs:
     /// their numbers, and their threads by the kernel's numbers and those of /proc. Without any,
     /// they are known by the names of its threads.
-    pub(crate) fn vm_of(
-        &self,
-        pid: u32,
-        pid_here: u32,
-        mut vcpus: Vec<(u32, u32, u32)>,
-    ) -> Option<Vm> {
+    pub fn vm_of(&self, pid: u32, pid_here: u32, mut vcpus: Vec<(u32, u32, u32)>) -> Option<Vm> {
         let process = self.process(pid_here);
         let (name, identity) = self.who_is(pid, &process)?;
         if vcpus.is_empty() && pid == pid_here {
@@ -109,12 +104,12 @@ impl Host {
     }
 
     /// The first file of a VM that this process holds, as a link in /proc.
-    pub(crate) fn file_of_vm(&self, pid: u32) -> Option<PathBuf> {
+    pub fn file_of_vm(&self, pid: u32) -> Option<PathBuf> {
         file_of_vm(&self.process(pid))
     }
 
     /// A file of a process, as a link in /proc.
-    pub(crate) fn file_of(&self, pid_here: u32, fd: u32) -> PathBuf {
+    pub fn file_of(&self, pid_here: u32, fd: u32) -> PathBuf {
         self.process(pid_here).join("fd").join(fd.to_string())
     }
 
@@ -162,7 +157,7 @@ fn file_of_vm(process: &Path) -> Option<PathBuf> {
 }
 
 /// Whether this file of a process is a VM (virt/kvm/kvm_main.c names it `kvm-vm`).
-pub(crate) fn leads_to_vm(file: &Path) -> bool {
+pub fn leads_to_vm(file: &Path) -> bool {
     fs::read_link(file).is_ok_and(|target| target == Path::new("anon_inode:kvm-vm"))
 }
 
@@ -208,53 +203,14 @@ fn numbered(folder: &Path) -> impl Iterator<Item = (u32, PathBuf)> + use<> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// A tree with one QEMU of two vCPUs and one process that is no VMM.
-    pub(crate) fn host(debugfs: bool) -> (tempfile::TempDir, Host) {
-        let root = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        let link = |path: &str, target: &str| {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::os::unix::fs::symlink(target, path).unwrap();
-        };
-        write("proc/70/comm", "bash\n");
-        link("proc/70/fd/0", "/dev/null");
-        write("proc/71/comm", "qemu-system-x86\n");
-        write(
-            "proc/71/cmdline",
-            "qemu-system-x86_64\0-name\0guest=web,debug-threads=on\0",
-        );
-        link("proc/71/fd/9", "anon_inode:kvm-vm");
-        for (tid, comm) in [
-            (71, "qemu-system-x86"),
-            (80, "CPU 0/KVM"),
-            (81, "CPU 1/KVM"),
-        ] {
-            write(&format!("proc/71/task/{tid}/comm"), &format!("{comm}\n"));
-            let status = format!("Name:\t{comm}\nCpus_allowed_list:\t{}\n", tid - 78);
-            write(&format!("proc/71/task/{tid}/status"), &status);
-        }
-        if debugfs {
-            for (vcpu, tid) in [(0, 80), (1, 81), (2, 0)] {
-                let file = format!("sys/kernel/debug/kvm/71-9/vcpu{vcpu}/pid");
-                write(&file, &format!("{tid}\n"));
-            }
-        }
-        let host = Host::under(root.path());
-        (root, host)
-    }
+    use crate::fixtures::machine_with_vm;
 
     #[test]
     fn a_vm_is_found_under_its_name_with_its_vcpus() {
         for debugfs in [true, false] {
-            let (_root, host) = host(debugfs);
+            let (_root, host) = machine_with_vm(debugfs);
             let vms = host.vms();
             assert_eq!(vms.len(), 1);
             assert_eq!((vms[0].pid, vms[0].name.as_str()), (71, "web"));
@@ -269,7 +225,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_process_that_is_dying_is_no_vmm() {
-        let (root, host) = host(false);
+        let (root, host) = machine_with_vm(false);
         fs::write(root.path().join("proc/71/cmdline"), "").unwrap();
         assert_eq!(host.vms(), []);
     }

@@ -55,7 +55,8 @@ fn devices(timer_list: &str) -> Vec<ClockEventDevice> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{machine, tree};
+    use super::super::tests::machine;
+    use crate::fixtures::tree;
 
     /// Shortened: a broadcast device that belongs to no CPU, one CPU, and one without any.
     const TIMER_LIST: &str = "Timer List Version: v0.9\nnow at 5 nsecs\n\n\

@@ -1,9 +1,13 @@
 //! What this machine says of itself in /proc and /sys. Every reader takes its root
 //! from [`Host`], so that a made-up tree can be read as well.
 
+#![forbid(unsafe_code)]
+
 mod cgroups;
 mod clock_event;
 pub mod cpu_list;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
 mod hypervisor;
 mod kvm_debugfs;
 mod lapic_timer;
@@ -31,13 +35,10 @@ pub use lapic_timer::LapicTimerAdvance;
 pub use requested_cpus::CpuError;
 pub use rights::{Capabilities, Capability, Lockdown};
 pub use scheduling::Scheduling;
-pub use smi::NoSmiCount;
+pub use smi::{NoSmiCount, PmuEvent};
 pub use threads::{Place, Thread};
 pub use throttling::{FairServer, Throttling};
-pub(crate) use vms::leads_to_vm;
-#[cfg(test)]
-pub(crate) use vms::tests as vms_tests;
-pub use vms::{VcpuThread, Vm};
+pub use vms::{VcpuThread, Vm, leads_to_vm};
 
 const CPUS: &str = "sys/devices/system/cpu";
 
@@ -228,20 +229,9 @@ fn cpus_of(list: &str, file: &str) -> io::Result<Vec<u32>> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
+    use super::fixtures::tree;
     use super::*;
-
-    /// Writes a tree of files under a new temporary root.
-    pub(crate) fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Host) {
-        let root = tempfile::tempdir().unwrap();
-        for (file, text) in files {
-            let path = root.path().join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let host = Host::under(root.path());
-        (root, host)
-    }
 
     const MACHINE: [(&str, &str); 8] = [
         ("proc/sys/kernel/hostname", "rack-7\n"),

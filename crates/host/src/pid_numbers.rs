@@ -11,14 +11,14 @@ const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 impl Host {
     /// Whether a process has the same number in /proc as in the kernel.
-    pub(crate) fn numbers_are_the_kernels(&self) -> bool {
+    pub fn numbers_are_the_kernels(&self) -> bool {
         let namespace = fs::read_link(self.root.join("proc/self/ns/pid"));
         self.numbers_are_ours()
             && namespace.map_or(true, |namespace| namespace == Path::new(FIRST_NAMESPACE))
     }
 
     /// Whether /proc was mounted in this process' pid namespace. A made-up one has no `self`.
-    pub(crate) fn numbers_are_ours(&self) -> bool {
+    pub fn numbers_are_ours(&self) -> bool {
         let own = self.root.join("proc/self");
         match fs::read_link(&own) {
             Ok(number) => number == Path::new(&std::process::id().to_string()),

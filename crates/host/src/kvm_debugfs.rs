@@ -36,7 +36,7 @@ pub struct GuestTsc {
 
 impl GuestTsc {
     /// The same scale with another offset.
-    pub(crate) fn with_offset(self, offset_tsc: i64) -> GuestTsc {
+    pub fn with_offset(self, offset_tsc: i64) -> GuestTsc {
         GuestTsc { offset_tsc, ..self }
     }
 }
@@ -120,8 +120,8 @@ fn number_in<Number: FromStr>(file: &Path) -> Option<Number> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::tree;
     use super::*;
+    use crate::fixtures::tree;
 
     const VCPU: &str = "sys/kernel/debug/kvm/71-9/vcpu1";
 

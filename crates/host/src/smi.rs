@@ -3,9 +3,17 @@
 use std::path::PathBuf;
 
 use super::Host;
-use crate::perf::PmuEvent;
 
 const PMU: &str = "sys/bus/event_source/devices/msr";
+
+/// An event of perf by its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PmuEvent {
+    /// `type` of the PMU.
+    pub pmu: u32,
+    /// `config` of the event.
+    pub config: u64,
+}
 
 /// Why there is no count of SMIs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -36,7 +44,7 @@ impl Host {
 
     /// The file of a CPU in which its registers can be read (msr(4)), MSR_SMI_COUNT
     /// among them; `None` on a guest, and where the CPU is not Intel's.
-    pub(crate) fn smi_registers(&self, cpu: u32) -> Option<PathBuf> {
+    pub fn smi_registers(&self, cpu: u32) -> Option<PathBuf> {
         let cpuinfo = self.text("proc/cpuinfo").ok()?;
         let counts = cpuinfo
             .lines()
@@ -46,7 +54,11 @@ impl Host {
         (counts && self.hypervisor().is_none()).then_some(registers)
     }
 
-    pub(crate) fn msr_event(&self, name: &str) -> Result<PmuEvent, NoSmiCount> {
+    /// The event of this name of perf's `msr` PMU.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn msr_event(&self, name: &str) -> Result<PmuEvent, NoSmiCount> {
         let event = self.line(&format!("{PMU}/events/{name}"));
         let event = event.map_err(|_| NoSmiCount::Cpu)?;
         let config = event.strip_prefix("event=0x");
@@ -61,8 +73,8 @@ impl Host {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::tree;
     use super::*;
+    use crate::fixtures::tree;
 
     const TYPE: (&str, &str) = ("sys/bus/event_source/devices/msr/type", "14\n");
 

@@ -53,8 +53,8 @@ impl Host {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::tree;
     use super::*;
+    use crate::fixtures::tree;
 
     #[test]
     fn each_way_that_kernels_have_it_is_read() {
