@@ -8,7 +8,7 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Room -> the rooms it may use.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("vmnoise-events", &[]),
     ("vmnoise-rights", &[]),
     // How the socket of a VMM is named on a command line.
@@ -19,13 +19,17 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("vmnoise-recording", &["vmnoise-events"]),
     ("vmnoise-explain", &["vmnoise-events"]),
     ("vmnoise-feed", &["vmnoise-events"]),
+    ("vmnoise-judge", &["vmnoise-events", "vmnoise-explain"]),
     // Reads /proc and /sys, and compares them with a summary.
     (
         "vmnoise-audit",
         &["vmnoise-events", "vmnoise-explain", "vmnoise-host"],
     ),
     ("vmnoise-export", &["vmnoise-events", "vmnoise-explain"]),
-    ("vmnoise-report", &["vmnoise-events", "vmnoise-explain"]),
+    (
+        "vmnoise-report",
+        &["vmnoise-events", "vmnoise-explain", "vmnoise-judge"],
+    ),
     ("vmnoise-predict", &["vmnoise-events"]),
     (
         "vmnoise",
@@ -33,6 +37,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "vmnoise-audit",
             "vmnoise-events",
             "vmnoise-host",
+            "vmnoise-judge",
             "vmnoise-tracer",
             "vmnoise-workload",
             "vmnoise-recording",
@@ -101,14 +106,13 @@ const ONLY_IN: [(&str, &[&str]); 8] = [
 
 /// Room of the program -> its rooms that it may use. `commands` may use all of them; what lies in none
 /// of them (`say.rs`, `interrupt.rs`, `units.rs` and others) may be used by all.
-const INSIDE: [(&str, &[&str]); 7] = [
+const INSIDE: [(&str, &[&str]); 6] = [
     ("progress", &[]),
     ("feed", &[]),
-    ("fitness", &[]),
-    ("run", &["progress", "feed", "fitness"]),
-    ("output", &["run", "fitness"]),
+    ("run", &["progress", "feed"]),
+    ("output", &["run"]),
     ("frame", &["run", "output", "progress"]),
-    ("args", &["run", "feed", "fitness", "output", "frame"]),
+    ("args", &["run", "feed", "output", "frame"]),
 ];
 
 /// What each package of the workspace depends on in the product (not in tests).

@@ -44,10 +44,7 @@ pub use clock::clock;
 pub use decode::Decoder;
 pub use error::{LoadError, TraceError};
 pub use exits::{ClockLook, ExitDecoder, ExitTracer, GuestClocks, Streaming};
-pub use family::{
-    Family, FamilyBooks, FamilyCulprit, FamilyCulpritKind, FamilyLongest, FamilyLook, FamilyMember,
-    FamilyTaken, FamilyWaits,
-};
+pub use family::Family;
 pub use gate::{
     CLASSIC_NS, Culprit, Found, Gate, GateLook, LostPiece, LostPieces, PieceKind, Place, Runner,
     SCHEMA, TOLD_FROM_NS, VcpuBooks, VcpuId, VcpuState, WaitLengths,

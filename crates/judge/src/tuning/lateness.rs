@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::check::odds::{Decision, Odds, seen};
-use crate::lengths::Lengths;
+use vmnoise_explain::Lengths;
 
 /// How late timers may be.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,8 +1,6 @@
 //! What a command's threads did, and who took time from them.
 
-use vmnoise_events::Name;
-
-use super::wire::{WireBooks, WireCpu};
+use crate::Name;
 
 /// How threads spent their time, in ns of CLOCK_MONOTONIC. The parts add up to `wall_ns`:
 /// [`FamilyBooks::parts`].
@@ -43,27 +41,6 @@ pub struct FamilyBooks {
 }
 
 impl FamilyBooks {
-    pub(super) fn read(wire: &WireBooks) -> FamilyBooks {
-        FamilyBooks {
-            wall_ns: wire.wall,
-            ran_ns: wire.ran,
-            irq_ns: wire.irq,
-            softirq_ns: wire.softirq,
-            nmi_ns: wire.nmi,
-            steal_ns: wire.steal,
-            waited_ns: wire.waited,
-            waited_own_ns: wire.waited_own,
-            throttled_ns: wire.throttled,
-            asleep_ns: wire.asleep,
-            unseen_ns: wire.unseen,
-            unsure_ns: wire.unsure,
-            threads: wire.threads,
-            kernel_ran_ns: wire.kernel_ran,
-            kernel_waited_ns: wire.kernel_waited,
-            unshown_ns: wire.unshown,
-        }
-    }
-
     /// These too.
     pub fn add(&mut self, more: &FamilyBooks) {
         self.wall_ns += more.wall_ns;
@@ -126,16 +103,6 @@ pub struct FamilyWaits {
     pub unnamed_ns: u64,
     /// Counted as the command's own, and may have been others': the end of that turn was not seen.
     pub doubtful_ns: u64,
-}
-
-impl FamilyWaits {
-    pub(super) fn add_cpu(&mut self, wire: &WireCpu) {
-        self.idle_ns += wire.idle_waits;
-        self.steal_ns += wire.steal_waits;
-        // What was waited in a turn that is not over is nobody's yet.
-        self.unnamed_ns += wire.unnamed_waits + wire.turn_waits;
-        self.doubtful_ns += wire.doubtful_waits;
-    }
 }
 
 /// How somebody took time.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use vmnoise_events::{Event, ExitFilter, Name, RunFacts, ShareMap};
 
 use super::figure::{Figure, OfReason};
-use crate::exit_lengths::{floor_ns, next_floor_ns};
-use crate::exits::{ExitsSummary, ReasonExits};
-use crate::vcpus::{ExitExplainer, ExitsRun};
+use vmnoise_explain::{ExitExplainer, ExitsRun};
+use vmnoise_explain::{ExitsSummary, ReasonExits};
+use vmnoise_explain::{floor_ns, next_floor_ns};
 
 /// Exits of some time, over all vCPUs that were asked for. The kernel counts them itself: nothing
 /// is missing where the stream lost any.

@@ -1,9 +1,10 @@
 //! Wake-ups and exits side by side: what was made different is found, and nothing else.
 
-use crate::streams::tasks::of_tasks;
-use crate::streams::{activity, anchor, facts, finish, source, vcpus};
+use vmnoise_events::fixtures::by_hand::{
+    CPUID, IO, activity, anchor, facts, finish, of_tasks, source, vcpu, vcpu_facts,
+};
 use vmnoise_events::*;
-use vmnoise_explain::compare::{Context, Figure, Measured, Measuring, OfReason, Verdict, compare};
+use vmnoise_judge::compare::{Context, Figure, Measured, Measuring, OfReason, Verdict, compare};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const PERIOD_NS: u64 = 4_000_000;
@@ -102,11 +103,11 @@ fn exits(seed: u64, of_io: u64, filter: ExitFilter) -> Measured {
     let facts = RunFacts {
         options: Options {
             exits: Some(filter),
-            ..vcpus::facts().options
+            ..vcpu_facts().options
         },
-        ..vcpus::facts()
+        ..vcpu_facts()
     };
-    let mut events = vec![Event::Vcpu(vcpus::vcpu(0)), Event::Watermark(0)];
+    let mut events = vec![Event::Vcpu(vcpu(0)), Event::Watermark(0)];
     let (mut cpuids, mut ios) = (0, 0);
     for second in 1..=20 {
         cpuids += 100 + scattered(seed, second) % 10;
@@ -133,8 +134,8 @@ fn exits(seed: u64, of_io: u64, filter: ExitFilter) -> Measured {
             unseen_ns: 0,
             worst: None,
             reasons: vec![
-                reason(vcpus::CPUID, cpuids, 3_000, 3_071),
-                reason(vcpus::IO, ios, 11_000, 12_287),
+                reason(CPUID, cpuids, 3_000, 3_071),
+                reason(IO, ios, 11_000, 12_287),
             ],
         }));
         events.push(Event::Watermark(second * SECOND_NS));

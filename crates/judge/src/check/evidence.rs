@@ -5,8 +5,8 @@ use vmnoise_events::{Event, FinishReason, LossKind, RunFacts, Workload};
 use super::budget::{Budget, Quantity};
 use super::odds::{Odds, seen};
 use crate::compare::{Sample, Sampler, Span};
-use crate::named::NamedInterval;
-use crate::summary::{CpuSummary, Summary};
+use vmnoise_explain::NamedInterval;
+use vmnoise_explain::{CpuSummary, Summary};
 
 /// Into how many windows a run is cut, to see how alike the values are that follow one another.
 const WINDOWS: u64 = 40;

@@ -84,7 +84,8 @@ mod tests {
     use super::*;
 
     fn verdict(least: u64, most: Option<u64>) -> Fitness {
-        let limits = ["noise<1%", "max<1ms"].map(|it| Limit::parse(it).unwrap());
+        let limits = [(Figure::Noise, 10_000), (Figure::Max, 1_000_000)];
+        let limits = limits.map(|(figure, below)| Limit { figure, below });
         let evidence = Evidence {
             taken_ns: Range { least, most },
             longest_ns: Range {

@@ -5,7 +5,7 @@ use wildmatch::WildMatch;
 
 use super::budget::Culprit;
 use super::evidence::Evidence;
-use crate::summary::{CpuSummary, Summary};
+use vmnoise_explain::{CpuSummary, Summary};
 
 const RESIDUAL: [Share; 3] = [Share::Hw, Share::HvOrHw, Share::Unexplained];
 

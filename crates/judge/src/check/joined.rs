@@ -6,7 +6,7 @@ use vmnoise_events::{Event, RunFacts};
 use super::budget::Budget;
 use super::evidence::{Evidence, Joined, limits_ns, threshold_ns, window_ns};
 use crate::compare::{Span, Windows};
-use crate::join::Joiner;
+use vmnoise_explain::Joiner;
 
 /// Reads a joined run as it is joined.
 #[derive(Debug)]

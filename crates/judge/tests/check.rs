@@ -3,13 +3,15 @@
 use vmnoise_events::{
     ActivityKind, Anchor, Event, Loss, LossKind, RunFacts, Share, Tally, Workload,
 };
-use vmnoise_explain::check::{
+use vmnoise_judge::check::{
     Budget, EvidenceReader, Judged, Judgement, Quantity, Reason, Requirement, Verdict,
 };
-use vmnoise_explain::compare::Span;
+use vmnoise_judge::compare::Span;
 
 use crate::compare::run;
-use crate::streams::{activity, anchor, facts, finish, gap, polling_in_a_machine, source};
+use vmnoise_events::fixtures::by_hand::{
+    activity, anchor, facts, finish, gap, polling_in_a_machine, source,
+};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// So much of each gap is the steal clock's.

@@ -12,7 +12,7 @@
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::beta::beta_reg;
 
-use crate::lengths::Lengths;
+use vmnoise_explain::Lengths;
 
 /// How likely a run of twice the length that is asked for decides.
 const POWER: f64 = 0.93;

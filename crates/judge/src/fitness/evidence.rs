@@ -1,6 +1,6 @@
 //! What is known of a run, as bounds: a figure is at least so much, and at most so much where anybody knows.
 
-use vmnoise_tracer::{FamilyLongest, FamilyLook, FamilyTaken};
+use vmnoise_events::{FamilyLongest, FamilyLook, FamilyTaken};
 
 /// Bounds of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,8 +21,45 @@ pub struct Evidence {
     /// Of how much: the run's length, or how long its threads could run but for one another, all together, where that is
     /// more, in ns.
     pub of_ns: u64,
-    /// What could not be seen, a sentence each.
-    pub unseen: Vec<String>,
+    /// What could not be seen.
+    pub unseen: Vec<NotSeen>,
+}
+
+/// What of a run of a command could not be seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotSeen {
+    /// What the hypervisor takes: it has no steal clock.
+    Steal,
+    /// NMIs.
+    Nmi,
+    /// Each thread of the command.
+    Threads,
+    /// Events that do not say how much is missing.
+    Unbounded {
+        /// How many.
+        events: u64,
+    },
+    /// Threads of the command.
+    Unfollowed {
+        /// How many.
+        threads: u64,
+    },
+    /// For whom threads waited: events were missed, and the kernel does not count waits itself.
+    Waits,
+    /// Some of the threads' time, for events were missed.
+    Doubtful {
+        /// How much.
+        ns: u64,
+        /// How many events.
+        events: u64,
+    },
+    /// All of it: nothing could be traced.
+    Untraced {
+        /// Why, and what would help.
+        why: String,
+    },
+    /// What /proc does not hold.
+    OnlyFromProc,
 }
 
 impl Evidence {
@@ -32,32 +69,26 @@ impl Evidence {
         let waits = look.waits;
         let mut unseen = Vec::new();
         let mut is_bounded = true;
-        let mut blind = |sentence: String| {
-            unseen.push(sentence);
+        let mut blind = |what: NotSeen| {
+            unseen.push(what);
             is_bounded = false;
         };
         if !sees_steal {
-            blind(
-                "the hypervisor of this machine does not tell what it takes (no steal clock)"
-                    .into(),
-            );
+            blind(NotSeen::Steal);
         }
         if !sees_nmi {
-            blind("NMIs are not seen on this kernel".into());
+            blind(NotSeen::Nmi);
         }
         if books.threads == 0 {
-            blind("no thread of the command was seen".into());
+            blind(NotSeen::Threads);
         }
         if look.unbounded > 0 {
-            let lost = look.unbounded;
-            blind(format!(
-                "{lost} events were missed that do not tell how much is missing (interrupts, or books that two CPUs \
-                 wrote at once)"
-            ));
+            let events = look.unbounded;
+            blind(NotSeen::Unbounded { events });
         }
         if look.unfollowed > 0 {
-            let few = look.unfollowed;
-            blind(format!("{few} threads of the command were not followed"));
+            let threads = look.unfollowed;
+            blind(NotSeen::Unfollowed { threads });
         }
         // Whom the kernel's own books have wait longer than events show may have waited for others.
         let unshown_ns = match look.unpaired + look.missed {
@@ -65,18 +96,15 @@ impl Evidence {
             _ => books.unshown_ns,
         };
         if unshown_ns == 0 && look.unpaired + look.missed > 0 && books.kernel_waited_ns == 0 {
-            blind(
-                "events were missed, and this kernel keeps no books of how long threads waited"
-                    .into(),
-            );
+            blind(NotSeen::Waits);
         }
         let doubt_ns = books.unseen_ns + waits.doubtful_ns + unshown_ns;
         let events = look.unpaired + look.missed;
         if doubt_ns > 0 || events > 0 {
-            unseen.push(format!(
-                "{} of the threads' time is not known for certain: {events} events were missed",
-                crate::units::human(doubt_ns)
-            ));
+            unseen.push(NotSeen::Doubtful {
+                ns: doubt_ns,
+                events,
+            });
         }
         let taken_ns = books.taken_ns();
         // What the steal clock is ahead of its last reading may have been taken piece by piece.
@@ -118,7 +146,7 @@ impl Evidence {
 
 #[cfg(test)]
 mod tests {
-    use vmnoise_tracer::{FamilyBooks, FamilyWaits};
+    use vmnoise_events::{FamilyBooks, FamilyWaits};
 
     use super::*;
 

@@ -2,11 +2,11 @@
 
 use vmnoise_events::{Event, RunFacts, Share, ShareMap};
 
-use crate::explainer::Explainer;
-use crate::interval::Interval;
-use crate::ledger::PeriodLine;
-use crate::lengths::Lengths;
-use crate::summary::Summary;
+use vmnoise_explain::Explainer;
+use vmnoise_explain::Interval;
+use vmnoise_explain::Lengths;
+use vmnoise_explain::PeriodLine;
+use vmnoise_explain::Summary;
 
 /// Gaps or wake-ups of some time, over all measured CPUs. Each CPU's sums have room; all together
 /// stop at the end of a u64, which only a stream that was made up reaches.

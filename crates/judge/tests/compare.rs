@@ -1,8 +1,8 @@
 //! Two runs side by side: what was made different is found, and chance is not.
 
-use crate::streams::{anchor, finish, gap, polling_in_a_machine};
+use vmnoise_events::fixtures::by_hand::{anchor, finish, gap, polling_in_a_machine};
 use vmnoise_events::{Event, Gap, Share, Tally};
-use vmnoise_explain::compare::{
+use vmnoise_judge::compare::{
     Figure, Measured, Measuring, Sampler, Span, Verdict, Window, compare,
 };
 
