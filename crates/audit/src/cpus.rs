@@ -1,6 +1,6 @@
 //! Lists and masks of CPUs, as the kernel and its command line write them.
 
-use vmnoise_tracer::host::cpu_list;
+use vmnoise_host::cpu_list;
 
 use crate::rule::CpuFormat;
 

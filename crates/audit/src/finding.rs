@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use vmnoise_tracer::host::cpu_list;
+use vmnoise_host::cpu_list;
 
 use crate::evidence::{Evidence, Explained};
 use crate::look::{chosen, look};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use vmnoise_events::Settings;
-use vmnoise_tracer::host::{Host, cpu_list};
+use vmnoise_host::{Host, cpu_list};
 
 use crate::cpus;
 use crate::rule::CpuFormat;

@@ -1,6 +1,6 @@
 //! The VMs of this machine and their threads.
 
-use vmnoise_tracer::host::{Host, Scheduling, Thread};
+use vmnoise_host::{Host, Scheduling, Thread};
 
 /// Where all threads are.
 pub(crate) const ALL: &str = "proc/";

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use vmnoise_tracer::host::{Scheduling, Thread, cpu_list};
+use vmnoise_host::{Scheduling, Thread, cpu_list};
 use wildmatch::WildMatch;
 
 use crate::machine::{Machine, Said};

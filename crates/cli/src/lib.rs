@@ -8,7 +8,6 @@ mod args;
 mod called_as;
 mod commands;
 mod feed;
-mod fitness;
 #[cfg(test)]
 mod fixtures;
 mod frame;

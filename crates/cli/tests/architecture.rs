@@ -8,29 +8,36 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Room -> the rooms it may use.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("vmnoise-events", &[]),
     ("vmnoise-rights", &[]),
     // How the socket of a VMM is named on a command line.
     ("vmnoise-serve-arguments", &["vmnoise-feed"]),
-    ("vmnoise-tracer", &["vmnoise-events"]),
+    ("vmnoise-host", &["vmnoise-events"]),
+    ("vmnoise-tracer", &["vmnoise-events", "vmnoise-host"]),
     ("vmnoise-workload", &["vmnoise-events"]),
     ("vmnoise-recording", &["vmnoise-events"]),
     ("vmnoise-explain", &["vmnoise-events"]),
     ("vmnoise-feed", &["vmnoise-events"]),
-    // Reads /proc and /sys in the tracer's words, and holds them beside a summary.
+    ("vmnoise-judge", &["vmnoise-events", "vmnoise-explain"]),
+    // Reads /proc and /sys, and compares them with a summary.
     (
         "vmnoise-audit",
-        &["vmnoise-events", "vmnoise-explain", "vmnoise-tracer"],
+        &["vmnoise-events", "vmnoise-explain", "vmnoise-host"],
     ),
     ("vmnoise-export", &["vmnoise-events", "vmnoise-explain"]),
-    ("vmnoise-report", &["vmnoise-events", "vmnoise-explain"]),
+    (
+        "vmnoise-report",
+        &["vmnoise-events", "vmnoise-explain", "vmnoise-judge"],
+    ),
     ("vmnoise-predict", &["vmnoise-events"]),
     (
         "vmnoise",
         &[
             "vmnoise-audit",
             "vmnoise-events",
+            "vmnoise-host",
+            "vmnoise-judge",
             "vmnoise-tracer",
             "vmnoise-workload",
             "vmnoise-recording",
@@ -47,6 +54,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
         "vmnoise-serve",
         &[
             "vmnoise-events",
+            "vmnoise-host",
             "vmnoise-tracer",
             // Guests that ask, and the port over which it asks its own host.
             "vmnoise-feed",
@@ -98,14 +106,13 @@ const ONLY_IN: [(&str, &[&str]); 8] = [
 
 /// Room of the program -> its rooms that it may use. `commands` may use all of them; what lies in none
 /// of them (`say.rs`, `interrupt.rs`, `units.rs` and others) may be used by all.
-const INSIDE: [(&str, &[&str]); 7] = [
+const INSIDE: [(&str, &[&str]); 6] = [
     ("progress", &[]),
     ("feed", &[]),
-    ("fitness", &[]),
-    ("run", &["progress", "feed", "fitness"]),
-    ("output", &["run", "fitness"]),
+    ("run", &["progress", "feed"]),
+    ("output", &["run"]),
     ("frame", &["run", "output", "progress"]),
-    ("args", &["run", "feed", "fitness", "output", "frame"]),
+    ("args", &["run", "feed", "output", "frame"]),
 ];
 
 /// What each package of the workspace depends on in the product (not in tests).

@@ -58,7 +58,7 @@ fn a_recording_of_another_machine_is_refused() {
 #[test]
 fn a_recording_of_another_start_is_judged_by_how_it_was_set() {
     let folder = tempfile::tempdir().unwrap();
-    let here = vmnoise_tracer::host::Host::here().facts().unwrap();
+    let here = vmnoise_host::Host::here().facts().unwrap();
     let boot = std::fs::read_to_string(format!("/{}", vmnoise_audit::BOOT_ID)).unwrap();
     for (boot, is_here) in [(boot.trim(), true), ("0", false)] {
         let isolated = [
@@ -484,7 +484,7 @@ mod kvm {
     /// Of two VMs on a host one is looked at alone, by its number, on its own CPU.
     #[test]
     fn one_vm_is_looked_at_without_the_others() {
-        let last = *vmnoise_tracer::host::Host::here()
+        let last = *vmnoise_host::Host::here()
             .allowed_cpus()
             .unwrap()
             .last()

@@ -6,7 +6,7 @@ mod kvm {
     use std::time::{Duration, Instant};
 
     use vmnoise_events::{Event, LossKind, VcpuId};
-    use vmnoise_tracer::host::{Host, Vm};
+    use vmnoise_host::{Host, Vm};
     use vmnoise_tracer::{ExitTracer, Streaming};
 
     const STRETCH: Duration = Duration::from_millis(300);

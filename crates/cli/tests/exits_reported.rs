@@ -9,7 +9,7 @@ mod kvm {
         Activity, ActivityKind, Event, LossKind, Share, Vcpu, VcpuExit, VcpuId, VcpuInterval,
         VcpuIntervalKind, VcpuTotals,
     };
-    use vmnoise_tracer::host::Host;
+    use vmnoise_host::Host;
     use vmnoise_tracer::{ExitTracer, Streaming};
 
     /// Works on one CPU until it is killed.

@@ -4,7 +4,7 @@ mod kvm {
     use std::process::{Child, Command, Stdio};
     use std::time::Duration;
 
-    use vmnoise_tracer::host::{Host, Vm};
+    use vmnoise_host::{Host, Vm};
 
     const VMNOISE: &str = env!("CARGO_BIN_EXE_vmnoise");
 

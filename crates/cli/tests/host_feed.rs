@@ -10,7 +10,7 @@ pub mod root {
     use serde_json::Value;
     use vmnoise_events::{FeedDetail, HostCulprit, HostFrame, HostReason, Share, ShareMap};
     use vmnoise_feed::encode;
-    use vmnoise_tracer::host::Host;
+    use vmnoise_host::Host;
     use vmnoise_workload::tsc;
 
     const VMNOISE: &str = env!("CARGO_BIN_EXE_vmnoise");

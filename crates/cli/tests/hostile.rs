@@ -11,8 +11,8 @@ mod kvm {
     use std::process::{Child, Command, Output, Stdio};
 
     use tempfile::TempDir;
+    use vmnoise_host::Host;
     use vmnoise_recording::seal;
-    use vmnoise_tracer::host::Host;
 
     use crate::host_feed::root::{PseudoHost, send};
     use crate::join_pair::{Flaws, write_guest, write_host};

@@ -15,6 +15,7 @@ mod exit_filter;
 mod exit_reason;
 mod exits;
 mod facts;
+mod family;
 #[cfg(feature = "fixtures")]
 pub mod fixtures;
 mod gap;
@@ -38,6 +39,10 @@ pub use exits::{Exit, ReasonTotals, VcpuExit, VcpuTotals};
 pub use facts::{
     HostFacts, ObservedThread, Options, Policy, ProbeStatus, RunFacts, TimerOptions, Witnesses,
     Workload,
+};
+pub use family::{
+    FamilyBooks, FamilyCulprit, FamilyCulpritKind, FamilyLongest, FamilyLook, FamilyMember,
+    FamilyTaken, FamilyWaits,
 };
 pub use gap::Gap;
 pub use host_frame::{FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason};

@@ -11,25 +11,27 @@ const PAGE: u64 = 16;
 
 /// Counts by bucket. Buckets lie on pages, and a page is there once a length came to it.
 #[derive(Debug, Default)]
-pub(crate) struct Lengths {
+pub struct Lengths {
     pages: BTreeMap<u16, Box<[u64; PAGE as usize]>>,
     count: u64,
 }
 
 impl Lengths {
-    pub(crate) fn record(&mut self, ns: u64) {
+    /// Records a length once.
+    pub fn record(&mut self, ns: u64) {
         self.record_n(ns, 1);
     }
 
     /// Records a length so many times.
-    pub(crate) fn record_n(&mut self, ns: u64, count: u64) {
+    pub fn record_n(&mut self, ns: u64, count: u64) {
         let bucket = bucket(ns);
         let page = self.pages.entry(page(bucket)).or_default();
         page[(bucket % PAGE) as usize] += count;
         self.count += count;
     }
 
-    pub(crate) fn count(&self) -> u64 {
+    /// Number of lengths that were recorded.
+    pub fn count(&self) -> u64 {
         self.count
     }
 
@@ -44,7 +46,7 @@ impl Lengths {
     }
 
     /// Upper edges in nanoseconds, ascending, of the buckets that hold any, and how many.
-    pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
+    pub fn counts(&self) -> Vec<(u64, u64)> {
         self.recorded().collect()
     }
 
@@ -58,14 +60,14 @@ impl Lengths {
     }
 
     /// How many are longer than this length, but for those in its bucket.
-    pub(crate) fn above(&self, ns: u64) -> u64 {
+    pub fn above(&self, ns: u64) -> u64 {
         let longer = self.recorded().filter(|(edge_ns, _)| lowest(*edge_ns) > ns);
         longer.map(|(_, count)| count).sum()
     }
 
     /// The lengths in nanoseconds that these parts (0 to 1, ascending) of all do not
     /// exceed; 0 of nothing.
-    pub(crate) fn at_quantiles<const N: usize>(&self, quantiles: [f64; N]) -> [u64; N] {
+    pub fn at_quantiles<const N: usize>(&self, quantiles: [f64; N]) -> [u64; N] {
         let mut recorded = self.recorded();
         let (mut length_ns, mut seen) = (0, 0);
         quantiles.map(|quantile| {

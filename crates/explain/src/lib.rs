@@ -9,10 +9,8 @@
 #![forbid(unsafe_code)]
 
 mod attribute;
-pub mod check;
 mod clockmap;
 mod columns;
-pub mod compare;
 mod cpu;
 mod derive;
 mod exit_lengths;
@@ -49,7 +47,6 @@ mod summary;
 mod sweep;
 mod timeline;
 mod trace;
-pub mod tuning;
 mod usual_kvm;
 mod vcpus;
 mod visibility;
@@ -77,6 +74,7 @@ pub use join::{
     Unsure, Verdict, What,
 };
 pub use ledger::PeriodLine;
+pub use lengths::Lengths;
 pub use linear_histogram::LinearHistogram;
 pub use longest::{Longest, MOST_LISTED};
 pub use losses::Losses;

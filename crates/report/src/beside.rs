@@ -1,7 +1,7 @@
 //! What a page of recordings beside each other is about, and its figures in words.
 
 use vmnoise_events::RunFacts;
-use vmnoise_explain::compare::{Groups, Kind, Measured, Row, Unit};
+use vmnoise_judge::compare::{Groups, Kind, Measured, Row, Unit};
 
 use crate::figures::{count, duration, percent};
 

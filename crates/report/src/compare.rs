@@ -1,7 +1,7 @@
 //! The page of recordings beside each other: what differs, by how much, and window by window.
 
 use askama::Template;
-use vmnoise_explain::compare::{Context, Figure as Of, Kind, Row, Verdict};
+use vmnoise_judge::compare::{Context, Figure as Of, Kind, Row, Verdict};
 
 use crate::beside::{Beside, ComparePage, signed, value, words};
 use crate::charts::{self, Chart};

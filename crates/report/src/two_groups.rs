@@ -1,6 +1,6 @@
 //! Two groups of recordings in words.
 
-use vmnoise_explain::compare::{GroupRow, GroupVerdict, LEVEL};
+use vmnoise_judge::compare::{GroupRow, GroupVerdict, LEVEL};
 
 use crate::beside::{GroupsBeside, signed, value};
 use crate::findings::Finding;

@@ -11,7 +11,7 @@ use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
 use vmnoise_events::Name;
 use vmnoise_feed::FeedAddress;
-use vmnoise_tracer::host::Host;
+use vmnoise_host::Host;
 
 use crate::say::say;
 use crate::watch::Watch;

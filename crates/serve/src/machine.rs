@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use vmnoise_events::{
     ClockFacts, ClockSource, HostFacts, Options, ProbeStatus, RunFacts, Witnesses, Workload,
 };
-use vmnoise_tracer::host::Host;
+use vmnoise_host::Host;
 use vmnoise_workload::tsc;
 
 /// How long the TSC is held against CLOCK_MONOTONIC, once.

@@ -46,10 +46,10 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use vmnoise_feed::AskedHost;
+use vmnoise_host::Host;
 use vmnoise_rights::{RightsError, Work};
 use vmnoise_serve_arguments::{DumpArguments, ServeArguments};
 use vmnoise_tracer::LoadError;
-use vmnoise_tracer::host::Host;
 
 use dumps::Dumps;
 use exits::Exits;

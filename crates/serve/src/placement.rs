@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use vmnoise_tracer::host::Host;
+use vmnoise_host::Host;
 
 /// Keeps this thread, and those that it makes, off isolated CPUs and those without a tick, as long as
 /// another one is left.

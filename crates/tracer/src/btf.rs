@@ -16,8 +16,8 @@ use libbpf_rs::{
     },
 };
 
-use crate::host::{Capability, Host};
 use crate::joined_btf::Sections;
+use vmnoise_host::{Capability, Host};
 
 /// Offsets of per-CPU variables minus that of `runqueues`, modulo 2^64.
 #[derive(Debug, Clone, Copy, Default)]

@@ -2,7 +2,7 @@
 
 use vmnoise_events::ProbeStatus;
 
-use crate::host::Host;
+use vmnoise_host::Host;
 
 /// Names the clock source, and what cannot be said with it.
 pub fn clock(host: &Host) -> ProbeStatus {
@@ -41,7 +41,7 @@ pub fn clock(host: &Host) -> ProbeStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::tests::tree;
+    use vmnoise_host::fixtures::tree;
 
     fn reported(source: &str) -> ProbeStatus {
         let (_root, host) = tree(&[

@@ -1,7 +1,7 @@
-//! The witnesses: BPF programs, their loader, and what /proc and /sys know.
+//! The probes: BPF programs and their loader.
 //!
 //! The only crate that talks to BPF. [`Tracer`] witnesses one run, [`survey`] tries
-//! what this machine allows, [`host`] reads what the machine says of itself.
+//! what this machine allows.
 
 mod accounting;
 mod btf;
@@ -13,7 +13,6 @@ mod family;
 mod gate;
 #[cfg(test)]
 mod handlers_test;
-pub mod host;
 mod interference_counter;
 mod joined_btf;
 mod log;
@@ -45,10 +44,7 @@ pub use clock::clock;
 pub use decode::Decoder;
 pub use error::{LoadError, TraceError};
 pub use exits::{ClockLook, ExitDecoder, ExitTracer, GuestClocks, Streaming};
-pub use family::{
-    Family, FamilyBooks, FamilyCulprit, FamilyCulpritKind, FamilyLongest, FamilyLook, FamilyMember,
-    FamilyTaken, FamilyWaits,
-};
+pub use family::Family;
 pub use gate::{
     CLASSIC_NS, Culprit, Found, Gate, GateLook, LostPiece, LostPieces, PieceKind, Place, Runner,
     SCHEMA, TOLD_FROM_NS, VcpuBooks, VcpuId, VcpuState, WaitLengths,

@@ -6,11 +6,11 @@ use std::{io, ptr};
 
 use libbpf_rs::libbpf_sys::{BPF_PROG_TYPE_SOCKET_FILTER, bpf_insn, bpf_prog_load};
 use libbpf_rs::{Object, ObjectBuilder, OpenObject, num_possible_cpus};
+use vmnoise_host::{Capability, Host, Lockdown};
 
 use crate::{
     btf::KernelBtf,
     error::LoadError,
-    host::{Capability, Host, Lockdown},
     log::quietly,
     probes::{Group, Probe},
     wire,

@@ -3,8 +3,9 @@
 use std::{rc::Rc, sync::Arc};
 
 use libbpf_rs::Object;
+use vmnoise_host::Host;
 
-use crate::{host::Host, mapped::MappedCpus, steal::StealClock};
+use crate::{mapped::MappedCpus, steal::StealClock};
 
 /// An interrupt that has lasted longer has lost its end.
 const LOST_END_NS: u64 = 1_000_000_000;

@@ -4,14 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-/// An event by its numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PmuEvent {
-    /// `type` of the PMU.
-    pub pmu: u32,
-    /// `config` of the event.
-    pub config: u64,
-}
+use vmnoise_host::PmuEvent;
 
 /// Whose events are counted.
 #[derive(Debug, Clone, Copy)]
@@ -148,7 +141,7 @@ mod tests {
         use std::process::Command;
 
         use super::*;
-        use crate::host::Host;
+        use vmnoise_host::Host;
 
         /// PERF_TYPE_SOFTWARE, which every kernel counts.
         fn software(config: u64) -> PmuEvent {

@@ -9,7 +9,7 @@ use std::{
 use vmnoise_events::ProbeStatus;
 
 use crate::btf::KernelBtf;
-use crate::host::Host;
+use vmnoise_host::Host;
 
 /// What the limits of a group depend on.
 pub(crate) struct Kernel<'a> {
@@ -19,7 +19,7 @@ pub(crate) struct Kernel<'a> {
     /// Whether KVM's structures tell why a guest was left.
     pub(crate) has_reasons: bool,
     pub(crate) preempt_rt: bool,
-    /// Whether interrupts come that have no tracepoint ([`crate::host::Host::posts_interrupts`]).
+    /// Whether interrupts come that have no tracepoint ([`vmnoise_host::Host::posts_interrupts`]).
     pub(crate) posted_interrupts: bool,
     /// Whether it is older than 5.18, by the arguments of its tracepoints.
     pub(crate) before_5_18: bool,
@@ -274,7 +274,7 @@ impl<'a> Probe<'a> {
     }
 }
 
-/// What [`crate::host::Host::posts_interrupts`] hides.
+/// What [`vmnoise_host::Host::posts_interrupts`] hides.
 const POSTED: &str = "KVM's posted interrupts have no tracepoint (PIN, NPI and PIW of \
                       /proc/interrupts): what nobody explains is hv_or_hw here, never hw";
 

@@ -7,7 +7,9 @@
 
 use std::io;
 
-use crate::perf::{Count, Counted, Counter, PmuEvent};
+use vmnoise_host::PmuEvent;
+
+use crate::perf::{Count, Counted, Counter};
 
 /// PERF_TYPE_HARDWARE: events that each kind of CPU has under numbers of its own.
 const fn hardware(config: u64) -> PmuEvent {

@@ -5,8 +5,8 @@ use std::{fs::File, io, os::unix::fs::FileExt};
 
 use vmnoise_events::ProbeStatus;
 
-use crate::host::{Host, NoSmiCount};
 use crate::perf::{self, Counted};
+use vmnoise_host::{Host, NoSmiCount};
 
 /// MSR_SMI_COUNT of Intel's CPUs (arch/x86/include/asm/msr-index.h); its count is the
 /// lower 32 bits (Intel's manual, volume 4).

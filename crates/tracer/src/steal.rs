@@ -22,7 +22,7 @@ pub(crate) struct Variable {
 }
 
 impl Variable {
-    /// The variable that this hypervisor ([`crate::host::Host::hypervisor`]) writes.
+    /// The variable that this hypervisor ([`vmnoise_host::Host::hypervisor`]) writes.
     pub(crate) fn of(found: MinusRunQueue, hypervisor: &str) -> Option<Variable> {
         let xen = hypervisor.split(' ').next() == Some("Xen");
         let minus_run_queue = if xen {

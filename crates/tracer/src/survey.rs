@@ -1,14 +1,9 @@
 //! Tries what this machine allows, for `vmnoise doctor`.
 
 use vmnoise_events::ProbeStatus;
+use vmnoise_host::{Capability, Host, Lockdown, Throttling};
 
-use crate::{
-    LoadError, Scope, SmiCounts, Tracer,
-    btf::KernelBtf,
-    clock::clock,
-    host::{Capability, Host, Lockdown, Throttling},
-    timers::timers,
-};
+use crate::{LoadError, Scope, SmiCounts, Tracer, btf::KernelBtf, clock::clock, timers::timers};
 
 /// One status per thing this machine can or cannot do: each group of BPF programs
 /// (loaded, attached and detached again), the steal clock, the count of SMIs, the clock, the timers,
@@ -153,7 +148,7 @@ fn probe_status(probe: &str, name: &str, limit: String, remedy: String) -> Probe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::FairServer;
+    use vmnoise_host::FairServer;
 
     fn limits(rt_runtime_us: i64, server_runtime_ns: Option<i64>) -> Throttling {
         Throttling {

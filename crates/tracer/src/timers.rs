@@ -2,7 +2,7 @@
 
 use vmnoise_events::ProbeStatus;
 
-use crate::host::Host;
+use vmnoise_host::Host;
 
 const PROBE: &str = "timers";
 /// A device that can be set to this is no limit: what the kernel does on the way to a
@@ -79,7 +79,7 @@ fn probe_status(name: &str, best: bool, limit: String, remedy: &str) -> ProbeSta
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::tests::tree;
+    use vmnoise_host::fixtures::tree;
 
     fn list(name: &str, min_delta_ns: u64) -> String {
         format!(

@@ -8,6 +8,7 @@ use std::{
 
 use libbpf_rs::{Link, MapCore, Object};
 use vmnoise_events::{Event, Loss, LossKind, OwnCost, ProbeStatus, Witnesses};
+use vmnoise_host::Host;
 
 use crate::{
     accounting,
@@ -15,7 +16,6 @@ use crate::{
     decode::Decoder,
     error::{LoadError, TraceError},
     exits::ReasonSource,
-    host::Host,
     interference_counter::InterferenceCounter,
     mapped::{MappedCounts, MappedCpus},
     object,

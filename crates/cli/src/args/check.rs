@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use vmnoise_explain::check::{Quantity, Requirement};
+use vmnoise_judge::check::{Quantity, Requirement};
 
 use super::budget;
 use super::times::duration;

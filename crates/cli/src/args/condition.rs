@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use vmnoise_explain::compare::{Figure, Kind, OfReason};
+use vmnoise_judge::compare::{Figure, Kind, OfReason};
 
 use super::{limit, reason_names};
 
@@ -147,7 +147,7 @@ impl fmt::Display for Condition {
 
 #[cfg(test)]
 mod tests {
-    use vmnoise_explain::compare::Context;
+    use vmnoise_judge::compare::Context;
 
     use super::*;
 

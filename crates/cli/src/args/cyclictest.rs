@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use vmnoise_tracer::host::{Host, cpu_list};
+use vmnoise_host::{Host, cpu_list};
 
 use super::TimerlatTopArguments;
 use crate::output::timerlat::cyclictest::Words;

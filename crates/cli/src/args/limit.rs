@@ -1,6 +1,6 @@
 //! Limits, each in the unit of what it limits.
 
-use vmnoise_explain::compare::Unit;
+use vmnoise_judge::compare::Unit;
 
 use crate::units::{Bare, parse_time};
 

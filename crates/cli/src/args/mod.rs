@@ -10,6 +10,7 @@ mod exercise_name;
 mod exits;
 mod explain;
 mod export;
+mod fit;
 mod later;
 #[cfg(test)]
 mod like_rtla;

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use vmnoise_judge::fitness::Limit;
+
+use super::fit::fit_limit;
 use super::times::duration;
-use crate::fitness::Limit;
 use crate::output::format::RunFormat;
 
 const EXAMPLES: &str = "\
@@ -33,7 +35,7 @@ pub struct RunArguments {
         value_name = "LIMITS",
         value_delimiter = ',',
         default_value = "noise<1%",
-        value_parser = Limit::parse
+        value_parser = fit_limit
     )]
     pub fit: Vec<Limit>,
     /// Repeat a run that is unfit, up to so many times

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use vmnoise_events::{RunFacts, Workload};
-use vmnoise_explain::check::{
+use vmnoise_explain::{JoinOptions, Joiner};
+use vmnoise_judge::check::{
     Budget, Evidence, EvidenceReader, JoinedEvidenceReader, Judged, Verdict,
 };
-use vmnoise_explain::compare::Span;
-use vmnoise_explain::{JoinOptions, Joiner};
+use vmnoise_judge::compare::Span;
 
 use super::join::{Both, Step};
 use super::replay::Recording;

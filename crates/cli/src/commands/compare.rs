@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::compare::{
+use vmnoise_judge::compare::{
     Kind, MOST_RUNS, Measured, Measuring, Span, WINDOWS, compare, compare_groups,
 };
 

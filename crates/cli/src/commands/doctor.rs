@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use vmnoise_events::ProbeStatus;
-use vmnoise_tracer::host::Host;
+use vmnoise_host::Host;
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming, VmSearch};
 use vmnoise_workload::{microvm, tsc};
 

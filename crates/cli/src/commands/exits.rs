@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use vmnoise_events::{ExitFilter, Options, RunFacts, Workload};
+use vmnoise_host::{Vm, cpu_list};
 use vmnoise_rights::Work;
-use vmnoise_tracer::host::{Vm, cpu_list};
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming, VmSearch};
 
 use crate::args::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments, reason_names};

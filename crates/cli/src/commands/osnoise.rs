@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use vmnoise_events::{ObservedThread, Options, Workload};
+use vmnoise_host::Thread;
 use vmnoise_tracer::Tracer;
-use vmnoise_tracer::host::Thread;
 use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::spin::{Config, InterferenceCounter, Spin, StealReader};
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use vmnoise_events::{Event, RunFacts};
-use vmnoise_explain::compare::Span;
+use vmnoise_judge::compare::Span;
 use vmnoise_recording::{Ending, ReadError, Reader};
 
 use crate::progress::{self, Input};

@@ -5,12 +5,12 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::args::RunArguments;
-use crate::fitness::{Fitness, Judged};
 use crate::output::run::{CommandResult, JudgedRun, render};
 use crate::run::command::{self, CannotStart, preflight};
 use crate::run::files;
 use crate::status::Status;
 use crate::{interrupt, say, stderr};
+use vmnoise_judge::fitness::{Fitness, Judged};
 
 /// Runs it, again where it was unfit and that was asked for, and tells what was taken.
 pub fn run(arguments: &RunArguments) -> Result<Status> {

@@ -1,7 +1,7 @@
 //! Which threads `--pid` and `--comm` mean.
 
 use anyhow::{Context, Result, bail};
-use vmnoise_tracer::host::{Host, Thread};
+use vmnoise_host::{Host, Thread};
 
 use crate::args::OsnoiseCommon;
 use crate::say;

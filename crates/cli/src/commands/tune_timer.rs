@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use vmnoise_explain::tuning::Keeps;
+use vmnoise_judge::tuning::Keeps;
 use vmnoise_workload::microvm::lapic_timer::{self, Config};
 
 use crate::args::TuneTimerArguments;

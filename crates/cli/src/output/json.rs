@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde::Serialize;
 use vmnoise_events::{Options, RunFacts, Workload};
 use vmnoise_explain::Summary;
-use vmnoise_explain::compare::Unit;
+use vmnoise_judge::compare::Unit;
 
 use super::recorded::Origin;
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde::Serialize;
 use vmnoise_events::VmIdentity;
-use vmnoise_tracer::host::Vm;
+use vmnoise_host::Vm;
 
 use super::{json, table};
 use crate::output::format::Format;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use vmnoise_events::{
     ClockFacts, ClockSource, HostFacts, Options, ProbeStatus, RunFacts, Witnesses, Workload,
 };
-use vmnoise_tracer::host::{Host, cpu_list};
+use vmnoise_host::{Host, cpu_list};
 use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::{thread, tsc};
 

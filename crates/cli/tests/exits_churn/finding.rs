@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::gettid;
-use vmnoise_tracer::host::Host;
+use vmnoise_host::Host;
 
 use super::beside::Exits;
 use super::vms::{come_and_go, vmnoise};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use vmnoise_events::{Event, LossKind, VcpuId};
-use vmnoise_tracer::host::Host;
+use vmnoise_host::Host;
 use vmnoise_tracer::{ExitTracer, Streaming};
 
 use super::vms::come_and_go;

@@ -1,23 +1,13 @@
 //! Pairs of recordings in which the guest's tasks wake up, instead of a workload that polls.
 
-use vmnoise_events::{Activation, Event, RunFacts, Workload, fixtures};
+pub use vmnoise_events::fixtures::by_hand::{PERIOD_NS, of_tasks};
+use vmnoise_events::{Activation, Event};
 
 use super::clocks::Dice;
 use super::lives::Life;
 use super::pairs::{Plan, RecordedPair};
 
 const US: u64 = 1_000;
-/// Between two wake-ups that are planned; which of them it was, nobody could mistake.
-pub const PERIOD_NS: u64 = 4_000 * US;
-
-/// Facts of a run of tasks on the CPUs of these.
-pub fn of_tasks(mut facts: RunFacts) -> RunFacts {
-    facts.workload = Workload::Timerlat;
-    facts.options.threshold_ns = 0;
-    facts.options.timer = Some(fixtures::timer(PERIOD_NS));
-    facts
-}
-
 /// The same pair, whose guest has a task on each CPU; each wakes up at random, and runs only
 /// where its vCPU does.
 pub fn with_tasks(plan: &Plan) -> RecordedPair {

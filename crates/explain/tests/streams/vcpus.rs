@@ -5,40 +5,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+pub use vmnoise_events::fixtures::by_hand::{CPUID, HLT, INTR, IO, TID, vcpu, vcpu_facts as facts};
 use vmnoise_events::*;
 use vmnoise_explain::{ExitBudget, ExitExplainer, ExitsRun, TracedExit};
-
-/// The thread of the vCPU 0 of the VM `web`, whose VMM is process 4168.
-pub const TID: u32 = 4170;
-/// SVM's codes.
-pub const CPUID: u64 = 0x72;
-pub const IO: u64 = 0x7b;
-pub const INTR: u64 = 0x60;
-pub const HLT: u64 = 0x78;
-
-/// The host of vCPUs: everything witnessed, every exit told, three listed.
-pub fn facts() -> RunFacts {
-    let mut facts = super::facts();
-    facts.workload = Workload::Exits;
-    facts.options.cpus = vec![];
-    facts.options.threshold_ns = 0;
-    facts.options.exits = Some(ExitFilter::default());
-    facts
-}
-
-/// A vCPU of the VM `web`.
-pub fn vcpu(id: u32) -> Vcpu {
-    Vcpu {
-        id: VcpuId(id),
-        tid: TID + id,
-        vmm_pid: 4168,
-        number: Some(id),
-        vm: 1,
-        vm_name: "web".into(),
-        identity: Default::default(),
-        sees_kvm: true,
-    }
-}
 
 /// One exit, of vCPU 0 unless told otherwise, and what happened meanwhile.
 #[derive(Debug, Clone)]

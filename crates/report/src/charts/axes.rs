@@ -1,7 +1,7 @@
 //! Axes that read as people say times and parts.
 
 use serde_json::{Value, json};
-use vmnoise_explain::compare::{Kind, Unit};
+use vmnoise_judge::compare::{Kind, Unit};
 
 /// Lengths in seconds on a logarithmic scale: `20µs`.
 pub(super) fn lengths(title: &str) -> Value {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde_json::json;
-use vmnoise_explain::compare::{Measured, Row, Verdict, figures_of};
+use vmnoise_judge::compare::{Measured, Row, Verdict, figures_of};
 
 use super::two_groups::two_groups;
 use super::{Chart, View, axes};

@@ -1,7 +1,7 @@
 //! Each figure of two groups of recordings, run by run.
 
 use serde_json::{Value, json};
-use vmnoise_explain::compare::GroupRow;
+use vmnoise_judge::compare::GroupRow;
 
 use super::axes::{of_figures, scale};
 use super::{Chart, View};

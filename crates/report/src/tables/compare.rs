@@ -1,6 +1,6 @@
 //! Recordings beside each other.
 
-use vmnoise_explain::compare::{Figure, Kind, Row, Verdict};
+use vmnoise_judge::compare::{Figure, Kind, Row, Verdict};
 
 use super::Table;
 use super::figures::{chance, figure, written};

@@ -1,6 +1,6 @@
 //! Figures in tables, each with the number that it is sorted by.
 
-use vmnoise_explain::compare::Unit;
+use vmnoise_judge::compare::Unit;
 
 use crate::beside::value;
 

@@ -1,6 +1,6 @@
 //! The figures of two groups of recordings.
 
-use vmnoise_explain::compare::{GroupRow, GroupVerdict, Interval};
+use vmnoise_judge::compare::{GroupRow, GroupVerdict, Interval};
 
 use super::Table;
 use super::figures::{chance, figure, written};

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use tokio::sync::oneshot;
 use vmnoise_events::Name;
+use vmnoise_host::Vm;
 use vmnoise_rights::{Work, threads};
 use vmnoise_serve_arguments::Occasion;
-use vmnoise_tracer::host::Vm;
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
 
 use crate::dump_folder::Shelf;

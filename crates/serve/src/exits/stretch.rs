@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use vmnoise_events::{Event, Finish, FinishReason};
+use vmnoise_host::Vm;
 use vmnoise_tracer::ExitTracer;
-use vmnoise_tracer::host::Vm;
 use vmnoise_workload::tsc;
 
 use super::recording::{Becomes, Recording};

@@ -20,8 +20,8 @@ use prometheus_client::registry::Registry;
 use prost::Message;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
+use vmnoise_host::Host;
 use vmnoise_rights::threads;
-use vmnoise_tracer::host::Host;
 
 use crate::say::say;
 use collector::Collector;

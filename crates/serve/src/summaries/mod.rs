@@ -14,8 +14,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
+use vmnoise_host::Host;
 use vmnoise_rights::threads;
-use vmnoise_tracer::host::Host;
 
 use crate::clock::{now_ns, own_cpu};
 use crate::say::say;

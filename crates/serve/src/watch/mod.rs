@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use vmnoise_events::{Name, VmIdentity};
+use vmnoise_host::{CgroupNames, Host, VcpuThread, Vm};
 use vmnoise_serve_arguments::ServeArguments;
-use vmnoise_tracer::host::{CgroupNames, Host, VcpuThread, Vm};
 use vmnoise_tracer::{Found, Gate, Place, TraceError, VcpuBooks, VcpuId};
 use vmnoise_workload::tsc;
 

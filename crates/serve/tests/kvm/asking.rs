@@ -9,9 +9,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use vmnoise_events::Event;
+use vmnoise_host::Host;
 use vmnoise_labs::{Run, binary, lab_program};
 use vmnoise_recording::Reader;
-use vmnoise_tracer::host::Host;
 
 use crate::harness::{PROGRAM, Serve};
 

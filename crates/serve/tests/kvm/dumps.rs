@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use vmnoise_events::{Event, Share};
 use vmnoise_explain::{ExitBudget, ExitExplainer};
+use vmnoise_host::Host;
 use vmnoise_labs::{Disturber, Quota, Run, schedstat, skipped};
 use vmnoise_recording::{Ending, Reader};
-use vmnoise_tracer::host::Host;
 
 use crate::harness::{PROGRAM, Serve, get_as};
 

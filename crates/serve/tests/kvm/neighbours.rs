@@ -3,10 +3,10 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use vmnoise_host::Host;
 use vmnoise_labs::schedstat::{self, Schedstat};
 use vmnoise_labs::urgency::set_thread_fifo;
 use vmnoise_labs::{Disturber, Group, Run, skipped};
-use vmnoise_tracer::host::Host;
 
 use crate::harness::{Metrics, Serve};
 

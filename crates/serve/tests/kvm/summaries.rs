@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
+use vmnoise_host::Host;
 use vmnoise_labs::{Disturber, Run};
-use vmnoise_tracer::host::Host;
 
 use crate::harness::{Metrics, PROGRAM, Serve};
 

@@ -7,8 +7,8 @@ use rustix::time::{ClockId, clock_gettime};
 use vmnoise_events::{Vcpu, VcpuClock, VcpuId};
 
 use super::wire::WireTscWrite;
-use crate::host::GuestTsc;
 use crate::{KnownVms, VmSearch};
+use vmnoise_host::GuestTsc;
 
 /// What KVM said, somewhere between two instants of CLOCK_MONOTONIC.
 #[derive(Debug)]

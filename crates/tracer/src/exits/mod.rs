@@ -23,11 +23,11 @@ use vmnoise_events::{Event, Loss, LossKind, ProbeStatus, Vcpu, VcpuId, VcpuTotal
 use crate::accounting;
 use crate::btf::KernelBtf;
 use crate::error::{LoadError, TraceError};
-use crate::host::{Host, Vm};
 use crate::maps::Maps;
 use crate::probes::{Group, Kernel};
 use crate::tracer::no_btf;
 use crate::watched::Watched;
+use vmnoise_host::{Host, Vm};
 
 pub use clocks::ClockLook;
 pub use decode::ExitDecoder;

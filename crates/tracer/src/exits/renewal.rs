@@ -11,8 +11,8 @@ use super::wire::{self, WireCpu};
 use super::{ExitTracer, REASONS};
 use crate::accounting;
 use crate::error::TraceError;
-use crate::host::Vm;
 use crate::maps::Maps;
+use vmnoise_host::Vm;
 
 /// One run in so many is timed: EXITS_TIMED_RUN of `bpf/exits.h`.
 const TIMED_RUN: u64 = 251;

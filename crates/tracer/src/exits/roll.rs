@@ -8,8 +8,8 @@ use vmnoise_events::{Event, Vcpu, VcpuId};
 use super::table::Table;
 use super::vm_names::VmNames;
 use super::wire::WireVcpu;
-use crate::host::Vm;
 use crate::maps::Maps;
+use vmnoise_host::Vm;
 
 /// The places in the kernel's table, and the names of those who have or had them.
 #[derive(Debug)]

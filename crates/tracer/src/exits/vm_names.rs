@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use vmnoise_events::{Name, Vcpu, VcpuId, VmIdentity};
 
 use super::wire::WireVcpu;
-use crate::host::Vm;
+use vmnoise_host::Vm;
 
 /// The `id` of a vCPU that no event named.
 const NO_ID: u32 = u32::MAX;
@@ -69,7 +69,7 @@ impl VmNames {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::VcpuThread;
+    use vmnoise_host::VcpuThread;
 
     #[test]
     fn what_no_event_reports_is_learned() {

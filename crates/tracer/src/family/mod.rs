@@ -1,7 +1,6 @@
 //! The threads of one command: what was taken from each of them, and by whom. They are followed by fork, and summed
 //! up in the kernel, so that a build with thousands of processes costs no more than one with a few.
 
-mod books;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -14,12 +13,11 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput};
-use vmnoise_events::Name;
-
-pub use books::{
+use vmnoise_events::{
     FamilyBooks, FamilyCulprit, FamilyCulpritKind, FamilyLongest, FamilyLook, FamilyMember,
-    FamilyTaken, FamilyWaits,
+    FamilyTaken, Name,
 };
+
 use wire::{KINDS, WireCpu, WireCulprit, WireLosses, WireMember, WireSource};
 
 use crate::accounting;
@@ -27,7 +25,6 @@ use crate::btf::KernelBtf;
 use crate::decode::{self, WIRE_SOURCE_BYTES};
 use crate::error::{LoadError, TraceError};
 use crate::gate::lengths;
-use crate::host::Host;
 use crate::log::quietly;
 use crate::mapped_array::MappedArray;
 use crate::maps::Maps;
@@ -36,6 +33,7 @@ use crate::plain;
 use crate::probes::{Group, Probe};
 use crate::steal::{StealClock, Variable};
 use crate::tracer::no_btf;
+use vmnoise_host::Host;
 
 /// OWN_TIMED_RUN of `bpf/own_cpus.h`.
 const TIMED_RUN: u64 = 251;
@@ -182,7 +180,7 @@ impl Family {
         };
         let mut longest: [Option<FamilyLongest>; KINDS] = Default::default();
         for wire in self.wire_cpus() {
-            look.waits.add_cpu(&wire);
+            wire.add_waits(&mut look.waits);
             take_longer(&mut longest, &wire);
         }
         look.longest = longest.into_iter().flatten().collect();
@@ -195,7 +193,7 @@ impl Family {
         let ended = || {
             let mut books = FamilyBooks::default();
             for wire in self.wire_cpus() {
-                books.add(&FamilyBooks::read(&wire.ended));
+                books.add(&FamilyBooks::from(&wire.ended));
             }
             books
         };
@@ -261,7 +259,7 @@ impl Family {
         let found = found.filter_map(plain::read::<WireMember>);
         let member = |wire: WireMember| FamilyMember {
             tid: wire.tid,
-            books: FamilyBooks::read(&wire.books),
+            books: FamilyBooks::from(&wire.books),
         };
         Ok(found.map(member).collect())
     }

@@ -1,5 +1,7 @@
 //! The Rust face of `bpf/family.h`: types generated from the object's BTF.
 
+use vmnoise_events::{FamilyBooks, FamilyWaits};
+
 use crate::packed::{Packed, packed_object};
 use crate::plain::Plain;
 
@@ -31,3 +33,37 @@ pub(super) static OBJECT: Packed = packed_object!("family");
 impl Plain for WireCpu {}
 impl Plain for WireCulprit {}
 impl Plain for WireMember {}
+
+impl From<&WireBooks> for FamilyBooks {
+    fn from(wire: &WireBooks) -> FamilyBooks {
+        FamilyBooks {
+            wall_ns: wire.wall,
+            ran_ns: wire.ran,
+            irq_ns: wire.irq,
+            softirq_ns: wire.softirq,
+            nmi_ns: wire.nmi,
+            steal_ns: wire.steal,
+            waited_ns: wire.waited,
+            waited_own_ns: wire.waited_own,
+            throttled_ns: wire.throttled,
+            asleep_ns: wire.asleep,
+            unseen_ns: wire.unseen,
+            unsure_ns: wire.unsure,
+            threads: wire.threads,
+            kernel_ran_ns: wire.kernel_ran,
+            kernel_waited_ns: wire.kernel_waited,
+            unshown_ns: wire.unshown,
+        }
+    }
+}
+
+impl WireCpu {
+    /// Adds what this CPU's tasks had while threads of the command waited.
+    pub(super) fn add_waits(&self, waits: &mut FamilyWaits) {
+        waits.idle_ns += self.idle_waits;
+        waits.steal_ns += self.steal_waits;
+        // What was waited in a turn that is not over is nobody's yet.
+        waits.unnamed_ns += self.unnamed_waits + self.turn_waits;
+        waits.doubtful_ns += self.doubtful_waits;
+    }
+}

@@ -19,7 +19,6 @@ use wire::{TIMED_RUN, UNREAD, WireCpu};
 use crate::accounting;
 use crate::btf::KernelBtf;
 use crate::error::{LoadError, TraceError};
-use crate::host::Host;
 use crate::log::quietly;
 use crate::mapped_array::MappedArray;
 use crate::maps::Maps;
@@ -28,6 +27,7 @@ use crate::plain;
 use crate::probes::{Group, Probe};
 use crate::steal::{StealClock, Variable};
 use crate::tracer::no_btf;
+use vmnoise_host::Host;
 
 /// What it needs of the kernel.
 const GROUPS: [Group; 3] = [Group::Irq, Group::Softirq, Group::Sched];

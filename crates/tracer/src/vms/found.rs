@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::wire::WireFile;
-use crate::host::GuestTsc;
+use vmnoise_host::GuestTsc;
 
 /// One walk.
 #[derive(Debug, Default)]

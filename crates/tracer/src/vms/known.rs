@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::VmSearch;
-use crate::host::{Vm, leads_to_vm};
+use vmnoise_host::{Vm, leads_to_vm};
 
 /// Processes that are known to hold VMs.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::host::vms_tests::host;
+    use vmnoise_host::fixtures::machine_with_vm as host;
 
     fn pids(known: &KnownVms) -> Vec<u32> {
         known.vms().iter().map(|vm| vm.pid).collect()

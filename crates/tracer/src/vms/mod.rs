@@ -12,9 +12,9 @@ use std::path::PathBuf;
 use vmnoise_events::ProbeStatus;
 
 use crate::error::LoadError;
-use crate::host::{GuestTsc, Host, KvmDebugfs, Vm};
 use found::VmFiles;
 pub use known::KnownVms;
+use vmnoise_host::{GuestTsc, Host, KvmDebugfs, Vm};
 use walk::Walk;
 
 /// Looks for VMs.

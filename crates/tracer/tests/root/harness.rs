@@ -12,7 +12,8 @@ use std::{
 
 use rustix::thread::{CpuSet, gettid, sched_setaffinity};
 use vmnoise_events::{Activity, ActivityKind, Event};
-use vmnoise_tracer::{Tracer, host::Host};
+use vmnoise_host::Host;
+use vmnoise_tracer::Tracer;
 
 /// Tests that look at the same CPU, or at all programs, must not meet.
 pub(super) fn alone() -> MutexGuard<'static, ()> {

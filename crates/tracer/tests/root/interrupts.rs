@@ -4,10 +4,8 @@ use std::{collections::BTreeMap, fs, thread, time::Duration};
 
 use rustix::time::{ClockId, clock_gettime};
 use vmnoise_events::{ActivityKind, Event};
-use vmnoise_tracer::{
-    ExitTracer, LoadError, Scope, Streaming, Tracer,
-    host::{VcpuThread, Vm},
-};
+use vmnoise_host::{VcpuThread, Vm};
+use vmnoise_tracer::{ExitTracer, LoadError, Scope, Streaming, Tracer};
 
 use super::harness::{Disturber, Reported, alone, pin, skipped, two_cpus};
 

@@ -3,7 +3,8 @@
 use std::{fs, thread, time::Duration};
 
 use vmnoise_events::ActivityKind;
-use vmnoise_tracer::{Scope, Tracer, host::Host};
+use vmnoise_host::Host;
+use vmnoise_tracer::{Scope, Tracer};
 
 use super::harness::{Disturber, Reported, alone, pin, skipped, two_cpus};
 

@@ -2,7 +2,7 @@
 //! realtime checkup (kiagnose/kubevirt-realtime-checkup).
 
 use vmnoise_events::Workload;
-use vmnoise_explain::check::{Budget, Quantity, Requirement};
+use vmnoise_judge::check::{Budget, Quantity, Requirement};
 
 use crate::units::{Bare, parse_time};
 

@@ -1,6 +1,6 @@
 //! Limits in a file, in YAML or JSON.
 
-use vmnoise_explain::check::Budget;
+use vmnoise_judge::check::Budget;
 use yaml_rust2::yaml::Hash;
 use yaml_rust2::{Yaml, YamlLoader};
 
@@ -99,7 +99,7 @@ fn word(value: &Yaml) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use vmnoise_explain::check::Quantity;
+    use vmnoise_judge::check::Quantity;
 
     use super::*;
 

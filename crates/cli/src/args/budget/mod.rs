@@ -3,7 +3,7 @@
 pub mod cnf;
 pub mod file;
 
-use vmnoise_explain::check::{Quantity, Requirement};
+use vmnoise_judge::check::{Quantity, Requirement};
 
 use super::limit;
 
@@ -47,7 +47,7 @@ fn requirement(name: &str, at_most: &str, warn_above: Option<&str>) -> Result<Re
 #[cfg(test)]
 mod tests {
     use vmnoise_events::Share;
-    use vmnoise_explain::check::Culprit;
+    use vmnoise_judge::check::Culprit;
 
     use super::*;
 

@@ -11,8 +11,8 @@ use anyhow::{Context, Result};
 use vmnoise_audit::{Audit, Evidence, all};
 use vmnoise_events::{RunFacts, Workload};
 use vmnoise_explain::Explainer;
+use vmnoise_host::{Host, cpu_list};
 use vmnoise_rights::Work;
-use vmnoise_tracer::host::{Host, cpu_list};
 
 use self::subject::Subject;
 use self::whom::Whom;

@@ -7,7 +7,7 @@ use anyhow::Result;
 use vmnoise_audit::{Audit, Evidence, Pair, Placed, all, explained_together, joint};
 use vmnoise_events::{Event, VcpuId, Workload};
 use vmnoise_explain::{JoinOptions, Joiner, Pairs, Side};
-use vmnoise_tracer::host::Host;
+use vmnoise_host::Host;
 
 use super::subject::Subject;
 use crate::commands::join::{Both, Step};

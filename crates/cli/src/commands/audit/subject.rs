@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use vmnoise_audit::{BOOT_ID, Machine};
 use vmnoise_events::{HostFacts, Name, RunFacts};
-use vmnoise_tracer::host::{Host, cpu_list};
+use vmnoise_host::{Host, cpu_list};
 
 use crate::output::audit::Of;
 use crate::say;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use vmnoise_audit::{Rule, Side};
-use vmnoise_tracer::host::{Host, Vm};
+use vmnoise_host::{Host, Vm};
 
 use crate::run::vcpus::is_called;
 use crate::status::UsageError;

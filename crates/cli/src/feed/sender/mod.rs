@@ -11,8 +11,8 @@ use std::time::Duration;
 use serde::Serialize;
 use vmnoise_events::{Anchor, FeedDetail, HostCulprit, Name, RunFacts, Vcpu, VcpuId, VcpuTotals};
 use vmnoise_feed::{Counted, FeedAddress, Frame, Reading, encode};
+use vmnoise_host::{Host, Vm};
 use vmnoise_tracer::ClockLook;
-use vmnoise_tracer::host::{Host, Vm};
 
 pub use culprits::Culprits;
 use link::{Link, Parting};

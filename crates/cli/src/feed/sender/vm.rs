@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use vmnoise_events::{Vcpu, VcpuClock, VcpuId, VcpuTotals};
-use vmnoise_tracer::host::{GuestTsc, Host, VcpuThread, Vm};
+use vmnoise_host::{GuestTsc, Host, VcpuThread, Vm};
 
 /// A process, told apart from a later one of the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use vmnoise_audit::{Change, Explained, Finding, Verdict};
 use vmnoise_events::Line;
-use vmnoise_tracer::host::cpu_list;
+use vmnoise_host::cpu_list;
 
 use super::Of;
 use crate::units::human;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
-use vmnoise_explain::check::{Judgement, Quantity, Verdict};
+use vmnoise_judge::check::{Judgement, Quantity, Verdict};
 
 use super::{Checked, words};
 

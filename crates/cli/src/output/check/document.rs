@@ -1,7 +1,7 @@
 //! `vmnoise.verdict/1` (docs/json.md).
 
 use serde::Serialize;
-use vmnoise_explain::check::{Blame, Judgement, Reason, Verdict};
+use vmnoise_judge::check::{Blame, Judgement, Reason, Verdict};
 
 use super::Checked;
 use crate::output::json::{Recorded, unit};

@@ -1,6 +1,6 @@
 //! For the log of a GitHub workflow: a command a line, which the run shows as an annotation.
 
-use vmnoise_explain::check::Verdict;
+use vmnoise_judge::check::Verdict;
 
 use super::{Checked, words};
 

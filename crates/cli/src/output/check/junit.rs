@@ -1,7 +1,7 @@
 //! For whatever reads the results of tests: a case for each limit.
 
 use anyhow::Result;
-use vmnoise_explain::check::{Judgement, Verdict};
+use vmnoise_judge::check::{Judgement, Verdict};
 
 use super::{Checked, words};
 use crate::output::junit::{self, Case, Outcome, Suite};

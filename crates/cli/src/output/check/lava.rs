@@ -1,7 +1,7 @@
 //! For LAVA: signals in the log of a device under test, which its dispatcher makes results of.
 
-use vmnoise_explain::check::{Judgement, Verdict};
-use vmnoise_explain::compare::Unit;
+use vmnoise_judge::check::{Judgement, Verdict};
+use vmnoise_judge::compare::Unit;
 
 use super::Checked;
 

@@ -9,7 +9,7 @@ mod text;
 mod words;
 
 use anyhow::Result;
-use vmnoise_explain::check::{Evidence, Judged};
+use vmnoise_judge::check::{Evidence, Judged};
 
 use super::format::CheckFormat;
 

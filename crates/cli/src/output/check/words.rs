@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use vmnoise_events::Workload;
-use vmnoise_explain::check::{Blame, Judgement, Reason, Verdict};
-use vmnoise_explain::compare::Unit;
+use vmnoise_judge::check::{Blame, Judgement, Reason, Verdict};
+use vmnoise_judge::compare::Unit;
 
 use super::Checked;
 use crate::units::{human, rough};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use vmnoise_explain::compare::{Kind, Verdict};
+use vmnoise_judge::compare::{Kind, Verdict};
 
 use super::groups_document::GroupsOf;
 use super::{Compared, Comparison, Run};

@@ -1,6 +1,6 @@
 //! Figures as people read them.
 
-use vmnoise_explain::compare::{Figure, Unit};
+use vmnoise_judge::compare::{Figure, Unit};
 
 use crate::units::human;
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use vmnoise_explain::compare::{GroupRow, GroupVerdict, Interval, LEVEL};
+use vmnoise_judge::compare::{GroupRow, GroupVerdict, Interval, LEVEL};
 
 use super::TwoGroups;
 use crate::output::json::unit;

@@ -1,6 +1,6 @@
 //! Two groups of runs, for people.
 
-use vmnoise_explain::compare::{GroupRow, GroupVerdict, Groups, Interval, LEVEL};
+use vmnoise_judge::compare::{GroupRow, GroupVerdict, Groups, Interval, LEVEL};
 
 use super::TwoGroups;
 use super::figures::{chance, signed, titled, value};

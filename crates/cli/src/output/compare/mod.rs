@@ -9,7 +9,7 @@ mod text;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::compare::{Groups, Kind, Measured, Row, Unit};
+use vmnoise_judge::compare::{Groups, Kind, Measured, Row, Unit};
 
 use crate::output::format::CompareFormat;
 

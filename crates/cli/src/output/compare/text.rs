@@ -1,6 +1,6 @@
 //! For people.
 
-use vmnoise_explain::compare::{Figure, Kind, Verdict};
+use vmnoise_judge::compare::{Figure, Kind, Verdict};
 
 use super::figures::{chance, sign, signed, titled, value};
 use super::{Compared, Comparison, Run, groups_text};

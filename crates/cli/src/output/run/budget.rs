@@ -1,6 +1,6 @@
 //! How the threads of a command spent their time, by the words of the result.
 
-use vmnoise_tracer::{FamilyBooks, FamilyCulpritKind, FamilyTaken};
+use vmnoise_events::{FamilyBooks, FamilyCulpritKind, FamilyTaken};
 
 /// The parts of a budget in their order, and whether each was taken from the command.
 pub(super) const fn parts(books: &FamilyBooks) -> [(&'static str, u64, bool); 10] {

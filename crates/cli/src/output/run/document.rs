@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::budget::{part_of, part_of_longest, parts};
+use super::unseen::unseen;
 use super::{CommandResult, JudgedRun};
-use crate::fitness::{Figure, Fitness};
 use crate::run::command::preflight::QuietCpu;
 use crate::run::command::{RunRate, Seen};
+use vmnoise_judge::fitness::{Figure, Fitness};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Document<'a> {
@@ -27,7 +28,7 @@ struct Run<'a> {
     wall_ns: u64,
     of_ns: u64,
     limits: Vec<Limit>,
-    unseen: &'a [String],
+    unseen: Vec<String>,
     taken_ns: Option<u64>,
     threads: u64,
     threads_wall_ns: Option<u64>,
@@ -109,7 +110,7 @@ impl<'a> Run<'a> {
             wall_ns: done.wall_ns,
             of_ns: evidence.of_ns,
             limits: run.judged.judgements.iter().map(Limit::new).collect(),
-            unseen: &evidence.unseen,
+            unseen: evidence.unseen.iter().map(unseen).collect(),
             taken_ns: None,
             threads: 0,
             threads_wall_ns: None,
@@ -179,7 +180,7 @@ impl<'a> Run<'a> {
 }
 
 impl Limit {
-    fn new(judgement: &crate::fitness::Judgement) -> Limit {
+    fn new(judgement: &vmnoise_judge::fitness::Judgement) -> Limit {
         let (unit, scale) = match judgement.limit.figure {
             Figure::Noise => ("percent", 10_000.0),
             Figure::Max => ("ns", 1.0),

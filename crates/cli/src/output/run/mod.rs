@@ -4,13 +4,14 @@ mod bmf;
 mod budget;
 mod document;
 mod text;
+mod unseen;
 
 use anyhow::Result;
 
 use super::format::RunFormat;
-use crate::fitness::{Evidence, Judged};
 use crate::run::command::Done;
 use crate::run::command::preflight::QuietCpu;
+use vmnoise_judge::fitness::{Evidence, Judged};
 
 /// A run and its verdict.
 pub struct JudgedRun {

@@ -1,14 +1,14 @@
 //! For people.
 
-use vmnoise_events::shown_lines;
-use vmnoise_tracer::{FamilyCulprit, FamilyLook, FamilyTaken};
+use vmnoise_events::{FamilyCulprit, FamilyLook, FamilyTaken, shown_lines};
 
 use super::budget::{part_of, part_of_longest, parts};
+use super::unseen::unseen as words_of;
 use super::{CommandResult, JudgedRun};
-use crate::fitness::{Figure, Fitness, Judgement, Range};
 use crate::output::table;
 use crate::run::command::{FromProc, RunRate, Seen};
 use crate::units::human;
+use vmnoise_judge::fitness::{Figure, Fitness, Judgement, Range};
 
 /// So many culprits are told.
 const CULPRITS: usize = 8;
@@ -75,7 +75,7 @@ fn one(command: &str, run: &JudgedRun) -> String {
         Seen::Read { found, .. } => text += &from_proc(found),
     }
     for unseen in &run.evidence.unseen {
-        text += &format!(" {unseen}\n");
+        text += &format!(" {}\n", words_of(unseen));
     }
     text + &format!(" rate, in no figure above: {}\n", rate(&run.done.rate))
 }

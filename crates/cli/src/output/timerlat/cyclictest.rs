@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use vmnoise_events::{Policy, RunFacts};
 use vmnoise_explain::{Interval, LinearHistogram};
-use vmnoise_tracer::host::Host;
+use vmnoise_host::Host;
 
 use super::columns::Columns;
 

@@ -8,8 +8,8 @@ mod text;
 use anyhow::Result;
 use serde::Serialize;
 use vmnoise_events::{HostFacts, Policy};
-use vmnoise_explain::tuning::{Goal, Keeps, cheapest};
-use vmnoise_tracer::host::LapicTimerAdvance;
+use vmnoise_host::LapicTimerAdvance;
+use vmnoise_judge::tuning::{Goal, Keeps, cheapest};
 use vmnoise_workload::microvm::lapic_timer::Turn;
 
 use super::{json, write};

@@ -1,7 +1,7 @@
 //! One setting: how late timers were, what it cost, and whether it keeps the goal.
 
 use serde::Serialize;
-use vmnoise_explain::tuning::{Goal, Keeps, Lateness};
+use vmnoise_judge::tuning::{Goal, Keeps, Lateness};
 use vmnoise_workload::microvm::lapic_timer::{Halts, Times, Turn};
 
 use super::Asked;

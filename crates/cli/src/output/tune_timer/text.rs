@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use vmnoise_explain::tuning::Keeps;
-use vmnoise_tracer::host::LapicTimerAdvance;
+use vmnoise_host::LapicTimerAdvance;
+use vmnoise_judge::tuning::Keeps;
 
 use super::step::Step;
 use super::{Asked, Document};

@@ -9,9 +9,10 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use vmnoise_tracer::{Family, FamilyLook, LoadError};
+use vmnoise_events::FamilyLook;
+use vmnoise_judge::fitness::{Evidence, NotSeen, Range};
+use vmnoise_tracer::{Family, LoadError};
 
-use crate::fitness::{Evidence, Range};
 use process::Started;
 pub use process::{CannotStart, Ended};
 pub use procfs::FromProc;
@@ -75,7 +76,10 @@ impl Done {
                     taken_ns: range(taken_ns),
                     longest_ns: range(0),
                     of_ns: self.wall_ns.max(found.ran_ns + found.waited_ns),
-                    unseen: vec![why.clone(), procfs::LIMIT.to_owned()],
+                    unseen: vec![
+                        NotSeen::Untraced { why: why.clone() },
+                        NotSeen::OnlyFromProc,
+                    ],
                 }
             }
         }

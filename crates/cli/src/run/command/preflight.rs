@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde_json::Value;
-use vmnoise_tracer::host::Host;
+use vmnoise_host::Host;
 use vmnoise_workload::spin::{RateConfig, RateWindow, rate};
 use vmnoise_workload::tsc;
 

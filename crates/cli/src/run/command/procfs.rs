@@ -4,10 +4,6 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// What it cannot say.
-pub const LIMIT: &str = "from /proc: interrupts and who had the CPU are not told, and threads that ended between two looks \
-                         are missing";
-
 /// What was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FromProc {

@@ -3,8 +3,8 @@
 
 use anyhow::Context;
 use vmnoise_events::{Event, Tally};
+use vmnoise_host::{Host, Thread};
 use vmnoise_tracer::Observer;
-use vmnoise_tracer::host::{Host, Thread};
 use vmnoise_workload::{Failure, MeasuredThread, Workload, tsc};
 
 use crate::units::to_tsc;

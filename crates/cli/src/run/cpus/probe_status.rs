@@ -2,7 +2,7 @@
 //! lines.
 
 use vmnoise_events::{OffsetProof, ProbeStatus};
-use vmnoise_tracer::host::LapicTimerAdvance;
+use vmnoise_host::LapicTimerAdvance;
 use vmnoise_workload::microvm::{Error, GuestClock, KvmOffer};
 
 use crate::run::at_stop::AskedAtStop;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use vmnoise_events::{Anchor, Event, FeedDetail, Finish, FinishReason, RunFacts};
 use vmnoise_feed::FeedAddress;
-use vmnoise_tracer::host::{Host, Vm};
+use vmnoise_host::{Host, Vm};
 use vmnoise_tracer::{ClockLook, ExitTracer, KnownVms, VmSearch};
 use vmnoise_workload::tsc;
 

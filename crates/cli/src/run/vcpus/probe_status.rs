@@ -2,7 +2,7 @@
 //! and of each result's last lines.
 
 use vmnoise_events::ProbeStatus;
-use vmnoise_tracer::host::{Host, KvmDebugfs};
+use vmnoise_host::{Host, KvmDebugfs};
 use vmnoise_tracer::{ExitTracer, VmSearch};
 
 /// What `vmnoise exits` needs, in the words of `vmnoise doctor`.

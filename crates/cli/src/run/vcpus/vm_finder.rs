@@ -5,7 +5,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use vmnoise_tracer::host::Vm;
+use vmnoise_host::Vm;
 use vmnoise_tracer::{ClockLook, KnownVms};
 
 use vmnoise_rights::{Work, threads};

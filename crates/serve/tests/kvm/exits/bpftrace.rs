@@ -6,8 +6,8 @@ use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use vmnoise_host::Host;
 use vmnoise_labs::with_debugfs;
-use vmnoise_tracer::host::Host;
 
 use super::wait_until;
 

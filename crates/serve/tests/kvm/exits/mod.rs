@@ -11,10 +11,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use vmnoise_events::{LossKind, Share};
+use vmnoise_host::Host;
 use vmnoise_labs::footprint::Held;
 use vmnoise_labs::installed::is_here;
 use vmnoise_labs::{Disturber, Run, skipped};
-use vmnoise_tracer::host::Host;
 
 use self::bpftrace::Bpftrace;
 use self::told::Told;

@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 use vmnoise_events::{Event, VcpuClock};
 
 use super::harness::{Handlers, VCPU};
-use crate::host::Host;
+use vmnoise_host::Host;
 
 /// Its number in its VM.
 const NUMBER: u64 = 3;

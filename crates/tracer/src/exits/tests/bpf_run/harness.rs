@@ -14,10 +14,10 @@ use crate::exits::{
 use crate::packed::{Packed, packed_object};
 
 use super::moment::Moment;
-use crate::host::{Host, Vm};
 use crate::maps::Maps;
 use crate::plain;
 use crate::{KnownVms, VmSearch};
+use vmnoise_host::{Host, Vm};
 
 static OBJECT: Packed = packed_object!("exits_test");
 

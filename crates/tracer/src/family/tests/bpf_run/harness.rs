@@ -7,8 +7,8 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 use libbpf_rs::{Object, ObjectBuilder, ProgramInput};
+use vmnoise_events::{FamilyBooks, FamilyWaits};
 
-use super::super::super::books::{FamilyBooks, FamilyWaits};
 use super::super::super::settings;
 use super::super::super::wire::{WireBooks, WireCpu};
 use crate::mapped_array::MappedArray;
@@ -176,7 +176,7 @@ impl Machine {
             unsure: words.unsure,
             ..WireBooks::default()
         };
-        let books = FamilyBooks::read(&read);
+        let books = FamilyBooks::from(&read);
         assert_eq!(books.parts(), books.wall_ns, "thread {thread}: {books:?}");
         books
     }
@@ -185,7 +185,7 @@ impl Machine {
     pub fn ended(&self) -> FamilyBooks {
         let mut all = FamilyBooks::default();
         for cpu in 0..2 {
-            all.add(&FamilyBooks::read(&self.cpu(cpu).ended));
+            all.add(&FamilyBooks::from(&self.cpu(cpu).ended));
         }
         all
     }
@@ -193,7 +193,7 @@ impl Machine {
     pub fn waits(&self) -> FamilyWaits {
         let mut waits = FamilyWaits::default();
         for cpu in 0..2 {
-            waits.add_cpu(&self.cpu(cpu));
+            self.cpu(cpu).add_waits(&mut waits);
         }
         waits
     }

@@ -1,0 +1,70 @@
+//! Limits of `vmnoise run --fit`.
+
+use vmnoise_judge::fitness::{Figure, Limit};
+
+use crate::units::{Bare, parse_time};
+
+/// Reads `noise<1%` and `max<1ms`.
+///
+/// # Errors
+/// A sentence that says what is wrong and what is accepted.
+pub fn fit_limit(text: &str) -> Result<Limit, String> {
+    let help = "write noise<1%, max<1ms, or both with a comma between them";
+    let (name, below) = text
+        .split_once('<')
+        .ok_or_else(|| format!("`{text}` is no limit; {help}"))?;
+    let below = below.trim();
+    match name.trim() {
+        "noise" => {
+            let percent = below
+                .strip_suffix('%')
+                .and_then(|it| it.trim().parse().ok());
+            let ppm = percent.map(|it: f64| (it * 10_000.0).round());
+            // Below a millionth there is nothing that a run could be fit by.
+            let usable = ppm.filter(|it| (1.0..=1_000_000.0).contains(it));
+            let ppm = usable.ok_or_else(|| {
+                format!(
+                    "`{below}` is no part of a run from 0.0001% to 100%; write such as noise<1%"
+                )
+            })?;
+            Ok(Limit {
+                figure: Figure::Noise,
+                below: ppm as u64,
+            })
+        }
+        "max" => Ok(Limit {
+            figure: Figure::Max,
+            below: parse_time(below, Bare::Microseconds)?,
+        }),
+        other => Err(format!("there is no figure `{other}`; {help}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read() {
+        let below = |text| fit_limit(text).map(|it| (it.figure, it.below));
+        assert_eq!(below("noise<1%"), Ok((Figure::Noise, 10_000)));
+        assert_eq!(below(" noise < 0.05 %"), Ok((Figure::Noise, 500)));
+        assert_eq!(below("noise<0.0001%"), Ok((Figure::Noise, 1)));
+        assert_eq!(below("max<1ms"), Ok((Figure::Max, 1_000_000)));
+        assert_eq!(below("max<50"), Ok((Figure::Max, 50_000)));
+        for wrong in [
+            "noise",
+            "noise<1",
+            "noise<-1%",
+            "noise<0%",
+            "noise<0.00004%",
+            "noise<101%",
+            "noise<NaN%",
+            "max<1%",
+            "steal<1%",
+            "",
+        ] {
+            assert!(fit_limit(wrong).is_err(), "{wrong}");
+        }
+    }
+}

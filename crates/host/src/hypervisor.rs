@@ -1,0 +1,114 @@
+//! What this machine itself runs on.
+
+use super::Host;
+
+impl Host {
+    /// The hypervisor this machine runs on (`KVM`, `Xen`, …); `None` on bare metal.
+    /// Sources: /sys/hypervisor/type, the `hypervisor` flag of /proc/cpuinfo, and
+    /// `cpuid` leaf 0x40000000 for the name.
+    pub fn hypervisor(&self) -> Option<String> {
+        if self
+            .line("sys/hypervisor/type")
+            .is_ok_and(|name| name == "xen")
+        {
+            let guest = self.line("sys/hypervisor/guest_type");
+            return Some(guest.map_or_else(|_| "Xen".to_owned(), |kind| format!("Xen {kind}")));
+        }
+        let cpuinfo = self.text("proc/cpuinfo").ok()?;
+        let flagged = cpuinfo
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .filter(|(key, _)| key.trim() == "flags")
+            .any(|(_, flags)| {
+                flags
+                    .split_ascii_whitespace()
+                    .any(|flag| flag == "hypervisor")
+            });
+        flagged.then(|| match (self.signature)() {
+            Some("KVM") if self.is_firecracker() => "KVM (Firecracker)".to_owned(),
+            signature => signature.unwrap_or("unnamed").to_owned(),
+        })
+    }
+
+    /// Firecracker has no DMI to name itself in, but signs its ACPI tables, bytes 10 to
+    /// 16 of each (ACPI 6.5, section 5.2.6), which only root may read.
+    fn is_firecracker(&self) -> bool {
+        let table = self.root.join("sys/firmware/acpi/tables/APIC");
+        std::fs::read(table).is_ok_and(|table| table.get(10..16) == Some(b"FIRECK"))
+    }
+}
+
+/// The name behind the twelve letters a hypervisor signs with.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn signature() -> Option<&'static str> {
+    let leaf = std::arch::x86_64::__cpuid(0x4000_0000);
+    let letters: Vec<u8> = [leaf.ebx, leaf.ecx, leaf.edx]
+        .into_iter()
+        .flat_map(u32::to_le_bytes)
+        .collect();
+    match letters.as_slice() {
+        b"KVMKVMKVM\0\0\0" | b"Linux KVM Hv" => Some("KVM"),
+        b"XenVMMXenVMM" => Some("Xen"),
+        b"Microsoft Hv" => Some("Hyper-V"),
+        b"VMwareVMware" => Some("VMware"),
+        b"TCGTCGTCGTCG" => Some("QEMU TCG"),
+        b"bhyve bhyve " => Some("bhyve"),
+        b"ACRNACRNACRN" => Some("ACRN"),
+        _ => None,
+    }
+}
+
+/// Elsewhere there is no such instruction.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn signature() -> Option<&'static str> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::machine;
+    use crate::fixtures::tree;
+
+    #[test]
+    fn the_flag_tells_a_guest() {
+        let (_root, mut host) =
+            tree(&[("proc/cpuinfo", "flags\t\t: fpu hypervisor tsc\nbugs\t: x\n")]);
+        assert_eq!(host.hypervisor().as_deref(), Some("unnamed"));
+        host.signature = || Some("KVM");
+        assert_eq!(host.hypervisor().as_deref(), Some("KVM"));
+        let (_root, mut bare) = machine();
+        bare.signature = || Some("KVM");
+        assert_eq!(bare.hypervisor(), None);
+    }
+
+    #[test]
+    fn xen_says_so_in_sys() {
+        let (_root, host) = tree(&[("sys/hypervisor/type", "xen\n")]);
+        assert_eq!(host.hypervisor().as_deref(), Some("Xen"));
+        for kind in ["PV", "PVH", "HVM"] {
+            let guest_type = format!("{kind}\n");
+            let files = [
+                ("sys/hypervisor/type", "xen\n"),
+                ("sys/hypervisor/guest_type", guest_type.as_str()),
+            ];
+            let (_root, host) = tree(&files);
+            assert_eq!(host.hypervisor(), Some(format!("Xen {kind}")));
+        }
+    }
+
+    #[test]
+    fn firecracker_signs_its_acpi_tables() {
+        let named = |oem: &str| {
+            let table = format!("APICH\0\0\0\u{6}V{oem}FCVMMADT");
+            let files = [
+                ("proc/cpuinfo", "flags\t\t: hypervisor\n"),
+                ("sys/firmware/acpi/tables/APIC", table.as_str()),
+            ];
+            let (_root, mut host) = tree(&files);
+            host.signature = || Some("KVM");
+            host.hypervisor()
+        };
+        assert_eq!(named("FIRECK").as_deref(), Some("KVM (Firecracker)"));
+        assert_eq!(named("BOCHS ").as_deref(), Some("KVM"));
+    }
+}

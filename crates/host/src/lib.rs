@@ -1,0 +1,371 @@
+//! What this machine says of itself in /proc and /sys. Every reader takes its root
+//! from [`Host`], so that a made-up tree can be read as well.
+
+#![forbid(unsafe_code)]
+
+mod cgroups;
+mod clock_event;
+pub mod cpu_list;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
+mod hypervisor;
+mod kvm_debugfs;
+mod lapic_timer;
+mod pid_numbers;
+mod requested_cpus;
+mod rights;
+mod scheduling;
+mod smi;
+mod threads;
+mod throttling;
+mod uuid;
+mod vms;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use vmnoise_events::HostFacts;
+
+pub use cgroups::CgroupNames;
+pub use clock_event::ClockEventDevice;
+pub use kvm_debugfs::{GuestTsc, KvmDebugfs};
+pub use lapic_timer::LapicTimerAdvance;
+pub use requested_cpus::CpuError;
+pub use rights::{Capabilities, Capability, Lockdown};
+pub use scheduling::Scheduling;
+pub use smi::{NoSmiCount, PmuEvent};
+pub use threads::{Place, Thread};
+pub use throttling::{FairServer, Throttling};
+pub use vms::{VcpuThread, Vm, leads_to_vm};
+
+const CPUS: &str = "sys/devices/system/cpu";
+
+/// A machine, through its /proc and /sys.
+#[derive(Debug, Clone)]
+pub struct Host {
+    root: PathBuf,
+    /// What `cpuid` says of the hypervisor; asked only where /proc/cpuinfo has its flag.
+    signature: fn() -> Option<&'static str>,
+}
+
+impl Host {
+    /// The machine this process runs on.
+    pub fn here() -> Host {
+        Host {
+            root: PathBuf::from("/"),
+            signature: hypervisor::signature,
+        }
+    }
+
+    /// A tree that holds `proc` and `sys` of a machine; `cpuid` is not asked.
+    pub fn under(root: impl AsRef<Path>) -> Host {
+        Host {
+            root: root.as_ref().to_owned(),
+            signature: || None,
+        }
+    }
+
+    /// The facts every result begins with.
+    ///
+    /// # Errors
+    /// If /proc or /sys is not there; the message names the file.
+    pub fn facts(&self) -> io::Result<HostFacts> {
+        Ok(HostFacts {
+            kernel: self.line("proc/sys/kernel/osrelease")?.into(),
+            name: self.line("proc/sys/kernel/hostname").ok().map(Into::into),
+            hypervisor: self.hypervisor().map(Into::into),
+            cpu_model: self.cpu_model()?.into(),
+            allowed_cpus: self.allowed_cpus()?,
+            clocksource: self
+                .line("sys/devices/system/clocksource/clocksource0/current_clocksource")?
+                .into(),
+            apic_ids: self.apic_ids(),
+            kvm_module: self.kvm_module().map(Into::into),
+            posted_interrupts: Some(self.posts_interrupts()),
+            settings: None,
+        })
+    }
+
+    /// CPUs this process may use, ascending (its cpuset and affinity).
+    ///
+    /// # Errors
+    /// If /proc/self/status cannot be read; the message names it.
+    pub fn allowed_cpus(&self) -> io::Result<Vec<u32>> {
+        let status = self.text("proc/self/status")?;
+        let list = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        cpus_of(list.unwrap_or_default(), "proc/self/status")
+    }
+
+    /// CPUs that are running, ascending.
+    ///
+    /// # Errors
+    /// If /sys cannot be read; the message names the file.
+    pub fn online_cpus(&self) -> io::Result<Vec<u32>> {
+        let file = format!("{CPUS}/online");
+        cpus_of(&self.text(&file)?, &file)
+    }
+
+    /// CPUs that exist, ascending.
+    ///
+    /// # Errors
+    /// If /sys cannot be read; the message names the file.
+    pub fn present_cpus(&self) -> io::Result<Vec<u32>> {
+        let file = format!("{CPUS}/present");
+        cpus_of(&self.text(&file)?, &file)
+    }
+
+    /// CPUs that are kept free of other work: of the scheduler's domains (`isolcpus`, isolated
+    /// partitions of cpusets), or of the tick (`nohz_full`). None where the kernel does not say
+    /// (Documentation/ABI/testing/sysfs-devices-system-cpu).
+    pub fn isolated_cpus(&self) -> Vec<u32> {
+        let listed = ["isolated", "nohz_full"].into_iter().filter_map(|list| {
+            let text = self.text(&format!("{CPUS}/{list}")).ok()?;
+            // Without the option the kernel says nothing, or `(null)`.
+            cpu_list::parse(text.trim()).ok()
+        });
+        let mut cpus = listed.flatten().collect::<Vec<_>>();
+        cpus.sort_unstable();
+        cpus.dedup();
+        cpus
+    }
+
+    /// The vendor module under /dev/kvm (`kvm_intel`, `kvm_amd`, `kvm_pvm`), built in
+    /// or not; `None` where there is none to see.
+    pub fn kvm_module(&self) -> Option<String> {
+        ["kvm_pvm", "kvm_intel", "kvm_amd"]
+            .into_iter()
+            .find(|module| self.root.join("sys/module").join(module).exists())
+            .map(str::to_owned)
+    }
+
+    /// Whether KVM may use posted interrupts: their vectors (`PIN`, `NPI` and `PIW` of
+    /// /proc/interrupts) have no tracepoint. VMX alone has them, and only with APICv
+    /// (vmx_can_use_vtd_pi and enable_apicv of arch/x86/kvm/vmx); where the module does not
+    /// say whether it has, it may.
+    pub fn posts_interrupts(&self) -> bool {
+        let module = "sys/module/kvm_intel";
+        let apicv = self.line(&format!("{module}/parameters/enable_apicv"));
+        self.root.join(module).exists() && apicv.map_or(true, |apicv| apicv != "N")
+    }
+
+    /// Whether nearly all of the kernel can be preempted, soft interrupts too.
+    pub fn is_preempt_rt(&self) -> bool {
+        // The file came with the RT patch set; without it the version line tells.
+        let says = |file, word| self.text(file).is_ok_and(|text| text.contains(word));
+        says("sys/kernel/realtime", "1") || says("proc/version", "PREEMPT_RT")
+    }
+
+    /// The effective capabilities of this process; `None` where /proc does not say.
+    pub fn capabilities(&self) -> Option<Capabilities> {
+        Capabilities::from_status(&self.text("proc/self/status").ok()?)
+    }
+
+    /// Whether a seccomp filter judges the system calls of this process.
+    pub fn has_call_filter(&self) -> bool {
+        let status = self.text("proc/self/status").unwrap_or_default();
+        // SECCOMP_MODE_FILTER of linux/seccomp.h.
+        status.lines().any(|line| line == "Seccomp:\t2")
+    }
+
+    /// The level of kernel lockdown; `None` where the kernel has none or securityfs
+    /// is not mounted.
+    pub fn lockdown(&self) -> Option<Lockdown> {
+        Lockdown::parse(&self.text("sys/kernel/security/lockdown").ok()?)
+    }
+
+    fn cpu_model(&self) -> io::Result<String> {
+        let cpuinfo = self.text("proc/cpuinfo")?;
+        let model = cpuinfo
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(key, _)| key.trim() == "model name");
+        Ok(model
+            .map_or("unknown", |(_, model)| model.trim())
+            .to_owned())
+    }
+
+    /// Numbers of the CPUs and their APIC ids, ascending; empty where the kernel reports none.
+    fn apic_ids(&self) -> Vec<(u32, u32)> {
+        let cpuinfo = self.text("proc/cpuinfo").unwrap_or_default();
+        let mut cpu = None;
+        let mut ids = Vec::new();
+        for (key, value) in cpuinfo.lines().filter_map(|line| line.split_once(':')) {
+            let number = value.trim().parse().ok();
+            match key.trim() {
+                "processor" => cpu = number,
+                "apicid" => ids.extend(cpu.zip(number)),
+                _ => {}
+            }
+        }
+        ids
+    }
+
+    fn text(&self, file: &str) -> io::Result<String> {
+        let path = self.root.join(file);
+        fs::read_to_string(&path).map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("cannot read {}: {error}", path.display()),
+            )
+        })
+    }
+
+    fn line(&self, file: &str) -> io::Result<String> {
+        self.text(file).map(|text| text.trim().to_owned())
+    }
+}
+
+fn cpus_of(list: &str, file: &str) -> io::Result<Vec<u32>> {
+    cpu_list::parse(list).map_err(|error| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("/{file} holds no CPU list: {error}"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fixtures::tree;
+    use super::*;
+
+    const MACHINE: [(&str, &str); 8] = [
+        ("proc/sys/kernel/hostname", "rack-7\n"),
+        ("proc/sys/kernel/osrelease", "6.1.0-28-amd64\n"),
+        (
+            "proc/cpuinfo",
+            "processor\t: 0\nmodel name\t: A CPU: fast\nflags\t\t: fpu tsc\n",
+        ),
+        ("proc/self/status", "Name:\tx\nCpus_allowed_list:\t1-2\n"),
+        (
+            "sys/devices/system/clocksource/clocksource0/current_clocksource",
+            "tsc\n",
+        ),
+        ("sys/devices/system/cpu/present", "0-3\n"),
+        ("sys/devices/system/cpu/online", "0-2\n"),
+        ("sys/module/kvm_amd/version", ""),
+    ];
+
+    #[test]
+    fn cpus_are_isolated_by_either_list_and_by_none() {
+        let list = |isolated, nohz_full| {
+            let (_root, host) = tree(&[
+                ("sys/devices/system/cpu/isolated", isolated),
+                ("sys/devices/system/cpu/nohz_full", nohz_full),
+            ]);
+            host.isolated_cpus()
+        };
+        assert_eq!(list("2-3\n", "3,5\n"), [2, 3, 5]);
+        assert_eq!(list("\n", "(null)\n"), Vec::<u32>::new());
+        assert_eq!(tree(&MACHINE).1.isolated_cpus(), Vec::<u32>::new());
+    }
+
+    #[test]
+    fn facts_of_a_bare_machine() {
+        let (_root, host) = tree(&MACHINE);
+        let facts = host.facts().unwrap();
+        assert_eq!(facts.name.as_deref(), Some("rack-7"));
+        assert_eq!(facts.kernel, "6.1.0-28-amd64");
+        assert_eq!(facts.hypervisor, None);
+        assert_eq!(facts.cpu_model, "A CPU: fast");
+        assert_eq!(facts.allowed_cpus, [1, 2]);
+        assert_eq!(facts.clocksource, "tsc");
+        assert_eq!(facts.kvm_module.as_deref(), Some("kvm_amd"));
+        assert_eq!(host.lockdown(), None);
+    }
+
+    #[test]
+    fn each_cpu_has_an_apic_id() {
+        // CPU 1 is offline, and nothing is told of CPU 3.
+        let cpuinfo = "processor\t: 0\napicid\t\t: 0\ninitial apicid\t: 7\n\n\
+                       processor\t: 2\napicid\t\t: 4\n\n\
+                       processor\t: 3\nflags\t\t: apicid\n\n\
+                       processor\t: 4\napicid\t\t: what\n";
+        let (_root, host) = tree(&[("proc/cpuinfo", cpuinfo)]);
+        assert_eq!(host.apic_ids(), [(0, 0), (2, 4)]);
+        let (_root, host) = machine();
+        assert_eq!(host.facts().unwrap().apic_ids, []);
+    }
+
+    #[test]
+    fn a_machine_of_512_cpus_is_read_whole() {
+        // Two sockets, numbered one after the other; one CPU is offline, and the second socket is isolated.
+        let apic_id = |cpu: u32| cpu + 512 * (cpu / 256);
+        let cpuinfo: String = (0..512)
+            .map(|cpu| format!("processor\t: {cpu}\napicid\t\t: {}\n\n", apic_id(cpu)))
+            .collect();
+        let (_root, host) = tree(&[
+            ("proc/cpuinfo", &cpuinfo),
+            ("proc/self/status", "Cpus_allowed_list:\t0-510\n"),
+            ("sys/devices/system/cpu/present", "0-511\n"),
+            ("sys/devices/system/cpu/online", "0-510\n"),
+            ("sys/devices/system/cpu/isolated", "256-511\n"),
+        ]);
+        assert!(host.present_cpus().unwrap().into_iter().eq(0..512));
+        assert!(host.online_cpus().unwrap().into_iter().eq(0..511));
+        assert!(host.allowed_cpus().unwrap().into_iter().eq(0..511));
+        assert!(host.isolated_cpus().into_iter().eq(256..512));
+        let apic_ids = (0..512).map(|cpu| (cpu, apic_id(cpu)));
+        assert!(host.apic_ids().into_iter().eq(apic_ids));
+    }
+
+    #[test]
+    fn a_real_time_kernel_says_so() {
+        for (file, text, is_rt) in [
+            ("sys/kernel/realtime", "1\n", true),
+            (
+                "proc/version",
+                "Linux version 6.1.0 #1 SMP PREEMPT_RT Debian\n",
+                true,
+            ),
+            (
+                "proc/version",
+                "Linux version 6.1.0 #1 SMP PREEMPT_DYNAMIC\n",
+                false,
+            ),
+        ] {
+            let (_root, host) = tree(&[(file, text)]);
+            assert_eq!(host.is_preempt_rt(), is_rt, "{file}: {text}");
+        }
+    }
+
+    #[test]
+    fn vmx_posts_interrupts_unless_it_says_that_it_does_not() {
+        const APICV: &str = "sys/module/kvm_intel/parameters/enable_apicv";
+        for (file, text, posts) in [
+            (APICV, "Y\n", true),
+            (APICV, "N\n", false),
+            ("sys/module/kvm_intel/version", "", true),
+            ("sys/module/kvm_amd/parameters/avic", "Y\n", false),
+        ] {
+            let (_root, host) = tree(&[(file, text)]);
+            assert_eq!(host.posts_interrupts(), posts, "{file}: {text}");
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_file() {
+        let (_root, host) = tree(&[("sys/devices/system/cpu/online", "what\n")]);
+        let missing = host.facts().unwrap_err().to_string();
+        assert!(missing.contains("proc/sys/kernel/osrelease"), "{missing}");
+        let garbled = host.online_cpus().unwrap_err().to_string();
+        assert!(
+            garbled.contains("sys/devices/system/cpu/online"),
+            "{garbled}"
+        );
+    }
+
+    #[test]
+    fn this_machine_has_facts() {
+        let facts = Host::here().facts().unwrap();
+        assert!(!facts.allowed_cpus.is_empty());
+    }
+
+    pub(super) fn machine() -> (tempfile::TempDir, Host) {
+        tree(&MACHINE)
+    }
+}

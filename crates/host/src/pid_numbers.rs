@@ -1,0 +1,60 @@
+//! By which numbers /proc knows processes. BPF programs report the kernel's own; in a container with a pid
+//! namespace those are other processes', or nobody's.
+
+use std::fs;
+use std::path::Path;
+
+use super::Host;
+
+/// PROC_PID_INIT_INO of include/linux/proc_ns.h.
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+
+impl Host {
+    /// Whether a process has the same number in /proc as in the kernel.
+    pub fn numbers_are_the_kernels(&self) -> bool {
+        let namespace = fs::read_link(self.root.join("proc/self/ns/pid"));
+        self.numbers_are_ours()
+            && namespace.map_or(true, |namespace| namespace == Path::new(FIRST_NAMESPACE))
+    }
+
+    /// Whether /proc was mounted in this process' pid namespace. A made-up one has no `self`.
+    pub fn numbers_are_ours(&self) -> bool {
+        let own = self.root.join("proc/self");
+        match fs::read_link(&own) {
+            Ok(number) => number == Path::new(&std::process::id().to_string()),
+            // It is there and leads nowhere for a process that is not in its namespace.
+            Err(_) => fs::symlink_metadata(&own).is_err(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn host(own: &str, namespace: &str) -> (tempfile::TempDir, Host) {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("proc").join(own).join("ns");
+        fs::create_dir_all(&folder).unwrap();
+        symlink(namespace, folder.join("pid")).unwrap();
+        symlink(own, root.path().join("proc/self")).unwrap();
+        let host = Host::under(root.path());
+        (root, host)
+    }
+
+    #[test]
+    fn a_number_is_the_kernels_in_the_first_namespace_alone() {
+        let own = std::process::id().to_string();
+        let (_root, first) = host(&own, FIRST_NAMESPACE);
+        assert!(first.numbers_are_the_kernels() && first.numbers_are_ours());
+        let (_root, container) = host(&own, "pid:[4026532701]");
+        assert!(!container.numbers_are_the_kernels() && container.numbers_are_ours());
+        // That of the machine is mounted in the container.
+        let (_root, mounted) = host("4711000", FIRST_NAMESPACE);
+        assert!(!mounted.numbers_are_the_kernels() && !mounted.numbers_are_ours());
+        let root = tempfile::tempdir().unwrap();
+        assert!(Host::under(root.path()).numbers_are_the_kernels());
+    }
+}

@@ -1,0 +1,238 @@
+//! The virtual machines of this host: processes that hold a VM of KVM, under the names
+//! people gave them, and the threads that are their vCPUs.
+
+mod command;
+mod identity;
+#[cfg(test)]
+mod products;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use vmnoise_events::{Name, VmIdentity};
+
+use super::cgroups::{self, Runtimes};
+use super::scheduling::Scheduling;
+use super::threads::name_in;
+use super::{Host, cpu_list};
+
+/// A process that holds VMs of KVM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vm {
+    /// The process of its VMM.
+    pub pid: u32,
+    /// What people call it; `comm:pid` where nothing tells.
+    pub name: Name,
+    /// What else is known of it.
+    pub identity: VmIdentity,
+    /// Its vCPUs, by their numbers.
+    pub vcpus: Vec<VcpuThread>,
+}
+
+/// The thread of a vCPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VcpuThread {
+    /// Its number in its VM.
+    pub id: u32,
+    /// The kernel's thread id.
+    pub tid: u32,
+    /// CPUs it may use, as the kernel lists them; empty where /proc does not say.
+    pub cpus: String,
+    /// Its policy and priority as chrt(1) names them, such as `SCHED_FIFO 50`.
+    pub policy: String,
+}
+
+impl Host {
+    /// Every process that holds a VM, by process id. Without the right to look into the
+    /// files of other users' processes theirs are not seen. Reads where each file of each
+    /// process leads: `VmSearch` of the tracer does so only where it must.
+    pub fn vms(&self) -> Vec<Vm> {
+        if !self.numbers_are_the_kernels() {
+            return Vec::new();
+        }
+        let mut vms: Vec<Vm> = numbered(&self.root.join("proc"))
+            .filter(|(_, process)| file_of_vm(process).is_some())
+            .filter_map(|(pid, _)| self.vm(pid))
+            .collect();
+        vms.sort_by_key(|vm| vm.pid);
+        vms
+    }
+
+    /// What people call the VM of this process, by the kernel's own number of it, if that lives, and what
+    /// else is known of it: see [`Vm::name`].
+    pub fn who_is_vm(&self, pid: u32) -> Option<(Name, VmIdentity)> {
+        if !self.numbers_are_the_kernels() {
+            return None;
+        }
+        self.who_is(pid, &self.process(pid))
+    }
+
+    /// The VM of this process, if that lives, and its vCPUs as debugfs has them, or the names of its
+    /// threads.
+    pub fn vm(&self, pid: u32) -> Option<Vm> {
+        if !self.numbers_are_the_kernels() {
+            return None;
+        }
+        let vcpus = self.vcpus_by_debugfs(pid).into_iter();
+        self.vm_of(pid, pid, vcpus.map(|(id, tid)| (id, tid, tid)).collect())
+    }
+
+    /// The VM of a process that is `pid_here` in this host's /proc, if that lives, with these vCPUs:
+    /// their numbers, and their threads by the kernel's numbers and those of /proc. Without any,
+    /// they are known by the names of its threads.
+    pub fn vm_of(&self, pid: u32, pid_here: u32, mut vcpus: Vec<(u32, u32, u32)>) -> Option<Vm> {
+        let process = self.process(pid_here);
+        let (name, identity) = self.who_is(pid, &process)?;
+        if vcpus.is_empty() && pid == pid_here {
+            let named = vcpus_by_thread_name(&process).into_iter();
+            vcpus = named.map(|(id, tid)| (id, tid, tid)).collect();
+        }
+        vcpus.sort_unstable();
+        vcpus.dedup();
+        let threads = vcpus.into_iter();
+        Some(Vm {
+            pid,
+            name,
+            identity,
+            vcpus: threads
+                .map(|(id, tid, tid_here)| VcpuThread {
+                    tid,
+                    ..thread(&process, id, tid_here)
+                })
+                .collect(),
+        })
+    }
+
+    /// The first file of a VM that this process holds, as a link in /proc.
+    pub fn file_of_vm(&self, pid: u32) -> Option<PathBuf> {
+        file_of_vm(&self.process(pid))
+    }
+
+    /// A file of a process, as a link in /proc.
+    pub fn file_of(&self, pid_here: u32, fd: u32) -> PathBuf {
+        self.process(pid_here).join("fd").join(fd.to_string())
+    }
+
+    fn process(&self, pid: u32) -> PathBuf {
+        self.root.join("proc").join(pid.to_string())
+    }
+
+    fn who_is(&self, pid: u32, process: &Path) -> Option<(Name, VmIdentity)> {
+        let comm = fs::read_to_string(process.join("comm")).ok()?;
+        // Empty once a killed process has given its memory back (proc(5)), which it does
+        // before it closes its files: its name is gone, and it is no VMM any more.
+        let cmdline = fs::read(process.join("cmdline")).ok()?;
+        if cmdline.is_empty() {
+            return None;
+        }
+        let cgroup = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
+        let occupant = cgroups::path_of(&cgroup).map(cgroups::occupant_of);
+        let occupant = occupant.unwrap_or_default();
+        let told = command::told(&cmdline);
+        let container = identity::container(&told, &occupant);
+        let labels = container.and_then(|id| Runtimes::under(&self.root).labels(id));
+        let (name, identity) = identity::of(&told, &occupant, labels.as_ref());
+        let name = name.unwrap_or_else(|| format!("{}:{pid}", name_in(&comm)));
+        Some((name.into(), identity))
+    }
+
+    /// KVM's own list.
+    fn vcpus_by_debugfs(&self, pid: u32) -> Vec<(u32, u32)> {
+        let threads: Vec<u32> = numbered(&self.process(pid).join("task"))
+            .map(|(tid, _)| tid)
+            .collect();
+        let vcpus = self.vcpu_folders(|vm| {
+            let maker = vm.split('-').next().and_then(|tid| tid.parse().ok());
+            maker.is_some_and(|tid: u32| tid == pid || threads.contains(&tid))
+        });
+        let vcpus = vcpus.into_iter();
+        vcpus.map(|vcpu| (vcpu.number, vcpu.tid)).collect()
+    }
+}
+
+/// The first file of a VM that a process holds, as a link in /proc.
+fn file_of_vm(process: &Path) -> Option<PathBuf> {
+    let mut files = children(&process.join("fd")).map(|(_, file)| file);
+    files.find(|file| leads_to_vm(file))
+}
+
+/// Whether this file of a process is a VM (virt/kvm/kvm_main.c names it `kvm-vm`).
+pub fn leads_to_vm(file: &Path) -> bool {
+    fs::read_link(file).is_ok_and(|target| target == Path::new("anon_inode:kvm-vm"))
+}
+
+/// By the names that VMMs give to the threads of their vCPUs.
+fn vcpus_by_thread_name(process: &Path) -> Vec<(u32, u32)> {
+    numbered(&process.join("task"))
+        .filter_map(|(tid, task)| {
+            let comm = fs::read_to_string(task.join("comm")).ok()?;
+            Some((command::vcpu_of_thread(name_in(&comm))?, tid))
+        })
+        .collect()
+}
+
+fn thread(process: &Path, id: u32, tid: u32) -> VcpuThread {
+    let task = process.join("task").join(tid.to_string());
+    let status = fs::read_to_string(task.join("status")).unwrap_or_default();
+    let cpus = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .map(str::trim);
+    VcpuThread {
+        id,
+        tid,
+        // As the kernel wrote it, if it is one.
+        cpus: cpus
+            .filter(|list| cpu_list::parse(list).is_ok())
+            .unwrap_or_default()
+            .to_owned(),
+        policy: fs::read_to_string(task.join("stat"))
+            .ok()
+            .and_then(|stat| Scheduling::of(&stat))
+            .map_or_else(String::new, |told| told.to_string()),
+    }
+}
+
+pub(super) fn children(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
+}
+
+fn numbered(folder: &Path) -> impl Iterator<Item = (u32, PathBuf)> + use<> {
+    children(folder).filter_map(|(name, path)| Some((name.parse().ok()?, path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::machine_with_vm;
+
+    #[test]
+    fn a_vm_is_found_under_its_name_with_its_vcpus() {
+        for debugfs in [true, false] {
+            let (_root, host) = machine_with_vm(debugfs);
+            let vms = host.vms();
+            assert_eq!(vms.len(), 1);
+            assert_eq!((vms[0].pid, vms[0].name.as_str()), (71, "web"));
+            let vcpus: Vec<_> = vms[0]
+                .vcpus
+                .iter()
+                .map(|vcpu| (vcpu.id, vcpu.tid, vcpu.cpus.as_str()))
+                .collect();
+            assert_eq!(vcpus, [(0, 80, "2"), (1, 81, "3")]);
+        }
+    }
+
+    #[test]
+    fn a_process_that_is_dying_is_no_vmm() {
+        let (root, host) = machine_with_vm(false);
+        fs::write(root.path().join("proc/71/cmdline"), "").unwrap();
+        assert_eq!(host.vms(), []);
+    }
+
+    #[test]
+    fn a_machine_without_proc_has_no_vms() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(Host::under(root.path()).vms(), []);
+    }
+}

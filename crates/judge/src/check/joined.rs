@@ -1,0 +1,77 @@
+//! A guest's run, read for a budget beside the recording of its host: what no witness of the guest sees is the host's to
+//! tell.
+
+use vmnoise_events::{Event, RunFacts};
+
+use super::budget::Budget;
+use super::evidence::{Evidence, Joined, limits_ns, threshold_ns, window_ns};
+use crate::compare::{Span, Windows};
+use vmnoise_explain::Joiner;
+
+/// Reads a joined run as it is joined.
+#[derive(Debug)]
+pub struct JoinedEvidenceReader {
+    facts: RunFacts,
+    span_ns: u64,
+    hides_interrupts: bool,
+    windows: Windows,
+    /// The guest's last watermark, until the host was heard about it; CLOCK_MONOTONIC in nanoseconds.
+    reached_ns: Option<u64>,
+}
+
+impl JoinedEvidenceReader {
+    /// Of this guest's run, which is so long, beside this run of its host, for this budget.
+    pub fn new(
+        guest: &RunFacts,
+        host: &RunFacts,
+        span: Span,
+        budget: &Budget,
+    ) -> JoinedEvidenceReader {
+        let windows = Windows::new(threshold_ns(guest), window_ns(span));
+        JoinedEvidenceReader {
+            facts: guest.clone(),
+            span_ns: span.ns(),
+            hides_interrupts: host.has_hidden_interrupts(),
+            windows: windows.counting_above(limits_ns(budget)),
+            reached_ns: None,
+        }
+    }
+
+    /// Hears what the guest is about to tell the joiner.
+    pub fn guest(&mut self, event: &Event) {
+        if let Event::Watermark(mono_ns) = *event {
+            self.reached_ns = Some(mono_ns);
+        }
+    }
+
+    /// Takes what has become certain; of a joiner that keeps intervals.
+    pub fn take(&mut self, joiner: &mut Joiner) {
+        for interval in joiner.take_intervals() {
+            self.windows.add(&interval);
+        }
+        if let Some(mono_ns) = self.reached_ns.take() {
+            self.windows.reach(mono_ns, || joiner.take_period());
+        }
+    }
+
+    /// All that was read of streams that have ended.
+    pub fn finish(mut self, mut joiner: Joiner) -> Evidence {
+        joiner.run_out();
+        self.take(&mut joiner);
+        let lines = joiner.take_period();
+        let run = joiner.finish();
+        let bounds_ns = run.pairs.iter().map(|pair| pair.bound_ns);
+        let unsure_ns = match &run.latencies {
+            Some(latencies) => latencies.joined.unsure.ns,
+            None => run.joined.unsure.ns,
+        };
+        let joined = Joined {
+            clock_bound_ns: bounds_ns.max().unwrap_or(u64::MAX),
+            unsure_ns,
+            has_lost_names: run.host.lost_events > 0 || run.host.late_events > 0,
+            hides_interrupts: self.hides_interrupts,
+        };
+        let sample = self.windows.finish(lines, run.summary);
+        Evidence::new(self.facts, self.span_ns, sample, Some(joined))
+    }
+}

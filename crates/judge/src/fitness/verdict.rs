@@ -1,0 +1,109 @@
+//! Fit, unfit, or nobody can tell.
+
+use serde::Serialize;
+
+use super::{Evidence, Figure, Limit, Range};
+
+/// The verdict on a run, or on one of its limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fitness {
+    /// It is below its limit whatever was not seen.
+    Fit,
+    /// It is not, whatever was not seen.
+    Unfit,
+    /// What was not seen decides.
+    CannotTell,
+}
+
+/// A limit, judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Judgement {
+    /// The limit.
+    pub limit: Limit,
+    /// What the run has, in the unit of the limit.
+    pub has: Range,
+    /// Whether that is below it.
+    pub verdict: Fitness,
+}
+
+/// A run, judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// Unfit if one limit is broken, fit if all are kept.
+    pub verdict: Fitness,
+    /// Each limit.
+    pub judgements: Vec<Judgement>,
+}
+
+impl Judged {
+    /// Judges a run by these limits.
+    pub fn new(limits: &[Limit], evidence: &Evidence) -> Judged {
+        let judgements: Vec<Judgement> = limits
+            .iter()
+            .map(|&limit| Judgement::new(limit, evidence))
+            .collect();
+        let any = |verdict| judgements.iter().any(|it| it.verdict == verdict);
+        let verdict = if any(Fitness::Unfit) {
+            Fitness::Unfit
+        } else if any(Fitness::CannotTell) {
+            Fitness::CannotTell
+        } else {
+            Fitness::Fit
+        };
+        Judged {
+            verdict,
+            judgements,
+        }
+    }
+}
+
+impl Judgement {
+    fn new(limit: Limit, evidence: &Evidence) -> Judgement {
+        let has = match limit.figure {
+            Figure::Noise => evidence.noise_ppm(),
+            Figure::Max => evidence.longest_ns,
+        };
+        let verdict = if has.least >= limit.below {
+            Fitness::Unfit
+        } else if has.most.is_some_and(|most| most < limit.below) {
+            Fitness::Fit
+        } else {
+            Fitness::CannotTell
+        };
+        Judgement {
+            limit,
+            has,
+            verdict,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(least: u64, most: Option<u64>) -> Fitness {
+        let limits = [(Figure::Noise, 10_000), (Figure::Max, 1_000_000)];
+        let limits = limits.map(|(figure, below)| Limit { figure, below });
+        let evidence = Evidence {
+            taken_ns: Range { least, most },
+            longest_ns: Range {
+                least: 0,
+                most: Some(0),
+            },
+            of_ns: 1_000_000,
+            unseen: Vec::new(),
+        };
+        Judged::new(&limits, &evidence).verdict
+    }
+
+    #[test]
+    fn what_is_not_seen_decides_only_where_it_could() {
+        assert_eq!(verdict(9_999, Some(9_999)), Fitness::Fit);
+        assert_eq!(verdict(10_000, Some(10_000)), Fitness::Unfit);
+        assert_eq!(verdict(10_000, None), Fitness::Unfit);
+        assert_eq!(verdict(9_999, Some(10_000)), Fitness::CannotTell);
+        assert_eq!(verdict(0, None), Fitness::CannotTell);
+    }
+}

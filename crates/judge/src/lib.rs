@@ -1,0 +1,9 @@
+//! Verdicts on what was measured: whether a run keeps a budget, whether runs differ, which setting is the cheapest that
+//! keeps a goal, and whether a run of a command can be compared with others. Pure.
+
+#![forbid(unsafe_code)]
+
+pub mod check;
+pub mod compare;
+pub mod fitness;
+pub mod tuning;

@@ -1,0 +1,442 @@
+//! What a verdict is, and what is in its way.
+
+use vmnoise_events::{
+    ActivityKind, Anchor, Event, Loss, LossKind, RunFacts, Share, Tally, Workload,
+};
+use vmnoise_judge::check::{
+    Budget, EvidenceReader, Judged, Judgement, Quantity, Reason, Requirement, Verdict,
+};
+use vmnoise_judge::compare::Span;
+
+use crate::compare::run;
+use vmnoise_events::fixtures::by_hand::{
+    activity, anchor, facts, finish, gap, polling_in_a_machine, source,
+};
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// So much of each gap is the steal clock's.
+const STEAL_NS: u64 = 4_000;
+/// Gaps of 9 to 19 us, of which 4 us are steal: fifty a second.
+const STEAL_PERCENT: f64 = 50.0 * STEAL_NS as f64 * 100.0 / SECOND_NS as f64;
+
+fn limit(name: &str, at_most: f64) -> Requirement {
+    Requirement {
+        quantity: Quantity::from_name(name).unwrap(),
+        at_most,
+        warn_above: None,
+    }
+}
+
+fn judge_run(facts: &RunFacts, events: &[Event], budget: &Budget) -> Judged {
+    let mut span = Span::default();
+    events.iter().for_each(|event| span.push(event));
+    let mut reader = EvidenceReader::new(facts, span, budget);
+    events.iter().for_each(|event| reader.push(event));
+    Judged::new(budget, &reader.finish())
+}
+
+/// One limit, on ten seconds with a gap of 9 to 19 us in each tick of 20 ms.
+fn judge(
+    requirement: Requirement,
+    change: impl FnOnce(&mut RunFacts, &mut Vec<Event>),
+) -> (Judged, Judgement) {
+    let mut facts = polling_in_a_machine();
+    let mut events = run(7, STEAL_NS);
+    change(&mut facts, &mut events);
+    let budget = Budget {
+        requirements: vec![requirement],
+        runtime_ns: None,
+    };
+    let judged = judge_run(&facts, &events, &budget);
+    let judgement = judged.judgements[0].clone();
+    (judged, judgement)
+}
+
+fn verdict(name: &str, at_most: f64) -> Verdict {
+    judge(limit(name, at_most), |_, _| {}).0.verdict
+}
+
+#[test]
+fn what_a_run_had_is_kept_or_broken_by_the_nanosecond() {
+    let (_, kept) = judge(limit("max", 19_000.0), |_, _| {});
+    let max_ns = kept.value.unwrap();
+    assert_eq!((kept.verdict, &kept.reasons[..]), (Verdict::Pass, &[][..]));
+    assert_eq!(verdict("max", max_ns), Verdict::Pass);
+    assert_eq!(verdict("max", max_ns - 1.0), Verdict::Fail);
+    assert_eq!(verdict("gaps", 50.1), Verdict::Pass);
+    assert_eq!(verdict("gaps", 49.9), Verdict::Fail);
+    assert_eq!(verdict("steal", STEAL_PERCENT * 1.01), Verdict::Pass);
+    assert_eq!(verdict("steal", STEAL_PERCENT * 0.99), Verdict::Fail);
+    // 50 gaps a second of 9 to 19 us.
+    assert_eq!(verdict("noise", 0.095), Verdict::Pass);
+    assert_eq!(verdict("noise", 0.045), Verdict::Fail);
+}
+
+#[test]
+fn who_took_the_longest_is_said_where_it_was_too_long() {
+    let (_, broken) = judge(limit("max", 9_000.0), |_, _| {});
+    assert_eq!(broken.reasons, [Reason::Above]);
+    let blame = &broken.blame;
+    let ns: u64 = blame.iter().map(|it| it.ns).sum();
+    assert_eq!(ns as f64, broken.value.unwrap(), "{blame:?}");
+    let shares: Vec<Share> = blame.iter().map(|it| it.share).collect();
+    assert!(
+        shares.contains(&Share::Steal) && shares.contains(&Share::HvOrHw),
+        "{blame:?}"
+    );
+}
+
+#[test]
+fn a_percentile_needs_its_values() {
+    // Of 500 gaps no two in a hundred are that long.
+    assert_eq!(verdict("p90", 19_000.0), Verdict::Pass);
+    // All are longer.
+    assert_eq!(verdict("p90", 8_000.0), Verdict::Fail);
+    let (judged, open) = judge(limit("p99.999", 19_000.0), |_, _| {});
+    assert_eq!(judged.verdict, Verdict::CannotTell);
+    let [
+        Reason::TooFew {
+            count,
+            needed: Some(needed),
+        },
+    ] = open.reasons[..]
+    else {
+        panic!("{:?}", open.reasons);
+    };
+    // With none above, the part above is less than 4.6 in so many, but for one time in a hundred.
+    assert!(count == 500 && needed > 460_000, "{count} {needed}");
+    // 50 of them a second.
+    let ask_for_s = judged.ask_for_ns.unwrap() / SECOND_NS;
+    assert!(ask_for_s.abs_diff(needed / 50) <= 1, "{ask_for_s}");
+}
+
+#[test]
+fn what_was_lost_may_have_been_above() {
+    let lose = |_: &mut RunFacts, events: &mut Vec<Event>| {
+        let loss = Loss {
+            kind: LossKind::MailboxFull,
+            count: 3,
+        };
+        events.insert(2, Event::Loss(loss));
+    };
+    for name in ["max", "noise", "gaps", "steal"] {
+        let (judged, open) = judge(limit(name, 1e6), lose);
+        assert_eq!(judged.verdict, Verdict::CannotTell, "{name}");
+        assert_eq!(open.reasons, [Reason::Lost { count: 3 }], "{name}");
+    }
+    // What is above already stays above.
+    assert_eq!(judge(limit("max", 9_000.0), lose).0.verdict, Verdict::Fail);
+    // 3 of 503 are less than one in ten, whatever they were.
+    assert_eq!(judge(limit("p90", 19_000.0), lose).0.verdict, Verdict::Pass);
+    let (_, open) = judge(limit("p99", 19_000.0), lose);
+    assert!(
+        matches!(open.reasons[..], [Reason::TooFew { .. }]),
+        "{open:?}"
+    );
+}
+
+/// Where records of who it was are lost, their time is booked to nobody; this machine is blind to what is below it.
+#[test]
+fn who_was_lost_may_be_anybody() {
+    for name in ["thread", "irq", "thread by x*"] {
+        assert_eq!(verdict(name, 0.01), Verdict::Pass, "{name}");
+        for kind in [LossKind::RingFull, LossKind::Recursion, LossKind::Unpaired] {
+            let lose = |_: &mut RunFacts, events: &mut Vec<Event>| {
+                events.insert(2, Event::Loss(Loss { kind, count: 1 }));
+            };
+            let (judged, open) = judge(limit(name, 0.01), lose);
+            assert_eq!(judged.verdict, Verdict::CannotTell, "{name} {kind:?}");
+            let [Reason::MayBe { booked_as, .. }] = &open.reasons[..] else {
+                panic!("{name} {kind:?}: {open:?}");
+            };
+            assert_eq!(booked_as, &[Share::HvOrHw]);
+            // Nobody can have had more than all of it.
+            assert_eq!(
+                judge(limit(name, 0.1), lose).0.verdict,
+                Verdict::Pass,
+                "{name}"
+            );
+            // Gaps are not lost with them.
+            assert_eq!(judge(limit("max", 19_000.0), lose).0.verdict, Verdict::Pass);
+        }
+    }
+    // What could not be read may have been a gap.
+    for kind in [LossKind::Undecodable, LossKind::Unrecorded] {
+        let (judged, _) = judge(limit("max", 19_000.0), |_, events| {
+            events.insert(2, Event::Loss(Loss { kind, count: 1 }));
+        });
+        assert_eq!(judged.verdict, Verdict::CannotTell, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_run_is_as_long_as_it_polled() {
+    let budget = Budget {
+        requirements: vec![limit("max", 19_000.0)],
+        runtime_ns: Some(9 * SECOND_NS),
+    };
+    let judge_with = |pauses: bool| {
+        let mut facts = polling_in_a_machine();
+        facts.options.duration_ns = 10 * SECOND_NS;
+        facts.options.runtime_ns = pauses.then_some(facts.options.period_ns / 1_000);
+        let mut events = run(7, STEAL_NS);
+        if pauses {
+            for event in &mut events {
+                if let Event::Tally(tally) = event {
+                    tally.blind_tsc = Some(tally.last_tsc / 1_000 * 999);
+                }
+            }
+        }
+        judge_run(&facts, &events, &budget).verdict
+    };
+    assert_eq!(judge_with(false), Verdict::Pass);
+    assert_eq!(judge_with(true), Verdict::CannotTell);
+}
+
+#[test]
+fn what_nobody_witnessed_is_not_kept() {
+    let (judged, open) = judge(limit("hw", 100.0), |_, _| {});
+    assert_eq!(judged.verdict, Verdict::CannotTell);
+    assert!(
+        matches!(open.reasons[..], [Reason::NotWitnessed { .. }]),
+        "{open:?}"
+    );
+    assert_eq!(open.value, None);
+}
+
+#[test]
+fn shorter_gaps_than_were_recorded_are_not_judged() {
+    for (name, at_most) in [
+        ("max", 20_000.0),
+        ("noise", 100.0),
+        ("gaps", 1e6),
+        ("steal", 100.0),
+    ] {
+        let (judged, _) = judge(limit(name, at_most), |facts, _| {
+            facts.options.threshold_ns = 30_000
+        });
+        assert_eq!(judged.verdict, Verdict::CannotTell, "{name}");
+    }
+    let (_, open) = judge(limit("max", 20_000.0), |facts, _| {
+        facts.options.threshold_ns = 30_000
+    });
+    assert_eq!(
+        open.reasons,
+        [Reason::Threshold {
+            threshold_ns: 30_000
+        }]
+    );
+}
+
+#[test]
+fn a_run_that_is_too_short_keeps_nothing() {
+    let budget = Budget {
+        requirements: vec![limit("max", 19_000.0), limit("gaps", 1.0)],
+        runtime_ns: Some(11 * SECOND_NS),
+    };
+    let judged = judge_run(&polling_in_a_machine(), &run(7, STEAL_NS), &budget);
+    let verdicts: Vec<Verdict> = judged.judgements.iter().map(|it| it.verdict).collect();
+    assert_eq!(verdicts, [Verdict::CannotTell, Verdict::Fail]);
+    assert_eq!(judged.ask_for_ns, Some(11 * SECOND_NS));
+    let short = Reason::Short {
+        length_ns: 10 * SECOND_NS,
+        asked_ns: 11 * SECOND_NS,
+    };
+    assert!(judged.reasons.contains(&short), "{judged:?}");
+}
+
+#[test]
+fn what_was_not_measured_keeps_nothing() {
+    let (judged, _) = judge(limit("max", 19_000.0), |facts, _| {
+        facts.options.cpus = vec![1, 5]
+    });
+    assert_eq!(judged.verdict, Verdict::CannotTell);
+    assert!(
+        judged.reasons.contains(&Reason::Silent { cpus: vec![5] }),
+        "{judged:?}"
+    );
+    let budget = Budget {
+        requirements: vec![limit("max", 1e9)],
+        runtime_ns: None,
+    };
+    let mut facts = polling_in_a_machine();
+    facts.workload = Workload::Observed;
+    facts.options.cpus = Vec::new();
+    let judged = judge_run(&facts, &[Event::Watermark(0), finish()], &budget);
+    assert_eq!(judged.verdict, Verdict::CannotTell);
+    assert!(judged.reasons.contains(&Reason::NotFelt), "{judged:?}");
+}
+
+/// From then on the workload's clock is nobody's: no limit is kept, and what was broken before stays so.
+#[test]
+fn a_clock_that_went_back_keeps_nothing() {
+    let go_back = |_: &mut RunFacts, events: &mut Vec<Event>| {
+        let behind = Event::Anchor(Anchor {
+            before_tsc: SECOND_NS,
+            mono_ns: 8 * SECOND_NS + 1,
+            after_tsc: SECOND_NS,
+        });
+        let is_late = |event: &Event| matches!(event, Event::Watermark(ns) if *ns >= 8 * SECOND_NS);
+        let place = events.iter().position(is_late).unwrap() + 1;
+        events.insert(place, behind);
+    };
+    for (name, at_most) in [
+        ("max", 1e9),
+        ("p90", 19_000.0),
+        ("steal", 50.0),
+        ("noise", 50.0),
+    ] {
+        let (judged, _) = judge(limit(name, at_most), go_back);
+        assert_eq!(judged.verdict, Verdict::CannotTell, "{name} {judged:?}");
+        let is_back = |it: &Reason| matches!(it, Reason::ClockWentBack { .. });
+        assert!(judged.reasons.iter().any(is_back), "{judged:?}");
+    }
+    let (judged, _) = judge(limit("max", 9_000.0), go_back);
+    assert_eq!(judged.verdict, Verdict::Fail);
+}
+
+/// What is told after its time was explained without it is in nobody's share.
+#[test]
+fn what_was_told_late_may_be_anybodys() {
+    let tell_late = |_: &mut RunFacts, events: &mut Vec<Event>| {
+        let place = events.len() - 1;
+        let late = activity(ActivityKind::Thread, SECOND_NS, SECOND_NS + 5_000, 0);
+        events.splice(place..place, [source(0, "kworker/0:1:7"), late]);
+    };
+    for name in ["thread", "irq", "thread by x*"] {
+        let (judged, open) = judge(limit(name, 0.01), tell_late);
+        assert_eq!(judged.verdict, Verdict::CannotTell, "{name} {judged:?}");
+        let [Reason::MayBe { booked_as, .. }] = &open.reasons[..] else {
+            panic!("{name}: {open:?}");
+        };
+        assert_eq!(booked_as, &[Share::HvOrHw]);
+    }
+    // No gap came late.
+    assert_eq!(
+        judge(limit("max", 19_000.0), tell_late).0.verdict,
+        Verdict::Pass
+    );
+}
+
+/// KVM's part of exits that others had part in is the host's as well, until enough exits without it have shown what is
+/// usual.
+#[test]
+fn what_nothing_bounds_of_kvm_may_be_the_hosts() {
+    const EXIT_NS: u64 = 8_000;
+    const IRQ_NS: u64 = 1_000;
+    // 50 exits, each with an interrupt.
+    let mut facts = facts();
+    facts.options.duration_ns = SECOND_NS;
+    let mut events = vec![
+        source(0, "io"),
+        source(1, "eth0:30"),
+        anchor(0),
+        Event::Watermark(0),
+    ];
+    for tick in 1..=50 {
+        let (now, end) = (tick * 20_000_000, tick * 20_000_000 - 10_000_000);
+        let begin = end - EXIT_NS;
+        events.push(activity(
+            ActivityKind::Irq,
+            begin + 2_000,
+            begin + 2_000 + IRQ_NS,
+            1,
+        ));
+        events.push(activity(ActivityKind::Exit, begin, end, 0));
+        events.push(Event::Gap(gap(begin - 200, end + 200)));
+        events.push(anchor(now));
+        events.push(Event::Tally(Tally {
+            cpu: 1,
+            last_tsc: now,
+            blind_tsc: Some(0),
+            ..Tally::default()
+        }));
+        events.push(Event::Watermark(now));
+    }
+    events.push(finish());
+    let percent = |ns: u64| ns as f64 * 50.0 * 100.0 / SECOND_NS as f64;
+    let judge = |name: &str, at_most: f64| {
+        let budget = Budget {
+            requirements: vec![limit(name, at_most)],
+            runtime_ns: None,
+        };
+        let judged = judge_run(&facts, &events, &budget);
+        (judged.verdict, judged.judgements[0].clone())
+    };
+    // Booked, and not for certain.
+    let (verdict, judgement) = judge("kvm", percent(EXIT_NS - IRQ_NS) * 0.5);
+    let value = judgement.value.unwrap();
+    assert!(
+        (value - percent(EXIT_NS - IRQ_NS)).abs() < 1e-9,
+        "{judgement:?}"
+    );
+    assert_eq!(verdict, Verdict::CannotTell, "{judgement:?}");
+    assert_eq!(judge("kvm", percent(EXIT_NS + 400)).0, Verdict::Pass);
+    // The interrupt had its own, for certain, and maybe all that is booked to KVM.
+    assert_eq!(judge("host_irq", percent(IRQ_NS) * 0.5).0, Verdict::Fail);
+    let (verdict, judgement) = judge("host_irq", percent(IRQ_NS) * 1.5);
+    assert_eq!(verdict, Verdict::CannotTell, "{judgement:?}");
+    let [Reason::MayBe { booked_as, .. }] = &judgement.reasons[..] else {
+        panic!("{judgement:?}");
+    };
+    assert_eq!(booked_as, &[Share::Kvm]);
+    assert_eq!(judge("host_irq", percent(EXIT_NS + 400)).0, Verdict::Pass);
+}
+
+#[test]
+fn a_run_that_was_cut_off_or_had_company_warns() {
+    let (judged, _) = judge(limit("max", 19_000.0), |_, events| {
+        events.pop();
+    });
+    assert_eq!(judged.verdict, Verdict::Warn);
+    assert!(judged.reasons.contains(&Reason::CutOff), "{judged:?}");
+    let (judged, _) = judge(limit("max", 19_000.0), |facts, _| facts.shares_cpu = true);
+    assert_eq!(judged.verdict, Verdict::Warn);
+    let warn = Requirement {
+        warn_above: Some(9_000.0),
+        ..limit("max", 19_000.0)
+    };
+    let (judged, warned) = judge(warn, |_, _| {});
+    assert_eq!(
+        (judged.verdict, warned.reasons),
+        (Verdict::Warn, vec![Reason::AboveWarning])
+    );
+}
+
+#[test]
+fn somebody_has_what_is_booked_to_their_name_and_maybe_what_nobody_is_named_for() {
+    // One task has 8 us of a gap of its own, in the middle of a tick in which no other gap is.
+    let run_of_task = |_: &mut RunFacts, events: &mut Vec<Event>| {
+        let (begin, end) = (1_000_000, 1_010_000);
+        let task = activity(ActivityKind::Thread, begin + 1_000, begin + 9_000, 0);
+        let place = events
+            .iter()
+            .position(|event| matches!(event, Event::Watermark(_)));
+        let place = place.unwrap() + 1;
+        events.splice(
+            place..place,
+            [
+                source(0, "kworker/0:1:7"),
+                task,
+                Event::Gap(gap(begin, end)),
+            ],
+        );
+    };
+    let percent = 8_000.0 * 100.0 / (10.0 * SECOND_NS as f64);
+    for name in ["thread by kworker/*", "thread"] {
+        let (kept, _) = judge(limit(name, percent * 1.01), run_of_task);
+        assert_eq!(kept.verdict, Verdict::Pass, "{name} {kept:?}");
+        let (broken, judgement) = judge(limit(name, percent * 0.99), run_of_task);
+        assert_eq!(broken.verdict, Verdict::Fail, "{name}");
+        assert_eq!(judgement.blame[0].name.as_deref(), Some("kworker/0:1:7"));
+    }
+    let (other, judgement) = judge(limit("thread by ksoftirqd/*", 0.0), run_of_task);
+    assert_eq!((other.verdict, judgement.value), (Verdict::Pass, Some(0.0)));
+    // Whose the hypervisor's part is, nobody here knows.
+    let (anybody, judgement) = judge(limit("by kworker/*", percent * 1.01), run_of_task);
+    assert_eq!(anybody.verdict, Verdict::CannotTell);
+    let [Reason::MayBe { booked_as, .. }] = &judgement.reasons[..] else {
+        panic!("{judgement:?}");
+    };
+    assert!(booked_as.contains(&Share::HvOrHw), "{booked_as:?}");
+}

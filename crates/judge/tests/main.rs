@@ -1,0 +1,6 @@
+//! Verdicts on streams that were made by hand.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod check;
+mod compare;
+mod compare_kinds;
