@@ -105,10 +105,12 @@ pub fn rest() -> Result<()> {
     tiers::run(&mut tally, tier, select(&tests, "processor"), &processor)?;
     let browse = Tier::side_by_side("browse", 10);
     tiers::run(&mut tally, browse, select(&tests, "browse"), &can_browse())?;
-    let tmux = can_trace()
-        .and_then(|()| can_virtualize())
-        .and_then(|()| can_multiplex());
+    let kvm = can_trace().and_then(|()| can_virtualize());
+    let live = kvm.clone().and_then(|()| can_browse());
+    let tier = Tier::alone("browse_kvm", 10);
+    tiers::run(&mut tally, tier, select(&tests, "browse_kvm"), &live)?;
     let tier = Tier::alone("tmux", 10);
+    let tmux = kvm.and_then(|()| can_multiplex());
     tiers::run(&mut tally, tier, select(&tests, "tmux"), &tmux)?;
     let emulate = can_emulate();
     let tier = Tier::alone("lab", 30);

@@ -29,7 +29,7 @@ pub enum Fact {
 }
 
 /// What each tier needs. Where a machine has it, the tier must run.
-const TIERS: [(&str, &[Fact]); 17] = [
+const TIERS: [(&str, &[Fact]); 18] = [
     ("supply", &[]),
     ("unit", &[]),
     ("law", &[]),
@@ -40,6 +40,7 @@ const TIERS: [(&str, &[Fact]); 17] = [
     ("kvm", &[Root, Bpf, Kvm]),
     ("tmux", &[Root, Bpf, Kvm]),
     ("browse", &[]),
+    ("browse_kvm", &[Root, Bpf, Kvm]),
     ("lab", &[Debian]),
     ("virtual_time", &[Debian]),
     ("lab_full", &[Debian]),

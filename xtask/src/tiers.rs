@@ -23,7 +23,7 @@ const PROGRESS: usize = 200;
 const LONG: [&str; 4] = ["join::", "feed_nested::", "xen::", "join_timers::"];
 
 /// Tests that need something of the machine, or much time. All others are units.
-const NEEDY: [&str; 12] = [
+const NEEDY: [&str; 13] = [
     "budget_law",
     "search",
     "engine",
@@ -35,6 +35,7 @@ const NEEDY: [&str; 12] = [
     "lab_full",
     "virtual_time",
     "browse",
+    "browse_kvm",
     "tmux",
 ];
 

@@ -5,6 +5,10 @@ mod asked;
 mod exported;
 mod harness;
 
+mod browse_kvm {
+    mod page;
+}
+
 mod kvm {
     mod asking;
     mod dumps;
@@ -14,7 +18,6 @@ mod kvm {
     mod neighbours;
     mod otlp;
     mod own_cpus;
-    mod page;
     mod prometheus;
     mod rights;
     mod service;
