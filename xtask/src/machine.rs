@@ -62,7 +62,7 @@ const TESTS: [(&str, Fact); 16] = [
         Cgroup2,
     ),
     (
-        "kvm::dumps::a_quota_that_holds_a_vm_back_is_written_down",
+        "kvm::dumps::a_quota_that_holds_a_vm_back_is_written_down_and_without_one_nothing_is",
         Quotas,
     ),
     ("kvm::dumps::pressure_is_written_down", Pressure),
