@@ -1,7 +1,7 @@
 //! The last minutes, written down when it is over: who had a VM's CPU is in it with the time that he had.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Command, Output};
