@@ -6,6 +6,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+/// Prometheus' rules that are packaged.
+pub const RULES: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../packaging/prometheus/vmnoise.rules.yml"
+);
+
 pub use vmnoise_labs::metrics::Metrics;
 
 /// `vmnoise-serve`.

@@ -5,6 +5,10 @@ mod asked;
 mod exported;
 mod harness;
 
+mod engine {
+    mod rules;
+}
+
 mod browse_kvm {
     mod page;
 }

@@ -11,14 +11,10 @@ use serde_json::Value;
 use vmnoise_labs::bed::Packaged;
 use vmnoise_labs::{Disturber, Run};
 
-use crate::harness::{Serve, get, get_as};
+use crate::harness::{RULES, Serve, get, get_as};
 
 /// Prometheus answers by then, on a busy machine too.
 const BACKSTOP: Duration = Duration::from_secs(60);
-const RULES: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../packaging/prometheus/vmnoise.rules.yml"
-);
 
 /// It ends when dropped.
 struct Prometheus {
@@ -99,6 +95,12 @@ fn promql_says_which_vm_lost_most_to_whom_and_since_when() {
     sleep(Duration::from_secs(5));
     let disturbed_from = std::time::SystemTime::now();
     let busy = Disturber::busy(1).unwrap();
+    // Whatever else this machine runs on that CPU, the VM waits for this task most of the time.
+    let pid = busy.pid().to_string();
+    let reniced = Command::new("renice")
+        .args(["-n", "-20", "-p", &pid])
+        .output();
+    assert!(reniced.unwrap().status.success());
     sleep(Duration::from_secs(12));
 
     // Which lost most?
@@ -182,17 +184,4 @@ fn each_format_has_all_waits_up_to_infinity_and_no_bound_between() {
         assert!(buckets.is_sorted_by(|one, other| one.0 < other.0 && one.1 <= other.1));
     }
     drop((busy, run));
-}
-
-#[test]
-fn alerts_come_when_they_have_to_and_not_before() {
-    let promtool = Packaged::Prometheus.programs().unwrap().join("promtool");
-    let cases = RULES.replace(".rules.yml", ".rules.test.yml");
-    let output = Command::new(promtool)
-        .args(["test", "rules", &cases])
-        .output();
-    let output = output.unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("SUCCESS"), "{said}");
 }

@@ -1,0 +1,20 @@
+//! Prometheus' own test of rules runs the cases beside ours.
+
+use std::process::Command;
+
+use vmnoise_labs::bed::Packaged;
+
+use crate::harness::RULES;
+
+#[test]
+fn alerts_come_when_they_have_to_and_not_before() {
+    let promtool = Packaged::Prometheus.programs().unwrap().join("promtool");
+    let cases = RULES.replace(".rules.yml", ".rules.test.yml");
+    let output = Command::new(promtool)
+        .args(["test", "rules", &cases])
+        .output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("SUCCESS"), "{said}");
+}
