@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, setpriority_process};
 
 use crate::run::lab_program;
 use crate::schedstat::{self, Schedstat};
@@ -208,6 +209,18 @@ impl Disturber {
             bail!("{command:?} ended with {status}");
         }
         Ok(Disturber { child, log })
+    }
+
+    /// Gives all its threads the highest priority of ordinary tasks (nice -20), so that it has its CPU
+    /// most of the time, whatever else this machine runs there.
+    ///
+    /// # Errors
+    /// If it is gone, or the kernel refuses.
+    pub fn outranking(self) -> Result<Disturber> {
+        for (tid, comm) in schedstat::threads(self.child.id())? {
+            setpriority_process(Pid::from_raw(tid.cast_signed()), -20).with_context(|| comm)?;
+        }
+        Ok(self)
     }
 
     /// Its process id.

@@ -109,11 +109,17 @@ fn disk_full(scene: &mut Scene, _: &mut Rng) -> Result<()> {
 /// stopped has no ring to flood.
 fn ring_flooded(scene: &mut Scene, _: &mut Rng) -> Result<()> {
     let osnoise = scene.named("osnoise")?;
-    let storm = Disturber::storm(CPU)?;
+    // Beside other tasks it would not make as many turns in the time for which the thread may be held.
+    let storm = Disturber::storm(CPU)?.outranking()?;
     // Each turn of a task is a record. Twice as many as there is room for: a kernel may hide some.
     let enough = schedstat::switches(storm.pid())? + 2 * RING_RECORDS;
     let is_flooded = || schedstat::switches(storm.pid()).is_ok_and(|switches| switches >= enough);
     hold_first_thread(osnoise.pid(), NOBODY_DRAINS, is_flooded)?;
+    let made = schedstat::switches(storm.pid())?;
+    ensure!(
+        made >= enough,
+        "the storm has made {made} turns of {enough}"
+    );
     drop(storm);
     osnoise.fate = Fate::Loses("ring_full");
     Ok(())
