@@ -171,8 +171,16 @@ mod kvm {
         // While it stands another thread has its CPU: what nobody took from that one, no
         // interrupt can have had of the stop.
         let undisturbed = undisturbed(measured_cpu(), Duration::from_millis(300)).unwrap();
+        // Whoever else has its CPU keeps it waiting, and it notices that it was stopped when it runs again.
+        let slices = || schedstat::read(pid, tid).unwrap().slices;
+        let before_run = slices();
         rustix::process::kill_process(process, rustix::process::Signal::CONT).unwrap();
-        while schedstat::state(pid, tid) != Some('R') {}
+        while slices() == before_run {
+            assert!(
+                before_stop.elapsed() < Duration::from_secs(30),
+                "it does not run again"
+            );
+        }
         let longest = before_stop.elapsed();
         let summary = run.summary().unwrap();
 
