@@ -31,6 +31,7 @@ fn main() {
         "gate_test",
         "own_cpus_test",
         "family_test",
+        "recursion_test",
     ] {
         let object = out.join(format!("{name}.bpf.o"));
         let built = SkeletonBuilder::new()

@@ -248,6 +248,64 @@ mod tests {
         evidence().explained(&rule.explains, &bad, None, marks).ns
     }
 
+    /// Interrupts of devices, vectors of the CPU, soft interrupts and threads all have numbers, and any of them may
+    /// have the same one.
+    #[test]
+    fn a_number_means_nobody_else_who_has_it() {
+        const NUMBER: &str = "236";
+        let vectors = include_str!("../../tracer/src/bpf/irq_vectors.bpf.h").lines();
+        let vectors =
+            vectors.filter_map(|line| line.strip_prefix("IRQ_VECTOR(")?.strip_suffix(")"));
+        let vectors: Vec<&str> = vectors.collect();
+        assert!(vectors.len() > 10, "{vectors:?}");
+        // Name, and shares under which such a name is.
+        let of_line = ("eno1", [Share::Irq, Share::HostIrq]);
+        let of_task = ("bash", [Share::Thread, Share::Preempted]);
+        let others = [
+            ("cron", [Share::Thread, Share::Preempted]),
+            ("NET_RX", [Share::Softirq, Share::HostSoftirq]),
+        ];
+        let of_vectors = vectors
+            .iter()
+            .map(|name| (*name, [Share::Irq, Share::HostIrq]));
+        let everybody = [of_line, of_task]
+            .into_iter()
+            .chain(others)
+            .chain(of_vectors);
+        let everybody: Vec<(Share, String)> = everybody
+            .flat_map(|(name, shares)| shares.map(|share| (share, format!("{name}:{NUMBER}"))))
+            .collect();
+        let names = everybody.iter().map(|(share, name)| (*share, &**name));
+        let evidence = Evidence::of_names(names);
+        let mut seen = 0;
+        for rule in all().unwrap() {
+            if !rule.explains.iter().any(|it| it.who.contains("{instance}")) {
+                continue;
+            }
+            let (name, shares) = match &*rule.id {
+                "irq-affinity" => of_line,
+                _ => of_task,
+            };
+            let bad = Bad {
+                name: name.into(),
+                ..bad(NUMBER)
+            };
+            let explained = evidence.explained(&rule.explains, &[bad], None, &mut Vec::new());
+            let mut who = explained
+                .who
+                .iter()
+                .map(|(share, name, _)| (*share, &**name));
+            let meant = format!("{name}:{NUMBER}");
+            assert!(
+                who.by_ref().eq(shares.map(|share| (share, &*meant))),
+                "{}: {explained:?}",
+                rule.id
+            );
+            seen += 1;
+        }
+        assert!(seen > 4, "{seen}");
+    }
+
     /// Whoever may name a thread may call it `*`.
     #[test]
     fn a_star_in_a_name_means_no_other_name() {

@@ -51,7 +51,7 @@ pub enum Verdict {
 }
 
 /// What to do about one place.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Change {
     /// At once; `None` where only another start of the kernel does it, or nobody knows a safe command.
     pub now: Option<Write>,
@@ -61,6 +61,19 @@ pub struct Change {
     pub reboot: Option<String>,
     /// What somebody has to do who knows more than files say.
     pub advice: Option<String>,
+    /// How it differs now from how it was when the run began; `None` if it does not, or there is no run.
+    pub since_run: Option<SinceRun>,
+}
+
+/// What has become of a place since a run began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SinceRun {
+    /// It is well now.
+    WellNow,
+    /// It is not well now either, and set to this.
+    SetTo(String),
+    /// It was well then.
+    WellThen,
 }
 
 /// A file to write to. All three are words of a shell as they stand.
@@ -223,6 +236,7 @@ impl Rule {
                 (true, _) if !remedy.reboot.as_deref().is_none_or(can) => Some(CHOOSE.to_owned()),
                 _ => None,
             },
+            since_run: None,
         }
     }
 }

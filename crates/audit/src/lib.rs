@@ -14,13 +14,14 @@ mod recorded;
 mod rule;
 mod rules;
 mod seen;
+mod since_run;
 mod tasks;
 mod threads;
 #[cfg(test)]
 mod tree;
 
 pub use evidence::{Evidence, Explained};
-pub use finding::{Audit, Change, Command, Finding, Verdict, Write, explained_together};
+pub use finding::{Audit, Change, Command, Finding, SinceRun, Verdict, Write, explained_together};
 pub use joint::{Pair, Placed};
 pub use machine::Machine;
 pub use recorded::{BOOT_ID, settings};

@@ -35,8 +35,8 @@ enum Source {
     Tree(PathBuf, Host),
     /// There, and what is read of them is kept.
     Heard(PathBuf, RefCell<Heard>),
-    /// In a recording.
-    Recorded(Arc<Settings>),
+    /// In a recording; what it lacks is read below this folder, if it is of this machine.
+    Recorded(Arc<Settings>, Option<(PathBuf, Host)>),
 }
 
 /// What is kept of a machine.
@@ -101,7 +101,23 @@ impl Machine {
     /// # Errors
     /// As [`under`](Machine::under).
     pub fn recorded(settings: Settings, cpus: &[u32]) -> io::Result<Machine> {
-        Machine::of(Source::Recorded(Arc::new(settings)), cpus)
+        Machine::of(Source::Recorded(Arc::new(settings), None), cpus)
+    }
+
+    /// As [`recorded`](Machine::recorded), of the machine whose `proc` and `sys` are below `root`: what the recording
+    /// lacks, such as threads, is as it is now.
+    ///
+    /// # Errors
+    /// As [`under`](Machine::under).
+    pub fn recorded_under(
+        root: impl Into<PathBuf>,
+        settings: Settings,
+        cpus: &[u32],
+    ) -> io::Result<Machine> {
+        let root = root.into();
+        let host = Host::under(&root);
+        let source = Source::Recorded(Arc::new(settings), Some((root, host)));
+        Machine::of(source, cpus)
     }
 
     /// As [`under`](Machine::under), with all its CPUs, to be recorded: what is read until then is kept.
@@ -154,7 +170,7 @@ impl Machine {
     pub(crate) fn into_settings(self) -> Settings {
         match self.source {
             Source::Heard(_, heard) => heard.into_inner().settings,
-            Source::Tree(..) | Source::Recorded(_) => Settings::default(),
+            Source::Tree(..) | Source::Recorded(..) => Settings::default(),
         }
     }
 
@@ -259,10 +275,11 @@ impl Machine {
                 heard.keep(path, &said);
                 said
             }
-            Source::Recorded(settings) => match settings.get(path) {
-                Some(Some(text)) => Said::Text(text.to_owned()),
-                Some(None) => Said::Absent,
-                None => Said::Denied,
+            Source::Recorded(settings, here) => match (settings.get(path), here) {
+                (Some(Some(text)), _) => Said::Text(text.to_owned()),
+                (Some(None), _) => Said::Absent,
+                (None, Some((root, _))) => of_tree(root),
+                (None, None) => Said::Denied,
             },
         }
     }
@@ -378,11 +395,18 @@ impl Machine {
         cgroups
     }
 
-    /// Its threads, where they can be looked at: those of a recorded machine are in no recording.
+    /// Its threads, where they can be looked at: they are in no recording.
     pub(crate) fn host(&self) -> Option<&Host> {
+        Some(self.here()?.1)
+    }
+
+    /// Where it is looked at as it is now.
+    fn here(&self) -> Option<(&Path, &Host)> {
         match &self.source {
-            Source::Tree(_, host) => Some(host),
-            Source::Heard(..) | Source::Recorded(_) => None,
+            Source::Tree(root, host) | Source::Recorded(_, Some((root, host))) => {
+                Some((root, host))
+            }
+            Source::Heard(..) | Source::Recorded(_, None) => None,
         }
     }
 
@@ -396,9 +420,9 @@ impl Machine {
         })
     }
 
-    /// A process that may be a VM, and that this process may not look into; of a recorded machine, that is all.
+    /// A process that may be a VM, and that this process may not look into; of another machine, that is all.
     pub(crate) fn hidden(&self) -> Option<String> {
-        let Source::Tree(root, host) = &self.source else {
+        let Some((root, host)) = self.here() else {
             return Some(tasks::ALL.into());
         };
         let folders = host.processes().into_iter();

@@ -27,7 +27,7 @@ pub fn settings(root: &Path) -> io::Result<Settings> {
     settings_within(root, PATIENCE)
 }
 
-fn settings_within(root: &Path, patience: Duration) -> io::Result<Settings> {
+pub(crate) fn settings_within(root: &Path, patience: Duration) -> io::Result<Settings> {
     let machine = Machine::heard(root, Instant::now() + patience)?;
     // First: it says whose all the rest is, and there may be no time for that.
     machine.read(BOOT_ID);

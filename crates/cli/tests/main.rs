@@ -29,6 +29,7 @@ mod lease;
 mod loggopsim;
 mod manual;
 mod mistakes;
+mod one_clock;
 mod perfetto;
 mod promises;
 mod report;

@@ -46,7 +46,7 @@ pub struct SourceSummary {
 pub struct NamedInterval {
     /// The CPU that observed the gap, or that of the task.
     pub cpu: u32,
-    /// Begin, in nanoseconds since the first workload's first reading.
+    /// Begin, in nanoseconds since [`crate::Summary::origin_mono_ns`].
     pub at_ns: u64,
     /// As [`crate::Interval::start_mono_ns`].
     pub start_mono_ns: u64,

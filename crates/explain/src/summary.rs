@@ -18,6 +18,10 @@ use crate::wakeups::Wakeups;
 pub struct Summary {
     /// One entry for each CPU, ascending.
     pub cpus: Vec<CpuSummary>,
+    /// Zero of every `at_ns`, CLOCK_MONOTONIC in nanoseconds: the first reading of a workload, or the
+    /// begin of the first gap or wake-up if that is earlier or no reading is dated. `None` without either.
+    #[serde(skip)]
+    pub origin_mono_ns: Option<u64>,
     /// The longest gaps over all CPUs, longest first; as many as `--top` asked for.
     pub worst: Vec<NamedInterval>,
     /// The earliest gap that reached the `--stop` limit; `None` if none did.
@@ -32,7 +36,7 @@ pub struct Summary {
     /// Bound of the error between the clock of gaps and that of activities, in
     /// nanoseconds; `None` if no anchor joined them.
     pub clock_bound_ns: Option<u64>,
-    /// When the TSC went back, in nanoseconds since the first workload's first reading: nothing
+    /// When the TSC went back, in nanoseconds since `origin_mono_ns`: nothing
     /// after that is trusted, and none of it is in this result. `None` if it never did.
     pub tsc_went_back_at_ns: Option<u64>,
     /// What each probe used, and what it could not show.

@@ -29,7 +29,8 @@ struct Sum {
 /// Takes moments one by one.
 #[derive(Debug, Default)]
 pub struct Gathering {
-    /// CLOCK_MONOTONIC in nanoseconds; `None` before the stream reported any time.
+    /// The earliest and the latest instant of which the stream reported anything, CLOCK_MONOTONIC in
+    /// nanoseconds; `None` before the first.
     span_mono_ns: Option<(u64, u64)>,
     /// The lanes' numbers, in the order in which they came.
     lanes: Vec<u32>,
@@ -47,7 +48,7 @@ impl Gathering {
     /// The stream reported an instant of its run: CLOCK_MONOTONIC in nanoseconds.
     pub fn time(&mut self, mono_ns: u64) {
         let (first_ns, last_ns) = self.span_mono_ns.unwrap_or((mono_ns, mono_ns));
-        self.span_mono_ns = Some((first_ns, last_ns.max(mono_ns)));
+        self.span_mono_ns = Some((first_ns.min(mono_ns), last_ns.max(mono_ns)));
     }
 
     /// Takes the next moment; those of one lane come in the order of their begins.
@@ -56,12 +57,10 @@ impl Gathering {
             self.left_out += 1;
             return;
         };
-        let end_ns = moment.start_mono_ns.saturating_add(moment.dur_ns);
-        let (first_ns, last_ns) = self.span_mono_ns.unwrap_or((moment.start_mono_ns, end_ns));
-        self.span_mono_ns = Some((first_ns, last_ns.max(end_ns)));
-        let at_ns = moment.start_mono_ns.saturating_sub(first_ns);
-        self.spikes.see(lane, at_ns, moment);
-        self.windows.see(lane, at_ns, moment);
+        self.time(moment.start_mono_ns);
+        self.time(moment.start_mono_ns.saturating_add(moment.dur_ns));
+        self.spikes.see(lane, moment);
+        self.windows.see(lane, moment);
         self.lengths[lane].saturating_record(moment.dur_ns);
         for part in moment.parts {
             let sum = self
@@ -154,6 +153,7 @@ pub(crate) struct Taker {
 /// All that a page shows of one run's moments.
 #[derive(Debug)]
 pub struct Resolved {
+    /// As [`Gathering`] has it.
     pub(crate) span_mono_ns: (u64, u64),
     pub(crate) lanes: Vec<u32>,
     /// Of each stretch of this length the longest moment is among the spikes.

@@ -6,11 +6,14 @@ pub(crate) trait Cell: Default {
     fn merge(&mut self, later: Self);
 }
 
-/// Cells from a run's first instant on. What is earlier than that is in the first.
+/// Cells from the first to the last that holds something. Cell `n` begins at `n` widths on the clock of
+/// the moments, so that a moment may be earlier than all before it.
 #[derive(Debug)]
 pub(crate) struct Grid<C> {
     width_ns: u64,
     most: usize,
+    /// Number of the first cell.
+    first: u64,
     cells: Vec<C>,
 }
 
@@ -20,6 +23,7 @@ impl<C: Cell> Grid<C> {
         Grid {
             width_ns: width_ns.max(1),
             most: most.max(2),
+            first: 0,
             cells: Vec::new(),
         }
     }
@@ -29,20 +33,22 @@ impl<C: Cell> Grid<C> {
         self.width_ns
     }
 
-    /// The cells, from the first instant on.
-    pub(crate) fn into_cells(self) -> Vec<C> {
-        self.cells
+    /// The number of the first cell, and all cells from there on.
+    pub(crate) fn into_cells(self) -> (u64, Vec<C>) {
+        (self.first, self.cells)
     }
 
-    /// The cell that holds this instant, nanoseconds since the first.
-    pub(crate) fn at(&mut self, at_ns: u64) -> &mut C {
+    /// The cell that holds this instant.
+    pub(crate) fn at(&mut self, mono_ns: u64) -> &mut C {
         loop {
-            let place = usize::try_from(at_ns / self.width_ns).unwrap_or(usize::MAX);
-            if place < self.most {
-                if place >= self.cells.len() {
-                    self.cells.resize_with(place + 1, C::default);
-                }
-                return &mut self.cells[place];
+            let number = mono_ns / self.width_ns;
+            let (first, last) = match self.cells.len() as u64 {
+                0 => (number, number),
+                len => (number.min(self.first), number.max(self.first + (len - 1))),
+            };
+            if last - first < self.most as u64 {
+                self.reach(first, last);
+                return &mut self.cells[(number - first) as usize];
             }
             self.double();
         }
@@ -68,15 +74,33 @@ impl<C: Cell> Grid<C> {
         }
     }
 
-    fn double(&mut self) {
-        self.width_ns = self.width_ns.saturating_mul(2);
-        let mut cells = std::mem::take(&mut self.cells).into_iter();
-        while let Some(mut cell) = cells.next() {
-            if let Some(later) = cells.next() {
-                cell.merge(later);
-            }
-            self.cells.push(cell);
+    /// Adds empty cells, so that there is one for each number from `first` to `last`.
+    fn reach(&mut self, first: u64, last: u64) {
+        if !self.cells.is_empty() && first < self.first {
+            let earlier = std::iter::repeat_with(C::default);
+            let count = (self.first - first) as usize;
+            self.cells.splice(..0, earlier.take(count));
         }
+        self.first = first;
+        let len = (last - first) as usize + 1;
+        if len > self.cells.len() {
+            self.cells.resize_with(len, C::default);
+        }
+    }
+
+    fn double(&mut self) {
+        let mut number = self.first;
+        self.width_ns = self.width_ns.saturating_mul(2);
+        self.first /= 2;
+        let mut merged: Vec<C> = Vec::with_capacity(self.cells.len() / 2 + 1);
+        for cell in std::mem::take(&mut self.cells) {
+            match merged.last_mut() {
+                Some(before) if number % 2 == 1 => before.merge(cell),
+                _ => merged.push(cell),
+            }
+            number += 1;
+        }
+        self.cells = merged;
     }
 }
 
@@ -112,13 +136,13 @@ mod tests {
                 *grid.at(*at_ns) += 1;
             }
             prop_assert!(grid.cells.len() <= most);
-            for (place, count) in grid.cells.iter().enumerate() {
+            for (number, count) in (grid.first..).zip(&grid.cells) {
                 let width_ns = grid.width_ns();
-                let inside = times.iter().filter(|at_ns| *at_ns / width_ns == place as u64);
+                let inside = times.iter().filter(|at_ns| *at_ns / width_ns == number);
                 prop_assert_eq!(inside.count() as u64, *count);
             }
             grid.thin_to(1);
-            prop_assert_eq!(grid.into_cells(), vec![times.len() as u64]);
+            prop_assert_eq!(grid.into_cells().1, vec![times.len() as u64]);
         }
     }
 }

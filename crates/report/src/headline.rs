@@ -10,8 +10,7 @@ use crate::shares::deed;
 pub(crate) fn headline(run: &Run) -> String {
     let words = run.words();
     let Some(lane) = worst_lane(run) else {
-        let (from_ns, until_ns) = run.gathered.span_mono_ns;
-        let long = duration(until_ns.saturating_sub(from_ns));
+        let long = duration(run.lasted_ns());
         return match run.facts.options.threshold_ns {
             0 => format!("No {} was recorded in {long}.", words.one),
             least_ns => format!(
@@ -100,9 +99,9 @@ fn lane_in_summary(run: &Run, lane: usize) -> Option<usize> {
 fn noise_percent(run: &Run, lane: usize) -> Option<f64> {
     match &run.outcome {
         Outcome::Exits(exits) => {
-            let tid = *run.gathered.lanes.get(lane)?;
+            let id = *run.gathered.lanes.get(lane)?;
             let mut vcpus = exits.exits.vms.iter().flat_map(|vm| &vm.vcpus);
-            let time = vcpus.find(|vcpu| vcpu.tid == tid)?.time_ns;
+            let time = vcpus.find(|vcpu| vcpu.id.0 == id)?.time_ns;
             Some(part_of(time.noise_ns(), time.span_ns()))
         }
         _ => {

@@ -8,10 +8,10 @@ use crate::run::{Outcome, Run};
 /// Name and value of each fact.
 pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
     let RunFacts { options, host, .. } = &run.facts;
-    let (from_ns, until_ns) = run.gathered.span_mono_ns;
     let mut facts = vec![
         ("started at", run.facts.started_at.to_string()),
-        ("lasted", duration(until_ns.saturating_sub(from_ns))),
+        ("begin", begin(run)),
+        ("lasted", duration(run.lasted_ns())),
         ("asked for", duration(options.duration_ns)),
         ("machine", host.cpu_model.to_string()),
         ("kernel", host.kernel.to_string()),
@@ -43,6 +43,20 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
     }
     facts.retain(|(_, value)| !value.is_empty());
     facts
+}
+
+/// Zero of the page's times on the clock of the other outputs.
+fn begin(run: &Run) -> String {
+    let machine = match run.outcome {
+        Outcome::Joined(_) => " of the guest",
+        Outcome::Gaps(_) | Outcome::Wakeups(_) | Outcome::Exits(_) => "",
+    };
+    let ns = run.origin_mono_ns();
+    format!(
+        "{}.{:09} s of CLOCK_MONOTONIC{machine}",
+        ns / 1_000_000_000,
+        ns % 1_000_000_000
+    )
 }
 
 /// Which exits the run, or its host, was asked for; empty where that is all of them, or there

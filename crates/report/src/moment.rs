@@ -5,7 +5,7 @@ use vmnoise_explain::Part;
 /// A gap, an exit or a wake-up.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment<'a> {
-    /// Whose time was missing: the number of a CPU, or the thread of a vCPU.
+    /// Whose time was missing: the number of a CPU, or the id of a vCPU.
     pub lane: u32,
     /// Begin, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,

@@ -134,14 +134,31 @@ impl Run {
         place.map_or_else(|| format!("CPU {cpu}"), |it| self.lane_name(it).to_owned())
     }
 
+    /// The place of a vCPU's lane; `None` if no exit of it was recorded by itself.
+    pub(crate) fn lane_of(&self, vcpu: &VcpuExits) -> Option<usize> {
+        self.gathered.lanes.iter().position(|id| *id == vcpu.id.0)
+    }
+
     /// What a lane is called, by its place.
     pub(crate) fn lane_name(&self, place: usize) -> &str {
         self.lane_names.get(place).map_or("-", |name| name)
     }
 
-    /// An instant after the start of the run, in nanoseconds.
+    /// Zero of the page's times, as text and JSON have it; of exits, which these date by CLOCK_MONOTONIC, the
+    /// earliest instant of the stream. CLOCK_MONOTONIC in nanoseconds.
+    pub(crate) fn origin_mono_ns(&self) -> u64 {
+        let origin_ns = self.summary().and_then(|summary| summary.origin_mono_ns);
+        origin_ns.unwrap_or(self.gathered.span_mono_ns.0)
+    }
+
+    /// An instant after [`Self::origin_mono_ns`], in nanoseconds.
     pub(crate) fn at_ns(&self, mono_ns: u64) -> u64 {
-        mono_ns.saturating_sub(self.gathered.span_mono_ns.0)
+        mono_ns.saturating_sub(self.origin_mono_ns())
+    }
+
+    /// How long the run lasted, in nanoseconds.
+    pub(crate) fn lasted_ns(&self) -> u64 {
+        self.at_ns(self.gathered.span_mono_ns.1)
     }
 
     /// The longest moment of a lane, to the nanosecond.
@@ -170,7 +187,7 @@ impl Run {
 
     /// What KVM and the VMM had of a vCPU, by the reason of the exit.
     fn counted(&self, vcpu: &VcpuExits) -> impl Iterator<Item = Taker> {
-        let lane = self.gathered.lanes.iter().position(|tid| *tid == vcpu.tid);
+        let lane = self.lane_of(vcpu);
         let reasons = lane.map(|lane| {
             vcpu.reasons.iter().flat_map(move |reason| {
                 let taker = move |share, total_ns| Taker {

@@ -79,13 +79,14 @@ pub(crate) struct Spikes {
 }
 
 impl Spikes {
-    pub(crate) fn see(&mut self, lane: usize, at_ns: u64, moment: &Moment<'_>) {
+    pub(crate) fn see(&mut self, lane: usize, moment: &Moment<'_>) {
         while self.lanes.len() <= lane {
             let most = room(&mut self.lanes, CELLS, ALL_CELLS);
             self.lanes.push(Grid::new(FIRST_WIDTH_NS, most));
         }
         let spike = || Spike::new(lane, moment);
-        self.lanes[lane].at(at_ns).see(moment.dur_ns, spike);
+        let cell = self.lanes[lane].at(moment.start_mono_ns);
+        cell.see(moment.dur_ns, spike);
         let place = match self.longest.peek() {
             _ if self.kept.len() < LONGEST => {
                 self.kept.push(spike());
@@ -117,8 +118,8 @@ impl Spikes {
         for mut lane in self.lanes {
             lane.thin_to(most);
             widths_ns.push(lane.width_ns());
-            let peaks = lane.into_cells().into_iter();
-            spikes.extend(peaks.filter_map(|peak| peak.0));
+            let (_, peaks) = lane.into_cells();
+            spikes.extend(peaks.into_iter().filter_map(|peak| peak.0));
         }
         spikes.sort_by_key(|spike| (spike.lane, spike.start_mono_ns, Reverse(spike.dur_ns)));
         spikes.dedup_by_key(|spike| (spike.lane, spike.start_mono_ns, spike.dur_ns));
@@ -141,7 +142,7 @@ mod tests {
             let mut spikes = Spikes::default();
             for (lane, start_mono_ns, dur_ns) in &moments {
                 let moment = Moment { lane: 0, start_mono_ns: *start_mono_ns, dur_ns: *dur_ns, parts: &[] };
-                spikes.see(*lane, *start_mono_ns, &moment);
+                spikes.see(*lane, &moment);
             }
             let longest = spikes.longest();
             let (peaks, widths_ns) = spikes.into_peaks(most);

@@ -33,16 +33,19 @@ pub(crate) struct Windows {
 impl Windows {
     /// A moment that reaches over several stretches is spread over them: nobody knows where
     /// in it each of its parts was.
-    pub(crate) fn see(&mut self, lane: usize, at_ns: u64, moment: &Moment<'_>) {
+    pub(crate) fn see(&mut self, lane: usize, moment: &Moment<'_>) {
         while self.lanes.len() <= lane {
             let most = room(&mut self.lanes, CELLS, ALL_CELLS);
             self.lanes.push(Grid::new(FIRST_WIDTH_NS, most));
         }
         let grid = &mut self.lanes[lane];
-        let end_ns = at_ns.saturating_add(moment.dur_ns);
-        grid.at(end_ns.saturating_sub(1).max(at_ns)); // From here on its cells keep their width.
+        let start_ns = moment.start_mono_ns;
+        let end_ns = start_ns.saturating_add(moment.dur_ns);
+        // From here on its cells keep their width.
+        grid.at(start_ns);
+        grid.at(end_ns.saturating_sub(1).max(start_ns));
         let width_ns = grid.width_ns();
-        let mut from_ns = at_ns;
+        let mut from_ns = start_ns;
         while from_ns < end_ns {
             let until_ns = (from_ns / width_ns + 1)
                 .saturating_mul(width_ns)
@@ -51,7 +54,7 @@ impl Windows {
             for part in moment.parts {
                 // What of it lay before the one instant and the other: pieces add up.
                 let before = |ns: u64| {
-                    let of_part = u128::from(part.ns) * u128::from(ns - at_ns);
+                    let of_part = u128::from(part.ns) * u128::from(ns - start_ns);
                     (of_part / u128::from(moment.dur_ns)) as u64
                 };
                 let sum = &mut window.shares_ns[part.share];
@@ -73,25 +76,72 @@ impl Windows {
         for lane in &mut self.lanes {
             lane.widen_to(width_ns);
         }
+        let lanes: Vec<Row> = self.lanes.into_iter().map(Row::of).collect();
+        let rows = || lanes.iter().filter(|row| !row.windows.is_empty());
+        let first = rows().map(|row| row.first).min().unwrap_or(0);
+        let end = rows().map(Row::end).max().unwrap_or(first);
         Even {
             width_ns,
-            lanes: self.lanes.into_iter().map(Grid::into_cells).collect(),
+            first,
+            len: (end - first) as usize,
+            lanes,
         }
     }
 }
 
-/// Windows of one width.
+/// The windows of one lane.
+#[derive(Debug)]
+struct Row {
+    /// Number of the first.
+    first: u64,
+    windows: Vec<Window>,
+}
+
+impl Row {
+    fn of(grid: Grid<Window>) -> Row {
+        let (first, windows) = grid.into_cells();
+        Row { first, windows }
+    }
+
+    /// Number of the window behind the last.
+    fn end(&self) -> u64 {
+        self.first + self.windows.len() as u64
+    }
+}
+
+/// Windows of one width, at the same times on all lanes.
 #[derive(Debug, Default)]
 pub(crate) struct Even {
     pub(crate) width_ns: u64,
-    /// One list for each lane.
-    pub(crate) lanes: Vec<Vec<Window>>,
+    /// Number of the first window; window `n` begins at `n` widths of CLOCK_MONOTONIC.
+    first: u64,
+    len: usize,
+    lanes: Vec<Row>,
 }
 
 impl Even {
-    /// How many windows the longest lane has.
+    /// Number of windows from the first to the last of any lane.
     pub(crate) fn len(&self) -> usize {
-        self.lanes.iter().map(Vec::len).max().unwrap_or(0)
+        self.len
+    }
+
+    /// Number of lanes.
+    pub(crate) fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Begins of the windows, CLOCK_MONOTONIC in nanoseconds.
+    pub(crate) fn begins_mono_ns(&self) -> impl Iterator<Item = u64> + '_ {
+        (self.first..)
+            .take(self.len)
+            .map(|number| number.saturating_mul(self.width_ns))
+    }
+
+    /// What was taken from a lane in the window at this place; `None` where nothing was.
+    pub(crate) fn of(&self, lane: usize, place: usize) -> Option<&Window> {
+        let row = self.lanes.get(lane)?;
+        let before = row.first.checked_sub(self.first)?;
+        row.windows.get(place.checked_sub(before as usize)?)
     }
 }
 
@@ -115,14 +165,16 @@ mod tests {
                 let first_ns = dur_ns * split / 1_000;
                 let part = |share, ns| Part { phase: None, share, source: None, host_cpu: None, ns, count: 0 };
                 let parts = [part(Share::Steal, first_ns), part(Share::Irq, dur_ns - first_ns)];
-                windows.see(*lane, *start_mono_ns, &Moment { lane: 0, start_mono_ns: *start_mono_ns, dur_ns: *dur_ns, parts: &parts });
+                windows.see(*lane, &Moment { lane: 0, start_mono_ns: *start_mono_ns, dur_ns: *dur_ns, parts: &parts });
                 total_ns[0] += first_ns;
                 total_ns[1] += dur_ns - first_ns;
             }
             let even = windows.into_even(most);
-            prop_assert!(even.lanes.iter().map(Vec::len).sum::<usize>() <= most);
+            prop_assert!(even.lanes.iter().map(|row| row.windows.len()).sum::<usize>() <= most);
+            let of = &even;
+            let places = |lane| (0..of.len()).filter_map(move |place| of.of(lane, place));
             let sum = |share: Share| -> u64 {
-                even.lanes.iter().flatten().map(|window| window.shares_ns[share]).sum()
+                (0..even.lanes()).flat_map(places).map(|window| window.shares_ns[share]).sum()
             };
             prop_assert_eq!([sum(Share::Steal), sum(Share::Irq)], total_ns);
         }

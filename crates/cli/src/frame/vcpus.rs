@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use vmnoise_events::column::Columns;
-use vmnoise_events::{RunFacts, ShareMap};
+use vmnoise_events::{RunFacts, ShareMap, VcpuId};
 use vmnoise_explain::{ExitExplainer, ExitsSummary, ReasonExits, VcpuExits, VmExits, WorstExit};
 
 use super::Source;
@@ -105,7 +105,9 @@ impl Vcpus {
             }
             let name = name(vm, vcpu);
             let worst = vcpu.worst.iter();
-            snapshot.gaps.extend(worst.map(|exit| gap(&name, exit)));
+            snapshot
+                .gaps
+                .extend(worst.map(|exit| gap(vcpu.id, &name, exit)));
         }
         let longest_first =
             |gap: &Gap| std::cmp::Reverse(gap.parts.iter().map(|part| part.ns).sum::<u64>());
@@ -122,7 +124,7 @@ fn lines<'a>(vm: &'a VmExits, vcpu: &'a VcpuExits) -> Vec<Line<'a>> {
     let all = Line {
         vcpu: name(vm, vcpu),
         reason: "(all)",
-        key: key((vcpu.tid, "")),
+        key: key((vcpu.id, "")),
         count: vcpu.exits,
         noise_ns: vcpu.time_ns.noise_ns(),
         taken: &vcpu.time_ns.taken,
@@ -131,7 +133,7 @@ fn lines<'a>(vm: &'a VmExits, vcpu: &'a VcpuExits) -> Vec<Line<'a>> {
     let of_reason = |reason: &'a ReasonExits| Line {
         vcpu: name(vm, vcpu),
         reason: &reason.name,
-        key: key((vcpu.tid, &reason.name)),
+        key: key((vcpu.id, &reason.name)),
         count: reason.count,
         noise_ns: reason.noise_ns(),
         taken: &reason.shares_ns,
@@ -147,10 +149,10 @@ fn key(identity: impl Hash) -> u64 {
     hasher.finish()
 }
 
-fn gap(vcpu: &str, exit: &WorstExit) -> Gap {
+fn gap(id: VcpuId, vcpu: &str, exit: &WorstExit) -> Gap {
     let shares = parts::by_size(&exit.shares_ns);
     Gap::new(
-        key((vcpu, exit.start_mono_ns)),
+        key((id, exit.start_mono_ns)),
         cells(&gap_columns(), &(vcpu, exit)),
         format!(
             "{}, {vcpu}, {}, {}",

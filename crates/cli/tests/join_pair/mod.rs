@@ -2,6 +2,8 @@
 //! nanoseconds, the guest's is [`OFFSET_TSC`] ahead, and either machine's CLOCK_MONOTONIC
 //! began when it liked.
 
+pub mod two_cpus;
+
 use std::path::Path;
 
 use vmnoise_events::*;
@@ -39,6 +41,9 @@ pub struct Flaws {
     pub has_a_twin: bool,
     /// The host was asked for long exits by interrupts alone.
     pub only_long_exits: bool,
+    /// The twin's vCPU is run by the thread that ran the first, as a VMM may do that ends one VM and
+    /// begins the next.
+    pub shares_a_thread: bool,
     /// What the VM is called instead of `web`.
     pub vm_name: Option<&'static str>,
 }
@@ -68,7 +73,13 @@ pub fn write_host_of(path: &Path, flaws: Flaws, change: impl FnOnce(&mut HostFac
         (0, clock(0, flaws.offset_tsc)),
     ];
     if flaws.has_a_twin {
-        reported.extend([(0, vcpu(1, "twin")), (0, clock(1, flaws.offset_tsc))]);
+        let mut twin = vcpu(1, "twin");
+        if let Event::Vcpu(twin) = &mut twin
+            && flaws.shares_a_thread
+        {
+            twin.tid -= twin.id.0;
+        }
+        reported.extend([(0, twin), (0, clock(1, flaws.offset_tsc))]);
     }
     for (at_ns, is_long) in exits() {
         reported.extend(
@@ -84,7 +95,8 @@ pub fn write_host_of(path: &Path, flaws: Flaws, change: impl FnOnce(&mut HostFac
             );
         }
     }
-    reported.push((HOST_NS.end, totals(&reported)));
+    let totals = totals_of(VcpuId(0), &reported);
+    reported.push((HOST_NS.end, Event::VcpuTotals(totals)));
     if flaws.only_long_exits {
         facts.options.threshold_ns = 20_000;
         let reasons = vec!["interrupt".into()];
@@ -286,10 +298,10 @@ fn exit(id: u32, at_ns: u64, is_long: bool) -> Vec<Event> {
     events
 }
 
-/// What the exits of the first vCPU come to.
-fn totals(reported: &[(u64, Event)]) -> Event {
+/// What the exits of a vCPU come to.
+fn totals_of(vcpu: VcpuId, reported: &[(u64, Event)]) -> VcpuTotals {
     let exits = reported.iter().filter_map(|(_, event)| match event {
-        Event::Exit(reported) if reported.vcpu == VcpuId(0) => Some(reported.exit),
+        Event::Exit(reported) if reported.vcpu == vcpu => Some(reported.exit),
         _ => None,
     });
     let exits: Vec<Exit> = exits.collect();
@@ -299,8 +311,8 @@ fn totals(reported: &[(u64, Event)]) -> Event {
     }
     let count = exits.len() as u64;
     let long = exits.iter().filter(|exit| exit.dur_ns() == LONG_NS).count() as u64;
-    Event::VcpuTotals(VcpuTotals {
-        vcpu: VcpuId(0),
+    VcpuTotals {
+        vcpu,
         first_mono_ns: HOST_NS.start - HOST_BOOT_NS,
         last_mono_ns: HOST_NS.end - HOST_BOOT_NS,
         exits: count,
@@ -317,7 +329,7 @@ fn totals(reported: &[(u64, Event)]) -> Event {
             split,
             histogram: vec![(16_383, count - long), (65_535, long)],
         }],
-    })
+    }
 }
 
 /// Writes a run: the sources, then at each tick the clocks, what is over by then and a

@@ -16,17 +16,17 @@ use crate::bombs::made::BOMBS;
 use crate::join_pair;
 
 #[derive(Debug, Deserialize)]
-struct Track {
-    path: Vec<String>,
-    slices: Vec<Slice>,
+pub struct Track {
+    pub path: Vec<String>,
+    pub slices: Vec<Slice>,
     counts: Vec<(u64, i64)>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Slice {
-    name: String,
-    start: u64,
-    end: u64,
+pub struct Slice {
+    pub name: String,
+    pub start: u64,
+    pub end: u64,
     depth: usize,
     notes: BTreeMap<String, u64>,
     flows: Vec<u64>,
@@ -62,11 +62,11 @@ fn read(trace: &Path) -> Vec<Track> {
     serde_json::from_slice(&read.stdout).unwrap()
 }
 
-fn exported(folder: &TempDir, recordings: &str, status: i32) -> Vec<Track> {
+pub fn exported(folder: &TempDir, recordings: &str, status: i32) -> Vec<Track> {
     read(&export(folder, recordings, status))
 }
 
-fn track<'a>(tracks: &'a [Track], group: &str, row: &str) -> &'a Track {
+pub fn track<'a>(tracks: &'a [Track], group: &str, row: &str) -> &'a Track {
     let mut found = tracks.iter().filter(|track| track.path == [group, row]);
     found.next().unwrap_or_else(|| panic!("no {group}/{row}"))
 }
@@ -199,6 +199,25 @@ mod engine {
                 .iter()
                 .any(|exit| !joined_with(exit, tasks).is_empty())
         );
+    }
+
+    /// A VMM may run two VMs one after the other by the same thread.
+    #[test]
+    fn vcpus_of_one_thread_are_two() {
+        let folder = tempfile::tempdir().unwrap();
+        let flaws = join_pair::Flaws {
+            has_a_twin: true,
+            shares_a_thread: true,
+            ..join_pair::Flaws::default()
+        };
+        join_pair::write_host(&folder.path().join("host.vmn"), flaws);
+        let tracks = exported(&folder, "host.vmn", 0);
+        let count = |group: &str| {
+            let slices = track(&tracks, group, "exits").slices.iter();
+            slices.filter(|slice| slice.depth == 0).count()
+        };
+        let [web, twin] = ["web", "twin"].map(|vm| count(&format!("vCPU 0 of {vm} (thread 4170)")));
+        assert!(web > 100 && web == twin, "{web} {twin}");
     }
 
     #[test]

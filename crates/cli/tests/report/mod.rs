@@ -58,7 +58,7 @@ impl Folder {
 }
 
 /// The page without its scripts, its style and its tags: what is read where no script runs.
-fn text_of(page: &str) -> String {
+pub fn text_of(page: &str) -> String {
     let mut text = String::new();
     let mut rest = page;
     while let Some((before, tag)) = rest.split_once('<') {
@@ -180,6 +180,29 @@ fn what_is_not_known_to_be_kvms_is_nobodys() {
     assert!(text.contains("not explained by any witness"), "{text}");
 }
 
+/// A VMM may run two VMs one after the other by the same thread.
+#[test]
+fn vcpus_of_one_thread_are_two() {
+    let folder = Folder::new();
+    let flaws = Flaws {
+        has_a_twin: true,
+        shares_a_thread: true,
+        ..Flaws::default()
+    };
+    write_host(&folder.path("host.rec"), flaws);
+    let page = folder.page("host.rec");
+    let both = ["vCPU 0 of twin", "vCPU 0 of web"];
+    let spikes = &views_of(&page, "Exits over time")[0];
+    let lanes = spikes["lanes"].as_array().unwrap().iter();
+    let lanes: BTreeSet<&str> = lanes.filter_map(Value::as_str).collect();
+    assert!(lanes.iter().eq(&both), "{lanes:?}");
+    let drawn = spikes["spikes"].as_array().unwrap().iter();
+    let drawn: BTreeSet<u64> = drawn.filter_map(|spike| spike[0].as_u64()).collect();
+    assert!(drawn.into_iter().eq([0, 1]), "each has exits of its own");
+    let takers = first_fields(&page, "Who took it");
+    assert!(takers.iter().eq(&both), "{takers:?}");
+}
+
 #[test]
 fn what_a_host_was_asked_for_is_reported() {
     let folder = Folder::new();
@@ -291,7 +314,7 @@ fn a_stranger_cannot_write_into_the_page() {
 }
 
 /// What the scripts of a chart read, its views.
-fn views_of(page: &str, title: &str) -> Vec<Value> {
+pub fn views_of(page: &str, title: &str) -> Vec<Value> {
     let (_, after) = page.split_once(&format!("<h2>{title}</h2>")).unwrap();
     let (figure, _) = after.split_once("</figure>").unwrap();
     let scripts = figure.split("<script type=\"application/json\"").skip(1);

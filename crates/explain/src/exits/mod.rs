@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use vmnoise_events::{
-    Exit, ExitFilter, ExitReason, Name, ReasonTotals, Share, ShareMap, Vcpu, VcpuTotals,
+    Exit, ExitFilter, ExitReason, Name, ReasonTotals, Share, ShareMap, Vcpu, VcpuId, VcpuTotals,
     VmIdentity, Witnesses,
 };
 
@@ -34,6 +34,9 @@ pub struct VmExits {
 /// One vCPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VcpuExits {
+    /// What the recording calls it. A thread that is another vCPU later has another one.
+    #[serde(skip)]
+    pub id: VcpuId,
     /// Its number in its VM; `None` where nothing said so.
     pub vcpu: Option<u32>,
     /// Its thread.
@@ -158,7 +161,7 @@ pub fn summarize_exits<'a>(
     }
     let mut vms: Vec<VmExits> = vms.into_values().collect();
     for vm in &mut vms {
-        vm.vcpus.sort_by_key(|vcpu| (vcpu.vcpu, vcpu.tid));
+        vm.vcpus.sort_by_key(|vcpu| (vcpu.vcpu, vcpu.tid, vcpu.id));
     }
     ExitsSummary { vms }
 }
@@ -194,6 +197,7 @@ fn vcpu_exits(
         .map(|exit| worst_exit(exit, has_kvm, witnesses))
         .filter(|exit| filter.takes_reason(&exit.reason));
     VcpuExits {
+        id: vcpu.id,
         vcpu: vcpu.number,
         tid: vcpu.tid,
         exits: totals.exits,

@@ -59,6 +59,8 @@ pub struct Explainer {
     recent: usize,
     attribution: Attribution,
     pub(crate) worst: Worst,
+    /// Begin of the earliest gap or wake-up that was explained; CLOCK_MONOTONIC in nanoseconds.
+    first_interval_mono_ns: Option<u64>,
     waits_room: Room,
     room_ns: u64,
     trace: Option<Trace>,
@@ -115,6 +117,7 @@ impl Explainer {
             recent: 0,
             attribution: Attribution::new(facts),
             worst: Worst::new(facts.options.top),
+            first_interval_mono_ns: None,
             waits_room: Room::default(),
             room_ns: u64::MAX,
             trace,
@@ -313,6 +316,13 @@ impl Explainer {
         self.advance(Horizon::End, sinks);
     }
 
+    /// Zero of the times in results: the first reading of a workload, or the begin of the first gap or
+    /// wake-up if that is earlier or no reading is dated. CLOCK_MONOTONIC in nanoseconds.
+    pub(crate) fn origin_mono_ns(&self) -> Option<u64> {
+        let started_ns = self.cpus.iter().filter_map(|cpu| cpu.started_mono_ns);
+        started_ns.chain(self.first_interval_mono_ns).min()
+    }
+
     /// The summary of all that was fed. Without a `Finish` event it explains what
     /// is still waiting and is marked as not complete.
     pub fn finish(mut self) -> Summary {
@@ -401,6 +411,7 @@ impl Explainer {
             heard,
             still,
             worst,
+            first_interval_mono_ns,
             facts,
             trace,
             waits_room,
@@ -431,6 +442,9 @@ impl Explainer {
             still.remove(&(cpu.settled_ns, *number));
             cpu.settled_ns = cpu.advance(horizon, &mut shared, &mut |explained| {
                 worst.see(explained.interval);
+                let start_ns = explained.interval.start_mono_ns;
+                let first_ns = first_interval_mono_ns.get_or_insert(start_ns);
+                *first_ns = start_ns.min(*first_ns);
                 heard.insert(*number);
                 (sinks.on_interval)(explained);
             });

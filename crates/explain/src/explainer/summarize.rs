@@ -26,7 +26,8 @@ pub(crate) fn summarize(explainer: Explainer) -> Summary {
         .collect();
     let own_cost = own_cost(&explainer, &cpus);
 
-    let started_ns = started_ns(&explainer);
+    let origin_mono_ns = explainer.origin_mono_ns();
+    let origin_ns = origin_mono_ns.unwrap_or_default();
     // A run may be asked to go on beyond its limit, or be over before it is stopped.
     let stopped = explainer
         .finish
@@ -34,17 +35,7 @@ pub(crate) fn summarize(explainer: Explainer) -> Summary {
     let (longest, stopped_by) = explainer.worst.into_parts();
     let stopped_by = stopped_by.filter(|_| stopped);
     let is_timer = explainer.visibility.is_timer();
-    let first_ns = longest.iter().map(|gap| gap.start_mono_ns).min();
-    let origin_ns = started_ns
-        .or(first_ns.filter(|_| !is_timer))
-        .unwrap_or_default();
-    let named = |interval: &Interval| {
-        let origin_ns = match is_timer {
-            true => started_ns.unwrap_or(interval.start_mono_ns),
-            false => origin_ns,
-        };
-        self::named(interval, origin_ns, &explainer.names)
-    };
+    let named = |interval: &Interval| self::named(interval, origin_ns, &explainer.names);
     let mut worst = longest.iter().map(named).collect();
     let mut stopped_by = stopped_by.as_ref().map(named);
     let wakeups = is_timer.then(|| {
@@ -65,6 +56,7 @@ pub(crate) fn summarize(explainer: Explainer) -> Summary {
             None => residual_percent(&cpus),
         },
         cpus,
+        origin_mono_ns,
         worst,
         stopped_by,
         lost_events: losses.total(),
@@ -86,14 +78,9 @@ pub(crate) fn summarize(explainer: Explainer) -> Summary {
 
 /// A gap or wake-up of a run that goes on.
 pub(crate) fn named_so_far(explainer: &Explainer, interval: &Interval) -> NamedInterval {
-    let origin_ns = started_ns(explainer).unwrap_or(interval.start_mono_ns);
+    let origin_ns = explainer.origin_mono_ns();
+    let origin_ns = origin_ns.unwrap_or(interval.start_mono_ns);
     named(interval, origin_ns, &explainer.names)
-}
-
-/// When the first workload read its clock first.
-fn started_ns(explainer: &Explainer) -> Option<u64> {
-    let cpus = explainer.cpus.iter();
-    cpus.filter_map(|cpu| cpu.started_mono_ns).min()
 }
 
 fn cpu_summary(cpu: &Cpu, explainer: &Explainer) -> CpuSummary {

@@ -106,6 +106,12 @@ impl Pairs {
         Some(self.pairs[place].cpu)
     }
 
+    /// Which vCPU this CPU of the guest is.
+    pub fn vcpu_of(&self, cpu: u32) -> Option<VcpuId> {
+        let place = self.pairs.iter().position(|pair| pair.cpu == cpu)?;
+        Some(self.vcpus[place].0)
+    }
+
     /// The guest's time at this instant of its host; `None` where no clock is known to hold,
     /// or either side had not begun or had ended. Monotone as long as one clock holds.
     pub fn map(&self, vcpu: VcpuId, host_mono_ns: u64) -> Option<u64> {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use vmnoise_events::{ExitFilter, Share, ShareMap, VmIdentity, Workload, fixtures};
+use vmnoise_events::{ExitFilter, Share, ShareMap, VcpuId, VmIdentity, Workload, fixtures};
 use vmnoise_explain::{
     Detail, Part, Phase, ReasonExits, VcpuExits, VcpuTime, VmExits, WakeupDetail,
 };
@@ -125,6 +125,7 @@ fn lines_of_vm(only_reason: Option<&str>) -> Vec<String> {
         (Share::Unexplained, 40),
     ];
     let vcpu = VcpuExits {
+        id: VcpuId(0),
         vcpu: Some(0),
         tid: 10,
         exits: 2,

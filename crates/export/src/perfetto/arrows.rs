@@ -1,6 +1,6 @@
 //! Arrows from what was lost to those who took it.
 
-use vmnoise_events::ActivityKind;
+use vmnoise_events::{ActivityKind, VcpuId};
 use vmnoise_explain::Noise;
 
 use super::lane::Flows;
@@ -36,8 +36,13 @@ impl Timeline {
     }
 
     /// Draws arrows to the exits of this vCPU meanwhile.
-    pub(super) fn link_vcpu(&mut self, tid: Option<u32>, span_ns: (u64, u64), flows: &mut Flows) {
-        let Some(group) = tid.map(Group::Vcpu) else {
+    pub(super) fn link_vcpu(
+        &mut self,
+        vcpu: Option<VcpuId>,
+        span_ns: (u64, u64),
+        flows: &mut Flows,
+    ) {
+        let Some(group) = vcpu.map(Group::Vcpu) else {
             return;
         };
         let packets = &mut self.tracks.packets;

@@ -11,7 +11,7 @@ mod tracks;
 
 use std::path::Path;
 
-use vmnoise_events::{Activity, Event, RunFacts, Share, SourceId, Workload};
+use vmnoise_events::{Activity, Event, RunFacts, Share, SourceId, VcpuId, Workload};
 use vmnoise_explain::{Detail, Interval, Part, PeriodLine, Phase, TracedExit};
 
 use crate::error::ExportError;
@@ -23,6 +23,8 @@ use tracks::{Group, Row, Tracks};
 
 /// How long a slice waits for an arrow from something that is reported later.
 const HOLD_NS: u64 = 10_000_000_000;
+/// Track and slice at the zero of the times in other outputs.
+const ORIGIN: &str = "0 s of text, JSON and page";
 const UNDEFINED: &str = "undefined";
 
 /// Whose events they are.
@@ -119,8 +121,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// Takes a gap or a wake-up with its begin and end; `vcpu_tid` is the thread of the vCPU on
-    /// the host that its CPU is.
+    /// Takes a gap or a wake-up with its begin and end; `vcpu` is the vCPU on the host that its CPU is.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -129,7 +130,7 @@ impl Timeline {
         side: Side,
         interval: &Interval,
         span_ns: (u64, u64),
-        vcpu_tid: Option<u32>,
+        vcpu: Option<VcpuId>,
         name: &dyn Fn(SourceId) -> &'n str,
     ) -> Result<(), ExportError> {
         let sources = self.scene(side).sources.len();
@@ -175,7 +176,7 @@ impl Timeline {
         if let Some(place) = self.push(group, row, slice)? {
             let mut flows = Flows::new();
             self.link_cpu(side, interval.cpu, span_ns, &mut flows);
-            self.link_vcpu(vcpu_tid, span_ns, &mut flows);
+            self.link_vcpu(vcpu, span_ns, &mut flows);
             self.tracks.lane(group, row)?.set_flows(place, flows);
         }
         self.tracks.write_lane(group, row)
@@ -204,7 +205,7 @@ impl Timeline {
         });
         let inside = pieces.collect::<Result<_, ExportError>>()?;
         let name = packets.name(NameOf::Slice, &exit.reason.name())?;
-        let group = Group::Vcpu(vcpu.tid);
+        let group = Group::Vcpu(vcpu.id);
         let asked = &self.asked;
         self.tracks.name(group, || vcpu_name(vcpu) + asked)?;
         let span_ns = (exit.start_mono_ns, exit.end_mono_ns);
@@ -248,6 +249,15 @@ impl Timeline {
             }
         }
         Ok(())
+    }
+
+    /// Marks the zero of the times in text, JSON and page, on the trace's clock.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn origin(&mut self, mono_ns: u64) -> Result<(), ExportError> {
+        self.clock(mono_ns)?;
+        self.tracks.mark(ORIGIN, mono_ns)
     }
 
     /// Ends the trace; returns how many slices found no room on their track, because

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use vmnoise_events::ActivityKind;
+use vmnoise_events::{ActivityKind, VcpuId};
 
 use super::Side;
+use super::events::Begin;
 use super::lane::Lane;
 use super::packets::{NameOf, Packets};
 use crate::error::ExportError;
@@ -17,8 +18,8 @@ pub(super) enum Group {
     Cpu(Side, u32),
     /// The vCPU of our own microVM on this CPU.
     ObservedCpu(Side, u32),
-    /// A host's vCPU, by its thread.
-    Vcpu(u32),
+    /// A host's vCPU.
+    Vcpu(VcpuId),
 }
 
 /// One of them.
@@ -39,7 +40,7 @@ impl Group {
             Group::Cpu(Side::Guest, cpu) => format!("guest CPU {cpu}"),
             Group::Cpu(Side::Host, cpu) => format!("host CPU {cpu}"),
             Group::ObservedCpu(_, cpu) => format!("vCPU on CPU {cpu}"),
-            Group::Vcpu(tid) => format!("vCPU of thread {tid}"),
+            Group::Vcpu(VcpuId(id)) => format!("vCPU #{id}"),
         }
     }
 
@@ -198,6 +199,19 @@ impl Tracks {
         };
         self.counters.insert((group, row), (track, end_ns));
         self.packets.count(track, start_ns, value)
+    }
+
+    /// Marks an instant, on a track of its own that has this name.
+    pub(super) fn mark(&mut self, name: &str, mono_ns: u64) -> Result<(), ExportError> {
+        let track = self.packets.track(name.to_owned(), None, false)?;
+        let begin = Begin {
+            category: self.packets.name(NameOf::Category, name)?,
+            name: self.packets.name(NameOf::Slice, name)?,
+            flows: &[],
+            notes: &[],
+        };
+        self.packets.begin(track, mono_ns, &begin)?;
+        self.packets.end(track, mono_ns)
     }
 
     pub(super) fn finish(mut self) -> Result<(), ExportError> {

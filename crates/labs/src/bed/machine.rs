@@ -160,20 +160,27 @@ impl std::fmt::Display for CpuTime {
     "the emulator runs an INT3 that is no longer there: {found} looks found a CPU at its handler"
 )]
 pub(super) struct StaleBreakpoint {
-    found: usize,
+    pub(super) found: usize,
 }
 
-/// Why a machine whose kernel panicked is given another chance: docs/labs.md says what is known of it, and
-/// what is not.
+/// The panic of a machine's kernel. It gets no second chance: the kernel runs our BPF programs, which may be at fault.
 #[derive(Debug, thiserror::Error)]
-#[error("its kernel found the end of a stack overwritten; where its CPUs' stacks end: {ends}")]
-pub(super) struct StackEnd {
-    ends: String,
+#[error("its kernel panicked: {why}; where its CPUs' stacks end: {ends}")]
+pub(super) struct KernelPanic {
+    pub(super) why: String,
+    pub(super) ends: String,
 }
 
-impl StackEnd {
-    /// `schedule_debug` in kernel/sched/core.c.
-    const PANIC: &str = "Kernel panic - not syncing: corrupted stack end";
+impl KernelPanic {
+    /// `vpanic` in kernel/panic.c.
+    const BEGIN: &str = "Kernel panic - not syncing: ";
+
+    /// Why the kernel of this console panicked; `None` if it did not, or has not finished to say so.
+    fn why(console: &str) -> Option<&str> {
+        let (_, why) = console.split_once(KernelPanic::BEGIN)?;
+        let (why, _) = why.split_once('\n')?;
+        Some(why.trim_end())
+    }
 }
 
 /// What a machine writes.
@@ -243,12 +250,13 @@ fn wait(
         if said_now != said {
             said = said_now;
             let console = std::fs::read(written.console)?;
-            if String::from_utf8_lossy(&console).contains(StackEnd::PANIC) {
+            if let Some(why) = KernelPanic::why(&String::from_utf8_lossy(&console)) {
+                let why = why.to_owned();
                 let ends = match has_ended {
                     true => "the machine ended before they could be looked at".to_owned(),
                     false => monitor.ends_of_stacks()?,
                 };
-                return Err(StackEnd { ends }.into());
+                return Err(KernelPanic { why, ends }.into());
             }
         }
         if has_ended {
@@ -284,6 +292,16 @@ mod tests {
         let line = "fffffe0000000030: 0x83208e0000100ba0 0x00000000ffffffff\r";
         assert_eq!(super::handler(line), Some(0xffff_ffff_8320_0ba0));
         assert_eq!(super::handler("(qemu) x/2xg 0xfffffe0000000030"), None);
+    }
+
+    #[test]
+    fn a_panic_is_told_once_its_line_is_whole() {
+        let why = super::KernelPanic::why;
+        let line = "[    2.5] Kernel panic - not syncing: Fatal exception in interrupt";
+        assert_eq!(why(line), None);
+        let console = format!("[    2.4] RIP: 0010:x\r\n{line}\r\n[    2.5] more\r\n");
+        assert_eq!(why(&console), Some("Fatal exception in interrupt"));
+        assert_eq!(why("all is well\n"), None);
     }
 
     #[test]
@@ -335,7 +353,8 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let file = |name: &str| folder.path().join(name);
             let (answers, console) = (file("answers"), file("console"));
-            std::fs::write(&console, format!("[ 1.0] {} inside", StackEnd::PANIC)).unwrap();
+            let line = "[ 1.0] Kernel panic - not syncing: corrupted stack end detected inside scheduler\n";
+            std::fs::write(&console, line).unwrap();
             let monitor = Monitor::new(&file("requests"), &answers).unwrap();
             let patience = Patience {
                 backstop: Duration::from_secs(60),
@@ -351,11 +370,15 @@ mod tests {
         }
 
         #[test]
-        fn a_kernel_that_finds_a_stack_overwritten_is_told_whether_its_machine_is_up_or_gone() {
+        fn a_kernel_that_panicked_is_reported_whether_its_machine_is_up_or_gone() {
             let up = ["-nodefaults", "-display", "none", "-monitor", "stdio", "-S"];
             for arguments in [&up[..], &["--version"]] {
                 let error = panicked(arguments);
-                assert!(error.is::<StackEnd>(), "{error:#}");
+                assert!(error.is::<KernelPanic>(), "{error:#}");
+                assert!(
+                    error.to_string().contains("corrupted stack end detected"),
+                    "{error:#}"
+                );
             }
         }
 

@@ -8,7 +8,6 @@ use crate::figures::{duration, part_of, sum};
 use crate::run::Run;
 use crate::shares::{colour, label};
 use crate::tables::some_of;
-use crate::windows::Window;
 
 /// Height of all rows of the heat map, at most: it has to go on one sheet of paper.
 const HEAT_MOST: usize = 760;
@@ -21,18 +20,13 @@ pub(super) fn shares(run: &Run) -> Chart {
     let lanes = drawn(run);
     let mut views = Vec::new();
     if even.len() > 1 {
-        let all: Vec<&[Window]> = even.lanes.iter().map(Vec::as_slice).collect();
+        let all: Vec<usize> = (0..even.lanes()).collect();
         let together = format!("all {}s", run.words().lane);
         if all.len() > 1 {
-            views.push(stacked(&together, &all, even.width_ns, even.len()));
+            views.push(stacked(&together, run, &all));
         }
         for lane in &lanes {
-            views.push(stacked(
-                run.lane_name(*lane),
-                &all[*lane..=*lane],
-                even.width_ns,
-                even.len(),
-            ));
+            views.push(stacked(run.lane_name(*lane), run, &[*lane]));
         }
     }
     Chart {
@@ -41,24 +35,26 @@ pub(super) fn shares(run: &Run) -> Chart {
         note: format!(
             "Each step is {} long.{}",
             duration(even.width_ns),
-            some_of(lanes.len(), even.lanes.len(), run.words().lane)
+            some_of(lanes.len(), even.lanes(), run.words().lane)
         ),
         views,
     }
 }
 
-fn stacked(name: &str, lanes: &[&[Window]], width_ns: u64, len: usize) -> View {
-    let at_s: Vec<f64> = (0..len)
-        .map(|place| round(place as f64 * width_ns as f64 / 1e9))
+fn stacked(name: &str, run: &Run, lanes: &[usize]) -> View {
+    let even = &run.gathered.windows;
+    let at_s: Vec<f64> = even
+        .begins_mono_ns()
+        .map(|mono_ns| round(run.at_ns(mono_ns) as f64 / 1e9))
         .collect();
     let taken = |share: Share, place: usize| -> u64 {
-        let windows = lanes.iter().filter_map(|lane| lane.get(place));
+        let windows = lanes.iter().filter_map(|lane| even.of(*lane, place));
         sum(windows.map(|window| window.shares_ns[share]))
     };
-    let whole_ns = width_ns.saturating_mul(lanes.len() as u64);
+    let whole_ns = even.width_ns.saturating_mul(lanes.len() as u64);
     let mut traces = Vec::new();
     for share in Share::ALL {
-        let percent: Vec<f64> = (0..len)
+        let percent: Vec<f64> = (0..even.len())
             .map(|place| round(part_of(taken(share, place), whole_ns)))
             .collect();
         if percent.iter().all(|it| *it == 0.0) {
@@ -82,12 +78,13 @@ pub(super) fn heat(run: &Run) -> Chart {
     let even = &run.gathered.windows;
     let mut views = Vec::new();
     // One row would say what the chart of shares says.
-    if even.len() > 1 && even.lanes.len() > 1 {
+    if even.len() > 1 && even.lanes() > 1 {
         let width_ns = even.width_ns;
-        let at_s: Vec<f64> = (0..even.len())
-            .map(|place| round((place as f64 + 0.5) * width_ns as f64 / 1e9))
-            .collect();
-        let mut order: Vec<usize> = (0..even.lanes.len()).collect();
+        let middles_ns = even
+            .begins_mono_ns()
+            .map(|mono_ns| run.at_ns(mono_ns.saturating_add(width_ns / 2)));
+        let at_s: Vec<f64> = middles_ns.map(|ns| round(ns as f64 / 1e9)).collect();
+        let mut order: Vec<usize> = (0..even.lanes()).collect();
         // Rows go from the bottom up.
         order.sort_by_key(|lane| std::cmp::Reverse(run.gathered.lanes[*lane]));
         let names: Vec<String> = order
@@ -96,7 +93,7 @@ pub(super) fn heat(run: &Run) -> Chart {
             .collect();
         let rows = names.len();
         let percent = |lane: usize, place: usize| {
-            let window = even.lanes[lane].get(place);
+            let window = even.of(lane, place);
             part_of(window.map_or(0, |it| it.shares_ns.total()), width_ns)
         };
         // Noise goes over many powers of ten: the colour is that of the power.

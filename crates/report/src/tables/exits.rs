@@ -11,13 +11,12 @@ use crate::run::{Outcome, Run};
 pub(super) fn vcpus(run: &Run) -> Table {
     let rows = each_vcpu(run);
     let has_unseen = rows.iter().any(|(_, vcpu)| vcpu.time_ns.unseen > 0);
-    let place = |vcpu: &VcpuExits| run.gathered.lanes.iter().position(|tid| *tid == vcpu.tid);
     let length = |vcpu: &VcpuExits, part| {
-        let lengths = &run.gathered.lengths[place(vcpu)?];
+        let lengths = &run.gathered.lengths[run.lane_of(vcpu)?];
         Some(lengths.value_at_quantile(part).min(lengths.max()))
     };
     let table = Table::of("Exits, vCPU by vCPU", &rows, |it| {
-        it.words("vCPU", |(vm, vcpu)| vcpu_name(vm, vcpu).into())
+        it.words("vCPU", |(vm, vcpu)| vcpu_name(run, vm, vcpu).into())
             .count("exits", |(_, vcpu)| vcpu.exits)
             .count("to the VMM", |(_, vcpu)| vcpu.heavy)
             .time("in the guest", |(_, vcpu)| vcpu.time_ns.guest)
@@ -29,7 +28,9 @@ pub(super) fn vcpus(run: &Run) -> Table {
             .time("p50", move |(_, vcpu)| length(vcpu, 0.5))
             .time("p99", move |(_, vcpu)| length(vcpu, 0.99))
             .time("p99.9", move |(_, vcpu)| length(vcpu, 0.999))
-            .time("longest", move |(_, vcpu)| run.longest_ns(place(vcpu)?))
+            .time("longest", move |(_, vcpu)| {
+                run.longest_ns(run.lane_of(vcpu)?)
+            })
             .each(has_unseen.then_some("unseen"), |it, title| {
                 it.time(title, |(_, vcpu)| vcpu.time_ns.unseen)
             })
@@ -48,7 +49,7 @@ pub(super) fn reasons(run: &Run) -> Table {
     let rows = each_vcpu(run).into_iter();
     let rows = rows.flat_map(|(vm, vcpu)| vcpu.reasons.iter().map(move |it| (vm, vcpu, it)));
     let table = Table::of("Exits by reason", &rows.collect::<Vec<_>>(), |it| {
-        it.words("vCPU", |(vm, vcpu, _)| vcpu_name(vm, vcpu).into())
+        it.words("vCPU", |(vm, vcpu, _)| vcpu_name(run, vm, vcpu).into())
             .name("reason", |(.., it)| Some(&it.name))
             .count("exits", |(.., it)| it.count)
             .count("to the VMM", |(.., it)| it.heavy)
@@ -76,8 +77,11 @@ fn each_vcpu(run: &Run) -> Vec<(&VmExits, &VcpuExits)> {
         .collect()
 }
 
-/// What a vCPU is called.
-fn vcpu_name(vm: &VmExits, vcpu: &VcpuExits) -> String {
+/// What a vCPU is called; the charts' name for it if they show it.
+fn vcpu_name(run: &Run, vm: &VmExits, vcpu: &VcpuExits) -> String {
+    if let Some(lane) = run.lane_of(vcpu) {
+        return run.lane_name(lane).to_owned();
+    }
     let vm = &vm.name;
     match vcpu.vcpu {
         Some(number) => format!("vCPU {number} of {vm}"),

@@ -8,7 +8,7 @@ mod whom;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use vmnoise_audit::{Audit, Evidence, all};
+use vmnoise_audit::{Evidence, all};
 use vmnoise_events::{RunFacts, Workload};
 use vmnoise_explain::Explainer;
 use vmnoise_host::{Host, cpu_list};
@@ -100,9 +100,9 @@ fn one(arguments: &AuditArguments, whom: &Whom, recording: Option<&Path>) -> Res
         &host,
         recorded.as_ref().map(|(facts, _)| facts),
     )?;
-    let (mut machine, of) = subject.about(cpus);
+    let (mut looked, of) = subject.about(cpus);
     if let Some(vm) = whom.vm() {
-        machine = machine.of_vm(vm.pid);
+        looked = looked.of_vm(vm.pid);
     }
     let mut rules = all()?;
     rules.retain(|rule| whom.asks(rule));
@@ -111,7 +111,7 @@ fn one(arguments: &AuditArguments, whom: &Whom, recording: Option<&Path>) -> Res
         of,
         noise_ns: evidence.map(|it| it.noise_ns),
         lost_events: evidence.map_or(0, |it| it.lost_events),
-        audit: Audit::new(rules, &machine, evidence),
+        audit: looked.audit(rules, evidence),
     })
 }
 

@@ -58,12 +58,12 @@ pub fn audit(guest: &Path, host: &Path) -> Result<(PairAudited, Status)> {
     let by_guest = Evidence::of_side(&run, Side::Guest, priority);
     let by_host = Evidence::of_side(&run, Side::Host, priority);
     let pair = Pair {
-        guest: &guest,
-        host: &host,
+        guest: &guest.machine,
+        host: &host.machine,
         vcpus: &vcpus,
     };
-    let of_guests_own = Audit::new(all()?, &guest, Some(&by_guest));
-    let of_hosts_own = Audit::new(all()?, &host, Some(&by_host));
+    let of_guests_own = guest.audit(all()?, Some(&by_guest));
+    let of_hosts_own = host.audit(all()?, Some(&by_host));
     let of_both = Audit::joint(joint()?, pair, &by_host);
     let explained_ns = explained_together(&by_guest, &[&of_guests_own])
         .saturating_add(explained_together(&by_host, &[&of_hosts_own, &of_both]));
@@ -83,43 +83,29 @@ pub fn audit(guest: &Path, host: &Path) -> Result<(PairAudited, Status)> {
     Ok((audited, both.report()))
 }
 
-/// Where the vCPUs of the guest are on their host.
-struct Places {
-    /// Thread and CPU of the guest, with the CPUs of the host.
-    of_threads: BTreeMap<u32, (u32, BTreeSet<u32>)>,
-    threads: BTreeMap<VcpuId, u32>,
-}
+/// For each vCPU of the guest: its CPU there, its thread on the host, and the host's CPUs on which it was.
+struct Places(BTreeMap<VcpuId, (u32, u32, BTreeSet<u32>)>);
 
 impl Places {
     fn new(pairs: &Pairs) -> Places {
-        let pairs = pairs.pairs().iter();
-        Places {
-            of_threads: pairs
-                .map(|pair| (pair.tid, (pair.cpu, BTreeSet::new())))
-                .collect(),
-            threads: BTreeMap::new(),
-        }
+        let places = pairs.pairs().iter().filter_map(|pair| {
+            let vcpu = pairs.vcpu_of(pair.cpu)?;
+            Some((vcpu, (pair.cpu, pair.tid, BTreeSet::new())))
+        });
+        Places(places.collect())
     }
 
     fn see(&mut self, event: &Event) {
-        match event {
-            Event::Vcpu(vcpu) => {
-                self.threads.insert(vcpu.id, vcpu.tid);
-            }
-            Event::Exit(reported) => {
-                let thread = self.threads.get(&reported.vcpu);
-                if let Some((_, cpus)) = thread.and_then(|tid| self.of_threads.get_mut(tid)) {
-                    cpus.extend([reported.exit.exit_cpu, reported.exit.entry_cpu]);
-                }
-            }
-            _ => {}
+        if let Event::Exit(reported) = event
+            && let Some((.., cpus)) = self.0.get_mut(&reported.vcpu)
+        {
+            cpus.extend([reported.exit.exit_cpu, reported.exit.entry_cpu]);
         }
     }
 
     /// By CPU of the guest.
     fn placed(self) -> Vec<Placed> {
-        let of_threads = self.of_threads.into_iter();
-        let placed = of_threads.map(|(tid, (cpu, cpus))| Placed {
+        let placed = self.0.into_values().map(|(cpu, tid, cpus)| Placed {
             cpu,
             tid,
             cpus: cpus.into_iter().collect(),

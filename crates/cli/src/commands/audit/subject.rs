@@ -1,10 +1,10 @@
-//! Which machine is audited: this one as it is, or that of a recording as it was.
+//! Which machine is audited: this one as it is, or that of a recording as it was when the run began.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use vmnoise_audit::{BOOT_ID, Machine};
+use vmnoise_audit::{Audit, BOOT_ID, Evidence, Machine, Rule};
 use vmnoise_events::{HostFacts, Name, RunFacts};
 use vmnoise_host::{Host, cpu_list};
 
@@ -17,6 +17,33 @@ pub struct Subject {
     facts: HostFacts,
     recorded_at: Option<Name>,
     machine: Machine,
+    /// This machine as it is, if it is that of the recording.
+    now: Option<Machine>,
+}
+
+/// A machine with its CPUs in question.
+pub struct Looked {
+    /// As it is judged.
+    pub machine: Machine,
+    now: Option<Machine>,
+}
+
+impl Looked {
+    /// The same, without all VMs but that of this process.
+    pub fn of_vm(self, pid: u32) -> Looked {
+        Looked {
+            machine: self.machine.of_vm(pid),
+            now: self.now.map(|now| now.of_vm(pid)),
+        }
+    }
+
+    /// Looks at all of these rules.
+    pub fn audit(&self, rules: Vec<Rule>, evidence: Option<&Evidence>) -> Audit {
+        match (&self.now, evidence) {
+            (Some(now), Some(evidence)) => Audit::of_run(&rules, &self.machine, now, evidence),
+            _ => Audit::new(rules, &self.machine, evidence),
+        }
+    }
 }
 
 impl Subject {
@@ -28,21 +55,25 @@ impl Subject {
         Ok(Subject {
             facts,
             recorded_at: None,
-            machine: Machine::under("/", &[]).context("which CPUs are online")?,
+            machine: here_now()?,
+            now: None,
         })
     }
 
-    /// That of a recording: how it is now, if it is this one and was not started again since, or else how it was.
+    /// That of a recording, as it was. If it is this one and was not started again since, what the recording does not
+    /// say is as it is now.
     ///
     /// # Errors
     /// If it is another one, and the recording does not say how it was.
     pub fn of(path: &Path, recorded: &RunFacts, here: &Host) -> Result<Subject> {
         let here = here.facts()?;
         let its = &recorded.host;
-        if (&its.name, &its.kernel) == (&here.name, &here.kernel) && !is_of_another_start(its) {
-            return Subject::here(here);
-        }
+        let is_here =
+            (&its.name, &its.kernel) == (&here.name, &here.kernel) && !is_of_another_start(its);
         let Some(settings) = its.settings.clone() else {
+            if is_here {
+                return Subject::here(here);
+            }
             let of = |facts: &HostFacts| {
                 let name = facts.name.as_deref().unwrap_or("-");
                 format!("{name} with Linux {}", facts.kernel)
@@ -55,11 +86,15 @@ impl Subject {
             ))
             .into());
         };
-        let machine = Machine::recorded(settings, &[]);
+        let machine = match is_here {
+            true => Machine::recorded_under("/", settings, &[]),
+            false => Machine::recorded(settings, &[]),
+        };
         Ok(Subject {
             facts: its.clone(),
             recorded_at: Some(recorded.started_at.clone()),
             machine: machine.with_context(|| say::name_of(path))?,
+            now: is_here.then(here_now).transpose()?,
         })
     }
 
@@ -78,9 +113,9 @@ impl Subject {
         }
     }
 
-    /// Whether it is not this machine as it is.
+    /// Whether it is another machine than this one, or this one before it was started again.
     pub fn is_elsewhere(&self) -> bool {
-        self.recorded_at.is_some()
+        self.recorded_at.is_some() && self.now.is_none()
     }
 
     /// Those that are isolated, by isolated partitions of cpusets as well.
@@ -94,15 +129,23 @@ impl Subject {
     }
 
     /// The machine as it is looked at for these CPUs, and as it is called.
-    pub fn about(self, cpus: Vec<u32>) -> (Machine, Of) {
-        let machine = self.machine.about(&cpus);
+    pub fn about(self, cpus: Vec<u32>) -> (Looked, Of) {
         let of = Of {
+            is_here: !self.is_elsewhere(),
             facts: self.facts,
             recorded_at: self.recorded_at,
             cpus,
         };
-        (machine, of)
+        let looked = Looked {
+            machine: self.machine.about(&of.cpus),
+            now: self.now.map(|now| now.about(&of.cpus)),
+        };
+        (looked, of)
     }
+}
+
+fn here_now() -> Result<Machine> {
+    Machine::under("/", &[]).context("which CPUs are online")
 }
 
 /// Whether the recording was made since another start than this machine's last one. Older recordings do not say.

@@ -44,10 +44,10 @@ impl JoinedTimeline {
         Ok(())
     }
 
-    /// The thread on the host that a guest's CPU is.
-    fn tid_of(&self, cpu: u32) -> Option<u32> {
-        let mut pairs = self.pairs.pairs().iter();
-        pairs.find(|pair| pair.cpu == cpu).map(|pair| pair.tid)
+    /// An instant of the guest on its host's clock, by any of its CPUs.
+    fn placed_at(&self, mono_ns: u64) -> Option<u64> {
+        let mut cpus = self.pairs.pairs().iter().map(|pair| pair.cpu);
+        cpus.find_map(|cpu| self.pairs.host_mono_ns(cpu, mono_ns))
     }
 
     /// A stretch of a guest's CPU on its host's clock.
@@ -60,7 +60,6 @@ impl JoinedTimeline {
 
 impl Target for JoinedTimeline {
     fn see(&mut self, event: &Event) -> Result<()> {
-        let pairs = &self.pairs;
         let placed = match event {
             Event::Activity(activity) => {
                 let span_ns = (activity.start_mono_ns, activity.end_mono_ns);
@@ -73,12 +72,7 @@ impl Target for JoinedTimeline {
                         })
                     })
             }
-            // Any of its CPUs says how far it is.
-            Event::Watermark(mono_ns) => {
-                let mut cpus = pairs.pairs().iter().map(|pair| pair.cpu);
-                let placed = cpus.find_map(|cpu| pairs.host_mono_ns(cpu, *mono_ns));
-                placed.map(Event::Watermark)
-            }
+            Event::Watermark(mono_ns) => self.placed_at(*mono_ns).map(Event::Watermark),
             Event::Source(_) => Some(event.clone()),
             _ => None,
         };
@@ -100,13 +94,13 @@ impl Target for JoinedTimeline {
             self.unplaced += 1;
             return Ok(());
         };
-        let tid = self.tid_of(interval.cpu);
+        let vcpu = self.pairs.vcpu_of(interval.cpu);
         let interval = Interval {
             parts: by_source(&interval.parts),
             ..interval.clone()
         };
         self.timeline
-            .interval(Side::Guest, &interval, span_ns, tid, names)?;
+            .interval(Side::Guest, &interval, span_ns, vcpu, names)?;
         Ok(())
     }
 
@@ -121,9 +115,15 @@ impl Target for JoinedTimeline {
     }
 
     /// Says what is not in it as well.
-    fn end(mut self: Box<Self>, _explained: &Explained) -> Result<()> {
+    fn end(mut self: Box<Self>, explained: &Explained) -> Result<()> {
         self.exits.run_out(&mut |_| {});
         self.take_exits()?;
+        if let Explained::Cpus(guest) = explained
+            && let Some(origin_ns) = guest.origin_mono_ns
+            && let Some(origin_ns) = self.placed_at(origin_ns)
+        {
+            self.timeline.origin(origin_ns)?;
+        }
         warn_of_crowded(self.timeline.finish()?);
         if self.unplaced > 0 {
             say::say(format_args!(

@@ -68,7 +68,12 @@ impl Target for Timeline {
         Ok(Timeline::exit(self, Side::Only, exit)?)
     }
 
-    fn end(self: Box<Self>, _explained: &Explained) -> Result<()> {
+    fn end(mut self: Box<Self>, explained: &Explained) -> Result<()> {
+        if let Explained::Cpus(summary) = explained
+            && let Some(origin_ns) = summary.origin_mono_ns
+        {
+            self.origin(origin_ns)?;
+        }
         warn_of_crowded(self.finish()?);
         Ok(())
     }

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_events::{RunFacts, Workload};
+use vmnoise_events::{RunFacts, VcpuId, Workload};
 use vmnoise_explain::{LongestExit, NamedPiece};
 use vmnoise_report::{Bar, LONGEST, Outcome, Run, Side};
 
 use super::gatherer::{Gatherer, scenes};
 use super::left::Left;
+use super::vcpu_names::vcpu_names;
 use super::{Read, ended, sentences, with_left_out};
 use crate::commands::replay::Recording;
 use crate::output::caveats;
@@ -63,20 +64,13 @@ pub fn run(path: &Path) -> Result<Read> {
         Explained::Vcpus(run) => {
             let lanes = gathered.lanes();
             let of = |longest: &LongestExit| {
-                let lane = lanes.iter().position(|tid| *tid == longest.exit.vcpu.tid)?;
+                let lane = lanes.iter().position(|id| *id == longest.exit.vcpu.id.0)?;
                 let bars = longest.pieces.iter().map(bar).collect();
                 Some(((lane, longest.exit.exit.start_mono_ns), bars))
             };
             scenes.extend(run.longest.iter().filter_map(of));
-            let named = |tid: &u32| {
-                let vcpu = vcpus.values().find(|vcpu| vcpu.tid == *tid);
-                match vcpu.map(|vcpu| (vcpu.number, &vcpu.vm_name)) {
-                    Some((Some(number), vm)) => format!("vCPU {number} of {vm}"),
-                    Some((None, vm)) => format!("thread {tid} of {vm}"),
-                    None => format!("thread {tid}"),
-                }
-            };
-            let lane_names = lanes.iter().map(named).collect();
+            let lane_vcpus = lanes.iter().filter_map(|id| vcpus.get(&VcpuId(*id)));
+            let lane_names = vcpu_names(lane_vcpus);
             (without_probes(&run), Outcome::Exits(run), lane_names)
         }
     };

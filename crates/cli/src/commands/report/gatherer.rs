@@ -69,7 +69,7 @@ impl View for Gatherer {
         let mut parts = exit.known_parts(vcpu, &self.witnesses);
         parts.retain(|part| part.share != Share::Halted);
         self.gathering.see(&Moment {
-            lane: vcpu.tid,
+            lane: exit.vcpu.0,
             start_mono_ns: exit.exit.start_mono_ns,
             dur_ns: parts.iter().map(|part| part.ns).sum(),
             parts: &parts,

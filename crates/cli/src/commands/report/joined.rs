@@ -28,9 +28,13 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
     let mut joiner = joiner.with_intervals();
     let mut gatherer = Gatherer::default();
     both.play(&mut joiner, &mut |step| {
-        if let Step::Explained(joiner) = step {
-            for interval in joiner.take_intervals() {
-                gatherer.interval(&interval);
+        match step {
+            Step::Guest(event) => gatherer.event(event),
+            Step::Host(_) => {}
+            Step::Explained(joiner) => {
+                for interval in joiner.take_intervals() {
+                    gatherer.interval(&interval);
+                }
             }
         }
         Ok(())

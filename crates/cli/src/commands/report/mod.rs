@@ -5,6 +5,7 @@ mod fleet;
 mod gatherer;
 mod joined;
 mod left;
+mod vcpu_names;
 
 use std::path::{Path, PathBuf};
 

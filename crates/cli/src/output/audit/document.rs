@@ -1,7 +1,7 @@
 //! `vmnoise.audit/1` and `vmnoise.audit-pair/1` (docs/json.md).
 
 use serde::Serialize;
-use vmnoise_audit::{Audit, Finding, Verdict};
+use vmnoise_audit::{Audit, Finding, SinceRun, Verdict};
 use vmnoise_events::Share;
 
 use super::{Audited, Of, PairAudited};
@@ -82,6 +82,8 @@ struct Place<'a> {
     instance: &'a str,
     name: &'a str,
     found: &'a str,
+    since_run: Option<&'static str>,
+    found_now: Option<&'a str>,
     write: Option<WriteOf<'a>>,
     command: Option<CommandOf<'a>>,
     reboot: Option<&'a str>,
@@ -194,6 +196,15 @@ impl<'a> FindingOf<'a> {
                     instance: &bad.instance,
                     name: &bad.name,
                     found: &bad.found,
+                    since_run: change.since_run.as_ref().map(|it| match it {
+                        SinceRun::WellNow => "well_now",
+                        SinceRun::SetTo(_) => "set_to",
+                        SinceRun::WellThen => "well_then",
+                    }),
+                    found_now: match &change.since_run {
+                        Some(SinceRun::SetTo(found)) => Some(found),
+                        _ => None,
+                    },
                     write: change.now.as_ref().map(|it| WriteOf {
                         file: &it.file,
                         to: &it.to,

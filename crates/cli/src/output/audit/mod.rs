@@ -27,6 +27,8 @@ pub struct Of {
     pub facts: HostFacts,
     /// When it was so, RFC 3339 in UTC; `None` is now.
     pub recorded_at: Option<Name>,
+    /// Whether it is this machine since its last start: what the recording does not say is as it is now.
+    pub is_here: bool,
     /// The CPUs in question.
     pub cpus: Vec<u32>,
 }

@@ -23,7 +23,7 @@ pub(super) struct Section<'a> {
     pub audit: &'a Audit,
     /// Of how much noise, nanoseconds; `None` without a recording.
     pub noise_ns: Option<u64>,
-    /// Whether it is told of what was, and not of what is.
+    /// Whether only a recording says how it was.
     pub is_recorded: bool,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Section<'a> {
             head: format!("{side}{}", words::machine(&audited.of)),
             audit: &audited.audit,
             noise_ns: audited.noise_ns,
-            is_recorded: audited.of.recorded_at.is_some(),
+            is_recorded: !audited.of.is_here,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What is said of a finding wherever it is shown. Files, interrupts and interfaces have names that others gave them:
 //! each is one line, and steers nothing.
 
-use vmnoise_audit::{Change, Explained, Finding, Verdict};
+use vmnoise_audit::{Change, Explained, Finding, SinceRun, Verdict};
 use vmnoise_events::Line;
 use vmnoise_host::cpu_list;
 
@@ -20,7 +20,11 @@ pub(super) const fn verdict(verdict: &Verdict) -> &'static str {
 /// Which machine it is, and which of its CPUs.
 pub(super) fn machine(of: &Of) -> String {
     let then = of.recorded_at.iter();
-    let then: String = then.map(|at| format!(" as it was at {at}")).collect();
+    let rest = match of.is_here {
+        true => " (what the recording lacks: as it is now)",
+        false => "",
+    };
+    let then: String = then.map(|at| format!(" as it was at {at}{rest}")).collect();
     format!(
         "{}{then}, Linux {}, CPU {}",
         of.facts.name.as_deref().unwrap_or("this machine"),
@@ -79,6 +83,11 @@ fn path(path: &str) -> String {
 }
 
 fn changed(change: &Change) -> Vec<Line> {
+    let since = change.since_run.iter().map(|it| match it {
+        SinceRun::WellNow => "changed since the recording: it is well now".to_owned(),
+        SinceRun::SetTo(found) => format!("changed since the recording: now {found}"),
+        SinceRun::WellThen => "changed since the recording: it was well then".to_owned(),
+    });
     let now = change.now.iter().map(|it| {
         format!(
             "now: echo {} > {} (undo: echo {} > {})",
@@ -90,7 +99,9 @@ fn changed(change: &Change) -> Vec<Line> {
     let reboot = change.reboot.iter();
     let reboot = reboot.map(|it| format!("at the next start: {it}"));
     let advice = change.advice.iter().map(|it| format!("to do: {it}"));
-    now.chain(command)
+    since
+        .chain(now)
+        .chain(command)
         .chain(reboot)
         .chain(advice)
         .map(Line::from)

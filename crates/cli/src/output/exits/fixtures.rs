@@ -1,6 +1,6 @@
 //! Exits for tests of what is shown.
 
-use vmnoise_events::{Share, ShareMap, VmFact};
+use vmnoise_events::{Share, ShareMap, VcpuId, VmFact};
 use vmnoise_explain::{ExitsSummary, ReasonExits, VcpuExits, VcpuTime, VmExits, WorstExit};
 
 type Taken = ShareMap<Option<u64>>;
@@ -41,6 +41,7 @@ pub fn summary() -> ExitsSummary {
     let io = taken(Some(300_000), 1_150_000, 11_800_000, 50_000);
     let cpuid = taken(Some(1_295_000), 0, 0, 5_000);
     let first = VcpuExits {
+        id: VcpuId(0),
         vcpu: Some(0),
         tid: 71,
         exits: 1_101,
@@ -68,6 +69,7 @@ pub fn summary() -> ExitsSummary {
     };
     let pvm = taken(None, 130_000, 0, 0);
     let second = VcpuExits {
+        id: VcpuId(1),
         vcpu: None,
         tid: 72,
         exits: 10,

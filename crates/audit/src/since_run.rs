@@ -1,0 +1,199 @@
+//! What of a recording's findings is different now.
+
+use crate::evidence::Evidence;
+use crate::finding::{Audit, Change, Finding, SinceRun, Verdict};
+use crate::machine::Machine;
+use crate::rule::Rule;
+use crate::seen::Bad;
+
+impl Audit {
+    /// Judges a run by how its machine was set when it began (`then`). What is to be done, and what has changed, is
+    /// by how it is set `now`.
+    pub fn of_run(rules: &[Rule], then: &Machine, now: &Machine, evidence: &Evidence) -> Audit {
+        let mut audit = Audit::new(rules.to_vec(), then, Some(evidence));
+        let mut now = Audit::new(rules.to_vec(), now, None);
+        for finding in &mut audit.findings {
+            if now.is_well(&finding.rule) {
+                let changes = finding.changes.iter_mut();
+                changes.for_each(|change| *change = since(SinceRun::WellNow));
+            } else if let Some(now) = now.take(&finding.rule) {
+                finding.compare(now);
+            }
+        }
+        for mut finding in now.findings {
+            let place = audit.good.iter().position(|id| *id == finding.rule.id);
+            if let (Some(place), Verdict::CouldMatter) = (place, &finding.verdict) {
+                audit.good.remove(place);
+                let changes = finding.changes.iter_mut();
+                changes.for_each(|change| change.since_run = Some(SinceRun::WellThen));
+                audit.findings.push(finding);
+            }
+        }
+        audit
+    }
+
+    fn is_well(&self, rule: &Rule) -> bool {
+        let mut well = self.good.iter().chain(&self.absent);
+        well.any(|id| *id == rule.id)
+    }
+
+    /// The finding of a rule, which is in no list any more.
+    fn take(&mut self, rule: &Rule) -> Option<Finding> {
+        let place = self.findings.iter().position(|it| it.rule.id == rule.id)?;
+        Some(self.findings.remove(place))
+    }
+}
+
+impl Finding {
+    /// Takes from how it is now what to do, and what has changed.
+    fn compare(&mut self, now: Finding) {
+        if let Verdict::CannotBeRead(_) = now.verdict {
+            self.changes.fill(Change::default());
+            return;
+        }
+        let mut left: Vec<(Bad, Change)> = now.bad.into_iter().zip(now.changes).collect();
+        for (then, change) in self.bad.iter().zip(&mut self.changes) {
+            let is_it = |(now, _): &(Bad, Change)| {
+                (&now.path, &now.instance) == (&then.path, &then.instance)
+            };
+            *change = match left.iter().position(is_it) {
+                None => since(SinceRun::WellNow),
+                Some(place) => {
+                    let (now, change) = left.remove(place);
+                    let differs = now.found != then.found;
+                    let since_run = differs.then_some(SinceRun::SetTo(now.found));
+                    Change {
+                        since_run,
+                        ..change
+                    }
+                }
+            };
+        }
+        for (bad, mut change) in left {
+            change.since_run = Some(SinceRun::WellThen);
+            self.bad.push(bad);
+            self.changes.push(change);
+        }
+    }
+}
+
+fn since(since_run: SinceRun) -> Change {
+    Change {
+        since_run: Some(since_run),
+        ..Change::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use vmnoise_events::{Settings, Share};
+
+    use super::*;
+    use crate::machine::Said;
+    use crate::recorded::settings_within;
+    use crate::rule::Tree;
+    use crate::rules::all;
+    use crate::tree::grown;
+
+    /// An audit by this rule of a run that began on a machine of these files, which is of other files now.
+    fn audited(rule: &Rule, then: &Tree, now: &Tree) -> Audit {
+        let recorded = recorded(then);
+        let here = grown(now);
+        let then = Machine::recorded_under(here.path(), recorded, &[2, 3]).unwrap();
+        let now = Machine::under(here.path(), &[2, 3]).unwrap();
+        let names = [(Share::Irq, "virtio0-input.0:24"), (Share::Irq, "eno1:25")];
+        let evidence = Evidence::of_names(names.into_iter());
+        Audit::of_run(std::slice::from_ref(rule), &then, &now, &evidence)
+    }
+
+    fn recorded(tree: &Tree) -> Settings {
+        // A busy machine may keep a test waiting for longer than a run waits.
+        settings_within(grown(tree).path(), Duration::from_secs(600)).unwrap()
+    }
+
+    fn irq_affinity() -> Rule {
+        let mut rules = all().unwrap().into_iter();
+        rules.find(|it| it.id == "irq-affinity").unwrap()
+    }
+
+    fn with(tree: &Tree, files: &[(&str, &str)]) -> Tree {
+        let files = files
+            .iter()
+            .map(|(path, text)| ((*path).into(), (*text).into()));
+        tree.clone().into_iter().chain(files).collect()
+    }
+
+    fn since_of(audit: &Audit) -> Vec<Option<SinceRun>> {
+        let [finding] = &audit.findings[..] else {
+            panic!("{audit:?}");
+        };
+        let changes = finding.changes.iter();
+        changes.map(|it| it.since_run.clone()).collect()
+    }
+
+    #[test]
+    fn a_run_is_judged_by_how_it_was_set_and_not_by_how_it_is() {
+        let rule = irq_affinity();
+        let (good, bad) = (&rule.trees.good, &rule.trees.bad);
+
+        let mended = audited(&rule, bad, good);
+        assert_eq!(mended.explained_ns, Some(1));
+        assert_eq!(since_of(&mended), [Some(SinceRun::WellNow)]);
+        assert!(
+            mended.findings[0].changes[0].now.is_none(),
+            "there is nothing to do"
+        );
+
+        let spoiled = audited(&rule, good, bad);
+        assert_eq!(
+            spoiled.explained_ns,
+            Some(0),
+            "it was not so when the run was made"
+        );
+        assert_eq!(since_of(&spoiled), [Some(SinceRun::WellThen)]);
+        assert!(spoiled.findings[0].changes[0].now.is_some());
+        assert_eq!(spoiled.good, [""; 0]);
+
+        assert_eq!(since_of(&audited(&rule, bad, bad)), [None]);
+        assert_eq!(audited(&rule, good, good).good, ["irq-affinity"]);
+    }
+
+    #[test]
+    fn what_is_to_be_written_back_is_what_is_there_now() {
+        let rule = irq_affinity();
+        let now = [
+            ("proc/irq/24/effective_affinity_list", "3\n"),
+            ("proc/irq/24/smp_affinity_list", "2-3\n"),
+            ("proc/irq/25/effective_affinity_list", "2\n"),
+            ("proc/irq/25/smp_affinity_list", "2\n"),
+            ("proc/irq/25/eno1/x", ""),
+        ];
+        let audit = audited(&rule, &rule.trees.bad, &with(&rule.trees.bad, &now));
+        let expected = [Some(SinceRun::SetTo("3".into())), Some(SinceRun::WellThen)];
+        assert_eq!(since_of(&audit), expected);
+        assert_eq!(
+            audit.explained_ns,
+            Some(1),
+            "interrupt 25 came elsewhere then"
+        );
+        let write = audit.findings[0].changes[0].now.as_ref().unwrap();
+        assert_eq!(write.was, "2-3");
+    }
+
+    /// A recording does not say what threads there are.
+    #[test]
+    fn what_the_recording_lacks_is_as_it_is_now() {
+        let rule = irq_affinity();
+        let recorded = recorded(&rule.trees.bad);
+        let here = grown(&rule.trees.bad);
+        fs::create_dir_all(here.path().join("proc/sys/kernel")).unwrap();
+        fs::write(here.path().join("proc/sys/kernel/other"), "1").unwrap();
+        let then = Machine::recorded_under(here.path(), recorded, &[2]).unwrap();
+        assert!(then.host().is_some());
+        let said = then.read("proc/sys/kernel/other");
+        assert_eq!(said, Said::Text("1".into()));
+    }
+}
