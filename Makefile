@@ -16,7 +16,7 @@ BINARY = $$(ls target/*/release/vmnoise target/release/vmnoise 2>/dev/null | hea
 .PHONY: help run build programs install deb image check test test-rest test-all lab-full mutations fuzz bench papers examples soak chaos sbom weight validate setup clean
 
 help:
-	@echo "make run       build vmnoise and measure this machine for 10 s; ends with the place of its report"
+	@echo "make run       build vmnoise and measure this machine for 10 s; ends with what was lost, who took it, and where the page is"
 	@echo "make install   build all programs and put them below PREFIX (/usr/local): manual, completions, units"
 	@echo "make deb       the same as a package for Debian and Ubuntu, in target"
 	@echo "make image     vmnoise serve as an image for podman, from scratch"
@@ -35,9 +35,10 @@ help:
 	@echo "make weight    what the binary and the page of make run are made of, in bytes"
 	@echo "make validate  compares osnoise with the kernel itself, has the audit find faults, and renews docs/validation.md"
 
-run: build
-	@$(BINARY) microvm --duration 10s --output target/run.vmn
-	@$(BINARY) report target/run.vmn --output target/report.html
+run:
+	@scripts/timed set-up $(MAKE) --silent setup
+	@scripts/timed build $(MAKE) --silent build
+	@scripts/run $(BINARY)
 
 build: setup
 	@$(CARGO) build --locked --release --package vmnoise

@@ -43,11 +43,20 @@ fn advisories() -> Result<Ability> {
     }
     let (passes, said) = reported(deny().arg("advisories"))?;
     if said.contains("failed to fetch advisory database") {
-        let reason = said.lines().last().unwrap_or_default();
-        return Ok(Err(format!("the advisories cannot be had: {reason}")));
+        return Ok(Err(database_is_missing(&said)));
     }
     ensure!(passes, "cargo deny: {said}");
     Ok(Ok(()))
+}
+
+/// Says in one line what is missing, and why, from all that cargo-deny said.
+fn database_is_missing(said: &str) -> String {
+    let line = said.lines().last().unwrap_or_default();
+    // Of lines that git wrote the last one has the reason. cargo-deny's own have a time in front.
+    let why = line.split_once("[ERROR] ").map_or(line, |(_, why)| why);
+    format!(
+        "RustSec's advisory database is missing: {why}; let git reach github.com to have this check"
+    )
 }
 
 /// cargo-deny reports yanked versions only where it has the advisories. Cargo's resolver does
@@ -107,4 +116,45 @@ fn reported(command: &mut Command) -> Result<(bool, String)> {
         .with_context(|| format!("starting {command:?}"))?;
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Ok((output.status.success(), said))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As cargo-deny 0.20 says it without a name server, and without git.
+    #[test]
+    fn one_line_says_what_is_missing_and_why() {
+        const URL: &str = "https://github.com/RustSec/advisory-db";
+        let of_git = format!(
+            "2026-11-27 19:55:17 [ERROR] failed to fetch advisory database {URL} with cli: failed to clone: [\"clone\"]\n\
+             Cloning into '/root/.cargo/advisory-dbs/advisory-db-3157b0e258782691'...\n\
+             fatal: unable to access '{URL}/': Could not resolve host: github.com"
+        );
+        let without_git = format!(
+            "2026-11-27 20:05:52 [ERROR] failed to fetch advisory database {URL} with cli: failed to clone: failed to \
+             spawn git: No such file or directory (os error 2)"
+        );
+        for (said, why) in [
+            (
+                of_git,
+                "missing: fatal: unable to access 'https://github.com/RustSec/advisory-db/': Could not resolve host: github.com; ",
+            ),
+            (
+                without_git,
+                "failed to spawn git: No such file or directory (os error 2); ",
+            ),
+        ] {
+            let reason = database_is_missing(&said);
+            assert!(
+                reason.starts_with("RustSec's advisory database is missing: "),
+                "{reason}"
+            );
+            assert!(reason.contains(why), "{reason}");
+            assert!(
+                !reason.contains('\n') && !reason.contains("[ERROR]"),
+                "{reason}"
+            );
+        }
+    }
 }

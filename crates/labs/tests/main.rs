@@ -12,6 +12,7 @@ mod pairing_judge;
 mod recorded;
 
 mod adversity;
+mod anywhere;
 mod background;
 mod bed;
 mod blame;

@@ -8,7 +8,6 @@ use crate::figures::{count, duration, part_of, percent, seconds, sum, times};
 use crate::groups::{Group, grouped};
 use crate::phases;
 use crate::run::{Outcome, Run};
-use crate::shares::deed;
 
 /// Takers that are reported as findings.
 const TAKERS: usize = 5;
@@ -46,7 +45,7 @@ pub(crate) fn findings(run: &Run) -> Vec<Finding> {
             text: format!(
                 "of the {} is {}: {} in {}{worst}{}",
                 words.noise,
-                deed(group.share, group.who.as_deref()),
+                run.deed(group.share, group.who.as_deref()),
                 duration(group.total_ns),
                 times(group.moments, words.one, words.many),
                 placeit_was(run, &group),
@@ -68,7 +67,7 @@ fn longest(run: &Run) -> Option<Finding> {
     let mostly = longest.parts.first().map_or_else(String::new, |part| {
         let who = run.gathered.name(part);
         let part_percent = percent(part_of(part.ns, longest.dur_ns));
-        format!("; {part_percent} of it is {}", deed(part.share, who))
+        format!("; {part_percent} of it is {}", run.deed(part.share, who))
     });
     Some(Finding {
         figure: duration(longest.dur_ns),

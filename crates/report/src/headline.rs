@@ -1,29 +1,60 @@
-//! A run in one sentence.
+//! What a run lost, and who took most of it.
+
+use std::fmt;
 
 use crate::figures::{duration, part_of, percent, sum};
 use crate::gathering::Taker;
 use crate::groups::grouped;
 use crate::run::{Outcome, Run};
-use crate::shares::deed;
 
-/// One sentence.
-pub(crate) fn headline(run: &Run) -> String {
+/// A run in a few words, without a full stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Headline {
+    /// What the worst lane lost.
+    pub lost: String,
+    /// Who took most of that; `None` if nothing was taken.
+    pub taker: Option<String>,
+}
+
+impl fmt::Display for Headline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.taker {
+            Some(taker) => write!(f, "{}; {taker}.", self.lost),
+            None => write!(f, "{}.", self.lost),
+        }
+    }
+}
+
+impl Headline {
+    pub(crate) fn new(run: &Run) -> Headline {
+        match worst_lane(run) {
+            Some(lane) => Headline {
+                lost: lost(run, lane),
+                taker: taker(run, lane),
+            },
+            None => Headline {
+                lost: nothing_lost(run),
+                taker: None,
+            },
+        }
+    }
+}
+
+fn nothing_lost(run: &Run) -> String {
+    let one = run.words().one;
+    let long = duration(run.lasted_ns());
+    match run.facts.options.threshold_ns {
+        0 => format!("No {one} was recorded in {long}"),
+        least_ns => format!("No {one} of {} or more in {long}", duration(least_ns)),
+    }
+}
+
+fn lost(run: &Run, lane: usize) -> String {
     let words = run.words();
-    let Some(lane) = worst_lane(run) else {
-        let long = duration(run.lasted_ns());
-        return match run.facts.options.threshold_ns {
-            0 => format!("No {} was recorded in {long}.", words.one),
-            least_ns => format!(
-                "No {} of {} or more in {long}.",
-                words.one,
-                duration(least_ns)
-            ),
-        };
-    };
     let name = run.lane_name(lane);
     let worst_ns = run.gathered.lengths[lane].max();
     let worst_ns = run.longest_ns(lane).unwrap_or(worst_ns);
-    let mut text = match (&run.outcome, noise_percent(run, lane)) {
+    match (&run.outcome, noise_percent(run, lane)) {
         (_, _) if run.is_of_tasks() => {
             let of_lane = run
                 .wakeups()
@@ -55,22 +86,24 @@ pub(crate) fn headline(run: &Run) -> String {
             words.victim,
             duration(worst_ns)
         ),
-    };
+    }
+}
+
+fn taker(run: &Run, lane: usize) -> Option<String> {
     let of_lane: Vec<Taker> = run
         .takers()
         .into_iter()
         .filter(|it| it.lane == lane)
         .collect();
     let total_ns = sum(of_lane.iter().map(|taker| taker.total_ns));
-    if let Some(group) = grouped(&of_lane).first() {
-        text += &format!(
-            "; {} of the {} is {}",
-            percent(part_of(group.total_ns, total_ns)),
-            words.noise,
-            deed(group.share, group.who.as_deref())
-        );
-    }
-    text + "."
+    let groups = grouped(&of_lane);
+    let group = groups.first()?;
+    Some(format!(
+        "{} of the {} is {}",
+        percent(part_of(group.total_ns, total_ns)),
+        run.words().noise,
+        run.deed(group.share, group.who.as_deref())
+    ))
 }
 
 /// The lane that lost the largest part of its time; of wake-ups the one that was latest.

@@ -35,6 +35,7 @@ pub use beside::{Beside, ComparePage, GroupsBeside, Judged, Recording};
 pub use fleet::{FleetCpu, FleetRun, FleetTaker};
 pub use fleet_page::FleetPage;
 pub use gathering::{Gathering, Resolved};
+pub use headline::Headline;
 pub use moment::Moment;
 pub use page::{Page, Refused};
 pub use run::{Outcome, Run};

@@ -7,7 +7,7 @@ use crate::charts::{self, Spikes};
 use crate::figures::{duration, part_of, percent, seconds, times};
 use crate::findings::{Finding, findings};
 use crate::frame::{Figure, Frame};
-use crate::headline::headline;
+use crate::headline::Headline;
 use crate::limits;
 use crate::run::Run;
 use crate::shares::label;
@@ -86,7 +86,7 @@ struct Filled<'a> {
 struct Section<'a> {
     id: String,
     run: &'a Run,
-    headline: String,
+    headline: Headline,
     findings: Vec<Finding>,
     spikes: Option<Spikes>,
     figures: Vec<Figure>,
@@ -105,7 +105,7 @@ impl<'a> Section<'a> {
         });
         Section {
             run,
-            headline: headline(run),
+            headline: run.headline(),
             findings: findings(run),
             spikes: charts::spikes(run),
             figures: figures.collect(),

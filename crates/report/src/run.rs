@@ -4,7 +4,9 @@ use vmnoise_events::{RunFacts, Share, Workload};
 use vmnoise_explain::{ExitsRun, JoinedLatencies, JoinedRun, Summary, VcpuExits, Wakeups};
 
 use crate::gathering::{Resolved, Taker};
+use crate::headline::Headline;
 use crate::scenes::Bar;
+use crate::shares;
 
 /// What explain made of it.
 #[derive(Debug)]
@@ -62,6 +64,23 @@ pub(crate) struct Words {
 }
 
 impl Run {
+    /// Returns what it lost and who took most of that, as its section on the page begins.
+    pub fn headline(&self) -> Headline {
+        Headline::new(self)
+    }
+
+    /// Says who took a share, to go on after "71 % of the noise is ". If some of this kernel's work is not
+    /// observed, the residual may be that work, and nobody below is named for it.
+    pub(crate) fn deed(&self, share: Share, who: Option<&str>) -> String {
+        let sees_kernel = self.facts.witnesses.see_kernel();
+        match share {
+            Share::HvOrHw if !sees_kernel => {
+                "unexplained, because vmnoise could not watch all of this kernel".to_owned()
+            }
+            _ => shares::deed(share, who),
+        }
+    }
+
     pub(crate) fn words(&self) -> Words {
         let gaps = |victim| Words {
             victim,

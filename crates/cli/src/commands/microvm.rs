@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use vmnoise_events::{Options, Workload};
 use vmnoise_tracer::Tracer;
-use vmnoise_workload::microvm::{Config, Microvm, SharedPages};
+use vmnoise_workload::microvm::{self, Config, Microvm, SharedPages};
 
 use super::{exercise, tune_timer};
 use crate::args::MicrovmArguments;
@@ -42,6 +42,7 @@ pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
         return tune_timer::measure(asked, false, &machine, arguments.format);
     }
     let options = options(arguments, &machine)?;
+    check_kvm(&options)?;
     let plan = Plan {
         workload: Workload::Microvm,
         options: options.clone(),
@@ -65,6 +66,18 @@ pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
     run_measurement(&run, &mut *view, frame, |shell| {
         let prepare = |tsc_hz, tracer: Option<&Tracer>| prepare(&options, tsc_hz, tracer);
         set_up(plan, shell, prepare)
+    })
+}
+
+/// Refuses where no guest can run, before anything is loaded for it, and names the command that needs none.
+fn check_kvm(options: &Options) -> Result<()> {
+    microvm::check().map_err(|error| {
+        let instead = options.cpus.first().map_or_else(String::new, |cpu| {
+            format!(
+                "; without KVM, `vmnoise osnoise -c {cpu} -d 10s` measures this machine from inside"
+            )
+        });
+        MachineCannot(format!("{error}{instead}")).into()
     })
 }
 

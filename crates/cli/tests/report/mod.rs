@@ -5,12 +5,13 @@ mod browse;
 use std::collections::BTreeSet;
 use std::fs;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
 use tempfile::TempDir;
+use vmnoise_events::{Event, RunFacts, Witnesses};
 use vmnoise_recording::{Reader, Writer};
 
 use crate::join_pair::{Flaws, write_guest, write_host, write_tasks};
@@ -201,6 +202,70 @@ fn vcpus_of_one_thread_are_two() {
     assert!(drawn.into_iter().eq([0, 1]), "each has exits of its own");
     let takers = first_fields(&page, "Who took it");
     assert!(takers.iter().eq(&both), "{takers:?}");
+}
+
+/// Copies a recording without its activities, with the facts that this leaves.
+fn write_without_activities(from: &Path, to: &Path, change: impl FnOnce(&mut RunFacts)) {
+    let mut from = Reader::open(from).unwrap();
+    let mut facts = from.facts().clone();
+    change(&mut facts);
+    let mut copy = Writer::create(to, &facts).unwrap();
+    while let ControlFlow::Continue(event) = from.next_event().unwrap() {
+        if !matches!(event, Event::Activity(_)) {
+            copy.push(&event).unwrap();
+        }
+    }
+    copy.finish().unwrap();
+}
+
+#[test]
+fn a_run_that_could_not_watch_its_kernel_names_nobody_below_it() {
+    let folder = Folder::new();
+    let [guest, blind, quiet] =
+        ["guest.rec", "blind.rec", "quiet.rec"].map(|name| folder.path(name));
+    write_without_activities(&guest, &blind, |facts| {
+        facts.witnesses = Witnesses::default();
+    });
+    // Its kernel did nothing, and was watched.
+    write_without_activities(&guest, &quiet, |_| {});
+    let unexplained = "unexplained, because vmnoise could not watch all of this kernel";
+    let below = "the hypervisor or the hardware below";
+    for (recording, said, unsaid) in [
+        ("blind.rec", unexplained, below),
+        ("quiet.rec", below, unexplained),
+    ] {
+        let text = text_of(&folder.page(recording));
+        let heading = format!("; 100 % of the noise is {said}");
+        assert!(text.contains(&heading), "{heading}: {text}");
+        assert!(!text.contains(unsaid), "{text}");
+    }
+}
+
+#[test]
+fn the_last_lines_are_the_headline_of_each_run_and_the_place_of_the_page() {
+    let folder = Folder::new();
+    let output = folder.report("guest.rec -o page.html");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let [lost, taker, place] = said.lines().collect::<Vec<_>>()[..] else {
+        panic!("{said}")
+    };
+    assert!(said.is_ascii(), "{said}");
+    assert!(lost.starts_with("On CPU 0 a thread loses "), "{lost}");
+    let text = text_of(&fs::read_to_string(folder.path("page.html")).unwrap());
+    // Every text on a terminal writes microseconds so.
+    let text = text.replace('µ', "u");
+    let headline = format!("{}; {taker}", lost.trim_end_matches('.'));
+    assert!(text.contains(&headline), "{headline}: {text}");
+    assert!(place.starts_with("report: /"), "{place}");
+
+    let output = folder.report("guest.rec tasks.rec -o page.html");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let files: Vec<&str> = said
+        .lines()
+        .filter_map(|it| it.split(": ").next())
+        .collect();
+    let of_each = ["guest.rec", "guest.rec", "tasks.rec", "tasks.rec", "report"];
+    assert_eq!(files, of_each, "{said}");
 }
 
 #[test]

@@ -26,9 +26,11 @@ impl Carried {
     }
 }
 
-/// What runs scripts here, and the programs that those of `vmnoise audit` start.
+/// What runs scripts here, and the programs that those of `vmnoise audit` and `make run` start.
 pub(super) fn shell() -> Result<Vec<Carried>> {
-    let programs = ["sh", "sed", "cut", "taskset", "renice", "chrt"];
+    let programs = [
+        "sh", "sed", "cut", "taskset", "renice", "chrt", "id", "mkdir", "rm",
+    ];
     with_libraries(programs.map(|name| {
         let program = Path::new("/usr/bin").join(name);
         Carried::new(&format!("/bin/{name}"), &program)

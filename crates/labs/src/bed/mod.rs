@@ -79,6 +79,7 @@ pub struct Lab {
     guest: Option<Vec<String>>,
     guest_kernel: Kernel,
     boots_guests: bool,
+    has_kvm: bool,
     has_network: bool,
     has_vhost: bool,
     has_shell: bool,
@@ -103,6 +104,7 @@ impl Lab {
             guest: None,
             guest_kernel: kernel,
             boots_guests: false,
+            has_kvm: true,
             has_network: false,
             has_vhost: false,
             has_shell: false,
@@ -182,6 +184,12 @@ impl Lab {
         self
     }
 
+    /// Leaves KVM out, so that it has no /dev/kvm.
+    pub fn without_kvm(mut self) -> Lab {
+        self.has_kvm = false;
+        self
+    }
+
     /// Gives it two network cards on one wire, for `lab-network storm`.
     pub fn network(mut self) -> Lab {
         self.has_network = true;
@@ -245,7 +253,10 @@ impl Lab {
             qemu.ensure_takes_turns()?;
         }
         let carried = self.carried(qemu, folder.path())?;
-        let mut modules = image.modules()?;
+        let mut modules = match self.has_kvm {
+            true => image.modules()?,
+            false => Vec::new(),
+        };
         if self.has_network {
             modules.extend(image.modules_of_network());
         }

@@ -25,7 +25,7 @@ use vmnoise_events::Policy;
 
 pub use clock::GuestClock;
 pub use error::Error;
-pub use offer::{KvmOffer, offer, poll_steps};
+pub use offer::{KvmOffer, check, offer, poll_steps};
 pub use shared_pages::SharedPages;
 
 use crate::worker::RunState;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::guest::Command;
 use super::stats::EXITS;
 use super::vcpu::Vcpu;
-use super::vm::Vm;
+use super::vm::{Vm, open_kvm};
 use super::{Error, GuestClock};
 use crate::thread;
 
@@ -25,6 +25,15 @@ pub struct KvmOffer {
     pub exit_stat: bool,
     /// Memory can be shared with the guest read-only (`KVM_CAP_READONLY_MEM`).
     pub readonly_memory: bool,
+}
+
+/// Opens /dev/kvm and creates a VM that is gone afterwards.
+///
+/// # Errors
+/// What this machine lacks, with the remedy.
+pub fn check() -> Result<(), Error> {
+    open_kvm()?.create_vm().map_err(Error::create_vm)?;
+    Ok(())
 }
 
 /// Opens /dev/kvm and tries everything the microVM would use, on a VM of one

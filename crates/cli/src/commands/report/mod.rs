@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use vmnoise_events::{Line, RunFacts, Workload};
 use vmnoise_recording::{Ending, ReadError};
-use vmnoise_report::{Page, Refused, Resolved, Run};
+use vmnoise_report::{Headline, Page, Refused, Resolved, Run};
 
 use super::join::may_be_pair;
 use super::replay::Recording;
@@ -111,7 +111,7 @@ fn of_data_set(arguments: &ReportArguments, folder: &Path) -> Result<Status> {
         return Err(UsageError(what).into());
     }
     let page = fleet::read(folder)?;
-    write_page(arguments, &page.render()?)?;
+    write_page(arguments, &page.render()?, "")?;
     Ok(match page.refused.is_empty() {
         true => Status::Ok,
         false => Status::Error,
@@ -124,16 +124,36 @@ fn write(arguments: &ReportArguments, runs: Vec<Run>, refused: Vec<Refused>) -> 
         refused,
         tool_version: env!("CARGO_PKG_VERSION").into(),
     };
-    write_page(arguments, &page.render()?)
+    write_page(arguments, &page.render()?, &headlines(&page.runs))
 }
 
-fn write_page(arguments: &ReportArguments, page: &str) -> Result<()> {
+/// Two lines for each run: what was lost, and who took it. Several runs are told apart by their files.
+fn headlines(runs: &[Run]) -> String {
+    let lines = runs.iter().map(|run| {
+        let Headline { lost, taker } = run.headline();
+        let taker = taker.unwrap_or_else(|| "Nobody was seen to take any time".to_owned());
+        match runs.len() {
+            1 => format!("{lost}.\n{taker}.\n"),
+            _ => format!("{file}: {lost}.\n{file}: {taker}.\n", file = run.file),
+        }
+    });
+    // In the letters of every other text on a terminal.
+    let ascii = [("\u{a0}", " "), ("\u{202f}", " "), ("µ", "u"), ("’", "'")];
+    ascii
+        .iter()
+        .fold(lines.collect(), |text: String, (letter, plain)| {
+            text.replace(letter, plain)
+        })
+}
+
+/// Writes the page, prints these lines, and says where the page is.
+fn write_page(arguments: &ReportArguments, page: &str, headlines: &str) -> Result<()> {
     let path = &arguments.output;
     files::write_whole(path, page.as_bytes())
         .with_context(|| format!("cannot write the page {}", say::name_of(path)))?;
     let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let reported = format!(
-        "report: {} ({})\n",
+        "{headlines}report: {} ({})\n",
         say::name_of(&whole),
         megabytes(page.len())
     );

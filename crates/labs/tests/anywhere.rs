@@ -1,0 +1,190 @@
+//! `make run` on machines without a usable /dev/kvm: it says so, a thread measures instead, and the last
+//! three lines say what was lost, who took it, and where the page is.
+
+use std::path::PathBuf;
+
+use vmnoise_labs::lab_program;
+
+/// What takes more of a CPU than all others can: of 10 ms a task at SCHED_FIFO has 6, and ordinary tasks share
+/// the other 4 with the thread that measures.
+const TURN_US: u32 = 6_000;
+const EVERY_US: u32 = 10_000;
+
+fn script(name: &str) -> PathBuf {
+    let scripts = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scripts");
+    scripts.join(name)
+}
+
+/// The last three lines of what `make run` prints.
+fn last_lines(stdout: &str) -> [&str; 3] {
+    let lines: Vec<&str> = stdout.lines().collect();
+    let last = lines.last_chunk::<3>();
+    *last.unwrap_or_else(|| panic!("fewer than three lines: {stdout}"))
+}
+
+/// How long a step took by its own line, seconds.
+fn took_s(stderr: &str, step: &str) -> f64 {
+    let line = format!("run: {step} took ");
+    let line = stderr.lines().find_map(|it| it.strip_prefix(&line));
+    line.unwrap().trim_end_matches(" s").parse().unwrap()
+}
+
+fn assert_says(stderr: &str, words: &[&str]) {
+    for words in words {
+        assert!(stderr.contains(words), "{words}: {stderr}");
+    }
+}
+
+mod root {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, chown};
+    use std::process::Command;
+    use std::time::Duration;
+
+    use tempfile::TempDir;
+    use vmnoise_labs::{Disturber, binary};
+
+    use super::*;
+
+    /// Of the two CPUs that these tests may use the last.
+    const CPU: u32 = 1;
+    /// The user nobody.
+    const NOBODY: u32 = 65534;
+    const EMPTY_DEV: &str = "mount -t tmpfs none /dev";
+
+    /// What measures in `make run`, in a folder with a space in its name.
+    fn clone_with_program() -> TempDir {
+        let named = tempfile::Builder::new().prefix("a clone ").tempdir();
+        let folder = named.unwrap();
+        let scripts = folder.path().join("scripts");
+        fs::create_dir(&scripts).unwrap();
+        for name in ["run", "timed"] {
+            fs::copy(script(name), scripts.join(name)).unwrap();
+        }
+        fs::copy(binary(), folder.path().join("vmnoise")).unwrap();
+        folder
+    }
+
+    /// Whether it succeeded, its stdout and its stderr, after these lines of shell in a mount namespace of its own.
+    fn run(folder: &TempDir, before: &str, as_whom: &str) -> (bool, String, String) {
+        let line = format!("{before}\nexec {as_whom} scripts/run ./vmnoise 1s");
+        let output = Command::new("unshare")
+            .args(["--mount", "taskset", "-c", "0,1", "sh", "-euc", &line])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let [stdout, stderr] =
+            [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap());
+        (output.status.success(), stdout, stderr)
+    }
+
+    /// The heading of the page, and the file.
+    fn assert_is_of_page(lines: [&str; 3], folder: &TempDir) {
+        let file = folder.path().join("target/report.html");
+        let page = fs::read_to_string(&file).unwrap();
+        // In the letters of a terminal.
+        let page = page.replace('\u{a0}', " ").replace('µ', "u");
+        let [lost, taker, place] = lines;
+        let heading = format!(
+            "<h1>{}; {taker}</h1>",
+            lost.strip_suffix('.').unwrap_or(lost)
+        );
+        assert!(page.contains(&heading), "{heading}");
+        let place_there = format!("report: {} (", fs::canonicalize(&file).unwrap().display());
+        assert!(place.starts_with(&place_there), "{place}");
+    }
+
+    #[test]
+    fn without_a_usable_kvm_a_thread_measures_and_names_who_took_the_time() {
+        let [turn, every] = [TURN_US, EVERY_US].map(|us| Duration::from_micros(us.into()));
+        let _taker = Disturber::paced(CPU, turn, every, Duration::ZERO).unwrap();
+        let none = (EMPTY_DEV.to_owned(), "/dev/kvm does not exist");
+        // A device that can be opened, and is no KVM.
+        let null = (
+            format!("umask 077; {EMPTY_DEV}; mknod /dev/kvm c 1 3"),
+            "KVM speaks API version -1",
+        );
+        for (before, why) in [none, null] {
+            let folder = clone_with_program();
+            let (success, stdout, stderr) = run(&folder, &before, "");
+            assert!(success, "{stderr}");
+            assert_says(
+                &stderr,
+                &[
+                    why,
+                    "vmnoise osnoise measures CPU 1 from inside instead",
+                    "run: report took ",
+                ],
+            );
+            // It measures for a second.
+            assert!(took_s(&stderr, "measure") >= 1.0, "{stderr}");
+            let lines = last_lines(&stdout);
+            let [lost, taker, _] = lines;
+            assert!(lost.starts_with("On CPU 1 a thread loses "), "{lost}");
+            assert!(taker.ends_with("lab-disturb running instead."), "{taker}");
+            assert_is_of_page(lines, &folder);
+        }
+    }
+
+    #[test]
+    fn without_root_it_says_what_to_type_and_blames_nobody_it_could_not_see() {
+        let folder = clone_with_program();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        chown(folder.path(), Some(NOBODY), None).unwrap();
+        let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+        let (success, stdout, stderr) = run(&folder, EMPTY_DEV, nobody);
+        assert!(success, "{stderr}");
+        assert_says(
+            &stderr,
+            &[
+                "type: sudo scripts/run ./vmnoise",
+                "/dev/kvm does not exist",
+            ],
+        );
+        // One line for the measurement that took place: what cannot run loads no probes.
+        assert_eq!(stderr.matches("BPF was refused").count(), 1, "{stderr}");
+        let lines = last_lines(&stdout);
+        let [_, taker, _] = lines;
+        assert_eq!(
+            taker,
+            "100 % of the noise is unexplained, because vmnoise could not watch all of this kernel."
+        );
+        assert_is_of_page(lines, &folder);
+    }
+}
+
+mod virtual_time {
+    use vmnoise_labs::bed::{Kernel, Lab};
+
+    use super::*;
+
+    #[test]
+    fn a_machine_without_kvm_has_its_page() {
+        let disturb = lab_program("lab-disturb").unwrap();
+        let takes = format!("& lab-disturb paced 0 {TURN_US} {EVERY_US} 0");
+        let report = Lab::kernel(Kernel::Cloud)
+            .without_kvm()
+            .virtual_time(2)
+            .shell()
+            .program(&script("run"))
+            .program(&script("timed"))
+            .program(&disturb)
+            .run(&[&takes, "sh /bin/run /bin/vmnoise 1s"])
+            .unwrap();
+        let said = &report.outputs[0];
+        assert_says(
+            &said.stderr,
+            &[
+                "/dev/kvm does not exist",
+                "vmnoise osnoise measures CPU 0 from inside instead",
+            ],
+        );
+        let [lost, taker, place] = last_lines(said.text().unwrap());
+        assert!(lost.starts_with("On CPU 0 a thread loses "), "{lost}");
+        assert!(taker.ends_with("lab-disturb running instead."), "{taker}");
+        assert!(
+            place.starts_with("report: /target/report.html ("),
+            "{place}"
+        );
+    }
+}
