@@ -89,16 +89,15 @@ impl<C: Cell> Grid<C> {
     }
 
     fn double(&mut self) {
-        let mut number = self.first;
+        let numbers = self.first..;
         self.width_ns = self.width_ns.saturating_mul(2);
         self.first /= 2;
         let mut merged: Vec<C> = Vec::with_capacity(self.cells.len() / 2 + 1);
-        for cell in std::mem::take(&mut self.cells) {
+        for (number, cell) in numbers.zip(std::mem::take(&mut self.cells)) {
             match merged.last_mut() {
                 Some(before) if number % 2 == 1 => before.merge(cell),
                 _ => merged.push(cell),
             }
-            number += 1;
         }
         self.cells = merged;
     }

@@ -53,7 +53,7 @@ mod tests {
         fn each_run_that_was_missed_counts() {
             const DELETED: u64 = 3;
             let open = ObjectBuilder::default().open_memory(&OBJECT.object().unwrap());
-            let mut object = open.unwrap().load().unwrap();
+            let object = open.unwrap().load().unwrap();
             let mut programs = object.progs_mut();
             let _link = programs.next().unwrap().attach().unwrap();
             assert_eq!(recursion_misses(&object).unwrap(), 0);
