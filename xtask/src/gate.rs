@@ -62,6 +62,8 @@ pub fn test() -> Result<()> {
     format(&mut tally)?;
     let tests = built(&mut tally)?;
     units(&mut tally, &tests)?;
+    let release = Tier::side_by_side("release", 5).quiet();
+    tiers::run(&mut tally, release, select(&tests, "release"), &Ok(()))?;
     let root = can_trace();
     tiers::run(&mut tally, BPF_RUN, select(&tests, "bpf_run"), &root)?;
     if root.is_ok() {

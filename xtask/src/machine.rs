@@ -29,10 +29,11 @@ pub enum Fact {
 }
 
 /// What each tier needs. Where a machine has it, the tier must run.
-const TIERS: [(&str, &[Fact]); 18] = [
+const TIERS: [(&str, &[Fact]); 19] = [
     ("supply", &[]),
     ("unit", &[]),
     ("law", &[]),
+    ("release", &[]),
     ("engine", &[]),
     ("processor", &[]),
     ("bpf_run", &[Root, Bpf]),

@@ -23,11 +23,12 @@ const PROGRESS: usize = 200;
 const LONG: [&str; 4] = ["join::", "feed_nested::", "xen::", "join_timers::"];
 
 /// Tests that need something of the machine, or much time. All others are units.
-const NEEDY: [&str; 13] = [
+const NEEDY: [&str; 14] = [
     "budget_law",
     "search",
     "engine",
     "processor",
+    "release",
     "bpf_run",
     "root",
     "kvm",

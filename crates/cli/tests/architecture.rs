@@ -97,7 +97,8 @@ const ONLY_IN: [(&str, &[&str]); 8] = [
     ("libbpf-cargo", &["vmnoise-tracer"]),
     ("kvm-ioctls", &["vmnoise-workload"]),
     ("kvm-bindings", &["vmnoise-workload"]),
-    ("arrow-array", &["vmnoise-recording"]),
+    // Parquet is read as Arrow's arrays.
+    ("arrow-array", &["vmnoise-export", "vmnoise-recording"]),
     ("arrow-ipc", &["vmnoise-recording"]),
     ("parquet", &["vmnoise-export"]),
     // Traces for Perfetto, and metrics for OpenTelemetry.

@@ -4,3 +4,4 @@
 mod documented;
 mod hours;
 mod read_back;
+mod rewritten;

@@ -1,6 +1,7 @@
 //! Writes recordings of a guest, its tasks and its host into the corpora of what reads them.
 
 #[allow(clippy::unwrap_used)] // Made for tests.
+#[allow(dead_code)] // Tests of the page use more of it.
 #[path = "../../cli/tests/join_pair/mod.rs"]
 mod join_pair;
 

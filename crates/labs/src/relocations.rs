@@ -2,13 +2,13 @@
 //! does not run: libbpf's own answer, as bpftool gives it.
 
 use std::collections::HashMap;
-use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use flate2::read::GzDecoder;
-use object::{Architecture, File, Object};
+use object::elf::ELFMAG;
+use object::read::elf::{ElfFile64, FileHeader};
+use object::{Architecture, Endianness, Object};
 use serde_json::Value;
 
 /// One place in a program that depends on a kernel's types (CO-RE).
@@ -37,24 +37,24 @@ pub struct Found {
     pub size: Option<u64>,
 }
 
-/// The BPF objects that lie in a binary, packed by gzip.
+/// Returns the BPF objects that are embedded in a binary.
 ///
 /// # Errors
 /// If it cannot be read.
 pub fn bpf_objects(binary: &Path) -> Result<Vec<Vec<u8>>> {
-    /// What such a file begins with (RFC 1952): deflated, without a name.
-    const MAGIC: &[u8] = b"\x1f\x8b\x08\x00";
     let bytes = std::fs::read(binary).with_context(|| binary.display().to_string())?;
-    let starts = (0..bytes.len()).filter(|&start| bytes[start..].starts_with(MAGIC));
-    let frames = starts.map(|start| {
-        let mut object = Vec::new();
-        // What only looks like a begin ends with an error.
-        let _ = GzDecoder::new(&bytes[start..]).read_to_end(&mut object);
-        object
+    let starts = (0..bytes.len()).filter(|&start| bytes[start..].starts_with(&ELFMAG));
+    let objects = starts.filter_map(|start| {
+        let file = ElfFile64::<Endianness>::parse(&bytes[start..]).ok()?;
+        let header = file.elf_header();
+        let endian = file.endian();
+        // clang writes the table of sections last.
+        let sections = u64::from(header.e_shentsize(endian)) * u64::from(header.e_shnum(endian));
+        let end = header.e_shoff(endian).checked_add(sections)?;
+        let object = bytes[start..].get(..usize::try_from(end).ok()?)?;
+        (file.architecture() == Architecture::Bpf).then(|| object.to_vec())
     });
-    let is_bpf =
-        |object: &[u8]| File::parse(object).is_ok_and(|it| it.architecture() == Architecture::Bpf);
-    Ok(frames.filter(|object| is_bpf(object)).collect())
+    Ok(objects.collect())
 }
 
 /// Resolves every relocation of a BPF object by these types.

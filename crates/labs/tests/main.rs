@@ -45,6 +45,7 @@ mod reliability;
 mod relocations;
 mod rtla;
 mod service;
+mod size;
 mod streamed;
 mod tied;
 mod timerlat;

@@ -44,15 +44,14 @@ mod tests {
         use libbpf_rs::{MapCore, ObjectBuilder};
 
         use crate::accounting::{misses_of, recursion_misses};
-        use crate::packed::{Packed, packed_object};
 
-        static OBJECT: Packed = packed_object!("recursion_test");
+        static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/recursion_test.bpf.o"));
 
         /// Elsewhere the count is 0, as it would be if nobody counted.
         #[test]
         fn each_run_that_was_missed_counts() {
             const DELETED: u64 = 3;
-            let open = ObjectBuilder::default().open_memory(&OBJECT.object().unwrap());
+            let open = ObjectBuilder::default().open_memory(OBJECT);
             let object = open.unwrap().load().unwrap();
             let mut programs = object.progs_mut();
             let _link = programs.next().unwrap().attach().unwrap();

@@ -22,7 +22,6 @@ mod maps;
 mod object;
 mod observed;
 mod own_cpus;
-mod packed;
 mod perf;
 mod plain;
 mod probes;

@@ -93,7 +93,7 @@ fn load_groups(
     let (result, warnings) = quietly(|| {
         let mut open = ObjectBuilder::default()
             .name("vmnoise")?
-            .open_memory(&wire::OBJECT.object()?)?;
+            .open_memory(wire::OBJECT)?;
         let hooked = choose_programs(&mut open, btf, groups, steal);
         let cpus = u32::try_from(num_possible_cpus()?).unwrap_or(u32::MAX);
         for mut map in open.maps_mut() {
@@ -300,7 +300,7 @@ mod tests {
             let (loaded, warnings) = quietly(|| -> libbpf_rs::Result<Object> {
                 let mut open = ObjectBuilder::default()
                     .btf_custom_path(&path)?
-                    .open_memory(&wire::OBJECT.object()?)?;
+                    .open_memory(wire::OBJECT)?;
                 choose_programs(&mut open, &KernelBtf::read()?, &ALL, true);
                 open.load()
             });

@@ -1,7 +1,5 @@
 //! The Rust face of `bpf/vmnoise.h`: types generated from the object's BTF, never written twice.
 
-use crate::packed::{Packed, packed_object};
-
 use std::mem::offset_of;
 
 use vmnoise_events::{ActivityKind, InterferenceSlot, TimerSlot, exit_counts};
@@ -25,7 +23,7 @@ pub(crate) use generated::types::{
 };
 
 /// The BPF programs, compiled.
-pub(crate) static OBJECT: Packed = packed_object!("noise");
+pub(crate) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/noise.bpf.o"));
 
 const _: () = {
     use generated::types::vmnoise_kind as Kind;

@@ -1,23 +1,41 @@
-//! What is read of a data set is what DuckDB reads of it.
+//! DuckDB reads what vmnoise reads of a data set, and vmnoise reads what DuckDB writes.
 
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{fleet, root};
+use super::{Folder, fleet, root};
 
-#[test]
-fn duckdb_adds_up_to_the_same() {
-    let folder = fleet();
-    let asked = Command::new("python3")
-        .arg(root().join("crates/cli/tests/data_set/totals.py"))
+/// Runs a script beside this file on a data set, and returns what it printed.
+fn python(script: &str, folder: &Folder) -> Vec<u8> {
+    let output = Command::new("python3")
+        .arg(root().join("crates/cli/tests/data_set").join(script))
         .env("PYTHONPATH", root().join("target/python"))
         .current_dir(folder.0.path())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&asked.stderr);
-    assert!(asked.status.success(), "{said}");
-    let totals: Value = serde_json::from_slice(&asked.stdout).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{script}: {said}");
+    output.stdout
+}
+
+#[test]
+fn what_duckdb_wrote_anew_is_read() {
+    let folder = fleet();
+    let run = folder.run_of("a");
+    let before = std::fs::read(run.join("gap_parts.parquet")).unwrap();
+    let words = "scale fleet --ranks 1,7 --step 50us";
+    let expected = folder.document(words);
+    python("rewritten.py", &folder);
+    let after = std::fs::read(run.join("gap_parts.parquet")).unwrap();
+    assert_ne!(before, after, "no table was written anew");
+    assert_eq!(folder.document(words), expected);
+}
+
+#[test]
+fn duckdb_adds_up_to_the_same() {
+    let folder = fleet();
+    let totals: Value = serde_json::from_slice(&python("totals.py", &folder)).unwrap();
     let scale = folder.document("scale fleet --ranks 1 --step 10us");
     let mut gaps = Vec::new();
     for (recording, host) in scale["recordings"]

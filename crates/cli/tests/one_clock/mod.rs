@@ -70,17 +70,26 @@ fn explain(folder: &Path, recordings: &str, format: &str) -> String {
 
 /// What the document says of these recordings.
 fn document(folder: &Path, recordings: &str) -> Lengths {
-    let json: Value = serde_json::from_str(&explain(folder, recordings, "json")).unwrap();
-    let number = |of: &Value, key: &str| of[key].as_u64();
-    let dated = ["worst", "trees"].into_iter().flat_map(|key| {
-        let listed = json[key].as_array().into_iter().flatten();
-        listed.map(|of| {
-            let (cpu, at_ns) = (number(of, "cpu"), number(of, "at_ns"));
-            let dur_ns = number(of, "dur_ns").or(number(of, "latency_ns"));
-            ((cpu.unwrap(), at_ns.unwrap()), dur_ns.unwrap())
-        })
-    });
-    dated.collect()
+    let json = serde_json::from_str(&explain(folder, recordings, "json")).unwrap();
+    let mut dated = Lengths::new();
+    find(&json, &mut dated);
+    dated
+}
+
+/// All gaps and wake-ups, wherever the document has them.
+fn find(json: &Value, dated: &mut Lengths) {
+    match json {
+        Value::Object(fields) => {
+            let number = |key: &str| fields.get(key).and_then(Value::as_u64);
+            if let (Some(cpu), Some(at_ns)) = (number("cpu"), number("at_ns")) {
+                let dur_ns = number("dur_ns").or(number("latency_ns"));
+                dated.insert((cpu, at_ns), dur_ns.unwrap());
+            }
+            fields.values().for_each(|value| find(value, dated));
+        }
+        Value::Array(values) => values.iter().for_each(|value| find(value, dated)),
+        _ => {}
+    }
 }
 
 fn has_time(document: &Lengths, cpu: u64, printed: &str) -> bool {

@@ -1,12 +1,10 @@
 //! A data set, read back: the runs in it, and their gaps.
 
 mod error;
-mod footer;
 mod gaps;
-mod hybrid;
+mod pages;
 mod rows;
 mod run;
-mod values;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,20 +4,25 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use parquet::basic::Type as PhysicalType;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType};
+use arrow_array::{Array, BooleanArray, DictionaryArray, Int32Array, Int64Array, RecordBatch};
+use arrow_schema::{ArrowError, DataType, Field, Fields, TimeUnit};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use parquet::arrow::{FieldLevels, ProjectionMask};
+use parquet::arrow::{parquet_to_arrow_field_levels, parquet_to_arrow_schema};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::ParquetMetaData;
-use parquet::schema::types::ColumnDescPtr;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use vmnoise_events::Name;
 
 use super::error::{DataSetError, io_error, parquet_error};
-use super::footer;
-use super::values::Values;
+use super::pages::Group;
 use crate::table::Kind;
 
 /// Rows of a batch.
 const ROWS_AT_ONCE: usize = 8_192;
 
-/// Columns that are wanted of a table: what each is called, and what it holds.
+/// Columns that are wanted of a table: the name of each, and what it holds.
 pub(super) type Wanted = &'static [(&'static str, Kind)];
 
 /// A table of a run, being read.
@@ -26,12 +31,12 @@ pub(super) struct Table {
     file: Arc<File>,
     metadata: ParquetMetaData,
     wanted: Wanted,
-    /// Where the wanted columns are.
-    places: Vec<usize>,
-    /// The next row group, and the columns of the one before.
+    /// The wanted columns, as the library reads them.
+    levels: FieldLevels,
+    /// Number of the next row group, and the rows of the one before.
     group: usize,
-    columns: Vec<Column>,
-    /// How many rows were read.
+    batches: Option<ParquetRecordBatchReader>,
+    /// Number of rows that were read.
     rows: u64,
 }
 
@@ -39,24 +44,24 @@ pub(super) struct Table {
 pub(super) struct Batch {
     path: Arc<Path>,
     wanted: Wanted,
-    columns: Vec<Known>,
+    columns: Vec<Values>,
     /// The number of its first row in the table.
     first: u64,
     rows: usize,
 }
 
-/// What a batch has in a column.
-enum Known {
-    Ints(Vec<Option<i64>>),
-    Texts(Vec<Option<Arc<str>>>),
-    Bools(Vec<Option<bool>>),
+/// The values of a column in a batch; one that is not known is null.
+enum Values {
+    Ints(Int64Array),
+    Texts(Texts),
+    Bools(BooleanArray),
 }
 
-/// A column of a row group, being read.
-enum Column {
-    Ints(Values<i64>),
-    Texts(Values<Arc<str>>),
-    Bools(Values<bool>),
+/// Texts, each made fit to be shown once, however many rows share it.
+struct Texts {
+    /// For each row the place of its text.
+    places: Int32Array,
+    texts: Vec<Option<Name>>,
 }
 
 impl Table {
@@ -64,25 +69,29 @@ impl Table {
     pub(super) fn open(folder: &Path, name: &str, wanted: Wanted) -> Result<Table, DataSetError> {
         let path = folder.join(format!("{name}.parquet"));
         let file = File::open(&path).map_err(io_error(&path))?;
-        let metadata = footer::metadata(&file).map_err(parquet_error(&path))?;
+        let metadata = ParquetMetaDataReader::new().parse_and_finish(&file);
+        let metadata = metadata.map_err(parquet_error(&path))?;
         let schema = metadata.file_metadata().schema_descr();
-        let places = wanted.iter().map(|(name, kind)| {
-            let columns = &mut schema.columns().iter();
-            let place = columns.position(|it| it.path().parts() == [*name]);
-            let place = place.filter(|place| is_of(&schema.column(*place), *kind));
-            place.ok_or_else(|| DataSetError::Table {
-                path: path.clone(),
-                what: format!("it has no column `{name}` ({})", kind.name()),
-            })
+        let fields = parquet_to_arrow_schema(schema, None).map_err(parquet_error(&path))?;
+        let lacking = wanted.iter().find(|(name, kind)| {
+            let field = fields.field_with_name(name);
+            !field.is_ok_and(|field| holds(field.data_type(), *kind))
         });
+        if let Some((name, kind)) = lacking {
+            let what = format!("it has no column `{name}` ({})", kind.name());
+            return Err(DataSetError::Table { path, what });
+        }
+        let mask = ProjectionMask::columns(schema, wanted.iter().map(|(name, _)| *name));
+        let fields: Fields = fields.fields().iter().map(|it| by_dictionary(it)).collect();
+        let levels = parquet_to_arrow_field_levels(schema, mask, Some(&fields));
         Ok(Table {
-            places: places.collect::<Result<_, DataSetError>>()?,
+            levels: levels.map_err(parquet_error(&path))?,
             path: path.into(),
             file: Arc::new(file),
             metadata,
             wanted,
             group: 0,
-            columns: Vec::new(),
+            batches: None,
             rows: 0,
         })
     }
@@ -90,36 +99,20 @@ impl Table {
     /// The next rows; `None` behind the last.
     pub(super) fn next(&mut self) -> Result<Option<Batch>, DataSetError> {
         loop {
-            let read = self.columns.iter_mut().map(Column::read);
-            let columns = read.collect::<Result<Vec<_>, _>>();
-            let columns = columns.map_err(parquet_error(&self.path))?;
-            let rows = columns.iter().map(Known::len).max().unwrap_or(0);
-            if rows == 0 {
-                if self.group == self.metadata.num_row_groups() {
-                    return Ok(None);
+            match self.batches.as_mut().and_then(Iterator::next) {
+                Some(Ok(batch)) => return self.batch(&batch).map(Some),
+                Some(Err(error)) => return Err(parquet_error(&self.path)(plain(error))),
+                None if self.group == self.metadata.num_row_groups() => return Ok(None),
+                None => {
+                    let opened = self.open_group(self.group);
+                    self.batches = Some(opened.map_err(parquet_error(&self.path))?);
+                    self.group += 1;
                 }
-                let opened = self.open_group(self.group);
-                self.columns = opened.map_err(parquet_error(&self.path))?;
-                self.group += 1;
-                continue;
             }
-            let first = self.rows;
-            self.rows += rows as u64;
-            let batch = Batch {
-                path: Arc::clone(&self.path),
-                wanted: self.wanted,
-                columns,
-                first,
-                rows,
-            };
-            return match batch.columns.iter().position(|it| it.len() != rows) {
-                None => Ok(Some(batch)),
-                Some(column) => Err(batch.fault(column, 0, "has not as many rows as others")),
-            };
         }
     }
 
-    /// Says what is wrong with it.
+    /// Returns an error that says what is wrong with it.
     pub(super) fn fault(&self, what: &str) -> DataSetError {
         DataSetError::Table {
             path: self.path.to_path_buf(),
@@ -127,50 +120,93 @@ impl Table {
         }
     }
 
-    fn open_group(&self, group: usize) -> Result<Vec<Column>, ParquetError> {
-        let group = self.metadata.row_group(group);
-        let rows = usize::try_from(group.num_rows()).unwrap_or(0);
-        let columns = self.places.iter().zip(self.wanted);
-        let columns = columns.map(|(place, (_, kind))| {
-            let chunk = group.column(*place);
-            Ok(match kind {
-                Kind::Int | Kind::Time => Column::Ints(Values::new(&self.file, chunk, rows)?),
-                Kind::Text => Column::Texts(Values::new(&self.file, chunk, rows)?),
-                Kind::Bool => Column::Bools(Values::new(&self.file, chunk, rows)?),
-            })
-        });
-        columns.collect()
+    fn open_group(&self, index: usize) -> Result<ParquetRecordBatchReader, ParquetError> {
+        let group = Group {
+            file: &self.file,
+            metadata: &self.metadata,
+            index,
+        };
+        ParquetRecordBatchReader::try_new_with_row_groups(&self.levels, &group, ROWS_AT_ONCE, None)
     }
-}
 
-/// Whether a column holds that, one value or none in each row.
-fn is_of(column: &ColumnDescPtr, kind: Kind) -> bool {
-    let physical = match kind {
-        Kind::Int | Kind::Time => PhysicalType::INT64,
-        Kind::Text => PhysicalType::BYTE_ARRAY,
-        Kind::Bool => PhysicalType::BOOLEAN,
-    };
-    let is_flat = column.max_rep_level() == 0 && column.max_def_level() <= 1;
-    is_flat && column.physical_type() == physical
-}
-
-impl Column {
-    fn read(&mut self) -> Result<Known, ParquetError> {
-        Ok(match self {
-            Column::Ints(values) => Known::Ints(values.read(ROWS_AT_ONCE)?),
-            Column::Texts(values) => Known::Texts(values.read(ROWS_AT_ONCE)?),
-            Column::Bools(values) => Known::Bools(values.read(ROWS_AT_ONCE)?),
+    fn batch(&mut self, batch: &RecordBatch) -> Result<Batch, DataSetError> {
+        let columns = self.wanted.iter().map(|(name, kind)| {
+            let array = batch.column_by_name(name);
+            let values = array.and_then(|array| Values::of(array, *kind));
+            values.ok_or_else(|| self.fault(&format!("`{name}` is no {}", kind.name())))
+        });
+        let columns = columns.collect::<Result<_, _>>()?;
+        let (first, rows) = (self.rows, batch.num_rows());
+        self.rows += rows as u64;
+        Ok(Batch {
+            path: Arc::clone(&self.path),
+            wanted: self.wanted,
+            columns,
+            first,
+            rows,
         })
     }
 }
 
-impl Known {
-    fn len(&self) -> usize {
-        match self {
-            Known::Ints(known) => known.len(),
-            Known::Texts(known) => known.len(),
-            Known::Bools(known) => known.len(),
+/// Whether a column of this type holds that.
+fn holds(data_type: &DataType, kind: Kind) -> bool {
+    match kind {
+        Kind::Int => *data_type == DataType::Int64,
+        Kind::Text => *data_type == DataType::Utf8,
+        Kind::Bool => *data_type == DataType::Boolean,
+        Kind::Time => matches!(data_type, DataType::Timestamp(TimeUnit::Microsecond, _)),
+    }
+}
+
+/// The field, with texts by a dictionary, as files have them: in memory a text that many rows share is there once.
+fn by_dictionary(field: &Field) -> Field {
+    let data_type = match field.data_type() {
+        DataType::Utf8 => DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into()),
+        other => other.clone(),
+    };
+    field.clone().with_data_type(data_type)
+}
+
+/// The error without the words of Arrow around it.
+fn plain(error: ArrowError) -> ParquetError {
+    match error {
+        ArrowError::ParquetError(message) => ParquetError::General(message),
+        other => other.into(),
+    }
+}
+
+impl Values {
+    /// The values of this array, if it holds that.
+    fn of(array: &dyn Array, kind: Kind) -> Option<Values> {
+        Some(match kind {
+            Kind::Int => Values::Ints(array.as_primitive_opt::<Int64Type>()?.clone()),
+            Kind::Time => {
+                let times = array.as_primitive_opt::<TimestampMicrosecondType>()?;
+                Values::Ints(times.reinterpret_cast())
+            }
+            Kind::Text => Values::Texts(Texts::of(array.as_dictionary_opt()?)?),
+            Kind::Bool => Values::Bools(array.as_boolean_opt()?.clone()),
+        })
+    }
+}
+
+impl Texts {
+    fn of(array: &DictionaryArray<Int32Type>) -> Option<Texts> {
+        let foreign = array.values().as_string_opt::<i32>()?;
+        let mut texts = vec![None; foreign.len()];
+        for place in array.keys_iter().flatten() {
+            // Another program may have written the table, and its names reach terminals and pages.
+            texts[place].get_or_insert_with(|| Name::new(foreign.value(place)));
         }
+        Some(Texts {
+            places: array.keys().clone(),
+            texts,
+        })
+    }
+
+    fn text(&self, row: usize) -> Option<&str> {
+        let is_known = self.places.is_valid(row);
+        is_known.then(|| self.texts[self.places.value(row) as usize].as_deref())?
     }
 }
 
@@ -182,10 +218,7 @@ impl Batch {
 
     /// A number that is a count, a length or a time, if it is known.
     pub(super) fn maybe(&self, column: usize, row: usize) -> Result<Option<u64>, DataSetError> {
-        let value = match &self.columns[column] {
-            Known::Ints(known) => known[row],
-            _ => None,
-        };
+        let value = self.int(column, row);
         value
             .map(|value| {
                 let counted = u64::try_from(value);
@@ -207,10 +240,17 @@ impl Batch {
         cpu.map_err(|_| self.fault(column, row, &format!("is {number}")))
     }
 
+    fn int(&self, column: usize, row: usize) -> Option<i64> {
+        match &self.columns[column] {
+            Values::Ints(ints) => ints.is_valid(row).then(|| ints.value(row)),
+            _ => None,
+        }
+    }
+
     /// A text, if it is known.
     pub(super) fn text(&self, column: usize, row: usize) -> Option<&str> {
         match &self.columns[column] {
-            Known::Texts(known) => known[row].as_deref(),
+            Values::Texts(texts) => texts.text(row),
             _ => None,
         }
     }
@@ -218,7 +258,7 @@ impl Batch {
     /// Whether something is so, if it is known.
     pub(super) fn truth(&self, column: usize, row: usize) -> Option<bool> {
         match &self.columns[column] {
-            Known::Bools(known) => known[row],
+            Values::Bools(bools) => bools.is_valid(row).then(|| bools.value(row)),
             _ => None,
         }
     }
@@ -252,12 +292,8 @@ mod tests {
         while let Some(batch) = table.next()? {
             assert_eq!(batch.first, rows.len() as u64);
             for row in 0..batch.rows() {
-                let number = match &batch.columns[0] {
-                    Known::Ints(known) => known[row],
-                    _ => None,
-                };
                 let text = batch.text(1, row).map(str::to_owned);
-                rows.push((number, text, batch.truth(2, row)));
+                rows.push((batch.int(0, row), text, batch.truth(2, row)));
             }
         }
         Ok(rows)

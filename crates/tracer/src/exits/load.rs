@@ -78,7 +78,7 @@ impl Plan {
             let mut hooked = HashSet::new();
             let mut open = ObjectBuilder::default()
                 .name("vmnoise_exits")?
-                .open_memory(&wire::OBJECT.object()?)?;
+                .open_memory(wire::OBJECT)?;
             for mut program in open.progs_mut() {
                 let name = program.name().to_string_lossy().into_owned();
                 let section = program.section().to_string_lossy().into_owned();

@@ -7,7 +7,6 @@ use vmnoise_events::VcpuIntervalKind;
 
 use super::Streaming;
 use crate::maps::Maps;
-use crate::packed::{Packed, packed_object};
 use crate::plain::{self, Plain};
 
 #[allow(
@@ -38,7 +37,7 @@ const _: () = {
 };
 
 /// The BPF programs, compiled.
-pub(super) static OBJECT: Packed = packed_object!("exits");
+pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/exits.bpf.o"));
 
 /// What the programs are given before they are loaded: their `.rodata`.
 pub(super) fn settings(kvm_run_only: bool, preempt_rt: bool, streaming: Streaming) -> Vec<u8> {

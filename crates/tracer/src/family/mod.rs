@@ -317,9 +317,7 @@ fn source_bytes(wire: &WireSource) -> [u8; WIRE_SOURCE_BYTES] {
 
 fn load(btf: &KernelBtf, variable: Option<Variable>) -> libbpf_rs::Result<Object> {
     let mut builder = ObjectBuilder::default();
-    let mut open = builder
-        .name("vmnoise_family")?
-        .open_memory(&wire::OBJECT.object()?)?;
+    let mut open = builder.name("vmnoise_family")?.open_memory(wire::OBJECT)?;
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
         let section = program.section().to_string_lossy().into_owned();

@@ -2,7 +2,6 @@
 
 use vmnoise_events::{FamilyBooks, FamilyWaits};
 
-use crate::packed::{Packed, packed_object};
 use crate::plain::Plain;
 
 #[allow(
@@ -28,7 +27,7 @@ pub(super) const KINDS: usize = 5;
 const _: () = assert!(size_of::<WireCpu>().is_multiple_of(128));
 
 /// The BPF programs, compiled.
-pub(super) static OBJECT: Packed = packed_object!("family");
+pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/family.bpf.o"));
 
 impl Plain for WireCpu {}
 impl Plain for WireCulprit {}

@@ -354,7 +354,7 @@ fn load(btf: &KernelBtf, vcpus: u32, pieces_each: u32) -> libbpf_rs::Result<Obje
     if let Some(joined) = &joined {
         builder.btf_custom_path(joined.path())?;
     }
-    let mut open = builder.open_memory(&wire::OBJECT.object()?)?;
+    let mut open = builder.open_memory(wire::OBJECT)?;
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
         let section = program.section().to_string_lossy().into_owned();

@@ -5,7 +5,6 @@ use std::mem::offset_of;
 use super::lengths::{self, BOUNDS};
 use super::piece_kind::{PieceKind, TURN};
 use super::state::VcpuState;
-use crate::packed::{Packed, packed_object};
 use crate::plain::Plain;
 
 #[allow(
@@ -63,7 +62,7 @@ pub(super) fn settings(told_from_ns: u64, pieces_each: u64) -> Vec<u8> {
 }
 
 /// The BPF programs, compiled.
-pub(super) static OBJECT: Packed = packed_object!("gate");
+pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
 
 impl WireVcpu {
     /// From this instant on nobody sees what it does; nothing of it was written since. A wait that was under way is

@@ -171,9 +171,7 @@ impl OwnCpus {
 
 fn load(btf: &KernelBtf, variable: Variable) -> libbpf_rs::Result<Object> {
     let mut builder = ObjectBuilder::default();
-    let mut open = builder
-        .name("vmnoise_own")?
-        .open_memory(&wire::OBJECT.object()?)?;
+    let mut open = builder.name("vmnoise_own")?.open_memory(wire::OBJECT)?;
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
         let section = program.section().to_string_lossy().into_owned();

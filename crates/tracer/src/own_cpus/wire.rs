@@ -3,7 +3,6 @@
 use std::mem::offset_of;
 
 use crate::gate::lengths::{self, BOUNDS};
-use crate::packed::{Packed, packed_object};
 use crate::plain::Plain;
 
 #[allow(
@@ -34,7 +33,7 @@ const _: () = {
 };
 
 /// The BPF programs, compiled.
-pub(super) static OBJECT: Packed = packed_object!("own_cpus");
+pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/own_cpus.bpf.o"));
 
 /// What the programs are given before they are loaded, their `.rodata`: the bounds of lengths, and whether
 /// the steal clock is Xen's.

@@ -164,9 +164,7 @@ fn entries<Entry: plain::Plain>(words: &[u64], first: usize) -> Vec<Entry> {
 
 fn load(asked: StopAsked) -> libbpf_rs::Result<Object> {
     let mut builder = ObjectBuilder::default();
-    let mut open = builder
-        .name("vmnoise_stop")?
-        .open_memory(&OBJECT.object()?)?;
+    let mut open = builder.name("vmnoise_stop")?.open_memory(OBJECT)?;
     for mut program in open.progs_mut() {
         let wanted = match program.name().to_str() {
             Some("keep_stack") => asked.stacks,

@@ -1,6 +1,5 @@
 //! The Rust face of `bpf/stop.h`: types generated from the object's BTF.
 
-use crate::packed::{Packed, packed_object};
 use crate::plain::Plain;
 
 #[allow(
@@ -28,7 +27,7 @@ const _: () = {
 };
 
 /// The BPF programs, compiled.
-pub(super) static OBJECT: Packed = packed_object!("stop");
+pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stop.bpf.o"));
 
 impl Plain for WireStack {}
 impl Plain for WireTurn {}

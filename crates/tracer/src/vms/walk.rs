@@ -40,7 +40,7 @@ impl Walk {
             if let Some(joined) = &joined {
                 builder.btf_custom_path(joined.path())?;
             }
-            builder.open_memory(&OBJECT.object()?)?.load()
+            builder.open_memory(OBJECT)?.load()
         });
         let walk = Walk(result.map_err(|error| why_not(&error, &warnings))?);
         // Whether its answers may be read is known once one was.

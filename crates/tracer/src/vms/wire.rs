@@ -1,6 +1,5 @@
 //! The Rust face of `bpf/vm_files.h`: types generated from the object's BTF.
 
-use crate::packed::{Packed, packed_object};
 use crate::plain::Plain;
 
 #[allow(
@@ -18,6 +17,6 @@ mod generated {
 pub(super) use generated::types::vm_file as WireFile;
 
 /// The BPF programs, compiled.
-pub(super) static OBJECT: Packed = packed_object!("vm_files");
+pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vm_files.bpf.o"));
 
 impl Plain for WireFile {}

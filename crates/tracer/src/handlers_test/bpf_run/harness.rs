@@ -11,14 +11,13 @@ use libbpf_rs::{
 };
 use vmnoise_events::{ActivityKind, Event, InterferenceCounts};
 
-use crate::packed::{Packed, packed_object};
 use crate::{
     decode::Decoder,
     mapped::{MappedCounts, MappedCpus},
     wire::{Mode, Origin},
 };
 
-static OBJECT: Packed = packed_object!("handlers_test");
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/handlers_test.bpf.o"));
 pub(super) const CPUS: u32 = 8;
 pub(super) const IDLE: u32 = 0;
 /// The vCPU thread of CPU n is thread VCPU + n.
@@ -46,9 +45,7 @@ pub(super) struct Handlers {
 
 impl Handlers {
     pub(super) fn new(ring_bytes: u32) -> Handlers {
-        let mut open = ObjectBuilder::default()
-            .open_memory(&OBJECT.object().unwrap())
-            .unwrap();
+        let mut open = ObjectBuilder::default().open_memory(OBJECT).unwrap();
         let mut records = open.maps_mut().find(|map| map.name() == "records").unwrap();
         records.set_max_entries(ring_bytes).unwrap();
         let object = open.load().unwrap();

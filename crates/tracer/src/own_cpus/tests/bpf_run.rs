@@ -11,10 +11,9 @@ use super::super::wire::{self, UNREAD, WireCpu};
 use crate::gate::WaitLengths;
 use crate::mapped_array::MappedArray;
 use crate::maps::Maps;
-use crate::packed::{Packed, packed_object};
 use crate::plain;
 
-static OBJECT: Packed = packed_object!("own_cpus_test");
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/own_cpus_test.bpf.o"));
 
 /// As `bpf/own_cpus_test.bpf.c` counts them.
 #[derive(Debug, Clone, Copy)]
@@ -39,9 +38,7 @@ struct Cpu {
 impl Cpu {
     /// With a clock that says this at the first event.
     fn new(steal_ns: u64) -> Cpu {
-        let mut open = ObjectBuilder::default()
-            .open_memory(&OBJECT.object().unwrap())
-            .unwrap();
+        let mut open = ObjectBuilder::default().open_memory(OBJECT).unwrap();
         let mut maps = open.maps_mut();
         let settings = maps.find(|it| it.name().to_string_lossy().ends_with(".rodata"));
         let settings = settings.unwrap().set_initial_value(&wire::settings(false));

@@ -11,7 +11,6 @@ use vmnoise_events::{
 use crate::exits::{
     REASONS, Streaming, clocks::ClockLook, roll::Roll, stream::Stream, table::Table, totals, wire,
 };
-use crate::packed::{Packed, packed_object};
 
 use super::moment::Moment;
 use crate::maps::Maps;
@@ -19,7 +18,7 @@ use crate::plain;
 use crate::{KnownVms, VmSearch};
 use vmnoise_host::{Host, Vm};
 
-static OBJECT: Packed = packed_object!("exits_test");
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/exits_test.bpf.o"));
 
 /// A vCPU's thread, another task, and idle.
 pub(super) const VCPU: u64 = 100;
@@ -103,9 +102,7 @@ impl Handlers {
     }
 
     fn with(settings: &[u8], kvm_run_only: bool, ring_bytes: u32) -> Handlers {
-        let mut open = ObjectBuilder::default()
-            .open_memory(&OBJECT.object().unwrap())
-            .unwrap();
+        let mut open = ObjectBuilder::default().open_memory(OBJECT).unwrap();
         for mut map in open.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             if name == "reasons" {

@@ -13,10 +13,9 @@ use super::super::super::settings;
 use super::super::super::wire::{WireBooks, WireCpu};
 use crate::mapped_array::MappedArray;
 use crate::maps::Maps;
-use crate::packed::{Packed, packed_object};
 use crate::plain::{self, Plain};
 
-static OBJECT: Packed = packed_object!("family_test");
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/family_test.bpf.o"));
 
 mod generated {
     #![allow(
@@ -74,9 +73,7 @@ pub struct Machine {
 
 impl Machine {
     pub fn new() -> Machine {
-        let mut open = ObjectBuilder::default()
-            .open_memory(&OBJECT.object().unwrap())
-            .unwrap();
+        let mut open = ObjectBuilder::default().open_memory(OBJECT).unwrap();
         let mut maps = open.maps_mut();
         let given = maps.find(|it| it.name().to_string_lossy().ends_with(".rodata"));
         given.unwrap().set_initial_value(&settings(false)).unwrap();

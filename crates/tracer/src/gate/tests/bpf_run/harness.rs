@@ -11,10 +11,9 @@ use crate::gate::wire::{self, WireVcpu};
 use crate::gate::{VcpuBooks, VcpuId};
 use crate::mapped_array::MappedArray;
 use crate::maps::Maps;
-use crate::packed::{Packed, packed_object};
 use crate::plain::{self, Plain};
 
-static OBJECT: Packed = packed_object!("gate_test");
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate_test.bpf.o"));
 
 /// Places of vCPUs: 1 to this.
 pub(super) const VCPUS: u32 = 7;
@@ -302,9 +301,7 @@ pub(super) struct Handlers {
 impl Handlers {
     /// With room for so many pieces on each CPU.
     pub(super) fn new(room: u32) -> Handlers {
-        let mut open = ObjectBuilder::default()
-            .open_memory(&OBJECT.object().unwrap())
-            .unwrap();
+        let mut open = ObjectBuilder::default().open_memory(OBJECT).unwrap();
         for mut map in open.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             if name.ends_with(".rodata") {

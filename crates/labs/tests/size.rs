@@ -1,0 +1,23 @@
+//! The release binary is small enough to be copied into guests and onto hosts.
+
+use std::fs;
+
+use vmnoise_labs::binary;
+
+/// The binary must have fewer bytes than this.
+const LIMIT_BYTES: u64 = 16_000_000;
+
+mod release {
+    use super::*;
+
+    #[test]
+    fn the_release_binary_is_below_its_limit() {
+        let binary = binary();
+        let bytes = fs::metadata(&binary).unwrap().len();
+        assert!(
+            bytes < LIMIT_BYTES,
+            "{} has {bytes} bytes and must have fewer than {LIMIT_BYTES}: `cargo xtask weight` shows which crates take them",
+            binary.display()
+        );
+    }
+}
