@@ -169,7 +169,7 @@ mod virtual_time {
             .program(&script("run"))
             .program(&script("timed"))
             .program(&disturb)
-            .run(&[&takes, "sh /bin/run /bin/vmnoise 1s"])
+            .run(&[&takes, "sh /bin/run /bin/vmnoise 300ms"])
             .unwrap();
         let said = &report.outputs[0];
         assert_says(
