@@ -26,7 +26,8 @@ impl fmt::Display for Headline {
 }
 
 impl Headline {
-    pub(crate) fn new(run: &Run) -> Headline {
+    /// Returns what a run lost and who took most of that, as its section on the page begins.
+    pub fn of(run: &Run) -> Headline {
         match worst_lane(run) {
             Some(lane) => Headline {
                 lost: lost(run, lane),

@@ -105,7 +105,7 @@ impl<'a> Section<'a> {
         });
         Section {
             run,
-            headline: run.headline(),
+            headline: Headline::of(run),
             findings: findings(run),
             spikes: charts::spikes(run),
             figures: figures.collect(),

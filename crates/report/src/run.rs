@@ -4,7 +4,6 @@ use vmnoise_events::{RunFacts, Share, Workload};
 use vmnoise_explain::{ExitsRun, JoinedLatencies, JoinedRun, Summary, VcpuExits, Wakeups};
 
 use crate::gathering::{Resolved, Taker};
-use crate::headline::Headline;
 use crate::scenes::Bar;
 use crate::shares;
 
@@ -64,11 +63,6 @@ pub(crate) struct Words {
 }
 
 impl Run {
-    /// Returns what it lost and who took most of that, as its section on the page begins.
-    pub fn headline(&self) -> Headline {
-        Headline::new(self)
-    }
-
     /// Says who took a share, to go on after "71 % of the noise is ". If some of this kernel's work is not
     /// observed, the residual may be that work, and nobody below is named for it.
     pub(crate) fn deed(&self, share: Share, who: Option<&str>) -> String {

@@ -97,16 +97,16 @@ fn has_time(document: &Lengths, cpu: u64, printed: &str) -> bool {
     of_cpu.any(|(_, at_ns)| format!("{:.6}", *at_ns as f64 / 1e9) == printed)
 }
 
-/// Each `on CPU n … at t s` of a text: the CPU, and the time as it is printed.
+/// Each `CPU n at t s` and `CPU n (vCPU …) at t s` of a text: the CPU, and the time as it is printed.
 fn times_of(text: &str) -> Vec<(u64, String)> {
-    let places = text.split("CPU ").skip(1);
-    let times = places.filter_map(|place| {
-        let (cpu, rest) = place.split_at(place.find(|it: char| !it.is_ascii_digit())?);
-        let named = rest.split_once(" at ").filter(|(name, _)| {
-            name.is_empty() || name.starts_with(" (vCPU ") && name.ends_with(')')
-        });
-        let (at, _) = named?.1.split_once(" s")?;
+    let times = text.match_indices(" at ").filter_map(|(place, word)| {
+        let (at, _) = text[place + word.len()..].split_once(" s")?;
         at.parse::<f64>().ok()?;
+        let before = &text[..place];
+        let lane = before
+            .strip_suffix(')')
+            .and_then(|it| Some(it.rsplit_once(" (vCPU ")?.0));
+        let (_, cpu) = lane.unwrap_or(before).rsplit_once("CPU ")?;
         Some((cpu.parse().ok()?, at.to_owned()))
     });
     times.collect()

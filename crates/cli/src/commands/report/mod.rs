@@ -130,7 +130,7 @@ fn write(arguments: &ReportArguments, runs: Vec<Run>, refused: Vec<Refused>) -> 
 /// Two lines for each run: what was lost, and who took it. Several runs are told apart by their files.
 fn headlines(runs: &[Run]) -> String {
     let lines = runs.iter().map(|run| {
-        let Headline { lost, taker } = run.headline();
+        let Headline { lost, taker } = Headline::of(run);
         let taker = taker.unwrap_or_else(|| "Nobody was seen to take any time".to_owned());
         match runs.len() {
             1 => format!("{lost}.\n{taker}.\n"),
