@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::super::Host;
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/host/vms/products");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/vms/products");
 /// The process of each.
 const PID: u32 = 71;
 
