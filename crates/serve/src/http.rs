@@ -155,7 +155,7 @@ pub(crate) async fn serve(
     }
     if let Some(summaries) = summaries {
         let mut watch = locked();
-        watch.take_in_now();
+        watch.take_in_all();
         summaries.end(&watch);
     }
     Ok(())

@@ -4,5 +4,4 @@ mod bpf_run {
     mod any_life;
     mod harness;
     mod lives;
-    mod taken_back;
 }
