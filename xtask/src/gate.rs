@@ -1,4 +1,4 @@
-//! The commands that run tests: `check` (daily), `test` (a newcomer's, 20 minutes), `rest` (what
+//! The commands that run tests: `check` (daily), `test` (a newcomer's), `rest` (what
 //! `test` leaves out), `lab-full` (every kernel that Debian has). Each prints a table of times and
 //! one closing line.
 
