@@ -71,7 +71,11 @@ pub(crate) fn headline(run: &Run) -> String {
             deed(group.share, group.who.as_deref())
         );
     }
-    text + "."
+    text += ".";
+    if run.facts.witnesses.see_nothing() {
+        text += " Nobody can be named without BPF: run as root.";
+    }
+    text
 }
 
 /// The lane that lost the largest part of its time; of wake-ups the one that was latest.

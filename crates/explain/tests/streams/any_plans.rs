@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::clocks::{Clocks, Monotonic, Stop};
+use super::lives::Stay;
 use super::pairs::{Plan, TICK_NS};
 
 const MS: u64 = 1_000_000;
@@ -61,6 +62,15 @@ pub fn any_clocks() -> impl Strategy<Value = Clocks> {
         )
 }
 
+/// Half of the guests are moved to their host, or away from it, somewhere in the run.
+fn any_stay() -> impl Strategy<Value = Stay> {
+    prop_oneof![
+        2 => Just(Stay::Always),
+        1 => (200 * MS..2_200 * MS).prop_map(Stay::Until),
+        1 => (200 * MS..2_200 * MS).prop_map(Stay::From),
+    ]
+}
+
 /// A guest with one to three CPUs that recorded for about two seconds, on a host that
 /// recorded before, after or for longer than it, with other guests or alone.
 pub fn any_plan() -> impl Strategy<Value = Plan> {
@@ -77,7 +87,7 @@ pub fn any_plan() -> impl Strategy<Value = Plan> {
         (0..800 * MS, 1_400 * MS..2_300 * MS),
         (0..800 * MS, 1_400 * MS..2_300 * MS),
         (0_u64..60, 0_u64..4, prop_oneof![Just(100_u64), 40_u64..90]),
-        (1_000_u64..20_000, 0_u64..3_000),
+        (1_000_u64..20_000, 0_u64..3_000, any_stay()),
     )
         .prop_map(|(base, machine, guest, host, noise, edges)| {
             let (seed, mut clocks, stops) = base;
@@ -105,6 +115,7 @@ pub fn any_plan() -> impl Strategy<Value = Plan> {
                 threshold_ns: edges.0,
                 bracket_ns: edges.1,
                 other_vms,
+                stay: edges.2,
             }
         })
 }

@@ -67,6 +67,7 @@ pub fn gap(start_tsc: u64, end_tsc: u64) -> Gap {
         light_exits: 0,
         heavy_exits: 0,
         interference: None,
+        run_delay_ns: 0,
     }
 }
 

@@ -13,8 +13,6 @@ pub(super) fn vcpu(
 ) -> VcpuTotals {
     let isa = isa(wire.isa);
     let worst = (wire.worst.end_mono_ns > 0).then(|| Box::new(exit(&wire.worst, isa)));
-    let known = globals.reasons_known as usize;
-    let codes = globals.code_of_reason.iter().enumerate();
     VcpuTotals {
         vcpu: id,
         first_mono_ns: wire.first_mono_ns,
@@ -24,15 +22,81 @@ pub(super) fn vcpu(
         split: whole_split(wire, reasons, kvm_run_only),
         unseen_ns: wire.unseen_ns,
         worst,
-        reasons: codes
-            .zip(reasons)
-            .filter(|(_, totals)| totals.count > 0)
-            .map(|((place, &code), totals)| {
-                let shared = known > globals.code_of_reason.len()
-                    && place + 1 == globals.code_of_reason.len();
-                reason((!shared).then_some(ExitReason { isa, code }), totals)
-            })
-            .collect(),
+        reasons: by_reason(
+            isa,
+            &globals.code_of_reason,
+            globals.reasons_known as usize,
+            reasons,
+        ),
+    }
+}
+
+/// Totals of each reason, by the codes of the places. `known` codes have come: of more than there are places, the last
+/// one holds the rest.
+fn by_reason(isa: Isa, codes: &[u64], known: usize, reasons: &[WireReason]) -> Vec<ReasonTotals> {
+    let mut sums: Vec<(Option<ExitReason>, WireReason)> = Vec::new();
+    let places = codes.iter().enumerate().zip(reasons);
+    for ((place, &code), totals) in places.filter(|(_, totals)| totals.count > 0) {
+        let is_shared = known > codes.len() && place + 1 == codes.len();
+        let of = (!is_shared).then(|| reason_of(isa, code));
+        // A code that came to two CPUs at once may have two places.
+        match sums.iter_mut().find(|(other, _)| *other == of) {
+            Some((_, sum)) => add(sum, totals),
+            None => sums.push((of, *totals)),
+        }
+    }
+    let sums = sums.iter();
+    sums.map(|(of, totals)| reason(*of, totals)).collect()
+}
+
+/// VMX sets this bit of the reason where the guest took a bus lock before it was left (Intel SDM, volume 3,
+/// basic VM-exit information): it is the same reason.
+const VMX_BUS_LOCK: u64 = 1 << 26;
+
+fn reason_of(isa: Isa, code: u64) -> ExitReason {
+    let code = match isa {
+        Isa::Vmx => code & !VMX_BUS_LOCK,
+        _ => code,
+    };
+    ExitReason { isa, code }
+}
+
+fn add(sum: &mut WireReason, more: &WireReason) {
+    let WireReason {
+        count,
+        heavy,
+        total_ns,
+        min_ns,
+        max_ns,
+        split,
+        buckets,
+        ..
+    } = more;
+    sum.count += count;
+    sum.heavy += heavy;
+    sum.total_ns += total_ns;
+    sum.min_ns = sum.min_ns.min(*min_ns);
+    sum.max_ns = sum.max_ns.max(*max_ns);
+    let WireSplit {
+        vmm_ns,
+        preempted_ns,
+        blocked_ns,
+        throttled_ns,
+        host_irq_ns,
+        host_softirq_ns,
+        host_nmi_ns,
+        halted_ns,
+    } = split;
+    sum.split.vmm_ns += vmm_ns;
+    sum.split.preempted_ns += preempted_ns;
+    sum.split.blocked_ns += blocked_ns;
+    sum.split.throttled_ns += throttled_ns;
+    sum.split.host_irq_ns += host_irq_ns;
+    sum.split.host_softirq_ns += host_softirq_ns;
+    sum.split.host_nmi_ns += host_nmi_ns;
+    sum.split.halted_ns += halted_ns;
+    for (bucket, more) in sum.buckets.iter_mut().zip(buckets) {
+        *bucket += more;
     }
 }
 
@@ -93,10 +157,7 @@ pub(super) fn exit(wire: &WireExit, isa: Isa) -> Exit {
     Exit {
         start_mono_ns: wire.start_mono_ns,
         end_mono_ns: wire.start_mono_ns + dur_ns,
-        reason: ExitReason {
-            isa,
-            code: wire.code,
-        },
+        reason: reason_of(isa, wire.code),
         exit_cpu: wire.exit_cpu,
         entry_cpu: wire.entry_cpu,
         heavy: wire.heavy != 0,
@@ -147,6 +208,32 @@ fn upper_edge_ns(bucket: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_reason_is_one_row_whatever_places_it_was_given() {
+        let totals = |ns: u64| {
+            let mut wire = WireReason {
+                count: 1,
+                heavy: 1,
+                total_ns: ns,
+                min_ns: ns,
+                max_ns: ns,
+                ..WireReason::default()
+            };
+            wire.split.vmm_ns = 10;
+            wire.buckets[40] = 1;
+            wire
+        };
+        let codes = [30, 1, 30 | 1 << 26, 0];
+        let reasons = [totals(1_100), totals(1_200), totals(1_270), WireReason::default()];
+        let rows = by_reason(Isa::Vmx, &codes, 3, &reasons);
+        let names = rows.iter().map(ReasonTotals::name);
+        assert_eq!(names.collect::<Vec<_>>(), ["IO_INSTRUCTION", "EXTERNAL_INTERRUPT"]);
+        let io = &rows[0];
+        assert_eq!((io.count, io.heavy, io.min_ns, io.max_ns), (2, 2, 1_100, 1_270));
+        assert_eq!((io.split[Share::Vmm], io.split[Share::Kvm]), (20, 2_350));
+        assert_eq!(io.histogram, [(1_270, 2)]);
+    }
 
     #[test]
     fn edges_ascend_by_quarters_of_a_power_of_two() {
