@@ -192,9 +192,20 @@ pub struct FamilyLook {
     pub unfollowed: u64,
     /// What the programs have cost, on all CPUs.
     pub probe_ns: u64,
+    /// The most that was taken from one thread, of those that have ended.
+    pub most_of_ended_ns: u64,
+    /// The longest time in which a thread was kept from running and did not run for 5 us in between: waits, interrupts
+    /// and soft interrupts behind one another.
+    pub contiguous_ns: u64,
 }
 
 impl FamilyLook {
+    /// The most that was taken from one thread.
+    pub fn most_of_one_ns(&self) -> u64 {
+        let alive = self.alive.iter().map(|it| it.books.taken_ns());
+        alive.fold(self.most_of_ended_ns, u64::max)
+    }
+
     /// Of all threads together.
     pub fn books(&self) -> FamilyBooks {
         let mut all = self.ended;

@@ -1,8 +1,9 @@
 //! What a verdict is, and what is in its way.
 
 use vmnoise_events::{
-    ActivityKind, Anchor, Event, Loss, LossKind, RunFacts, Share, Tally, Workload,
+    ActivityKind, Anchor, Event, Gap, Loss, LossKind, RunFacts, Share, Tally, Workload,
 };
+use vmnoise_events::coverage::{Hidden, WhyUnwatched};
 use vmnoise_judge::check::{
     Budget, EvidenceReader, Judged, Judgement, Quantity, Reason, Requirement, Verdict,
 };
@@ -50,6 +51,14 @@ fn judge(
     let judged = judge_run(&facts, &events, &budget);
     let judgement = judged.judgements[0].clone();
     (judged, judgement)
+}
+
+fn hidden(reasons: &[Reason]) -> Vec<Hidden> {
+    let spots = reasons.iter().filter_map(|it| match it {
+        Reason::Blind(spot) => Some(spot.hidden().clone()),
+        _ => None,
+    });
+    spots.collect()
 }
 
 fn verdict(name: &str, at_most: f64) -> Verdict {
@@ -122,7 +131,7 @@ fn what_was_lost_may_have_been_above() {
     for name in ["max", "noise", "gaps", "steal"] {
         let (judged, open) = judge(limit(name, 1e6), lose);
         assert_eq!(judged.verdict, Verdict::CannotTell, "{name}");
-        assert_eq!(open.reasons, [Reason::Lost { count: 3 }], "{name}");
+        assert_eq!(hidden(&open.reasons), [Hidden::Lost { count: 3 }], "{name}");
     }
     // What is above already stays above.
     assert_eq!(judge(limit("max", 9_000.0), lose).0.verdict, Verdict::Fail);
@@ -130,7 +139,7 @@ fn what_was_lost_may_have_been_above() {
     assert_eq!(judge(limit("p90", 19_000.0), lose).0.verdict, Verdict::Pass);
     let (_, open) = judge(limit("p99", 19_000.0), lose);
     assert!(
-        matches!(open.reasons[..], [Reason::TooFew { .. }]),
+        matches!(open.reasons[..], [Reason::TooFew { .. }, Reason::Blind(_)]),
         "{open:?}"
     );
 }
@@ -146,7 +155,7 @@ fn who_was_lost_may_be_anybody() {
             };
             let (judged, open) = judge(limit(name, 0.01), lose);
             assert_eq!(judged.verdict, Verdict::CannotTell, "{name} {kind:?}");
-            let [Reason::MayBe { booked_as, .. }] = &open.reasons[..] else {
+            let [Reason::MayBe { booked_as, .. }, ..] = &open.reasons[..] else {
                 panic!("{name} {kind:?}: {open:?}");
             };
             assert_eq!(booked_as, &[Share::HvOrHw]);
@@ -197,10 +206,10 @@ fn a_run_is_as_long_as_it_polled() {
 fn what_nobody_witnessed_is_not_kept() {
     let (judged, open) = judge(limit("hw", 100.0), |_, _| {});
     assert_eq!(judged.verdict, Verdict::CannotTell);
-    assert!(
-        matches!(open.reasons[..], [Reason::NotWitnessed { .. }]),
-        "{open:?}"
-    );
+    let hidden = hidden(&open.reasons);
+    let why = WhyUnwatched::LayerBelow;
+    let share = Some(Share::Hw);
+    assert!(hidden.contains(&Hidden::Unwatched { share, why }), "{open:?}");
     assert_eq!(open.value, None);
 }
 
@@ -221,8 +230,8 @@ fn shorter_gaps_than_were_recorded_are_not_judged() {
         facts.options.threshold_ns = 30_000
     });
     assert_eq!(
-        open.reasons,
-        [Reason::Threshold {
+        hidden(&open.reasons),
+        [Hidden::Threshold {
             threshold_ns: 30_000
         }]
     );
@@ -251,10 +260,8 @@ fn what_was_not_measured_keeps_nothing() {
         facts.options.cpus = vec![1, 5]
     });
     assert_eq!(judged.verdict, Verdict::CannotTell);
-    assert!(
-        judged.reasons.contains(&Reason::Silent { cpus: vec![5] }),
-        "{judged:?}"
-    );
+    let silent = Hidden::Silent { cpus: vec![5] };
+    assert!(hidden(&judged.reasons).contains(&silent), "{judged:?}");
     let budget = Budget {
         requirements: vec![limit("max", 1e9)],
         runtime_ns: None,
@@ -264,7 +271,8 @@ fn what_was_not_measured_keeps_nothing() {
     facts.options.cpus = Vec::new();
     let judged = judge_run(&facts, &[Event::Watermark(0), finish()], &budget);
     assert_eq!(judged.verdict, Verdict::CannotTell);
-    assert!(judged.reasons.contains(&Reason::NotFelt), "{judged:?}");
+    let of_limit = hidden(&judged.judgements[0].reasons);
+    assert!(of_limit.contains(&Hidden::BelowObserved), "{judged:?}");
 }
 
 /// From then on the workload's clock is nobody's: no limit is kept, and what was broken before stays so.
@@ -288,8 +296,8 @@ fn a_clock_that_went_back_keeps_nothing() {
     ] {
         let (judged, _) = judge(limit(name, at_most), go_back);
         assert_eq!(judged.verdict, Verdict::CannotTell, "{name} {judged:?}");
-        let is_back = |it: &Reason| matches!(it, Reason::ClockWentBack { .. });
-        assert!(judged.reasons.iter().any(is_back), "{judged:?}");
+        let is_back = |it: &Hidden| matches!(it, Hidden::ClockWentBack { .. });
+        assert!(hidden(&judged.reasons).iter().any(is_back), "{judged:?}");
     }
     let (judged, _) = judge(limit("max", 9_000.0), go_back);
     assert_eq!(judged.verdict, Verdict::Fail);
@@ -306,7 +314,7 @@ fn what_was_told_late_may_be_anybodys() {
     for name in ["thread", "irq", "thread by x*"] {
         let (judged, open) = judge(limit(name, 0.01), tell_late);
         assert_eq!(judged.verdict, Verdict::CannotTell, "{name} {judged:?}");
-        let [Reason::MayBe { booked_as, .. }] = &open.reasons[..] else {
+        let [Reason::MayBe { booked_as, .. }, ..] = &open.reasons[..] else {
             panic!("{name}: {open:?}");
         };
         assert_eq!(booked_as, &[Share::HvOrHw]);
@@ -376,7 +384,7 @@ fn what_nothing_bounds_of_kvm_may_be_the_hosts() {
     assert_eq!(judge("host_irq", percent(IRQ_NS) * 0.5).0, Verdict::Fail);
     let (verdict, judgement) = judge("host_irq", percent(IRQ_NS) * 1.5);
     assert_eq!(verdict, Verdict::CannotTell, "{judgement:?}");
-    let [Reason::MayBe { booked_as, .. }] = &judgement.reasons[..] else {
+    let [Reason::MayBe { booked_as, .. }, ..] = &judgement.reasons[..] else {
         panic!("{judgement:?}");
     };
     assert_eq!(booked_as, &[Share::Kvm]);
@@ -384,12 +392,55 @@ fn what_nothing_bounds_of_kvm_may_be_the_hosts() {
 }
 
 #[test]
-fn a_run_that_was_cut_off_or_had_company_warns() {
-    let (judged, _) = judge(limit("max", 19_000.0), |_, events| {
+fn a_run_that_was_cut_off_keeps_nothing() {
+    let cut_off = |facts: &mut RunFacts, events: &mut Vec<Event>| {
+        facts.options.duration_ns = 36_000 * SECOND_NS;
         events.pop();
-    });
-    assert_eq!(judged.verdict, Verdict::Warn);
-    assert!(judged.reasons.contains(&Reason::CutOff), "{judged:?}");
+    };
+    for (name, at_most) in [("max", 19_000.0), ("p90", 19_000.0), ("noise", 50.0)] {
+        let (judged, _) = judge(limit(name, at_most), cut_off);
+        assert_eq!(judged.verdict, Verdict::CannotTell, "{name}");
+        let cut_off = Hidden::CutOff {
+            measured_ns: 10 * SECOND_NS,
+            planned_ns: Some(36_000 * SECOND_NS),
+        };
+        assert_eq!(hidden(&judged.reasons), [cut_off], "{name}");
+    }
+    let (judged, _) = judge(limit("max", 9_000.0), cut_off);
+    assert_eq!(judged.verdict, Verdict::Fail);
+}
+
+/// What falls into the writing of another gap is in no gap where it is short: 10,000 cycles, here of a nanosecond each.
+#[test]
+fn a_limit_below_what_writing_takes_is_not_kept() {
+    let nothing = |_: &mut RunFacts, events: &mut Vec<Event>| {
+        events.retain(|event| !matches!(event, Event::Gap(_)));
+    };
+    let (judged, open) = judge(limit("max", 9_999.0), nothing);
+    assert_eq!(judged.verdict, Verdict::CannotTell);
+    assert_eq!(
+        hidden(&open.reasons),
+        [Hidden::Writing { below_ns: 10_000 }]
+    );
+    assert_eq!(judge(limit("max", 10_000.0), nothing).0.verdict, Verdict::Pass);
+}
+
+/// What came in the rest of each period is not known; how often it is above a limit is.
+#[test]
+fn a_run_that_pauses_keeps_no_maximum() {
+    let pause = |facts: &mut RunFacts, _: &mut Vec<Event>| {
+        facts.options.runtime_ns = Some(facts.options.period_ns / 2);
+    };
+    for (name, at_most) in [("max", 19_000.0), ("noise", 50.0), ("steal", 50.0)] {
+        let (judged, _) = judge(limit(name, at_most), pause);
+        assert_eq!(judged.verdict, Verdict::CannotTell, "{name}");
+    }
+    let (judged, _) = judge(limit("p90", 19_000.0), pause);
+    assert_eq!(judged.verdict, Verdict::Pass);
+}
+
+#[test]
+fn a_run_that_had_company_warns() {
     let (judged, _) = judge(limit("max", 19_000.0), |facts, _| facts.shares_cpu = true);
     assert_eq!(judged.verdict, Verdict::Warn);
     let warn = Requirement {
@@ -435,8 +486,110 @@ fn somebody_has_what_is_booked_to_their_name_and_maybe_what_nobody_is_named_for(
     // Whose the hypervisor's part is, nobody here knows.
     let (anybody, judgement) = judge(limit("by kworker/*", percent * 1.01), run_of_task);
     assert_eq!(anybody.verdict, Verdict::CannotTell);
-    let [Reason::MayBe { booked_as, .. }] = &judgement.reasons[..] else {
+    let [Reason::MayBe { booked_as, .. }, ..] = &judgement.reasons[..] else {
         panic!("{judgement:?}");
     };
     assert!(booked_as.contains(&Share::HvOrHw), "{booked_as:?}");
+}
+
+/// Gaps of these lengths on each of two CPUs, one in each tick of 20 ms, for so many seconds.
+fn on_cpus(seconds: u64, length_ns: impl Fn(u32, u64) -> u64) -> (RunFacts, Vec<Event>) {
+    const CPUS: [u32; 2] = [1, 2];
+    const TICK_NS: u64 = SECOND_NS / 50;
+    let mut facts = polling_in_a_machine();
+    facts.options.cpus = CPUS.to_vec();
+    let mut events = vec![anchor(0), Event::Watermark(0)];
+    for tick in 1..=seconds * 50 {
+        let now = tick * TICK_NS;
+        for cpu in CPUS {
+            let end_tsc = now - TICK_NS / 2;
+            events.push(Event::Gap(Gap {
+                cpu,
+                ..gap(end_tsc - length_ns(cpu, tick), end_tsc)
+            }));
+        }
+        events.push(anchor(now));
+        events.extend(CPUS.map(|cpu| {
+            Event::Tally(Tally {
+                cpu,
+                last_tsc: now,
+                blind_tsc: Some(0),
+                ..Tally::default()
+            })
+        }));
+        events.push(Event::Watermark(now));
+    }
+    events.push(finish());
+    (facts, events)
+}
+
+fn judged_on_cpus(
+    name: &str,
+    at_most: f64,
+    seconds: u64,
+    length_ns: impl Fn(u32, u64) -> u64,
+) -> Judgement {
+    let (facts, events) = on_cpus(seconds, length_ns);
+    let budget = Budget {
+        requirements: vec![limit(name, at_most)],
+        runtime_ns: None,
+    };
+    judge_run(&facts, &events, &budget).judgements[0].clone()
+}
+
+/// One CPU loses 7 % and the other next to nothing: together it is half of that, and no thread has half a CPU.
+#[test]
+fn the_worst_cpu_decides() {
+    let length_ns = |cpu: u32, _| if cpu == 2 { 1_400_000 } else { 2_000 };
+    for (name, at_most, verdict) in [
+        ("noise", 5.0, Verdict::Fail),
+        ("noise", 7.5, Verdict::Pass),
+        ("p90", 1_000_000.0, Verdict::Fail),
+        ("gaps>1ms", 40.0, Verdict::Fail),
+        ("max", 1_500_000.0, Verdict::Pass),
+    ] {
+        let judgement = judged_on_cpus(name, at_most, 60, length_ns);
+        assert_eq!(
+            (judgement.verdict, judgement.cpu),
+            (verdict, Some(2)),
+            "{name} {judgement:?}"
+        );
+    }
+}
+
+/// More short gaps make the long ones a smaller part of all, and no fewer a second.
+#[test]
+fn a_rate_is_not_kept_by_more_short_gaps() {
+    // One in 25 is long: two a second.
+    let few = |_, nth: u64| if nth % 25 == 3 { 100_000 } else { 2_000 };
+    assert_eq!(judged_on_cpus("gaps>50us", 1.0, 60, few).verdict, Verdict::Fail);
+    assert_eq!(judged_on_cpus("p99", 50_000.0, 60, few).verdict, Verdict::Fail);
+    let kept = judged_on_cpus("gaps>50us", 4.0, 60, few);
+    assert_eq!(kept.verdict, Verdict::Pass, "{kept:?}");
+    assert_eq!(kept.value.map(f64::round), Some(2.0));
+}
+
+/// What is not there in a short run may come in bursts that it did not meet; a long one says more.
+#[test]
+fn a_short_run_without_long_gaps_does_not_exclude_bursts_of_them() {
+    let short = |_, _| 2_000;
+    // 20 s hold 200 bursts: one in 44 may be bad, and p99 asks for one in 100.
+    let judgement = judged_on_cpus("p99", 50_000.0, 20, short);
+    let [
+        Reason::Unmet {
+            windows: 0,
+            needed_ns: Some(needed_ns),
+            ..
+        },
+    ] = judgement.reasons[..]
+    else {
+        panic!("{judgement:?}");
+    };
+    // On two CPUs each may be wrong in one of 200: ln 200 / 0.01 = 530 cells of 100 ms.
+    assert!((50..60).contains(&(needed_ns / SECOND_NS)), "{needed_ns}");
+    let kept = judged_on_cpus("p99", 50_000.0, 60, short);
+    assert_eq!(kept.verdict, Verdict::Pass, "{kept:?}");
+    let burst_ns = Some(100_000_000);
+    let above_ns = 50_000;
+    assert_eq!(kept.reasons, [Reason::Assuming { above_ns, burst_ns }]);
 }

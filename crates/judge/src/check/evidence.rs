@@ -1,15 +1,21 @@
 //! What there is to decide by.
 
-use vmnoise_events::{Event, FinishReason, LossKind, RunFacts, Workload};
+use std::collections::BTreeMap;
+
+use vmnoise_events::coverage::Coverage;
+use vmnoise_events::{Event, FinishReason, RunFacts, Workload};
 
 use super::budget::{Budget, Quantity};
-use super::odds::{Odds, seen};
-use crate::compare::{Sample, Sampler, Span};
+use super::odds::{Bursts, LONGEST_NS, Odds, seen};
+use crate::compare::{Counted, Sample, Sampler, Span};
+use crate::compare::Track;
 use vmnoise_explain::NamedInterval;
 use vmnoise_explain::{CpuSummary, Summary};
 
 /// Into how many windows a run is cut, to see how alike the values are that follow one another.
 const WINDOWS: u64 = 40;
+/// A rate is that of microseconds in which a gap begins.
+const MICROSECOND_NS: u64 = 1_000;
 
 /// A run, read for a budget.
 #[derive(Debug)]
@@ -19,21 +25,8 @@ pub struct Evidence {
     /// How long it measured, nanoseconds.
     pub length_ns: u64,
     pub(super) sample: Sample,
-    /// What its host's recording is worth; `None` where it was read without one.
-    pub(super) joined: Option<Joined>,
-}
-
-/// What the host's word is worth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Joined {
-    /// How far either clock may be off, nanoseconds.
-    pub(super) clock_bound_ns: u64,
-    /// What is too short for the clocks: nobody on the host is named for it; nanoseconds.
-    pub(super) unsure_ns: u64,
-    /// Whether names of the host were lost, or came late.
-    pub(super) has_lost_names: bool,
-    /// Whether interrupts may have come to the host that no tracepoint reports.
-    pub(super) hides_interrupts: bool,
+    /// Each CPU by itself; none where the run has one, and where threads were observed, which may have any.
+    pub(super) cpus: Vec<(u32, Evidence)>,
 }
 
 /// Reads a run, event by event, once it is known how long it is.
@@ -51,7 +44,7 @@ impl EvidenceReader {
         EvidenceReader {
             facts: facts.clone(),
             span_ns: span.ns(),
-            sampler: sampler.counting_above(limits_ns(budget)),
+            sampler: sampler.counting(counted(budget)),
         }
     }
 
@@ -62,7 +55,7 @@ impl EvidenceReader {
 
     /// All that was read.
     pub fn finish(self) -> Evidence {
-        Evidence::new(self.facts, self.span_ns, self.sampler.finish(), None)
+        Evidence::new(self.facts, self.span_ns, self.sampler.finish())
     }
 }
 
@@ -80,14 +73,18 @@ pub(super) fn window_ns(span: Span) -> u64 {
     span.ns() / WINDOWS
 }
 
-/// What longer gaps are counted than, in the order of the requirements.
-pub(super) fn limits_ns(budget: &Budget) -> Vec<u64> {
+/// Lengths above which gaps are counted, in the order of the requirements.
+pub(super) fn counted(budget: &Budget) -> Counted {
     let requirements = budget.requirements.iter();
     let limits_ns = requirements.map(|it| match it.quantity {
         Quantity::Percentile(_) => it.at_most as u64,
+        Quantity::GapsAbove(ns) => ns,
         _ => u64::MAX,
     });
-    limits_ns.collect()
+    Counted {
+        limits_ns: limits_ns.collect(),
+        cell_ns: LONGEST_NS,
+    }
 }
 
 /// How long each CPU was measured at least.
@@ -120,39 +117,60 @@ fn measured_ns(facts: &RunFacts, span_ns: u64, summary: &Summary) -> u64 {
 }
 
 impl Evidence {
-    pub(super) fn new(
-        facts: RunFacts,
-        span_ns: u64,
-        sample: Sample,
-        joined: Option<Joined>,
-    ) -> Evidence {
-        Evidence {
+    pub(super) fn new(facts: RunFacts, span_ns: u64, mut sample: Sample) -> Evidence {
+        let tracks = std::mem::take(&mut sample.cpus);
+        let mut evidence = Evidence {
             length_ns: measured_ns(&facts, span_ns, &sample.summary),
             facts,
             sample,
-            joined,
+            cpus: Vec::new(),
+        };
+        if tracks.len() > 1 && evidence.facts.workload != Workload::Observed {
+            let alone = |(cpu, track)| (cpu, evidence.alone(cpu, track));
+            evidence.cpus = tracks.into_iter().map(alone).collect();
         }
+        evidence
+    }
+
+    /// One CPU by itself.
+    fn alone(&self, cpu: u32, track: Track) -> Evidence {
+        let mut summary = self.sample.summary.clone();
+        summary.cpus.retain(|it| it.cpu == cpu);
+        summary.worst.retain(|it| it.cpu == cpu);
+        if let Some(wakeups) = &mut summary.wakeups {
+            wakeups.cpus.retain(|it| it.cpu == cpu);
+            wakeups.worst.retain(|it| it.cpu == cpu);
+        }
+        Evidence {
+            facts: self.facts.clone(),
+            length_ns: self.length_ns,
+            sample: Sample {
+                whole: track.whole,
+                windows: track.windows,
+                window_ns: self.sample.window_ns,
+                cpus: BTreeMap::new(),
+                bad_cells: track.bad_cells,
+                summary,
+            },
+            cpus: Vec::new(),
+        }
+    }
+
+    /// Of a CPU, or of all of them.
+    pub(super) fn of(&self, cpu: Option<u32>) -> &Evidence {
+        let mut cpus = self.cpus.iter();
+        let found = cpu.and_then(|cpu| cpus.find(|(known, _)| *known == cpu));
+        found.map_or(self, |(_, evidence)| evidence)
+    }
+
+    /// What the run, and that of its host, could see.
+    pub fn coverage(&self) -> &Coverage {
+        &self.sample.summary.coverage
     }
 
     /// How many gaps, or wake-ups, there were.
     pub fn count(&self) -> u64 {
         self.sample.whole.lengths.count()
-    }
-
-    /// How many there were besides, of any length: those that are known to be lost, and all that could not be read.
-    pub(super) fn lost_values(&self) -> u64 {
-        let losses = &self.sample.summary.losses;
-        // Their gaps are made of activities.
-        if self.facts.workload == Workload::Observed {
-            return losses.total();
-        }
-        let kinds = [
-            LossKind::MailboxFull,
-            LossKind::Undecodable,
-            LossKind::Unrecorded,
-        ];
-        let lost = kinds.map(|kind| losses.get(kind));
-        lost.into_iter().fold(0, u64::saturating_add)
     }
 
     /// Expiries that a task could not ask for, because it was late for one before: none of them would have been
@@ -163,33 +181,16 @@ impl Evidence {
         missed.fold(0, u64::saturating_add)
     }
 
-    /// CPUs that were to be measured, and reported nothing.
-    pub(super) fn silent_cpus(&self) -> Vec<u32> {
-        let summary = &self.sample.summary;
-        let has_run = |cpu: &&u32| match &summary.wakeups {
-            Some(wakeups) => wakeups
-                .cpus
-                .iter()
-                .any(|it| it.cpu == **cpu && it.count > 0),
-            None => summary
-                .cpus
-                .iter()
-                .any(|it| it.cpu == **cpu && it.runtime_ns.is_some()),
-        };
-        let asked = self.facts.options.cpus.iter();
-        asked.filter(|cpu| !has_run(cpu)).copied().collect()
-    }
-
-    /// The longest of all; `None` where there was none.
-    pub fn worst(&self) -> Option<&NamedInterval> {
-        let summary = &self.sample.summary;
+    /// The longest of all, or of a CPU; `None` where there was none.
+    pub fn worst(&self, cpu: Option<u32>) -> Option<&NamedInterval> {
+        let summary = &self.of(cpu).sample.summary;
         let of_wakeups = summary.wakeups.as_ref().map(|it| &it.worst);
         of_wakeups.unwrap_or(&summary.worst).first()
     }
 
-    /// What the run says of the percentile that is the requirement in this place; `None` of a run that is too short to
-    /// be cut.
-    pub(super) fn odds(&self, place: usize, limit_ns: u64, risk: f64) -> Option<Odds> {
+    /// What the run says of the percentile that is the requirement in this place, of which `part` of all values may be
+    /// above; `None` of a run that is too short to be cut.
+    pub(super) fn odds(&self, place: usize, limit_ns: u64, part: f64, risk: f64) -> Option<Odds> {
         let Sample { whole, windows, .. } = &self.sample;
         let of_windows = windows.iter();
         let of_windows = of_windows.map(|it| (&it.lengths, it.above[place]));
@@ -199,12 +200,61 @@ impl Evidence {
         if in_windows < whole.lengths.count() / 2 {
             return None;
         }
-        Odds::new(
-            whole.lengths.count(),
-            whole.above[place],
-            self.lost_values().saturating_add(self.missed()),
-            &windows,
-            risk,
-        )
+        let lost = self.coverage().lost.gaps.saturating_add(self.missed());
+        let (count, above) = (whole.lengths.count(), whole.above[place]);
+        let odds = Odds::new(count, above, lost, &windows, risk)?;
+        Some(odds.with_bursts(self.bursts(place, part)))
+    }
+
+    /// What the run says of how many gaps a second are longer than `limit_ns`, as a part of its microseconds in which one
+    /// begins; `None` of a run that is too short to be cut.
+    pub(super) fn odds_of_rate(
+        &self,
+        place: usize,
+        limit_ns: u64,
+        per_second: f64,
+        risk: f64,
+    ) -> Option<Odds> {
+        let Sample { whole, windows, .. } = &self.sample;
+        let us = |ns: u64| ns / MICROSECOND_NS;
+        let of_windows = windows.iter();
+        let of_windows = of_windows.map(|it| (&it.lengths, it.above[place]));
+        let mut seen = seen(&whole.lengths, of_windows, limit_ns);
+        for (seen, window) in seen.iter_mut().zip(windows) {
+            seen.count = us(window.runtime_ns);
+        }
+        let in_windows: u64 = seen.iter().map(|it| it.count).sum();
+        if in_windows < us(whole.runtime_ns) / 2 {
+            return None;
+        }
+        let (count, above) = (us(whole.runtime_ns), whole.above[place]);
+        let lost = self.coverage().lost.gaps;
+        let odds = Odds::new(count, above, lost, &seen, risk)?;
+        // A cell that is bad has as many of them as a cell has gaps of any length.
+        let cells = self.cells() as f64;
+        let gaps_of_cell = (whole.lengths.count() as f64 / cells.max(1.0)).max(1.0);
+        let part = per_second * LONGEST_NS as f64 / 1e9 / gaps_of_cell;
+        Some(odds.with_bursts(self.bursts(place, part)))
+    }
+
+    fn bursts(&self, place: usize, part: f64) -> Bursts {
+        let windows = self.sample.windows.iter();
+        Bursts {
+            windows: windows.filter(|it| it.above[place] > 0).count(),
+            cells: self.cells(),
+            bad: self.sample.bad_cells[place],
+            part: part.clamp(f64::MIN_POSITIVE, 0.99),
+        }
+    }
+
+    /// How many times the longest burst fits into what was measured.
+    fn cells(&self) -> u64 {
+        let whole = &self.sample.whole;
+        // Tasks that sleep have no runtime, and are measured as long as they are there.
+        let measured_ns = match self.facts.workload {
+            Workload::Timerlat => self.length_ns,
+            _ => whole.runtime_ns,
+        };
+        measured_ns / LONGEST_NS
     }
 }

@@ -4,8 +4,8 @@
 //! as far as nothing was lost and nothing stays unexplained that could be over it. A percentile says more than a run
 //! has seen: it is decided by how many values there were ([`odds`](self::odds)).
 
-mod bounds;
 mod budget;
+mod estimate;
 mod evidence;
 mod joined;
 mod judge;

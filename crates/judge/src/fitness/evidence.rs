@@ -1,6 +1,7 @@
 //! What is known of a run, as bounds: a figure is at least so much, and at most so much where anybody knows.
 
-use vmnoise_events::{FamilyLongest, FamilyLook, FamilyTaken};
+use vmnoise_events::coverage::{CommandCoverage, Coverage, Hides, Question};
+use vmnoise_events::{FamilyLongest, FamilyLook, FamilyTaken, Share};
 
 /// Bounds of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,135 +12,142 @@ pub struct Range {
     pub most: Option<u64>,
 }
 
+/// What a hypervisor below this machine takes in excess of steal time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BeyondSteal {
+    /// There is no hypervisor.
+    Nothing,
+    /// Nobody measured it.
+    Unmeasured,
+    /// So much was measured before the run.
+    Measured {
+        /// In millionths of the time.
+        ppm: u64,
+        /// The longest piece, in ns.
+        longest_ns: u64,
+    },
+}
+
+impl BeyondSteal {
+    /// Of threads that ran for so long.
+    fn of_ns(self, ran_ns: u64) -> Option<u64> {
+        match self {
+            BeyondSteal::Nothing => Some(0),
+            BeyondSteal::Unmeasured => None,
+            BeyondSteal::Measured { ppm, .. } => {
+                let ns = u128::from(ran_ns) * u128::from(ppm) / 1_000_000;
+                // Nothing that was measured is 0: that is what is known of a machine without a hypervisor.
+                Some(u64::try_from(ns).unwrap_or(u64::MAX).max(1))
+            }
+        }
+    }
+
+    fn longest_ns(self) -> u64 {
+        match self {
+            BeyondSteal::Measured { longest_ns, .. } => longest_ns,
+            _ => 0,
+        }
+    }
+}
+
 /// What a verdict rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
     /// What was taken of the threads of the command, in ns over all of them.
     pub taken_ns: Range,
+    /// The most that was taken from one of them, in ns: others may have waited for it.
+    pub most_of_one_ns: u64,
+    /// Length of the run, in ns.
+    pub wall_ns: u64,
     /// The longest at one go, in ns.
     pub longest_ns: Range,
     /// Of how much: the run's length, or how long its threads could run but for one another, all together, where that is
     /// more, in ns.
     pub of_ns: u64,
-    /// What could not be seen.
-    pub unseen: Vec<NotSeen>,
-}
-
-/// What of a run of a command could not be seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NotSeen {
-    /// What the hypervisor takes: it has no steal clock.
-    Steal,
-    /// NMIs.
-    Nmi,
-    /// Each thread of the command.
-    Threads,
-    /// Events that do not say how much is missing.
-    Unbounded {
-        /// How many.
-        events: u64,
-    },
-    /// Threads of the command.
-    Unfollowed {
-        /// How many.
-        threads: u64,
-    },
-    /// For whom threads waited: events were missed, and the kernel does not count waits itself.
-    Waits,
-    /// Some of the threads' time, for events were missed.
-    Doubtful {
-        /// How much.
-        ns: u64,
-        /// How many events.
-        events: u64,
-    },
-    /// All of it: nothing could be traced.
-    Untraced {
-        /// Why, and what would help.
-        why: String,
-    },
-    /// What /proc does not hold.
-    OnlyFromProc,
+    /// What of the threads could be seen.
+    pub coverage: Coverage,
 }
 
 impl Evidence {
     /// From what was traced of a run of this length.
-    pub fn traced(look: &FamilyLook, wall_ns: u64, sees_steal: bool, sees_nmi: bool) -> Evidence {
+    pub fn traced(
+        look: &FamilyLook,
+        wall_ns: u64,
+        sees_steal: bool,
+        sees_nmi: bool,
+        beyond_steal: BeyondSteal,
+    ) -> Evidence {
         let books = look.books();
         let waits = look.waits;
-        let mut unseen = Vec::new();
-        let mut is_bounded = true;
-        let mut blind = |what: NotSeen| {
-            unseen.push(what);
-            is_bounded = false;
-        };
-        if !sees_steal {
-            blind(NotSeen::Steal);
-        }
-        if !sees_nmi {
-            blind(NotSeen::Nmi);
-        }
-        if books.threads == 0 {
-            blind(NotSeen::Threads);
-        }
-        if look.unbounded > 0 {
-            let events = look.unbounded;
-            blind(NotSeen::Unbounded { events });
-        }
-        if look.unfollowed > 0 {
-            let threads = look.unfollowed;
-            blind(NotSeen::Unfollowed { threads });
-        }
-        // Whom the kernel's own books have wait longer than events show may have waited for others.
-        let unshown_ns = match look.unpaired + look.missed {
+        let missed = look.unpaired + look.missed;
+        // Whom the kernel's own counts have wait longer than events show may have waited for others.
+        let unshown_ns = match missed {
             0 => 0,
             _ => books.unshown_ns,
         };
-        if unshown_ns == 0 && look.unpaired + look.missed > 0 && books.kernel_waited_ns == 0 {
-            blind(NotSeen::Waits);
-        }
         let doubt_ns = books.unseen_ns + waits.doubtful_ns + unshown_ns;
-        let events = look.unpaired + look.missed;
-        if doubt_ns > 0 || events > 0 {
-            unseen.push(NotSeen::Doubtful {
-                ns: doubt_ns,
-                events,
-            });
-        }
+        let mut coverage = Coverage::of_command(CommandCoverage {
+            untraced: None,
+            threads: books.threads,
+            unfollowed: look.unfollowed,
+            missed,
+            unbounded: look.unbounded,
+            kernel_counts_waits: unshown_ns > 0 || books.kernel_waited_ns > 0,
+            doubt_ns,
+            beyond_steal_ns: beyond_steal.of_ns(books.ran_ns),
+        });
+        coverage.watched.known[Share::Steal] = sees_steal;
+        coverage.watched.known[Share::Nmi] = sees_nmi;
+        let spots = coverage.blind_spots(Question::Taken);
+        let is_bounded = spots.iter().all(|it| it.hides() == Hides::StatedTime);
         let taken_ns = books.taken_ns();
         // What the steal clock is ahead of its last reading may have been taken piece by piece.
         let is_at_one_go = |it: &&FamilyLongest| it.taken != FamilyTaken::Steal;
         let longest =
             |all: &mut dyn Iterator<Item = &FamilyLongest>| all.map(|it| it.ns).max().unwrap_or(0);
-        let sure_ns = longest(&mut look.longest.iter().filter(is_at_one_go));
-        let longest_ns = longest(&mut look.longest.iter());
-        let most = |ns: u64| is_bounded.then_some(ns.saturating_add(doubt_ns));
+        let sure_ns = longest(&mut look.longest.iter().filter(is_at_one_go)).max(look.contiguous_ns);
+        let longest_ns = longest(&mut look.longest.iter()).max(look.contiguous_ns);
+        let most = |ns: u64, beyond_ns: u64| {
+            is_bounded.then_some(ns.saturating_add(doubt_ns).saturating_add(beyond_ns))
+        };
+        let beyond_ns = beyond_steal.of_ns(books.ran_ns).unwrap_or(0);
         Evidence {
             // Whose turn was not seen whole may have been one of its own.
             taken_ns: Range {
                 least: taken_ns - waits.unnamed_ns.min(books.waited_ns),
-                most: most(taken_ns),
+                most: most(taken_ns, beyond_ns),
             },
             longest_ns: Range {
                 least: match waits.unnamed_ns {
                     0 => sure_ns,
                     unnamed_ns => sure_ns.saturating_sub(unnamed_ns),
                 },
-                most: most(longest_ns),
+                most: most(longest_ns, beyond_steal.longest_ns()),
             },
+            most_of_one_ns: look.most_of_one_ns(),
+            wall_ns,
             of_ns: wall_ns.max(books.runnable_ns()),
-            unseen,
+            coverage,
         }
     }
 
-    /// All that was taken, in millionths of the run: rounded down, and up.
+    /// All that was taken, in millionths of the run, or what was taken of one thread where that is more: rounded down,
+    /// and up.
     pub fn noise_ppm(&self) -> Range {
         let of_ns = u128::from(self.of_ns.max(1));
         let ppm = |ns: u64| u128::from(ns) * 1_000_000;
         let clamp = |it: u128| u64::try_from(it).unwrap_or(u64::MAX);
+        let of_one = |ns: u64| clamp(ppm(ns).div_ceil(u128::from(self.wall_ns.max(1))));
+        // What is not known of all threads may be all of one.
+        let unsure_ns = self.taken_ns.most.map(|most| most - self.taken_ns.least);
+        let one_at_least_ns = self.most_of_one_ns.saturating_sub(unsure_ns.unwrap_or(u64::MAX));
+        let all_at_least = clamp(ppm(self.taken_ns.least) / of_ns);
         Range {
-            least: clamp(ppm(self.taken_ns.least) / of_ns),
-            most: self.taken_ns.most.map(|ns| clamp(ppm(ns).div_ceil(of_ns))),
+            least: all_at_least.max(of_one(one_at_least_ns)),
+            most: self.taken_ns.most.zip(unsure_ns).map(|(ns, unsure_ns)| {
+                let one_ns = self.most_of_one_ns.saturating_add(unsure_ns);
+                clamp(ppm(ns).div_ceil(of_ns)).max(of_one(one_ns))
+            }),
         }
     }
 }
@@ -166,9 +174,13 @@ mod tests {
         }
     }
 
+    fn hidden(evidence: &Evidence) -> usize {
+        evidence.coverage.blind_spots(Question::Taken).len()
+    }
+
     #[test]
     fn what_a_command_waits_for_itself_is_not_taken() {
-        let evidence = Evidence::traced(&look(), 10_000, true, true);
+        let evidence = Evidence::traced(&look(), 10_000, true, true, BeyondSteal::Nothing);
         let known = Range {
             least: 500,
             most: Some(500),
@@ -176,7 +188,7 @@ mod tests {
         assert_eq!(evidence.taken_ns, known);
         assert_eq!(evidence.of_ns, 10_000);
         assert_eq!(evidence.noise_ppm().least, 50_000);
-        assert!(evidence.unseen.is_empty());
+        assert_eq!(hidden(&evidence), 0);
     }
 
     #[test]
@@ -191,27 +203,82 @@ mod tests {
         look.unpaired = 3;
         look.ended.kernel_waited_ns = 1_000;
         look.ended.unshown_ns = 100;
-        let evidence = Evidence::traced(&look, 10_000, true, true);
+        let evidence = Evidence::traced(&look, 10_000, true, true, BeyondSteal::Nothing);
         let bounds = Range {
             least: 350,
             most: Some(500 + 200 + 50 + 100),
         };
         assert_eq!(evidence.taken_ns, bounds);
-        assert_eq!(evidence.unseen.len(), 1);
+        assert_eq!(hidden(&evidence), 1);
     }
 
     #[test]
     fn without_a_steal_clock_nobody_knows_how_much_it_was() {
-        let evidence = Evidence::traced(&look(), 10_000, false, true);
+        let evidence = Evidence::traced(&look(), 10_000, false, true, BeyondSteal::Nothing);
         assert_eq!(
             (evidence.taken_ns.most, evidence.longest_ns.most),
             (None, None)
         );
     }
 
+    /// A steal clock does not say what a hypervisor takes for exits and its own interrupts.
+    #[test]
+    fn in_a_guest_nobody_is_fit_without_a_measurement() {
+        let of = |beyond| Evidence::traced(&look(), 10_000, true, true, beyond);
+        let unmeasured = of(BeyondSteal::Unmeasured);
+        assert_eq!(
+            (unmeasured.taken_ns.most, unmeasured.longest_ns.most),
+            (None, None)
+        );
+        assert_eq!(hidden(&unmeasured), 1);
+        // 2 % of 4,000 ns.
+        let (ppm, longest_ns) = (20_000, 30);
+        let measured = of(BeyondSteal::Measured { ppm, longest_ns });
+        assert_eq!((measured.taken_ns.least, measured.taken_ns.most), (500, Some(580)));
+        assert_eq!(measured.longest_ns.most, Some(30));
+        assert_eq!(hidden(&measured), 1);
+    }
+
+    /// One of 64 threads loses 60 % of the run, and all others wait for it.
+    #[test]
+    fn the_thread_that_lost_most_is_judged_as_well() {
+        let mut look = look();
+        look.ended = FamilyBooks {
+            wall_ns: 640_000,
+            ran_ns: 634_000,
+            waited_ns: 6_000,
+            threads: 64,
+            ..FamilyBooks::default()
+        };
+        look.most_of_ended_ns = 6_000;
+        let evidence = Evidence::traced(&look, 10_000, true, true, BeyondSteal::Nothing);
+        let noise = evidence.noise_ppm();
+        assert_eq!((noise.least, noise.most), (600_000, Some(600_000)));
+        look.most_of_ended_ns = 100;
+        let evidence = Evidence::traced(&look, 10_000, true, true, BeyondSteal::Nothing);
+        // 0.94 % of all threads' time, and 1 % of one.
+        assert_eq!(evidence.noise_ppm().least, 10_000);
+    }
+
+    /// An interrupt, the soft interrupt behind it and the wait behind that are one time without the CPU.
+    #[test]
+    fn what_is_taken_without_a_break_is_one_piece() {
+        let mut look = look();
+        look.longest = vec![FamilyLongest {
+            taken: FamilyTaken::Wait,
+            ns: 300,
+            until_mono_ns: 0,
+            who: None,
+        }];
+        look.contiguous_ns = 450;
+        let evidence = Evidence::traced(&look, 10_000, true, true, BeyondSteal::Nothing);
+        let (least, most) = (450, Some(450));
+        assert_eq!(evidence.longest_ns, Range { least, most });
+    }
+
     #[test]
     fn several_threads_are_held_against_the_time_of_all() {
-        let evidence = Evidence::traced(&look(), 2_000, true, true);
+        let evidence = Evidence::traced(&look(), 2_000, true, true, BeyondSteal::Nothing);
         assert_eq!(evidence.of_ns, 4_500);
     }
 
@@ -221,7 +288,7 @@ mod tests {
         let mut longer = look();
         longer.ended.waited_own_ns += 1_000_000;
         longer.ended.wall_ns += 1_000_000;
-        let noise = |look| Evidence::traced(look, 2_000, true, true).noise_ppm();
+        let noise = |look| Evidence::traced(look, 2_000, true, true, BeyondSteal::Nothing).noise_ppm();
         assert_eq!(noise(&longer), noise(&look()));
     }
 
@@ -233,9 +300,9 @@ mod tests {
         let mut unkept = look();
         unkept.unpaired = 1;
         for look in [none, lost, unkept] {
-            let evidence = Evidence::traced(&look, 2_000, true, true);
+            let evidence = Evidence::traced(&look, 2_000, true, true, BeyondSteal::Nothing);
             assert_eq!(evidence.taken_ns.most, None, "{look:?}");
-            assert!(!evidence.unseen.is_empty());
+            assert!(hidden(&evidence) > 0);
         }
     }
 
@@ -250,7 +317,7 @@ mod tests {
                 who: None,
             })
             .into();
-        let evidence = Evidence::traced(&look, 10_000, true, true);
+        let evidence = Evidence::traced(&look, 10_000, true, true, BeyondSteal::Nothing);
         let (least, most) = (300, Some(900));
         assert_eq!(evidence.longest_ns, Range { least, most });
     }

@@ -14,9 +14,13 @@ use crate::record::{Culprit, Record};
 use crate::tail::Tail;
 use crate::taken::Taken;
 
-/// How often blocks are drawn for a band; fewer times where each draw is one of many rounds.
-const DRAWS: usize = 200;
-const FEW_DRAWS: usize = 40;
+/// The recorded time holds so many steps of all ranks together: the prediction rests on the longest delays of the ranks of
+/// each step, and so many of them say how often each is met. The tests hold bands to it.
+const LEAST_STEPS: u64 = 100;
+/// A band whose ends differ by more than this factor is that of a few gaps, and the next recording would have others: …
+const WIDEST_BAND: f64 = 5.0;
+/// … which matters where they are apart by more than this part of a step.
+const NARROW_BAND: f64 = 0.01;
 
 /// The CPUs of one recording.
 #[derive(Debug)]
@@ -48,15 +52,24 @@ pub struct Program {
     pub in_phase: bool,
 }
 
-/// What a prediction rests on.
+/// Whether the recordings say how long steps take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// On steps that the recordings hold.
+    /// They do.
     Recorded,
-    /// On a tail fitted to the longest of them: more hosts than there were steps of hosts.
-    Extrapolated,
-    /// On nothing: as many hosts, and no tail that fits.
-    Nothing,
+    /// They do not.
+    Nothing(WhyNot),
+}
+
+/// Why recordings do not say how long steps take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhyNot {
+    /// The longest delays may have no variance: those that were not recorded decide.
+    HeavyTail,
+    /// Fewer than a hundred steps of so many ranks are in the recorded time.
+    FewSteps,
+    /// A few gaps are most of the delay, and the next recording would have others.
+    FewGaps,
 }
 
 /// What so many ranks come to. All times are means of a step, in nanoseconds.
@@ -68,17 +81,22 @@ pub struct AtScale {
     pub hosts: u64,
     /// How long a step takes where nothing is taken.
     pub undisturbed_ns: f64,
-    /// How long it takes; `None` where nothing says so.
+    /// How long it takes; `None` where the recordings do not say.
     pub step_ns: Option<f64>,
-    /// Between what it lies in nine of ten draws of other blocks of time; `None` where there is nothing to
-    /// draw from.
+    /// In 90 of 100 recordings it lies between these; `None` where the run is too short for blocks, and where the
+    /// recordings do not say.
     pub band_ns: Option<(f64, f64)>,
-    /// What that rests on.
+    /// Where the recordings do not say: in 95 of 100 recordings it is longer than this; `None` where the run is too
+    /// short for blocks.
+    pub at_least_ns: Option<f64>,
+    /// How long it takes if nothing is ever taken that was not recorded: what a simulator finds with the same gaps.
+    pub of_recorded_gaps_ns: f64,
+    /// Whether the recordings say.
     pub basis: Basis,
     /// Of a barrier, whatever joins the hosts, by what was recorded: the least and the most. `None` of an allreduce,
-    /// and where the basis is not recorded.
+    /// and where the recordings do not say.
     pub bounds_ns: Option<(f64, f64)>,
-    /// How long it takes without each of the suspects, in their order; none where the basis is not recorded.
+    /// How long it takes without each of the suspects, in their order, by the gaps that were recorded.
     pub without_ns: Vec<f64>,
 }
 
@@ -93,7 +111,7 @@ pub struct Prediction {
     pub measured_hosts: usize,
     /// Steps that these had one after the other, all together.
     pub host_steps: u64,
-    /// Up to how many ranks the recordings carry; `None` is any number.
+    /// Up to how many ranks the recordings carry if hardly any waits, and delays have a variance; `None` is any number.
     pub carried_ranks: Option<u64>,
     /// What was fitted to the longest delays; `None` where they are too few, or all alike.
     pub tail: Option<Tail>,
@@ -122,31 +140,28 @@ pub fn predict(hosts: &[Host<'_>], program: &Program, ranks: &[u64]) -> Option<P
     // Each round of hosts has all of them once: the shortest run is the first of which there are no more steps.
     let rounds = whole.iter().map(|(_, it)| it.steps).min().unwrap_or(0);
     let of_round: u64 = whole.iter().map(|((_, used), _)| *used as u64).sum();
-    let carried_ranks = rounds.saturating_mul(of_round);
+    let carried_ranks = rounds.saturating_mul(of_round) / LEAST_STEPS;
     let measured_hosts = whole.len();
-    let at_limit = whole.iter().map(|(_, it)| Hosts {
-        delays: &it.delays,
-        count: rounds as f64,
-    });
-    let (at_limit, _) = Slowest::of(&at_limit.collect::<Vec<_>>(), carried_ranks);
-    let at_limit_ns = at_limit.mean_ns();
+    let spans_ns = whole.iter().map(|(_, it)| it.span_ns).min();
+    let recorded_ns = spans_ns.unwrap_or(0) as f64 * measured_hosts as f64;
     let largest_ns = whole.iter().flat_map(|(_, it)| &it.largest_ns);
     let tail = Tail::fit_largest(host_steps, &largest_ns.copied().collect::<Vec<u64>>());
 
     let mut scales: Vec<AtScale> = placements
         .iter()
         .map(|placement| {
-            let is_carried = program.in_phase || placement.ranks <= carried_ranks;
-            let beyond = tail.as_ref().zip(Some(at_limit_ns));
-            scale(&measured, program, placement, is_carried, beyond)
+            let limits = Limits {
+                is_heavy: tail.as_ref().is_some_and(Tail::is_heavy),
+                recorded_ns,
+            };
+            scale(&measured, program, placement, &limits)
         })
         .collect();
     let longest_ns = measured.values().map(|(it, _)| it.longest_ns).max();
     drop(measured);
     for suspect in &suspects {
         let measured = measure_all(hosts, program, &placements, Some(&suspect.culprit))?;
-        let carried = scales.iter_mut().zip(&placements);
-        for (scale, placement) in carried.filter(|(it, _)| it.basis == Basis::Recorded) {
+        for (scale, placement) in scales.iter_mut().zip(&placements) {
             let (slowest, begins) = slowest(&measured, placement);
             let round = round(&measured, placement, &begins);
             let delay_ns = delay_ns(placement, &slowest, round.as_ref());
@@ -237,14 +252,15 @@ fn delay_ns(placement: &Placement, step: &Slowest, round: Option<&Slowest>) -> f
     )
 }
 
-/// `beyond`: the tail, and how late the slowest is of as many hosts as are carried.
-fn scale(
-    measured: &Parts,
-    program: &Program,
-    placement: &Placement,
-    is_carried: bool,
-    beyond: Option<(&Tail, f64)>,
-) -> AtScale {
+/// How far recordings carry.
+struct Limits {
+    /// Whether their delays may have no variance.
+    is_heavy: bool,
+    /// For how long all hosts were looked at, nanoseconds.
+    recorded_ns: f64,
+}
+
+fn scale(measured: &Parts, program: &Program, placement: &Placement, limits: &Limits) -> AtScale {
     let rounds_ns = match program.collective {
         Collective::Barrier => 0,
         Collective::Allreduce { round_ns } => {
@@ -252,53 +268,60 @@ fn scale(
         }
     };
     let undisturbed_ns = (program.step_ns + rounds_ns) as f64;
-    let is_barrier = program.collective == Collective::Barrier;
     let (slowest, begins) = slowest(measured, placement);
-    let parts = placement.hosts.iter();
-    let layers = parts.map(|(part, count)| (begins.of(&measured[part].0.delays), *count));
-    let (least_ns, most_ns) = of_any_dependence(&layers.collect::<Vec<_>>());
+    let round = round(measured, placement, &begins);
+    let mean_ns = |slowest: &Slowest| delay_ns(placement, slowest, round.as_ref());
+    let of_recorded_gaps_ns = undisturbed_ns + mean_ns(&slowest);
+    let hosts = placement.hosts.iter();
+    let hosts: Vec<(&Measured, f64)> = hosts
+        .map(|(part, count)| (&measured[part].0, *count))
+        .collect();
     let scale = AtScale {
         ranks: placement.ranks,
         hosts: placement.count() as u64,
         undisturbed_ns,
         step_ns: None,
         band_ns: None,
-        basis: Basis::Nothing,
+        at_least_ns: None,
+        of_recorded_gaps_ns,
+        basis: Basis::Recorded,
         bounds_ns: None,
         without_ns: Vec::new(),
     };
-    if is_carried {
-        let hosts = placement.hosts.iter();
-        let hosts = hosts.map(|(part, count)| (&measured[part].0, *count));
-        let round = round(measured, placement, &begins);
-        let draws = if round.is_some() { FEW_DRAWS } else { DRAWS };
-        let mean_ns =
-            |slowest: &Slowest| undisturbed_ns + delay_ns(placement, slowest, round.as_ref());
-        let step_ns = mean_ns(&slowest);
-        let hosts: Vec<(&Measured, f64)> = hosts.collect();
+    // While a step lasts, each host has all that comes in that time.
+    let of_step_ns = placement.count() * of_recorded_gaps_ns;
+    let why_not = if limits.is_heavy {
+        Some(WhyNot::HeavyTail)
+    } else if of_step_ns * LEAST_STEPS as f64 > limits.recorded_ns {
+        Some(WhyNot::FewSteps)
+    } else {
+        None
+    };
+    let band = match why_not {
+        None => band::of(&hosts, &begins, mean_ns, mean_ns(&slowest)),
+        Some(_) => None,
+    };
+    let is_wide = band.is_some_and(|it| {
+        it.high_ns > WIDEST_BAND * it.low_ns
+            && it.high_ns - it.low_ns > NARROW_BAND * undisturbed_ns
+    });
+    if let Some(why_not) = why_not.or(is_wide.then_some(WhyNot::FewGaps)) {
+        // Nobody goes on before the slowest has ended the step, whatever rounds take.
+        let barrier = band::of(&hosts, &begins, Slowest::mean_ns, slowest.mean_ns());
         return AtScale {
-            step_ns: Some(step_ns),
-            band_ns: band::of(&hosts, &begins, draws, mean_ns, step_ns),
-            basis: Basis::Recorded,
-            bounds_ns: is_barrier.then_some((undisturbed_ns + least_ns, undisturbed_ns + most_ns)),
+            at_least_ns: barrier.map(|it| undisturbed_ns + it.low_ns),
+            basis: Basis::Nothing(why_not),
             ..scale
         };
     }
-    let beyond = beyond.filter(|(tail, _)| tail.fits() && is_barrier);
-    let extrapolated = beyond.and_then(|(tail, at_limit_ns)| {
-        let delay_ns = tail.expected_max_ns(placement.count())?;
-        let (low_ns, high_ns) = tail.band_of_max_ns(placement.count())?;
-        // The slowest of more hosts is no less late.
-        let [delay_ns, low_ns, high_ns] = [delay_ns, low_ns, high_ns].map(|ns| ns.max(at_limit_ns));
-        Some((delay_ns, (low_ns, high_ns)))
-    });
-    match extrapolated {
-        None => scale,
-        Some((delay_ns, (low_ns, high_ns))) => AtScale {
-            step_ns: Some(undisturbed_ns + delay_ns),
-            band_ns: Some((undisturbed_ns + low_ns, undisturbed_ns + high_ns)),
-            basis: Basis::Extrapolated,
-            ..scale
-        },
+    let is_barrier = program.collective == Collective::Barrier;
+    let layers = placement.hosts.iter();
+    let layers = layers.map(|(part, count)| (begins.of(&measured[part].0.delays), *count));
+    let (least_ns, most_ns) = of_any_dependence(&layers.collect::<Vec<_>>());
+    AtScale {
+        step_ns: Some(of_recorded_gaps_ns),
+        band_ns: band.map(|it| (undisturbed_ns + it.low_ns, undisturbed_ns + it.high_ns)),
+        bounds_ns: is_barrier.then_some((undisturbed_ns + least_ns, undisturbed_ns + most_ns)),
+        ..scale
     }
 }

@@ -158,7 +158,14 @@ proptest! {
         for taken in [record.taken(), record.taken_by(|it| it.name.as_deref() == Some("ours"))] {
             let begins = (0..taken.span_ns() / length_ns).map(|nth| taken.from_ns + nth * length_ns);
             let expected: Vec<u64> = begins.map(|it| held_ns(&taken, it, length_ns)).collect();
-            prop_assert_eq!(taken_in_turn(&taken, length_ns).collect::<Vec<_>>(), expected);
+            prop_assert_eq!(taken_in_turn(&taken, length_ns).collect::<Vec<_>>(), expected.clone());
+            let supply = MeasuredSupply::new(vec![taken]);
+            let (windows, mut largest) = supply.largest_in_turn_ns(length_ns, 3);
+            largest.sort_unstable();
+            let mut ascending = expected;
+            ascending.sort_unstable();
+            prop_assert_eq!(windows, ascending.len() as u64);
+            prop_assert_eq!(largest, ascending.split_off(ascending.len().saturating_sub(3)));
         }
     }
 

@@ -1,6 +1,7 @@
 //! `vmnoise.verdict/1` (docs/json.md).
 
 use serde::Serialize;
+use vmnoise_events::coverage::BlindSpot;
 use vmnoise_judge::check::{Blame, Judgement, Reason, Verdict};
 
 use super::Checked;
@@ -32,6 +33,7 @@ struct Limit<'a> {
     at_most: f64,
     warn_above: Option<f64>,
     value: Option<f64>,
+    cpu: Option<u32>,
     verdict: Verdict,
     reasons: Vec<InWords<'a>>,
     blame: &'a [Blame],
@@ -39,10 +41,15 @@ struct Limit<'a> {
 
 /// A reason for programs, and for people.
 #[derive(Debug, Serialize)]
-struct InWords<'a> {
-    #[serde(flatten)]
-    reason: &'a Reason,
-    text: String,
+#[serde(untagged)]
+enum InWords<'a> {
+    /// It has its words already.
+    Blind(&'a BlindSpot),
+    Other {
+        #[serde(flatten)]
+        reason: &'a Reason,
+        text: String,
+    },
 }
 
 impl<'a> Document<'a> {
@@ -73,6 +80,7 @@ impl<'a> Limit<'a> {
             at_most: requirement.at_most,
             warn_above: requirement.warn_above,
             value: judgement.value,
+            cpu: judgement.cpu,
             verdict: judgement.verdict,
             reasons: judgement.reasons.iter().map(InWords::new).collect(),
             blame: &judgement.blame,
@@ -82,9 +90,12 @@ impl<'a> Limit<'a> {
 
 impl<'a> InWords<'a> {
     fn new(reason: &'a Reason) -> InWords<'a> {
-        InWords {
-            reason,
-            text: reason.to_string(),
+        match reason {
+            Reason::Blind(spot) => InWords::Blind(spot),
+            reason => InWords::Other {
+                reason,
+                text: reason.to_string(),
+            },
         }
     }
 }

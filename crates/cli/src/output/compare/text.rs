@@ -1,5 +1,6 @@
 //! For people.
 
+use vmnoise_events::coverage::Question;
 use vmnoise_judge::compare::{Figure, Kind, Verdict};
 
 use super::figures::{chance, sign, signed, titled, value};
@@ -51,22 +52,38 @@ pub(super) fn render(compared: &Compared) -> String {
         let (first, second) = (letter(0), letter(comparison.second));
         text += &format!("\n{second} beside {first}\n{}", side_by_side(comparison));
     }
+    let is_different = |it: &Comparison| it.rows.iter().any(|row| row.verdict == Verdict::Different);
+    if comparisons.iter().any(is_different) {
+        text += " different: these runs differ, by more than their windows do among themselves; whether a change did it, \
+                 several runs say (--before A1 A2 … --after B1 B2 …)\n";
+    }
     if !checks.is_empty() {
         text += "\nConditions\n";
         text += &table::of(&checks[..], |it| {
             it.words("", |check| letter(check.run).into())
                 .name("condition", |check| Some(&check.condition))
                 .figure("is", |check| {
-                    value(check.value, check.unit) + sign(check.unit)
+                    value(check.answer.value, check.unit) + sign(check.unit)
                 })
                 .name("holds", |check| {
-                    Some(match check.holds {
+                    Some(match check.answer.holds {
                         Some(true) => "yes: status 2",
                         Some(false) => "no",
                         None => "unknown: status 2",
                     })
                 })
         });
+        for check in checks {
+            for spot in &check.answer.blind_spots {
+                let run = letter(check.run);
+                text += &format!(" {run}, {}: {spot}\n", check.condition);
+            }
+        }
+    }
+    for (at, run) in runs.iter().enumerate() {
+        for spot in run.measured.coverage.blind_spots(Question::Anything) {
+            text += &format!(" {}: {spot}\n", letter(at));
+        }
     }
     text
 }

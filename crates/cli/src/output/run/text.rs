@@ -1,9 +1,9 @@
 //! For people.
 
+use vmnoise_events::coverage::Question;
 use vmnoise_events::{FamilyCulprit, FamilyLook, FamilyTaken, shown_lines};
 
 use super::budget::{part_of, part_of_longest, parts};
-use super::unseen::unseen as words_of;
 use super::{CommandResult, JudgedRun};
 use crate::output::table;
 use crate::run::command::{FromProc, RunRate, Seen};
@@ -74,8 +74,8 @@ fn one(command: &str, run: &JudgedRun) -> String {
         Seen::Traced { look, .. } => text += &traced(look, run.evidence.of_ns),
         Seen::Read { found, .. } => text += &from_proc(found),
     }
-    for unseen in &run.evidence.unseen {
-        text += &format!(" {}\n", words_of(unseen));
+    for spot in run.evidence.coverage.blind_spots(Question::Taken) {
+        text += &format!(" {spot}\n");
     }
     text + &format!(" rate, in no figure above: {}\n", rate(&run.done.rate))
 }
@@ -154,6 +154,16 @@ fn traced(look: &FamilyLook, of_ns: u64) -> String {
             human(longest.ns),
             part_of_longest(longest.taken)
         );
+    }
+    let longest_ns = look.longest.iter().map(|it| it.ns).max().unwrap_or(0);
+    if look.contiguous_ns > longest_ns {
+        text += &format!(
+            " without 5 us of running in between, waits and interrupts together: {}\n",
+            human(look.contiguous_ns)
+        );
+    }
+    if books.threads > 1 {
+        text += &format!(" the most from one thread: {}\n", human(look.most_of_one_ns()));
     }
     if !look.alive.is_empty() {
         text += &format!(

@@ -1,7 +1,9 @@
 //! `vmnoise.scale/1` (docs/json.md).
 
 use serde::Serialize;
-use vmnoise_predict::scale::{AtScale, Basis, Collective, Suspect};
+use vmnoise_events::Policy;
+use vmnoise_events::coverage::{BlindSpot, Question, RunEnd};
+use vmnoise_predict::scale::{AtScale, Basis, Collective, Suspect, WhyNot};
 use vmnoise_predict::tail::Tail;
 
 use super::{Predicted, gains_percent, slowdown_percent};
@@ -12,6 +14,7 @@ use crate::output::recorded::Recorded;
 pub(super) struct Document<'a> {
     schema: &'static str,
     tool_version: &'static str,
+    is_lower_bound: bool,
     recordings: Vec<RecordingOf<'a>>,
     program: ProgramOf,
     carried_ranks: Option<u64>,
@@ -27,6 +30,7 @@ struct RecordingOf<'a> {
     #[serde(flatten)]
     recorded: json::Recorded<'a>,
     threshold_ns: u64,
+    blind_spots: Vec<BlindSpot>,
     lost_gaps: u64,
     lost_witnesses: u64,
     complete: bool,
@@ -53,6 +57,7 @@ struct ProgramOf {
 #[derive(Debug, Serialize)]
 struct TailOf {
     fits: bool,
+    heavy: bool,
     p: f64,
     shape: f64,
     scale_ns: f64,
@@ -77,7 +82,10 @@ struct ScaleOf {
     step_ns: Option<f64>,
     slowdown_percent: Option<f64>,
     band_ns: Option<[f64; 2]>,
+    at_least_ns: Option<f64>,
+    of_recorded_gaps_ns: f64,
     basis: &'static str,
+    why_not: Option<&'static str>,
     least_ns: Option<f64>,
     most_ns: Option<f64>,
     without: Vec<WithoutOf>,
@@ -104,6 +112,7 @@ impl<'a> Document<'a> {
         Document {
             schema: "vmnoise.scale/1",
             tool_version: env!("CARGO_PKG_VERSION"),
+            is_lower_bound: !predicted.blind_spots().is_empty(),
             recordings: recordings.iter().map(RecordingOf::new).collect(),
             program: ProgramOf {
                 step_ns: program.step_ns,
@@ -123,7 +132,7 @@ impl<'a> Document<'a> {
 
 impl<'a> RecordingOf<'a> {
     fn new(recorded: &'a Recorded) -> RecordingOf<'a> {
-        let limits = recorded.limits;
+        let coverage = &recorded.coverage;
         let cpus = recorded.cpus.iter().map(|cpu| CpuOf {
             cpu: cpu.record.cpu,
             span_ns: cpu.record.span_ns(),
@@ -133,10 +142,12 @@ impl<'a> RecordingOf<'a> {
         });
         RecordingOf {
             recorded: json::Recorded::of(&recorded.file, &recorded.origin),
-            threshold_ns: limits.threshold_ns,
-            lost_gaps: limits.lost_gaps,
-            lost_witnesses: limits.lost_witnesses,
-            complete: limits.complete,
+            threshold_ns: coverage.threshold_ns,
+            blind_spots: coverage.blind_spots(Question::TakenFrom(Policy::Other(0))),
+            lost_gaps: coverage.lost.gaps,
+            lost_witnesses: coverage.lost.names,
+            complete: coverage.end == RunEnd::InOrder
+                && coverage.clock.went_back_at_ns.is_none(),
             measured: cpus.collect(),
         }
     }
@@ -146,6 +157,7 @@ impl TailOf {
     fn new(tail: &Tail) -> TailOf {
         TailOf {
             fits: tail.fits(),
+            heavy: tail.is_heavy(),
             p: tail.p_value(),
             shape: tail.shape,
             scale_ns: tail.scale_ns,
@@ -177,10 +189,17 @@ impl ScaleOf {
             step_ns: scale.step_ns,
             slowdown_percent: scale.step_ns.map(|ns| slowdown_percent(scale, ns)),
             band_ns: scale.band_ns.map(<[f64; 2]>::from),
+            at_least_ns: scale.at_least_ns,
+            of_recorded_gaps_ns: scale.of_recorded_gaps_ns,
             basis: match scale.basis {
                 Basis::Recorded => "recorded",
-                Basis::Extrapolated => "extrapolated",
-                Basis::Nothing => "nothing",
+                Basis::Nothing(_) => "nothing",
+            },
+            why_not: match scale.basis {
+                Basis::Recorded => None,
+                Basis::Nothing(WhyNot::HeavyTail) => Some("heavy_tail"),
+                Basis::Nothing(WhyNot::FewSteps) => Some("few_steps"),
+                Basis::Nothing(WhyNot::FewGaps) => Some("few_gaps"),
             },
             least_ns: scale.bounds_ns.map(|it| it.0),
             most_ns: scale.bounds_ns.map(|it| it.1),

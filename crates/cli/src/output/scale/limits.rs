@@ -1,6 +1,6 @@
 //! What a prediction rests on, and what of that may be missing; a line each.
 
-use vmnoise_predict::scale::{Basis, Collective};
+use vmnoise_predict::scale::{AtScale, Basis, Collective, WhyNot};
 
 use super::Predicted;
 use crate::units::human;
@@ -13,8 +13,8 @@ pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
         ..
     } = predicted;
     let mut lines = vec![carried(predicted)];
-    lines.extend(beyond(predicted));
-    let thresholds = || recordings.iter().map(|it| it.limits.threshold_ns);
+    lines.extend(why_not(predicted));
+    let thresholds = || recordings.iter().map(|it| it.coverage.threshold_ns);
     if let Some((least_ns, most_ns)) = thresholds().min().zip(thresholds().max()) {
         let below = match least_ns == most_ns {
             true => human(least_ns),
@@ -24,11 +24,8 @@ pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
             "gaps below {below} were not looked for, and are in no figure"
         ));
     }
-    let lost: u64 = recordings.iter().map(|it| it.limits.lost_gaps).sum();
-    if lost > 0 {
-        lines.push(format!(
-            "{lost} records were lost that may have been gaps: all is longer than told"
-        ));
+    for (file, spot) in predicted.blind_spots() {
+        lines.push(format!("CANNOT TELL more than a lower bound: {file}: {spot}"));
     }
     let cpus = || recordings.iter().flat_map(|it| &it.cpus);
     let unseen = cpus().map(|cpu| cpu.unseen_ns as f64 / cpu.record.span_ns().max(1) as f64);
@@ -39,18 +36,12 @@ pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
             100.0 * unseen
         ));
     }
-    let witnesses: u64 = recordings.iter().map(|it| it.limits.lost_witnesses).sum();
+    let witnesses: u64 = recordings.iter().map(|it| it.coverage.lost.names).sum();
     let incomplete: u64 = cpus().filter_map(|cpu| cpu.incomplete_gaps).sum();
     if witnesses > 0 || incomplete > 0 {
         lines.push(format!(
             "{witnesses} events were lost, and {incomplete} gaps lack some of those who took them: \
              removing these may gain more than told"
-        ));
-    }
-    for recorded in recordings.iter().filter(|it| !it.limits.complete) {
-        lines.push(format!(
-            "{} did not end in order: only what was recorded by then is in it",
-            recorded.file
         ));
     }
     if predicted.program.collective != Collective::Barrier
@@ -66,7 +57,7 @@ pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
         .iter()
         .any(|it| it.band_ns.is_none() && it.basis == Basis::Recorded)
     {
-        lines.push("no band: a twentieth of the run holds too few steps to draw from".into());
+        lines.push("no band: a twentieth of the run holds too few steps: record for longer".into());
     }
     lines
 }
@@ -78,38 +69,35 @@ fn carried(predicted: &Predicted<'_>) -> String {
         hosts => format!("{} steps of {hosts} hosts", prediction.host_steps),
     };
     match prediction.carried_ranks {
-        Some(ranks) => format!("{steps}: they carry up to {ranks} ranks"),
+        Some(ranks) => {
+            format!("{steps}: they carry up to {ranks} ranks, and fewer where steps take longer")
+        }
         None => format!("{steps}, on all hosts at the same moments"),
     }
 }
 
-/// What is beyond, and whether anything is said of it.
-fn beyond(predicted: &Predicted<'_>) -> Option<String> {
+/// Why some rows have no figure, and what to do; a line for each reason.
+fn why_not(predicted: &Predicted<'_>) -> Vec<String> {
     let prediction = predicted.prediction;
-    let recorded = |basis| basis == Basis::Recorded;
-    let beyond = prediction.scales.iter().find(|it| !recorded(it.basis))?;
-    Some(match (beyond.basis, &prediction.tail) {
-        (Basis::Extrapolated, Some(tail)) => format!(
-            "beyond them it is extrapolated: a tail of shape {:.2} fits the longest {} delays (p = {:.2})",
-            tail.shape,
-            tail.peaks,
-            tail.p_value()
-        ),
-        (_, Some(tail)) if !tail.fits() => format!(
-            "beyond them nothing is said: no tail fits the longest {} delays (p = {:.2}); record for longer",
-            tail.peaks,
-            tail.p_value()
-        ),
-        (_, Some(tail)) if tail.shape >= 1.0 => format!(
-            "beyond them nothing is said: the tail that fits (shape {:.2}) has no mean; record for longer",
-            tail.shape
-        ),
-        (_, Some(_)) => {
-            "beyond them nothing is said of an allreduce: record for longer, or ask for a barrier".into()
-        }
-        (_, None) => {
-            "beyond them nothing is said: delays are too few, or too much alike, for a tail; record for longer"
-                .into()
-        }
-    })
+    let first = |why_not: WhyNot| {
+        let is_so = |it: &&AtScale| it.basis == Basis::Nothing(why_not);
+        prediction.scales.iter().find(is_so).map(|it| it.ranks)
+    };
+    let heavy = first(WhyNot::HeavyTail).zip(prediction.tail);
+    let heavy = heavy.map(|(_, tail)| {
+        format!(
+            "heavy tail: the longest {} delays have a shape of {:.2}; from 0.5 on, gaps that were not recorded decide the mean, \
+             in a longer recording as well: find who makes the longest gaps",
+            tail.peaks, tail.shape
+        )
+    });
+    let steps = first(WhyNot::FewSteps).map(|ranks| {
+        format!(
+            "few steps: the recordings hold fewer than 100 steps of {ranks} ranks: record for longer, or more hosts"
+        )
+    });
+    let gaps = first(WhyNot::FewGaps).map(|ranks| {
+        format!("few gaps: a few are most of what {ranks} ranks lose: record for longer")
+    });
+    [heavy, steps, gaps].into_iter().flatten().collect()
 }

@@ -5,6 +5,8 @@ mod limits;
 mod text;
 
 use anyhow::Result;
+use vmnoise_events::Policy;
+use vmnoise_events::coverage::{BlindSpot, Hides, Question};
 use vmnoise_predict::Culprit;
 use vmnoise_predict::scale::{AtScale, Prediction, Program};
 
@@ -19,6 +21,20 @@ pub struct Predicted<'a> {
     pub program: &'a Program,
     /// What becomes of it.
     pub prediction: &'a Prediction,
+}
+
+impl Predicted<'_> {
+    /// What the recordings could not see of what an ordinary rank loses, each with its recording: the slowdowns are lower
+    /// bounds then.
+    pub fn blind_spots(&self) -> Vec<(&str, BlindSpot)> {
+        let rank = Question::TakenFrom(Policy::Other(0));
+        let all = self.recordings.iter().flat_map(|it| {
+            let spots = it.coverage.blind_spots(rank).into_iter();
+            spots.map(|spot| (it.file.as_str(), spot))
+        });
+        all.filter(|(_, spot)| spot.hides() != Hides::StatedTime)
+            .collect()
+    }
 }
 
 /// Prints it.
@@ -41,15 +57,12 @@ fn slowdown_percent(scale: &AtScale, step_ns: f64) -> f64 {
     100.0 * (step_ns / scale.undisturbed_ns - 1.0)
 }
 
-/// How much of the time removing each suspect gains, percent; none where nothing recorded says so.
+/// How much of the time removing each suspect gains, percent, by the gaps that were recorded.
 fn gains_percent(scale: &AtScale) -> Vec<f64> {
-    let Some(step_ns) = scale.step_ns else {
-        return Vec::new();
-    };
     let without = scale.without_ns.iter();
     // Rounding takes nothing away.
     without
-        .map(|without_ns| (100.0 * (1.0 - without_ns / step_ns)).max(0.0))
+        .map(|without_ns| (100.0 * (1.0 - without_ns / scale.of_recorded_gaps_ns)).max(0.0))
         .collect()
 }
 

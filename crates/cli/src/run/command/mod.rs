@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use vmnoise_events::FamilyLook;
-use vmnoise_judge::fitness::{Evidence, NotSeen, Range};
+use vmnoise_events::coverage::{CommandCoverage, Coverage};
+use vmnoise_judge::fitness::{Evidence, Range};
 use vmnoise_tracer::{Family, LoadError};
 
+use preflight::QuietCpu;
 use process::Started;
 pub use process::{CannotStart, Ended};
 pub use procfs::FromProc;
@@ -57,14 +59,17 @@ pub struct Done {
 }
 
 impl Done {
-    /// What a verdict rests on.
-    pub fn evidence(&self) -> Evidence {
+    /// What a verdict rests on, with what was measured before.
+    pub fn evidence(&self, preflight: Option<&[QuietCpu]>) -> Evidence {
         match &self.seen {
             Seen::Traced {
                 look,
                 sees_steal,
                 sees_nmi,
-            } => Evidence::traced(look, self.wall_ns, *sees_steal, *sees_nmi),
+            } => {
+                let beyond_steal = preflight::beyond_steal(preflight);
+                Evidence::traced(look, self.wall_ns, *sees_steal, *sees_nmi, beyond_steal)
+            }
             Seen::Read { why, found } => {
                 // Who has others, threads or children, may have waited for one of them.
                 let taken_ns = match found.is_alone {
@@ -75,11 +80,14 @@ impl Done {
                 Evidence {
                     taken_ns: range(taken_ns),
                     longest_ns: range(0),
+                    most_of_one_ns: taken_ns,
+                    wall_ns: self.wall_ns,
                     of_ns: self.wall_ns.max(found.ran_ns + found.waited_ns),
-                    unseen: vec![
-                        NotSeen::Untraced { why: why.clone() },
-                        NotSeen::OnlyFromProc,
-                    ],
+                    coverage: Coverage::of_command(CommandCoverage {
+                        untraced: Some(why.clone()),
+                        threads: found.threads,
+                        ..CommandCoverage::default()
+                    }),
                 }
             }
         }
