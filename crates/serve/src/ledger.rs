@@ -1,4 +1,5 @@
-//! What each VM has lost so far, out of its vCPUs' books. Sums only grow, and add up. Pure: no BPF.
+//! What each VM has lost so far, out of its vCPUs' books. Sums only grow, add up, and never exceed the time that
+//! has passed: time is in them once it is known what a vCPU did in it. Pure: no BPF.
 
 use std::collections::BTreeMap;
 
@@ -43,6 +44,18 @@ impl Lost {
             unsure: self.unsure.saturating_sub(earlier.unsure),
             blocked: self.blocked.saturating_sub(earlier.blocked),
             unseen: self.unseen.saturating_sub(earlier.unseen),
+        }
+    }
+
+    /// Of each share the larger of both.
+    fn max(&self, other: &Lost) -> Lost {
+        Lost {
+            preempted: self.preempted.max(other.preempted),
+            throttled: self.throttled.max(other.throttled),
+            idle: self.idle.max(other.idle),
+            unsure: self.unsure.max(other.unsure),
+            blocked: self.blocked.max(other.blocked),
+            unseen: self.unseen.max(other.unseen),
         }
     }
 
@@ -145,6 +158,18 @@ impl Books {
         }
     }
 
+    /// As these books, but no sum is smaller than it was: the clock of BPF may be some nanoseconds behind that of user
+    /// space.
+    fn not_before(self, before: &Books) -> Books {
+        Books {
+            lost: self.lost.max(&before.lost),
+            ran_ns: self.ran_ns.max(before.ran_ns),
+            halted_ns: self.halted_ns.max(before.halted_ns),
+            asleep_ns: self.asleep_ns.max(before.asleep_ns),
+            ..self
+        }
+    }
+
     /// What this culprit had, if he is still the same: one that lost his name meanwhile, and came
     /// again, has less.
     fn had(&self, culprit: &Culprit) -> u64 {
@@ -235,7 +260,7 @@ impl VmTotals {
         told
     }
 
-    /// Takes in what a vCPU of it did until this instant, which is before the books were read. `who` names
+    /// Takes in what is known of a vCPU of it at this instant, which is before the books were read. `who` names
     /// culprits. Of a wait that goes on nothing is known yet.
     pub(crate) fn take_in(
         &mut self,
@@ -244,13 +269,13 @@ impl VmTotals {
         mono_ns: u64,
         who: impl Fn(&Culprit) -> Who,
     ) {
-        let now = Books::of(books, mono_ns);
         let before = self.vcpus.remove(&place).unwrap_or_else(Books::none);
+        let now = Books::of(books, mono_ns).not_before(&before);
         let lost = now.lost.since(&before.lost);
         self.lost.add(&lost);
-        self.ran_ns += now.ran_ns.saturating_sub(before.ran_ns);
-        self.halted_ns += now.halted_ns.saturating_sub(before.halted_ns);
-        self.asleep_ns += now.asleep_ns.saturating_sub(before.asleep_ns);
+        self.ran_ns += now.ran_ns - before.ran_ns;
+        self.halted_ns += now.halted_ns - before.halted_ns;
+        self.asleep_ns += now.asleep_ns - before.asleep_ns;
         self.waited_ns += now.waited_ns.saturating_sub(before.waited_ns);
         self.waits.add(&now.waits.since(&before.waits));
         let known = now.culprits.iter();
@@ -298,6 +323,7 @@ mod tests {
             state: VcpuState::Unseen,
             first_mono_ns: mono_ns,
             since_mono_ns: mono_ns,
+            confirmed_mono_ns: 0,
             spent_ns: Default::default(),
             idle_ns: 0,
             throttled_ns: 0,
@@ -356,6 +382,17 @@ mod tests {
         books.state = VcpuState::ALL[random.usize(0..VcpuState::ALL.len())];
     }
 
+    /// As the gate does where it learns that an event was missed: nobody knows what the vCPU did since it was last
+    /// confirmed.
+    fn loses_sight(books: &mut VcpuBooks) {
+        if books.state != VcpuState::Waiting {
+            let known_ns = books.confirmed_mono_ns.max(books.since_mono_ns);
+            books.spent_ns[books.state as usize] += known_ns - books.since_mono_ns;
+            books.since_mono_ns = known_ns;
+        }
+        books.state = VcpuState::Unseen;
+    }
+
     /// As the gate does it: where there is no room, somebody loses his name.
     fn is_blamed(books: &mut VcpuBooks, number: u64, ns: u64) {
         let mut known = books.culprits.iter_mut();
@@ -372,26 +409,39 @@ mod tests {
     #[test]
     fn each_nanosecond_is_in_one_sum_and_no_sum_shrinks() {
         let mut random = fastrand::Rng::with_seed(18);
-        let mut vm = VmTotals::new("web".into(), VmIdentity::default(), false);
+        let mut vm = VmTotals::new("web".into(), VmIdentity::default(), true);
+        vm.tell_of(PLACE, &"0".into(), 7);
         let mut now = 1_000;
         let mut books = begun(now);
         let mut before = sums(&vm);
         for _ in 0..5_000 {
             for _ in 0..random.u8(0..4) {
                 now += random.u64(0..1_000);
-                changes(&mut books, now, &mut random);
+                match random.u8(0..4) {
+                    0 => books.confirmed_mono_ns = now,
+                    1 => loses_sight(&mut books),
+                    _ => changes(&mut books, now, &mut random),
+                }
             }
             now += random.u64(0..1_000);
             vm.take_in(PLACE, &books, now, who);
             let sums = sums(&vm);
             // What is in none yet.
-            let goes_on = match books.state {
-                VcpuState::Waiting | VcpuState::Ended => now - books.since_mono_ns,
-                _ => 0,
-            };
+            let goes_on = now - books.known_until_ns(now);
             let ended = books.spent_ns(VcpuState::Ended);
             assert_eq!(sums.iter().sum::<u64>() + goes_on + ended, now - 1_000);
             assert!(sums.iter().zip(&before).all(|(now, before)| now >= before));
+            let told = vm.told(now);
+            let [of_vcpu] = &told[..] else {
+                panic!("{told:?}");
+            };
+            let lost = of_vcpu.lost.shares().map(|(_, ns)| ns);
+            let states = of_vcpu.states.map(|(_, ns)| ns);
+            assert_eq!(
+                [&lost[..], &states].concat(),
+                sums,
+                "its series are the VM's"
+            );
             let told: u64 = blamed(&vm).iter().map(|(_, ns)| ns).sum();
             assert_eq!(told + vm.culprits.others_ns(), vm.lost.preempted);
             assert_eq!(vm.waited_ns, books.spent_ns(VcpuState::Waiting));

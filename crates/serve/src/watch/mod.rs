@@ -211,8 +211,21 @@ impl Watch {
         self.gate.is_paused()
     }
 
-    /// Takes in what the vCPUs did that there were at the last look.
-    pub(crate) fn take_in_all(&mut self) {
+    /// Takes in what the vCPUs did until now that there were at the last look.
+    pub(crate) fn take_in_now(&mut self) {
+        self.confirm();
+        self.take_in_all();
+    }
+
+    /// Looks what the vCPUs do. Where that fails, less is known for now of those that do the same for long.
+    fn confirm(&self) {
+        if !self.gate.is_paused() {
+            let _ = self.gate.confirm();
+        }
+    }
+
+    /// Takes in what is known of the vCPUs that there were at the last look.
+    fn take_in_all(&mut self) {
         let places: Vec<Place> = self.gate.present().map(|found| found.place).collect();
         for place in places {
             let now_ns = now_ns();

@@ -128,6 +128,20 @@ TEST(switch)
 	return done();
 }
 
+/* Who left, until when it had the CPU, since when another one has it, and who. */
+TEST(untold)
+{
+	struct exits_untold it = {
+	    .left = task(args->values[0]),
+	    .left_ns = args->values[1],
+	    .came_ns = args->values[2],
+	    .tid = args->values[3],
+	};
+
+	makes_up(exits_cpu(args->cpu), args->cpu, args->now, &it);
+	return done();
+}
+
 TEST(migrate)
 {
 	struct vmnoise_source running;
@@ -370,6 +384,8 @@ static long happens(u32 index, void *unused)
 		return test_thread_ends(&event->args);
 	case 16:
 		return test_amid(&event->args);
+	case 17:
+		return test_untold(&event->args);
 	}
 	return 1;
 }

@@ -79,11 +79,12 @@ static __always_inline void book_switch(struct gate_cpu *here, u32 cpu, bool pre
 		} else {
 			state = prev_state & TASK_DEAD ? GATE_ENDED : sleep_of(prev);
 		}
-		gate_leaves(vcpu, here, cpu, now, state, !is_ordinary(prev), throttled, throttles);
+		gate_leaves(vcpu, here, cpu, now, switches_of(prev), state, !is_ordinary(prev),
+			    throttled, throttles);
 	}
 	vcpu = gate_vcpu(comes);
 	if (vcpu)
-		gate_comes(vcpu, here, cpu, now, throttles_of(next));
+		gate_comes(vcpu, here, cpu, now, switches_of(next), throttles_of(next));
 	here->vcpu = comes;
 }
 
@@ -153,13 +154,14 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 }
 
 /* One walk over all tasks finds the vCPUs that there are: those that have a place, and those that
- * run and get one. */
+ * run and get one. What it reads comes in the order that gate_confirms asks for. */
 SEC("iter/task")
 int find_vcpus(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct gate_found found = {};
 	struct gate_vcpu *vcpu;
+	u64 now, switches;
 	u32 *place;
 
 	if (!task)
@@ -170,12 +172,17 @@ int find_vcpus(struct bpf_iter__task *ctx)
 	found.tid = task->pid;
 	found.tgid = task->tgid;
 	found.number = ~0;
+	now = bpf_ktime_get_ns();
+	switches = switches_of(task);
+	vcpu = gate_vcpu(found.place);
+	if (vcpu)
+		gate_confirms(vcpu, now, switches, is_on_cpu(task), is_on_queue(task));
 	if (!found.place && !bpf_map_pop_elem(&free_places, &found.place)) {
 		found.number = number_of(task);
 		vcpu = gate_vcpu(found.place);
 		if (vcpu)
-			gate_begins(vcpu, __sync_fetch_and_add(&ids, 1) + 1, found.tgid,
-				    bpf_ktime_get_ns(), is_on_cpu(task));
+			gate_begins(vcpu, __sync_fetch_and_add(&ids, 1) + 1, found.tgid, now,
+				    switches, is_on_cpu(task));
 		/* From here on events find it. */
 		place = bpf_task_storage_get(&places, task, &found.place,
 					     BPF_LOCAL_STORAGE_GET_F_CREATE);

@@ -94,6 +94,11 @@ struct gate_vcpu {
 	unsigned long long since; /* when the state began, or was last booked */
 	/* By state; adds up to since - first. */
 	unsigned long long spent[GATE_STATES];
+	/* How often its thread had left a CPU at its last switch. */
+	unsigned long long switches;
+	/* When a walk over all tasks last found it in its state, without a switch that was missed.
+	 */
+	unsigned long long confirmed;
 	/* Parts of spent[GATE_WAITING]; with those of the culprits they add up to it. */
 	unsigned long long idle_ns;	 /* the CPU idled, and no throttle was seen */
 	unsigned long long throttled_ns; /* the CPU idled, and the thread was throttled */

@@ -49,6 +49,8 @@ pub struct VcpuBooks {
     pub first_mono_ns: u64,
     /// Until when they are kept.
     pub since_mono_ns: u64,
+    /// When a walk over all tasks last found it in this state, without an event that was missed.
+    pub confirmed_mono_ns: u64,
     /// By state, as `VcpuState` counts them: all together the time from the first event until then.
     pub spent_ns: [u64; STATES],
     /// Of its waiting: nobody ran, and no throttle was seen. The CPU was on its way out of idle, as a rule.
@@ -78,6 +80,7 @@ impl VcpuBooks {
             state: known.unwrap_or(VcpuState::Unseen),
             first_mono_ns: wire.first,
             since_mono_ns: wire.since,
+            confirmed_mono_ns: wire.confirmed,
             spent_ns: wire.spent,
             idle_ns: wire.idle_ns,
             throttled_ns: wire.throttled_ns,
@@ -98,13 +101,22 @@ impl VcpuBooks {
         }
     }
 
-    /// How long it was in this state until an instant before these books were read, with what goes on
-    /// of it now.
+    /// Until when its state is known, at most until an instant before these books were read. An event that was
+    /// missed takes nothing back of what was before. Of a wait that goes on its begin alone is known.
+    pub fn known_until_ns(&self, mono_ns: u64) -> u64 {
+        let known_ns = match self.state {
+            VcpuState::Waiting | VcpuState::Ended => self.since_mono_ns,
+            VcpuState::Unseen => mono_ns,
+            _ => self.confirmed_mono_ns,
+        };
+        known_ns.max(self.since_mono_ns)
+    }
+
+    /// How long it was in this state, as far as that is known at an instant before these books were read.
     pub fn spent_until_ns(&self, state: VcpuState, mono_ns: u64) -> u64 {
-        let goes_on = if self.state == state {
-            mono_ns.saturating_sub(self.since_mono_ns)
-        } else {
-            0
+        let goes_on = match self.state == state {
+            true => self.known_until_ns(mono_ns) - self.since_mono_ns,
+            false => 0,
         };
         self.spent_ns(state) + goes_on
     }

@@ -263,6 +263,15 @@ impl Gate {
         Ok(look)
     }
 
+    /// Walks over all tasks to confirm what the vCPUs do: what they did until now is known then, unless an event
+    /// was missed.
+    ///
+    /// # Errors
+    /// If the walk cannot be made: of those that do the same for long, the last part is known later.
+    pub fn confirm(&self) -> std::io::Result<()> {
+        self.walk().map(|_| ())
+    }
+
     /// Whether it has ended in a pause, when nobody saw it: two walks in a row have not found it, and no event of it
     /// came.
     fn is_silent(&mut self, place: Place, books: &VcpuBooks) -> bool {

@@ -10,6 +10,7 @@ mod bpf_run {
     mod laid_under;
     mod life;
     mod lives;
+    mod made_up;
     mod moment;
     mod oracle;
     mod painted;

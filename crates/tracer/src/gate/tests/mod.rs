@@ -4,4 +4,5 @@ mod bpf_run {
     mod any_life;
     mod harness;
     mod lives;
+    mod taken_back;
 }
