@@ -27,7 +27,6 @@ fn main() {
         "gate_test",
         "own_cpus_test",
         "family_test",
-        "recursion_test",
     ] {
         let built = SkeletonBuilder::new()
             .source(format!("src/bpf/{name}.bpf.c"))

@@ -37,33 +37,3 @@ fn program_info(program: BorrowedFd<'_>) -> std::io::Result<libbpf_sys::bpf_prog
     }
     Ok(info)
 }
-
-#[cfg(test)]
-mod tests {
-    mod root {
-        use libbpf_rs::{MapCore, ObjectBuilder};
-
-        use crate::accounting::{misses_of, recursion_misses};
-
-        static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/recursion_test.bpf.o"));
-
-        /// Elsewhere the count is 0, as it would be if nobody counted.
-        #[test]
-        fn each_run_that_was_missed_counts() {
-            const DELETED: u64 = 3;
-            let open = ObjectBuilder::default().open_memory(OBJECT);
-            let object = open.unwrap().load().unwrap();
-            let mut programs = object.progs_mut();
-            let _link = programs.next().unwrap().attach().unwrap();
-            assert_eq!(recursion_misses(&object).unwrap(), 0);
-            let entries = object.maps().find(|map| map.name() == "entries").unwrap();
-            for _ in 0..DELETED {
-                // There is nothing to delete; the function is called for that.
-                _ = entries.delete(&0_u32.to_ne_bytes());
-            }
-            assert_eq!(recursion_misses(&object).unwrap(), DELETED);
-            let of = |name: &str| misses_of(&object, &|it| it == name).unwrap();
-            assert_eq!((of("on_delete"), of("another")), (DELETED, 0));
-        }
-    }
-}
