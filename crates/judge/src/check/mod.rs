@@ -2,7 +2,7 @@
 //!
 //! What a run had is exact: its longest gap, its noise, what a share took. Such a limit is decided by the run itself,
 //! as far as nothing was lost and nothing stays unexplained that could be over it. A percentile says more than a run
-//! has seen: it is decided by how many values there were ([`odds`](self::odds)).
+//! has seen: it is decided by how many values there were ([`odds`]).
 
 mod bounds;
 mod budget;
