@@ -97,8 +97,7 @@ const ONLY_IN: [(&str, &[&str]); 8] = [
     ("libbpf-cargo", &["vmnoise-tracer"]),
     ("kvm-ioctls", &["vmnoise-workload"]),
     ("kvm-bindings", &["vmnoise-workload"]),
-    // Parquet is read as Arrow's arrays.
-    ("arrow-array", &["vmnoise-export", "vmnoise-recording"]),
+    ("arrow-array", &["vmnoise-recording"]),
     ("arrow-ipc", &["vmnoise-recording"]),
     ("parquet", &["vmnoise-export"]),
     // Traces for Perfetto, and metrics for OpenTelemetry.

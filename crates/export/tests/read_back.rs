@@ -23,7 +23,7 @@ const READ: [&str; 4] = [
     "a:b",
     "␛[2J\u{fffd}",
 ];
-const GAPS: u64 = 12;
+pub const GAPS: u64 = 12;
 
 /// Who had what of a gap: a name or none.
 fn parts(nth: u64) -> Vec<(Share, Option<usize>, u64)> {

@@ -15,8 +15,8 @@ use super::{Track, export, pair, read, timers};
 const QUESTIONS: &[(&str, &str)] = &[
     (
         "slices",
-        "SELECT s.id, p.name AS 'group', t.name AS row, s.name, ts, dur, depth
-         FROM slice s JOIN track t ON s.track_id = t.id JOIN track p ON t.parent_id = p.id
+        "SELECT s.id, coalesce(p.name, '') AS 'group', t.name AS row, s.name, ts, dur, depth
+         FROM slice s JOIN track t ON s.track_id = t.id LEFT JOIN track p ON t.parent_id = p.id
          ORDER BY ts, s.id",
     ),
     (
@@ -143,13 +143,22 @@ struct Reported {
     notes: BTreeMap<String, u64>,
 }
 
+/// The names of a track's group and of the track. The mark of the origin belongs to no group.
+fn group_and_row(track: &Track) -> [String; 2] {
+    match &track.path[..] {
+        [row] => [String::new(), row.clone()],
+        [group, row] => [group.clone(), row.clone()],
+        path => panic!("a track below more than one group: {path:?}"),
+    }
+}
+
 /// The slices and the arrows between them, by the definitions.
 fn as_defined(tracks: &[Track]) -> (BTreeSet<Reported>, BTreeSet<[Reported; 2]>) {
     let mut slices = Vec::new();
     for track in tracks {
         for slice in &track.slices {
             let reported = Reported {
-                path: track.path.clone().try_into().unwrap(),
+                path: group_and_row(track),
                 name: slice.name.clone(),
                 span_ns: (slice.start, slice.end),
                 depth: slice.depth,

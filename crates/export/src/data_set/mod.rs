@@ -5,6 +5,7 @@ mod gaps;
 mod pages;
 mod rows;
 mod run;
+mod values;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,68 +1,19 @@
-//! Row groups as the library's reader of arrays takes them, with each page checked first: its decoders panic on some
-//! damaged pages, and allocate what the header of a page claims.
+//! The pages of a column, checked before the library decodes them: its decoders panic on some damaged pages, and
+//! allocate what the header of a page claims.
 
 use std::fs::File;
-use std::iter;
 use std::sync::Arc;
 
-use parquet::arrow::arrow_reader::RowGroups;
 use parquet::basic::{Compression, Encoding, Type};
-use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
+use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::errors::{ParquetError, Result};
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
+use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 
-/// One row group of a file.
-pub(super) struct Group<'a> {
-    pub(super) file: &'a Arc<File>,
-    pub(super) metadata: &'a ParquetMetaData,
-    pub(super) index: usize,
-}
-
-impl Group<'_> {
-    fn row_group(&self) -> &RowGroupMetaData {
-        self.metadata.row_group(self.index)
-    }
-}
-
-impl RowGroups for Group<'_> {
-    fn num_rows(&self) -> usize {
-        usize::try_from(self.row_group().num_rows()).unwrap_or(0)
-    }
-
-    fn column_chunks(&self, column: usize) -> Result<Box<dyn PageIterator>> {
-        let chunk = self.row_group().column(column);
-        let pages = CheckedPages::new(self.file, chunk, self.num_rows())?;
-        Ok(Box::new(Chunk(Some(pages))))
-    }
-
-    fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
-        Box::new(iter::once(self.row_group()))
-    }
-
-    fn metadata(&self) -> &ParquetMetaData {
-        self.metadata
-    }
-}
-
-/// The column of a row group: the only one of the iterator.
-struct Chunk(Option<CheckedPages>);
-
-impl Iterator for Chunk {
-    type Item = Result<Box<dyn PageReader>>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        Some(Ok(Box::new(self.0.take()?)))
-    }
-}
-
-impl PageIterator for Chunk {}
-
-/// Pages of a column that the library's decoders take without a panic, in memory that the size of the page bounds.
-struct CheckedPages {
+/// Pages of a column that the library decodes without a panic, in memory that the size of the page bounds.
+pub(super) struct CheckedPages {
     pages: SerializedPageReader<File>,
     physical_type: Type,
-    has_levels: bool,
     has_dictionary: bool,
 }
 
@@ -71,7 +22,8 @@ fn fault<V>(what: impl Into<String>) -> Result<V> {
 }
 
 impl CheckedPages {
-    fn new(file: &Arc<File>, chunk: &ColumnChunkMetaData, rows: usize) -> Result<CheckedPages> {
+    /// Those of this chunk of a file.
+    pub(super) fn new(file: &Arc<File>, chunk: &ColumnChunkMetaData) -> Result<CheckedPages> {
         let begin = chunk.dictionary_page_offset();
         let begin = begin.unwrap_or_else(|| chunk.data_page_offset());
         // The library asserts that.
@@ -86,20 +38,48 @@ impl CheckedPages {
             ));
         }
         Ok(CheckedPages {
-            pages: SerializedPageReader::new(Arc::clone(file), chunk, rows, None)?,
+            // The number of rows is asked for where pages are found by an index.
+            pages: SerializedPageReader::new(Arc::clone(file), chunk, 0, None)?,
             physical_type: chunk.column_type(),
-            has_levels: chunk.column_descr().max_def_level() > 0,
             has_dictionary: false,
         })
     }
 
     fn check(&mut self, page: &Page) -> Result<()> {
-        if page.is_dictionary_page() {
-            self.has_dictionary = true;
-            return self.check_dictionary(page);
-        }
-        if !self.levels(page).is_some_and(runs_fit) {
-            return fault("a page does not say which of its values are known");
+        match page {
+            Page::DictionaryPage {
+                buf, num_values, ..
+            } => {
+                let least_size = match self.physical_type {
+                    Type::INT64 => size_of::<i64>(),
+                    // Each begins with its length.
+                    Type::BYTE_ARRAY => size_of::<u32>(),
+                    other => return fault(format!("a column of {other} has a dictionary")),
+                };
+                if buf.len() / least_size < *num_values as usize {
+                    return fault("a dictionary ends before its values do");
+                }
+                self.has_dictionary = true;
+                return Ok(());
+            }
+            Page::DataPage {
+                def_level_encoding: Encoding::RLE,
+                ..
+            } => {}
+            Page::DataPage {
+                def_level_encoding, ..
+            } => return fault(format!("levels as {def_level_encoding} are not read")),
+            Page::DataPageV2 {
+                buf,
+                def_levels_byte_len,
+                rep_levels_byte_len,
+                ..
+            } => {
+                let levels = u64::from(*def_levels_byte_len) + u64::from(*rep_levels_byte_len);
+                if levels > buf.len() as u64 {
+                    return fault("a page ends before its levels do");
+                }
+            }
         }
         let by_dictionary = matches!(
             page.encoding(),
@@ -117,69 +97,19 @@ impl CheckedPages {
             )),
         }
     }
-
-    fn check_dictionary(&self, page: &Page) -> Result<()> {
-        let least_size = match self.physical_type {
-            Type::INT64 => size_of::<i64>(),
-            // Each begins with its length.
-            Type::BYTE_ARRAY => size_of::<u32>(),
-            other => return fault(format!("a column of {other} has a dictionary")),
-        };
-        if page.buffer().len() / least_size < page.num_values() as usize {
-            return fault("a dictionary ends before its values do");
-        }
-        Ok(())
-    }
-
-    /// Which values of a data page are known, as it has that encoded; `None` where it is cut off.
-    fn levels<'a>(&self, page: &'a Page) -> Option<&'a [u8]> {
-        match page {
-            Page::DataPageV2 {
-                buf,
-                def_levels_byte_len,
-                rep_levels_byte_len,
-                ..
-            } => {
-                let levels = buf.get(*rep_levels_byte_len as usize..)?;
-                levels.get(..*def_levels_byte_len as usize)
-            }
-            _ if !self.has_levels => Some(&[]),
-            Page::DataPage {
-                buf,
-                def_level_encoding: Encoding::RLE,
-                ..
-            } => {
-                let (length, levels) = buf.split_first_chunk::<4>()?;
-                levels.get(..u32::from_le_bytes(*length) as usize)
-            }
-            _ => None,
-        }
-    }
 }
 
-/// Whether runs of levels of one bit end where their bytes do (`Encodings.md` of parquet-format, "Run Length Encoding /
-/// Bit-Packing Hybrid"). The library relies on it.
-fn runs_fit(mut bytes: &[u8]) -> bool {
-    while !bytes.is_empty() {
-        let length = bytes.iter().position(|byte| *byte < 0x80);
-        // Headers are of 32 bits, in groups of 7.
-        let Some(length) = length.filter(|length| *length < 5) else {
-            return false;
-        };
-        let (header, rest) = bytes.split_at(length + 1);
-        let header = header
-            .iter()
-            .rfold(0, |header, byte| header << 7 | u64::from(byte & 0x7f));
-        let run_bytes = match header & 1 {
-            1 => header >> 1,
-            _ => 1,
-        };
-        match rest.get(run_bytes as usize..) {
-            Some(after) => bytes = after,
-            None => return false,
-        }
+/// Adds a length that no text has behind the texts of a page. The library reads the length of the next text without
+/// asking whether there is one.
+fn bounded(mut page: Page) -> Page {
+    let is_plain = page.is_dictionary_page() || page.encoding() == Encoding::PLAIN;
+    let (Page::DataPage { buf, .. }
+    | Page::DataPageV2 { buf, .. }
+    | Page::DictionaryPage { buf, .. }) = &mut page;
+    if is_plain {
+        *buf = [&buf[..], &u32::MAX.to_le_bytes()].concat().into();
     }
-    true
+    page
 }
 
 impl PageReader for CheckedPages {
@@ -187,9 +117,13 @@ impl PageReader for CheckedPages {
         while let Some(page) = self.pages.get_next_page()? {
             self.check(&page)?;
             // The library takes a data page without rows for the end of the column.
-            if page.is_dictionary_page() || page.num_values() > 0 {
-                return Ok(Some(page));
+            if page.is_data_page() && page.num_values() == 0 {
+                continue;
             }
+            return Ok(Some(match self.physical_type {
+                Type::BYTE_ARRAY => bounded(page),
+                _ => page,
+            }));
         }
         Ok(None)
     }

@@ -4,19 +4,13 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType};
-use arrow_array::{Array, BooleanArray, DictionaryArray, Int32Array, Int64Array, RecordBatch};
-use arrow_schema::{ArrowError, DataType, Field, Fields, TimeUnit};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
-use parquet::arrow::{FieldLevels, ProjectionMask};
-use parquet::arrow::{parquet_to_arrow_field_levels, parquet_to_arrow_schema};
+use parquet::basic::{LogicalType, TimeUnit, Type as PhysicalType};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
-use vmnoise_events::Name;
+use parquet::schema::types::ColumnDescPtr;
 
 use super::error::{DataSetError, io_error, parquet_error};
-use super::pages::Group;
+use super::values::{Column, Values};
 use crate::table::Kind;
 
 /// Rows of a batch.
@@ -31,11 +25,11 @@ pub(super) struct Table {
     file: Arc<File>,
     metadata: ParquetMetaData,
     wanted: Wanted,
-    /// The wanted columns, as the library reads them.
-    levels: FieldLevels,
-    /// Number of the next row group, and the rows of the one before.
+    /// Where the wanted columns are.
+    places: Vec<usize>,
+    /// Number of the next row group, and the columns of the one before.
     group: usize,
-    batches: Option<ParquetRecordBatchReader>,
+    columns: Vec<Column>,
     /// Number of rows that were read.
     rows: u64,
 }
@@ -50,20 +44,6 @@ pub(super) struct Batch {
     rows: usize,
 }
 
-/// The values of a column in a batch; one that is not known is null.
-enum Values {
-    Ints(Int64Array),
-    Texts(Texts),
-    Bools(BooleanArray),
-}
-
-/// Texts, each made fit to be shown once, however many rows share it.
-struct Texts {
-    /// For each row the place of its text.
-    places: Int32Array,
-    texts: Vec<Option<Name>>,
-}
-
 impl Table {
     /// Opens the table `name` of the run in this folder, to read these columns.
     pub(super) fn open(folder: &Path, name: &str, wanted: Wanted) -> Result<Table, DataSetError> {
@@ -72,26 +52,23 @@ impl Table {
         let metadata = ParquetMetaDataReader::new().parse_and_finish(&file);
         let metadata = metadata.map_err(parquet_error(&path))?;
         let schema = metadata.file_metadata().schema_descr();
-        let fields = parquet_to_arrow_schema(schema, None).map_err(parquet_error(&path))?;
-        let lacking = wanted.iter().find(|(name, kind)| {
-            let field = fields.field_with_name(name);
-            !field.is_ok_and(|field| holds(field.data_type(), *kind))
+        let places = wanted.iter().map(|(name, kind)| {
+            let columns = &mut schema.columns().iter();
+            let place = columns.position(|it| it.path().parts() == [*name]);
+            let place = place.filter(|place| holds(&schema.column(*place), *kind));
+            place.ok_or_else(|| DataSetError::Table {
+                path: path.clone(),
+                what: format!("it has no column `{name}` ({})", kind.name()),
+            })
         });
-        if let Some((name, kind)) = lacking {
-            let what = format!("it has no column `{name}` ({})", kind.name());
-            return Err(DataSetError::Table { path, what });
-        }
-        let mask = ProjectionMask::columns(schema, wanted.iter().map(|(name, _)| *name));
-        let fields: Fields = fields.fields().iter().map(|it| by_dictionary(it)).collect();
-        let levels = parquet_to_arrow_field_levels(schema, mask, Some(&fields));
         Ok(Table {
-            levels: levels.map_err(parquet_error(&path))?,
+            places: places.collect::<Result<_, DataSetError>>()?,
             path: path.into(),
             file: Arc::new(file),
             metadata,
             wanted,
             group: 0,
-            batches: None,
+            columns: Vec::new(),
             rows: 0,
         })
     }
@@ -99,16 +76,32 @@ impl Table {
     /// The next rows; `None` behind the last.
     pub(super) fn next(&mut self) -> Result<Option<Batch>, DataSetError> {
         loop {
-            match self.batches.as_mut().and_then(Iterator::next) {
-                Some(Ok(batch)) => return self.batch(&batch).map(Some),
-                Some(Err(error)) => return Err(parquet_error(&self.path)(plain(error))),
-                None if self.group == self.metadata.num_row_groups() => return Ok(None),
-                None => {
-                    let opened = self.open_group(self.group);
-                    self.batches = Some(opened.map_err(parquet_error(&self.path))?);
-                    self.group += 1;
+            let read = self.columns.iter_mut().map(|it| it.read(ROWS_AT_ONCE));
+            let columns = read.collect::<Result<Vec<_>, _>>();
+            let columns = columns.map_err(parquet_error(&self.path))?;
+            let rows = columns.iter().map(Values::len).max().unwrap_or(0);
+            if rows == 0 {
+                if self.group == self.metadata.num_row_groups() {
+                    return Ok(None);
                 }
+                let opened = self.open_group(self.group);
+                self.columns = opened.map_err(parquet_error(&self.path))?;
+                self.group += 1;
+                continue;
             }
+            let first = self.rows;
+            self.rows += rows as u64;
+            let batch = Batch {
+                path: Arc::clone(&self.path),
+                wanted: self.wanted,
+                columns,
+                first,
+                rows,
+            };
+            return match batch.columns.iter().position(|it| it.len() != rows) {
+                None => Ok(Some(batch)),
+                Some(column) => Err(batch.fault(column, 0, "has not as many rows as others")),
+            };
         }
     }
 
@@ -120,94 +113,27 @@ impl Table {
         }
     }
 
-    fn open_group(&self, index: usize) -> Result<ParquetRecordBatchReader, ParquetError> {
-        let group = Group {
-            file: &self.file,
-            metadata: &self.metadata,
-            index,
-        };
-        ParquetRecordBatchReader::try_new_with_row_groups(&self.levels, &group, ROWS_AT_ONCE, None)
-    }
-
-    fn batch(&mut self, batch: &RecordBatch) -> Result<Batch, DataSetError> {
-        let columns = self.wanted.iter().map(|(name, kind)| {
-            let array = batch.column_by_name(name);
-            let values = array.and_then(|array| Values::of(array, *kind));
-            values.ok_or_else(|| self.fault(&format!("`{name}` is no {}", kind.name())))
-        });
-        let columns = columns.collect::<Result<_, _>>()?;
-        let (first, rows) = (self.rows, batch.num_rows());
-        self.rows += rows as u64;
-        Ok(Batch {
-            path: Arc::clone(&self.path),
-            wanted: self.wanted,
-            columns,
-            first,
-            rows,
-        })
+    fn open_group(&self, group: usize) -> Result<Vec<Column>, ParquetError> {
+        let group = self.metadata.row_group(group);
+        let columns = self.places.iter();
+        let columns = columns.map(|place| Column::open(&self.file, group.column(*place)));
+        columns.collect()
     }
 }
 
-/// Whether a column of this type holds that.
-fn holds(data_type: &DataType, kind: Kind) -> bool {
-    match kind {
-        Kind::Int => *data_type == DataType::Int64,
-        Kind::Text => *data_type == DataType::Utf8,
-        Kind::Bool => *data_type == DataType::Boolean,
-        Kind::Time => matches!(data_type, DataType::Timestamp(TimeUnit::Microsecond, _)),
-    }
-}
-
-/// The field, with texts by a dictionary, as files have them: in memory a text that many rows share is there once.
-fn by_dictionary(field: &Field) -> Field {
-    let data_type = match field.data_type() {
-        DataType::Utf8 => DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into()),
-        other => other.clone(),
+/// Whether a column holds that, one value or none in each row.
+fn holds(column: &ColumnDescPtr, kind: Kind) -> bool {
+    let physical = match kind {
+        Kind::Int | Kind::Time => PhysicalType::INT64,
+        Kind::Text => PhysicalType::BYTE_ARRAY,
+        Kind::Bool => PhysicalType::BOOLEAN,
     };
-    field.clone().with_data_type(data_type)
-}
-
-/// The error without the words of Arrow around it.
-fn plain(error: ArrowError) -> ParquetError {
-    match error {
-        ArrowError::ParquetError(message) => ParquetError::General(message),
-        other => other.into(),
-    }
-}
-
-impl Values {
-    /// The values of this array, if it holds that.
-    fn of(array: &dyn Array, kind: Kind) -> Option<Values> {
-        Some(match kind {
-            Kind::Int => Values::Ints(array.as_primitive_opt::<Int64Type>()?.clone()),
-            Kind::Time => {
-                let times = array.as_primitive_opt::<TimestampMicrosecondType>()?;
-                Values::Ints(times.reinterpret_cast())
-            }
-            Kind::Text => Values::Texts(Texts::of(array.as_dictionary_opt()?)?),
-            Kind::Bool => Values::Bools(array.as_boolean_opt()?.clone()),
-        })
-    }
-}
-
-impl Texts {
-    fn of(array: &DictionaryArray<Int32Type>) -> Option<Texts> {
-        let foreign = array.values().as_string_opt::<i32>()?;
-        let mut texts = vec![None; foreign.len()];
-        for place in array.keys_iter().flatten() {
-            // Another program may have written the table, and its names reach terminals and pages.
-            texts[place].get_or_insert_with(|| Name::new(foreign.value(place)));
-        }
-        Some(Texts {
-            places: array.keys().clone(),
-            texts,
-        })
-    }
-
-    fn text(&self, row: usize) -> Option<&str> {
-        let is_known = self.places.is_valid(row);
-        is_known.then(|| self.texts[self.places.value(row) as usize].as_deref())?
-    }
+    let is_in_microseconds = matches!(
+        column.logical_type_ref(),
+        Some(LogicalType::Timestamp(time)) if time.unit == TimeUnit::MICROS
+    );
+    let is_flat = column.max_rep_level() == 0 && column.max_def_level() <= 1;
+    is_flat && column.physical_type() == physical && (kind != Kind::Time || is_in_microseconds)
 }
 
 impl Batch {
@@ -242,7 +168,7 @@ impl Batch {
 
     fn int(&self, column: usize, row: usize) -> Option<i64> {
         match &self.columns[column] {
-            Values::Ints(ints) => ints.is_valid(row).then(|| ints.value(row)),
+            Values::Ints(ints) => ints[row],
             _ => None,
         }
     }
@@ -250,7 +176,7 @@ impl Batch {
     /// A text, if it is known.
     pub(super) fn text(&self, column: usize, row: usize) -> Option<&str> {
         match &self.columns[column] {
-            Values::Texts(texts) => texts.text(row),
+            Values::Texts(texts) => texts[row].as_deref(),
             _ => None,
         }
     }
@@ -258,7 +184,7 @@ impl Batch {
     /// Whether something is so, if it is known.
     pub(super) fn truth(&self, column: usize, row: usize) -> Option<bool> {
         match &self.columns[column] {
-            Values::Bools(bools) => bools.is_valid(row).then(|| bools.value(row)),
+            Values::Bools(bools) => bools[row],
             _ => None,
         }
     }
