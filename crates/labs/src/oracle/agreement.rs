@@ -1,7 +1,10 @@
 //! How far two tellings of one kind of event agree.
 
 use super::matching::{Matching, median};
-use super::trace::Kind;
+use super::trace::{Kind, Line};
+
+/// How many lines without a pair are kept, for a report of a failure.
+const KEPT: usize = 10;
 
 /// One kind of event over one window.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,13 +25,14 @@ pub struct Agreement {
     pub median_distance_ns: Option<u64>,
     /// The largest.
     pub max_distance_ns: Option<u64>,
+    /// Our first lines without a pair.
+    pub ours_alone: Vec<Line>,
 }
 
 impl Agreement {
     /// Of this kind, from what was paired.
     pub(super) fn of(kind: Kind, matching: &Matching<'_>) -> Agreement {
-        let count =
-            |lines: &[&super::trace::Line]| lines.iter().filter(|line| line.kind == kind).count();
+        let count = |lines: &[&Line]| lines.iter().filter(|line| line.kind == kind).count();
         let pairs = || {
             matching
                 .pairs
@@ -36,6 +40,11 @@ impl Agreement {
                 .filter(|(kernel, _)| kernel.kind == kind)
         };
         let distances = || pairs().map(|(kernel, ours)| kernel.dur_ns.abs_diff(ours.dur_ns));
+        let is_paired = |line: &Line| pairs().any(|(_, ours)| std::ptr::eq(*ours, line));
+        let ours = matching.ours.iter().filter(|line| line.kind == kind);
+        let alone = ours
+            .filter(|line| !is_paired(line))
+            .map(|line| (*line).clone());
         Agreement {
             kind,
             kernel: count(&matching.kernel),
@@ -45,6 +54,7 @@ impl Agreement {
             our_median_ns: median(pairs().map(|(_, ours)| ours.dur_ns)),
             median_distance_ns: median(distances()),
             max_distance_ns: distances().max(),
+            ours_alone: alone.take(KEPT).collect(),
         }
     }
 
@@ -77,6 +87,7 @@ mod tests {
         kernel_median_ns: Some(3_000),
         our_median_ns: Some(3_000),
         median_distance_ns: Some(2_000),
+        ours_alone: Vec::new(),
         max_distance_ns: Some(9_000),
     };
 
