@@ -22,7 +22,7 @@ const STREAMS: Setting = ("PROPTEST_CASES", "100000");
 /// How long inputs are searched for that break something.
 const FUZZ_SECONDS: Setting = ("VMNOISE_FUZZ_SECONDS", "60");
 
-const UNIT: Tier = Tier::side_by_side("unit", 10).quiet();
+const UNIT: Tier = Tier::together("unit", 10);
 const FEW: Tier = Tier::side_by_side("law", 20).with(FEW_STREAMS).quiet();
 const MANY: Tier = Tier::side_by_side("law", 40).with(STREAMS).quiet();
 const BPF_RUN: Tier = Tier::side_by_side("bpf_run", 20);

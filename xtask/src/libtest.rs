@@ -8,6 +8,30 @@ pub fn skipped(line: &str) -> Option<(&str, &str)> {
     line.strip_prefix(SKIPPED)?.split_once(": ")
 }
 
+/// The result of one test among others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    Ok,
+    Failed,
+    Ignored,
+}
+
+impl Outcome {
+    /// Parses `test NAME ... ok`, which may stand behind output of a test that ended no line.
+    pub fn parse(line: &str) -> Option<(&str, Outcome)> {
+        let (before, result) = line.rsplit_once(" ... ")?;
+        let outcome = match result.split(',').next()? {
+            "ok" => Outcome::Ok,
+            "FAILED" => Outcome::Failed,
+            "ignored" => Outcome::Ignored,
+            _ => return None,
+        };
+        let before = before.strip_suffix(" - should panic").unwrap_or(before);
+        let (_, name) = before.rsplit_once("test ")?;
+        Some((name, outcome))
+    }
+}
+
 /// The counts of one test program.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Result {
@@ -50,6 +74,24 @@ mod tests {
         };
         assert_eq!(Result::parse(line), Some(result));
         assert_eq!(Result::parse("test a::result: ok ... ok"), None);
+    }
+
+    #[test]
+    fn each_test_has_its_own_line() {
+        for (line, outcome) in [
+            ("test a::b ... ok", Outcome::Ok),
+            ("a dot.test a::b ... FAILED", Outcome::Failed),
+            ("test a::b - should panic ... ok", Outcome::Ok),
+            ("test a::b ... ignored, it is slow", Outcome::Ignored),
+        ] {
+            assert_eq!(Outcome::parse(line), Some(("a::b", outcome)), "{line}");
+        }
+        for line in [
+            "test a::b has been running for over 60 seconds",
+            "a test ... passes",
+        ] {
+            assert_eq!(Outcome::parse(line), None, "{line}");
+        }
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod supervised;
 mod supply;
 mod tally;
 mod tiers;
+mod together;
 mod tree;
 mod weight;
 

@@ -1,8 +1,8 @@
-//! One test in a process of its own, with a limit of time. A test that does not end by itself is
-//! ended with all processes that it started, and the threads' stacks are printed before.
+//! A process that runs tests, with a limit of time. A process that does not end by itself is ended
+//! with all processes that it started, and the threads' stacks are printed before.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -51,17 +51,55 @@ pub struct Ran {
     pub notes: Vec<String>,
 }
 
-/// Runs a test to its end, or to its limit.
+/// A process that has ended, or was ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// `None` if it ran longer than the limit.
+    pub status: Option<ExitStatus>,
+    pub took: Duration,
+    pub stdout: Vec<String>,
+    pub stderr: Vec<String>,
+    /// Stacks of the threads, if the process was ended; then processes that outlived it.
+    pub notes: Vec<String>,
+}
+
+/// Runs a test in a process of its own to its end, or to its limit.
 ///
 /// # Errors
 /// If its program cannot be started.
 pub fn run(test: &Test, settings: &[Setting], limit: Duration) -> Result<Ran> {
+    let limit = limit_of_environment().unwrap_or(limit);
+    let arguments = ["--exact", &test.name, "--nocapture", "--quiet"];
+    let ended = supervise(test, &arguments, settings, limit)?;
+    let ending = match ended.status {
+        None => Ending::TooLong(limit),
+        Some(status) => ending(&ended.stdout, &ended.stderr, status),
+    };
+    Ok(Ran {
+        name: test.name.clone(),
+        took: ended.took,
+        ending,
+        stdout: ended.stdout,
+        stderr: ended.stderr,
+        notes: ended.notes,
+    })
+}
+
+/// Runs the program of a test with these arguments to its end, or to the limit.
+///
+/// # Errors
+/// If the program cannot be started.
+pub fn supervise(
+    test: &Test,
+    arguments: &[&str],
+    settings: &[Setting],
+    limit: Duration,
+) -> Result<Ended> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let mark = format!("{}-{number}", std::process::id());
-    let limit = limit_of_environment().unwrap_or(limit);
     let begun = Instant::now();
-    let mut child = command(test)
+    let mut child = command(test, arguments)
         .envs(settings.iter().copied())
         .env(tree::MARK, &mark)
         .spawn()
@@ -86,35 +124,30 @@ pub fn run(test: &Test, settings: &[Setting], limit: Duration) -> Result<Ran> {
     } else if !left.is_empty() {
         notes.push(format!("left running, and ended: {}", left.join(", ")));
     }
-    let (stdout, stderr) = (stdout.lines(), stderr.lines());
-    let ending = match status {
-        None => Ending::TooLong(limit),
-        Some(status) => ending(&stdout, &stderr, status.success(), &status.to_string()),
-    };
-    Ok(Ran {
-        name: test.name.clone(),
+    Ok(Ended {
+        status,
         took,
-        ending,
-        stdout,
-        stderr,
+        stdout: stdout.lines(),
+        stderr: stderr.lines(),
         notes,
     })
 }
 
-fn limit_of_environment() -> Option<Duration> {
+/// Returns the limit that the environment sets for every test, if it does.
+pub fn limit_of_environment() -> Option<Duration> {
     let seconds = std::env::var(LIMIT_VARIABLE).ok()?.parse().ok()?;
     Some(Duration::from_secs(seconds))
 }
 
-/// Runs the test as if from a terminal with nothing special: no signal is ignored that nohup(1) or
+/// Runs the program as if from a terminal with nothing special: no signal is ignored that nohup(1) or
 /// a background shell ignored for us, texts of other programs are in English, stdin is empty.
-fn command(test: &Test) -> Command {
+fn command(test: &Test, arguments: &[&str]) -> Command {
     let mut command = Command::new("env");
     command
         .arg("--default-signal")
         .arg("--")
         .arg(&test.program)
-        .args(["--exact", &test.name, "--nocapture", "--quiet"])
+        .args(arguments)
         .current_dir(&test.folder)
         .env("LC_ALL", "C.UTF-8")
         .stdin(Stdio::null())
@@ -130,17 +163,17 @@ fn reap(child: &mut Child) -> Result<()> {
     Ok(())
 }
 
-fn ending(stdout: &[String], stderr: &[String], success: bool, status: &str) -> Ending {
+fn ending(stdout: &[String], stderr: &[String], status: ExitStatus) -> Ending {
     let result = stdout.iter().find_map(|line| libtest::Result::parse(line));
     let skipped = stderr.iter().find_map(|line| libtest::skipped(line));
-    match (result, success) {
+    match (result, status.success()) {
         (Some(result), true) if result.ignored == 1 => Ending::Ignored,
         (Some(result), true) if result.passed == 1 => match skipped {
             Some((_, reason)) => Ending::Skipped(reason.to_owned()),
             None => Ending::Passed,
         },
         (Some(result), false) if result.failed == 1 => Ending::Failed,
-        _ => Ending::Died(status.to_owned()),
+        _ => Ending::Died(status.to_string()),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::clock::Step;
 use crate::suite::Test;
 use crate::supervised::{self, Ran, Setting};
 use crate::tally::{Skip, Tally};
+use crate::together;
 
 /// Memory that one test may take: the largest lab has 2 GiB.
 const MEMORY_KIB: usize = 3 << 20;
@@ -47,6 +48,8 @@ pub enum Order {
     SideBySide,
     /// One at a time: they load or change the machine, or measure it.
     Alone,
+    /// All tests of a program in one process, program by program.
+    Together,
 }
 
 /// A part of the tests that run under the same conditions.
@@ -78,6 +81,15 @@ impl Tier {
     pub const fn side_by_side(name: &'static str, minutes: u64) -> Tier {
         Tier {
             order: Order::SideBySide,
+            ..Tier::alone(name, minutes)
+        }
+    }
+
+    /// A tier of short tests, of which nothing is shown if they pass. The limit is that of a program.
+    pub const fn together(name: &'static str, minutes: u64) -> Tier {
+        Tier {
+            order: Order::Together,
+            verbose: false,
             ..Tier::alone(name, minutes)
         }
     }
@@ -140,13 +152,16 @@ fn skip(tally: &mut Tally, name: &str, tests: Vec<Test>, reason: &str) {
 }
 
 fn run_all(tier: Tier, mut tests: Vec<Test>) -> Result<Vec<Ran>> {
+    let settings: Vec<Setting> = tier.setting.into_iter().collect();
+    if tier.order == Order::Together {
+        return run_programs(tier, &settings, &tests);
+    }
     // They are taken from the end.
     tests.reverse();
     tests.sort_by_key(|test| LONG.iter().any(|part| test.name.starts_with(part)));
     let all = tests.len();
     let (waiting, over) = (Mutex::new(tests), Mutex::new(Vec::new()));
     let next = || waiting.lock().ok()?.pop();
-    let settings: Vec<Setting> = tier.setting.into_iter().collect();
     let work = || {
         while let Some(test) = next() {
             let ran = supervised::run(&test, &settings, tier.limit);
@@ -169,8 +184,18 @@ fn run_all(tier: Tier, mut tests: Vec<Test>) -> Result<Vec<Ran>> {
     over.into_inner().unwrap_or_default().into_iter().collect()
 }
 
+fn run_programs(tier: Tier, settings: &[Setting], tests: &[Test]) -> Result<Vec<Ran>> {
+    let mut over = Vec::new();
+    for tests in tests.chunk_by(|one, next| one.program == next.program) {
+        let ran = together::run(tests, settings, tier.limit)?;
+        ran.iter().for_each(|ran| ran.show(tier.verbose));
+        over.extend(ran);
+    }
+    Ok(over)
+}
+
 fn at_a_time(order: Order) -> usize {
-    if order == Order::Alone {
+    if order != Order::SideBySide {
         return 1;
     }
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);

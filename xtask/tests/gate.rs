@@ -54,10 +54,19 @@ esac
 const PROGRAM_OF_TESTS: &str = r#"
 case "$*" in
 *--list*) test ! -e unlistable || exit 1
-	for test in a::unit budget_law::a search::a a::engine::a a::processor::a a::release::a a::bpf_run::a a::root::a a::kvm::a a::lab::a \
+	for test in a::unit b::unit c::unit budget_law::a search::a a::engine::a a::processor::a a::release::a a::bpf_run::a a::root::a a::kvm::a a::lab::a \
 		FIRST_LABS a::virtual_time::b a::browse::a a::browse_kvm::a a::tmux::a; do
 		echo "$test: test"
 	done
+	exit ;;
+*a::unit*b::unit*)
+	echo 'test a::unit ... ok'
+	test ! -e stuck || /bin/sleep 1000
+	test ! -e cut || exit 139
+	test ! -e idle-unit || echo 'skipped: b::unit: it saw no reason' >&2
+	echo 'test b::unit ... ok'
+	test ! -e torn || { echo 'test c::unit ... FAILED'; exit 101; }
+	echo 'test c::unit ... ok'
 	exit ;;
 *a::root::a*) test ! -e idle || echo 'skipped: a::root::a: it saw no reason' >&2 ;;
 *a::bpf_run::a*) test ! -e crashing || exit 139
@@ -207,6 +216,28 @@ fn a_test_that_hangs_is_ended_and_described_and_the_next_one_runs() {
     ] {
         assert!(reported.contains(said), "{said}: {reported}");
     }
+}
+
+/// The tests that passed are counted, the others run again, each alone; that the program failed is
+/// not forgotten.
+#[test]
+fn tests_that_share_a_process_are_told_apart() {
+    for (file, said) in [
+        ("torn", "failed beside the other tests of its program"),
+        ("cut", "program-of-tests (all of its tests) ... DIED"),
+        ("stuck", "program-of-tests (all of its tests) ... TOO LONG"),
+    ] {
+        let (passes, reported) = xtask("check", false, &[], &[file]);
+        assert!(!passes, "{reported}");
+        assert!(reported.contains(said), "{reported}");
+        assert!(reported.contains(", 1 failed, 0 skipped"), "{reported}");
+    }
+    let (passes, reported) = xtask("check", false, &[], &["idle-unit"]);
+    assert!(passes, "{reported}");
+    assert!(
+        reported.contains("3 passed, 0 failed, 1 skipped"),
+        "{reported}"
+    );
 }
 
 #[test]
