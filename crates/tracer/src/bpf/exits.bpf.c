@@ -274,7 +274,7 @@ int BPF_PROG(kvm_exit, struct kvm_vcpu *kvm, u32 isa)
 		vcpu->vm = (u64)kvm->kvm;
 		vcpu->isa = isa;
 	}
-	exits_exit(vcpu, cpu, now, exit_code(&vcpu->vmcb, kvm, isa));
+	exits_exit(vcpu, slot, cpu, now, exit_code(&vcpu->vmcb, kvm, isa));
 	return ran(cpu, now);
 }
 

@@ -138,6 +138,7 @@ struct exits_vcpu {
 	u32 in_exit;
 	struct vmnoise_vmcb vmcb;
 	u64 first_host;	   /* the first host work since it entered */
+	u64 nmi_until;	   /* as long as that is NMIs alone: the end of the last one */
 	u64 left;	   /* KVM_RUN left */
 	u64 taken_at_left; /* what had been taken from the exit by then */
 	u64 taken;

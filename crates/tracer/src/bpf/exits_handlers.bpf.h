@@ -29,7 +29,8 @@ static __always_inline u32 reason_index(u64 code)
 	return place;
 }
 
-static __always_inline void exits_exit(struct exits_vcpu *vcpu, u32 cpu, u64 now, u64 code)
+static __always_inline void exits_exit(struct exits_vcpu *vcpu, struct exits_cpu *here, u32 cpu,
+				       u64 now, u64 code)
 {
 	/* Its entry was not seen: what is booked may be older than this exit. */
 	if (!vcpu->entered) {
@@ -38,6 +39,8 @@ static __always_inline void exits_exit(struct exits_vcpu *vcpu, u32 cpu, u64 now
 		vcpu->in_exit = 0;
 		return;
 	}
+	if (vcpu->nmi_until)
+		look_back(vcpu, here, now);
 	if (vcpu->first_host) {
 		vcpu->now.start_mono_ns = vcpu->first_host;
 	} else {
@@ -231,6 +234,7 @@ static __always_inline void exits_entry(struct exits_vcpu *vcpu, struct exits_cp
 		}
 	}
 	vcpu->first_host = 0;
+	vcpu->nmi_until = 0;
 	vcpu->left = 0;
 	vcpu->entered = 1;
 	vcpu->in_exit = 0; /* as it is: one store for both */

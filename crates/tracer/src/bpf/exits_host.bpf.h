@@ -12,16 +12,50 @@ typedef struct exits_begin irq_begin;
 #define AMID()
 #endif
 
+/* NMIs come after kvm_entry as well, until the hardware has entered the guest (VMLAUNCH, or CLGI of
+ * SVM); the guest runs after such a one. After one that made it leave, or came as it had left, the
+ * host goes on at once: longer than this, and the guest ran. */
+#ifndef ENTRY_NS
+#define ENTRY_NS 10000
+#endif
+
+/* The host does something again: whether the NMIs before it came before the guest ran. They are no
+ * part of an exit then, and are not booked. */
+static __always_inline void look_back(struct exits_vcpu *vcpu, struct exits_cpu *here, u64 now)
+{
+	if (minus(now, vcpu->nmi_until) > ENTRY_NS) {
+		look_at_done(here, &vcpu->mark);
+		no_halt_before(vcpu);
+		vcpu->first_host = 0;
+	}
+	vcpu->nmi_until = 0;
+}
+
 /* The first sign of host work while the guest is entered: on SVM before 6.12 kvm_exit comes only
  * after the interrupt that caused it, so the exit starts here. */
 static __always_inline void host_begins(struct exits_cpu *here, u32 cpu, u64 now)
 {
 	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
 
-	if (vcpu && vcpu->entered && !vcpu->first_host) {
+	if (!vcpu || !vcpu->entered)
+		return;
+	if (vcpu->nmi_until)
+		look_back(vcpu, here, now);
+	if (!vcpu->first_host) {
 		vcpu->first_host = now;
 		vcpu->now.exit_cpu = cpu;
 	}
+}
+
+/* The same for an NMI, which has ended at `now`. */
+static __always_inline void nmi_begins(struct exits_cpu *here, u32 cpu, u64 now, u64 delta_ns)
+{
+	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
+	bool alone = vcpu && vcpu->entered && (!vcpu->first_host || vcpu->nmi_until);
+
+	host_begins(here, cpu, now - delta_ns);
+	if (alone)
+		vcpu->nmi_until = now;
 }
 
 /* It is booked when the books of the vCPU here are next brought up to date. */
@@ -164,7 +198,7 @@ static __always_inline void exits_nmi(u32 cpu, u64 now, u64 delta_ns)
 
 	if (!here)
 		return;
-	host_begins(here, cpu, now - delta_ns);
+	nmi_begins(here, cpu, now, delta_ns);
 	here->done.nmi_ns += delta_ns;
 	host_ends(here, now);
 	if (streaming) {

@@ -23,6 +23,8 @@ struct {
 
 static __noinline int comes_amid(void);
 #define AMID() comes_amid()
+/* Lives are short: as ENTRY_NS of tests/bpf_run/painted.rs. */
+#define ENTRY_NS 30
 
 #include "exits_handlers.bpf.h"
 #include "sources.bpf.h"
@@ -205,12 +207,14 @@ TEST(run_enter)
 
 TEST(exit)
 {
+	struct exits_cpu *cpu = exits_cpu(args->cpu);
 	struct exits_vcpu *vcpu = vcpu_here(args);
 
 	if (vcpu) {
 		vcpu->isa = 2;
 		vcpu->vm = args->values[2];
-		exits_exit(vcpu, args->cpu, args->now, args->values[1]);
+		if (cpu)
+			exits_exit(vcpu, cpu, args->cpu, args->now, args->values[1]);
 	}
 	return done();
 }

@@ -10,11 +10,27 @@ typedef struct vmnoise_cpu irq_cpu;
 typedef struct vmnoise_begin irq_begin;
 #include "irq_nesting.bpf.h"
 
+/* As in exits_host.bpf.h. */
+#define ENTRY_NS 10000
+
+/* The host does something again: NMIs before it that came before the guest ran are no part of an
+ * exit. */
+static __always_inline void look_back(struct vmnoise_cpu *state, struct vmnoise_moment now)
+{
+	if (now.mono_ns > state->nmi_until + ENTRY_NS)
+		state->first_host.mono_ns = 0;
+	state->nmi_until = 0;
+}
+
 /* The first sign of host work while the guest is entered: on SVM before 6.12 kvm_exit comes only
  * after the interrupt that caused it, so the exit starts here. */
 static __always_inline void host_runs(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
-	if (state->guest_entered && !state->first_host.mono_ns)
+	if (!state->guest_entered)
+		return;
+	if (state->nmi_until)
+		look_back(state, now);
+	if (!state->first_host.mono_ns)
 		state->first_host = now;
 }
 
@@ -86,10 +102,13 @@ static __always_inline void on_nmi(struct vmnoise_cpu *state, u32 cpu, struct vm
 {
 	struct vmnoise_source source = source_from(VMNOISE_FROM_NMI, 0);
 	struct vmnoise_moment start = now;
+	bool alone = state->guest_entered && (!state->first_host.mono_ns || state->nmi_until);
 
 	count_interference(state, VMNOISE_NMI);
 	start.mono_ns -= delta_ns;
 	host_runs(state, start);
+	if (alone)
+		state->nmi_until = now.mono_ns;
 	emit(state, cpu, VMNOISE_NMI, &start, now, &source);
 }
 
@@ -357,6 +376,8 @@ static __always_inline void on_kvm_exit(struct vmnoise_cpu *state, struct vmnois
 {
 	if (state->exit_start.mono_ns)
 		count_unpaired(state, 1);
+	if (state->nmi_until)
+		look_back(state, now);
 	state->exit_start = state->first_host.mono_ns ? state->first_host : now;
 	state->first_host.mono_ns = 0;
 	state->exit_isa = isa;
@@ -384,6 +405,7 @@ static __always_inline void on_kvm_entry(struct vmnoise_cpu *state, u32 cpu,
 	}
 	state->exit_start.mono_ns = 0;
 	state->first_host.mono_ns = 0;
+	state->nmi_until = 0;
 	state->guest_entered = 1;
 }
 

@@ -172,6 +172,7 @@ struct vmnoise_cpu {
 	struct vmnoise_moment run_left;
 	struct vmnoise_moment exit_start;
 	struct vmnoise_moment first_host;
+	u64 nmi_until; /* as long as that is NMIs alone: the end of the last one */
 	u32 kvm_run;
 	u32 guest_entered;
 	u32 left_since_exit;

@@ -13,8 +13,6 @@ pub(super) fn vcpu(
 ) -> VcpuTotals {
     let isa = isa(wire.isa);
     let worst = (wire.worst.end_mono_ns > 0).then(|| Box::new(exit(&wire.worst, isa)));
-    let known = globals.reasons_known as usize;
-    let codes = globals.code_of_reason.iter().enumerate();
     VcpuTotals {
         vcpu: id,
         first_mono_ns: wire.first_mono_ns,
@@ -24,16 +22,85 @@ pub(super) fn vcpu(
         split: whole_split(wire, reasons, kvm_run_only),
         unseen_ns: wire.unseen_ns,
         worst,
-        reasons: codes
-            .zip(reasons)
-            .filter(|(_, totals)| totals.count > 0)
-            .map(|((place, &code), totals)| {
-                let shared = known > globals.code_of_reason.len()
-                    && place + 1 == globals.code_of_reason.len();
-                reason((!shared).then_some(ExitReason { isa, code }), totals)
-            })
-            .collect(),
+        reasons: by_reason(
+            isa,
+            &globals.code_of_reason,
+            globals.reasons_known as usize,
+            reasons,
+        ),
     }
+}
+
+/// Returns the totals of each reason, by the codes of the places. `known` codes have come: if there are more than places,
+/// the last place holds the rest.
+fn by_reason(isa: Isa, codes: &[u64], known: usize, reasons: &[WireReason]) -> Vec<ReasonTotals> {
+    let mut sums: Vec<SumOfReason> = Vec::new();
+    let places = codes.iter().enumerate().zip(reasons);
+    for ((place, &code), totals) in places.filter(|(_, totals)| totals.count > 0) {
+        let is_shared = known > codes.len() && place + 1 == codes.len();
+        let reason = (!is_shared).then(|| reason_of(isa, code));
+        // A code that came to two CPUs at once may have two places.
+        match sums.iter_mut().find(|sum| sum.reason == reason) {
+            Some(sum) => sum.add(totals),
+            None => sums.push(SumOfReason {
+                reason,
+                split: split(&totals.split, totals.total_ns),
+                wire: *totals,
+            }),
+        }
+    }
+    sums.iter().map(SumOfReason::totals).collect()
+}
+
+/// What the places of one reason hold together.
+struct SumOfReason {
+    reason: Option<ExitReason>,
+    /// All but the split of times.
+    wire: WireReason,
+    split: ShareMap<u64>,
+}
+
+impl SumOfReason {
+    fn add(&mut self, more: &WireReason) {
+        let sum = &mut self.wire;
+        sum.count += more.count;
+        sum.heavy += more.heavy;
+        sum.min_ns = sum.min_ns.min(more.min_ns);
+        sum.max_ns = sum.max_ns.max(more.max_ns);
+        for (bucket, more) in sum.buckets.iter_mut().zip(&more.buckets) {
+            *bucket = bucket.saturating_add(*more);
+        }
+        self.split += split(&more.split, more.total_ns);
+    }
+
+    fn totals(&self) -> ReasonTotals {
+        let wire = &self.wire;
+        let buckets = wire.buckets.iter().enumerate();
+        ReasonTotals {
+            reason: self.reason,
+            count: wire.count,
+            heavy: wire.heavy,
+            min_ns: wire.min_ns,
+            max_ns: wire.max_ns,
+            split: self.split,
+            histogram: buckets
+                .filter(|&(_, &count)| count > 0)
+                .map(|(bucket, &count)| (upper_edge_ns(bucket).min(wire.max_ns), count.into()))
+                .collect(),
+        }
+    }
+}
+
+/// VMX sets this bit of the reason where the guest took a bus lock before it was left (Intel SDM, volume 3,
+/// basic VM-exit information): it is the same reason.
+const VMX_BUS_LOCK: u64 = 1 << 26;
+
+fn reason_of(isa: Isa, code: u64) -> ExitReason {
+    let code = match isa {
+        Isa::Vmx => code & !VMX_BUS_LOCK,
+        _ => code,
+    };
+    ExitReason { isa, code }
 }
 
 /// The kernel sums up by reason alone, and what belongs to none.
@@ -72,31 +139,12 @@ pub(super) fn isa(wire: u32) -> Isa {
     Isa::of_kvm_exit(wire).unwrap_or(Isa::KvmRun)
 }
 
-fn reason(reason: Option<ExitReason>, wire: &WireReason) -> ReasonTotals {
-    let buckets = wire.buckets.iter().enumerate();
-    ReasonTotals {
-        reason,
-        count: wire.count,
-        heavy: wire.heavy,
-        min_ns: wire.min_ns,
-        max_ns: wire.max_ns,
-        split: split(&wire.split, wire.total_ns),
-        histogram: buckets
-            .filter(|&(_, &count)| count > 0)
-            .map(|(bucket, &count)| (upper_edge_ns(bucket).min(wire.max_ns), count.into()))
-            .collect(),
-    }
-}
-
 pub(super) fn exit(wire: &WireExit, isa: Isa) -> Exit {
     let dur_ns = wire.end_mono_ns.saturating_sub(wire.start_mono_ns);
     Exit {
         start_mono_ns: wire.start_mono_ns,
         end_mono_ns: wire.start_mono_ns + dur_ns,
-        reason: ExitReason {
-            isa,
-            code: wire.code,
-        },
+        reason: reason_of(isa, wire.code),
         exit_cpu: wire.exit_cpu,
         entry_cpu: wire.entry_cpu,
         heavy: wire.heavy != 0,
@@ -147,6 +195,43 @@ fn upper_edge_ns(bucket: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_reason_is_one_row_whatever_places_it_was_given() {
+        let totals = |ns: u64| {
+            let mut wire = WireReason {
+                count: 1,
+                heavy: 1,
+                total_ns: ns,
+                min_ns: ns,
+                max_ns: ns,
+                ..WireReason::default()
+            };
+            wire.split.vmm_ns = 10;
+            wire.buckets[40] = 1;
+            wire
+        };
+        let codes = [30, 1, 30 | 1 << 26, 0];
+        let reasons = [
+            totals(1_100),
+            totals(1_200),
+            totals(1_270),
+            WireReason::default(),
+        ];
+        let rows = by_reason(Isa::Vmx, &codes, 3, &reasons);
+        let names = rows.iter().map(ReasonTotals::name);
+        assert_eq!(
+            names.collect::<Vec<_>>(),
+            ["IO_INSTRUCTION", "EXTERNAL_INTERRUPT"]
+        );
+        let io = &rows[0];
+        assert_eq!(
+            (io.count, io.heavy, io.min_ns, io.max_ns),
+            (2, 2, 1_100, 1_270)
+        );
+        assert_eq!((io.split[Share::Vmm], io.split[Share::Kvm]), (20, 2_350));
+        assert_eq!(io.histogram, [(1_270, 2)]);
+    }
 
     #[test]
     fn edges_ascend_by_quarters_of_a_power_of_two() {

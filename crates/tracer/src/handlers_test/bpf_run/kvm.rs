@@ -109,6 +109,37 @@ fn an_exit_starts_at_the_first_host_work() {
     assert_eq!(exits, [(2000, 2200), (2980, 3100), (4000, 4050)]);
 }
 
+/// The hardware enters the guest a moment after kvm_entry. An NMI in between makes nobody leave.
+#[test]
+fn an_nmi_before_the_guest_runs_begins_no_exit() {
+    let it = Handlers::new(PAGE);
+    it.entry(1, 1_000);
+    it.run("test_nmi", 1, 1_100, &[50]);
+    it.exit(1, 2_001_000);
+    it.entry(1, 2_002_000);
+    // An interrupt ends the guest's next stay.
+    it.run("test_nmi", 1, 2_002_300, &[50]);
+    it.irq_entry(1, 6_000_000, 236, "timer");
+    it.irq_exit(1, 6_002_000, 236);
+    it.exit(1, 6_003_000);
+    it.entry(1, 6_004_000);
+    // Two NMIs as it ends are of its end.
+    it.run("test_nmi", 1, 7_000_000, &[1_000]);
+    it.run("test_nmi", 1, 7_009_000, &[1_000]);
+    it.exit(1, 7_018_000);
+    it.entry(1, 7_019_000);
+    let exits = it.seen().into_iter().filter(|seen| seen.0 == Exit);
+    let exits = exits.map(|(_, _, start, end, _)| (start, end));
+    assert_eq!(
+        exits.collect::<Vec<_>>(),
+        [
+            (2_001_000, 2_002_000),
+            (6_000_000, 6_004_000),
+            (6_999_000, 7_019_000)
+        ]
+    );
+}
+
 #[test]
 fn half_an_exit_is_counted_and_not_reported() {
     let it = Handlers::new(PAGE);

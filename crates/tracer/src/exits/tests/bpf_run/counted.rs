@@ -76,6 +76,31 @@ fn an_interrupt_before_kvm_exit_begins_the_exit() {
     assert_eq!(only_reason(&vcpu).max_ns, 500);
 }
 
+/// The hardware enters the guest a moment after kvm_entry: an NMI in between makes nobody leave.
+#[test]
+fn an_nmi_before_the_guest_runs_begins_no_exit() {
+    let handlers = Handlers::entered();
+    handlers.run("nmi", 0, 1_100, &[50]);
+    handlers.run("exit", 0, 2_001_000, &[VCPU, CPUID]);
+    handlers.run("entry", 0, 2_002_000, &[VCPU]);
+    let vcpu = handlers.vcpu(1);
+    assert_eq!(
+        (only_reason(&vcpu).max_ns, vcpu.split.total()),
+        (1_000, 1_000)
+    );
+    assert_eq!(vcpu.split[Share::Kvm], 1_000);
+    // One as the guest leaves is of the exit.
+    handlers.run("nmi", 0, 4_000_000, &[50]);
+    handlers.run("exit", 0, 4_000_020, &[VCPU, CPUID]);
+    handlers.run("entry", 0, 4_000_950, &[VCPU]);
+    let vcpu = handlers.vcpu(1);
+    assert_eq!(
+        (only_reason(&vcpu).min_ns, vcpu.split[Share::HostNmi]),
+        (1_000, 50)
+    );
+    assert_eq!(vcpu.split[Share::Kvm], 1_950);
+}
+
 #[test]
 fn interrupts_inside_the_vmm_are_not_the_vmms() {
     let handlers = Handlers::entered();

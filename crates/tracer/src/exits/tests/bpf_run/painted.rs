@@ -8,6 +8,9 @@ use super::harness::IDLE;
 use super::life::CPUS;
 use super::moment::{Left, Moment, What};
 
+/// As in bpf/exits_test.bpf.c: if the host does nothing for longer after NMIs, the guest ran after them.
+const ENTRY_NS: u64 = 30;
+
 /// What a CPU does at an instant, as bits.
 const NMI: u8 = 1;
 const IRQ: u8 = 2;
@@ -265,6 +268,11 @@ impl<'a> Canvas<'a> {
         let mut painted = Painted::default();
         let (mut entered, mut heavy) = (false, false);
         let (mut first, mut exit) = (None, None);
+        // Until when the host did nothing but NMIs.
+        let mut nmi_until: Option<u64> = None;
+        let ran_after = |nmi_until: Option<u64>, at: u64| {
+            nmi_until.is_some_and(|until: u64| at > until + ENTRY_NS)
+        };
         let mut unseen_since = None;
         for it in self.moments {
             match it.what {
@@ -291,9 +299,10 @@ impl<'a> Canvas<'a> {
                         painted.first_mono_ns = it.at;
                     }
                     painted.last_mono_ns = it.at;
-                    (entered, heavy, first) = (true, false, None);
+                    (entered, heavy, first, nmi_until) = (true, false, None, None);
                 }
                 What::Exit(tid, code) if tid == self.tid => {
+                    first = first.filter(|_| !ran_after(nmi_until, it.at));
                     let (start, cpu) = first.unwrap_or((it.at, it.cpu));
                     unseen_since = unseen_since.or(exit.map(|(start, ..)| start));
                     exit = entered.then_some((start, cpu, code));
@@ -310,7 +319,12 @@ impl<'a> Canvas<'a> {
                         _ => 0,
                     };
                     if self.was_on(it) {
-                        first = first.or(Some((it.at - length, it.cpu)));
+                        let start = it.at - length;
+                        let is_alone = first.is_none() || nmi_until.is_some();
+                        first = first.filter(|_| !ran_after(nmi_until, start));
+                        first = first.or(Some((start, it.cpu)));
+                        let is_nmi = matches!(it.what, What::Nmi(_));
+                        nmi_until = Some(it.at).filter(|_| is_nmi && is_alone);
                     }
                 }
                 _ => {}
