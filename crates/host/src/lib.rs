@@ -12,6 +12,7 @@ mod hypervisor;
 mod kvm_debugfs;
 mod lapic_timer;
 mod pid_numbers;
+mod posted;
 mod requested_cpus;
 mod rights;
 mod scheduling;
@@ -22,7 +23,8 @@ mod uuid;
 mod vms;
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -32,6 +34,7 @@ pub use cgroups::CgroupNames;
 pub use clock_event::ClockEventDevice;
 pub use kvm_debugfs::{GuestTsc, KvmDebugfs};
 pub use lapic_timer::LapicTimerAdvance;
+pub use posted::PostedCounts;
 pub use requested_cpus::CpuError;
 pub use rights::{Capabilities, Capability, Lockdown};
 pub use scheduling::Scheduling;
@@ -41,6 +44,8 @@ pub use throttling::{FairServer, Throttling};
 pub use vms::{VcpuThread, Vm, leads_to_vm};
 
 const CPUS: &str = "sys/devices/system/cpu";
+/// More than /proc/cpuinfo says of one CPU: of a thousand it says a thousand times as much.
+const FIRST_CPU_BYTES: u64 = 8 << 10;
 
 /// A machine, through its /proc and /sys.
 #[derive(Debug, Clone)]
@@ -134,12 +139,34 @@ impl Host {
     }
 
     /// The vendor module under /dev/kvm (`kvm_intel`, `kvm_amd`, `kvm_pvm`), built in
-    /// or not; `None` where there is none to see.
+    /// or not; `None` where there is none to see. A kernel that has both vendors' built in has the
+    /// folders of both: the one works whose instructions the CPU has.
     pub fn kvm_module(&self) -> Option<String> {
-        ["kvm_pvm", "kvm_intel", "kvm_amd"]
-            .into_iter()
-            .find(|module| self.root.join("sys/module").join(module).exists())
-            .map(str::to_owned)
+        let of_vendors = match self.virtualization() {
+            Some(only) => vec![only],
+            None => vec!["kvm_intel", "kvm_amd"],
+        };
+        let modules = ["kvm_pvm"].into_iter().chain(of_vendors);
+        let exists = |module: &&str| self.root.join("sys/module").join(module).exists();
+        modules.into_iter().find(exists).map(str::to_owned)
+    }
+
+    /// The vendor's module that can work on this CPU; `None` where the CPU does not say.
+    fn virtualization(&self) -> Option<&'static str> {
+        let cpuinfo = fs::File::open(self.root.join("proc/cpuinfo")).ok()?;
+        let mut first_cpu = Vec::new();
+        cpuinfo
+            .take(FIRST_CPU_BYTES)
+            .read_to_end(&mut first_cpu)
+            .ok()?;
+        let first_cpu = String::from_utf8_lossy(&first_cpu);
+        let mut lines = first_cpu.lines().filter_map(|line| line.split_once(':'));
+        let (_, flags) = lines.find(|(key, _)| key.trim() == "flags")?;
+        flags.split_ascii_whitespace().find_map(|flag| match flag {
+            "vmx" => Some("kvm_intel"),
+            "svm" => Some("kvm_amd"),
+            _ => None,
+        })
     }
 
     /// Whether KVM may use posted interrupts: their vectors (`PIN`, `NPI` and `PIW` of
@@ -147,9 +174,9 @@ impl Host {
     /// (vmx_can_use_vtd_pi and enable_apicv of arch/x86/kvm/vmx); where the module does not
     /// say whether it has, it may.
     pub fn posts_interrupts(&self) -> bool {
-        let module = "sys/module/kvm_intel";
-        let apicv = self.line(&format!("{module}/parameters/enable_apicv"));
-        self.root.join(module).exists() && apicv.map_or(true, |apicv| apicv != "N")
+        let apicv = self.line("sys/module/kvm_intel/parameters/enable_apicv");
+        let is_intel = self.kvm_module().as_deref() == Some("kvm_intel");
+        is_intel && apicv.map_or(true, |apicv| apicv != "N")
     }
 
     /// Whether nearly all of the kernel can be preempted, soft interrupts too.
@@ -331,6 +358,23 @@ mod tests {
             let (_root, host) = tree(&[(file, text)]);
             assert_eq!(host.is_preempt_rt(), is_rt, "{file}: {text}");
         }
+    }
+
+    #[test]
+    fn of_two_modules_that_are_built_in_the_one_for_this_cpu_counts() {
+        let of = |flags: &str, module: &str| {
+            let cpuinfo = format!("processor\t: 0\nflags\t\t: fpu {flags} tsc\n");
+            let (_root, host) = tree(&[
+                ("proc/cpuinfo", &cpuinfo),
+                ("sys/module/kvm_intel/parameters/ept", "Y\n"),
+                ("sys/module/kvm_amd/parameters/npt", "Y\n"),
+                (&format!("sys/module/{module}/version"), ""),
+            ]);
+            (host.kvm_module().unwrap(), host.posts_interrupts())
+        };
+        assert_eq!(of("svm", "kvm"), ("kvm_amd".to_owned(), false));
+        assert_eq!(of("vmx", "kvm"), ("kvm_intel".to_owned(), true));
+        assert_eq!(of("svm", "kvm_pvm"), ("kvm_pvm".to_owned(), false));
     }
 
     #[test]
