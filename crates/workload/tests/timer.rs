@@ -123,3 +123,20 @@ fn nothing_to_measure_is_refused() {
     let refused = Timer::prepare(config(&[])).unwrap_err();
     assert_eq!(refused, thread::Error::NoCpu.into());
 }
+
+mod root {
+    use super::*;
+
+    /// By default a timer of an ordinary task may expire 50 us late, and what the kernel says of that is nothing.
+    #[test]
+    fn timers_of_ordinary_tasks_have_no_slack() {
+        let timer = Timer::prepare(config(&[0, 1])).unwrap();
+        for thread in timer.threads() {
+            // Of another thread it takes CAP_SYS_NICE.
+            let slack = std::fs::read_to_string(format!("/proc/{}/timerslack_ns", thread.tid));
+            assert_eq!(slack.unwrap().trim(), "1");
+        }
+        let own = std::fs::read_to_string("/proc/self/timerslack_ns").unwrap();
+        assert_ne!(own.trim(), "1", "it would prove nothing");
+    }
+}

@@ -4,9 +4,11 @@
 mod state;
 mod task;
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::thread::set_current_timer_slack;
 use vmnoise_events::{Policy, TimerSlot};
 
 use crate::Error;
@@ -16,6 +18,9 @@ use crate::worker::RunState;
 use crate::workers::Workers;
 use state::TimerState;
 use task::Task;
+
+/// The least there is: 0 is what the kernel gives by itself.
+const NO_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 
 /// Where BPF writes the steps of a wake-up, for the task of one CPU.
 pub type TimerSteps = Arc<dyn AsRef<TimerSlot> + Send + Sync>;
@@ -89,6 +94,8 @@ impl Timer {
                 // Where it is refused (RLIMIT_MEMLOCK), the kernel may take pages away, and
                 // the task records that as latency.
                 let _ = mlockall(MlockAllFlags::CURRENT);
+                // The kernel lets the timers of ordinary tasks expire up to 50 us late otherwise. It cannot refuse.
+                let _ = set_current_timer_slack(Some(NO_SLACK_NS));
                 let task = Task {
                     cpu,
                     state: Arc::clone(&state),
