@@ -79,6 +79,20 @@ pub struct Tally {
     /// Interferences while the workload polled, also those in gaps below the
     /// threshold and while it wrote gaps down.
     pub interference: Option<InterferenceCounts>,
+    /// Posted interrupts that came to the CPU, where they were looked for.
+    pub posted: Option<PostedInterrupts>,
+}
+
+/// How many posted interrupts (`PIN`, `NPI` and `PIW` of /proc/interrupts) had come to a CPU since it was started, and
+/// when that was read. No tracepoint reports them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PostedInterrupts {
+    /// All of them.
+    pub count: u64,
+    /// The reading began, CLOCK_MONOTONIC in nanoseconds: every earlier one is counted.
+    pub from_mono_ns: u64,
+    /// The reading was over: no later one is counted.
+    pub until_mono_ns: u64,
 }
 
 /// What kind of thing was lost.

@@ -69,6 +69,12 @@ pub struct Witnesses {
     /// `timer:hrtimer_start` and `timer:hrtimer_expire_entry` of the periodic tasks.
     #[serde(default)]
     pub timer: bool,
+    /// The scheduler's own count of how long the workload's thread waited, where `sched` is missing.
+    #[serde(default)]
+    pub run_delay: bool,
+    /// Interrupt vectors with a tracepoint that no program is attached to: what comes over them is not seen.
+    #[serde(default)]
+    pub hides_vectors: bool,
 }
 
 impl Witnesses {
@@ -83,11 +89,18 @@ impl Witnesses {
         steal_clock: false,
         activity_steal: false,
         timer: false,
+        run_delay: false,
+        hides_vectors: false,
     };
 
     /// Whether everything is seen that a kernel does on its own account.
     pub fn see_kernel(&self) -> bool {
         self.irq && self.softirq && self.nmi && self.sched
+    }
+
+    /// Whether nothing of that is seen, as without BPF: no culprit can be named.
+    pub fn see_nothing(&self) -> bool {
+        !(self.irq || self.softirq || self.nmi || self.sched)
     }
 }
 
@@ -286,9 +299,22 @@ impl RunFacts {
         self.host.hypervisor.is_some()
     }
 
-    /// Whether interrupts may come to this machine that no tracepoint reports: those that
-    /// KVM posts with VMX. Where that is not recorded, Intel's module alone may.
+    /// Whether a recording of vCPUs has every exit: neither a threshold nor a choice of reasons left any out.
+    pub fn reports_each_exit(&self) -> bool {
+        let filter = self.options.exits.as_ref();
+        let takes_all = filter.is_none_or(|filter| filter.reasons.is_empty());
+        takes_all && self.options.threshold_ns == 0
+    }
+
+    /// Whether interrupts may come to this machine that no program sees: over vectors without
+    /// one, or posted by KVM.
     pub fn has_hidden_interrupts(&self) -> bool {
+        self.witnesses.hides_vectors || self.may_have_posted_interrupts()
+    }
+
+    /// Whether KVM may post interrupts, as with VMX: no tracepoint reports them. Where that is
+    /// not recorded, Intel's module alone may.
+    pub fn may_have_posted_interrupts(&self) -> bool {
         let on_intel = self.host.kvm_module.as_deref() == Some("kvm_intel");
         self.host.posted_interrupts.unwrap_or(on_intel)
     }

@@ -22,4 +22,7 @@ pub struct Gap {
     /// Interferences that began between the two readings, by the counter that the
     /// workload's thread reads together with its clock; `None` where it has none.
     pub interference: Option<u32>,
+    /// How long the workload's thread waited for its CPU in the hole, by the scheduler's own count
+    /// (/proc/PID/task/TID/schedstat), in nanoseconds; 0 where the run's witnesses cannot see it.
+    pub run_delay_ns: u64,
 }

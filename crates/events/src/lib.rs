@@ -32,7 +32,7 @@ mod vm_identity;
 pub use activation::Activation;
 pub use activity::{Activity, ActivityKind, Source, SourceId};
 pub use clock::{Anchor, ClockFacts, ClockSource, OffsetProof};
-pub use event::{Event, Finish, FinishReason, Loss, LossKind, OwnCost, Tally};
+pub use event::{Event, Finish, FinishReason, Loss, LossKind, OwnCost, PostedInterrupts, Tally};
 pub use exit_filter::ExitFilter;
 pub use exit_reason::{ExitReason, Isa};
 pub use exits::{Exit, ReasonTotals, VcpuExit, VcpuTotals};

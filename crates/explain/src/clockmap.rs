@@ -8,6 +8,13 @@ use crate::near::near_back;
 /// a gap that ends late still finds the line its begin lies on.
 const KEPT: usize = 4096;
 const NS_PER_S: u128 = 1_000_000_000;
+/// No clock is disciplined by more than a tenth of this (adjtimex(2): 500 ppm), and the
+/// frequency measured at start is better than the rest of it.
+const RATE_PART: u64 = 200;
+/// Below this no jump is distinguished from a slow reading.
+const JUMP_NS: u64 = 10_000;
+/// Number of jumps after which a clock is not followed any more: a machine is suspended now and then.
+const MOST_JUMPS: usize = 64;
 
 /// A moment on both clocks.
 #[derive(Debug, Clone, Copy)]
@@ -60,9 +67,18 @@ impl Line {
     }
 }
 
+/// Two anchors between which one of the clocks jumped: nobody knows where.
+#[derive(Debug, Clone, Copy)]
+struct Jump {
+    from: Point,
+    to: Point,
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct ClockMap {
     points: Vec<Point>,
+    /// Ascending; at most [`MOST_JUMPS`].
+    jumps: Vec<Jump>,
     tsc_hz: u64,
     offset_bound_tsc: u64,
     widest_bracket_tsc: u64,
@@ -73,6 +89,7 @@ impl ClockMap {
     pub(crate) fn new(facts: &ClockFacts) -> Self {
         Self {
             points: Vec::new(),
+            jumps: Vec::new(),
             tsc_hz: facts.tsc_hz.max(1),
             offset_bound_tsc: facts.offset_bound_tsc,
             widest_bracket_tsc: 0,
@@ -95,7 +112,16 @@ impl ClockMap {
         {
             return false;
         }
-        if let [.., before, middle] = self.points[..] {
+        if let Some(last) = self.points.last()
+            && !self.goes_on(anchor)
+        {
+            self.jumps.push(Jump {
+                from: *last,
+                to: new,
+            });
+        } else if let [.., before, middle] = self.points[..]
+            && !self.ends_with_jump()
+        {
             let straight_ns = Line::through(before, new).mono_ns(middle.tsc);
             let deviation_ns = straight_ns.abs_diff(middle.mono_ns);
             self.largest_deviation_ns = self.largest_deviation_ns.max(deviation_ns);
@@ -105,10 +131,67 @@ impl ClockMap {
         true
     }
 
-    /// Whether the TSC went back before this anchor, although time went on.
-    pub(crate) fn went_back(&self, anchor: &Anchor) -> bool {
-        let last = self.points.last();
-        last.is_some_and(|last| anchor.mono_ns > last.mono_ns && anchor.after_tsc < last.tsc)
+    /// Whether no time after the last anchor can be mapped: the TSC went back before this
+    /// anchor, although time went on, or a clock jumps once more than is followed.
+    pub(crate) fn is_lost_at(&self, anchor: &Anchor) -> bool {
+        let Some(last) = self.points.last() else {
+            return false;
+        };
+        let went_back = anchor.after_tsc < last.tsc;
+        let has_jumped = self.jumps.len() == MOST_JUMPS && !self.goes_on(anchor);
+        anchor.mono_ns > last.mono_ns && (went_back || has_jumped)
+    }
+
+    /// Whether both clocks ran at their rate since the last anchor, or at the rate that they had before it: some
+    /// programs that set the clock (chrony) let it run 8 % faster for a while.
+    pub(crate) fn goes_on(&self, anchor: &Anchor) -> bool {
+        let Some(last) = self.points.last() else {
+            return true;
+        };
+        let cycles = anchor.before_tsc.saturating_sub(last.tsc);
+        let elapsed_ns = anchor.mono_ns.saturating_sub(last.mono_ns);
+        let width_ns = self.duration_ns(anchor.after_tsc.saturating_sub(anchor.before_tsc));
+        let allowed_ns = (elapsed_ns / RATE_PART)
+            .saturating_add(width_ns)
+            .saturating_add(JUMP_NS);
+        let as_measured = self.whole_ns(cycles).abs_diff(elapsed_ns) <= allowed_ns;
+        as_measured
+            || matches!(self.points[..], [.., before, last] if {
+                let expected_ns = Line::through(before, last).mono_ns(anchor.before_tsc);
+                expected_ns.abs_diff(anchor.mono_ns) <= allowed_ns
+            })
+    }
+
+    /// Whether a clock jumped at some time between these readings of the TSC: how far apart they are is not known.
+    pub(crate) fn jumped_between(&self, start_tsc: u64, end_tsc: u64) -> bool {
+        let mut jumps = self.jumps.iter();
+        jumps.any(|jump| start_tsc < jump.to.tsc && jump.from.tsc < end_tsc)
+    }
+
+    /// How often a clock jumped.
+    pub(crate) fn jumps(&self) -> u64 {
+        self.jumps.len() as u64
+    }
+
+    /// How much of this time lies between two anchors around a jump, CLOCK_MONOTONIC in nanoseconds.
+    pub(crate) fn jumped_ns(&self, (start_ns, end_ns): (u64, u64)) -> u64 {
+        let jumps = self.jumps.iter().map(|jump| {
+            let until_ns = jump.to.mono_ns.min(end_ns);
+            until_ns.saturating_sub(jump.from.mono_ns.max(start_ns))
+        });
+        jumps.sum()
+    }
+
+    /// Whether the first two anchors are around a jump.
+    fn starts_with_jump(&self) -> bool {
+        let first = self.points.first().zip(self.jumps.first());
+        first.is_some_and(|(first, jump)| first.tsc == jump.from.tsc)
+    }
+
+    /// Whether the last two anchors are around a jump.
+    fn ends_with_jump(&self) -> bool {
+        let last = self.points.last().zip(self.jumps.last());
+        last.is_some_and(|(last, jump)| last.tsc == jump.to.tsc)
     }
 
     pub(crate) fn has_anchor(&self) -> bool {
@@ -131,7 +214,8 @@ impl ClockMap {
     }
 
     /// CLOCK_MONOTONIC in nanoseconds at `tsc`. Outside the anchors the nearest
-    /// pair's line goes on; with fewer than two, the frequency measured at start.
+    /// pair's line goes on; with fewer than two, or where a clock jumped between them,
+    /// the frequency measured at start.
     pub(crate) fn mono_ns(&self, tsc: u64) -> u64 {
         self.line_at(|point| point.tsc <= tsc).mono_ns(tsc)
     }
@@ -144,21 +228,24 @@ impl ClockMap {
 
     /// The line at a time that lies after the points that are `before`.
     fn line_at(&self, before: impl Fn(&Point) -> bool) -> Line {
-        match self.points[..] {
-            [] | [_] => Line {
-                from: self
-                    .points
-                    .first()
-                    .copied()
-                    .unwrap_or(Point { tsc: 0, mono_ns: 0 }),
-                run_tsc: self.tsc_hz,
-                rise_ns: NS_PER_S as u64,
+        let at_measured_rate = |from: &Point| Line {
+            from: *from,
+            run_tsc: self.tsc_hz,
+            rise_ns: NS_PER_S as u64,
+        };
+        match &self.points[..] {
+            [] => at_measured_rate(&Point { tsc: 0, mono_ns: 0 }),
+            [only] => at_measured_rate(only),
+            [first, .., last] => match near_back(&self.points, before) {
+                0 if self.starts_with_jump() => at_measured_rate(first),
+                after if after == self.points.len() && self.ends_with_jump() => {
+                    at_measured_rate(last)
+                }
+                after => {
+                    let right = after.clamp(1, self.points.len() - 1);
+                    Line::through(self.points[right - 1], self.points[right])
+                }
             },
-            [_, _, ..] => {
-                let right = near_back(&self.points, before);
-                let right = right.clamp(1, self.points.len() - 1);
-                Line::through(self.points[right - 1], self.points[right])
-            }
         }
     }
 
@@ -265,10 +352,10 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_goes_back_is_told_from_an_anchor_that_comes_twice() {
+    fn a_counter_that_goes_back_is_no_anchor_that_comes_twice() {
         let map = map(&[(1000, 500)]);
         let went_back = |tsc, mono_ns| {
-            map.went_back(&Anchor {
+            map.is_lost_at(&Anchor {
                 before_tsc: tsc,
                 mono_ns,
                 after_tsc: tsc,
@@ -277,6 +364,73 @@ mod tests {
         assert!(went_back(900, 600));
         assert!(!went_back(1_100, 600) && !went_back(1_000, 600));
         assert!(!went_back(900, 500) && !went_back(900, 400));
+    }
+
+    const MS: u64 = 1_000_000;
+
+    /// Readings of both clocks each 20 ms; the TSC, at 2 GHz, is ahead by as much as `ahead_tsc` says of each.
+    fn each_20_ms(ahead_tsc: &[u64]) -> ClockMap {
+        let anchors = (1..).zip(ahead_tsc);
+        let anchors = anchors.map(|(nth, ahead)| (nth * 40 * MS + ahead, nth * 20 * MS));
+        map(&anchors.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn between_two_anchors_around_a_jump_nothing_is_dated() {
+        let second = 2_000 * MS;
+        let map = each_20_ms(&[0, 0, second, second]);
+        assert_eq!(map.jumps(), 1);
+        let (before, after) = (80 * MS, 120 * MS + second);
+        assert!(!map.jumped_between(0, before) && !map.jumped_between(after, u64::MAX));
+        assert!(map.jumped_between(before - 1, before + 1));
+        assert!(map.jumped_between(after - 1, after + 1));
+        assert!(map.jumped_between(before - 1, after + 1));
+        assert_eq!(map.jumped_ns((0, u64::MAX)), 20 * MS);
+        assert_eq!(map.jumped_ns((50 * MS, 55 * MS)), 5 * MS);
+        // The lines beside it are what they were, and the bound is of them: half a bracket, and the offset.
+        assert_eq!(map.mono_ns(before - 2_000), 40 * MS - 1_000);
+        assert_eq!(map.mono_ns(after + 2_000), 60 * MS + 1_000);
+        assert_eq!(map.bound_ns(), Some(15));
+        // A jump at either end has no line that goes on.
+        let (first, last) = (each_20_ms(&[0, second]), each_20_ms(&[0, 0, second]));
+        assert_eq!(first.mono_ns(40 * MS - 2_000), 20 * MS - 1_000);
+        assert_eq!(last.mono_ns(after + 2_000), 60 * MS + 1_000);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_by_its_rate_does_not_jump() {
+        // 500 ppm are 20,000 cycles of 20 ms; 8 % is more than a clock is disciplined by, and lasts.
+        assert_eq!(each_20_ms(&[0, 20_000, 0, 20_000]).jumps(), 0);
+        let step = 3_200_000;
+        let ahead: Vec<u64> = (0..100).map(|nth| nth * step).collect();
+        let fast = each_20_ms(&[&[0], &ahead[..]].concat());
+        assert_eq!(fast.jumps(), 1);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_without_end_is_followed_for_a_while() {
+        let second = 2_000 * MS;
+        let ahead: Vec<u64> = (0..64).map(|nth| nth * nth * second).collect();
+        let once_more = |ahead: u64| Anchor {
+            before_tsc: 65 * 40 * MS + ahead,
+            mono_ns: 65 * 20 * MS,
+            after_tsc: 65 * 40 * MS + ahead,
+        };
+        let mut map = each_20_ms(&ahead);
+        let next = once_more(64 * 64 * second);
+        assert!(!map.is_lost_at(&next) && map.add(&next));
+        let more = Anchor {
+            mono_ns: next.mono_ns + 20 * MS,
+            before_tsc: next.before_tsc + 999 * second,
+            after_tsc: next.after_tsc + 999 * second,
+        };
+        assert!(map.is_lost_at(&more));
+        let on = Anchor {
+            before_tsc: next.before_tsc + 40 * MS,
+            mono_ns: next.mono_ns + 20 * MS,
+            after_tsc: next.after_tsc + 40 * MS,
+        };
+        assert!(!map.is_lost_at(&on));
     }
 
     #[test]

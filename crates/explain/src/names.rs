@@ -10,6 +10,8 @@ use crate::part::{Part, by_source};
 
 /// What an id is called that the stream never defined.
 const UNDEFINED: &str = "undefined";
+/// What somebody is called of whom only the share is known.
+const UNKNOWN: &str = "unknown";
 
 /// From here on ids are not of the stream itself: sources on the host of a guest.
 const BELOW: u32 = 1 << 31;
@@ -61,8 +63,7 @@ impl Names {
     }
 
     pub(crate) fn name(&self, id: Option<SourceId>) -> &str {
-        id.and_then(|id| self.get(id))
-            .map_or(UNDEFINED, |name| name)
+        id.map_or(UNKNOWN, |id| self.get(id).map_or(UNDEFINED, |name| name))
     }
 
     /// The name, to be kept.

@@ -52,6 +52,8 @@ pub(crate) struct Stretch {
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
     pub(crate) steal_ns: u64,
+    /// How long its thread waited for the CPU, if BPF does not say for whom.
+    pub(crate) run_delay_ns: u64,
 }
 
 /// The stretches of a wake-up that is not over before its expiry. They touch, and together
@@ -85,6 +87,7 @@ pub(crate) fn stretches(activation: &Activation) -> impl Iterator<Item = Stretch
             start_ns: now_ns,
             end_ns,
             steal_ns: unseen_steal_ns,
+            run_delay_ns: 0,
         };
         now_ns = end_ns;
         (unseen, unseen_steal_ns) = (false, 0);

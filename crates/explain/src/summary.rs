@@ -36,8 +36,10 @@ pub struct Summary {
     /// Bound of the error between the clock of gaps and that of activities, in
     /// nanoseconds; `None` if no anchor joined them.
     pub clock_bound_ns: Option<u64>,
-    /// When the TSC went back, in nanoseconds since `origin_mono_ns`: nothing
-    /// after that is trusted, and none of it is in this result. `None` if it never did.
+    /// Number of clock jumps, and what is unknown because of them.
+    pub clock_jumps: ClockJumps,
+    /// When the TSC went back, or the clocks had jumped too often to be followed, in nanoseconds since
+    /// `origin_mono_ns`: nothing after that is trusted or in this result. `None` if neither happened.
     pub tsc_went_back_at_ns: Option<u64>,
     /// What each probe used, and what it could not show.
     #[serde(rename = "rungs")]
@@ -75,6 +77,18 @@ impl Summary {
         };
         Some((longest_ns, place))
     }
+}
+
+/// Jumps of a clock, as in a machine that was suspended, or restored from a snapshot, where gaps are
+/// stamped with the TSC. Between the two readings of both clocks around a jump no gap has a place or a length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct ClockJumps {
+    /// How often one of the clocks jumped.
+    pub count: u64,
+    /// Time of the run between the readings around the jumps: it is in no runtime. Nanoseconds.
+    pub undated_ns: u64,
+    /// Gaps that reach into that time, over all CPUs: none of them is in this result.
+    pub undated_gaps: u64,
 }
 
 /// One CPU.

@@ -8,7 +8,7 @@ pub(crate) struct Visibility {
     workload: Workload,
     witnesses: Witnesses,
     below_unwitnessed: bool,
-    hidden_interrupts: bool,
+    posted_interrupts: bool,
     host: Option<HostVisibility>,
 }
 
@@ -20,14 +20,12 @@ struct HostVisibility {
     reports_all: bool,
     /// Nothing lies below the host that it could not see.
     is_last: bool,
-    /// Interrupts may come to it that it cannot see.
-    hidden_interrupts: bool,
 }
 
 /// What the host of a guest says of one gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HostCoverage {
-    /// Nothing: it did not record, or its clock is not known.
+    /// Nothing: it did not record, the vCPU was not there, or its clock is not known.
     None,
     /// Its exits; whether nothing can be missing of either kernel's stream.
     Host { is_whole: bool },
@@ -91,21 +89,18 @@ impl Visibility {
             workload: facts.workload,
             witnesses: facts.witnesses,
             below_unwitnessed: facts.layer_below_unwitnessed(),
-            hidden_interrupts: facts.has_hidden_interrupts(),
+            posted_interrupts: facts.may_have_posted_interrupts(),
             host: None,
         }
     }
 
     /// As `new`, beside the recording of its host.
     pub(crate) fn beside(self, host: &RunFacts) -> Self {
-        let filter = host.options.exits.as_ref();
-        let reports_each = filter.is_none_or(|filter| filter.reasons.is_empty());
         Self {
             host: Some(HostVisibility {
                 witnesses: host.witnesses,
-                reports_all: reports_each && host.options.threshold_ns == 0,
+                reports_all: host.reports_each_exit(),
                 is_last: !host.layer_below_unwitnessed(),
-                hidden_interrupts: host.has_hidden_interrupts(),
             }),
             ..self
         }
@@ -127,10 +122,11 @@ impl Visibility {
         self.host.is_some_and(|host| host.witnesses.kvm_exit)
     }
 
-    /// Whether nobody but the hardware is left where the host says nothing.
+    /// Whether nobody but the hardware is left where the host says nothing. Interrupts that the host cannot see
+    /// do not matter: the guest is left for each one that the host handles, and that is an exit.
     pub(crate) fn host_sees_all(&self) -> bool {
         self.host.is_some_and(|host| {
-            let sees_kernel = host.witnesses.see_kernel() && !host.hidden_interrupts;
+            let sees_kernel = host.witnesses.see_kernel();
             host.is_last && sees_kernel && host.witnesses.kvm_run && self.counts_exits()
         })
     }
@@ -163,6 +159,16 @@ impl Visibility {
         self.witnesses.steal_clock
     }
 
+    /// Whether gaps say how long their thread waited for its CPU.
+    pub(crate) fn has_run_delay(&self) -> bool {
+        self.witnesses.run_delay
+    }
+
+    /// Whether nothing of this kernel is seen: what is left over may be anybody's.
+    pub(crate) fn sees_nothing(&self) -> bool {
+        self.witnesses.see_nothing()
+    }
+
     pub(crate) fn has_activity_steal(&self) -> bool {
         self.witnesses.activity_steal
     }
@@ -183,22 +189,36 @@ impl Visibility {
         self.workload == Workload::Timerlat
     }
 
+    /// Whether gaps are stamped with the TSC: wake-ups, and what is derived from activities, have
+    /// CLOCK_MONOTONIC already.
+    pub(crate) fn dates_by_tsc(&self) -> bool {
+        !self.is_observed() && !self.is_timer()
+    }
+
     pub(crate) fn witnesses(&self) -> &Witnesses {
         &self.witnesses
     }
 
     /// Whether a residual could be the work of a layer nobody watched: one below
-    /// this machine, KVM where it is out of sight, or this kernel itself.
-    pub(crate) fn is_blind(&self) -> bool {
-        let sees_kvm = self.witnesses.kvm_run && self.witnesses.kvm_exit;
-        let hides_kvm = self.workload == Workload::Microvm && !sees_kvm;
-        self.below_unwitnessed || hides_kvm || self.is_blind_itself()
+    /// this machine, KVM where it is out of sight, or this kernel itself. `is_unposted` says that no
+    /// posted interrupt came.
+    pub(crate) fn is_blind(&self, is_unposted: bool) -> bool {
+        let hides_kvm = self.workload == Workload::Microvm && !self.sees_kvm();
+        self.below_unwitnessed || hides_kvm || self.is_blind_itself(is_unposted)
     }
 
     /// Whether a residual could be this kernel's own, because some of its work is out of
-    /// sight.
-    pub(crate) fn is_blind_itself(&self) -> bool {
-        !self.witnesses.see_kernel() || self.hidden_interrupts
+    /// sight. A vCPU leaves its guest for each interrupt that the kernel handles, which is an exit: where
+    /// those are seen, it does not matter who sees the interrupt.
+    pub(crate) fn is_blind_itself(&self, is_unposted: bool) -> bool {
+        let sees_exits = self.workload == Workload::Microvm && self.sees_kvm();
+        let posts = self.posted_interrupts && !is_unposted;
+        let hides_interrupts = posts || self.witnesses.hides_vectors;
+        !self.witnesses.see_kernel() || hides_interrupts && !sees_exits
+    }
+
+    fn sees_kvm(&self) -> bool {
+        self.witnesses.kvm_run && self.witnesses.kvm_exit
     }
 
     /// Whether a share of 0 would mean "none" in a gap of which the host reported.
@@ -207,9 +227,9 @@ impl Visibility {
             return false;
         };
         match share {
-            Share::Unexplained => !self.is_blind_itself(),
+            Share::Unexplained => self.sees_nothing() || !self.is_blind_itself(false),
             // Of a wake-up nothing is ever known to be the hardware's.
-            Share::Hw => !self.is_timer() && !self.is_blind_itself() && self.host_sees_all(),
+            Share::Hw => !self.is_timer() && !self.is_blind_itself(false) && self.host_sees_all(),
             share => host_sees(share, &witnesses),
         }
     }
@@ -246,7 +266,7 @@ impl Visibility {
             Share::Nmi => is_microvm || self.witnesses.nmi,
             Share::Irq => is_microvm || self.witnesses.irq,
             Share::Softirq => is_microvm || self.witnesses.softirq,
-            Share::Thread => is_microvm || self.witnesses.sched,
+            Share::Thread => is_microvm || self.witnesses.sched || self.witnesses.run_delay,
             Share::Throttled | Share::Blocked => self.witnesses.sched,
             Share::Steal => self.witnesses.steal_clock,
             // Only a microVM has its host's kernel as a witness.
@@ -257,8 +277,9 @@ impl Visibility {
             | Share::Vmm => is_microvm && host_sees(share, &self.witnesses),
             Share::Kvm => is_microvm && self.witnesses.kvm_exit,
             Share::Halted => is_microvm,
-            Share::HvOrHw => self.is_blind(),
-            Share::Hw | Share::Unexplained => !self.is_blind(),
+            Share::Hw => !self.is_blind(false),
+            Share::HvOrHw => !self.sees_nothing() && self.is_blind(false),
+            Share::Unexplained => self.sees_nothing() || !self.is_blind(false),
         }
     }
 }

@@ -6,7 +6,8 @@ use crate::streams::{
 };
 use ActivityKind::{Blocked, Exit, Irq, Nmi, Softirq, Thread, Throttled, Vmm};
 use vmnoise_events::{
-    ActivityKind, Event, Gap, Loss, LossKind, RunFacts, Share, Witnesses, Workload,
+    ActivityKind, Event, Gap, Loss, LossKind, PostedInterrupts, RunFacts, Share, Tally, Witnesses,
+    Workload,
 };
 
 type Parts = Vec<(Share, Option<u32>, u64)>;
@@ -173,17 +174,21 @@ fn hardware_is_named_only_where_nobody_else_was_there() {
         steal_clock: true,
         ..Witnesses::default()
     };
-    assert_eq!(rest(&untraced, bare, &[]), Some(Share::HvOrHw));
+    assert_eq!(rest(&untraced, bare, &[]), Some(Share::Unexplained));
 }
 
 #[test]
 fn hardware_is_named_only_where_every_layer_is_watched() {
     type Change = fn(&mut RunFacts);
-    let of_kernel: [Change; 6] = [
+    let of_kernel: [Change; 4] = [
         |facts| facts.witnesses.irq = false,
         |facts| facts.witnesses.softirq = false,
         |facts| facts.witnesses.nmi = false,
         |facts| facts.witnesses.sched = false,
+    ];
+    // Interrupts that nobody sees.
+    let hidden: [Change; 3] = [
+        |facts| facts.witnesses.hides_vectors = true,
         |facts| facts.host.posted_interrupts = Some(true),
         // A recording that does not say, of a machine that could.
         |facts| facts.host.kvm_module = Some("kvm_intel".into()),
@@ -216,11 +221,115 @@ fn hardware_is_named_only_where_every_layer_is_watched() {
             assert_eq!(residual(change, workload), Share::HvOrHw, "{place}");
         }
     }
+    // A vCPU leaves its guest for each of them, and that is an exit; a polling thread stays where it is.
+    for (place, change) in hidden.into_iter().enumerate() {
+        assert_eq!(
+            residual(change, Workload::Osnoise),
+            Share::HvOrHw,
+            "{place}"
+        );
+        assert_eq!(residual(change, Workload::Microvm), Share::Hw, "{place}");
+    }
+    let hidden_with_kvm: Change = |facts| {
+        facts.witnesses.hides_vectors = true;
+        facts.witnesses.kvm_exit = false;
+    };
+    assert_eq!(residual(hidden_with_kvm, Workload::Microvm), Share::HvOrHw);
     // Only a vCPU can be away in KVM or in its VMM.
     for change in of_kvm {
         assert_eq!(residual(change, Workload::Microvm), Share::HvOrHw);
         assert_eq!(residual(change, Workload::Osnoise), Share::Hw);
     }
+}
+
+/// Posted interrupts have no tracepoint, and /proc/interrupts counts them.
+#[test]
+fn where_no_posted_interrupt_came_a_residual_may_be_the_hardwares() {
+    let reading = |count, from_mono_ns| {
+        Event::Tally(Tally {
+            cpu: 1,
+            first_tsc: 500,
+            last_tsc: from_mono_ns,
+            posted: Some(PostedInterrupts {
+                count,
+                from_mono_ns,
+                until_mono_ns: from_mono_ns + 20,
+            }),
+            ..Tally::default()
+        })
+    };
+    let residual = |readings: &[Event]| {
+        let mut facts = facts();
+        facts.workload = Workload::Osnoise;
+        facts.host.posted_interrupts = Some(true);
+        let mut events = vec![anchor(0), anchor(10_000)];
+        events.extend_from_slice(readings);
+        events.extend([Event::Gap(gap(1000, 2000)), finish()]);
+        let (budgets, _) = explain(&facts, &events);
+        budgets[0].parts[0].share
+    };
+    assert_eq!(residual(&[]), Share::HvOrHw);
+    assert_eq!(residual(&[reading(5, 900)]), Share::HvOrHw);
+    assert_eq!(residual(&[reading(5, 900), reading(5, 2_000)]), Share::Hw);
+    assert_eq!(
+        residual(&[reading(5, 900), reading(6, 2_000)]),
+        Share::HvOrHw
+    );
+    // One that was not over as the gap began, and one that began before its end.
+    assert_eq!(
+        residual(&[reading(5, 990), reading(5, 2_000)]),
+        Share::HvOrHw
+    );
+    assert_eq!(
+        residual(&[reading(5, 900), reading(5, 1_999)]),
+        Share::HvOrHw
+    );
+}
+
+/// Without BPF the scheduler still says how long the thread waited, and nobody says for whom.
+#[test]
+fn without_bpf_a_wait_is_another_threads_and_the_rest_is_nobodys() {
+    let mut facts = in_a_machine();
+    facts.workload = Workload::Osnoise;
+    facts.witnesses = Witnesses {
+        run_delay: true,
+        ..Witnesses::default()
+    };
+    let gap = |from, run_delay_ns| {
+        Event::Gap(Gap {
+            run_delay_ns,
+            ..gap(from, from + 1000)
+        })
+    };
+    let mut events = vec![anchor(0), anchor(10_000)];
+    events.extend([gap(1000, 700), gap(3000, 0), gap(5000, 1200), finish()]);
+    let (budgets, summary) = explain(&facts, &events);
+    let all: Vec<Parts> = budgets.iter().map(parts).collect();
+    let (thread, rest) = (Share::Thread, Share::Unexplained);
+    assert_eq!(
+        all,
+        [
+            vec![(thread, None, 700), (rest, None, 300)],
+            vec![(rest, None, 1000)],
+            vec![(thread, None, 1000)],
+        ]
+    );
+    let cpu = &summary.cpus[0];
+    assert_eq!(cpu.shares_ns[thread], Some(1700));
+    assert_eq!(cpu.shares_ns[rest], Some(1300));
+    for unknown in [Share::HvOrHw, Share::Hw, Share::Irq, Share::Steal] {
+        assert_eq!(cpu.shares_ns[unknown], None, "{unknown}");
+    }
+    let [source] = &cpu.sources[..] else {
+        panic!("{:?}", cpu.sources)
+    };
+    assert_eq!((source.share, &*source.name), (thread, "unknown"));
+    assert_eq!((source.count, source.max_ns), (2, 1000));
+    // Where switches are seen, the count says nothing that they do not.
+    facts.witnesses.sched = true;
+    facts.witnesses.run_delay = false;
+    let (budgets, _) = explain(&facts, &events);
+    assert_eq!(parts(&budgets[0]), [(Share::HvOrHw, None, 1000)]);
 }
 
 #[test]

@@ -114,6 +114,7 @@ fn event(times: Times, (which, cpu, [a, b, c, d]): Words) -> Event {
             light_exits: d / 2 % 2,
             heavy_exits: if d % 7 == 0 { u32::MAX } else { 0 },
             interference: (c % 3 > 0).then_some(c / 3 % 5),
+            run_delay_ns: 0,
         }),
         10..=22 => Event::Activity(Activity {
             cpu,
@@ -165,6 +166,8 @@ fn facts(bits: u16) -> RunFacts {
         steal_clock: bit(6),
         activity_steal: bit(9),
         timer: false,
+        run_delay: bit(8),
+        hides_vectors: false,
     };
     facts.workload = match (bit(10), bit(11)) {
         (false, false) => Workload::Microvm,

@@ -2,6 +2,7 @@
 
 use crate::streams::{activity, anchor, explain, facts, finish, gap};
 use vmnoise_events::*;
+use vmnoise_explain::ClockJumps;
 
 const MS: u64 = 1_000_000;
 
@@ -107,4 +108,55 @@ fn wake_ups_after_it_are_not_trusted() {
     let (_, summary) = explain(&facts, &events);
     assert_eq!(summary.wakeups.unwrap().cpus[0].count, 1);
     assert!(summary.tsc_went_back_at_ns.is_some());
+}
+
+/// As `run`, but with the seventh drain the TSC is `ahead` cycles ahead, as in a guest that was paused.
+fn run_ahead(ahead: u64) -> Vec<Event> {
+    let at = |ns: u64, number: u64| if number > 6 { ns + ahead } else { ns };
+    let mut events = vec![anchor(100 * MS)];
+    for number in 1..=10 {
+        let end_ns = (100 + 20 * number) * MS;
+        let (at_ns, end_tsc) = (end_ns - 10 * MS, at(end_ns, number));
+        events.extend([
+            Event::Anchor(Anchor {
+                before_tsc: end_tsc,
+                mono_ns: end_ns,
+                after_tsc: end_tsc,
+            }),
+            tally(end_tsc),
+            activity(ActivityKind::Irq, at_ns + 100, at_ns + 2_900, 0),
+            Event::Gap(gap(at(at_ns, number), at(at_ns + 3_000, number))),
+            Event::Watermark(end_ns - MS),
+        ]);
+    }
+    // The pause itself, which the workload saw.
+    events.push(Event::Gap(gap(221 * MS, 221 * MS + 5_000 + ahead)));
+    events.push(finish());
+    events
+}
+
+#[test]
+fn around_a_jump_no_gap_is_explained() {
+    const S: u64 = 1_000 * MS;
+    let (plain, _) = explain(&facts(), &run_ahead(0));
+    assert_eq!(plain.len(), 11);
+
+    let (budgets, summary) = explain(&facts(), &run_ahead(10 * S));
+    // The seventh lies between the two readings around the jump, and so does the pause.
+    let starts = budgets.iter().map(|budget| budget.start_mono_ns / MS);
+    let truth = [110, 130, 150, 170, 190, 210, 250, 270, 290];
+    assert_eq!(starts.collect::<Vec<_>>(), truth);
+    for budget in &budgets {
+        assert_eq!(budget.dur_ns, 3_000, "{budget:?}");
+        assert_eq!(budget.parts[0].share, Share::HostIrq, "{budget:?}");
+    }
+    let jumps = ClockJumps {
+        count: 1,
+        undated_ns: 20 * MS,
+        undated_gaps: 2,
+    };
+    assert_eq!(summary.clock_jumps, jumps);
+    assert_eq!(summary.clock_bound_ns, Some(0));
+    assert_eq!(summary.cpus[0].runtime_ns, Some(180 * MS));
+    assert_eq!(summary.tsc_went_back_at_ns, None);
 }

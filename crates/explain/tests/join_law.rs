@@ -79,6 +79,8 @@ fn witnesses(bits: u16) -> Witnesses {
         steal_clock: bit(6),
         activity_steal: bit(7),
         timer: false,
+        run_delay: bit(8),
+        hides_vectors: false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pass 1 of a join against pairs of recordings with known truth: the right vCPU is found, a
 //! time mapped over the other clock is within the bound, and what is no pair is refused.
 
-use crate::streams::any_plans::any_plan;
+use crate::streams::any_plans::{any_plan, any_stay};
 use crate::streams::clocks::Dice;
 use crate::streams::pairs::{Plan, RecordedPair};
 use proptest::prelude::*;
@@ -140,8 +140,12 @@ proptest! {
     }
 
     #[test]
-    fn another_guest_is_refused(plan in any_plan(), seed in any::<u64>()) {
-        let plan = Plan { other_vms: 0, ..plan };
+    fn another_guest_is_refused(
+        plan in any_plan(),
+        stay in any_stay(),
+        seed in any::<u64>(),
+    ) {
+        let plan = Plan { other_vms: 0, stay, ..plan };
         let pair = plan.record();
         let other = Plan { seed, ..plan.clone() }.record();
         let mixed = RecordedPair { host: other.host, ..pair.clone() };

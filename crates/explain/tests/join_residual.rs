@@ -15,7 +15,7 @@ fn a_residual_is_the_hardwares_only_where_nobody_can_be_missing() {
         run.trees[0].residual
     };
     let nothing: Change = |_, _| {};
-    let changes: [(Change, Share); 13] = [
+    let changes: [(Change, Share); 14] = [
         (nothing, Share::Hw),
         (
             |_, host| host.host.hypervisor = Some("KVM".into()),
@@ -28,10 +28,12 @@ fn a_residual_is_the_hardwares_only_where_nobody_can_be_missing() {
         (|_, host| host.witnesses.sched = false, Share::HvOrHw),
         (|_, host| host.witnesses.kvm_run = false, Share::HvOrHw),
         (|_, host| host.witnesses.kvm_exit = false, Share::HvOrHw),
+        // A vCPU leaves its guest for each interrupt of its host, seen or not: that would be an exit.
         (
             |_, host| host.host.posted_interrupts = Some(true),
-            Share::HvOrHw,
+            Share::Hw,
         ),
+        (|_, host| host.witnesses.hides_vectors = true, Share::Hw),
         (
             |_, host| host.options.exits.as_mut().unwrap().reasons = vec!["io".into()],
             Share::HvOrHw,

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::streams::any_plans::any_plan;
+use crate::streams::any_plans::{any_plan, any_stay};
 use crate::streams::joins::{ALL, join, obeys_the_law, pairs_of, stamped};
-use crate::streams::lives::Span;
+use crate::streams::lives::{Span, Stay};
 use crate::streams::pairs::{Plan, RecordedPair};
 use proptest::prelude::*;
 use vmnoise_events::{Event, Share};
@@ -82,7 +82,8 @@ proptest! {
     })]
 
     #[test]
-    fn each_gap_has_of_its_host_what_it_truly_had(plan in any_plan()) {
+    fn each_gap_has_of_its_host_what_it_truly_had(plan in any_plan(), stay in any_stay()) {
+        let plan = Plan { stay, ..plan };
         let pair = plan.record();
         let run = joined(&pair);
         prop_assume!(run.is_ok());
@@ -167,4 +168,68 @@ fn only_what_both_recorded_is_witnessed() {
         assert!(tree.witnessed <= is_inside, "{tree:?}");
         assert!(tree.witnessed || tree.residual == Share::HvOrHw, "{tree:?}");
     }
+}
+
+/// A host whose vCPUs left, came, or went on under another id says nothing of the gaps in which the vCPU that was
+/// joined was not there: none of them is witnessed, and none is the hardware's.
+#[test]
+fn gaps_are_witnessed_only_while_their_vcpu_is_there() {
+    const S: u64 = 1_000_000_000;
+    let stays = [
+        Stay::Always,
+        Stay::Until(6 * S / 5),
+        Stay::From(6 * S / 5),
+        Stay::OtherIdFrom(19 * S / 10),
+    ];
+    for stay in stays {
+        let plan = Plan {
+            stay,
+            ..Plan::plain()
+        };
+        let pair = plan.record();
+        let run = joined(&pair).unwrap();
+        reports_the_truth(&plan, &pair, &run).unwrap();
+        let exits = pair.lives[0].exits.iter();
+        let mut exits =
+            exits.filter(|exit| plan.host.0 <= exit.start_ns && stay.reports(exit) == Some(false));
+        let (first, last) = (exits.clone().next().unwrap(), exits.next_back().unwrap());
+        assert!(run.trees.iter().any(|tree| tree.witnessed), "{stay:?}");
+        for tree in &run.trees {
+            let (start_tsc, end_tsc) = stamped(tree);
+            let is_there = first.start_ns <= start_tsc && end_tsc <= last.end_ns;
+            assert_eq!(tree.witnessed, is_there, "{stay:?}: {tree:?}");
+            let is_hidden = tree.witnessed || tree.residual == Share::HvOrHw;
+            assert!(is_hidden, "{stay:?}: {tree:?}");
+        }
+    }
+}
+
+/// Where exits were left out, the kernel's own sums say how long the vCPU was there.
+#[test]
+fn a_host_that_leaves_exits_out_knows_how_long_its_vcpus_were_there() {
+    const LEFT_NS: u64 = 1_200_000_000;
+    let plan = Plan {
+        stay: Stay::Until(LEFT_NS),
+        ..Plan::plain()
+    };
+    let mut pair = plan.record();
+    let life = &pair.lives[0];
+    let last = life
+        .exits
+        .iter()
+        .rfind(|exit| exit.end_ns <= LEFT_NS)
+        .unwrap();
+    // The last exit is one of those that are left out.
+    let threshold_ns = last.end_ns - last.start_ns + 1;
+    pair.host_facts.options.threshold_ns = threshold_ns;
+    pair.host.retain(|event| match event {
+        Event::Exit(exit) => exit.exit.dur_ns() >= threshold_ns,
+        _ => true,
+    });
+    let run = joined(&pair).unwrap();
+    let witnessed = run.trees.iter().filter(|tree| tree.witnessed);
+    let ends = witnessed.map(|tree| stamped(tree).1);
+    let life = &pair.lives[0];
+    let truth = life.gaps.iter().filter(|gap| gap.end_ns <= last.end_ns);
+    assert_eq!(ends.max(), truth.map(|gap| gap.end_ns).max());
 }

@@ -56,7 +56,7 @@ fn what_no_witness_could_see_is_null() {
             "kvm",
             "vmm",
             "hw",
-            "unexplained"
+            "hv_or_hw"
         ]
     );
 }
@@ -87,7 +87,7 @@ fn a_polling_thread_knows_nothing_from_below() {
     let untraced = summary(&facts);
     let known = untraced.cpus[0].shares_ns.iter();
     let known: Vec<_> = known.filter(|(_, ns)| ns.is_some()).collect();
-    assert_eq!(known, [(Share::HvOrHw, Some(0))]);
+    assert_eq!(known, [(Share::Unexplained, Some(0))]);
     assert_eq!(untraced.cpus[0].interference, Interference::default());
     assert_eq!(untraced.cpus[0].guest_columns, GuestColumns::default());
 }
@@ -101,7 +101,7 @@ fn without_an_anchor_nobody_is_blamed_for_anything() {
         finish(),
     ];
     let (budgets, summary) = explain(&facts(), &events);
-    assert_eq!(parts(&budgets[0]), [(Share::HvOrHw, None, 1000)]);
+    assert_eq!(parts(&budgets[0]), [(Share::Unexplained, None, 1000)]);
     assert_eq!(summary.clock_bound_ns, None);
     assert!(nulls(&summary).contains(&"host_irq"));
 }

@@ -8,7 +8,7 @@ use arrow_array::builder::MapFieldNames;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 /// The version this crate writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 10;
+pub const FORMAT_VERSION: u32 = 11;
 
 /// Keys of the schema's metadata.
 pub(crate) mod keys {
@@ -63,6 +63,10 @@ pub(crate) mod counter {
     pub const INTERFERENCE_IRQ: &str = "interference_irq";
     pub const INTERFERENCE_SOFTIRQ: &str = "interference_softirq";
     pub const INTERFERENCE_THREAD: &str = "interference_thread";
+    pub const POSTED: &str = "posted_interrupts";
+    pub const POSTED_FROM_MONO_NS: &str = "posted_from_mono_ns";
+    pub const POSTED_UNTIL_MONO_NS: &str = "posted_until_mono_ns";
+    pub const RUN_DELAY_NS: &str = "run_delay_ns";
     pub const TID: &str = "tid";
     pub const VMM_PID: &str = "vmm_pid";
     pub const NUMBER: &str = "number";

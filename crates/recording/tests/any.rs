@@ -122,6 +122,8 @@ fn any_event() -> impl Strategy<Value = Event> {
                         light_exits,
                         heavy_exits,
                         interference,
+                        // Both are counters of their own.
+                        run_delay_ns: steal_ns,
                     })
                 }
             ),
@@ -180,6 +182,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                             thread,
                         }
                     }),
+                    posted: None,
                 })
             ),
         (0..LossKind::ALL.len(), number()).prop_map(|(kind, count)| Event::Loss(Loss {

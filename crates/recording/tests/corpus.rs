@@ -165,6 +165,29 @@ fn a_recording_of_format_9_is_read_and_does_not_know_how_its_machine_was_set() {
     assert_eq!((ending.unwrap(), vcpus), (Ending::Complete, 1));
 }
 
+/// Written by the vmnoise of format version 10; it is kept like the ones before.
+#[test]
+fn a_recording_of_format_10_is_read_and_knows_neither_waits_nor_posted_interrupts() {
+    let bytes = std::fs::read(Path::new(FOLDER).join("format-10")).unwrap();
+    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let witnesses = reader.facts().witnesses;
+    assert!(!witnesses.run_delay && !witnesses.hides_vectors);
+    let (mut gaps, mut tallies) = (0, 0);
+    let ending = reader.for_each(&mut |event| match event {
+        Event::Gap(gap) => {
+            assert_eq!(gap.run_delay_ns, 0);
+            gaps += 1;
+        }
+        Event::Tally(tally) => {
+            assert_eq!(tally.posted, None);
+            tallies += 1;
+        }
+        _ => {}
+    });
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert!(gaps > 0 && tallies > 0);
+}
+
 #[test]
 fn every_file_of_the_corpus() {
     let (mut complete, mut cut_off, mut truncated, mut corrupt, mut foreign) = (0, 0, 0, 0, 0);

@@ -187,13 +187,23 @@ fn doubts(run: &Run) -> Vec<Finding> {
             ),
         });
     }
+    let jumps = run.summary().map(|summary| summary.clock_jumps);
+    if let Some(jumps) = jumps.filter(|jumps| jumps.count > 0) {
+        out.push(Finding {
+            figure: duration(jumps.undated_ns),
+            text: format!(
+                "of the run are left out, with {} gaps: a clock jumped there",
+                jumps.undated_gaps
+            ),
+        });
+    }
     if let Some(at_ns) = run
         .summary()
         .and_then(|summary| summary.tsc_went_back_at_ns)
     {
         out.push(Finding {
             figure: duration(at_ns),
-            text: "after the begin the TSC went back: nothing later is trusted, or on this page"
+            text: "after the begin the TSC went back, or jumped too often: nothing later is trusted, or on this page"
                 .into(),
         });
     }
@@ -208,7 +218,7 @@ fn doubts(run: &Run) -> Vec<Finding> {
         out.push(Finding {
             figure: count(unwitnessed),
             text: format!(
-                "{} have no witness below: the host did not record then, or their clock is not known",
+                "{} have no witness below: the host did not record then, did not see the vCPU, or does not know its clock",
                 run.words().many
             ),
         });

@@ -66,12 +66,15 @@ impl Run {
     /// Says who took a share, to go on after "71 % of the noise is ". If some of this kernel's work is not
     /// observed, the residual may be that work, and nobody below is named for it.
     pub(crate) fn deed(&self, share: Share, who: Option<&str>) -> String {
-        let sees_kernel = self.facts.witnesses.see_kernel();
-        match share {
-            Share::HvOrHw if !sees_kernel => {
-                "unexplained, because vmnoise could not watch all of this kernel".to_owned()
-            }
-            _ => shares::deed(share, who),
+        let witnesses = &self.facts.witnesses;
+        let may_be_this_kernel = match share {
+            Share::HvOrHw => !witnesses.see_kernel(),
+            Share::Unexplained => witnesses.see_nothing(),
+            _ => false,
+        };
+        match may_be_this_kernel {
+            true => "unexplained, because vmnoise could not watch all of this kernel".to_owned(),
+            false => shares::deed(share, who),
         }
     }
 

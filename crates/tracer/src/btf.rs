@@ -16,7 +16,7 @@ use libbpf_rs::{
     },
 };
 
-use crate::joined_btf::Sections;
+use crate::joined_btf::{JoinedBtf, Sections};
 use vmnoise_host::{Capability, Host};
 
 /// Offsets of per-CPU variables minus that of `runqueues`, modulo 2^64.
@@ -152,6 +152,16 @@ impl KernelBtf {
     pub(crate) fn arguments(&self, name: &str) -> Option<usize> {
         self.tracepoints.get(name).copied().flatten()
     }
+
+    /// As [`Self::arguments`], also where KVM is a module: all types are read once more for that.
+    pub(crate) fn kvm_arguments(&self, name: &str) -> Option<usize> {
+        self.arguments(name).or_else(|| {
+            let joined = JoinedBtf::of_kvm().ok().flatten()?;
+            let btf = Btf::from_path(joined.path()).ok()?;
+            let typedef = btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}"))?;
+            arguments_of(typedef)
+        })
+    }
 }
 
 fn has_member(ty: BtfType<'_>, name: &str) -> bool {
@@ -167,7 +177,11 @@ fn minus_run_queue(offsets: &HashMap<&str, u32>, variable: &str) -> Option<u64> 
 
 /// Counts without the first parameter, the `void *` of every tracepoint probe.
 fn argument_count(typedef: BtfType<'_>) -> Option<usize> {
-    let pointer = Ptr::try_from(Typedef::try_from(typedef).ok()?.referenced_type()).ok()?;
+    arguments_of(Typedef::try_from(typedef).ok()?)
+}
+
+fn arguments_of(typedef: Typedef<'_>) -> Option<usize> {
+    let pointer = Ptr::try_from(typedef.referenced_type()).ok()?;
     let probe = FuncProto::try_from(pointer.referenced_type()).ok()?;
     probe.iter().count().checked_sub(1)
 }

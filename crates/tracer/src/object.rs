@@ -69,7 +69,8 @@ pub(crate) fn load_what_fits<Loaded>(
         Err(error) => {
             for group in wanted(&absent) {
                 if let Err(why) = load(&[group], true) {
-                    absent.insert(group, why.to_string());
+                    let why = group.misfit(btf).unwrap_or_else(|| why.to_string());
+                    absent.insert(group, why);
                 }
             }
             let rest = wanted(&absent);

@@ -12,9 +12,9 @@ use crate::btf::KernelBtf;
 use vmnoise_host::Host;
 
 /// What the limits of a group depend on.
-pub(crate) struct Kernel<'a> {
-    /// Every tracepoint some program is written for.
-    pub(crate) hooked: &'a HashSet<String>,
+pub(crate) struct Kernel {
+    /// Interrupt vectors with a tracepoint that no program is written for.
+    pub(crate) unhooked_vectors: BTreeSet<String>,
     pub(crate) kvm_pvm: bool,
     /// Whether KVM's structures tell why a guest was left.
     pub(crate) has_reasons: bool,
@@ -25,16 +25,17 @@ pub(crate) struct Kernel<'a> {
     pub(crate) before_5_18: bool,
 }
 
-impl<'a> Kernel<'a> {
-    /// As far as no tracer asks for more than another.
+impl Kernel {
+    /// As far as no tracer asks for more than another; `hooked` is every tracepoint that some program is
+    /// written for.
     pub(crate) fn of(
         host: &Host,
         btf: &KernelBtf,
-        hooked: &'a HashSet<String>,
+        hooked: &HashSet<String>,
         kvm_pvm: bool,
-    ) -> Kernel<'a> {
+    ) -> Kernel {
         Kernel {
-            hooked,
+            unhooked_vectors: unhooked_vectors(hooked, &TRACEFS.map(Path::new)),
             kvm_pvm,
             has_reasons: true,
             preempt_rt: false,
@@ -158,6 +159,14 @@ impl Group {
         self.needs().iter().find_map(|name| btf.why_not(name))
     }
 
+    /// Why its programs do not load on this kernel, if that is known without the verifier.
+    pub(crate) fn misfit(self, btf: &KernelBtf) -> Option<String> {
+        match self {
+            Group::KvmExit => older_kvm_exit(btf.kvm_arguments("kvm_exit")?),
+            _ => None,
+        }
+    }
+
     /// What is lost without it.
     pub(crate) const fn loss(self) -> &'static str {
         match self {
@@ -183,11 +192,12 @@ impl Group {
     }
 
     /// What it cannot show although it works.
-    pub(crate) fn limit(self, kernel: &Kernel<'_>) -> String {
+    pub(crate) fn limit(self, kernel: &Kernel) -> String {
         match self {
             Group::Irq => {
                 let posted = kernel.posted_interrupts.then(|| POSTED.to_owned());
-                let limits = unhooked_vectors(kernel.hooked).into_iter().chain(posted);
+                let unhooked = of_unhooked_vectors(&kernel.unhooked_vectors);
+                let limits = unhooked.into_iter().chain(posted);
                 limits.collect::<Vec<_>>().join("; ")
             }
             Group::Softirq if kernel.preempt_rt => {
@@ -274,37 +284,56 @@ impl<'a> Probe<'a> {
     }
 }
 
+/// Until Linux 5.15 the reason came first: (exit_reason, vcpu, isa).
+fn older_kvm_exit(arguments: usize) -> Option<String> {
+    (arguments == 3).then(|| {
+        "kvm_exit has the arguments it had before Linux 5.16, and vmnoise reads those of later kernels: \
+         use Linux 5.16 or newer, 6.1 and later are tested"
+            .to_owned()
+    })
+}
+
 /// What [`vmnoise_host::Host::posts_interrupts`] hides.
 const POSTED: &str = "KVM's posted interrupts have no tracepoint (PIN, NPI and PIW of \
-                      /proc/interrupts): what nobody explains is hv_or_hw here, never hw";
+                      /proc/interrupts): hw appears only where they are seen to stand still";
 
-/// Names the pairs of irq_vectors that tracefs lists and no program hooks; `None` where
-/// there are none, or tracefs is not mounted.
-fn unhooked_vectors(hooked: &HashSet<String>) -> Option<String> {
-    let unhooked: BTreeSet<String> = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
+/// Where tracefs may be mounted.
+const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// The pairs of irq_vectors that tracefs lists and no program hooks; none where it is not mounted.
+fn unhooked_vectors(hooked: &HashSet<String>, tracefs: &[&Path]) -> BTreeSet<String> {
+    tracefs
         .iter()
-        .flat_map(|tracefs| fs::read_dir(Path::new(tracefs).join("events/irq_vectors")))
+        .flat_map(|tracefs| fs::read_dir(tracefs.join("events/irq_vectors")))
         .flatten()
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter(|name| name.ends_with("_entry") && !hooked.contains(name))
-        .collect();
+        .collect()
+}
+
+/// What these hide.
+fn of_unhooked_vectors(unhooked: &BTreeSet<String>) -> Option<String> {
     if unhooked.is_empty() {
         return None;
     }
-    let list = unhooked.into_iter().collect::<Vec<_>>().join(", ");
+    let list: Vec<&str> = unhooked.iter().map(String::as_str).collect();
     Some(format!(
-        "these interrupt vectors of this kernel are not hooked: {list}"
+        "these interrupt vectors of this kernel are not hooked: {}; what nobody explains is hv_or_hw, never hw",
+        list.join(", ")
     ))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeMap;
 
-    fn kernel(hooked: &HashSet<String>) -> Kernel<'_> {
+    use super::*;
+    use crate::watched::Watched;
+
+    fn kernel() -> Kernel {
         Kernel {
-            hooked,
+            unhooked_vectors: BTreeSet::new(),
             kvm_pvm: false,
             has_reasons: true,
             preempt_rt: false,
@@ -318,7 +347,7 @@ mod tests {
         for preempt_rt in [false, true] {
             let limit = Group::Softirq.limit(&Kernel {
                 preempt_rt,
-                ..kernel(&HashSet::new())
+                ..kernel()
             });
             assert_eq!(limit.contains("PREEMPT_RT"), preempt_rt, "{limit:?}");
         }
@@ -327,10 +356,9 @@ mod tests {
     #[test]
     fn older_arguments_are_a_limit_of_tasks_alone() {
         for before_5_18 in [false, true] {
-            let hooked = HashSet::new();
             let kernel = Kernel {
                 before_5_18,
-                ..kernel(&hooked)
+                ..kernel()
             };
             let limit = Group::Sched.limit(&kernel);
             assert_eq!(limit.contains("best effort"), before_5_18, "{limit:?}");
@@ -339,11 +367,21 @@ mod tests {
     }
 
     #[test]
+    fn an_older_kernel_is_named_in_a_sentence() {
+        assert_eq!(older_kvm_exit(2), None);
+        assert!(older_kvm_exit(3).unwrap().contains("before Linux 5.16"));
+        // This one is newer, wherever its KVM is.
+        let btf = KernelBtf::read().unwrap();
+        assert_eq!(Group::KvmExit.misfit(&btf), None);
+        assert!(matches!(btf.kvm_arguments("kvm_exit"), Some(2) | None));
+    }
+
+    #[test]
     fn interrupts_without_a_tracepoint_are_a_limit_where_kvm_may_post_them() {
         for posted_interrupts in [false, true] {
             let limit = Group::Irq.limit(&Kernel {
                 posted_interrupts,
-                ..kernel(&HashSet::new())
+                ..kernel()
             });
             assert_eq!(
                 limit.contains("PIN, NPI and PIW"),
@@ -351,5 +389,35 @@ mod tests {
                 "{limit:?}"
             );
         }
+    }
+
+    #[test]
+    fn vectors_that_no_program_hooks_are_named_and_hide_interrupts() {
+        let tracefs = tempfile::tempdir().unwrap();
+        let vectors = tracefs.path().join("events/irq_vectors");
+        for event in [
+            "local_timer_entry",
+            "local_timer_exit",
+            "perf_guest_pmi_entry",
+            "enable",
+        ] {
+            fs::create_dir_all(vectors.join(event)).unwrap();
+        }
+        let hooked = HashSet::from(["local_timer_entry".to_owned()]);
+        let kernel = Kernel {
+            unhooked_vectors: unhooked_vectors(&hooked, &[tracefs.path()]),
+            ..kernel()
+        };
+        let limit = Group::Irq.limit(&kernel);
+        assert!(
+            limit.contains("not hooked: perf_guest_pmi_entry;"),
+            "{limit:?}"
+        );
+        let hides = |kernel: &Kernel| {
+            let watched = Watched::new(&[Group::Irq], BTreeMap::new(), kernel);
+            watched.witnesses().hides_vectors
+        };
+        assert!(hides(&kernel) && !hides(&self::kernel()));
+        assert!(unhooked_vectors(&hooked, &[Path::new("/nowhere")]).is_empty());
     }
 }

@@ -15,6 +15,7 @@ pub(crate) struct Watched {
     absent: BTreeMap<Group, String>,
     limits: BTreeMap<Group, String>,
     kvm_pvm: bool,
+    hides_vectors: bool,
 }
 
 impl Watched {
@@ -22,7 +23,7 @@ impl Watched {
     pub(crate) fn new(
         groups: &[Group],
         absent: BTreeMap<Group, String>,
-        kernel: &Kernel<'_>,
+        kernel: &Kernel,
     ) -> Watched {
         let limits = groups.iter().map(|group| (*group, group.limit(kernel)));
         Watched {
@@ -30,6 +31,7 @@ impl Watched {
             absent,
             limits: limits.collect(),
             kvm_pvm: kernel.kvm_pvm,
+            hides_vectors: !kernel.unhooked_vectors.is_empty(),
         }
     }
 
@@ -72,6 +74,7 @@ impl Watched {
             kvm_run: has(Group::KvmRun),
             kvm_exit: has(Group::KvmExit) && !self.kvm_pvm,
             timer: has(Group::Timer),
+            hides_vectors: self.hides_vectors,
             ..Witnesses::default()
         }
     }

@@ -20,6 +20,10 @@ pub const RECORD_WORDS: usize = size_of::<Record>() / size_of::<u64>();
 /// are cold. Longer than this, and something took the CPU meanwhile.
 const MIN_BLIND_LIMIT_TSC: u64 = 10_000;
 
+/// A hypervisor, or another thread, that takes the CPU away and gives it back switches twice, which takes longer
+/// than this: a shorter hole holds neither steal nor a wait.
+const LOOK_TSC: u64 = 4_000;
+
 /// How often blind time and span are read again until they belong together.
 const RUNTIME_TRIES: usize = 100;
 
@@ -29,15 +33,16 @@ const RUNTIME_TRIES: usize = 100;
 pub struct Record {
     pub start_tsc: AtomicU64,
     pub end_tsc: AtomicU64,
-    /// Advance of the steal clock since the gap before.
+    /// Advance of the steal clock in the gap.
     pub steal_ns: AtomicU64,
-    /// Advance of the steal page's version since the gap before.
+    /// Advance of the steal page's version in the gap.
     pub version_moves: AtomicU64,
     pub light_exits: AtomicU64,
     pub heavy_exits: AtomicU64,
     /// Interferences that began in the gap; only a polling thread counts them.
     pub interference: AtomicU64,
-    unused: AtomicU64,
+    /// How long the thread waited for its CPU in the gap; only a polling thread can read that.
+    pub run_delay_ns: AtomicU64,
 }
 
 /// Written by the host before the guest or the thread runs; only the deadline may
@@ -53,6 +58,9 @@ pub struct Control {
     pub deadline_tsc: AtomicU64,
     /// Shortest gap that is recorded.
     pub threshold_tsc: AtomicU64,
+    /// Shortest hole after which the other clocks are read: what they counted in one that is
+    /// no gap is of no gap.
+    pub look_tsc: AtomicU64,
     /// Writing a record may take this long. Where it takes longer, it was itself disturbed.
     pub blind_limit_tsc: AtomicU64,
     /// Guest address of this CPU's slot of exit counts.
@@ -133,6 +141,16 @@ pub struct Known {
     /// The steal clock also counts how often the vCPU came back.
     pub reloads: bool,
     pub interference: bool,
+    /// How long the thread waited for its CPU.
+    pub run_delay: bool,
+}
+
+/// What a polling thread read of one gap, its clock aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GapCounts {
+    pub stolen: Stolen,
+    pub interference: u64,
+    pub run_delay_ns: u64,
 }
 
 /// What the steal clock did since its reading before.
@@ -171,7 +189,7 @@ impl Record {
             &self.light_exits,
             &self.heavy_exits,
             &self.interference,
-            &self.unused,
+            &self.run_delay_ns,
         ]
     }
 
@@ -189,6 +207,7 @@ impl Record {
             light_exits: count(&self.light_exits),
             heavy_exits: count(&self.heavy_exits),
             interference: known.interference.then(|| count(&self.interference)),
+            run_delay_ns: read(&self.run_delay_ns),
         }
     }
 }
@@ -203,6 +222,17 @@ impl Mailbox {
         self.control
             .blind_limit_tsc
             .store(blind_limit_tsc, Ordering::Relaxed);
+        self.control
+            .look_tsc
+            .store(threshold_tsc.min(LOOK_TSC), Ordering::Relaxed);
+    }
+
+    /// Reads no other clock after holes that are no gaps: there is none to read.
+    pub fn overlook_short_holes(&self) {
+        let threshold_tsc = self.control.threshold_tsc.load(Ordering::Relaxed);
+        self.control
+            .look_tsc
+            .store(threshold_tsc, Ordering::Relaxed);
     }
 
     /// Sets when measuring ends, on the clock of the guest or the thread, which obeys at
@@ -234,13 +264,12 @@ impl Mailbox {
 
     /// Puts one gap of a polling thread into `ring`, or counts it where there is no room.
     /// The guest program does the same by itself.
-    pub fn record(
-        &self,
-        ring: &[Record],
-        (start_tsc, end_tsc): (u64, u64),
-        stolen: Stolen,
-        interference: u64,
-    ) {
+    pub fn record(&self, ring: &[Record], (start_tsc, end_tsc): (u64, u64), counts: GapCounts) {
+        let GapCounts {
+            stolen,
+            interference,
+            run_delay_ns,
+        } = counts;
         self.push(ring, |slot| {
             slot.start_tsc.store(start_tsc, Ordering::Relaxed);
             slot.end_tsc.store(end_tsc, Ordering::Relaxed);
@@ -248,6 +277,7 @@ impl Mailbox {
             slot.version_moves
                 .store(u64::from(stolen.version_moves), Ordering::Relaxed);
             slot.interference.store(interference, Ordering::Relaxed);
+            slot.run_delay_ns.store(run_delay_ns, Ordering::Relaxed);
         });
     }
 
@@ -342,11 +372,15 @@ mod tests {
     use super::*;
 
     fn record(mailbox: &Mailbox, ring: &[Record], start_tsc: u64) {
-        let stolen = Stolen {
-            steal_ns: 7,
-            version_moves: 4,
+        let counts = GapCounts {
+            stolen: Stolen {
+                steal_ns: 7,
+                version_moves: 4,
+            },
+            interference: 3,
+            run_delay_ns: 5,
         };
-        mailbox.record(ring, (start_tsc, start_tsc + 1), stolen, 3);
+        mailbox.record(ring, (start_tsc, start_tsc + 1), counts);
     }
 
     fn ring() -> Vec<Record> {
@@ -423,7 +457,7 @@ mod tests {
         mailbox.drain(&ring, |record| gap = Some(record.gap(3, known)));
         let gap = gap.unwrap();
         assert_eq!((gap.cpu, gap.steal_ns, gap.reloads), (3, 7, 2));
-        assert_eq!(gap.interference, Some(3));
+        assert_eq!((gap.interference, gap.run_delay_ns), (Some(3), 5));
         assert_eq!((gap.light_exits, gap.heavy_exits), (u32::MAX, 0));
     }
 

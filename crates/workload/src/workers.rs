@@ -74,6 +74,11 @@ impl<S: SharedState> Workers<S> {
         self.all_know(|known| known.interference)
     }
 
+    /// Whether every thread can read how long it waited for its CPU.
+    pub fn counts_run_delay(&self) -> bool {
+        self.all_know(|known| known.run_delay)
+    }
+
     fn all_know(&self, fact: impl Fn(Known) -> bool) -> bool {
         self.shared().all(|shared| fact(shared.known()))
     }

@@ -33,6 +33,7 @@ fn config(cpus: &[u32]) -> Config {
         runtime_tsc: cycles(20 * MS),
         steal_readers: HashMap::new(),
         interference_counters: HashMap::new(),
+        reads_run_delay: false,
     }
 }
 
@@ -414,4 +415,49 @@ fn poll_steps_are_short() {
     let median_tsc = steps[steps.len() / 2];
     assert!(steps.len() > 100_000);
     assert!(median_tsc < 10 * tsc::rdtsc_cycles() + 500, "{median_tsc}");
+}
+
+/// The scheduler's own count of how long a thread waited for its CPU.
+fn waited_ns(tid: u32) -> u64 {
+    let line = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
+    line.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// No rights are needed for it.
+#[test]
+fn gaps_say_how_long_their_thread_waited() {
+    let mut spin = Spin::prepare(Config {
+        reads_run_delay: true,
+        ..config(&[1])
+    })
+    .unwrap();
+    assert!(spin.counts_run_delay());
+    let tid = spin.threads()[0].tid;
+    let neighbour = BusyThread::on(1);
+    spin.start(None).unwrap();
+    let mut all = Vec::new();
+    let begin = Instant::now();
+    // What it waited until it had begun to poll is of no gap.
+    while spin.tallies()[0].first_tsc == 0 {
+        std::thread::sleep(MS);
+    }
+    let before_ns = waited_ns(tid);
+    while begin.elapsed() < 400 * MS {
+        all.extend(gaps(&mut spin));
+        std::thread::sleep(5 * MS);
+    }
+    let waited_ns = waited_ns(tid) - before_ns;
+    all.extend(gaps(&mut spin));
+    drop(neighbour);
+    spin.stop();
+    let ns = |gap: &Gap| (gap.end_tsc - gap.start_tsc) * 1_000 / cycles(Duration::from_micros(1));
+    let in_gaps_ns: u64 = all.iter().map(|gap| gap.run_delay_ns).sum();
+    // Who has one of two threads' time on a CPU waits for half of it. What is missing is of a gap that was not over
+    // at the begin or the end.
+    let longest_ns = all.iter().map(ns).max().unwrap();
+    assert!(waited_ns > 50_000_000, "it waited for {waited_ns} ns");
+    assert!(
+        in_gaps_ns.abs_diff(waited_ns) <= 2 * longest_ns,
+        "{in_gaps_ns} of {waited_ns} ns, the longest gap has {longest_ns}"
+    );
 }

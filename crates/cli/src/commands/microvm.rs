@@ -92,6 +92,7 @@ fn prepare(options: &Options, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Pr
     Ok(Prepared {
         guest_clock: Some(microvm.clock()),
         steal_clock: microvm.has_steal_clock(),
+        run_delay: false,
         probe_statuses: probe_status::of_guest(microvm.has_steal_clock(), &microvm.clock()),
         workload: Box::new(microvm),
     })

@@ -107,6 +107,7 @@ fn observe(threads: Vec<Thread>, tsc_hz: u64, tracer: Option<&Tracer>) -> Result
     Ok(Prepared {
         guest_clock: None,
         steal_clock: false,
+        run_delay: false,
         probe_statuses: vec![probe_status::of_observed()],
         workload: Box::new(Observed::new(threads, tsc_hz, tracer.observer())),
     })
@@ -131,15 +132,20 @@ fn poll(
         interference_counters: tracer
             .map(|tracer| interference_counters(options, tracer))
             .unwrap_or_default(),
+        reads_run_delay: !tracer.is_some_and(|tracer| tracer.witnesses().sched),
     })
     .map_err(|error| MachineCannot(error.to_string()))?;
+    let run_delay = spin.counts_run_delay();
+    let mut probe_statuses = vec![
+        probe_status::of_gap_steal(spin.has_steal_clock()),
+        probe_status::of_interference(spin.counts_interference()),
+    ];
+    probe_statuses.extend(run_delay.then(probe_status::of_run_delay));
     Ok(Prepared {
         guest_clock: None,
         steal_clock: spin.has_steal_clock(),
-        probe_statuses: vec![
-            probe_status::of_gap_steal(spin.has_steal_clock()),
-            probe_status::of_interference(spin.counts_interference()),
-        ],
+        run_delay,
+        probe_statuses,
         workload: Box::new(spin),
     })
 }

@@ -230,6 +230,7 @@ fn prepare(
     Ok(Prepared {
         guest_clock: None,
         steal_clock: tracer.is_some_and(|tracer| tracer.witnesses().activity_steal),
+        run_delay: false,
         probe_statuses,
         workload: Box::new(workload),
     })

@@ -1,14 +1,26 @@
 //! The last lines of each result: how it was witnessed, and what it cannot know.
 
 use vmnoise_events::{ProbeStatus, RunFacts, Share, Workload};
-use vmnoise_explain::{Losses, Summary};
+use vmnoise_explain::{ClockJumps, Losses, Summary};
 
 use super::cells::{number, percent, time};
 use super::from_feed;
+use crate::run::cpus::probe_status;
 use crate::units::human;
 
 /// Over the lines of a result.
 pub const HEADING: &str = "What this result rests on";
+
+/// Returns the first line of a result without BPF, which names no culprit; empty with BPF.
+pub fn no_names(facts: &RunFacts) -> String {
+    if !facts.witnesses.see_nothing() {
+        return String::new();
+    }
+    let of_activities = |status: &&ProbeStatus| *status.probe == *probe_status::ACTIVITIES;
+    let status = facts.probe_statuses.iter().find(of_activities);
+    let remedy = status.map_or("run as root", |status| status.remedy.as_str());
+    format!("No names without BPF: {remedy}\n")
+}
 
 /// Probe statuses, losses, clock bound, own cost, what stays unexplained.
 pub fn render(facts: &RunFacts, summary: &Summary) -> String {
@@ -74,9 +86,10 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
         " unexplained: {} % of the {noise} is residual\n",
         percent(summary.residual_percent_of_noise)
     );
+    text += &clock_jumps(summary);
     if let Some(at_ns) = summary.tsc_went_back_at_ns {
         text += &format!(
-            " the TSC went back {} after the begin: nothing later is trusted, or in this result\n",
+            " the TSC went back, or jumped too often, {} after the begin: nothing later is trusted, or in this result\n",
             human(at_ns)
         );
     }
@@ -84,6 +97,23 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
         text += " the run did not end in order: this is what it had seen so far\n";
     }
     text
+}
+
+/// Where clocks jump, neither the place nor the length of a gap is known.
+fn clock_jumps(summary: &Summary) -> String {
+    let ClockJumps {
+        count,
+        undated_ns,
+        undated_gaps,
+    } = summary.clock_jumps;
+    match count {
+        0 => String::new(),
+        _ => format!(
+            " clock jumps: {count}; left out around them: {}, {undated_gaps} {}\n",
+            human(undated_ns),
+            if undated_gaps == 1 { "gap" } else { "gaps" },
+        ),
+    }
 }
 
 /// A signal stops all threads of a run at once, a debugger may hold one.

@@ -9,6 +9,7 @@ use vmnoise_explain::{NamedInterval, Summary};
 use super::osnoise_table::OsnoiseTable;
 use super::stream::Stream;
 use super::{caveats, from_feed, rtla, screen, stop, text, tree};
+use crate::called_as;
 use crate::output::format::Format;
 use crate::run::{Meanwhile, Period, RecentTrace, View};
 
@@ -85,7 +86,11 @@ impl View for Top {
         }
         self.table.settle(&summary.cpus);
         self.table.close_period(&summary.cpus);
-        let mut out = stop::report(facts, summary, trace);
+        let mut out = match called_as::is_rtla() {
+            true => String::new(),
+            false => caveats::no_names(facts),
+        };
+        out += &stop::report(facts, summary, trace);
         out += &self.table.render(rtla::measured(summary), self.in_a_guest);
         out += &rtla::hit(summary, "osnoise");
         out += &longest(summary.worst.first());

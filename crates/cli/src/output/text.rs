@@ -13,7 +13,7 @@ const SOURCES_PER_CPU: usize = 12;
 
 /// The whole result. Ends with a newline.
 pub fn render(facts: &RunFacts, summary: &Summary) -> String {
-    let mut text = String::new();
+    let mut text = caveats::no_names(facts);
     if let Some(gap) = &summary.stopped_by {
         text += &format!("Stopped by this gap:\n{}\n", tree(gap));
     }

@@ -312,6 +312,7 @@ mod tests {
                     light_exits: 0,
                     heavy_exits: 0,
                     interference: None,
+                    run_delay_ns: 0,
                 }),
                 Event::Watermark(start),
             ]);

@@ -314,6 +314,7 @@ pub(super) fn gap(cpu: u32, start_tsc: u64, end_tsc: u64) -> Event {
         light_exits: 0,
         heavy_exits: 0,
         interference: None,
+        run_delay_ns: 0,
     })
 }
 

@@ -141,6 +141,7 @@ fn tally(numbers: &mut Numbers, cpu: u32, last_tsc: u64) -> Event {
         outer_steal_ns: numbers.known(),
         smi_count: numbers.known(),
         interference: None,
+        posted: None,
     })
 }
 

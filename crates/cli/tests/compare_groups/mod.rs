@@ -42,6 +42,7 @@ fn write(path: &Path, seed: u64, started_at: &str, steal_ns: u64) {
             light_exits: 0,
             heavy_exits: 0,
             interference: None,
+            run_delay_ns: 0,
         }));
         push(anchor(now));
         push(Event::Tally(Tally {

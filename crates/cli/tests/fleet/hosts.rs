@@ -118,6 +118,7 @@ fn write(path: &Path, host: u64) {
                 light_exits: 0,
                 heavy_exits: 0,
                 interference: None,
+                run_delay_ns: 0,
             }));
         }
         let now_ns = BOOT_NS + (minute + 1) * MINUTE_NS;

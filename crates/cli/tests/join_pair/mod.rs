@@ -142,6 +142,7 @@ pub fn write_guest_of(path: &Path, change: impl FnOnce(&mut HostFacts)) {
             light_exits: 0,
             heavy_exits: 0,
             interference: None,
+            run_delay_ns: 0,
         };
         (end_ns, Event::Gap(gap))
     });

@@ -81,6 +81,7 @@ fn write_guest_of(path: &Path, has_readings: bool) {
                 light_exits: 0,
                 heavy_exits: 0,
                 interference: None,
+                run_delay_ns: 0,
             };
             (end_ns, Event::Gap(gap))
         })

@@ -89,6 +89,7 @@ impl Stream {
             light_exits: 0,
             heavy_exits: 0,
             interference: None,
+            run_delay_ns: 0,
         }));
     }
 

@@ -13,7 +13,7 @@ use crate::names::Names;
 use crate::own_steal::OwnSteal;
 use crate::part::{self, Part};
 use crate::phase::{Phase, Stretch, stretches};
-use crate::residual::residual_share;
+use crate::residual::{Held, residual_share};
 use crate::steal::steal;
 use crate::sweep::Sweep;
 use crate::visibility::{HostCoverage, Visibility};
@@ -34,6 +34,8 @@ pub(crate) struct Context<'a> {
     pub(crate) is_near_exit: bool,
     /// Whether records of what lay in it may have been lost.
     pub(crate) may_have_lost: bool,
+    /// Whether no posted interrupt came to its CPU meanwhile.
+    pub(crate) is_unposted: bool,
 }
 
 /// Attribution of one interval after another; all memory is reused.
@@ -140,9 +142,12 @@ impl Attribution {
             true => Share::Unexplained,
             false => residual_share(
                 visibility,
-                held_something || may_have_held,
-                dur_ns > context.blur_ns,
-                context.host_coverage,
+                Held {
+                    something: held_something || may_have_held,
+                    is_sure: dur_ns > context.blur_ns,
+                    is_unposted: context.is_unposted,
+                    host_coverage: context.host_coverage,
+                },
             ),
         };
         self.residual = residual;
@@ -152,6 +157,10 @@ impl Attribution {
             start_ns,
             end_ns: start_ns + dur_ns,
             steal_ns: gap.steal_ns,
+            run_delay_ns: match visibility.has_run_delay() {
+                true => gap.run_delay_ns,
+                false => 0,
+            },
         };
         let clocks = Clocks {
             own: visibility.has_steal_clock(),
@@ -206,7 +215,15 @@ impl Attribution {
         } = context;
         // It is never the hardware's alone: idle states, sections with interrupts off and the
         // scheduler's own way fire no event.
-        self.residual = residual_share(visibility, true, true, host_coverage);
+        self.residual = residual_share(
+            visibility,
+            Held {
+                something: true,
+                is_sure: true,
+                is_unposted: false,
+                host_coverage,
+            },
+        );
         // Where the host's own books tell when the vCPU waited, the guest's clock cannot say more.
         let is_reported = self.interval.witnessed && visibility.host_sees_kvm();
         let has_steal = visibility.has_activity_steal() && !is_reported;
@@ -358,6 +375,10 @@ impl Attribution {
             }
             push(Part::of_one(visibility.share_of(activity.kind), source, ns));
         }
+        // Without BPF the scheduler still counts how long other threads had the CPU.
+        let delay_ns = stretch.run_delay_ns.min(residual_ns);
+        residual_ns -= delay_ns;
+        push(Part::of_one(Share::Thread, None, delay_ns));
         let placed_ns = match clocks.one {
             true => all_stolen_ns + waited_ns,
             false => waited_ns,

@@ -22,7 +22,7 @@ impl Cpu {
     /// What was explained and counted since the last call.
     pub(crate) fn take_period(&mut self, visibility: &Visibility, clock: &ClockMap) -> PeriodLine {
         self.is_heard = false;
-        let runtime_ns = self.runtime_ns(clock);
+        let runtime_ns = self.runtime_ns(visibility, clock);
         let of_period_ns = runtime_ns.map(|ns| ns.saturating_sub(self.period_runtime_ns));
         self.period_runtime_ns = runtime_ns.unwrap_or(0).max(self.period_runtime_ns);
         let exits = self.exits();
@@ -75,8 +75,9 @@ impl Cpu {
         (is_reported || ns > 0).then_some(ns)
     }
 
-    /// How long the workload ran, in nanoseconds; `None` without a tally.
-    pub(crate) fn runtime_ns(&self, clock: &ClockMap) -> Option<u64> {
+    /// How long the workload ran, in nanoseconds; `None` without a tally. Where gaps are dated by the TSC, the time
+    /// around its jumps is left out, as the gaps there are.
+    pub(crate) fn runtime_ns(&self, visibility: &Visibility, clock: &ClockMap) -> Option<u64> {
         let tally = self.tally?;
         let span_ns = clock
             .mono_ns(tally.last_tsc)
@@ -85,7 +86,13 @@ impl Cpu {
         // A stop in blind time is taken off once. One whose gap was lost is not in it.
         let twice_ns = self.stops.blind_ns().min(blind_ns);
         let stopped_ns = self.stops.inside_ns(self.window(clock));
-        let off_ns = (blind_ns - twice_ns).saturating_add(stopped_ns);
+        let jumped_ns = match visibility.dates_by_tsc() {
+            true => clock.jumped_ns(self.window(clock)),
+            false => 0,
+        };
+        let off_ns = (blind_ns - twice_ns)
+            .saturating_add(stopped_ns)
+            .saturating_add(jumped_ns);
         Some(span_ns.saturating_sub(off_ns))
     }
 }

@@ -22,6 +22,11 @@ impl Cpu {
         let clock = shared.clock;
         let mut settled_ns = self.alive_mono_ns(clock);
         for (gap, end_ns) in self.waiting.take(|tsc| dated(tsc, horizon, clock)) {
+            if clock.jumped_between(gap.start_tsc, gap.end_tsc) {
+                self.undated_gaps += 1;
+                settled_ns = settled_ns.max(end_ns);
+                continue;
+            }
             let start_ns = clock.mono_ns(gap.start_tsc);
             if self.explain(&gap, start_ns, end_ns, shared, on_interval) {
                 settled_ns = settled_ns.max(end_ns);
@@ -66,6 +71,7 @@ impl Cpu {
                 light_exits: 0,
                 heavy_exits: 0,
                 interference: None,
+                run_delay_ns: 0,
             };
             self.explain(&gap, start_ns, end_ns, shared, on_interval);
         }
@@ -123,6 +129,7 @@ impl Cpu {
             blur_ns,
             is_near_exit,
             may_have_lost: !shared.stream_gaps.is_past(start_ns),
+            is_unposted: self.posted.none_came(start_ns, end_ns),
         };
         let Shared {
             attribution, trace, ..

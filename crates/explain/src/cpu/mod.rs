@@ -21,6 +21,7 @@ use crate::kvm_bound::KvmBound;
 use crate::ledger::Ledger;
 use crate::names::Names;
 use crate::net_noise::NetNoise;
+use crate::posted::Posted;
 use crate::stream_gaps::StreamGaps;
 use crate::timeline::Timeline;
 use crate::trace::Trace;
@@ -62,6 +63,7 @@ pub(crate) struct Cpu {
     /// What is to be traced, if anyone wants it.
     net_noise: Option<NetNoise>,
     kvm_bound: KvmBound,
+    posted: Posted,
     pub(crate) ledger: Ledger,
     /// Of periodic tasks only.
     pub(crate) wakeups: Option<WakeupLedger>,
@@ -87,6 +89,8 @@ pub(crate) struct Cpu {
     pub(crate) settled_ns: u64,
     /// Gaps whose activities came to be forgotten before them.
     pub(crate) late_gaps: u64,
+    /// Gaps during which a clock jumped: neither their length nor their place is known.
+    pub(crate) undated_gaps: u64,
     /// Gaps that no clock can hold, and wake-ups that stand for more than find room.
     impossible_gaps: u64,
 }
@@ -102,6 +106,7 @@ impl Cpu {
             derivation: Derivation::default(),
             net_noise: traced.then(NetNoise::default),
             kvm_bound: KvmBound::default(),
+            posted: Posted::default(),
             ledger: Ledger::new(),
             wakeups: None,
             tally: None,
@@ -116,6 +121,7 @@ impl Cpu {
             is_heard: false,
             settled_ns: 0,
             late_gaps: 0,
+            undated_gaps: 0,
             impossible_gaps: 0,
         }
     }
@@ -193,6 +199,9 @@ impl Cpu {
             .tally
             .map_or(tally.first_tsc, |earlier| earlier.first_tsc);
         self.tally = Some(Tally { first_tsc, ..tally });
+        if let Some(reading) = tally.posted {
+            self.posted.see(reading);
+        }
     }
 
     /// Explains every gap and wake-up that ended by `horizon` and whose place on the clock is

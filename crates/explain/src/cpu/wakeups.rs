@@ -72,6 +72,7 @@ impl Cpu {
             // Nothing of a wake-up is the hardware's, whatever lies near it.
             is_near_exit: false,
             may_have_lost: false,
+            is_unposted: false,
         };
         let Shared {
             attribution,

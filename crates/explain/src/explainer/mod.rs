@@ -70,8 +70,9 @@ pub struct Explainer {
     pub(crate) own_cost: Option<OwnCost>,
     pub(crate) feed: Feed,
     watermark_ns: u64,
-    /// When the TSC went back, by the last anchor before; CLOCK_MONOTONIC in nanoseconds.
-    pub(crate) went_back_ns: Option<u64>,
+    /// When the TSC went back, or a clock jumped once more than is followed, by the last anchor before;
+    /// CLOCK_MONOTONIC in nanoseconds.
+    pub(crate) clock_lost_ns: Option<u64>,
     pub(crate) finish: Option<Finish>,
 }
 
@@ -127,7 +128,7 @@ impl Explainer {
             own_cost: None,
             feed: Feed::default(),
             watermark_ns: 0,
-            went_back_ns: None,
+            clock_lost_ns: None,
             finish: None,
         }
     }
@@ -143,7 +144,7 @@ impl Explainer {
     /// event that makes the gap certain.
     pub(crate) fn take(&mut self, event: &Event, sinks: Sinks<'_>) {
         self.stream_gaps.see(event);
-        if self.went_back_ns.is_some() && !is_of_run(event) {
+        if self.clock_lost_ns.is_some() && !is_of_run(event) {
             return;
         }
         match event {
@@ -162,7 +163,7 @@ impl Explainer {
             }
             Event::Activation(_) => self.losses.find(LossKind::Undecodable),
             Event::Activity(activity) => self.add_activity(activity),
-            Event::Anchor(anchor) if self.clock.went_back(anchor) => self.end_trust(),
+            Event::Anchor(anchor) if self.clock.is_lost_at(anchor) => self.end_trust(),
             Event::Anchor(anchor) => {
                 if !self.clock.add(anchor) {
                     self.losses.find(LossKind::Undecodable);
@@ -203,7 +204,7 @@ impl Explainer {
     fn end_trust(&mut self) {
         let Self { clock, cpus, .. } = self;
         let last_ns = clock.span_mono_ns().map(|(_, last_ns)| last_ns);
-        self.went_back_ns = last_ns;
+        self.clock_lost_ns = last_ns;
         for cpu in cpus {
             cpu.forget_undated(clock, last_ns.unwrap_or(0));
         }
@@ -308,9 +309,7 @@ impl Explainer {
 
     /// As `run_out`, beside a host.
     pub(crate) fn end(&mut self, sinks: Sinks<'_>) {
-        // Wake-ups are reported in the clock of activities.
-        let needs_anchor = !self.visibility.is_observed() && !self.visibility.is_timer();
-        if needs_anchor && !self.clock.has_anchor() {
+        if self.visibility.dates_by_tsc() && !self.clock.has_anchor() {
             self.visibility = self.visibility.undated();
         }
         self.advance(Horizon::End, sinks);

@@ -10,7 +10,9 @@ use crate::named::{NamedInterval, NamedPart, SourceSummary};
 use crate::names::Names;
 use crate::percent::{percent, percent_of_one, round_6};
 use crate::periodic::{self, Period};
-use crate::summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary};
+use crate::summary::{
+    ClockJumps, CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary,
+};
 use crate::wakeups::Wakeups;
 
 pub(crate) fn summarize(explainer: Explainer) -> Summary {
@@ -26,6 +28,7 @@ pub(crate) fn summarize(explainer: Explainer) -> Summary {
         .collect();
     let own_cost = own_cost(&explainer, &cpus);
 
+    let clock_jumps = clock_jumps(&explainer);
     let origin_mono_ns = explainer.origin_mono_ns();
     let origin_ns = origin_mono_ns.unwrap_or_default();
     // A run may be asked to go on beyond its limit, or be over before it is stopped.
@@ -63,8 +66,9 @@ pub(crate) fn summarize(explainer: Explainer) -> Summary {
         losses,
         late_events: explainer.late_activities + late_gaps,
         clock_bound_ns: explainer.clock.bound_ns(),
+        clock_jumps,
         tsc_went_back_at_ns: explainer
-            .went_back_ns
+            .clock_lost_ns
             .map(|at_ns| at_ns.saturating_sub(origin_ns)),
         probe_statuses: explainer.facts.probe_statuses,
         periodic,
@@ -73,6 +77,17 @@ pub(crate) fn summarize(explainer: Explainer) -> Summary {
         own_cost,
         complete: explainer.finish.is_some(),
         finish_reason: explainer.finish.map(|finish| finish.reason),
+    }
+}
+
+fn clock_jumps(explainer: &Explainer) -> ClockJumps {
+    if !explainer.visibility.dates_by_tsc() {
+        return ClockJumps::default();
+    }
+    ClockJumps {
+        count: explainer.clock.jumps(),
+        undated_ns: explainer.clock.jumped_ns((0, u64::MAX)),
+        undated_gaps: explainer.cpus.iter().map(|cpu| cpu.undated_gaps).sum(),
     }
 }
 
@@ -87,7 +102,7 @@ fn cpu_summary(cpu: &Cpu, explainer: &Explainer) -> CpuSummary {
     let Ledger {
         run, unattributed, ..
     } = &cpu.ledger;
-    let runtime_ns = cpu.runtime_ns(&explainer.clock);
+    let runtime_ns = cpu.runtime_ns(&explainer.visibility, &explainer.clock);
     let noise_percent = runtime_ns.and_then(|ns| percent(run.noise_ns.into(), ns.into()));
     let tally = cpu.tally;
     CpuSummary {

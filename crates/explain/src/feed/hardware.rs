@@ -33,7 +33,7 @@ impl BareGap {
             start_tsc: gap.start_tsc,
             end_tsc: gap.end_tsc,
             ns: dur_ns,
-            certain: gap.lost_activities == Some(0) && !visibility.is_blind_itself(),
+            certain: gap.lost_activities == Some(0) && !visibility.is_blind_itself(false),
         }
     }
 }

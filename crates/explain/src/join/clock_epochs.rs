@@ -5,13 +5,8 @@ use vmnoise_events::{Anchor, ClockFacts};
 
 use crate::clockmap::ClockMap;
 
-/// No clock is disciplined by more than a tenth of this (adjtimex(2): 500 ppm), and the
-/// frequency measured at start is better than the rest of it.
-const RATE_PART: u64 = 200;
 /// So many times clocks may jump: a machine is suspended now and then. What comes after is of no epoch.
 const MOST: usize = 64;
-/// Below this no jump is told from a slow reading.
-const JUMP_NS: u64 = 10_000;
 
 /// Where and when both clocks are known. A time belongs to an epoch only between its anchors.
 #[derive(Debug, Clone)]
@@ -39,7 +34,7 @@ impl ClockEpochs {
             return;
         }
         if let Some(epoch) = self.epochs.last_mut()
-            && goes_on(epoch, anchor)
+            && epoch.goes_on(anchor)
             && epoch.add(anchor)
         {
             return;
@@ -112,22 +107,6 @@ impl ClockEpochs {
     pub(super) fn tsc_hz(&self) -> u64 {
         self.facts.tsc_hz.max(1)
     }
-}
-
-/// Whether both clocks ran at their rate since the epoch's last anchor.
-fn goes_on(epoch: &ClockMap, anchor: &Anchor) -> bool {
-    let (Some((_, last_tsc)), Some((_, last_ns))) = (epoch.span_tsc(), epoch.span_mono_ns()) else {
-        return true;
-    };
-    let Some(cycles) = anchor.before_tsc.checked_sub(last_tsc) else {
-        return false;
-    };
-    let elapsed_ns = anchor.mono_ns.saturating_sub(last_ns);
-    let width_ns = epoch.duration_ns(anchor.after_tsc.saturating_sub(anchor.before_tsc));
-    let allowed_ns = (elapsed_ns / RATE_PART)
-        .saturating_add(width_ns)
-        .saturating_add(JUMP_NS);
-    epoch.whole_ns(cycles).abs_diff(elapsed_ns) <= allowed_ns
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub(super) struct Tried {
     pub(super) cpu: u32,
     pub(super) vcpu: Vcpu,
     pub(super) clock: GuestClock,
+    /// When it is known to have been on its host, CLOCK_MONOTONIC of the host in nanoseconds.
+    pub(super) there_ns: Option<(u64, u64)>,
     pub(super) overlap: Overlap,
     /// Where the guest's recording lies on the host's CLOCK_MONOTONIC by that clock.
     pub(super) placed_ns: (u64, u64),
@@ -235,6 +237,7 @@ mod tests {
                     sees_kvm: true,
                 },
                 clock: clock(offset_tsc),
+                there_ns: None,
                 overlap: Overlap::default(),
                 placed_ns: (0, 0),
                 evidence: Evidence::default(),

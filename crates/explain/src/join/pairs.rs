@@ -21,9 +21,18 @@ pub struct Pairs {
     pub(super) host_until_ns: u64,
     pub(super) guest: ClockEpochs,
     /// As in `pairs`.
-    pub(super) vcpus: Vec<(VcpuId, GuestClock)>,
+    vcpus: Vec<JoinedVcpu>,
     pub(super) pairs: Vec<Pair>,
     pub(super) pairing: Pairing,
+}
+
+/// A vCPU that is a CPU of the guest.
+#[derive(Debug, Clone)]
+struct JoinedVcpu {
+    id: VcpuId,
+    clock: GuestClock,
+    /// When it is known to have been on its host: before, and after, its host says nothing of its guest.
+    there_ns: Option<(u64, u64)>,
 }
 
 impl Pairs {
@@ -81,7 +90,11 @@ impl Pairs {
                 .cloned()
                 .collect(),
             vcpus: joined
-                .map(|pair| (pair.tried.vcpu.id, pair.tried.clock))
+                .map(|pair| JoinedVcpu {
+                    id: pair.tried.vcpu.id,
+                    clock: pair.tried.clock,
+                    there_ns: pair.tried.there_ns,
+                })
                 .collect(),
             pairing,
             host_until_ns,
@@ -102,38 +115,40 @@ impl Pairs {
 
     /// Which CPU of the guest this vCPU is.
     pub fn cpu_of(&self, vcpu: VcpuId) -> Option<u32> {
-        let place = self.vcpus.iter().position(|(id, _)| *id == vcpu)?;
+        let place = self.vcpus.iter().position(|it| it.id == vcpu)?;
         Some(self.pairs[place].cpu)
     }
 
     /// Which vCPU this CPU of the guest is.
     pub fn vcpu_of(&self, cpu: u32) -> Option<VcpuId> {
-        let place = self.pairs.iter().position(|pair| pair.cpu == cpu)?;
-        Some(self.vcpus[place].0)
+        self.joined(cpu).map(|vcpu| vcpu.id)
     }
 
     /// The guest's time at this instant of its host; `None` where no clock is known to hold,
     /// or either side had not begun or had ended. Monotone as long as one clock holds.
     pub fn map(&self, vcpu: VcpuId, host_mono_ns: u64) -> Option<u64> {
-        let (_, clock) = self.vcpus.iter().find(|(id, _)| *id == vcpu)?;
-        self.crossing(clock).guest_mono_ns(host_mono_ns)
+        let joined = self.vcpus.iter().find(|it| it.id == vcpu)?;
+        self.crossing(joined).guest_mono_ns(host_mono_ns)
     }
 
     /// The host's time at this instant of a guest's CPU, the last if there are several;
     /// `None` as for [`Self::map`].
     pub fn host_mono_ns(&self, cpu: u32, guest_mono_ns: u64) -> Option<u64> {
         let (_, guest_tsc) = self.guest.tsc(guest_mono_ns)?;
-        let (_, host_mono_ns) = self.crossing(self.clock_of(cpu)?).host_mono_ns(guest_tsc)?;
+        let (_, host_mono_ns) = self.crossing(self.joined(cpu)?).host_mono_ns(guest_tsc)?;
         Some(host_mono_ns)
     }
 
-    /// Whether the host recorded all of that time of the guest, on one known clock.
+    /// Whether the host recorded all of that time of the guest, on one known clock, and the vCPU
+    /// was there.
     pub fn witnessed(&self, cpu: u32, start_mono_ns: u64, end_mono_ns: u64) -> bool {
         let line = |guest_mono_ns| {
+            let vcpu = self.joined(cpu)?;
+            let (from_ns, until_ns) = vcpu.there_ns?;
             let (epoch, guest_tsc) = self.guest.tsc(guest_mono_ns)?;
-            let (line, host_mono_ns) =
-                self.crossing(self.clock_of(cpu)?).host_mono_ns(guest_tsc)?;
-            (host_mono_ns <= self.host_until_ns).then_some((epoch, line))
+            let (line, host_mono_ns) = self.crossing(vcpu).host_mono_ns(guest_tsc)?;
+            let is_there = from_ns <= host_mono_ns && host_mono_ns <= until_ns;
+            (is_there && host_mono_ns <= self.host_until_ns).then_some((epoch, line))
         };
         let lines = line(start_mono_ns).zip(line(end_mono_ns));
         start_mono_ns <= end_mono_ns && lines.is_some_and(|(start, end)| start == end)
@@ -145,16 +160,16 @@ impl Pairs {
         Some(pair.bound_ns)
     }
 
-    fn clock_of(&self, cpu: u32) -> Option<&GuestClock> {
+    fn joined(&self, cpu: u32) -> Option<&JoinedVcpu> {
         let place = self.pairs.iter().position(|pair| pair.cpu == cpu)?;
-        Some(&self.vcpus[place].1)
+        Some(&self.vcpus[place])
     }
 
-    fn crossing<'a>(&'a self, clock: &'a GuestClock) -> Crossing<'a> {
+    fn crossing<'a>(&'a self, vcpu: &'a JoinedVcpu) -> Crossing<'a> {
         Crossing {
             host: &self.host,
             guest: &self.guest,
-            clock,
+            clock: &vcpu.clock,
         }
     }
 }

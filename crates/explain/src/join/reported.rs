@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use vmnoise_events::{Share, Vcpu, VcpuClock, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};
+use vmnoise_events::{
+    Share, Vcpu, VcpuClock, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind, VcpuTotals,
+};
 
 use super::guest_clock::GuestClock;
 
@@ -16,10 +18,17 @@ pub(super) struct ReportedVcpu {
     /// Begin and end of exits on the host's CLOCK_MONOTONIC, in nanoseconds. Those that halted
     /// are left out where a workload polls: they say that the guest slept. Where no exit is told that KVM handled
     /// itself, the waits for a CPU are taken, which are outside of the exits there.
-    pub(super) away: Vec<(u64, u64)>,
+    pub(super) away: Vec<Span>,
     /// How often it left, or waited for, each of the host's CPUs.
     at_cpu: BTreeMap<u32, u64>,
+    /// From the begin of the first exit or interval to the end of the last.
+    reported: Option<Span>,
+    /// The same by the kernel's own sums, which have the exits that were left out, too.
+    counted: Option<Span>,
 }
+
+/// Begin and end on the host's CLOCK_MONOTONIC, in nanoseconds.
+type Span = (u64, u64);
 
 /// All of them, by id.
 #[derive(Debug)]
@@ -62,6 +71,7 @@ impl ReportedVcpus {
         let Some(reported) = self.all.get_mut(exit.vcpu.0 as usize) else {
             return false;
         };
+        reported.was_there(span);
         reported.add(of.exit_cpu, span, threshold_ns, has_room)
     }
 
@@ -72,14 +82,22 @@ impl ReportedVcpus {
         threshold_ns: u64,
         has_room: bool,
     ) -> bool {
-        let reported = self.all.get_mut(interval.vcpu.0 as usize);
-        let reported =
-            reported.filter(|reported| reported.vcpu.as_ref().is_some_and(|vcpu| !vcpu.sees_kvm));
-        let Some(reported) = reported.filter(|_| interval.kind == VcpuIntervalKind::Waiting) else {
+        let Some(reported) = self.all.get_mut(interval.vcpu.0 as usize) else {
             return false;
         };
         let span = (interval.start_mono_ns, interval.end_mono_ns);
-        reported.add(interval.cpu, span, threshold_ns, has_room)
+        reported.was_there(span);
+        let hides_kvm = reported.vcpu.as_ref().is_some_and(|vcpu| !vcpu.sees_kvm);
+        let is_wait = interval.kind == VcpuIntervalKind::Waiting;
+        hides_kvm && is_wait && reported.add(interval.cpu, span, threshold_ns, has_room)
+    }
+
+    pub(super) fn add_totals(&mut self, totals: &VcpuTotals) {
+        let reported = self.all.get_mut(totals.vcpu.0 as usize);
+        // It never entered its guest.
+        if let Some(reported) = reported.filter(|_| totals.first_mono_ns > 0) {
+            reported.counted = Some((totals.first_mono_ns, totals.last_mono_ns));
+        }
     }
 
     /// Sorts what came in the order of ends.
@@ -101,7 +119,18 @@ impl ReportedVcpus {
 }
 
 impl ReportedVcpu {
-    fn add(&mut self, cpu: u32, span: (u64, u64), threshold_ns: u64, has_room: bool) -> bool {
+    /// When it is known to have been on its host; `None` if it never was. `reports_all` says that no exit was left
+    /// out: what the kernel counted beyond them was lost, and is not known.
+    pub(super) fn there_ns(&self, reports_all: bool) -> Option<Span> {
+        let spans = [self.reported, self.counted.filter(|_| !reports_all)];
+        spans.into_iter().flatten().reduce(hull)
+    }
+
+    fn was_there(&mut self, span: Span) {
+        self.reported = Some(self.reported.map_or(span, |there| hull(there, span)));
+    }
+
+    fn add(&mut self, cpu: u32, span: Span, threshold_ns: u64, has_room: bool) -> bool {
         *self.at_cpu.entry(cpu).or_default() += 1;
         let is_observed = span.1.checked_sub(span.0) >= Some(threshold_ns);
         let is_kept = has_room && is_observed;
@@ -116,6 +145,10 @@ impl ReportedVcpu {
         let most = self.at_cpu.iter().max_by_key(|(_, count)| **count);
         most.map(|(cpu, _)| *cpu)
     }
+}
+
+fn hull(a: Span, b: Span) -> Span {
+    (a.0.min(b.0), a.1.max(b.1))
 }
 
 /// Distinguishes the VMs of one process.

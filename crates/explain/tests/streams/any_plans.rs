@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::clocks::{Clocks, Monotonic, Stop};
+use super::lives::Stay;
 use super::pairs::{Plan, TICK_NS};
 
 const MS: u64 = 1_000_000;
@@ -61,7 +62,16 @@ pub fn any_clocks() -> impl Strategy<Value = Clocks> {
         )
 }
 
-/// A guest with one to three CPUs that recorded for about two seconds, on a host that
+/// Half of the guests are moved to their host, or away from it, somewhere in the run.
+pub fn any_stay() -> impl Strategy<Value = Stay> {
+    prop_oneof![
+        2 => Just(Stay::Always),
+        1 => (200 * MS..2_200 * MS).prop_map(Stay::Until),
+        1 => (200 * MS..2_200 * MS).prop_map(Stay::From),
+    ]
+}
+
+/// A guest with one to three CPUs that is on its host all the time, and recorded for about two seconds, on a host that
 /// recorded before, after or for longer than it, with other guests or alone.
 pub fn any_plan() -> impl Strategy<Value = Plan> {
     let stops = vec((300 * MS..700 * MS, MS..150 * MS), 0..3);
@@ -105,6 +115,7 @@ pub fn any_plan() -> impl Strategy<Value = Plan> {
                 threshold_ns: edges.0,
                 bracket_ns: edges.1,
                 other_vms,
+                stay: Stay::Always,
             }
         })
 }

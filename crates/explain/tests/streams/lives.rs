@@ -20,6 +20,33 @@ impl Span {
     }
 }
 
+/// When the vCPUs of the guest are on the host that records, in ideal time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stay {
+    /// All the time.
+    Always,
+    /// Until then: the VM was moved to another host, which nobody recorded.
+    Until(u64),
+    /// From then on: the VM was moved here.
+    From(u64),
+    /// All the time, but the host reports each of them under another id from then on.
+    OtherIdFrom(u64),
+}
+
+impl Stay {
+    /// Whether the host reports this exit, and whether under the other id. One that is under way at the change is
+    /// never reported: its begin or its end was not seen.
+    pub fn reports(self, exit: &Span) -> Option<bool> {
+        match self {
+            Stay::Always => Some(false),
+            Stay::Until(at_ns) => (exit.end_ns <= at_ns).then_some(false),
+            Stay::From(at_ns) => (at_ns <= exit.start_ns).then_some(false),
+            Stay::OtherIdFrom(at_ns) if exit.end_ns <= at_ns => Some(false),
+            Stay::OtherIdFrom(at_ns) => (at_ns <= exit.start_ns).then_some(true),
+        }
+    }
+}
+
 /// What one vCPU went through.
 #[derive(Debug, Clone, Default)]
 pub struct Life {

@@ -5,7 +5,7 @@ use vmnoise_events::*;
 use vmnoise_explain::{JoinError, Matcher, Pairs};
 
 use super::clocks::{Clocks, Dice, clock_facts};
-use super::lives::{Life, PERIOD_NS, Span};
+use super::lives::{Life, PERIOD_NS, Span, Stay};
 
 /// Both sides look at their clocks and tell what came this often.
 pub const TICK_NS: u64 = 20_000_000;
@@ -40,6 +40,8 @@ pub struct Plan {
     pub bracket_ns: u64,
     /// How many other VMs with as many vCPUs the host has; they have the same offset.
     pub other_vms: u32,
+    /// When the guest's vCPUs are on the host.
+    pub stay: Stay,
 }
 
 impl Plan {
@@ -59,6 +61,7 @@ impl Plan {
             threshold_ns: 5 * US,
             bracket_ns: 0,
             other_vms: 0,
+            stay: Stay::Always,
         }
     }
 
@@ -153,15 +156,44 @@ impl Plan {
         }
     }
 
+    /// In the order of their ids: the other ids of the guest's vCPUs come after all that are there from the start.
+    fn reported_vcpus<'a>(&self, lives: &'a [Life]) -> Vec<ReportedVcpu<'a>> {
+        let of_id = |is_other: bool| {
+            (0..).zip(lives).filter_map(move |(place, life)| {
+                let is_guests = life.vm == 0;
+                let stay = if is_guests { self.stay } else { Stay::Always };
+                let exits = life.exits.iter().copied();
+                let exits = exits.filter(|exit| stay.reports(exit) == Some(is_other));
+                let is_defined = !is_other || matches!(stay, Stay::OtherIdFrom(_));
+                is_defined.then(|| (place, life, exits.collect()))
+            })
+        };
+        let each = of_id(false).chain(of_id(true));
+        let vcpus = (0..)
+            .zip(each)
+            .map(|(id, (place, life, exits))| ReportedVcpu {
+                id,
+                place,
+                life,
+                exits,
+            });
+        vcpus.collect()
+    }
+
     fn host_stream(&self, lives: &[Life]) -> Vec<Event> {
         let mut dice = Dice(self.seed ^ 0x4057);
         let mut reported = Reported::default();
-        for (id, life) in (0..).zip(lives) {
-            let host_cpu = id % self.apic_ids.len() as u32;
-            for clock in self.clocks.vcpu_clocks(id) {
-                reported.first.push(Event::VcpuClock(clock));
-            }
-            for exit in &life.exits {
+        let vcpus = self.reported_vcpus(lives);
+        let defined = vcpus.iter().map(|vcpu| Event::Vcpu(vcpu.definition()));
+        reported.first.extend(defined);
+        for vcpu in &vcpus {
+            let clocks = self.clocks.vcpu_clocks(vcpu.id).into_iter();
+            reported.first.extend(clocks.map(Event::VcpuClock));
+        }
+        for vcpu in &vcpus {
+            let host_cpu = vcpu.place % self.apic_ids.len() as u32;
+            let mut spans = Vec::new();
+            for exit in &vcpu.exits {
                 let exit_at = |at_ns| self.clocks.host_mono_ns(at_ns);
                 let (from, to) = (exit_at(exit.start_ns), exit_at(exit.end_ns));
                 let scene = super::vcpus::Scene::new(super::vcpus::INTR, from, from);
@@ -172,25 +204,17 @@ impl Plan {
                     split: ShareMap::from([(Share::Kvm, to - from)]),
                     ..scene.exit()
                 };
-                let event = super::vcpus::exit_of(id, exit_reported);
+                let event = super::vcpus::exit_of(vcpu.id, exit_reported);
                 if (self.host.0..).contains(&exit.start_ns) {
                     reported.add(exit.end_ns, event);
                 }
+                if self.host.0 <= exit.start_ns && exit.end_ns <= self.host.1 {
+                    spans.push((from, to));
+                }
             }
+            let of_all = totals(vcpu.id, &spans);
+            reported.last.extend(of_all.map(Event::VcpuTotals));
         }
-        let defined = (0..).zip(lives).map(|(id, life)| {
-            Event::Vcpu(Vcpu {
-                id: VcpuId(id),
-                tid: 4_170 + id,
-                vmm_pid: 4_168 + 10_000 * life.vm,
-                number: Some(life.number),
-                vm: 1,
-                vm_name: format!("web{}", life.vm).into(),
-                identity: Default::default(),
-                sees_kvm: true,
-            })
-        });
-        reported.first = defined.chain(std::mem::take(&mut reported.first)).collect();
         let (from_ns, to_ns) = self.host;
         let ticks = self.ticks(from_ns, to_ns);
         reported.stream(from_ns, ticks, |at_ns, events| {
@@ -200,6 +224,47 @@ impl Plan {
             Some(anchor.mono_ns)
         })
     }
+}
+
+/// A vCPU as the host knows it: one that changes its id is two of these.
+struct ReportedVcpu<'a> {
+    id: u32,
+    /// Of the life.
+    place: u32,
+    life: &'a Life,
+    exits: Vec<Span>,
+}
+
+impl ReportedVcpu<'_> {
+    fn definition(&self) -> Vcpu {
+        Vcpu {
+            id: VcpuId(self.id),
+            tid: 4_170 + self.place,
+            vmm_pid: 4_168 + 10_000 * self.life.vm,
+            number: Some(self.life.number),
+            vm: 1,
+            vm_name: format!("web{}", self.life.vm).into(),
+            identity: Default::default(),
+            sees_kvm: true,
+        }
+    }
+}
+
+/// What the host's kernel counted of a vCPU with these exits; `None` where it was never there.
+fn totals(id: u32, exits: &[(u64, u64)]) -> Option<VcpuTotals> {
+    let ((first_mono_ns, _), (_, last_mono_ns)) = exits.first().zip(exits.last())?;
+    let kvm_ns = exits.iter().map(|(from, to)| to - from).sum();
+    Some(VcpuTotals {
+        vcpu: VcpuId(id),
+        first_mono_ns: *first_mono_ns,
+        last_mono_ns: *last_mono_ns,
+        exits: exits.len() as u64,
+        heavy: 0,
+        split: ShareMap::from([(Share::Kvm, kvm_ns)]),
+        unseen_ns: 0,
+        worst: None,
+        reasons: Vec::new(),
+    })
 }
 
 /// A guest and its host, recorded. The guest's CPUs are the first of the vCPUs, in order.
@@ -304,6 +369,8 @@ struct Reported {
     /// Before all else.
     first: Vec<Event>,
     timed: Vec<(u64, Event)>,
+    /// After all else.
+    last: Vec<Event>,
 }
 
 impl Reported {
@@ -335,6 +402,7 @@ impl Reported {
             events.push(Event::Watermark(mono_ns.saturating_sub(SLACK_NS)));
             last_ns = mono_ns;
         }
+        events.extend(self.last);
         events.push(Event::Finish(Finish {
             reason: FinishReason::Duration,
             mono_ns: last_ns,

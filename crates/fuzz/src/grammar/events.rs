@@ -3,7 +3,7 @@
 use vmnoise_events::{
     Activation, Activity, ActivityKind, Anchor, Event, FeedDetail, FeedTotals, Finish,
     FinishReason, Gap, HostCulprit, HostFrame, HostReason, InterferenceCounts, Loss, LossKind,
-    OwnCost, RunFacts, Share, Source, SourceId, Tally, VcpuId, Workload,
+    OwnCost, PostedInterrupts, RunFacts, Share, Source, SourceId, Tally, VcpuId, Workload,
 };
 
 use super::Words;
@@ -164,6 +164,7 @@ impl<'a, 'w> Stream<'a, 'w> {
             light_exits: self.words.count_u32(),
             heavy_exits: self.words.count_u32(),
             interference: self.words.maybe(Words::count_u32),
+            run_delay_ns: self.words.count(),
         })
     }
 
@@ -218,6 +219,11 @@ impl<'a, 'w> Stream<'a, 'w> {
             softirq: words.count(),
             thread: words.count(),
         });
+        let posted = words.maybe(|words| PostedInterrupts {
+            count: words.count(),
+            from_mono_ns: from_ns,
+            until_mono_ns: to_ns,
+        });
         Event::Tally(Tally {
             cpu: self.cpu(),
             first_tsc: self.tsc(from_ns),
@@ -231,6 +237,7 @@ impl<'a, 'w> Stream<'a, 'w> {
             outer_steal_ns,
             smi_count,
             interference,
+            posted,
         })
     }
 

@@ -169,5 +169,7 @@ fn witnesses(words: &mut Words<'_>) -> Witnesses {
         steal_clock: has(),
         activity_steal: has(),
         timer: has(),
+        run_delay: has(),
+        hides_vectors: has(),
     }
 }

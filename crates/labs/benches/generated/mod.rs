@@ -57,6 +57,7 @@ pub fn generate(path: &Path) -> Result<()> {
             light_exits: 1,
             heavy_exits: 0,
             interference: None,
+            run_delay_ns: 0,
         }))?;
         if gap % 1_000 == 999 {
             let now = start + GAP_EVERY_NS - 1_000;

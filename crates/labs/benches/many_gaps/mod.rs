@@ -93,6 +93,7 @@ pub fn generate(path: &Path, gaps: u64) -> Result<()> {
                 light_exits: 0,
                 heavy_exits: 0,
                 interference: None,
+                run_delay_ns: 0,
             }))?;
         }
     }

@@ -9,7 +9,7 @@ use arrow_array::builder::{MapBuilder, StringBuilder, UInt8Builder, UInt32Builde
 use arrow_array::{ArrayRef, MapArray};
 use arrow_schema::{ArrowError, SchemaRef};
 use std::sync::Arc;
-use vmnoise_events::{Event, InterferenceCounts};
+use vmnoise_events::{Event, InterferenceCounts, PostedInterrupts};
 
 use crate::checksum;
 use crate::schema::{counter, counter_value_field, counters_field_names, event};
@@ -107,18 +107,23 @@ impl Columns {
                 ..Row::default()
             }),
             Event::Activation(activation) => self.push_activation(activation),
-            Event::Gap(gap) => self.push(&Row {
-                event: event::GAP,
-                cpu: Some(gap.cpu),
-                start_tsc: Some(gap.start_tsc),
-                end_tsc: Some(gap.end_tsc),
-                steal_ns: Some(gap.steal_ns),
-                reloads: Some(gap.reloads),
-                light_exits: Some(gap.light_exits),
-                heavy_exits: Some(gap.heavy_exits),
-                interference: gap.interference,
-                ..Row::default()
-            }),
+            Event::Gap(gap) => {
+                let run_delay = [(counter::RUN_DELAY_NS, Some(gap.run_delay_ns))];
+                self.push(&Row {
+                    event: event::GAP,
+                    cpu: Some(gap.cpu),
+                    start_tsc: Some(gap.start_tsc),
+                    end_tsc: Some(gap.end_tsc),
+                    steal_ns: Some(gap.steal_ns),
+                    reloads: Some(gap.reloads),
+                    light_exits: Some(gap.light_exits),
+                    heavy_exits: Some(gap.heavy_exits),
+                    interference: gap.interference,
+                    // Where BPF is there it is 0: those are left out.
+                    counters: (gap.run_delay_ns > 0).then_some(&run_delay),
+                    ..Row::default()
+                });
+            }
             Event::Source(source) => self.push(&Row {
                 event: event::SOURCE,
                 source: Some(source.id.0),
@@ -135,6 +140,7 @@ impl Columns {
             Event::Tally(tally) => {
                 let interfered =
                     |class: fn(InterferenceCounts) -> u64| tally.interference.map(class);
+                let posted = |part: fn(PostedInterrupts) -> u64| tally.posted.map(part);
                 self.push(&Row {
                     event: event::TALLY,
                     cpu: Some(tally.cpu),
@@ -158,6 +164,15 @@ impl Columns {
                         (
                             counter::INTERFERENCE_THREAD,
                             interfered(|counts| counts.thread),
+                        ),
+                        (counter::POSTED, posted(|posted| posted.count)),
+                        (
+                            counter::POSTED_FROM_MONO_NS,
+                            posted(|posted| posted.from_mono_ns),
+                        ),
+                        (
+                            counter::POSTED_UNTIL_MONO_NS,
+                            posted(|posted| posted.until_mono_ns),
                         ),
                     ]),
                     ..Row::default()

@@ -12,7 +12,7 @@ use arrow_array::{Array, MapArray, RecordBatch, StringArray};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use vmnoise_events::{
     Activity, ActivityKind, Anchor, Event, Finish, FinishReason, Gap, InterferenceCounts, Loss,
-    LossKind, OwnCost, Source, SourceId, Tally,
+    LossKind, OwnCost, PostedInterrupts, Source, SourceId, Tally,
 };
 
 use crate::schema::{counter, event};
@@ -154,6 +154,8 @@ impl Rows {
                 light_exits: self.light_exits.get(row)?,
                 heavy_exits: self.heavy_exits.get(row)?,
                 interference: self.interference.find(row),
+                // Left out where it is 0.
+                run_delay_ns: self.find_counter(row, counter::RUN_DELAY_NS).unwrap_or(0),
             }),
             event::SOURCE => Event::Source(Source {
                 id: SourceId(self.source.get(row)?),
@@ -222,6 +224,7 @@ impl Rows {
             first_tsc: self.start_tsc.get(row)?,
             last_tsc: self.end_tsc.get(row)?,
             interference: self.interference_counts(row)?,
+            posted: self.posted_interrupts(row)?,
             ..Tally::default()
         };
         for (name, value) in self.counters(row) {
@@ -237,7 +240,10 @@ impl Rows {
                 counter::INTERFERENCE_NMI
                 | counter::INTERFERENCE_IRQ
                 | counter::INTERFERENCE_SOFTIRQ
-                | counter::INTERFERENCE_THREAD => continue,
+                | counter::INTERFERENCE_THREAD
+                | counter::POSTED
+                | counter::POSTED_FROM_MONO_NS
+                | counter::POSTED_UNTIL_MONO_NS => continue,
                 _ => {
                     return Err(format!(
                         "row {row} holds counter {name:?}, which is unknown"
@@ -260,6 +266,19 @@ impl Rows {
             irq: self.counter(row, counter::INTERFERENCE_IRQ)?,
             softirq: self.counter(row, counter::INTERFERENCE_SOFTIRQ)?,
             thread: self.counter(row, counter::INTERFERENCE_THREAD)?,
+        }))
+    }
+
+    /// The count and when it was read, or nothing.
+    fn posted_interrupts(&self, row: usize) -> Result<Option<PostedInterrupts>, String> {
+        let is_known = |(name, _): (&str, u64)| name.starts_with("posted_");
+        if !self.counters(row).any(is_known) {
+            return Ok(None);
+        }
+        Ok(Some(PostedInterrupts {
+            count: self.counter(row, counter::POSTED)?,
+            from_mono_ns: self.counter(row, counter::POSTED_FROM_MONO_NS)?,
+            until_mono_ns: self.counter(row, counter::POSTED_UNTIL_MONO_NS)?,
         }))
     }
 

@@ -100,6 +100,7 @@ pub fn one_of_each() -> Vec<Event> {
             light_exits: 2,
             heavy_exits: 3,
             interference: Some(4),
+            run_delay_ns: 60,
         }),
         Event::Activity(Activity {
             cpu: 1,
@@ -132,6 +133,11 @@ pub fn one_of_each() -> Vec<Event> {
                 irq: 6,
                 softirq: 7,
                 thread: 8,
+            }),
+            posted: Some(PostedInterrupts {
+                count: 9,
+                from_mono_ns: 700,
+                until_mono_ns: 800,
             }),
         }),
         Event::Loss(Loss {

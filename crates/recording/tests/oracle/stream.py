@@ -36,7 +36,7 @@ def read(path):
         metadata = stream.schema.metadata
         facts = metadata[b"vmnoise.facts"]
         checksum = zlib.crc32(facts)
-        assert metadata[b"vmnoise.format_version"] in [b"%d" % version for version in range(1, 11)], "another format version"
+        assert metadata[b"vmnoise.format_version"] in [b"%d" % version for version in range(1, 12)], "another format version"
         assert int(metadata[b"vmnoise.facts_crc32"]) == checksum, "damaged facts"
         while True:
             try:

@@ -177,6 +177,10 @@ def lost_activities(row, activities):
     return max(0, counted - sum(a.kind in COUNTED for a in activities))
 
 
+def counter(row, name):
+    return dict(row["counters"] or []).get(name, 0) if "counters" in row else 0
+
+
 def budget(gap, activities, run):
     """The parts of one gap, {(share, name): [ns, count]}, and its pieces."""
     start, end, row = gap
@@ -197,6 +201,12 @@ def budget(gap, activities, run):
         parts[share, names[source]][1] += 1
     # A polling thread reads the clock that its kernel's activities read.
     stolen = 0 if run.workload == "microvm" else robbed
+    # Where nobody sees who had the CPU, the scheduler says how long the thread waited for it.
+    waited = min(counter(row, "run_delay_ns"), rest) if witnesses.get("run_delay") else 0
+    if waited:
+        parts["thread", None] = [waited, 1]
+        pieces.append(("thread", None, waited))
+        rest -= waited
     if witnesses["steal_clock"] and run.workload == "spin":
         more = min(max(0, row["steal_ns"] - robbed), rest)
         stolen += more
@@ -213,7 +223,8 @@ def budget(gap, activities, run):
     held = (activities or row["light_exits"] or row["heavy_exits"] or row["reloads"])
     if rest:
         residual = "hv_or_hw" if run.blind else "unexplained" if held else "hw"
-        if run.workload == "observed" or lost_activities(row, activities):
+        sees_nothing = not any(witnesses[it] for it in ("irq", "softirq", "nmi", "sched"))
+        if run.workload == "observed" or sees_nothing or lost_activities(row, activities):
             residual = "unexplained"
         parts[residual, None] = [rest, 0]
     return dict(parts), pieces
@@ -246,14 +257,17 @@ def summarise(facts, rows):
         activities.clear()
         witnesses = {name: name == "steal_clock" and seen for name, seen in witnesses.items()}
     blind = (facts["host"]["hypervisor"] is not None
-             or not witnesses["sched"] or not witnesses["irq"])
+             or not witnesses["sched"] or not witnesses["irq"]
+             or facts["workload"] != "microvm" and witnesses.get("hides_vectors", False))
     observed = facts["workload"] == "observed"
     run = Run(facts["workload"], witnesses, names, blind, facts["options"]["threshold_ns"])
 
-    gaps, impossible = defaultdict(list), 0
+    gaps, impossible, undated = defaultdict(list), 0, 0
     for row in of[GAP]:
         if row["end_tsc"] < row["start_tsc"]:
             impossible += 1
+        elif not observed and clock.jumped_between(row["start_tsc"], row["end_tsc"]):
+            undated += 1
         else:
             times = clock.ns_at(row["start_tsc"]), clock.ns_at(row["end_tsc"])
             gaps[row["cpu"]].append((*times, row))
@@ -289,6 +303,9 @@ def summarise(facts, rows):
         "lost_events": sum(losses.values()),
         "losses": losses,
         "late_events": late,
+        "clock_jumps": ({"count": 0, "undated_ns": 0, "undated_gaps": 0} if observed else {
+            "count": len(clock.jumps), "undated_ns": clock.jumped_ns(0, math.inf),
+            "undated_gaps": undated}),
         "own_cost": {key: cost.get(key) for key in ("bpf_runs", "bpf_ns")},
         "complete": bool(of[FINISH]),
         "finish_reason": FINISH_REASONS[of[FINISH][-1]["kind"]] if of[FINISH] else None,
@@ -356,7 +373,12 @@ def cpu_summary(cpu, gaps, activities, tallies, clock, run):
     known |= {share: shares[share] if shares[share] or witnesses[witness] else None
               for share, witness in WITNESS[run.workload].items()}
     known |= {share: shares[share] for share in ALWAYS_KNOWN[run.workload]}
-    known |= {share: shares[share] if shares[share] or run.blind == (share == "hv_or_hw") else None
+    sees_nothing = not any(witnesses[it] for it in ("irq", "softirq", "nmi", "sched"))
+    if witnesses.get("run_delay"):
+        known["thread"] = shares["thread"]
+    of_residual = {"unexplained"} if sees_nothing else {"hv_or_hw"}
+    of_residual = of_residual if run.blind or sees_nothing else {"hw", "unexplained"}
+    known |= {share: shares[share] if shares[share] or share in of_residual else None
               for share in RESIDUALS}
     if run.workload == "observed":
         known |= {"blocked": None, "hw": None, "hv_or_hw": None,
@@ -368,8 +390,11 @@ def cpu_summary(cpu, gaps, activities, tallies, clock, run):
         # Who was stopped while it paused is blind for it already.
         twice = sum(ns for start, end, ns in stops if (start, end) not in stopped_in_gaps)
         blind_ns -= min(twice, blind_ns)
+        if run.workload != "observed":
+            blind_ns += clock.jumped_ns(first, last)
         runtime = max(0, last - first - blind_ns - not_measured)
-    sources = [{"share": share, "name": names[source], "count": count,
+    sources = [{"share": share, "name": names[source] if source is not None else "unknown",
+                "count": count,
                 "total_ns": total, "max_ns": most}
                for (share, source), (count, total, most) in totals.items()]
     counts = "interference_irq" in counters

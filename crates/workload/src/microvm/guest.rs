@@ -15,6 +15,9 @@
 //! least the threshold apart. Only then the guest reads the steal page, by the
 //! version protocol, and the exit counts, and writes one record.
 //!
+//! **A hole that is too short to be a gap** may hold steal and exits, too. Those are of no
+//! gap: the guest reads page and counts after it, and goes on from there.
+//!
 //! **Blind time.** Writing a record takes time in which nothing is measured. It is
 //! no noise, so polling begins anew at a reading after the record, and the time
 //! between is added to `blind_tsc`, to be taken off the runtime. Where writing
@@ -128,6 +131,17 @@ global_asm!(
         mov     [r15 + \field], rbx
     .endm
 
+    // What steal page and exit counts say now is of no gap; spoils rdx, ecx.
+    .macro vmnoise_discard
+        vmnoise_read_steal
+        mov     [rdi + {seen_steal}], rdx
+        mov     [rdi + {seen_version}], ecx
+        mov     rdx, [r14 + {light}]
+        mov     [rdi + {seen_light}], rdx
+        mov     rdx, [r14 + {heavy}]
+        mov     [rdi + {seen_heavy}], rdx
+    .endm
+
     .globl  vmnoise_guest_start
     .hidden vmnoise_guest_start
     .globl  vmnoise_guest_end
@@ -173,17 +187,13 @@ vmnoise_guest_start:
         jmp     11b
 
 40: // poll: everything is counted from here on
-        mov     r9, [rdi + {threshold}]
-        vmnoise_read_steal
-        mov     [rdi + {first_steal}], rdx
-        mov     [rdi + {seen_steal}], rdx
-        mov     [rdi + {first_version}], ecx
-        mov     [rdi + {seen_version}], ecx
+        mov     r9, [rdi + {look}]
         mov     r14, [rdi + {exit_counts}]
-        mov     rdx, [r14 + {light}]
-        mov     [rdi + {seen_light}], rdx
-        mov     rdx, [r14 + {heavy}]
-        mov     [rdi + {seen_heavy}], rdx
+        vmnoise_discard
+        mov     rdx, [rdi + {seen_steal}]
+        mov     [rdi + {first_steal}], rdx
+        mov     ecx, [rdi + {seen_version}]
+        mov     [rdi + {first_version}], ecx
         vmnoise_read_clock
         mov     r8, rax
         mov     [rdi + {last}], rax
@@ -195,25 +205,21 @@ vmnoise_guest_start:
         jmp     11b
 
 45: // go on: the counters stay, and what they counted meanwhile is of no gap
-        mov     r9, [rdi + {threshold}]
+        mov     r9, [rdi + {look}]
         mov     r8, [rdi + {last}]
         mov     r14, [rdi + {exit_counts}]
-        vmnoise_read_steal
-        mov     [rdi + {seen_steal}], rdx
-        mov     [rdi + {seen_version}], ecx
-        mov     rdx, [r14 + {light}]
-        mov     [rdi + {seen_light}], rdx
-        mov     rdx, [r14 + {heavy}]
-        mov     [rdi + {seen_heavy}], rdx
+        vmnoise_discard
         vmnoise_read_clock
         mov     rcx, rax
         sub     rcx, r8
         add     [rdi + {blind}], rcx
         jmp     54f
 
-50: // away from r8 to rax, rcx long: a gap, unless the clock stepped back
+50: // away from r8 to rax, rcx long: a gap, unless it is short or the clock stepped back
         test    rcx, rcx
         js      53f
+        cmp     rcx, [rdi + {threshold}]
+        jb      55f
         mov     r13, [rdi + {head}]
         mov     rdx, r13
         sub     rdx, [rdi + {tail}]
@@ -241,7 +247,7 @@ vmnoise_guest_start:
         mov     rdx, [r14 + {heavy}]
         vmnoise_book {seen_heavy}, {heavy_exits}
         mov     [rdi + {head}], r13     // x86 keeps stores in order: the record is whole
-        vmnoise_read_clock
+56:     vmnoise_read_clock
         mov     rcx, rax
         sub     rcx, r8
         cmp     rcx, [rdi + {blind_limit}]
@@ -254,6 +260,11 @@ vmnoise_guest_start:
         cmp     rax, [rdi + {deadline}]
         jb      41b
         jmp     11b
+
+55: // too short for a gap
+        mov     r8, rax
+        vmnoise_discard
+        jmp     56b
 
 60: // sample: the step of above, and one store more
         mov     r9, -1
@@ -283,6 +294,7 @@ vmnoise_guest_end:
     .purgem vmnoise_step
     .purgem vmnoise_read_steal
     .purgem vmnoise_book
+    .purgem vmnoise_discard
     .popsection
     "#,
     touch = const Command::Touch as u32,
@@ -301,6 +313,7 @@ vmnoise_guest_end:
     command = const CONTROL + offset_of!(Control, command),
     deadline = const CONTROL + offset_of!(Control, deadline_tsc),
     threshold = const CONTROL + offset_of!(Control, threshold_tsc),
+    look = const CONTROL + offset_of!(Control, look_tsc),
     blind_limit = const CONTROL + offset_of!(Control, blind_limit_tsc),
     exit_counts = const CONTROL + offset_of!(Control, exit_counts),
     last = const offset_of!(Mailbox, heartbeat) + offset_of!(Heartbeat, last_tsc),

@@ -104,8 +104,14 @@ fn poll(vcpu: &mut Vcpu, run: &RunState) -> Result<(), crate::Error> {
 
 #[cfg(test)]
 mod kvm {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
     use std::sync::atomic::Ordering;
     use std::time::{Duration, Instant};
+
+    use rustix::fs::{MemfdFlags, memfd_create};
+    use vmnoise_events::{Event, exit_counts};
 
     use super::*;
     use crate::shared_state::SharedState;
@@ -168,6 +174,49 @@ mod kvm {
         }
         assert!(microvm.failure().is_none());
         assert!(microvm.running());
+    }
+
+    /// The host counts exits, and the guest finds holes that are no gaps: here each step is one. At the end each
+    /// step is a gap.
+    #[test]
+    fn what_is_counted_in_a_hole_that_is_no_gap_is_of_no_gap() {
+        const COUNTED: u64 = 1_000;
+        let memory = memfd_create("counts", MemfdFlags::CLOEXEC).unwrap();
+        let file = File::from(memory);
+        file.set_len(4096).unwrap();
+        let light_at = (exit_counts::SLOT_BYTES + exit_counts::LIGHT_OFFSET) as u64;
+        let pages = SharedPages::map(file.as_fd(), 4096).unwrap();
+        let mut microvm = Microvm::prepare(Config {
+            cpus: vec![1],
+            threshold_tsc: u64::MAX >> 1,
+            policy: None,
+            exit_counts: Some(pages),
+        })
+        .unwrap();
+        let control = &microvm.shared().next().unwrap().mailbox().control;
+        control.look_tsc.store(0, Ordering::Relaxed);
+        microvm.start(None).unwrap();
+        wait_until(|| microvm.tallies()[0].first_tsc > 0);
+        file.write_all_at(&COUNTED.to_ne_bytes(), light_at).unwrap();
+        let seen = microvm.tallies()[0].last_tsc;
+        wait_until(|| microvm.tallies()[0].last_tsc > seen + 100_000);
+        let control = &microvm.shared().next().unwrap().mailbox().control;
+        control.threshold_tsc.store(0, Ordering::Relaxed);
+        let mut light = Vec::new();
+        wait_until(|| {
+            microvm.drain(&mut |event| {
+                if let Event::Gap(gap) = event {
+                    light.push(gap.light_exits);
+                }
+            });
+            !light.is_empty()
+        });
+        microvm.stop();
+        assert!(
+            light.iter().all(|count| *count == 0),
+            "{:?}",
+            light.iter().max()
+        );
     }
 
     #[test]

@@ -46,6 +46,7 @@ impl SharedState for VcpuState {
             steal_clock: self.steal_clock,
             reloads: self.steal_clock,
             interference: false,
+            run_delay: false,
         }
     }
 

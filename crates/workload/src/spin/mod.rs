@@ -5,9 +5,11 @@
 //! kernel's osnoise thread they cannot keep interrupts out, and the way back to user space
 //! is part of their gaps.
 
+mod faults;
 mod interference;
 mod polling;
 mod rate;
+mod run_delay;
 mod sample;
 mod schedule;
 mod state;
@@ -26,10 +28,13 @@ pub use steal::{StealReader, StealReading};
 use crate::Error;
 use crate::cgroup::Cgroup;
 use crate::mailbox::Known;
+use crate::tsc;
 use crate::worker::RunState;
 use crate::workers::Workers;
+use faults::PageFaults;
 use interference::Interference;
 use polling::Polling;
+use run_delay::RunDelay;
 use state::SpinState;
 use steal::StealClock;
 
@@ -56,7 +61,13 @@ pub struct Config {
     /// The live interference counters of CPUs, which the thread on that CPU looks at
     /// with each reading of its clock. Gaps of a CPU without one say `None`.
     pub interference_counters: HashMap<u32, InterferenceCounter>,
+    /// Whether the threads read after each gap how long they waited for their CPU: needed if BPF does
+    /// not say who had it.
+    pub reads_run_delay: bool,
 }
+
+/// Readings whose median is the usual cost.
+const COST_READINGS: usize = 9;
 
 impl std::fmt::Debug for Config {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -90,6 +101,7 @@ impl Spin {
             runtime_tsc,
             mut steal_readers,
             interference_counters,
+            reads_run_delay,
         } = config;
         if !(1..=period_tsc).contains(&runtime_tsc) {
             return Err(Error::Runtime {
@@ -97,24 +109,37 @@ impl Spin {
                 period_tsc,
             });
         }
+        faults::keep_pages();
         Workers::set_up("spin", &cpus, policy, cgroup, |_, cpu| {
             let steal_reader = steal_readers.remove(&cpu);
             let counter = interference_counters.get(&cpu).cloned();
             move || {
                 let mut steal = StealClock::new(steal_reader);
+                let mut run_delay = match reads_run_delay {
+                    true => RunDelay::of_this_thread(),
+                    false => RunDelay::unknown(),
+                };
+                let mut faults = PageFaults::default();
                 let known = Known {
                     steal_clock: steal.works(),
                     reloads: steal.counts_reloads(),
                     interference: counter.is_some(),
+                    run_delay: run_delay.works(),
                 };
                 // Made on the thread, so that the memory is its CPU's own where memory has nodes.
                 let state = Arc::new(SpinState::new(threshold_tsc, known));
                 state.lock_in_memory();
-                state.allow_blind_tsc(steal.usual_cost_tsc());
+                state.allow_blind_tsc(usual_cost_tsc(|| {
+                    steal.advance();
+                    run_delay.advance_ns();
+                    faults.advance();
+                }));
                 let polling = Polling {
                     cpu,
                     state: Arc::clone(&state),
                     steal,
+                    run_delay,
+                    faults,
                     interference: Interference::new(counter),
                     period_tsc,
                     runtime_tsc,
@@ -123,4 +148,16 @@ impl Spin {
             }
         })
     }
+}
+
+/// What a reading of the other clocks usually costs here, in cycles.
+fn usual_cost_tsc(mut read: impl FnMut()) -> u64 {
+    let mut costs = [0; COST_READINGS];
+    for cost in &mut costs {
+        let before_tsc = tsc::now();
+        read();
+        *cost = tsc::now().saturating_sub(before_tsc);
+    }
+    costs.sort_unstable();
+    costs[COST_READINGS / 2]
 }

@@ -1,8 +1,8 @@
 //! The loop of a polling thread. It is the guest program of the microVM in Rust: what is
 //! said there (`microvm/guest.rs`) of polling, gaps and blind time holds here.
 //!
-//! The differences: a reading of the steal clock is a system call, the only one
-//! while polling, so what it usually costs is no disturbance; the loop may pause
+//! The differences: a reading of the steal clock is a system call, and without BPF one of the
+//! scheduler's count is, the only one while polling, so what it usually costs is no disturbance; the loop may pause
 //! between runtimes, which is blind time like that of writing; and it looks at the
 //! interference counter after each reading of the clock. Where the counter stands as
 //! it stood after the reading before, nothing interfered between the two looks, so
@@ -13,13 +13,16 @@ use std::sync::atomic::Ordering;
 
 use vmnoise_events::{Anchor, InterferenceSlot};
 
+use super::faults::PageFaults;
 use super::interference::{Interference, Reading};
+use super::run_delay::RunDelay;
 use super::schedule::{Schedule, mono_ns_at};
 use super::state::SpinState;
 use super::steal::StealClock;
 use crate::Error;
 use crate::lease::Lease;
-use crate::mailbox::{Mailbox, add};
+use crate::mailbox::{GapCounts, Mailbox, Stolen, add};
+use crate::shared_state::SharedState;
 use crate::tsc;
 use crate::worker::stays_on;
 
@@ -28,6 +31,8 @@ pub struct Polling {
     pub cpu: u32,
     pub state: Arc<SpinState>,
     pub steal: StealClock,
+    pub run_delay: RunDelay,
+    pub faults: PageFaults,
     pub interference: Interference,
     pub period_tsc: u64,
     pub runtime_tsc: u64,
@@ -39,8 +44,8 @@ pub enum Step {
     On(u64),
     /// The time to poll is over.
     Due(u64),
-    /// The reading lies the threshold or more after the last one, or before it, or
-    /// something interfered since.
+    /// The reading lies so far after the last one that the other clocks may have moved, or
+    /// before it, or something interfered since.
     Away(u64),
 }
 
@@ -49,13 +54,13 @@ pub enum Step {
 pub fn step(
     mailbox: &Mailbox,
     slot: &InterferenceSlot,
-    threshold_tsc: u64,
+    look_tsc: u64,
     last: Reading,
     until_tsc: u64,
 ) -> Step {
     let now_tsc = tsc::now();
     let moved = slot.total.load(Ordering::Acquire) != last.interferences;
-    if moved || now_tsc.wrapping_sub(last.tsc) >= threshold_tsc {
+    if moved || now_tsc.wrapping_sub(last.tsc) >= look_tsc {
         return Step::Away(now_tsc);
     }
     mailbox.alive(now_tsc);
@@ -76,7 +81,7 @@ impl Polling {
         let state = Arc::clone(&self.state);
         let mailbox = &*state.mailbox;
         stays_on(self.cpu, "polling thread")?;
-        self.steal.advance();
+        self.discard();
         let origin = tsc::anchor();
         let mut last = self.interference.read(None);
         mailbox.start(last.tsc);
@@ -108,9 +113,9 @@ impl Polling {
         let mailbox = &*state.mailbox;
         let counter = self.interference.counter();
         let slot = (*counter).as_ref();
-        let threshold_tsc = mailbox.control.threshold_tsc.load(Ordering::Relaxed);
+        let look_tsc = mailbox.control.look_tsc.load(Ordering::Relaxed);
         loop {
-            match step(mailbox, slot, threshold_tsc, last, until_tsc) {
+            match step(mailbox, slot, look_tsc, last, until_tsc) {
                 Step::On(now_tsc) => last.tsc = now_tsc,
                 Step::Due(now_tsc) => {
                     last.tsc = now_tsc;
@@ -127,7 +132,8 @@ impl Polling {
         }
     }
 
-    /// Writes a gap down, if it is one; returns the reading from which on to poll.
+    /// Writes a gap down, if it is one; returns the reading from which on to poll. Where a hole is too
+    /// short to be one, what the other clocks counted in it must not be of the next gap.
     #[cold]
     #[inline(never)]
     fn away(&mut self, mut start: Reading, now_tsc: u64) -> Result<Reading, Error> {
@@ -136,7 +142,7 @@ impl Polling {
         let mut end = self.settled(start, now_tsc);
         let control = &self.state.mailbox.control;
         let threshold_tsc = control.threshold_tsc.load(Ordering::Relaxed);
-        if end.tsc.wrapping_sub(start.tsc) < threshold_tsc {
+        if end.tsc.wrapping_sub(start.tsc) < control.look_tsc.load(Ordering::Relaxed) {
             return Ok(end);
         }
         let blind_limit_tsc = control.blind_limit_tsc.load(Ordering::Relaxed);
@@ -145,7 +151,13 @@ impl Polling {
                 add(&self.state.mailbox.counters.steps_back, 1);
                 return Ok(end);
             }
-            self.record(start, end);
+            match end.tsc.wrapping_sub(start.tsc) >= threshold_tsc {
+                true => self.record(start, end),
+                false => {
+                    self.read_steal();
+                    self.run_delay.advance_ns();
+                }
+            }
             let now = self.interference.read(Some(&self.state.interference));
             let writing_tsc = now.tsc.wrapping_sub(end.tsc);
             let ended = now.tsc >= deadline_tsc(&self.state.mailbox);
@@ -172,16 +184,38 @@ impl Polling {
     }
 
     fn record(&mut self, start: Reading, end: Reading) {
-        let stolen = self.steal.advance();
-        let mailbox = &self.state.mailbox;
-        // The page shows what was taken while polling: pauses are not in it.
-        add(&mailbox.steal.steal_ns, stolen.steal_ns);
-        let version = mailbox.steal.version.load(Ordering::Relaxed);
-        let version = version.wrapping_add(stolen.version_moves);
-        mailbox.steal.version.store(version, Ordering::Relaxed);
         let interference = end.interferences.saturating_sub(start.interferences);
+        let counts = GapCounts {
+            stolen: self.read_steal(),
+            // Where nothing else came, a page fault of this thread is what the hardware must not be blamed for. One
+            // that came with something else is found at the next such gap, which costs a certainty and makes none up.
+            interference: match interference {
+                0 if self.state.known().interference => self.faults.advance(),
+                counted => counted,
+            },
+            run_delay_ns: self.run_delay.advance_ns(),
+        };
         let span_tsc = (start.tsc, end.tsc);
-        mailbox.record(&self.state.ring, span_tsc, stolen, interference);
+        self.state
+            .mailbox
+            .record(&self.state.ring, span_tsc, counts);
+    }
+
+    /// What was stolen since the last reading, while polling: pauses are not in the page.
+    fn read_steal(&mut self) -> Stolen {
+        let stolen = self.steal.advance();
+        let page = &self.state.mailbox.steal;
+        add(&page.steal_ns, stolen.steal_ns);
+        let version = page.version.load(Ordering::Relaxed);
+        let version = version.wrapping_add(stolen.version_moves);
+        page.version.store(version, Ordering::Relaxed);
+        stolen
+    }
+
+    /// Has what the other clocks counted until now be of no gap.
+    fn discard(&mut self) {
+        self.steal.advance();
+        self.run_delay.advance_ns();
     }
 
     /// Sleeps until `start_tsc` or the end; returns the reading from which on to poll.
@@ -201,9 +235,127 @@ impl Polling {
     /// Polls again: since the last reading the thread was blind. Returns the reading from
     /// which on to poll.
     fn go_on(&mut self) -> Reading {
-        self.steal.advance();
+        self.discard();
         let now = self.interference.read(None);
         self.state.mailbox.go_on(now.tsc);
         now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+
+    use super::*;
+    use crate::mailbox::Known;
+    use crate::spin::steal::StealReading;
+
+    /// Nothing but the gap that the test makes is as long.
+    const THRESHOLD_TSC: u64 = 1 << 34;
+
+    /// A thread that polls where it is now, and how much was stolen from it.
+    fn polling() -> (Polling, Arc<AtomicU64>) {
+        let cpu = sched_getcpu();
+        let mut here = CpuSet::new();
+        here.set(cpu);
+        sched_setaffinity(None, &here).unwrap();
+        let stolen_ns = Arc::new(AtomicU64::new(0));
+        let clock = Arc::clone(&stolen_ns);
+        let steal = StealClock::new(Some(Box::new(move || {
+            Some(StealReading {
+                steal_ns: clock.load(Ordering::Relaxed),
+                version: None,
+            })
+        })));
+        let known = Known {
+            steal_clock: true,
+            ..Known::default()
+        };
+        let state = SpinState::new(THRESHOLD_TSC, known);
+        state.mailbox.set_deadline(u64::MAX);
+        let polling = Polling {
+            cpu: cpu as u32,
+            state: Arc::new(state),
+            steal,
+            run_delay: RunDelay::unknown(),
+            faults: PageFaults::default(),
+            interference: Interference::new(None),
+            period_tsc: u64::MAX,
+            runtime_tsc: u64::MAX,
+        };
+        (polling, stolen_ns)
+    }
+
+    #[test]
+    fn what_is_stolen_in_a_hole_that_is_no_gap_is_of_no_gap() {
+        let (mut polling, stolen_ns) = polling();
+        let state = Arc::clone(&polling.state);
+        let look_tsc = state.mailbox.control.look_tsc.load(Ordering::Relaxed);
+        let slot = InterferenceSlot::default();
+        let mut lose = |tsc: u64, ns: u64| {
+            stolen_ns.fetch_add(ns, Ordering::Relaxed);
+            let mut last = polling.interference.read(None);
+            last.tsc -= tsc;
+            let Step::Away(now_tsc) = step(&state.mailbox, &slot, look_tsc, last, u64::MAX) else {
+                panic!("nobody looked at a hole of {tsc} cycles");
+            };
+            polling.away(last, now_tsc).unwrap();
+        };
+        lose(100_000, 30_000);
+        lose(2 * THRESHOLD_TSC, 7_000);
+        lose(100_000, 500);
+        lose(2 * THRESHOLD_TSC, 60);
+        let mut steals = Vec::new();
+        state.drain(0, &mut |event| {
+            if let vmnoise_events::Event::Gap(gap) = event {
+                steals.push(gap.steal_ns);
+            }
+        });
+        assert_eq!(steals, [7_000, 60]);
+        assert_eq!(state.mailbox.steal.steal_ns.load(Ordering::Relaxed), 37_560);
+    }
+
+    #[test]
+    fn a_page_fault_of_the_thread_itself_is_an_interference() {
+        let (mut polling, _) = polling();
+        let known = Known {
+            interference: true,
+            ..Known::default()
+        };
+        let state = Arc::new(SpinState::new(THRESHOLD_TSC, known));
+        state.mailbox.set_deadline(u64::MAX);
+        polling.state = Arc::clone(&state);
+        polling.faults.advance();
+        let mut interferences = |faults: bool| {
+            let mut last = polling.interference.read(None);
+            last.tsc -= 2 * THRESHOLD_TSC;
+            if faults {
+                // So much is mapped anew each time, and its first page is touched.
+                let mut fresh = Vec::with_capacity(1 << 26);
+                std::hint::black_box(&mut fresh).push(1_u8);
+            }
+            polling.away(last, tsc::now()).unwrap();
+            let mut counted = None;
+            state.drain(0, &mut |event| {
+                if let vmnoise_events::Event::Gap(gap) = event {
+                    counted = gap.interference;
+                }
+            });
+            counted
+        };
+        // The code itself comes from the disk the first time.
+        interferences(false);
+        assert_eq!(interferences(false), Some(0));
+        assert!(interferences(true) > Some(0));
+        assert_eq!(interferences(false), Some(0));
+    }
+
+    #[test]
+    fn without_another_clock_nobody_looks_at_short_holes() {
+        let state = SpinState::new(THRESHOLD_TSC, Known::default());
+        let look_tsc = state.mailbox.control.look_tsc.load(Ordering::Relaxed);
+        assert_eq!(look_tsc, THRESHOLD_TSC);
     }
 }

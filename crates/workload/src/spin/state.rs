@@ -37,6 +37,9 @@ impl SpinState {
             alarm: AtomicU32::new(0),
         };
         state.mailbox.set_threshold(threshold_tsc);
+        if !known.steal_clock && !known.run_delay {
+            state.mailbox.overlook_short_holes();
+        }
         state
     }
 
@@ -149,6 +152,7 @@ mod tests {
                 steal_clock,
                 reloads: steal_clock,
                 interference,
+                run_delay: false,
             };
             SpinState::new(1_000, known).tally(3)
         };

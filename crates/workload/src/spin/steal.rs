@@ -1,7 +1,6 @@
 //! The steal clock as a polling thread reads it: by how much it moved.
 
 use crate::mailbox::Stolen;
-use crate::tsc;
 
 /// One reading of this CPU's steal clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -15,9 +14,6 @@ pub struct StealReading {
 
 /// Reads the steal clock of the CPU it was made for; `None` if it cannot now.
 pub type StealReader = Box<dyn FnMut() -> Option<StealReading> + Send>;
-
-/// Readings whose median is the usual cost.
-const COST_READINGS: usize = 9;
 
 /// A steal clock, or none, and where it stood last.
 pub struct StealClock {
@@ -48,18 +44,6 @@ impl StealClock {
     /// Whether it also counts how often the vCPU came back.
     pub fn counts_reloads(&self) -> bool {
         self.counts_reloads
-    }
-
-    /// What a reading usually costs here, in cycles.
-    pub fn usual_cost_tsc(&mut self) -> u64 {
-        let mut costs = [0; COST_READINGS];
-        for cost in &mut costs {
-            let before_tsc = tsc::now();
-            self.advance();
-            *cost = tsc::now().saturating_sub(before_tsc);
-        }
-        costs.sort_unstable();
-        costs[COST_READINGS / 2]
     }
 
     /// By how much it moved since the reading before. What a reading misses, the

@@ -109,7 +109,8 @@ impl Feeds {
             frame: Frame {
                 detail,
                 from_tsc: middle_tsc(&began),
-                is_last: !facts.layer_below_unwitnessed() && !facts.has_hidden_interrupts(),
+                // A vCPU leaves its guest for each interrupt, whether it is seen or not: that is an exit, which counts.
+                is_last: !facts.layer_below_unwitnessed(),
                 knows_kvm: facts.witnesses.see_kernel(),
                 lost: 0,
             },

@@ -57,6 +57,9 @@ impl Case<'_> {
             Share::Nmi => self.nmi(),
             Share::Irq => self.irq(source),
             Share::Softirq => self.softirq(source),
+            Share::Thread if part.source.is_none() => {
+                "other threads had the CPU: run as root, and BPF names them".into()
+            }
             Share::Thread => self.thread(source),
             Share::Steal => self.steal(),
             Share::Throttled => self.throttled(),
@@ -65,6 +68,9 @@ impl Case<'_> {
             ),
             Share::Hw => hw(),
             Share::HvOrHw => self.hv_or_hw(),
+            Share::Unexplained if self.facts.witnesses.see_nothing() => {
+                "nothing of this kernel was seen, so the rest may be anybody's: run as root".into()
+            }
             Share::Unexplained => {
                 "what is unexplained lies around the activities above and goes with them".into()
             }

@@ -50,7 +50,7 @@ pub fn render(joined: &Joined<'_>) -> String {
     } = Coverage::of(run);
     if unseen > 0 {
         out += &format!(
-            " {unseen} {what} have no witness below: the host did not record then, or their clock is not known\n"
+            " {unseen} {what} have no witness below: the host did not record then, did not see the vCPU, or does not know its clock\n"
         );
     }
     let HostSide {

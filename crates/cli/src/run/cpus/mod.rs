@@ -4,6 +4,7 @@
 pub mod observed;
 mod outer_steal;
 mod own_stop;
+mod posted;
 pub mod probe_status;
 pub mod set_up;
 mod warm_up;
@@ -17,6 +18,7 @@ use vmnoise_workload::{Workload, tsc};
 
 use self::outer_steal::OuterSteal;
 use self::own_stop::OwnStop;
+use self::posted::Posted;
 use self::warm_up::Baseline;
 use super::at_stop::AskedAtStop;
 use super::loss_news::LossNews;
@@ -48,6 +50,8 @@ pub struct Cpus {
     /// It may be a socket, then, which is connected again where the host hangs up.
     feed_is_named: bool,
     outer_steal: OuterSteal,
+    /// Where posted interrupts may come to the polling threads.
+    posted: Option<Posted>,
     baseline: Baseline,
     loss_news: LossNews,
     events: Vec<Event>,
@@ -211,9 +215,10 @@ impl Cpus {
     /// lost before the watermark is counted then. Returns CLOCK_MONOTONIC.
     fn drain_rings(&mut self, session: &mut Session<'_>) -> u64 {
         let mono_ns = self.anchor(session);
-        for tally in self.tallies() {
-            let tally = self.baseline.tally(tally);
-            session.accept(&Event::Tally(tally));
+        let tallies = self.tallies().into_iter();
+        let tallies: Vec<Tally> = tallies.map(|it| self.baseline.tally(it)).collect();
+        for tally in &tallies {
+            session.accept(&Event::Tally(*tally));
         }
         let events = &mut self.events;
         if let Some(own_stop) = &mut self.own_stop {
@@ -233,6 +238,9 @@ impl Cpus {
                 events.push(observed);
             }
         });
+        if let Some(posted) = &mut self.posted {
+            posted.look(tallies, events);
+        }
         if let Some(feed) = &mut self.feed {
             feed.drain(&mut |event| events.push(event));
         }

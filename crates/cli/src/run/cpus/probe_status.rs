@@ -77,8 +77,18 @@ pub fn of_gap_steal(readable: bool) -> ProbeStatus {
     ProbeStatus::limited(
         "steal at each gap",
         "none",
-        "steal is unknown: where there is a hypervisor, it is in hv_or_hw",
+        "steal is unknown: where there is a hypervisor, it is in the residual",
         "a guest kernel with a steal clock and BTF, and the right to load BPF",
+    )
+}
+
+/// How long the polling thread waited for its CPU, if BPF does not say for whom.
+pub fn of_run_delay() -> ProbeStatus {
+    ProbeStatus::limited(
+        "waits at each gap",
+        "/proc/self/task/TID/schedstat by the polling thread",
+        "share thread is how long other threads had the CPU, throttling included, and not who they were",
+        "run as root: BPF names them",
     )
 }
 
@@ -157,12 +167,15 @@ pub fn of_guest_timers(advance: LapicTimerAdvance) -> ProbeStatus {
     }
 }
 
+/// What names who took the time.
+pub const ACTIVITIES: &str = "host activities";
+
 /// No witness: nobody can be named.
 pub fn no_witness(rung_in_use: &str, remedy: &str) -> ProbeStatus {
     ProbeStatus::limited(
-        "host activities",
+        ACTIVITIES,
         rung_in_use,
-        "nobody can be named: what the steal clock does not tell is hv_or_hw",
+        "nobody can be named: what no clock of the workload tells is unexplained",
         remedy,
     )
 }

@@ -10,6 +10,7 @@ use vmnoise_workload::microvm::GuestClock;
 
 use super::Cpus;
 use super::outer_steal::OuterSteal;
+use super::posted::Posted;
 use super::probe_status;
 use super::warm_up::Baseline;
 use crate::feed::receiver::{self, FeedFrom};
@@ -47,6 +48,8 @@ pub struct Prepared {
     pub guest_clock: Option<GuestClock>,
     /// Whether it reads a steal clock.
     pub steal_clock: bool,
+    /// Whether its threads read how long they waited for their CPUs.
+    pub run_delay: bool,
     /// The status of its probes.
     pub probe_statuses: Vec<ProbeStatus>,
 }
@@ -94,6 +97,7 @@ pub fn set_up(
     let smi = SmiCounts::open(here, &options.cpus);
     let witnesses = Witnesses {
         steal_clock: prepared.steal_clock,
+        run_delay: prepared.run_delay,
         ..tracer.as_ref().map(Tracer::witnesses).unwrap_or_default()
     };
     let mut facts = machine.facts_of_run(
@@ -131,6 +135,7 @@ pub fn set_up(
         warm_up: plan.warm_up,
         workload: prepared.workload,
         outer_steal: OuterSteal::begin(&options.cpus, tracer.as_ref()),
+        posted: Posted::of(&facts, here),
         tracer,
         stop_witness,
         at_stop: plan.at_stop,

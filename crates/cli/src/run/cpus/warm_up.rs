@@ -152,6 +152,7 @@ mod tests {
                 light_exits: 0,
                 heavy_exits: 0,
                 interference: None,
+                run_delay_ns: 0,
             })
         };
         assert!(baseline().precedes(&gap(1, 4_999)));

@@ -45,6 +45,8 @@ const LEAST_IN_ALL: usize = 2 * (2 * LAID);
 #[derive(Debug)]
 pub struct Matcher {
     guest_facts: RunFacts,
+    /// Whether the host's recording has every exit.
+    reports_all: bool,
     only: Option<String>,
     guest: ClockEpochs,
     host: ClockEpochs,
@@ -92,6 +94,7 @@ impl Matcher {
         }
         Ok(Matcher {
             guest_facts: guest.clone(),
+            reports_all: host.reports_each_exit(),
             only: None,
             guest: ClockEpochs::new(&guest.clock),
             host: ClockEpochs::new(&host.clock),
@@ -174,6 +177,7 @@ impl Matcher {
                 let is_kept = self.reported.add_interval(interval, threshold_ns, has_room);
                 self.away_left -= usize::from(is_kept);
             }
+            Event::VcpuTotals(totals) => self.reported.add_totals(totals),
             Event::Watermark(mono_ns) => self.host_until_ns = self.host_until_ns.max(*mono_ns),
             Event::Finish(finish) => {
                 self.host_until_ns = self.host_until_ns.max(finish.mono_ns);
@@ -342,6 +346,7 @@ impl Matcher {
         Some(Tried {
             cpu,
             vcpu: pair.reported.vcpu.clone()?,
+            there_ns: pair.reported.there_ns(self.reports_all),
             overlap: crossing.overlap(span_tsc, self.host_until_ns),
             placed_ns: crossing.placed(span_tsc)?,
             evidence,

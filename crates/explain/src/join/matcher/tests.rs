@@ -60,6 +60,7 @@ fn recurring(gaps: usize, exits: usize) -> Matcher {
             light_exits: 0,
             heavy_exits: 0,
             interference: None,
+            run_delay_ns: 0,
         }));
         matcher.guest(&Event::Watermark(at));
         matcher.host(&anchor(at));

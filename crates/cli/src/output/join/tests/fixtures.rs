@@ -34,6 +34,7 @@ pub(super) fn summary(facts: &RunFacts) -> Summary {
             light_exits: 0,
             heavy_exits: 0,
             interference: None,
+            run_delay_ns: 0,
         }),
         Event::Tally(Tally {
             cpu: 0,

@@ -137,7 +137,7 @@ fn what_is_not_known_is_said() {
         " exits in gaps: 0; unexplained of the witnessed gaps' 0 ns: 0 ns (- %); of those with an exit 0 ns: 0 ns (- %)",
         " 41 gaps are shorter than the clocks are sure of, 1 exit has less of its gap than that: nobody on the host is named for their 39.0 us",
         "      64.500  CPU 0 (vCPU - of l2) at 0.269583 s; the host did not witness it; 2 of the guest's activities lost",
-        " 3 gaps have no witness below: the host did not record then, or their clock is not known",
+        " 3 gaps have no witness below: the host did not record then, did not see the vCPU, or does not know its clock",
         " exits with less than 5000 ns of noise were not recorded one by one",
         " exits were recorded one by one for io, npf alone",
         " 7000 ns of kvm without a bound: too few exits for the same reason show what KVM usually takes",

@@ -1,0 +1,167 @@
+//! Reads how many posted interrupts came, where a gap holds nothing else: only where none came may it be the hardware's.
+
+use std::time::{Duration, Instant};
+
+use vmnoise_events::{Event, PostedInterrupts, RunFacts, Tally, Workload};
+use vmnoise_host::{Host, PostedCounts};
+use vmnoise_workload::tsc;
+
+/// A reading may take one part in so many of a CPU's time: with 128 CPUs /proc/interrupts has a million
+/// characters, and the kernel writes them anew each time.
+const SHARE: u32 = 1_000;
+
+/// When the counts were read, and when they may be read again.
+#[derive(Debug)]
+pub struct Posted {
+    counts: PostedCounts,
+    next: Option<Instant>,
+}
+
+impl Posted {
+    /// `None` where no posted interrupt comes to the polling threads, or something else could not be seen anyway.
+    pub fn of(facts: &RunFacts, host: &Host) -> Option<Posted> {
+        let is_wanted = facts.workload == Workload::Osnoise
+            && facts.may_have_posted_interrupts()
+            && !facts.layer_below_unwitnessed()
+            && facts.witnesses.see_kernel();
+        let counts = is_wanted.then(|| host.posted_counts().ok()).flatten()?;
+        Some(Posted { counts, next: None })
+    }
+
+    /// Has a reading follow the gaps that were just drained: at the begin, and where one of them holds no
+    /// interference. `tallies` are those of this drain.
+    pub fn look(&mut self, tallies: Vec<Tally>, events: &mut Vec<Event>) {
+        let is_bare =
+            |event: &Event| matches!(event, Event::Gap(gap) if gap.interference == Some(0));
+        let is_due = match self.next {
+            None => !tallies.is_empty(),
+            Some(next) => events.iter().any(is_bare) && Instant::now() >= next,
+        };
+        if !is_due {
+            return;
+        }
+        let begin = Instant::now();
+        let from_mono_ns = tsc::anchor().mono_ns;
+        let counts = self.counts.read().unwrap_or_default();
+        let until_mono_ns = tsc::anchor().mono_ns;
+        self.next = Some(begin + pause_after(begin.elapsed()));
+        let tallies = tallies.into_iter().filter_map(|tally| {
+            let posted = PostedInterrupts {
+                count: *counts.get(&tally.cpu)?,
+                from_mono_ns,
+                until_mono_ns,
+            };
+            Some(Event::Tally(Tally {
+                posted: Some(posted),
+                ..tally
+            }))
+        });
+        events.extend(tallies);
+    }
+}
+
+/// How long no other reading begins after one that took so long.
+fn pause_after(reading: Duration) -> Duration {
+    reading * SHARE
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use vmnoise_events::{Gap, fixtures};
+
+    use super::*;
+
+    fn gap(interference: u32) -> Event {
+        Event::Gap(Gap {
+            cpu: 1,
+            start_tsc: 10,
+            end_tsc: 20,
+            steal_ns: 0,
+            reloads: 0,
+            light_exits: 0,
+            heavy_exits: 0,
+            interference: Some(interference),
+            run_delay_ns: 0,
+        })
+    }
+
+    fn facts() -> RunFacts {
+        let mut facts = fixtures::facts(Workload::Osnoise);
+        facts.host.posted_interrupts = Some(true);
+        facts
+    }
+
+    fn host() -> (tempfile::TempDir, Host) {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("proc")).unwrap();
+        let text = "  CPU0 CPU1\n PIN: 3 4\n PIW: 0 5\n";
+        fs::write(root.path().join("proc/interrupts"), text).unwrap();
+        let host = Host::under(root.path());
+        (root, host)
+    }
+
+    #[test]
+    fn a_reading_follows_each_drain_that_brought_a_bare_gap() {
+        let (_root, host) = host();
+        let mut posted = Posted::of(&facts(), &host).unwrap();
+        let tally = Tally {
+            cpu: 1,
+            last_tsc: 7,
+            ..Tally::default()
+        };
+        let mut look = |before: Event| {
+            let mut events = vec![before];
+            posted.next = posted.next.map(|_| Instant::now());
+            posted.look(vec![tally], &mut events);
+            let readings = events.into_iter().filter_map(|event| match event {
+                Event::Tally(tally) => Some((tally.last_tsc, tally.posted?.count)),
+                _ => None,
+            });
+            readings.collect::<Vec<_>>()
+        };
+        let all = vec![(7, 9)];
+        assert_eq!(
+            look(gap(1)),
+            all,
+            "the first one has nothing to compare with"
+        );
+        assert!(look(gap(1)).is_empty());
+        assert_eq!(look(gap(0)), all);
+    }
+
+    #[test]
+    fn readings_take_a_thousandth_of_a_cpu() {
+        let (_root, host) = host();
+        let mut posted = Posted::of(&facts(), &host).unwrap();
+        let tally = Tally {
+            cpu: 1,
+            ..Tally::default()
+        };
+        posted.look(vec![tally], &mut Vec::new());
+        posted.next = Some(Instant::now() + Duration::from_secs(60));
+        let mut events = vec![gap(0)];
+        posted.look(vec![tally], &mut events);
+        assert_eq!(events.len(), 1, "it is too early");
+        // 4 ms is what a host of 128 CPUs may take.
+        let of_128_cpus = Duration::from_millis(4);
+        assert_eq!(pause_after(of_128_cpus), Duration::from_secs(4));
+    }
+
+    #[test]
+    fn nobody_reads_where_it_would_say_nothing() {
+        let (_root, host) = host();
+        let changes: [fn(&mut RunFacts); 4] = [
+            |facts| facts.host.posted_interrupts = Some(false),
+            |facts| facts.host.hypervisor = Some("KVM".into()),
+            |facts| facts.witnesses.nmi = false,
+            |facts| facts.workload = Workload::Microvm,
+        ];
+        for change in changes {
+            let mut facts = facts();
+            change(&mut facts);
+            assert!(Posted::of(&facts, &host).is_none(), "{facts:?}");
+        }
+    }
+}
