@@ -5,3 +5,4 @@ mod circles;
 mod gate;
 mod module_files;
 mod sbom;
+mod words;
