@@ -234,7 +234,7 @@ mod tests {
         }
         // This very test, once more, in a terminal.
         let exe = std::env::current_exe().unwrap();
-        let run = format!("{} --exact {THIS} --nocapture", exe.display());
+        let run = format!("'{}' --exact {THIS} --nocapture", exe.display());
         let mut script = Command::new("script");
         script.args(["-qec", &run, "/dev/null"]);
         script.env(PANICS, "1").env("TERM", "xterm");
