@@ -73,7 +73,7 @@ fn assert_ranks_record(launcher: &Launcher<'_>) {
     let folder = folder.path();
     let (vmnoise, files) = (binary(), folder.join("rank"));
     let script = format!(
-        "rank=${{PMIX_RANK:-$SLURM_PROCID}}; exec {} osnoise -c $rank -P f:{PRIORITY} -d 500ms -o {}$rank.vmn",
+        "rank=${{PMIX_RANK:-$SLURM_PROCID}}; exec '{}' osnoise -c $rank -P f:{PRIORITY} -d 500ms -o {}$rank.vmn",
         vmnoise.display(),
         files.display()
     );
