@@ -25,21 +25,21 @@ fn each_stop_of_a_gap_is_a_function() {
         let function = way[line + 4..].split('`').next().unwrap();
         let code = read(&root().join(file));
         let rust = code.contains(&format!("fn {function}("));
-        let c = code.contains(&format!(" {function}(struct "));
+        let c = !file.ends_with(".rs") && code.contains(&format!(" {function}("));
         assert!(rust || c, "{file} has no function `{function}`");
         files.insert(file);
         stops += 1;
     }
-    // The tenth has two.
-    assert_eq!(stops, 11, "of ten stops");
-    // As many as a newcomer opens to learn what `microvm` does.
-    assert_eq!(files.len(), 11, "{files:?}");
+    // The page says how many.
+    assert!(way.contains("30 files"));
+    assert_eq!(stops, 30);
+    assert_eq!(files.len(), 30, "{files:?}");
 }
 
 /// A link inside of a document leads somewhere.
 #[test]
 fn each_link_between_documents_leads_somewhere() {
-    let folders = ["", "docs", "docs/how-to", "docs/examples"];
+    let folders = ["", "docs", "docs/how-to", "docs/examples", "docs/internals"];
     let mut links = 0;
     for folder in folders.map(|folder| root().join(folder)) {
         for page in fs::read_dir(&folder).unwrap() {

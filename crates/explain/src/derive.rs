@@ -9,7 +9,7 @@ use ActivityKind::{Blocked, Exit, Irq, Nmi, Softirq, Stopped, Thread, Throttled,
 const HOLE_NS: u64 = 1_000;
 /// From the end of an interrupt to the soft interrupt or the switch that it brought about
 /// the kernel does not let go of the CPU, and no event reports the way there: it is this
-/// long at most (docs/design.md says why).
+/// long at most (docs/internals/gaps.md says why).
 const WAY_NS: u64 = 20_000;
 
 /// Finds one gap after another: maximal runs of activities without a hole.
