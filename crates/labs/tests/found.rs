@@ -123,7 +123,7 @@ mod kvm {
 
     fn list_without_debugfs() -> Value {
         let script = "! mountpoint -q /sys/kernel/debug || umount -R /sys/kernel/debug && \
-                      exec $1 exits --list --format json";
+                      exec \"$1\" exits --list --format json";
         list_within(&["--mount"], script)
     }
 
@@ -176,9 +176,9 @@ mod kvm {
     #[test]
     fn a_container_has_its_own_vms_and_nobody_elses() {
         let _others = Run::microvm(0, &["-d", "1m"]).unwrap();
-        let script = "$1 microvm -d 1m -c 1 >/dev/null 2>&1 & vm=$!; \
-                      until $1 exits --list | grep -q vmnoise; do sleep 0.1; done; \
-                      $1 exits --list --format json; kill $vm; wait";
+        let script = "\"$1\" microvm -d 1m -c 1 >/dev/null 2>&1 & vm=$!; \
+                      until \"$1\" exits --list | grep -q vmnoise; do sleep 0.1; done; \
+                      \"$1\" exits --list --format json; kill $vm; wait";
         let namespaces = ["--pid", "--fork", "--kill-child", "--mount-proc"];
         let list = list_within(&namespaces, script);
         let [vm] = &list["vms"].as_array().unwrap()[..] else {
@@ -191,7 +191,7 @@ mod kvm {
         assert_eq!(vm["vcpus"][0]["cpus"], "1", "{list}");
         // The machine's own /proc says nothing about it.
         let namespaces = ["--pid", "--fork", "--kill-child"];
-        let list = list_within(&namespaces, "$1 exits --list --format json");
+        let list = list_within(&namespaces, "\"$1\" exits --list --format json");
         assert_eq!(list["vms"], json!([]));
     }
 }

@@ -96,8 +96,10 @@ pub(super) fn libraries(program: &Path, root: &Path) -> Result<Vec<Carried>> {
 
 /// The file in a line of ldd(1); the vDSO is none.
 fn path_of_library(line: &str) -> Option<&str> {
-    let mut words = line.split_whitespace();
-    words.find(|word| word.starts_with('/'))
+    let line = line.trim();
+    let (file, _) = line.rsplit_once(" (")?;
+    let path = file.split_once(" => ").map_or(file, |(_, path)| path);
+    path.starts_with('/').then_some(path)
 }
 
 #[cfg(test)]
@@ -113,6 +115,8 @@ mod tests {
         );
         let loader = "\t/lib64/ld-linux-x86-64.so.2 (0x00007f)";
         assert_eq!(path_of_library(loader), Some("/lib64/ld-linux-x86-64.so.2"));
+        let spaced = "\tliba.so => /tmp/a b/usr/lib/liba.so (0x00007f)";
+        assert_eq!(path_of_library(spaced), Some("/tmp/a b/usr/lib/liba.so"));
         assert_eq!(path_of_library("\tlinux-vdso.so.1 (0x00007f)"), None);
     }
 }
