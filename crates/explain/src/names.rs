@@ -10,7 +10,7 @@ use crate::part::{Part, by_source};
 
 /// What an id is called that the stream never defined.
 const UNDEFINED: &str = "undefined";
-/// What somebody is called of whom only the share is known.
+/// Name of a culprit of which only the share is known.
 const UNKNOWN: &str = "unknown";
 
 /// From here on ids are not of the stream itself: sources on the host of a guest.

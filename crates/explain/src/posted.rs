@@ -1,4 +1,4 @@
-//! Whether posted interrupts came to a CPU, by readings of how many there had been.
+//! Decides whether a posted interrupt came to a CPU in a time, from readings of the CPU's count.
 
 use vmnoise_events::PostedInterrupts;
 

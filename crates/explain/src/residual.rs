@@ -4,7 +4,7 @@ use vmnoise_events::Share;
 
 use crate::visibility::{HostCoverage, Visibility};
 
-/// What is known of the interval whose residual is named.
+/// Facts about the interval whose residual gets a name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
     /// An activity or an exit lay in it.
@@ -13,13 +13,13 @@ pub(crate) struct Held {
     pub(crate) is_sure: bool,
     /// No posted interrupt came to its CPU.
     pub(crate) is_unposted: bool,
-    /// What its host says.
+    /// Coverage by the host's recording.
     pub(crate) host_coverage: HostCoverage,
 }
 
 /// The share of the residual of a gap. Hardware is named only where nobody else was there and every layer was watched.
-/// Of an observed thread it is the way between two activities, that no event reports. Where nothing of this
-/// kernel is seen, as without BPF, it may be anybody's, this kernel's first of all.
+/// The residual of an observed thread is the kernel's way between two activities, which no event reports. Without BPF
+/// the residual may be any layer's, most often this kernel's.
 pub(crate) fn residual_share(visibility: &Visibility, held: Held) -> Share {
     let (is_blind, may_be_anothers) = match held.host_coverage {
         HostCoverage::None => (visibility.is_blind(held.is_unposted), false),

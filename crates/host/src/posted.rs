@@ -1,4 +1,4 @@
-//! How many posted interrupts have come to each CPU: no tracepoint reports them, /proc/interrupts counts them.
+//! Counts of posted interrupts by CPU, from /proc/interrupts. No tracepoint reports these interrupts.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,7 +18,7 @@ pub struct PostedCounts {
 }
 
 impl Host {
-    /// What to read the counts with.
+    /// Returns a reader of the counts.
     ///
     /// # Errors
     /// If /proc/interrupts cannot be opened.
@@ -31,7 +31,7 @@ impl Host {
 }
 
 impl PostedCounts {
-    /// How many have come to each CPU that is online, since it came up.
+    /// Returns the count of each online CPU since the CPU came up.
     ///
     /// # Errors
     /// If the file cannot be read.

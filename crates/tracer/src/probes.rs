@@ -297,7 +297,7 @@ fn older_kvm_exit(arguments: usize) -> Option<String> {
 const POSTED: &str = "KVM's posted interrupts have no tracepoint (PIN, NPI and PIW of \
                       /proc/interrupts): hw appears only where they are seen to stand still";
 
-/// Where tracefs may be mounted.
+/// Usual mount points of tracefs.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// The pairs of irq_vectors that tracefs lists and no program hooks; none where it is not mounted.
@@ -312,7 +312,7 @@ fn unhooked_vectors(hooked: &HashSet<String>, tracefs: &[&Path]) -> BTreeSet<Str
         .collect()
 }
 
-/// What these hide.
+/// Returns a sentence that names the vectors without a tracepoint; `None` if there are none.
 fn of_unhooked_vectors(unhooked: &BTreeSet<String>) -> Option<String> {
     if unhooked.is_empty() {
         return None;

@@ -145,7 +145,7 @@ pub struct Known {
     pub run_delay: bool,
 }
 
-/// What a polling thread read of one gap, its clock aside.
+/// Counts that a polling thread read after one gap, besides its clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GapCounts {
     pub stolen: Stolen,

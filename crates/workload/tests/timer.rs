@@ -127,7 +127,7 @@ fn nothing_to_measure_is_refused() {
 mod root {
     use super::*;
 
-    /// By default a timer of an ordinary task may expire 50 us late, and what the kernel says of that is nothing.
+    /// By default the timer of an ordinary task may expire 50 us late, and no event reports that.
     #[test]
     fn timers_of_ordinary_tasks_have_no_slack() {
         let timer = Timer::prepare(config(&[0, 1])).unwrap();

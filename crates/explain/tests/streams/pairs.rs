@@ -229,7 +229,7 @@ impl Plan {
 /// A vCPU as the host knows it: one that changes its id is two of these.
 struct ReportedVcpu<'a> {
     id: u32,
-    /// Of the life.
+    /// The vCPU of the life.
     place: u32,
     life: &'a Life,
     exits: Vec<Span>,
@@ -250,7 +250,7 @@ impl ReportedVcpu<'_> {
     }
 }
 
-/// What the host's kernel counted of a vCPU with these exits; `None` where it was never there.
+/// The kernel's totals of a vCPU with these exits; `None` if the vCPU was never on this host.
 fn totals(id: u32, exits: &[(u64, u64)]) -> Option<VcpuTotals> {
     let ((first_mono_ns, _), (_, last_mono_ns)) = exits.first().zip(exits.last())?;
     let kvm_ns = exits.iter().map(|(from, to)| to - from).sum();

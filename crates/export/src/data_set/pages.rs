@@ -22,7 +22,7 @@ fn fault<V>(what: impl Into<String>) -> Result<V> {
 }
 
 impl CheckedPages {
-    /// Those of this chunk of a file.
+    /// Opens the pages of this chunk of a file.
     pub(super) fn new(file: &Arc<File>, chunk: &ColumnChunkMetaData) -> Result<CheckedPages> {
         let begin = chunk.dictionary_page_offset();
         let begin = begin.unwrap_or_else(|| chunk.data_page_offset());

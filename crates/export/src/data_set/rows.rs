@@ -25,7 +25,7 @@ pub(super) struct Table {
     file: Arc<File>,
     metadata: ParquetMetaData,
     wanted: Wanted,
-    /// Where the wanted columns are.
+    /// Places of the wanted columns in the file.
     places: Vec<usize>,
     /// Number of the next row group, and the columns of the one before.
     group: usize,
@@ -121,7 +121,7 @@ impl Table {
     }
 }
 
-/// Whether a column holds that, one value or none in each row.
+/// Returns whether a column has this type, and at most one value in each row.
 fn holds(column: &ColumnDescPtr, kind: Kind) -> bool {
     let physical = match kind {
         Kind::Int | Kind::Time => PhysicalType::INT64,

@@ -52,7 +52,7 @@ fn by_reason(isa: Isa, codes: &[u64], known: usize, reasons: &[WireReason]) -> V
     sums.iter().map(SumOfReason::totals).collect()
 }
 
-/// What the places of one reason hold together.
+/// Sum of all places in the table that have one reason.
 struct SumOfReason {
     reason: Option<ExitReason>,
     /// All but the split of times.

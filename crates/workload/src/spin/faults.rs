@@ -1,13 +1,13 @@
 //! Page faults of a polling thread: no event that is watched reports them, so a gap that holds nothing else may be one.
 
-/// How many this thread has had, and how many it had at the last look.
+/// Count of this thread's page faults at the last reading.
 #[derive(Debug, Default)]
 pub struct PageFaults {
     seen: u64,
 }
 
 impl PageFaults {
-    /// By how many there are more than at the last look.
+    /// Returns the number of page faults since the last call.
     pub fn advance(&mut self) -> u64 {
         let now = of_this_thread();
         let before = std::mem::replace(&mut self.seen, now);

@@ -132,14 +132,17 @@ impl Spin {
                 state.allow_blind_tsc(usual_cost_tsc(|| {
                     steal.advance();
                     run_delay.advance_ns();
-                    faults.advance();
                 }));
+                let faults_cost_tsc = usual_cost_tsc(|| {
+                    faults.advance();
+                });
                 let polling = Polling {
                     cpu,
                     state: Arc::clone(&state),
                     steal,
                     run_delay,
                     faults,
+                    faults_cost_tsc,
                     interference: Interference::new(counter),
                     period_tsc,
                     runtime_tsc,
@@ -150,7 +153,7 @@ impl Spin {
     }
 }
 
-/// What a reading of the other clocks usually costs here, in cycles.
+/// Returns the median cost of a reading on this machine, in cycles.
 fn usual_cost_tsc(mut read: impl FnMut()) -> u64 {
     let mut costs = [0; COST_READINGS];
     for cost in &mut costs {

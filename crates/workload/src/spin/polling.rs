@@ -33,9 +33,18 @@ pub struct Polling {
     pub steal: StealClock,
     pub run_delay: RunDelay,
     pub faults: PageFaults,
+    /// Usual cost of a reading of `faults`, in cycles.
+    pub faults_cost_tsc: u64,
     pub interference: Interference,
     pub period_tsc: u64,
     pub runtime_tsc: u64,
+}
+
+/// Interferences in a gap.
+struct InGap {
+    count: u64,
+    /// Usual cost of the reading that counted them, in cycles; 0 if there was none.
+    faults_cost_tsc: u64,
 }
 
 /// What one step found, with its reading of the clock.
@@ -151,17 +160,21 @@ impl Polling {
                 add(&self.state.mailbox.counters.steps_back, 1);
                 return Ok(end);
             }
-            match end.tsc.wrapping_sub(start.tsc) >= threshold_tsc {
-                true => self.record(start, end),
-                false => {
-                    self.read_steal();
-                    self.run_delay.advance_ns();
-                }
+            let is_gap = end.tsc.wrapping_sub(start.tsc) >= threshold_tsc;
+            // The limit covers only readings that are made: a larger limit would hide disturbances.
+            let mut limit_tsc = blind_limit_tsc;
+            if is_gap {
+                let interference = self.count_interference(start, end);
+                limit_tsc += interference.faults_cost_tsc;
+                self.record(start, end, interference.count);
+            } else {
+                self.read_steal();
+                self.run_delay.advance_ns();
             }
             let now = self.interference.read(Some(&self.state.interference));
             let writing_tsc = now.tsc.wrapping_sub(end.tsc);
             let ended = now.tsc >= deadline_tsc(&self.state.mailbox);
-            if writing_tsc < blind_limit_tsc || ended {
+            if writing_tsc < limit_tsc || ended {
                 let blind_tsc = now.tsc.saturating_sub(end.tsc);
                 add(&self.state.mailbox.counters.blind_tsc, blind_tsc);
                 return Ok(now);
@@ -183,16 +196,27 @@ impl Polling {
         self.interference.read(Some(&self.state.interference))
     }
 
-    fn record(&mut self, start: Reading, end: Reading) {
-        let interference = end.interferences.saturating_sub(start.interferences);
+    /// Counts the interferences of a gap. If there was none, page faults of this thread count instead: the hardware
+    /// must not be blamed for them. A page fault in another gap is found at the next gap without an interference,
+    /// which then loses a certainty and gains no false one.
+    fn count_interference(&mut self, start: Reading, end: Reading) -> InGap {
+        let count = end.interferences.saturating_sub(start.interferences);
+        if count > 0 || !self.state.known().interference {
+            return InGap {
+                count,
+                faults_cost_tsc: 0,
+            };
+        }
+        InGap {
+            count: self.faults.advance(),
+            faults_cost_tsc: self.faults_cost_tsc,
+        }
+    }
+
+    fn record(&mut self, start: Reading, end: Reading, interference: u64) {
         let counts = GapCounts {
             stolen: self.read_steal(),
-            // Where nothing else came, a page fault of this thread is what the hardware must not be blamed for. One
-            // that came with something else is found at the next such gap, which costs a certainty and makes none up.
-            interference: match interference {
-                0 if self.state.known().interference => self.faults.advance(),
-                counted => counted,
-            },
+            interference,
             run_delay_ns: self.run_delay.advance_ns(),
         };
         let span_tsc = (start.tsc, end.tsc);
@@ -201,7 +225,7 @@ impl Polling {
             .record(&self.state.ring, span_tsc, counts);
     }
 
-    /// What was stolen since the last reading, while polling: pauses are not in the page.
+    /// Returns the steal time since the last reading, and adds it to the mailbox's steal page, which leaves out pauses.
     fn read_steal(&mut self) -> Stolen {
         let stolen = self.steal.advance();
         let page = &self.state.mailbox.steal;
@@ -281,6 +305,7 @@ mod tests {
             steal,
             run_delay: RunDelay::unknown(),
             faults: PageFaults::default(),
+            faults_cost_tsc: 0,
             interference: Interference::new(None),
             period_tsc: u64::MAX,
             runtime_tsc: u64::MAX,

@@ -1,5 +1,5 @@
-//! How long a polling thread waited for its CPU, by the scheduler's own count. No rights are needed to read it, so it
-//! says what other threads had where BPF cannot.
+//! Run delay of a polling thread: the scheduler's own count of how long the thread waited for its CPU. Reading needs no
+//! rights, so this is how a run without BPF knows the time of other threads.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ pub struct RunDelay {
 }
 
 impl RunDelay {
-    /// That of the thread that calls; a kernel that does not count has none.
+    /// Opens the count of the calling thread. It is unknown if the kernel does not count.
     pub fn of_this_thread() -> RunDelay {
         let mut this = RunDelay {
             file: File::open("/proc/thread-self/schedstat").ok(),
@@ -28,7 +28,7 @@ impl RunDelay {
         this
     }
 
-    /// None.
+    /// Returns a count that is unknown.
     pub fn unknown() -> RunDelay {
         RunDelay {
             file: None,
@@ -36,12 +36,12 @@ impl RunDelay {
         }
     }
 
-    /// Whether there is one.
+    /// Returns whether the count is known.
     pub fn works(&self) -> bool {
         self.file.is_some()
     }
 
-    /// By how much it moved since the reading before, in nanoseconds.
+    /// Returns the wait since the last call, in nanoseconds; 0 if the count is unknown.
     pub fn advance_ns(&mut self) -> u64 {
         let Some(now_ns) = self.read_ns() else {
             return 0;

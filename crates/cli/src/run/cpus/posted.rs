@@ -60,7 +60,7 @@ impl Posted {
     }
 }
 
-/// How long no other reading begins after one that took so long.
+/// Returns the pause that keeps readings of this length at one part in [`SHARE`] of a CPU's time.
 fn pause_after(reading: Duration) -> Duration {
     reading * SHARE
 }

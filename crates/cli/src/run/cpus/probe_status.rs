@@ -82,7 +82,7 @@ pub fn of_gap_steal(readable: bool) -> ProbeStatus {
     )
 }
 
-/// How long the polling thread waited for its CPU, if BPF does not say for whom.
+/// Returns the status of the run delay at each gap, which is read if BPF names no threads.
 pub fn of_run_delay() -> ProbeStatus {
     ProbeStatus::limited(
         "waits at each gap",
@@ -167,7 +167,7 @@ pub fn of_guest_timers(advance: LapicTimerAdvance) -> ProbeStatus {
     }
 }
 
-/// What names who took the time.
+/// Name of the probe that names culprits.
 pub const ACTIVITIES: &str = "host activities";
 
 /// No witness: nobody can be named.
