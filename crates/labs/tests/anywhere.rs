@@ -41,6 +41,7 @@ mod root {
     use std::process::Command;
     use std::time::Duration;
 
+    use serde_json::Value;
     use tempfile::TempDir;
     use vmnoise_labs::{Disturber, binary};
 
@@ -76,6 +77,18 @@ mod root {
         let [stdout, stderr] =
             [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap());
         (output.status.success(), stdout, stderr)
+    }
+
+    /// The shares of the recording that the page shows.
+    fn shares_of_run(folder: &TempDir) -> Value {
+        let output = Command::new(folder.path().join("vmnoise"))
+            .args(["explain", "target/run.vmn", "--format", "json"])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+        summary["cpus"][0]["shares_ns"].clone()
     }
 
     /// The heading of the page, and the file.
@@ -146,9 +159,17 @@ mod root {
         let lines = last_lines(&stdout);
         let [_, taker, _] = lines;
         let (_, who) = taker.split_once(" % of the noise is ").unwrap();
-        // The scheduler counts how long the thread waited, and BPF alone knows for whom.
-        let unseen = "unexplained, because vmnoise could not watch all of this kernel.";
-        assert!(["other threads.", unseen].contains(&who), "{taker}");
+        let shares = shares_of_run(&folder);
+        let ns = |share: &str| shares[share].as_u64().unwrap();
+        // The scheduler counts how long the thread waited. Only BPF knows for whom, and what the rest was.
+        let expected = match ns("thread") > ns("unexplained") {
+            true => "other threads.",
+            false => "unexplained, because vmnoise could not watch all of this kernel.",
+        };
+        assert_eq!(who, expected, "{shares}");
+        for unseen in ["irq", "softirq", "nmi", "hw", "hv_or_hw"] {
+            assert!(shares[unseen].is_null(), "{shares}");
+        }
         assert_is_of_page(lines, &folder);
     }
 }

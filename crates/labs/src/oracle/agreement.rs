@@ -3,7 +3,7 @@
 use super::matching::{Matching, median};
 use super::trace::{Kind, Line};
 
-/// How many lines without a pair are kept, for a report of a failure.
+/// Number of lines without a pair that are kept for a report of a failure.
 const KEPT: usize = 10;
 
 /// One kind of event over one window.

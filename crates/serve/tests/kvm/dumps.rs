@@ -66,7 +66,7 @@ impl Told {
         self.lost.get(&key).copied().unwrap_or(0)
     }
 
-    /// What a VM lost to nobody who has a name.
+    /// Returns the time in ns that a VM lost without a named culprit, the VMM's own time aside.
     fn unnamed(&self, vm: &str) -> u64 {
         let lost = self.lost.iter();
         lost.filter(|((of, share, who), _)| of == vm && who.is_empty() && *share != Share::Vmm)

@@ -15,6 +15,7 @@ pub use domain::{XenDomain, XenType};
 pub use guest::XenGuest;
 pub(super) use packages::META;
 
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -250,7 +251,9 @@ impl XenLab {
         let hypervisor = folder.join("hypervisor");
         std::fs::write(&hypervisor, xen.hypervisor()?)?;
         // Xen would unpack it in emulation, many times slower.
-        let vmlinux = image.vmlinux()?;
+        let vmlinux = folder.join("dom0");
+        // QEMU ends the path of a multiboot module at its first space, which this tree's own path may have.
+        symlink(image.vmlinux()?, &vmlinux)?;
         let arguments = [
             arguments::machine(1, MEMORY_MIB, arguments::CPU_FOR_XEN),
             arguments::time(Some(self.shift), self.seed),
