@@ -5,6 +5,7 @@
 //! for an output of its own; but one that failed here has failed.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -13,7 +14,8 @@ use crate::libtest::{self, Outcome};
 use crate::suite::Test;
 use crate::supervised::{self, Ended, Ending, Ran, Setting};
 
-/// Runs tests of one program.
+/// Runs tests of one program. The time of a single test is 0, because nobody measures it here; a line has the time of
+/// all.
 ///
 /// # Errors
 /// If the program cannot be started.
@@ -37,7 +39,6 @@ pub fn run(tests: &[Test], settings: &[Setting], limit: Duration) -> Result<Vec<
     let skips: BTreeMap<&str, &str> = (ended.stderr.iter())
         .filter_map(|line| libtest::skipped(line))
         .collect();
-    let each = ended.took / u32::try_from(tests.len()).unwrap_or(u32::MAX);
     let mut over = Vec::new();
     for test in tests {
         let name = test.name.as_str();
@@ -56,7 +57,7 @@ pub fn run(tests: &[Test], settings: &[Setting], limit: Duration) -> Result<Vec<
         };
         over.push(Ran {
             name: test.name.clone(),
-            took: each,
+            took: Duration::ZERO,
             ending,
             stdout: Vec::new(),
             stderr: Vec::new(),
@@ -64,15 +65,27 @@ pub fn run(tests: &[Test], settings: &[Setting], limit: Duration) -> Result<Vec<
         });
     }
     let is_cut = outcomes.len() < tests.len();
+    println!(
+        "{:8.2} s {} tests of {}",
+        ended.took.as_secs_f64(),
+        tests.len(),
+        place(first)
+    );
     over.extend(cut_off(first, ended, limit, is_cut));
     Ok(over)
 }
 
-/// A test that failed beside the others of its program has failed, however it ends alone.
+/// The program of a test, by its package and its file.
+fn place(test: &Test) -> String {
+    let name = |path: &Path| path.file_name().unwrap_or_default().display().to_string();
+    format!("{}/{}", name(&test.folder), name(&test.program))
+}
+
+/// A test that failed with the others of its program has failed, however it ends alone.
 fn failed(mut alone: Ran) -> Ran {
     if !alone.is_bad() {
         alone.ending = Ending::Failed;
-        let note = "failed beside the other tests of its program, and passed alone";
+        let note = "failed together with the other tests of its program, and passed alone";
         alone.notes.push(note.to_owned());
     }
     alone
@@ -85,9 +98,8 @@ fn cut_off(test: &Test, ended: Ended, limit: Duration, is_cut: bool) -> Option<R
         Some(status) if is_cut => Ending::Died(status.to_string()),
         Some(_) => return None,
     };
-    let program = test.program.file_name().unwrap_or_default();
     Some(Ran {
-        name: format!("{} (all of its tests)", program.display()),
+        name: format!("{} (all of its tests)", place(test)),
         took: ended.took,
         ending,
         stdout: ended.stdout,

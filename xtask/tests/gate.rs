@@ -223,7 +223,10 @@ fn a_test_that_hangs_is_ended_and_described_and_the_next_one_runs() {
 #[test]
 fn tests_that_share_a_process_are_told_apart() {
     for (file, said) in [
-        ("torn", "failed beside the other tests of its program"),
+        (
+            "torn",
+            "failed together with the other tests of its program",
+        ),
         ("cut", "program-of-tests (all of its tests) ... DIED"),
         ("stuck", "program-of-tests (all of its tests) ... TOO LONG"),
     ] {

@@ -29,7 +29,7 @@ const BANNED: [&str; 17] = [
 /// Words with which no doc comment begins: they are no actor.
 const OPENINGS: [&str; 5] = ["What", "Of", "That", "Those", "Whether it"];
 
-/// What is wrong with a text.
+/// One break of a rule.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Offence {
     /// A sentence with this many words, and its begin.

@@ -6,10 +6,10 @@ use std::path::Path;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, ExprCall, ExprLit, ExprMethodCall, Lit, Meta};
 
-/// Where a text stands.
+/// Kind of a text, by its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Of an item, or of an argument of the command line: then it is help.
+    /// Documentation of an item. The help of a command-line argument is one.
     DocComment,
     /// A comment of a BPF program.
     Comment,
