@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub use vmnoise_events::human;
+
 /// What a number without a suffix means.
 #[derive(Debug, Clone, Copy)]
 pub enum Bare {
@@ -49,17 +51,6 @@ pub fn parse_time(text: &str, bare: Bare) -> Result<u64, String> {
         return Err(format!("`{text}` is longer than any run"));
     }
     Ok(ns.round() as u64)
-}
-
-/// A duration in the unit people would say it in: `812 ns`, `62.4 us`, `4.02 ms`, `10.0 s`.
-pub fn human(ns: u64) -> String {
-    let value = ns as f64;
-    match ns {
-        0..=9_999 => format!("{ns} ns"),
-        10_000..=999_999 => format!("{:.1} us", value / 1e3),
-        1_000_000..=999_999_999 => format!("{:.3} ms", value / 1e6),
-        _ => format!("{:.3} s", value / 1e9),
-    }
 }
 
 /// A duration for somebody who waits: `12 s`, `7 min`, `2 h 05 min`.
@@ -146,13 +137,5 @@ mod tests {
             "25 h 00 min",
         ];
         assert_eq!(words, expected);
-    }
-
-    #[test]
-    fn human_keeps_four_digits_or_more() {
-        assert_eq!(human(812), "812 ns");
-        assert_eq!(human(62_430), "62.4 us");
-        assert_eq!(human(4_020_000), "4.020 ms");
-        assert_eq!(human(10_000_000_000), "10.000 s");
     }
 }

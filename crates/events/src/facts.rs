@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClockFacts, ExitFilter, Line, Name, Settings};
+use crate::{ClockFacts, ExitFilter, Line, Name, Policy, Settings};
 
 /// Which command measured, and so who observed. Files and documents have names of their own, which
 /// are older than the commands'.
@@ -98,30 +98,10 @@ impl Witnesses {
         self.irq && self.softirq && self.nmi && self.sched
     }
 
-    /// Whether nothing of that is seen, as without BPF: no culprit can be named.
+    /// Whether nothing of that is seen, as without BPF.
     pub fn see_nothing(&self) -> bool {
         !(self.irq || self.softirq || self.nmi || self.sched)
     }
-}
-
-/// Scheduling policy of the workload's threads, in rtla's letters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Policy {
-    /// SCHED_OTHER with this nice value (`o:0`).
-    Other(i32),
-    /// SCHED_FIFO with this priority (`f:50`).
-    Fifo(i32),
-    /// SCHED_RR with this priority (`r:10`).
-    RoundRobin(i32),
-    /// SCHED_DEADLINE (`d:10ms:100ms`): a budget in every period, which is the
-    /// deadline as well.
-    Deadline {
-        /// The budget.
-        runtime_ns: u64,
-        /// The period.
-        period_ns: u64,
-    },
 }
 
 /// A thread that is observed while it does its own work.
@@ -171,6 +151,9 @@ pub struct Options {
 }
 
 impl Options {
+    /// Length of a run that was asked for no end: a year.
+    pub const FOREVER_NS: u64 = 365 * 86_400 * 1_000_000_000;
+
     /// Whether the workload polls but a part of each period.
     pub fn pauses(&self) -> bool {
         self.runtime_ns.is_some_and(|ns| ns < self.period_ns)

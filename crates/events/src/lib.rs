@@ -1,7 +1,8 @@
 //! The words every other room of vmnoise speaks: what a workload observed, what a
 //! kernel witnessed, and what the result calls each share of it.
 //!
-//! Nothing here does I/O, reads a clock or decides anything. Times carry their
+//! Nothing here does I/O, reads a clock or decides anything but what a recording could not see
+//! ([`coverage`]). Times carry their
 //! unit and clock in their names: `_tsc` is the host's time-stamp counter,
 //! `_mono_ns` is CLOCK_MONOTONIC, `_ns` is a duration.
 
@@ -9,6 +10,7 @@ mod activation;
 mod activity;
 mod clock;
 pub mod column;
+pub mod coverage;
 mod event;
 pub mod exit_counts;
 mod exit_filter;
@@ -16,16 +18,19 @@ mod exit_reason;
 mod exits;
 mod facts;
 mod family;
-#[cfg(feature = "fixtures")]
+#[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 mod gap;
 mod host_frame;
 mod interference;
+mod policy;
+mod probe_name;
 mod settings;
 mod share;
 mod share_map;
 mod shown;
 mod timer_slot;
+mod units;
 mod vcpu;
 mod vm_identity;
 
@@ -37,8 +42,7 @@ pub use exit_filter::ExitFilter;
 pub use exit_reason::{ExitReason, Isa};
 pub use exits::{Exit, ReasonTotals, VcpuExit, VcpuTotals};
 pub use facts::{
-    HostFacts, ObservedThread, Options, Policy, ProbeStatus, RunFacts, TimerOptions, Witnesses,
-    Workload,
+    HostFacts, ObservedThread, Options, ProbeStatus, RunFacts, TimerOptions, Witnesses, Workload,
 };
 pub use family::{
     FamilyBooks, FamilyCulprit, FamilyCulpritKind, FamilyLongest, FamilyLook, FamilyMember,
@@ -47,10 +51,13 @@ pub use family::{
 pub use gap::Gap;
 pub use host_frame::{FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason};
 pub use interference::{InterferenceCounts, InterferenceSlot};
+pub use policy::Policy;
+pub use probe_name::ProbeName;
 pub use settings::Settings;
 pub use share::Share;
 pub use share_map::ShareMap;
 pub use shown::{Line, Name, Shown, shown_lines};
 pub use timer_slot::TimerSlot;
+pub use units::human;
 pub use vcpu::{Vcpu, VcpuClock, VcpuId, VcpuInterval, VcpuIntervalKind};
 pub use vm_identity::{VmFact, VmIdentity};

@@ -11,6 +11,7 @@
 mod attribute;
 mod clockmap;
 mod columns;
+mod coverage;
 mod cpu;
 mod derive;
 mod exit_lengths;

@@ -34,6 +34,18 @@ impl Losses {
             .fold(0, |sum, kind| self.get(kind).saturating_add(sum))
     }
 
+    /// Those that may have been vCPUs: the kernel's sums stand for everything else.
+    pub fn of_vcpus(&self) -> u64 {
+        let kinds = [
+            LossKind::VcpusFull,
+            LossKind::Undecodable,
+            LossKind::Unrecorded,
+        ];
+        kinds
+            .into_iter()
+            .fold(0, |sum, kind| self.get(kind).saturating_add(sum))
+    }
+
     /// All kinds together.
     pub fn total(&self) -> u64 {
         self.0

@@ -3,6 +3,7 @@
 //! null; it is never 0 and never absent.
 
 use serde::Serialize;
+use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{FinishReason, ProbeStatus, ShareMap};
 
 use crate::feed::{CpuFromFeed, FeedSummary};
@@ -26,6 +27,9 @@ pub struct Summary {
     pub worst: Vec<NamedInterval>,
     /// The earliest gap that reached the `--stop` limit; `None` if none did.
     pub stopped_by: Option<NamedInterval>,
+    /// What the run could see.
+    #[serde(rename = "blind_spots")]
+    pub coverage: Coverage,
     /// Everything that was lost, the sum of `losses`.
     pub lost_events: u64,
     /// What was lost, by kind.

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use vmnoise_events::ProbeStatus;
+use vmnoise_events::{ProbeName, ProbeStatus};
 
 use crate::btf::KernelBtf;
 use vmnoise_host::Host;
@@ -111,16 +111,17 @@ impl Group {
 
     /// What results call it.
     pub(crate) const fn probe(self) -> &'static str {
-        match self {
-            Group::Irq => "host interrupts",
-            Group::Softirq => "host soft interrupts",
-            Group::Nmi => "host NMIs",
-            Group::Sched => "host tasks",
-            Group::Follow => "moves of the thread",
-            Group::KvmRun => "KVM_RUN left and entered",
-            Group::KvmExit => "VM exits",
-            Group::Timer => "timers of the tasks",
-        }
+        let name = match self {
+            Group::Irq => ProbeName::Irq,
+            Group::Softirq => ProbeName::Softirq,
+            Group::Nmi => ProbeName::Nmi,
+            Group::Sched => ProbeName::Sched,
+            Group::Follow => ProbeName::Follow,
+            Group::KvmRun => ProbeName::KvmRun,
+            Group::KvmExit => ProbeName::KvmExit,
+            Group::Timer => ProbeName::Timer,
+        };
+        name.name()
     }
 
     /// The group of the program attached to this tracepoint.

@@ -4,7 +4,7 @@
 use std::{fs, io::Read, path::Path};
 
 use libbpf_rs::{Iter, Object, ProgramInput};
-use vmnoise_events::ProbeStatus;
+use vmnoise_events::{ProbeName, ProbeStatus};
 
 use crate::{btf::MinusRunQueue, mapped::MappedCpus, wire::StealQuery};
 
@@ -192,7 +192,7 @@ impl StealClock {
             StealClock::NoGuest => ("not needed", String::new(), ""),
         };
         ProbeStatus {
-            probe: "steal clock of this machine".into(),
+            probe: ProbeName::StealOfMachine.name().into(),
             in_use: probe_status.into(),
             best: matches!(self, StealClock::Variable(_) | StealClock::NoGuest),
             limit: limit.into(),

@@ -30,7 +30,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use vmnoise_events::{FinishReason, RunFacts, Workload};
+use vmnoise_events::{FinishReason, Options, RunFacts, Workload};
 use vmnoise_export::Readers;
 
 use self::files::{begin_recording, claim, claim_trace, refuse_recording, remove_if_empty};
@@ -48,7 +48,7 @@ use vmnoise_rights::Work;
 use vmnoise_rights::account::Account;
 
 /// As long as anyone could mean by "until Ctrl-C".
-pub const FOREVER_NS: u64 = 365 * 86_400 * 1_000_000_000;
+pub const FOREVER_NS: u64 = Options::FOREVER_NS;
 
 /// What is asked of a run, whatever it measures.
 #[derive(Debug, Default)]

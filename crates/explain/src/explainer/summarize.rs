@@ -1,8 +1,10 @@
 //! Draws the summary from the sums.
 
+use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{FinishReason, Share};
 
 use super::Explainer;
+use crate::coverage;
 use crate::cpu::Cpu;
 use crate::interval::Interval;
 use crate::ledger::Ledger;
@@ -53,7 +55,8 @@ pub(crate) fn summarize(explainer: Explainer) -> Summary {
         }
     });
 
-    Summary {
+    let mut summary = Summary {
+        coverage: Coverage::of(&explainer.facts),
         residual_percent_of_noise: match &wakeups {
             Some(wakeups) => residual_of_wakeups(wakeups),
             None => residual_percent(&cpus),
@@ -77,7 +80,9 @@ pub(crate) fn summarize(explainer: Explainer) -> Summary {
         own_cost,
         complete: explainer.finish.is_some(),
         finish_reason: explainer.finish.map(|finish| finish.reason),
-    }
+    };
+    coverage::state(&mut summary);
+    summary
 }
 
 fn clock_jumps(explainer: &Explainer) -> ClockJumps {

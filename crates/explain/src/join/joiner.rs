@@ -9,6 +9,7 @@ use super::options::JoinOptions;
 use super::pairs::Pairs;
 use super::result::{HostSide, JoinedRun};
 use super::sums::JoinSums;
+use crate::coverage;
 use crate::explainer::{Explainer, Sinks};
 use crate::interval::Interval;
 use crate::ledger::PeriodLine;
@@ -167,6 +168,7 @@ impl Joiner {
             ..
         } = self;
         let host = host.finish();
+        let hides_interrupts = host_facts.has_hidden_interrupts();
         let host = HostSide {
             kernel: host_facts.host.kernel,
             hypervisor: host_facts.host.hypervisor,
@@ -186,7 +188,9 @@ impl Joiner {
         let summary = guest.finish();
         let latencies = latencies.zip(summary.wakeups.as_ref());
         let latencies = latencies.map(|(sums, wakeups)| sums.summarize(wakeups, &visibility));
-        sums.summarize(summary, latencies, &pairs, host)
+        let mut run = sums.summarize(summary, latencies, &pairs, host);
+        coverage::state_of_host(&mut run, hides_interrupts);
+        run
     }
 
     /// Keeps what makes gaps certain until the host was heard about them.

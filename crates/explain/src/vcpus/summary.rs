@@ -1,8 +1,10 @@
 //! What a run over vCPUs has come to.
 
+use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{FinishReason, OwnCost, ProbeStatus};
 
 use super::{ExitExplainer, LongestExit};
+use crate::coverage;
 use crate::exits::ExitsSummary;
 use crate::losses::Losses;
 
@@ -36,6 +38,8 @@ pub struct ExitsRun {
     pub own_cost: Option<OwnCost>,
     /// How things were witnessed.
     pub probe_statuses: Vec<ProbeStatus>,
+    /// What the run could see.
+    pub coverage: Coverage,
     /// Whether the run ended in order.
     pub complete: bool,
     /// Why it ended; `None` if it did not.
@@ -45,7 +49,8 @@ pub struct ExitsRun {
 impl ExitsRun {
     pub(super) fn summarize(explainer: ExitExplainer) -> ExitsRun {
         let losses = explainer.losses.with_undecodable(explainer.host.crowded());
-        ExitsRun {
+        let mut run = ExitsRun {
+            coverage: Coverage::of(&explainer.facts),
             exits: explainer.exits(),
             reported: explainer.sums.reported,
             unnamed_ns: explainer.sums.unnamed_ns,
@@ -60,6 +65,8 @@ impl ExitsRun {
             finish_reason: explainer.finish.map(|finish| finish.reason),
             longest: explainer.longest.into_vec(),
             probe_statuses: explainer.facts.probe_statuses,
-        }
+        };
+        coverage::state_of_exits(&mut run);
+        run
     }
 }

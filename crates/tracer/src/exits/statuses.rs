@@ -1,6 +1,6 @@
 //! How exits are seen and named on this machine, in the words of `vmnoise doctor` and of each result's last lines.
 
-use vmnoise_events::ProbeStatus;
+use vmnoise_events::{ProbeName, ProbeStatus};
 
 use super::{ExitTracer, ReasonSource};
 
@@ -31,7 +31,7 @@ impl ExitTracer {
 fn of_counting(kvm_run_only: bool) -> ProbeStatus {
     if kvm_run_only {
         ProbeStatus::limited(
-            "VM exits",
+            ProbeName::KvmExit.name(),
             "KVM_RUN",
             "kvm_exit and kvm_entry never fire under kvm_pvm: an exit is the time between two \
              KVM_RUN; exits handled in the host kernel, hence light exits and kvm, stay unknown, and \
@@ -39,7 +39,7 @@ fn of_counting(kvm_run_only: bool) -> ProbeStatus {
             "use kvm_intel or kvm_amd",
         )
     } else {
-        ProbeStatus::best("VM exits", "tp_btf, counted in the kernel")
+        ProbeStatus::best(ProbeName::KvmExit.name(), "tp_btf, counted in the kernel")
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the workloads read and how well, in the words of `vmnoise doctor` and of each result's last
 //! lines.
 
-use vmnoise_events::{OffsetProof, ProbeStatus};
+use vmnoise_events::{OffsetProof, ProbeName, ProbeStatus};
 use vmnoise_host::LapicTimerAdvance;
 use vmnoise_workload::microvm::{Error, GuestClock, KvmOffer};
 
@@ -31,10 +31,10 @@ pub fn of_offer(offer: &KvmOffer) -> Vec<ProbeStatus> {
 /// What holds for a prepared guest.
 pub fn of_guest(steal_clock: bool, clock: &GuestClock) -> Vec<ProbeStatus> {
     let steal = if steal_clock {
-        ProbeStatus::best("steal clock of the guest", "MSR_KVM_STEAL_TIME")
+        ProbeStatus::best(ProbeName::StealOfGuest.name(), "MSR_KVM_STEAL_TIME")
     } else {
         ProbeStatus::limited(
-            "steal clock of the guest",
+            ProbeName::StealOfGuest.name(),
             "none",
             "steal is unknown; what no task explains is residual",
             "a host kernel with CONFIG_SCHED_INFO offers it",
@@ -72,10 +72,13 @@ pub fn of_stop(asked: AskedAtStop) -> ProbeStatus {
 /// The steal clock as a polling thread reads it after each gap.
 pub fn of_gap_steal(readable: bool) -> ProbeStatus {
     if readable {
-        return ProbeStatus::best("steal at each gap", "BPF_PROG_RUN by the polling thread");
+        return ProbeStatus::best(
+            ProbeName::StealAtGaps.name(),
+            "BPF_PROG_RUN by the polling thread",
+        );
     }
     ProbeStatus::limited(
-        "steal at each gap",
+        ProbeName::StealAtGaps.name(),
         "none",
         "steal is unknown: where there is a hypervisor, it is in the residual",
         "a guest kernel with a steal clock and BTF, and the right to load BPF",

@@ -1,0 +1,305 @@
+//! Which blind spots matter to which question.
+
+use super::blind_spot::{BlindSpot, Hidden, WhyUnwatched};
+use super::{Coverage, Question, RunEnd, USUAL_THRESHOLD_NS};
+use crate::{ProbeName, Share, Workload};
+
+impl Coverage {
+    /// What this recording could not see that the answer depends on; empty where nothing is hidden.
+    pub fn blind_spots(&self, question: Question) -> Vec<BlindSpot> {
+        let hidden = match &self.command {
+            Some(_) => self.of_threads(),
+            None => [
+                self.of_time(question),
+                self.of_lengths(question),
+                self.of_tasks(question),
+                self.of_owners(question),
+            ]
+            .concat(),
+        };
+        hidden.into_iter().map(BlindSpot::new).collect()
+    }
+
+    /// Windows that were not measured.
+    fn of_time(&self, question: Question) -> Vec<Hidden> {
+        let measured_ns = self.measured_ns();
+        let planned_ns = self.planned_ns;
+        let end = match self.end {
+            RunEnd::InOrder => None,
+            RunEnd::Failed => Some(Hidden::Failed { measured_ns }),
+            RunEnd::CutOff => Some(Hidden::CutOff {
+                measured_ns,
+                planned_ns,
+            }),
+        };
+        let silent = self.cpus.iter().filter(|it| it.window_mono_ns.is_none());
+        let silent: Vec<u32> = silent.map(|it| it.cpu).collect();
+        let silent = (!silent.is_empty()).then_some(Hidden::Silent { cpus: silent });
+        let files = self.others.clone();
+        let others = (!files.is_empty()).then_some(Hidden::OtherMachine { files });
+        let back = self.clock.went_back_at_ns;
+        let back = back.map(|at_ns| Hidden::ClockWentBack { at_ns });
+        let (jumps, undated_ns) = (self.clock.jumps, self.clock.undated_ns);
+        let jumped = (jumps > 0).then_some(Hidden::ClockJumped { jumps, undated_ns });
+        let damaged = self.more_taken_than_measured.then_some(Hidden::Damaged);
+        // A rate of a sample is that of the whole, as far as it was drawn without looking.
+        let is_rate = matches!(question, Question::Often(_));
+        let paused = self.pause.filter(|_| !is_rate).map(|it| Hidden::Paused {
+            runtime_ns: it.runtime_ns,
+            period_ns: it.period_ns,
+        });
+        let stopped = match is_rate {
+            true => None,
+            false => self.not_measured(question),
+        };
+        let all = [silent, others, damaged, back, jumped, end, paused, stopped];
+        all.into_iter().flatten().collect()
+    }
+
+    /// A supply counts as taken what nobody looked at, so it only needs to know how much that is.
+    fn not_measured(&self, question: Question) -> Option<Hidden> {
+        let not_measured = self.cpus.iter().map(|it| it.not_measured_ns);
+        if let Question::TakenFrom(_) = question {
+            let unplaced_ns = self.cpus.iter().map(|it| it.unplaced_ns);
+            let ns = not_measured.chain(unplaced_ns).fold(0, u64::saturating_add);
+            return (ns > 0).then_some(Hidden::Unplaced { ns });
+        }
+        let ns = not_measured.max().filter(|ns| *ns > 0)?;
+        let cpus = self.cpus.iter().filter(|it| it.not_measured_ns > 0);
+        let cpus = cpus.map(|it| it.cpu).collect();
+        Some(Hidden::NotMeasured { ns, cpus })
+    }
+
+    /// Gaps that are in no record.
+    fn of_lengths(&self, question: Question) -> Vec<Hidden> {
+        let threshold_ns = self.threshold_ns;
+        let below_ns = self.writing_ns;
+        let is_above = |limit_ns: f64| threshold_ns as f64 > limit_ns;
+        let threshold = match question {
+            Question::Longest(limit_ns) | Question::Often(limit_ns) => is_above(limit_ns),
+            _ => threshold_ns > USUAL_THRESHOLD_NS,
+        };
+        let threshold = threshold.then_some(Hidden::Threshold { threshold_ns });
+        let writing = match question {
+            Question::Longest(limit_ns) => (limit_ns as u64) < below_ns,
+            _ => false,
+        };
+        let writing = writing.then_some(Hidden::Writing { below_ns });
+        let count = self.lost.gaps;
+        let lost = (count > 0).then_some(Hidden::Lost { count });
+        [threshold, writing, lost].into_iter().flatten().collect()
+    }
+
+    /// What delays a task and not who measured.
+    fn of_tasks(&self, question: Question) -> Vec<Hidden> {
+        let is_observed = self.workload == Workload::Observed;
+        let below = is_observed
+            && !matches!(question, Question::TakenAs(share) | Question::TakenBy(Some(share)) if is_of_kernel(share));
+        let below = below.then_some(Hidden::BelowObserved);
+        let first = match (question, self.policy) {
+            _ if is_observed => None,
+            (Question::TakenFrom(_), None) => Some(Hidden::Policy),
+            (Question::TakenFrom(task), Some(recorder)) => recorder
+                .is_spared_what_delays(task)
+                .then_some(Hidden::GoesFirst { recorder, task }),
+            _ => None,
+        };
+        [below, first].into_iter().flatten().collect()
+    }
+
+    /// Who took what.
+    fn of_owners(&self, question: Question) -> Vec<Hidden> {
+        let share = match question {
+            Question::TakenAs(share) => Some(share),
+            Question::TakenBy(share) => share,
+            Question::Anything => return self.of_any_owner(),
+            _ => return Vec::new(),
+        };
+        let unwatched = share.filter(|it| !self.watched.known[*it]);
+        let unwatched = unwatched.map(|share| self.unwatched(share));
+        let mut hidden: Vec<Hidden> = unwatched.into_iter().collect();
+        // The kernel sums them up itself, whatever is lost of the records.
+        if self.workload == Workload::Exits {
+            return hidden;
+        }
+        // Nobody knows whose it is: that is what these say.
+        if !matches!(share, Some(Share::HvOrHw | Share::Unexplained)) {
+            hidden.extend(self.of_names());
+            let handler_only = [Share::Hw, Share::Kvm, Share::Nmi, Share::HostNmi];
+            if share.is_none_or(|it| handler_only.contains(&it)) {
+                hidden.push(Hidden::Unnamed);
+            }
+            let is_irq = share.is_none_or(|it| matches!(it, Share::Irq | Share::HostIrq));
+            if is_irq && self.watched.hidden_interrupts {
+                hidden.push(Hidden::Interrupts);
+            }
+            let is_host_irq = share.is_none_or(|it| it == Share::HostIrq);
+            if is_host_irq && self.host.is_some_and(|it| it.hidden_interrupts) {
+                hidden.push(Hidden::HostInterrupts);
+            }
+        }
+        if share.is_none_or(may_be_kvms) && self.watched.unbounded_kvm_ns > 0 {
+            let ns = self.watched.unbounded_kvm_ns;
+            hidden.push(Hidden::KvmUnbounded { ns });
+        }
+        if share.is_none_or(is_of_host) {
+            hidden.extend(self.of_host());
+        }
+        let ns = self.clock.bound_ns;
+        // Wake-ups are stamped by the clock of the probes.
+        if ns != Some(0) && self.workload != Workload::Timerlat {
+            hidden.push(Hidden::ClockBound { ns });
+        }
+        hidden
+    }
+
+    fn of_any_owner(&self) -> Vec<Hidden> {
+        let mut hidden = Vec::new();
+        if !self.watched.traced || self.watched.witnesses.see_nothing() {
+            hidden.push(Hidden::Unwatched {
+                share: None,
+                why: WhyUnwatched::NoProbes,
+            });
+        }
+        let has_steal = self.workload == Workload::Exits || self.watched.known[Share::Steal];
+        if self.watched.has_layer_below && !has_steal {
+            hidden.push(self.unwatched(Share::Steal));
+        }
+        hidden.extend(self.of_names());
+        if self.watched.hidden_interrupts {
+            hidden.push(Hidden::Interrupts);
+        }
+        if self.host.is_some_and(|it| it.hidden_interrupts) {
+            hidden.push(Hidden::HostInterrupts);
+        }
+        hidden.extend(self.of_host());
+        hidden
+    }
+
+    fn of_names(&self) -> Option<Hidden> {
+        let count = self.lost.names;
+        (count > 0).then_some(Hidden::LostNames { count })
+    }
+
+    fn of_host(&self) -> Vec<Hidden> {
+        let Some(host) = self.host else {
+            return Vec::new();
+        };
+        let count = host.lost_names;
+        let names = (count > 0).then_some(Hidden::HostNames { count });
+        let ns = host.unsure_ns;
+        let unsure = (ns > 0).then_some(Hidden::HostUnsure { ns });
+        let (gaps, ns) = (host.uncovered_gaps, host.uncovered_ns);
+        let elsewhere = (gaps > 0).then_some(Hidden::HostElsewhere { gaps, ns });
+        [names, unsure, elsewhere].into_iter().flatten().collect()
+    }
+
+    fn unwatched(&self, share: Share) -> Hidden {
+        Hidden::Unwatched {
+            share: Some(share),
+            why: self.why_unwatched(share),
+        }
+    }
+
+    fn why_unwatched(&self, share: Share) -> WhyUnwatched {
+        let watched = &self.watched;
+        match share {
+            Share::Steal if watched.has_layer_below && !watched.witnesses.steal_clock => {
+                WhyUnwatched::NoStealClock
+            }
+            _ if !watched.traced => WhyUnwatched::NoProbes,
+            Share::Hw if watched.has_layer_below => WhyUnwatched::LayerBelow,
+            _ if is_of_host(share) && !is_own(share) && self.workload != Workload::Microvm => {
+                WhyUnwatched::OnHost
+            }
+            _ => WhyUnwatched::Probe {
+                limit: self.limit_of(share),
+            },
+        }
+    }
+
+    /// What the probe of this share says that it could not show.
+    fn limit_of(&self, share: Share) -> String {
+        let probes = ProbeName::of_share(share);
+        let statuses = self.watched.probe_statuses.iter();
+        let mut limited = statuses.filter(|it| !it.best && !it.limit.is_empty());
+        let about = limited.find(|it| probes.iter().any(|probe| it.probe == probe.name()));
+        about.map(|it| it.limit.to_string()).unwrap_or_default()
+    }
+
+    /// Of a command's threads.
+    fn of_threads(&self) -> Vec<Hidden> {
+        let Some(command) = &self.command else {
+            return Vec::new();
+        };
+        if let Some(why) = &command.untraced {
+            let why = why.clone();
+            return vec![Hidden::Untraced { why }];
+        }
+        let unwatched = |share, why| {
+            let share = Some(share);
+            Hidden::Unwatched { share, why }
+        };
+        let mut hidden = Vec::new();
+        if !self.watched.known[Share::Steal] {
+            hidden.push(unwatched(Share::Steal, WhyUnwatched::NoStealClock));
+        }
+        if !self.watched.known[Share::Nmi] {
+            let limit = String::new();
+            hidden.push(unwatched(Share::Nmi, WhyUnwatched::Probe { limit }));
+        }
+        if command.threads == 0 {
+            hidden.push(Hidden::Unfollowed { threads: None });
+        }
+        if command.unbounded > 0 {
+            let count = command.unbounded;
+            hidden.push(Hidden::Events { count });
+        }
+        if command.unfollowed > 0 {
+            let threads = Some(command.unfollowed);
+            hidden.push(Hidden::Unfollowed { threads });
+        }
+        if command.missed > 0 && !command.kernel_counts_waits {
+            hidden.push(Hidden::Waits);
+        }
+        let (ns, events) = (command.doubt_ns, command.missed);
+        if ns > 0 || events > 0 {
+            hidden.push(Hidden::Doubt { ns, events });
+        }
+        hidden
+    }
+}
+
+/// An observed thread's own kernel is watched, and nothing below it.
+fn is_of_kernel(share: Share) -> bool {
+    !share.is_residual() && share != Share::Steal
+}
+
+/// Whether a host may have taken it from its guest.
+fn is_of_host(share: Share) -> bool {
+    matches!(
+        share,
+        Share::Kvm
+            | Share::Vmm
+            | Share::Steal
+            | Share::Preempted
+            | Share::Blocked
+            | Share::Throttled
+            | Share::HostIrq
+            | Share::HostSoftirq
+            | Share::HostNmi
+    )
+}
+
+/// Whether a machine sees it without its host.
+fn is_own(share: Share) -> bool {
+    matches!(share, Share::Steal | Share::Throttled)
+}
+
+/// Whether KVM's time without a bound may be of this share.
+fn may_be_kvms(share: Share) -> bool {
+    matches!(
+        share,
+        Share::Kvm | Share::Preempted | Share::HostIrq | Share::HostSoftirq | Share::HostNmi
+    )
+}

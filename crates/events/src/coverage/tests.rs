@@ -1,0 +1,244 @@
+//! Each thing that a recording hides matters to the questions that it can change, and to no other.
+
+use super::*;
+use crate::fixtures::by_hand::polling_in_a_machine;
+use crate::{ProbeStatus, Share};
+
+/// A recording of CPU 1 that saw all that it was asked for.
+fn whole() -> Coverage {
+    let mut coverage = Coverage::of(&polling_in_a_machine());
+    coverage.end = RunEnd::InOrder;
+    coverage.clock.bound_ns = Some(0);
+    coverage.cpus = vec![CpuCoverage {
+        window_mono_ns: Some((0, 1_000_000_000)),
+        ..CpuCoverage::of(1)
+    }];
+    coverage
+}
+
+const LONGEST: Question = Question::Longest(20_000.0);
+const OFTEN: Question = Question::Often(20_000.0);
+const THREADS: Question = Question::TakenAs(Share::Thread);
+const SUPPLY: Question = Question::TakenFrom(Policy::Fifo(10));
+
+fn hidden(coverage: &Coverage, question: Question) -> Vec<Hidden> {
+    let spots = coverage.blind_spots(question);
+    spots.iter().map(|it| it.hidden().clone()).collect()
+}
+
+/// The questions that this fact about the recording makes a difference to, and what they are told.
+fn differs(change: impl FnOnce(&mut Coverage)) -> Vec<(Question, Vec<Hidden>)> {
+    let mut blind = whole();
+    change(&mut blind);
+    let questions = [LONGEST, OFTEN, Question::Taken, THREADS, SUPPLY];
+    let told = questions.map(|question| (question, hidden(&blind, question)));
+    let differ = told.into_iter().filter(|(_, hidden)| !hidden.is_empty());
+    differ.collect()
+}
+
+fn questions(differs: &[(Question, Vec<Hidden>)]) -> Vec<Question> {
+    differs.iter().map(|(question, _)| *question).collect()
+}
+
+const ALL: [Question; 5] = [LONGEST, OFTEN, Question::Taken, THREADS, SUPPLY];
+
+#[test]
+fn a_whole_recording_hides_nothing() {
+    assert_eq!(differs(|_| {}), []);
+    assert_eq!(hidden(&whole(), Question::Anything), []);
+}
+
+#[test]
+fn time_that_is_in_no_gap_hides_everything() {
+    type Change = fn(&mut Coverage);
+    let changes: [(Change, Hidden); 6] = [
+        (
+            |it| it.end = RunEnd::CutOff,
+            Hidden::CutOff {
+                measured_ns: 1_000_000_000,
+                planned_ns: Some(1_000_000_000),
+            },
+        ),
+        (
+            |it| it.end = RunEnd::Failed,
+            Hidden::Failed {
+                measured_ns: 1_000_000_000,
+            },
+        ),
+        (
+            |it| it.cpus.push(CpuCoverage::of(5)),
+            Hidden::Silent { cpus: vec![5] },
+        ),
+        (
+            |it| it.clock.went_back_at_ns = Some(7),
+            Hidden::ClockWentBack { at_ns: 7 },
+        ),
+        (
+            |it| (it.clock.jumps, it.clock.undated_ns) = (1, 9),
+            Hidden::ClockJumped {
+                jumps: 1,
+                undated_ns: 9,
+            },
+        ),
+        (|it| it.lost.gaps = 3, Hidden::Lost { count: 3 }),
+    ];
+    for (change, expected) in changes {
+        let differs = differs(change);
+        assert_eq!(questions(&differs), ALL, "{expected:?}");
+        for (_, hidden) in differs {
+            assert_eq!(hidden, std::slice::from_ref(&expected));
+        }
+    }
+}
+
+#[test]
+fn a_threshold_hides_what_is_shorter() {
+    let differs = differs(|it| it.threshold_ns = 2_000);
+    assert_eq!(questions(&differs), [Question::Taken, THREADS, SUPPLY]);
+    let mut blind = whole();
+    blind.threshold_ns = 2_000;
+    assert_eq!(
+        hidden(&blind, Question::Longest(1_999.0)),
+        [
+            Hidden::Threshold {
+                threshold_ns: 2_000
+            },
+            // 10,000 cycles of a nanosecond each.
+            Hidden::Writing { below_ns: 10_000 },
+        ]
+    );
+    assert_eq!(hidden(&blind, OFTEN), []);
+}
+
+/// A rate of a part of each period is that of all of it; what came in the rest is not known.
+#[test]
+fn a_pause_hides_the_longest_and_no_rate() {
+    let pause = Pause {
+        runtime_ns: 1,
+        period_ns: 2,
+    };
+    let paused = differs(|it| it.pause = Some(pause));
+    let expected = [LONGEST, Question::Taken, THREADS, SUPPLY];
+    assert_eq!(questions(&paused), expected);
+    let stopped = differs(|it| it.cpus[0].not_measured_ns = 5);
+    assert_eq!(questions(&stopped), expected);
+    // A supply counts it as taken.
+    assert_eq!(stopped[3].1, [Hidden::Unplaced { ns: 5 }]);
+    assert_eq!(
+        stopped[0].1,
+        [Hidden::NotMeasured {
+            ns: 5,
+            cpus: vec![1]
+        }]
+    );
+}
+
+#[test]
+fn an_observed_thread_notices_what_its_own_kernel_takes() {
+    let differs = differs(|it| it.workload = Workload::Observed);
+    let expected = [LONGEST, OFTEN, Question::Taken, SUPPLY];
+    assert_eq!(questions(&differs), expected);
+}
+
+#[test]
+fn a_recorder_that_goes_first_says_nothing_of_the_task() {
+    let first = differs(|it| it.policy = Some(Policy::Fifo(99)));
+    assert_eq!(questions(&first), [SUPPLY]);
+    let behind = differs(|it| it.policy = Some(Policy::Fifo(9)));
+    assert_eq!(behind, []);
+}
+
+#[test]
+fn who_took_it_matters_to_shares_alone() {
+    let lost = differs(|it| it.lost.names = 4);
+    assert_eq!(questions(&lost), [THREADS]);
+    let unwatched = differs(|it| it.watched.known[Share::Thread] = false);
+    assert_eq!(questions(&unwatched), [THREADS]);
+    let bound = differs(|it| it.clock.bound_ns = None);
+    assert_eq!(questions(&bound), [THREADS]);
+    let host = differs(|it| {
+        it.host = Some(HostRecording {
+            lost_names: 1,
+            uncovered_gaps: 2,
+            ..HostRecording::default()
+        });
+    });
+    assert_eq!(questions(&host), []);
+    let mut blind = whole();
+    blind.host = Some(HostRecording {
+        uncovered_gaps: 2,
+        uncovered_ns: 30,
+        ..HostRecording::default()
+    });
+    let elsewhere = [Hidden::HostElsewhere { gaps: 2, ns: 30 }];
+    let of_host = Question::TakenAs(Share::Preempted);
+    assert_eq!(hidden(&blind, of_host), elsewhere);
+    assert_eq!(hidden(&blind, Question::Anything), elsewhere);
+}
+
+/// A probe is known by its name, and not by words in it.
+#[test]
+fn why_a_share_was_not_watched_is_what_its_own_probe_says() {
+    let mut blind = whole();
+    blind.watched.known[Share::Kvm] = false;
+    blind.workload = Workload::Microvm;
+    let status = |probe: &str| ProbeStatus::limited(probe, "none", &format!("of {probe}"), "");
+    blind.watched.probe_statuses = vec![status("exits one by one"), status("VM exits")];
+    let spots = hidden(&blind, Question::TakenAs(Share::Kvm));
+    let limit = "of VM exits".to_owned();
+    let why = WhyUnwatched::Probe { limit };
+    let share = Some(Share::Kvm);
+    assert_eq!(spots[0], Hidden::Unwatched { share, why });
+}
+
+#[test]
+fn bounds_can_decide_where_only_owners_are_hidden() {
+    let mut blind = whole();
+    blind.lost.names = 1;
+    blind.lost.gaps = 1;
+    blind.cpus[0].unplaced_ns = 1;
+    let hides = |question| -> Vec<Hides> {
+        let spots = blind.blind_spots(question);
+        spots.iter().map(BlindSpot::hides).collect()
+    };
+    assert_eq!(hides(THREADS), [Hides::StatedCount, Hides::Owners]);
+    assert_eq!(hides(SUPPLY), [Hides::StatedTime, Hides::StatedCount]);
+}
+
+#[test]
+fn of_a_command_all_that_was_missed_is_said() {
+    let mut blind = whole();
+    blind.watched.known[Share::Steal] = false;
+    blind.command = Some(CommandCoverage {
+        threads: 1,
+        missed: 5,
+        unbounded: 2,
+        ..CommandCoverage::default()
+    });
+    let share = Some(Share::Steal);
+    let why = WhyUnwatched::NoStealClock;
+    assert_eq!(
+        hidden(&blind, Question::Taken),
+        [
+            Hidden::Unwatched { share, why },
+            Hidden::Events { count: 2 },
+            Hidden::Waits,
+            Hidden::Doubt { ns: 0, events: 5 },
+        ]
+    );
+}
+
+/// For programs by a word, for people by a sentence that says what to do.
+#[test]
+fn each_blind_spot_has_a_word_and_a_sentence() {
+    let mut blind = whole();
+    blind.threshold_ns = 2_000_000;
+    let spots = blind.blind_spots(Question::Taken);
+    let json = serde_json::to_value(&spots).unwrap();
+    let expected = serde_json::json!([{
+        "reason": "threshold",
+        "threshold_ns": 2_000_000,
+        "text": "gaps below 2.000 ms were not recorded, and may fill much time; record with a lower --threshold",
+    }]);
+    assert_eq!(json, expected);
+}

@@ -1,0 +1,71 @@
+//! What probes are called in results, and which of them watches a share.
+
+use crate::Share;
+
+/// A probe that watches a share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProbeName {
+    /// Interrupts.
+    Irq,
+    /// Soft interrupts.
+    Softirq,
+    /// NMIs.
+    Nmi,
+    /// Switches and wake-ups.
+    Sched,
+    /// Moves of an observed thread.
+    Follow,
+    /// Entries to KVM_RUN and returns from it.
+    KvmRun,
+    /// VM exits.
+    KvmExit,
+    /// Timers of periodic tasks.
+    Timer,
+    /// The steal clock that this machine's hypervisor offers.
+    StealOfMachine,
+    /// The steal clock that this machine offers to its guest.
+    StealOfGuest,
+    /// The reading of the steal clock behind each gap.
+    StealAtGaps,
+}
+
+impl ProbeName {
+    /// The word for it in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ProbeName::Irq => "host interrupts",
+            ProbeName::Softirq => "host soft interrupts",
+            ProbeName::Nmi => "host NMIs",
+            ProbeName::Sched => "host tasks",
+            ProbeName::Follow => "moves of the thread",
+            ProbeName::KvmRun => "KVM_RUN left and entered",
+            ProbeName::KvmExit => "VM exits",
+            ProbeName::Timer => "timers of the tasks",
+            ProbeName::StealOfMachine => "steal clock of this machine",
+            ProbeName::StealOfGuest => "steal clock of the guest",
+            ProbeName::StealAtGaps => "steal at each gap",
+        }
+    }
+
+    /// Those that watch this share.
+    pub const fn of_share(share: Share) -> &'static [ProbeName] {
+        match share {
+            Share::Irq | Share::HostIrq => &[ProbeName::Irq],
+            Share::Softirq | Share::HostSoftirq => &[ProbeName::Softirq],
+            Share::Nmi | Share::HostNmi => &[ProbeName::Nmi],
+            Share::Thread
+            | Share::Preempted
+            | Share::Throttled
+            | Share::Blocked
+            | Share::Halted => &[ProbeName::Sched],
+            Share::Kvm => &[ProbeName::KvmExit],
+            Share::Vmm => &[ProbeName::KvmRun],
+            Share::Steal => &[
+                ProbeName::StealAtGaps,
+                ProbeName::StealOfGuest,
+                ProbeName::StealOfMachine,
+            ],
+            Share::Hw | Share::HvOrHw | Share::Unexplained => &[],
+        }
+    }
+}
