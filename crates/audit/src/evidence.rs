@@ -1,5 +1,8 @@
 //! What a recording says: who took how much of which CPU.
 
+#[cfg(test)]
+use vmnoise_events::Workload;
+use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{Name, Policy, Share};
 use vmnoise_explain::{CpuSummary, JoinedRun, Side, Summary};
 use wildmatch::WildMatch;
@@ -14,6 +17,8 @@ pub struct Evidence {
     pub noise_ns: u64,
     /// Records that the run lost: what a finding explains may be more.
     pub lost_events: u64,
+    /// What the recording could see.
+    pub coverage: Coverage,
     took: Vec<Took>,
     /// How the measured threads were scheduled; `None` where nobody can tell.
     ran: Option<Ran>,
@@ -48,6 +53,7 @@ impl Evidence {
                 .map(|cpu| cpu.noise_ns)
                 .fold(0, u64::saturating_add),
             lost_events: summary.lost_events,
+            coverage: summary.coverage.clone(),
             took: cpus.flat_map(took_of).collect(),
             // What a host told is of its own threads.
             ran: summary.feed.is_none().then_some(Ran::of(priority)),
@@ -62,6 +68,7 @@ impl Evidence {
         Evidence {
             noise_ns: all_ns.fold(0, u64::saturating_add),
             lost_events: run.summary.lost_events.saturating_add(run.host.lost_events),
+            coverage: run.summary.coverage.clone(),
             took: of_side
                 .map(|it| Took {
                     cpu: it.cpu,
@@ -81,6 +88,7 @@ impl Evidence {
         Evidence {
             noise_ns: 1,
             lost_events: 0,
+            coverage: Coverage::of_workload(Workload::Osnoise),
             took: names
                 .map(|(share, name)| Took {
                     cpu: None,
@@ -227,6 +235,7 @@ mod tests {
         Evidence {
             noise_ns: took.iter().map(|it| it.ns).sum(),
             lost_events: 0,
+            coverage: Coverage::of_workload(Workload::Osnoise),
             took,
             ran: Some(Ran::RealTime),
         }

@@ -135,6 +135,18 @@ fn lose(run: &Path, copy: &Path, count: u64) {
     writer.finish().unwrap();
 }
 
+/// Copies a recording as if the machine of this run had made it.
+fn move_to(run: &Path, other: &Path, copy: &Path) {
+    let mut reader = Reader::open(other).unwrap();
+    let mut facts = reader.facts().clone();
+    facts.host = Reader::open(run).unwrap().facts().host.clone();
+    let mut writer = Writer::create(copy, &facts).unwrap();
+    while let ControlFlow::Continue(event) = reader.next_event().unwrap() {
+        writer.push(&event).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
 #[test]
 fn where_gaps_were_lost_nothing_holds_and_what_misses_still_does() {
     let folder = tempfile::tempdir().unwrap();
@@ -160,9 +172,12 @@ fn where_gaps_were_lost_nothing_holds_and_what_misses_still_does() {
 #[test]
 fn where_wake_ups_were_lost_nothing_holds_either() {
     let folder = tempfile::tempdir().unwrap();
-    write_by_the_clock(&folder.path().join("run.vmn"), 3_000);
+    let run = folder.path().join("run.vmn");
+    write_by_the_clock(&run, 3_000);
+    let elsewhere = folder.path().join("elsewhere.vmn");
+    write_tasks(&elsewhere);
     let whole = folder.path().join("lat.vmn");
-    write_tasks(&whole);
+    move_to(&run, &elsewhere, &whole);
     lose(&whole, &folder.path().join("lost.vmn"), 3);
     let set = "policy = \"edf\"\n[[task]]\nname = \"it\"\ncost = \"200us\"\nperiod = \"20ms\"\n";
     fs::write(folder.path().join("set.toml"), set).unwrap();

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bounds;
 pub mod check;
 pub mod compare;
 pub mod fitness;

@@ -1,5 +1,6 @@
 //! What a verdict is, and what is in its way.
 
+use vmnoise_events::coverage::{Hidden, WhyUnwatched};
 use vmnoise_events::{
     ActivityKind, Anchor, Event, Loss, LossKind, RunFacts, Share, Tally, Workload,
 };
@@ -50,6 +51,14 @@ fn judge(
     let judged = judge_run(&facts, &events, &budget);
     let judgement = judged.judgements[0].clone();
     (judged, judgement)
+}
+
+fn hidden(reasons: &[Reason]) -> Vec<Hidden> {
+    let spots = reasons.iter().filter_map(|it| match it {
+        Reason::Blind(spot) => Some(spot.hidden().clone()),
+        _ => None,
+    });
+    spots.collect()
 }
 
 fn verdict(name: &str, at_most: f64) -> Verdict {
@@ -122,7 +131,7 @@ fn what_was_lost_may_have_been_above() {
     for name in ["max", "noise", "gaps", "steal"] {
         let (judged, open) = judge(limit(name, 1e6), lose);
         assert_eq!(judged.verdict, Verdict::CannotTell, "{name}");
-        assert_eq!(open.reasons, [Reason::Lost { count: 3 }], "{name}");
+        assert_eq!(hidden(&open.reasons), [Hidden::Lost { count: 3 }], "{name}");
     }
     // What is above already stays above.
     assert_eq!(judge(limit("max", 9_000.0), lose).0.verdict, Verdict::Fail);
@@ -130,7 +139,7 @@ fn what_was_lost_may_have_been_above() {
     assert_eq!(judge(limit("p90", 19_000.0), lose).0.verdict, Verdict::Pass);
     let (_, open) = judge(limit("p99", 19_000.0), lose);
     assert!(
-        matches!(open.reasons[..], [Reason::TooFew { .. }]),
+        matches!(open.reasons[..], [Reason::TooFew { .. }, Reason::Blind(_)]),
         "{open:?}"
     );
 }
@@ -146,7 +155,7 @@ fn who_was_lost_may_be_anybody() {
             };
             let (judged, open) = judge(limit(name, 0.01), lose);
             assert_eq!(judged.verdict, Verdict::CannotTell, "{name} {kind:?}");
-            let [Reason::MayBe { booked_as, .. }] = &open.reasons[..] else {
+            let [Reason::MayBe { booked_as, .. }, ..] = &open.reasons[..] else {
                 panic!("{name} {kind:?}: {open:?}");
             };
             assert_eq!(booked_as, &[Share::HvOrHw]);
@@ -197,8 +206,11 @@ fn a_run_is_as_long_as_it_polled() {
 fn what_nobody_witnessed_is_not_kept() {
     let (judged, open) = judge(limit("hw", 100.0), |_, _| {});
     assert_eq!(judged.verdict, Verdict::CannotTell);
+    let hidden = hidden(&open.reasons);
+    let why = WhyUnwatched::LayerBelow;
+    let share = Some(Share::Hw);
     assert!(
-        matches!(open.reasons[..], [Reason::NotWitnessed { .. }]),
+        hidden.contains(&Hidden::Unwatched { share, why }),
         "{open:?}"
     );
     assert_eq!(open.value, None);
@@ -221,8 +233,8 @@ fn shorter_gaps_than_were_recorded_are_not_judged() {
         facts.options.threshold_ns = 30_000
     });
     assert_eq!(
-        open.reasons,
-        [Reason::Threshold {
+        hidden(&open.reasons),
+        [Hidden::Threshold {
             threshold_ns: 30_000
         }]
     );
@@ -251,10 +263,8 @@ fn what_was_not_measured_keeps_nothing() {
         facts.options.cpus = vec![1, 5]
     });
     assert_eq!(judged.verdict, Verdict::CannotTell);
-    assert!(
-        judged.reasons.contains(&Reason::Silent { cpus: vec![5] }),
-        "{judged:?}"
-    );
+    let silent = Hidden::Silent { cpus: vec![5] };
+    assert!(hidden(&judged.reasons).contains(&silent), "{judged:?}");
     let budget = Budget {
         requirements: vec![limit("max", 1e9)],
         runtime_ns: None,
@@ -264,7 +274,8 @@ fn what_was_not_measured_keeps_nothing() {
     facts.options.cpus = Vec::new();
     let judged = judge_run(&facts, &[Event::Watermark(0), finish()], &budget);
     assert_eq!(judged.verdict, Verdict::CannotTell);
-    assert!(judged.reasons.contains(&Reason::NotFelt), "{judged:?}");
+    let of_limit = hidden(&judged.judgements[0].reasons);
+    assert!(of_limit.contains(&Hidden::BelowObserved), "{judged:?}");
 }
 
 /// From then on the workload's clock is nobody's: no limit is kept, and what was broken before stays so.
@@ -288,8 +299,8 @@ fn a_clock_that_went_back_keeps_nothing() {
     ] {
         let (judged, _) = judge(limit(name, at_most), go_back);
         assert_eq!(judged.verdict, Verdict::CannotTell, "{name} {judged:?}");
-        let is_back = |it: &Reason| matches!(it, Reason::ClockWentBack { .. });
-        assert!(judged.reasons.iter().any(is_back), "{judged:?}");
+        let is_back = |it: &Hidden| matches!(it, Hidden::ClockWentBack { .. });
+        assert!(hidden(&judged.reasons).iter().any(is_back), "{judged:?}");
     }
     let (judged, _) = judge(limit("max", 9_000.0), go_back);
     assert_eq!(judged.verdict, Verdict::Fail);
@@ -306,7 +317,7 @@ fn what_was_told_late_may_be_anybodys() {
     for name in ["thread", "irq", "thread by x*"] {
         let (judged, open) = judge(limit(name, 0.01), tell_late);
         assert_eq!(judged.verdict, Verdict::CannotTell, "{name} {judged:?}");
-        let [Reason::MayBe { booked_as, .. }] = &open.reasons[..] else {
+        let [Reason::MayBe { booked_as, .. }, ..] = &open.reasons[..] else {
             panic!("{name}: {open:?}");
         };
         assert_eq!(booked_as, &[Share::HvOrHw]);
@@ -376,7 +387,7 @@ fn what_nothing_bounds_of_kvm_may_be_the_hosts() {
     assert_eq!(judge("host_irq", percent(IRQ_NS) * 0.5).0, Verdict::Fail);
     let (verdict, judgement) = judge("host_irq", percent(IRQ_NS) * 1.5);
     assert_eq!(verdict, Verdict::CannotTell, "{judgement:?}");
-    let [Reason::MayBe { booked_as, .. }] = &judgement.reasons[..] else {
+    let [Reason::MayBe { booked_as, .. }, ..] = &judgement.reasons[..] else {
         panic!("{judgement:?}");
     };
     assert_eq!(booked_as, &[Share::Kvm]);
@@ -384,12 +395,58 @@ fn what_nothing_bounds_of_kvm_may_be_the_hosts() {
 }
 
 #[test]
-fn a_run_that_was_cut_off_or_had_company_warns() {
-    let (judged, _) = judge(limit("max", 19_000.0), |_, events| {
+fn a_run_that_was_cut_off_keeps_nothing() {
+    let cut_off = |facts: &mut RunFacts, events: &mut Vec<Event>| {
+        facts.options.duration_ns = 36_000 * SECOND_NS;
         events.pop();
-    });
-    assert_eq!(judged.verdict, Verdict::Warn);
-    assert!(judged.reasons.contains(&Reason::CutOff), "{judged:?}");
+    };
+    for (name, at_most) in [("max", 19_000.0), ("p90", 19_000.0), ("noise", 50.0)] {
+        let (judged, _) = judge(limit(name, at_most), cut_off);
+        assert_eq!(judged.verdict, Verdict::CannotTell, "{name}");
+        let cut_off = Hidden::CutOff {
+            measured_ns: 10 * SECOND_NS,
+            planned_ns: Some(36_000 * SECOND_NS),
+        };
+        assert_eq!(hidden(&judged.reasons), [cut_off], "{name}");
+    }
+    let (judged, _) = judge(limit("max", 9_000.0), cut_off);
+    assert_eq!(judged.verdict, Verdict::Fail);
+}
+
+/// What falls into the writing of another gap is in no gap where it is short: 10,000 cycles, here of a nanosecond each.
+#[test]
+fn a_limit_below_what_writing_takes_is_not_kept() {
+    let nothing = |_: &mut RunFacts, events: &mut Vec<Event>| {
+        events.retain(|event| !matches!(event, Event::Gap(_)));
+    };
+    let (judged, open) = judge(limit("max", 9_999.0), nothing);
+    assert_eq!(judged.verdict, Verdict::CannotTell);
+    assert_eq!(
+        hidden(&open.reasons),
+        [Hidden::Writing { below_ns: 10_000 }]
+    );
+    assert_eq!(
+        judge(limit("max", 10_000.0), nothing).0.verdict,
+        Verdict::Pass
+    );
+}
+
+/// What came in the rest of each period is not known; how often it is above a limit is.
+#[test]
+fn a_run_that_pauses_keeps_no_maximum() {
+    let pause = |facts: &mut RunFacts, _: &mut Vec<Event>| {
+        facts.options.runtime_ns = Some(facts.options.period_ns / 2);
+    };
+    for (name, at_most) in [("max", 19_000.0), ("noise", 50.0), ("steal", 50.0)] {
+        let (judged, _) = judge(limit(name, at_most), pause);
+        assert_eq!(judged.verdict, Verdict::CannotTell, "{name}");
+    }
+    let (judged, _) = judge(limit("p90", 19_000.0), pause);
+    assert_eq!(judged.verdict, Verdict::Pass);
+}
+
+#[test]
+fn a_run_that_had_company_warns() {
     let (judged, _) = judge(limit("max", 19_000.0), |facts, _| facts.shares_cpu = true);
     assert_eq!(judged.verdict, Verdict::Warn);
     let warn = Requirement {
@@ -435,7 +492,7 @@ fn somebody_has_what_is_booked_to_their_name_and_maybe_what_nobody_is_named_for(
     // Whose the hypervisor's part is, nobody here knows.
     let (anybody, judgement) = judge(limit("by kworker/*", percent * 1.01), run_of_task);
     assert_eq!(anybody.verdict, Verdict::CannotTell);
-    let [Reason::MayBe { booked_as, .. }] = &judgement.reasons[..] else {
+    let [Reason::MayBe { booked_as, .. }, ..] = &judgement.reasons[..] else {
         panic!("{judgement:?}");
     };
     assert!(booked_as.contains(&Share::HvOrHw), "{booked_as:?}");

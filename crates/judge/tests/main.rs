@@ -1,6 +1,7 @@
 //! Verdicts on streams that were made by hand.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
+mod blind;
 mod check;
 mod compare;
 mod compare_kinds;

@@ -21,7 +21,8 @@ pub struct Bound {
     /// What it looks at.
     pub figure: Figure,
     relation: Relation,
-    limit: f64,
+    /// What it compares that with, in the figure's unit.
+    pub limit: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -89,7 +89,7 @@ fn read_joined(guest: &Path, host: &Path, span: Span, budget: &Budget) -> Result
         above_ns: facts.options.threshold_ns,
         top: 1,
     };
-    let mut reader = JoinedEvidenceReader::new(facts, &both.host.facts, span, budget);
+    let mut reader = JoinedEvidenceReader::new(facts, span, budget);
     let mut joiner = Joiner::new(facts, &both.host.facts, pairs, options).with_intervals();
     both.play(&mut joiner, &mut |step| {
         match step {

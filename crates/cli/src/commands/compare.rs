@@ -80,7 +80,7 @@ pub fn run(arguments: &CompareArguments) -> Result<Status> {
     let failed = compared
         .checks
         .iter()
-        .any(|check| check.holds != Some(false));
+        .any(|check| check.answer.holds != Some(false));
     Ok(if failed { Status::Limit } else { Status::Ok })
 }
 
@@ -159,13 +159,12 @@ fn checks(bounds: &[(&Condition, Bound)], runs: &[Run], first: usize) -> Vec<Che
         .iter()
         .flat_map(|bound| (first..runs.len()).map(move |run| (bound, run)));
     let checks = checks.map(|((condition, bound), run)| {
-        let value = runs[run].measured.figure(&bound.figure);
+        let measured = &runs[run].measured;
         Checked {
             condition: condition.to_string(),
             run,
-            value,
             unit: bound.figure.unit(),
-            holds: value.map(|value| bound.holds(value)),
+            answer: measured.answer(&bound.figure, bound.limit, &|value| bound.holds(value)),
         }
     });
     checks.collect()

@@ -33,15 +33,16 @@ pub fn run(arguments: &ScaleArguments) -> Result<Status> {
         in_phase: arguments.co_scheduled,
     };
     let prediction = predicted(&mut recordings, &program, &arguments.ranks.0)?;
-    print(
-        arguments.format,
-        &Predicted {
-            recordings: &recordings,
-            program: &program,
-            prediction: &prediction,
-        },
-    )?;
-    Ok(Status::Ok)
+    let predicted = Predicted {
+        recordings: &recordings,
+        program: &program,
+        prediction: &prediction,
+    };
+    print(arguments.format, &predicted)?;
+    Ok(match predicted.blind_spots().is_empty() {
+        true => Status::Ok,
+        false => Status::MachineCannot,
+    })
 }
 
 /// Runs of a data set in which no step ends are left out, and said.
@@ -77,7 +78,7 @@ fn predicted(
 
 fn refuse_gapless(recordings: &[Recorded]) -> Result<()> {
     if recordings.iter().all(|it| gaps(it) == 0) {
-        let lengths = recordings.iter().map(|it| it.limits.threshold_ns);
+        let lengths = recordings.iter().map(|it| it.coverage.threshold_ns);
         bail!(
             "{} no gap of {} or more: record for longer, or with a lower --threshold",
             match recordings {

@@ -1,7 +1,8 @@
 //! The last lines of each result: how it was witnessed, and what it cannot know.
 
+use vmnoise_events::coverage::{Coverage, Question};
 use vmnoise_events::{ProbeStatus, RunFacts, Share, Workload};
-use vmnoise_explain::{ClockJumps, Losses, Summary};
+use vmnoise_explain::{Losses, Summary};
 
 use super::cells::{number, percent, time};
 use super::from_feed;
@@ -47,7 +48,7 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
         },
         summary.late_events
     );
-    text += &not_measured(summary);
+    text += &expiries_meanwhile(summary);
     let incomplete_gaps = summary.cpus.iter().filter_map(|cpu| cpu.incomplete_gaps);
     let incomplete_gaps: u64 = incomplete_gaps.sum();
     if incomplete_gaps > 0 {
@@ -86,51 +87,23 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
         " unexplained: {} % of the {noise} is residual\n",
         percent(summary.residual_percent_of_noise)
     );
-    text += &clock_jumps(summary);
-    if let Some(at_ns) = summary.tsc_went_back_at_ns {
-        text += &format!(
-            " the TSC went back, or jumped too often, {} after the begin: nothing later is trusted, or in this result\n",
-            human(at_ns)
-        );
-    }
-    if !summary.complete {
-        text += " the run did not end in order: this is what it had seen so far\n";
-    }
+    text += &not_seen(&summary.coverage);
     text
 }
 
-/// Where clocks jump, neither the place nor the length of a gap is known.
-fn clock_jumps(summary: &Summary) -> String {
-    let ClockJumps {
-        count,
-        undated_ns,
-        undated_gaps,
-    } = summary.clock_jumps;
-    match count {
-        0 => String::new(),
-        _ => format!(
-            " clock jumps: {count}; left out around them: {}, {undated_gaps} {}\n",
-            human(undated_ns),
-            if undated_gaps == 1 { "gap" } else { "gaps" },
-        ),
-    }
+/// What the recording could not see, and what to do about it.
+pub fn not_seen(coverage: &Coverage) -> String {
+    let spots = coverage.blind_spots(Question::Anything).into_iter();
+    spots.map(|spot| format!(" not seen: {spot}\n")).collect()
 }
 
-/// A signal stops all threads of a run at once, a debugger may hold one.
-fn not_measured(summary: &Summary) -> String {
-    let Some((longest_ns, place)) = summary.longest_not_measured() else {
-        return String::new();
-    };
+/// Of a run that was stopped meanwhile.
+fn expiries_meanwhile(summary: &Summary) -> String {
     let wakeups = summary.wakeups.iter().flat_map(|wakeups| &wakeups.cpus);
-    let expiries: u64 = wakeups.map(|cpu| cpu.not_measured).sum();
-    let with_them = match expiries {
+    match wakeups.map(|cpu| cpu.not_measured).sum::<u64>() {
         0 => String::new(),
-        expiries => format!(", with {expiries} expiries"),
-    };
-    format!(
-        " not measured: {} of the run{place}{with_them}; it was stopped (Ctrl-Z, SIGSTOP) or held by a debugger\n",
-        human(longest_ns)
-    )
+        expiries => format!(" {expiries} expiries came while the run was stopped or held\n"),
+    }
 }
 
 /// How it was witnessed, and what that cannot show.

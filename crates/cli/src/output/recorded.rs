@@ -1,5 +1,6 @@
 //! Recordings that a prediction was made from, and what of their runs may be missing in them.
 
+use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{RunFacts, Workload};
 use vmnoise_predict::Record;
 
@@ -14,8 +15,8 @@ pub struct Recorded {
     pub origin: Origin,
     /// Ascending by CPU; those that reported nothing are not among them.
     pub cpus: Vec<RecordedCpu>,
-    /// What of its run may be missing in it.
-    pub limits: Limits,
+    /// What its run could see.
+    pub coverage: Coverage,
 }
 
 /// Which run of which machine.
@@ -62,31 +63,6 @@ pub struct RecordedCpu {
     pub unseen_ns: u64,
     /// Gaps of which some of those who took them were lost; `None` where no counter could say.
     pub incomplete_gaps: Option<u64>,
-}
-
-/// What a run did not see, or what was lost of it.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Gaps below this length were not looked for, nanoseconds.
-    pub threshold_ns: u64,
-    /// Records that may have been gaps.
-    pub lost_gaps: u64,
-    /// Everything else that was lost: gaps keep their length, and may lack those who took them.
-    pub lost_witnesses: u64,
-    /// Whether it ended in order, and its clock could be trusted until then.
-    pub complete: bool,
-}
-
-impl Limits {
-    /// Those of two runs that are looked at together.
-    pub fn and(self, other: Limits) -> Limits {
-        Limits {
-            threshold_ns: self.threshold_ns.max(other.threshold_ns),
-            lost_gaps: self.lost_gaps.saturating_add(other.lost_gaps),
-            lost_witnesses: self.lost_witnesses.saturating_add(other.lost_witnesses),
-            complete: self.complete && other.complete,
-        }
-    }
 }
 
 impl Recorded {

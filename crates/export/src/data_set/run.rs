@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use jiff::Timestamp;
-use vmnoise_events::Workload;
+use vmnoise_events::{Policy, Workload};
 
 use super::error::DataSetError;
 use super::rows::{Table, Wanted};
@@ -24,6 +24,7 @@ const RUN: Wanted = &[
     ("lost_events", Kind::Int),
     ("lost_gaps", Kind::Int),
     ("late_events", Kind::Int),
+    ("policy", Kind::Text),
 ];
 
 const CPUS: Wanted = &[
@@ -56,6 +57,8 @@ pub struct StoredFacts {
     pub threshold_ns: u64,
     /// Whether it polled but a part of each period.
     pub pauses: bool,
+    /// How its threads were to be scheduled; `None` as inherited.
+    pub policy: Option<Policy>,
     /// Whether it ended in order.
     pub complete: bool,
     /// Lost records that may have been gaps.
@@ -105,6 +108,8 @@ pub(super) fn facts(folder: &Path) -> Result<StoredFacts, DataSetError> {
     };
     let started_us = i64::try_from(row.count(3, 0)?).unwrap_or(i64::MAX);
     let started = Timestamp::from_microsecond(started_us);
+    let policy =
+        |letters: &str| Policy::from_letters(letters).ok_or_else(|| fault(13, "is no policy"));
     // What has no gaps loses none.
     let lost_gaps = row.maybe(11, 0)?.unwrap_or(0);
     let lost_witnesses = row.count(10, 0)?.saturating_sub(lost_gaps);
@@ -117,6 +122,7 @@ pub(super) fn facts(folder: &Path) -> Result<StoredFacts, DataSetError> {
         hypervisor: row.text(6, 0).map(str::to_owned),
         threshold_ns: row.count(7, 0)?,
         pauses: truth(8)?,
+        policy: row.text(13, 0).map(policy).transpose()?,
         complete: truth(9)?,
         lost_gaps,
         lost_witnesses: lost_witnesses.saturating_add(row.count(12, 0)?),

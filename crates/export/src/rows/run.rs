@@ -1,7 +1,7 @@
 //! One row about the run itself.
 
-use vmnoise_events::RunFacts;
 use vmnoise_events::column::Columns;
+use vmnoise_events::{Policy, RunFacts};
 use vmnoise_explain::{ExitsRun, Summary};
 
 use crate::partition::workload_name;
@@ -47,12 +47,14 @@ impl From<&ExitsRun> for Reported {
     }
 }
 
-/// Which exits were asked for; what is `None` was not narrowed down.
+/// What was asked for: which exits, where `None` is any, and how threads are scheduled, where `None` is as inherited.
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
     vm: Option<&'a str>,
     vcpus: Option<String>,
     reasons: Option<String>,
+    /// How the measuring threads were to be scheduled.
+    policy: Option<String>,
 }
 
 impl Asked<'_> {
@@ -65,6 +67,7 @@ impl Asked<'_> {
             vm: filter.and_then(|filter| filter.vm.as_deref()),
             vcpus: vcpus.map(|numbers| numbers.join(",")),
             reasons: reasons.filter(|reasons| !reasons.is_empty()),
+            policy: facts.options.priority.map(Policy::letters),
         }
     }
 }
@@ -98,6 +101,7 @@ pub(crate) fn columns<'a>() -> Columns<'static, Row<'a>> {
         .name("cpu_model", |(facts, ..)| Some(&facts.host.cpu_model))
         .time("threshold_ns", |(facts, ..)| facts.options.threshold_ns)
         .truth("pauses", |(facts, ..)| facts.options.pauses())
+        .name("policy", |(_, asked, _)| asked.policy.as_deref())
         .name("only_vm", |(_, asked, _)| asked.vm)
         .name("only_vcpus", |(_, asked, _)| asked.vcpus.as_deref())
         .name("only_reasons", |(_, asked, _)| asked.reasons.as_deref())

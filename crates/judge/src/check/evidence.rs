@@ -1,6 +1,7 @@
 //! What there is to decide by.
 
-use vmnoise_events::{Event, FinishReason, LossKind, RunFacts, Workload};
+use vmnoise_events::coverage::Coverage;
+use vmnoise_events::{Event, FinishReason, RunFacts, Workload};
 
 use super::budget::{Budget, Quantity};
 use super::odds::{Odds, seen};
@@ -19,21 +20,6 @@ pub struct Evidence {
     /// How long it measured, nanoseconds.
     pub length_ns: u64,
     pub(super) sample: Sample,
-    /// What its host's recording is worth; `None` where it was read without one.
-    pub(super) joined: Option<Joined>,
-}
-
-/// What the host's word is worth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Joined {
-    /// How far either clock may be off, nanoseconds.
-    pub(super) clock_bound_ns: u64,
-    /// What is too short for the clocks: nobody on the host is named for it; nanoseconds.
-    pub(super) unsure_ns: u64,
-    /// Whether names of the host were lost, or came late.
-    pub(super) has_lost_names: bool,
-    /// Whether interrupts may have come to the host that no tracepoint reports.
-    pub(super) hides_interrupts: bool,
 }
 
 /// Reads a run, event by event, once it is known how long it is.
@@ -62,7 +48,7 @@ impl EvidenceReader {
 
     /// All that was read.
     pub fn finish(self) -> Evidence {
-        Evidence::new(self.facts, self.span_ns, self.sampler.finish(), None)
+        Evidence::new(self.facts, self.span_ns, self.sampler.finish())
     }
 }
 
@@ -120,39 +106,22 @@ fn measured_ns(facts: &RunFacts, span_ns: u64, summary: &Summary) -> u64 {
 }
 
 impl Evidence {
-    pub(super) fn new(
-        facts: RunFacts,
-        span_ns: u64,
-        sample: Sample,
-        joined: Option<Joined>,
-    ) -> Evidence {
+    pub(super) fn new(facts: RunFacts, span_ns: u64, sample: Sample) -> Evidence {
         Evidence {
             length_ns: measured_ns(&facts, span_ns, &sample.summary),
             facts,
             sample,
-            joined,
         }
+    }
+
+    /// What the run, and that of its host, could see.
+    pub fn coverage(&self) -> &Coverage {
+        &self.sample.summary.coverage
     }
 
     /// How many gaps, or wake-ups, there were.
     pub fn count(&self) -> u64 {
         self.sample.whole.lengths.count()
-    }
-
-    /// How many there were besides, of any length: those that are known to be lost, and all that could not be read.
-    pub(super) fn lost_values(&self) -> u64 {
-        let losses = &self.sample.summary.losses;
-        // Their gaps are made of activities.
-        if self.facts.workload == Workload::Observed {
-            return losses.total();
-        }
-        let kinds = [
-            LossKind::MailboxFull,
-            LossKind::Undecodable,
-            LossKind::Unrecorded,
-        ];
-        let lost = kinds.map(|kind| losses.get(kind));
-        lost.into_iter().fold(0, u64::saturating_add)
     }
 
     /// Expiries that a task could not ask for, because it was late for one before: none of them would have been
@@ -161,23 +130,6 @@ impl Evidence {
         let wakeups = self.sample.summary.wakeups.iter();
         let missed = wakeups.flat_map(|it| &it.cpus).map(|cpu| cpu.missed);
         missed.fold(0, u64::saturating_add)
-    }
-
-    /// CPUs that were to be measured, and reported nothing.
-    pub(super) fn silent_cpus(&self) -> Vec<u32> {
-        let summary = &self.sample.summary;
-        let has_run = |cpu: &&u32| match &summary.wakeups {
-            Some(wakeups) => wakeups
-                .cpus
-                .iter()
-                .any(|it| it.cpu == **cpu && it.count > 0),
-            None => summary
-                .cpus
-                .iter()
-                .any(|it| it.cpu == **cpu && it.runtime_ns.is_some()),
-        };
-        let asked = self.facts.options.cpus.iter();
-        asked.filter(|cpu| !has_run(cpu)).copied().collect()
     }
 
     /// The longest of all; `None` where there was none.
@@ -202,7 +154,7 @@ impl Evidence {
         Odds::new(
             whole.lengths.count(),
             whole.above[place],
-            self.lost_values().saturating_add(self.missed()),
+            self.coverage().lost.gaps.saturating_add(self.missed()),
             &windows,
             risk,
         )

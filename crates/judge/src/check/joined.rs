@@ -1,10 +1,9 @@
-//! A guest's run, read for a budget beside the recording of its host: what no witness of the guest sees is the host's to
-//! tell.
+//! A guest's run, read for a budget together with the recording of its host, which saw what the guest could not.
 
 use vmnoise_events::{Event, RunFacts};
 
 use super::budget::Budget;
-use super::evidence::{Evidence, Joined, limits_ns, threshold_ns, window_ns};
+use super::evidence::{Evidence, limits_ns, threshold_ns, window_ns};
 use crate::compare::{Span, Windows};
 use vmnoise_explain::Joiner;
 
@@ -13,25 +12,18 @@ use vmnoise_explain::Joiner;
 pub struct JoinedEvidenceReader {
     facts: RunFacts,
     span_ns: u64,
-    hides_interrupts: bool,
     windows: Windows,
     /// The guest's last watermark, until the host was heard about it; CLOCK_MONOTONIC in nanoseconds.
     reached_ns: Option<u64>,
 }
 
 impl JoinedEvidenceReader {
-    /// Of this guest's run, which is so long, beside this run of its host, for this budget.
-    pub fn new(
-        guest: &RunFacts,
-        host: &RunFacts,
-        span: Span,
-        budget: &Budget,
-    ) -> JoinedEvidenceReader {
+    /// Of this guest's run, which is so long, for this budget.
+    pub fn new(guest: &RunFacts, span: Span, budget: &Budget) -> JoinedEvidenceReader {
         let windows = Windows::new(threshold_ns(guest), window_ns(span));
         JoinedEvidenceReader {
             facts: guest.clone(),
             span_ns: span.ns(),
-            hides_interrupts: host.has_hidden_interrupts(),
             windows: windows.counting_above(limits_ns(budget)),
             reached_ns: None,
         }
@@ -60,18 +52,7 @@ impl JoinedEvidenceReader {
         self.take(&mut joiner);
         let lines = joiner.take_period();
         let run = joiner.finish();
-        let bounds_ns = run.pairs.iter().map(|pair| pair.bound_ns);
-        let unsure_ns = match &run.latencies {
-            Some(latencies) => latencies.joined.unsure.ns,
-            None => run.joined.unsure.ns,
-        };
-        let joined = Joined {
-            clock_bound_ns: bounds_ns.max().unwrap_or(u64::MAX),
-            unsure_ns,
-            has_lost_names: run.host.lost_events > 0 || run.host.late_events > 0,
-            hides_interrupts: self.hides_interrupts,
-        };
         let sample = self.windows.finish(lines, run.summary);
-        Evidence::new(self.facts, self.span_ns, sample, Some(joined))
+        Evidence::new(self.facts, self.span_ns, sample)
     }
 }

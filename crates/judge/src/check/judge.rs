@@ -4,19 +4,18 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vmnoise_events::{FinishReason, Name, RunFacts, Share, Workload};
+use vmnoise_events::coverage::{BlindSpot, Hidden, Hides, Question};
+use vmnoise_events::{Name, Share};
 
-use super::bounds::Bounds;
 use super::budget::{Budget, Quantity, Requirement};
 use super::evidence::Evidence;
 use super::odds::Decision;
 use super::reason::Reason;
+use crate::bounds::Bounds;
 use crate::compare::Figure;
 
 /// How likely a run that keeps the limits of all its percentiles is said to break one, or the other way round.
 const RISK: f64 = 0.01;
-/// The threshold of a run that was asked for no other.
-const USUAL_THRESHOLD_NS: u64 = 1_000;
 /// How many of those who took the time are named.
 const NAMED: usize = 3;
 
@@ -84,16 +83,18 @@ impl Judged {
         // As Bonferroni shares a risk among tests.
         let risk = RISK / percentiles.count().max(1) as f64;
         let about_run = about_run(budget, evidence);
+        let is_short = about_run
+            .iter()
+            .any(|it| matches!(it, Reason::Short { .. }));
         let mut ask_for_ns = Vec::new();
         let judged = budget.requirements.iter().enumerate();
         let judgements: Vec<Judgement> = judged
             .map(|(place, requirement)| {
                 let mut judgement = judge(requirement, place, evidence, risk);
-                let is_hindered = about_run
-                    .iter()
-                    .any(|it| hinders(it, &requirement.quantity));
-                if judgement.verdict < Verdict::CannotTell && is_hindered {
-                    judgement.verdict = Verdict::CannotTell;
+                // What is said of the whole run is not said of each limit again.
+                judgement.reasons.retain(|it| !about_run.contains(it));
+                if is_short {
+                    judgement.verdict = judgement.verdict.max(Verdict::CannotTell);
                 }
                 let needed = judgement.reasons.iter().filter_map(|reason| match reason {
                     Reason::TooFew { needed, .. } => Some(*needed),
@@ -108,12 +109,13 @@ impl Judged {
             _ => None,
         }));
         let worst = judgements.iter().map(|it| it.verdict).max();
-        let of_run = about_run.iter().map(|reason| match reason {
-            it if hinders_all(it) => Verdict::CannotTell,
-            Reason::CutOff | Reason::SharedCpus => Verdict::Warn,
-            _ => Verdict::Pass,
-        });
-        let of_run = of_run.max().unwrap_or(Verdict::Pass);
+        let of_run = if is_short || !blind_to_all(evidence).is_empty() {
+            Verdict::CannotTell
+        } else if evidence.facts.shares_cpu {
+            Verdict::Warn
+        } else {
+            Verdict::Pass
+        };
         Judged {
             verdict: worst.unwrap_or(Verdict::Pass).max(of_run),
             of_run,
@@ -129,59 +131,31 @@ impl Judged {
 
 /// What is true of the run whatever is asked.
 fn about_run(budget: &Budget, evidence: &Evidence) -> Vec<Reason> {
-    let (facts, summary) = (&evidence.facts, &evidence.sample.summary);
     let length_ns = evidence.length_ns;
     let short = budget.runtime_ns.filter(|asked_ns| length_ns < *asked_ns);
     let short = short.map(|asked_ns| Reason::Short {
         length_ns,
         asked_ns,
     });
-    let went_back = summary
-        .tsc_went_back_at_ns
-        .map(|at_ns| Reason::ClockWentBack { at_ns });
-    let failed = summary.finish_reason == Some(FinishReason::Failed);
-    let cut_off = (!summary.complete || failed).then_some(Reason::CutOff);
-    let shared = facts.shares_cpu.then_some(Reason::SharedCpus);
-    let silent = evidence.silent_cpus();
-    let silent = (!silent.is_empty()).then_some(Reason::Silent { cpus: silent });
-    let is_observed = facts.workload == Workload::Observed;
-    let not_felt = is_observed.then_some(Reason::NotFelt);
-    let reasons = [
-        short,
-        silent,
-        not_felt,
-        went_back,
-        cut_off,
-        shared,
-        unseen_below(facts, evidence),
-    ];
-    reasons.into_iter().flatten().collect()
+    let shared = evidence.facts.shares_cpu.then_some(Reason::SharedCpus);
+    let others = [shared, unseen_below(evidence)].into_iter().flatten();
+    let blind = blind(blind_to_all(evidence)).into_iter();
+    short.into_iter().chain(blind).chain(others).collect()
 }
 
-/// Whether no limit can be kept by such a run.
-fn hinders_all(reason: &Reason) -> bool {
-    matches!(
-        reason,
-        Reason::Short { .. } | Reason::ClockWentBack { .. } | Reason::Silent { .. }
-    )
+/// What hides the answer to any question.
+fn blind_to_all(evidence: &Evidence) -> Vec<BlindSpot> {
+    let coverage = evidence.coverage();
+    let mut spots = coverage.blind_spots(Question::Often(f64::INFINITY));
+    let of_own_kernel = coverage.blind_spots(Question::TakenAs(Share::Irq));
+    spots.retain(|it| it.hides() == Hides::Time && of_own_kernel.contains(it));
+    spots
 }
 
-/// Whether this one cannot.
-fn hinders(reason: &Reason, quantity: &Quantity) -> bool {
-    // An observed thread's own kernel is watched, and nothing below it.
-    let is_of_kernel = |share: Share| !share.is_residual() && share != Share::Steal;
-    let is_of_shares = match quantity {
-        Quantity::Share(share) => is_of_kernel(*share),
-        Quantity::Culprit(culprit) => culprit.share.is_some_and(is_of_kernel),
-        _ => false,
-    };
-    hinders_all(reason) || *reason == Reason::NotFelt && !is_of_shares
-}
-
-fn unseen_below(facts: &RunFacts, evidence: &Evidence) -> Option<Reason> {
+fn unseen_below(evidence: &Evidence) -> Option<Reason> {
     let whole = &evidence.sample.whole;
     let ns = whole.share_ns(Share::HvOrHw).filter(|ns| *ns > 0)?;
-    let is_below = facts.layer_below_unwitnessed() && ns <= whole.noise_ns;
+    let is_below = evidence.coverage().watched.has_layer_below && ns <= whole.noise_ns;
     is_below.then(|| Reason::UnseenBelow {
         percent: ns as f64 * 100.0 / whole.noise_ns as f64,
     })
@@ -201,12 +175,13 @@ fn judge(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64
         Quantity::Noise => of_run(requirement, evidence, Figure::Noise),
         Quantity::Gaps => of_run(requirement, evidence, Figure::Gaps),
         Quantity::Share(share) => {
-            let bounds = Bounds::of_share(evidence, *share);
-            part(requirement, evidence, bounds, Some(*share))
+            let bounds = Bounds::of_share(&evidence.sample, *share);
+            part(requirement, evidence, bounds, Question::TakenAs(*share))
         }
         Quantity::Culprit(culprit) => {
-            let bounds = Bounds::of_culprit(evidence, culprit);
-            part(requirement, evidence, bounds, culprit.share)
+            let bounds = Bounds::of_culprit(&evidence.sample, culprit);
+            let question = Question::TakenBy(culprit.share);
+            part(requirement, evidence, bounds, question)
         }
     };
     let is_above = |limit: f64| found.value.is_some_and(|value| value > limit);
@@ -252,35 +227,34 @@ impl Found {
         }
     }
 
-    fn open(value: Option<f64>, reason: Reason) -> Found {
+    fn open(value: Option<f64>, reasons: Vec<Reason>) -> Found {
         Found {
             verdict: Verdict::CannotTell,
             value,
-            reasons: vec![reason],
+            reasons,
+        }
+    }
+
+    /// Kept, unless the recording could not see what is asked.
+    fn kept_but_for(value: f64, spots: Vec<BlindSpot>) -> Found {
+        match spots.is_empty() {
+            true => Found::kept(value),
+            false => Found::open(Some(value), blind(spots)),
         }
     }
 }
 
-/// The threshold of the recording, where values are missing that would be above the limit.
-fn hidden_by_threshold(requirement: &Requirement, evidence: &Evidence) -> Option<Reason> {
-    let threshold_ns = evidence.facts.options.threshold_ns;
-    let is_of_gaps = evidence.sample.summary.wakeups.is_none();
-    (is_of_gaps && threshold_ns as f64 > requirement.at_most)
-        .then_some(Reason::Threshold { threshold_ns })
+fn blind(spots: Vec<BlindSpot>) -> Vec<Reason> {
+    spots.into_iter().map(Reason::Blind).collect()
 }
 
 fn longest(requirement: &Requirement, evidence: &Evidence) -> Found {
     let max_ns = evidence.sample.whole.max_gap_ns as f64;
-    let lost = evidence.lost_values();
     if max_ns > requirement.at_most {
-        Found::broken(max_ns)
-    } else if lost > 0 {
-        Found::open(Some(max_ns), Reason::Lost { count: lost })
-    } else if let Some(hidden) = hidden_by_threshold(requirement, evidence) {
-        Found::open(Some(max_ns), hidden)
-    } else {
-        Found::kept(max_ns)
+        return Found::broken(max_ns);
     }
+    let question = Question::Longest(requirement.at_most);
+    Found::kept_but_for(max_ns, evidence.coverage().blind_spots(question))
 }
 
 fn percentile(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64) -> Found {
@@ -294,39 +268,45 @@ fn percentile(requirement: &Requirement, place: usize, evidence: &Evidence, risk
         true => edge.min(requirement.at_most),
         false => edge,
     };
-    if let Some(hidden) = hidden_by_threshold(requirement, evidence) {
-        return Found::open(Some(value), hidden);
+    let question = Question::Often(requirement.at_most);
+    // Those that were lost are counted as if each were above.
+    let (lost, hidden): (Vec<_>, Vec<_>) = evidence
+        .coverage()
+        .blind_spots(question)
+        .into_iter()
+        .partition(|it| it.hides() == Hides::StatedCount);
+    // Values that are missing below the limit make all others look more frequent than they are.
+    let is_cut = |it: &BlindSpot| matches!(it.hidden(), Hidden::Threshold { .. });
+    if hidden.iter().any(is_cut) {
+        return Found::open(Some(value), blind(hidden));
     }
     if count == 0 {
-        return Found::open(None, Reason::NoValues);
+        return Found::open(None, [vec![Reason::NoValues], blind(hidden)].concat());
     }
     let Some(odds) = evidence.odds(place, requirement.at_most as u64, risk) else {
-        return Found::open(Some(value), Reason::TooShortToCut);
+        let short = vec![Reason::TooShortToCut];
+        return Found::open(Some(value), [short, blind(hidden)].concat());
     };
     match odds.decide(part) {
-        Decision::Kept => Found::kept(value),
+        Decision::Kept => Found::kept_but_for(value, hidden),
         Decision::Broken => Found::broken(value),
         Decision::Open => {
             let needed = odds.count_to_ask_for(part).ceil();
             // A float that is too large for a u64 becomes the largest.
             let needed = (needed < u64::MAX as f64).then_some((needed as u64).max(count));
-            Found::open(Some(value), Reason::TooFew { count, needed })
+            let few = vec![Reason::TooFew { count, needed }];
+            Found::open(Some(value), [few, blind(lost), blind(hidden)].concat())
         }
     }
 }
 
 /// A figure of all gaps of the run.
 fn of_run(requirement: &Requirement, evidence: &Evidence, figure: Figure) -> Found {
-    let lost = evidence.lost_values();
-    let unseen = unseen_below_threshold(evidence);
+    let spots = evidence.coverage().blind_spots(Question::Taken);
     match figure.of(&evidence.sample.whole) {
-        None => Found::open(None, not_witnessed(evidence, None)),
+        None => Found::open(None, [vec![Reason::NoRuntime], blind(spots)].concat()),
         Some(value) if value > requirement.at_most => Found::broken(value),
-        Some(value) if lost > 0 => Found::open(Some(value), Reason::Lost { count: lost }),
-        Some(value) => match unseen {
-            Some(unseen) => Found::open(Some(value), unseen),
-            None => Found::kept(value),
-        },
+        Some(value) => Found::kept_but_for(value, spots),
     }
 }
 
@@ -335,19 +315,22 @@ fn part(
     requirement: &Requirement,
     evidence: &Evidence,
     bounds: Option<Bounds>,
-    share: Option<Share>,
+    question: Question,
 ) -> Found {
     let runtime_ns = evidence.sample.whole.runtime_ns;
     let percent = |ns: u64| ns as f64 * 100.0 / runtime_ns as f64;
+    let spots = evidence.coverage().blind_spots(question);
     let Some(bounds) = bounds else {
-        return Found::open(None, not_witnessed(evidence, share));
+        return Found::open(None, blind(spots));
     };
     // More than there was of a CPU is damage, and says nothing of what was less.
     if runtime_ns == 0 || evidence.sample.whole.noise_ns > runtime_ns {
-        return Found::open(None, not_witnessed(evidence, None));
+        return Found::open(None, [vec![Reason::NoRuntime], blind(spots)].concat());
     }
     let value = percent(bounds.booked_ns);
-    let lost = evidence.lost_values();
+    let (owners, hidden): (Vec<_>, Vec<_>) = spots
+        .into_iter()
+        .partition(|it| it.hides() == Hides::Owners);
     if percent(bounds.at_least_ns) > requirement.at_most {
         Found::broken(value)
     } else if percent(bounds.at_most_ns) > requirement.at_most {
@@ -356,66 +339,14 @@ fn part(
             booked_as: bounds.booked_as,
             clock_percent: percent(bounds.clock_ns),
         };
-        Found::open(Some(value), may_be)
-    } else if lost > 0 {
-        Found::open(Some(value), Reason::Lost { count: lost })
-    } else if let Some(unseen) = unseen_below_threshold(evidence) {
-        Found::open(Some(value), unseen)
+        let reasons = [vec![may_be], blind(owners), blind(hidden)];
+        Found::open(Some(value), reasons.concat())
     } else {
-        let mut kept = Found::kept(value);
-        kept.reasons
+        let mut found = Found::kept_but_for(value, hidden);
+        found
+            .reasons
             .extend(bounds.is_nobody.then_some(Reason::Nobody));
-        kept
-    }
-}
-
-/// The threshold of the recording, where it is higher than usual: shorter gaps may have been any time.
-fn unseen_below_threshold(evidence: &Evidence) -> Option<Reason> {
-    let threshold_ns = evidence.facts.options.threshold_ns;
-    (threshold_ns > USUAL_THRESHOLD_NS).then_some(Reason::Threshold { threshold_ns })
-}
-
-/// What was in the way of a witness of this share; `None` is of all gaps.
-fn not_witnessed(evidence: &Evidence, share: Option<Share>) -> Reason {
-    let facts = &evidence.facts;
-    let is_of_host = matches!(
-        share,
-        Some(
-            Share::Preempted
-                | Share::Blocked
-                | Share::HostIrq
-                | Share::HostSoftirq
-                | Share::HostNmi
-                | Share::Kvm
-                | Share::Vmm
-        )
-    );
-    let why = match share {
-        None => "no CPU ran for as long as its gaps are",
-        Some(_) if !facts.options.trace => "the run had no probes",
-        Some(Share::Hw) if facts.layer_below_unwitnessed() => {
-            "a hypervisor is below this machine, and from here the hardware cannot be told from it"
-        }
-        Some(_) if is_of_host && facts.workload != Workload::Microvm => {
-            "only the host of this machine has it (vmnoise check GUEST HOST)"
-        }
-        Some(share) => return not_probed(evidence, share),
-    };
-    Reason::NotWitnessed { why: why.into() }
-}
-
-/// What the probe of this share could not show, as it says itself.
-fn not_probed(evidence: &Evidence, share: Share) -> Reason {
-    let words: &[&str] = match share {
-        Share::Kvm | Share::Vmm => &["exit", "KVM"],
-        Share::Steal => &["steal"],
-        _ => &[],
-    };
-    let statuses = evidence.sample.summary.probe_statuses.iter();
-    let mut limited = statuses.filter(|it| !it.best && !it.limit.is_empty());
-    let about = limited.find(|it| words.iter().any(|word| it.probe.contains(word)));
-    Reason::NotWitnessed {
-        why: about.map(|it| it.limit.to_string()).unwrap_or_default(),
+        found
     }
 }
 

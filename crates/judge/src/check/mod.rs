@@ -4,7 +4,6 @@
 //! as far as nothing was lost and nothing stays unexplained that could be over it. A percentile says more than a run
 //! has seen: it is decided by how many values there were ([`odds`]).
 
-mod bounds;
 mod budget;
 mod evidence;
 mod joined;

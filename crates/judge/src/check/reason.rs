@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 use vmnoise_events::Share;
+use vmnoise_events::coverage::BlindSpot;
 
 /// One reason. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -22,6 +23,8 @@ pub enum Reason {
     },
     /// There was no value.
     NoValues,
+    /// No CPU ran for as long as its gaps are.
+    NoRuntime,
     /// The run was too short to see how much its values depend on one another.
     TooShortToCut,
     /// The run was shorter than was asked for.
@@ -30,21 +33,6 @@ pub enum Reason {
         length_ns: u64,
         /// What was asked for.
         asked_ns: u64,
-    },
-    /// Shorter gaps than this were not recorded, and the limit is below.
-    Threshold {
-        /// The threshold of the recording.
-        threshold_ns: u64,
-    },
-    /// So many gaps or wake-ups were lost: each of them may have been above the limit.
-    Lost {
-        /// How many.
-        count: u64,
-    },
-    /// Nothing witnessed this share.
-    NotWitnessed {
-        /// Why not; empty where nothing says so.
-        why: String,
     },
     /// Nobody in this run has such a name.
     Nobody,
@@ -57,28 +45,16 @@ pub enum Reason {
         /// What of it follows from the bound between the clocks.
         clock_percent: f64,
     },
-    /// The TSC went back: nothing later is in the figures.
-    ClockWentBack {
-        /// Since the begin of the run.
-        at_ns: u64,
-    },
-    /// So many measured CPUs reported nothing.
-    Silent {
-        /// Which.
-        cpus: Vec<u32>,
-    },
-    /// A thread that was there anyway does not look at the clock: what was taken below this kernel while it ran is in no
-    /// gap.
-    NotFelt,
-    /// The run did not end in order.
-    CutOff,
     /// The tool's own threads ran on measured CPUs, and are part of the noise.
     SharedCpus,
     /// What the hypervisor below this machine took could not be seen.
     UnseenBelow {
-        /// How much no witness explains, in percent of the noise.
+        /// How much no probe explains, in percent of the noise.
         percent: f64,
     },
+    /// The recording could not see it.
+    #[serde(untagged)]
+    Blind(BlindSpot),
 }
 
 impl fmt::Display for Reason {
@@ -90,15 +66,15 @@ impl fmt::Display for Reason {
             Reason::TooFew {
                 count,
                 needed: Some(needed),
-            } => write!(
-                f,
-                "{count} values do not tell; ask for {needed}"
-            ),
+            } => write!(f, "{count} values do not tell; ask for {needed}"),
             Reason::TooFew {
                 count,
                 needed: None,
             } => write!(f, "{count} values do not tell, nor would any number"),
             Reason::NoValues => f.write_str("there was no gap to take a percentile of"),
+            Reason::NoRuntime => {
+                f.write_str("no CPU ran for as long as its gaps are; record again")
+            }
             Reason::TooShortToCut => {
                 f.write_str("the run is too short to see how much its values depend on one another")
             }
@@ -111,16 +87,6 @@ impl fmt::Display for Reason {
                 seconds(*length_ns),
                 seconds(*asked_ns)
             ),
-            Reason::Threshold { threshold_ns } => write!(
-                f,
-                "gaps below {threshold_ns} ns were not recorded (--threshold), and may be above the limit or fill much time"
-            ),
-            Reason::Lost { count } => write!(
-                f,
-                "{count} were lost, and any of them may be above the limit"
-            ),
-            Reason::NotWitnessed { why } if why.is_empty() => f.write_str("nothing witnessed it"),
-            Reason::NotWitnessed { why } => write!(f, "nothing witnessed it: {why}"),
             Reason::Nobody => f.write_str("nobody in this run has such a name"),
             Reason::MayBe {
                 at_most_percent,
@@ -137,29 +103,14 @@ impl fmt::Display for Reason {
                     false => Ok(()),
                 }
             }
-            Reason::ClockWentBack { at_ns } => write!(
-                f,
-                "the TSC went back {:.3} s after the begin, and nothing later is trusted",
-                seconds(*at_ns)
-            ),
-            Reason::Silent { cpus } => {
-                let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
-                write!(f, "nothing is known of CPU {}: it never reported", cpus.join(","))
-            }
-            Reason::NotFelt => f.write_str(
-                "an observed thread does not feel what is taken below this kernel: measure with a polling thread (without \
-                 --pid and --comm)",
-            ),
-            Reason::CutOff => f.write_str(
-                "the run did not end in order: these are the figures of what it had seen",
-            ),
             Reason::SharedCpus => {
                 f.write_str("vmnoise's own threads ran on measured CPUs, and are part of the noise")
             }
             Reason::UnseenBelow { percent } => write!(
                 f,
-                "{percent:.1} % of the noise has no witness: what the hypervisor below this machine took is not seen here"
+                "no probe explains {percent:.1} % of the noise: what the hypervisor below this machine took is not seen here"
             ),
+            Reason::Blind(spot) => spot.fmt(f),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A run as it is compared, whatever it measured.
 
+use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{Event, Name, RunFacts};
 
 use super::exits::{ExitSample, ExitSampler};
@@ -17,15 +18,17 @@ pub struct Measured {
     pub gaps_ns: Option<u64>,
     /// How many windows there are.
     pub windows: usize,
+    /// What its recording could see.
+    pub coverage: Coverage,
     /// How much was lost of it.
     pub lost_events: u64,
     /// Whether it ended in order.
     pub complete: bool,
-    of: Of,
+    pub(super) of: Of,
 }
 
 #[derive(Debug)]
-enum Of {
+pub(super) enum Of {
     Cpus(Box<Sample>),
     Vcpus(Box<ExitSample>),
 }
@@ -74,7 +77,7 @@ pub struct Measuring(By);
 
 #[derive(Debug)]
 enum By {
-    Cpus(Kind, Box<Sampler>),
+    Cpus(Kind, u64, Box<Sampler>),
     Vcpus(Box<ExitSampler>),
 }
 
@@ -86,7 +89,7 @@ impl Measuring {
             Kind::Exits => By::Vcpus(Box::new(ExitSampler::new(facts, window_ns))),
             kind @ (Kind::Gaps | Kind::Wakeups) => {
                 let sampler = Sampler::new(facts, threshold_ns, window_ns);
-                By::Cpus(kind, Box::new(sampler))
+                By::Cpus(kind, threshold_ns, Box::new(sampler))
             }
         })
     }
@@ -94,7 +97,7 @@ impl Measuring {
     /// Takes the next event.
     pub fn push(&mut self, event: &Event) {
         match &mut self.0 {
-            By::Cpus(_, sampler) => sampler.push(event),
+            By::Cpus(_, _, sampler) => sampler.push(event),
             By::Vcpus(sampler) => sampler.push(event),
         }
     }
@@ -102,13 +105,13 @@ impl Measuring {
     /// What was begun after the last whole window is in no window.
     pub fn finish(self) -> Measured {
         match self.0 {
-            By::Cpus(kind, sampler) => of_cpus(kind, sampler.finish()),
+            By::Cpus(kind, threshold_ns, sampler) => of_cpus(kind, threshold_ns, sampler.finish()),
             By::Vcpus(sampler) => of_vcpus(sampler.finish()),
         }
     }
 }
 
-fn of_cpus(kind: Kind, mut sample: Sample) -> Measured {
+fn of_cpus(kind: Kind, threshold_ns: u64, mut sample: Sample) -> Measured {
     // Where nobody woke up, nobody was late, which is not the same as in time.
     if kind == Kind::Wakeups {
         sample.windows.retain(|window| window.lengths.count() > 0);
@@ -118,9 +121,18 @@ fn of_cpus(kind: Kind, mut sample: Sample) -> Measured {
         runtime_ns: sample.whole.runtime_ns,
         gaps_ns: (kind == Kind::Gaps).then_some(sample.whole.noise_ns),
         windows: sample.windows.len(),
+        coverage: coverage_above(threshold_ns, &sample.summary.coverage),
         lost_events: sample.summary.lost_events,
         complete: sample.summary.complete,
         of: Of::Cpus(Box::new(sample)),
+    }
+}
+
+/// Gaps below this are not looked at, which is no less than the recording's own threshold.
+fn coverage_above(threshold_ns: u64, coverage: &Coverage) -> Coverage {
+    Coverage {
+        threshold_ns: threshold_ns.max(coverage.threshold_ns),
+        ..coverage.clone()
     }
 }
 
@@ -130,6 +142,7 @@ fn of_vcpus(sample: ExitSample) -> Measured {
         runtime_ns: sample.whole.span_ns,
         gaps_ns: None,
         windows: sample.windows.len(),
+        coverage: sample.run.coverage.clone(),
         lost_events: sample.run.lost_events,
         complete: sample.run.complete,
         of: Of::Vcpus(Box::new(sample)),

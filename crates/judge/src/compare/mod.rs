@@ -4,6 +4,7 @@
 //! run is cut into [`WINDOWS`] or more windows of equal length, every figure is taken of
 //! each, and the figures of the windows are ranked.
 
+mod condition;
 mod exits;
 mod figure;
 mod groups;
@@ -13,6 +14,7 @@ mod sample;
 mod span;
 mod verdict;
 
+pub use condition::Answer;
 pub use figure::{Context, Figure, Kind, OfReason, Unit};
 pub use groups::{GroupRow, GroupVerdict, Groups, Interval, LEVEL, MOST_RUNS, compare_groups};
 pub use measured::{Measured, Measuring};

@@ -1,6 +1,7 @@
 //! What is known of a run, as bounds: a figure is at least so much, and at most so much where anybody knows.
 
-use vmnoise_events::{FamilyLongest, FamilyLook, FamilyTaken};
+use vmnoise_events::coverage::{CommandCoverage, Coverage, Hides, Question};
+use vmnoise_events::{FamilyLongest, FamilyLook, FamilyTaken, Share};
 
 /// Bounds of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub struct Range {
 }
 
 /// What a verdict rests on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
     /// What was taken of the threads of the command, in ns over all of them.
     pub taken_ns: Range,
@@ -21,45 +22,8 @@ pub struct Evidence {
     /// Of how much: the run's length, or how long its threads could run but for one another, all together, where that is
     /// more, in ns.
     pub of_ns: u64,
-    /// What could not be seen.
-    pub unseen: Vec<NotSeen>,
-}
-
-/// What of a run of a command could not be seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NotSeen {
-    /// What the hypervisor takes: it has no steal clock.
-    Steal,
-    /// NMIs.
-    Nmi,
-    /// Each thread of the command.
-    Threads,
-    /// Events that do not say how much is missing.
-    Unbounded {
-        /// How many.
-        events: u64,
-    },
-    /// Threads of the command.
-    Unfollowed {
-        /// How many.
-        threads: u64,
-    },
-    /// For whom threads waited: events were missed, and the kernel does not count waits itself.
-    Waits,
-    /// Some of the threads' time, for events were missed.
-    Doubtful {
-        /// How much.
-        ns: u64,
-        /// How many events.
-        events: u64,
-    },
-    /// All of it: nothing could be traced.
-    Untraced {
-        /// Why, and what would help.
-        why: String,
-    },
-    /// What /proc does not hold.
-    OnlyFromProc,
+    /// What of the threads could be seen.
+    pub coverage: Coverage,
 }
 
 impl Evidence {
@@ -67,45 +31,26 @@ impl Evidence {
     pub fn traced(look: &FamilyLook, wall_ns: u64, sees_steal: bool, sees_nmi: bool) -> Evidence {
         let books = look.books();
         let waits = look.waits;
-        let mut unseen = Vec::new();
-        let mut is_bounded = true;
-        let mut blind = |what: NotSeen| {
-            unseen.push(what);
-            is_bounded = false;
-        };
-        if !sees_steal {
-            blind(NotSeen::Steal);
-        }
-        if !sees_nmi {
-            blind(NotSeen::Nmi);
-        }
-        if books.threads == 0 {
-            blind(NotSeen::Threads);
-        }
-        if look.unbounded > 0 {
-            let events = look.unbounded;
-            blind(NotSeen::Unbounded { events });
-        }
-        if look.unfollowed > 0 {
-            let threads = look.unfollowed;
-            blind(NotSeen::Unfollowed { threads });
-        }
-        // Whom the kernel's own books have wait longer than events show may have waited for others.
-        let unshown_ns = match look.unpaired + look.missed {
+        let missed = look.unpaired + look.missed;
+        // Whom the kernel's own counts have wait longer than events show may have waited for others.
+        let unshown_ns = match missed {
             0 => 0,
             _ => books.unshown_ns,
         };
-        if unshown_ns == 0 && look.unpaired + look.missed > 0 && books.kernel_waited_ns == 0 {
-            blind(NotSeen::Waits);
-        }
         let doubt_ns = books.unseen_ns + waits.doubtful_ns + unshown_ns;
-        let events = look.unpaired + look.missed;
-        if doubt_ns > 0 || events > 0 {
-            unseen.push(NotSeen::Doubtful {
-                ns: doubt_ns,
-                events,
-            });
-        }
+        let mut coverage = Coverage::of_command(CommandCoverage {
+            untraced: None,
+            threads: books.threads,
+            unfollowed: look.unfollowed,
+            missed,
+            unbounded: look.unbounded,
+            kernel_counts_waits: unshown_ns > 0 || books.kernel_waited_ns > 0,
+            doubt_ns,
+        });
+        coverage.watched.known[Share::Steal] = sees_steal;
+        coverage.watched.known[Share::Nmi] = sees_nmi;
+        let spots = coverage.blind_spots(Question::Taken);
+        let is_bounded = spots.iter().all(|it| it.hides() == Hides::StatedTime);
         let taken_ns = books.taken_ns();
         // What the steal clock is ahead of its last reading may have been taken piece by piece.
         let is_at_one_go = |it: &&FamilyLongest| it.taken != FamilyTaken::Steal;
@@ -128,7 +73,7 @@ impl Evidence {
                 most: most(longest_ns),
             },
             of_ns: wall_ns.max(books.runnable_ns()),
-            unseen,
+            coverage,
         }
     }
 
@@ -166,6 +111,10 @@ mod tests {
         }
     }
 
+    fn hidden(evidence: &Evidence) -> usize {
+        evidence.coverage.blind_spots(Question::Taken).len()
+    }
+
     #[test]
     fn what_a_command_waits_for_itself_is_not_taken() {
         let evidence = Evidence::traced(&look(), 10_000, true, true);
@@ -176,7 +125,7 @@ mod tests {
         assert_eq!(evidence.taken_ns, known);
         assert_eq!(evidence.of_ns, 10_000);
         assert_eq!(evidence.noise_ppm().least, 50_000);
-        assert!(evidence.unseen.is_empty());
+        assert_eq!(hidden(&evidence), 0);
     }
 
     #[test]
@@ -197,7 +146,7 @@ mod tests {
             most: Some(500 + 200 + 50 + 100),
         };
         assert_eq!(evidence.taken_ns, bounds);
-        assert_eq!(evidence.unseen.len(), 1);
+        assert_eq!(hidden(&evidence), 1);
     }
 
     #[test]
@@ -235,7 +184,7 @@ mod tests {
         for look in [none, lost, unkept] {
             let evidence = Evidence::traced(&look, 2_000, true, true);
             assert_eq!(evidence.taken_ns.most, None, "{look:?}");
-            assert!(!evidence.unseen.is_empty());
+            assert!(hidden(&evidence) > 0);
         }
     }
 

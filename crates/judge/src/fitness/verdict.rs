@@ -81,6 +81,8 @@ impl Judgement {
 
 #[cfg(test)]
 mod tests {
+    use vmnoise_events::coverage::{CommandCoverage, Coverage};
+
     use super::*;
 
     fn verdict(least: u64, most: Option<u64>) -> Fitness {
@@ -93,7 +95,7 @@ mod tests {
                 most: Some(0),
             },
             of_ns: 1_000_000,
-            unseen: Vec::new(),
+            coverage: Coverage::of_command(CommandCoverage::default()),
         };
         Judged::new(&limits, &evidence).verdict
     }

@@ -1,9 +1,10 @@
 //! How late timers of one setting were, and whether that keeps a goal.
 
 use serde::Serialize;
+use vmnoise_events::coverage::{Coverage, Question};
+use vmnoise_explain::Lengths;
 
 use crate::check::odds::{Decision, Odds, seen};
-use vmnoise_explain::Lengths;
 
 /// How late timers may be.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -59,8 +60,8 @@ impl Lateness {
     }
 
     /// Whether it keeps the goal, by what was seen: timers of a noisy moment tell of that moment
-    /// alone, so windows that differ count for less.
-    pub fn keeps(&self, goal: &Goal) -> Keeps {
+    /// alone, so windows that differ count for less. Nothing keeps it that could not be seen.
+    pub fn keeps(&self, goal: &Goal, coverage: &Coverage) -> Keeps {
         let windows = self.windows.iter().map(|counts| {
             let mut lengths = Lengths::default();
             for &(late_ns, count) in counts {
@@ -76,6 +77,7 @@ impl Lateness {
             return Keeps::Open { needed: None };
         };
         match odds.decide(goal.above) {
+            Decision::Kept if !is_seen(goal, coverage) => Keeps::Open { needed: None },
             Decision::Kept => Keeps::Yes,
             Decision::Broken => Keeps::No,
             Decision::Open => {
@@ -90,6 +92,11 @@ impl Lateness {
     }
 }
 
+fn is_seen(goal: &Goal, coverage: &Coverage) -> bool {
+    let question = Question::Often(goal.limit_ns as f64);
+    coverage.blind_spots(question).is_empty()
+}
+
 fn above(counts: &[(u64, u64)], limit_ns: u64) -> u64 {
     let late = counts.iter().filter(|(late_ns, _)| *late_ns > limit_ns);
     late.map(|(_, count)| count).sum()
@@ -97,6 +104,8 @@ fn above(counts: &[(u64, u64)], limit_ns: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use vmnoise_events::Workload;
+
     use super::*;
 
     const GOAL: Goal = Goal {
@@ -104,6 +113,10 @@ mod tests {
         above: 0.01,
         risk: 0.01,
     };
+
+    fn whole() -> Coverage {
+        Coverage::of_workload(Workload::Timerlat)
+    }
 
     /// Ten windows with so many timers in time and so many late in each.
     fn windows(in_time: u64, late: u64) -> Lateness {
@@ -116,16 +129,16 @@ mod tests {
 
     #[test]
     fn a_goal_is_kept_broken_or_open_by_how_much_was_seen() {
-        assert_eq!(windows(1_000, 0).keeps(&GOAL), Keeps::Yes);
-        assert_eq!(windows(950, 50).keeps(&GOAL), Keeps::No);
+        assert_eq!(windows(1_000, 0).keeps(&GOAL, &whole()), Keeps::Yes);
+        assert_eq!(windows(950, 50).keeps(&GOAL, &whole()), Keeps::No);
         // None of 100 is late: that is as likely as not where one in 100 is.
-        let Keeps::Open { needed } = windows(10, 0).keeps(&GOAL) else {
-            panic!("{:?}", windows(10, 0).keeps(&GOAL));
+        let Keeps::Open { needed } = windows(10, 0).keeps(&GOAL, &whole()) else {
+            panic!("{:?}", windows(10, 0).keeps(&GOAL, &whole()));
         };
         // 0.99^n = 0.01 has n = 459, and as few would do only if none were ever late.
         assert!(needed.unwrap() > 459, "{needed:?}");
         assert_eq!(
-            Lateness::default().keeps(&GOAL),
+            Lateness::default().keeps(&GOAL, &whole()),
             Keeps::Open { needed: None }
         );
     }
@@ -136,7 +149,7 @@ mod tests {
         for _ in 0..10 {
             lateness.push(vec![(GOAL.limit_ns, 1_000)]);
         }
-        assert_eq!(lateness.keeps(&GOAL), Keeps::Yes);
+        assert_eq!(lateness.keeps(&GOAL, &whole()), Keeps::Yes);
         assert_eq!(lateness.count(), 10_000);
         assert_eq!(Lateness::default().at(0.5), None);
     }
@@ -149,6 +162,21 @@ mod tests {
             let late = if window == 0 { 500 } else { 0 };
             lateness.push(vec![(15_000, 1_000 - late), (30_000, late)]);
         }
-        assert!(matches!(lateness.keeps(&GOAL), Keeps::Open { .. }));
+        assert!(matches!(
+            lateness.keeps(&GOAL, &whole()),
+            Keeps::Open { .. }
+        ));
+    }
+
+    /// Sums that cannot all be true may have missed any timer; those that were too late stay too late.
+    #[test]
+    fn what_could_not_be_seen_keeps_no_goal() {
+        let blind = Coverage {
+            more_taken_than_measured: true,
+            ..whole()
+        };
+        let open = Keeps::Open { needed: None };
+        assert_eq!(windows(1_000, 0).keeps(&GOAL, &blind), open);
+        assert_eq!(windows(950, 50).keeps(&GOAL, &blind), Keeps::No);
     }
 }

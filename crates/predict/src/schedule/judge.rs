@@ -1,6 +1,7 @@
 //! What may be said of each task.
 
 use response_time_analysis::fixed_point::SearchFailure;
+use vmnoise_events::coverage::{BlindSpot, Hides, Question};
 
 use super::breakdown::{BreakdownGap, breakdown_gap};
 use super::task::{Policy, Task};
@@ -10,6 +11,13 @@ use crate::supply::MeasuredSupply;
 /// Were windows alike and independent, the next one would be worse than all of so many with less than
 /// one percent. A window is as long as a busy one, and as a period: each job has one.
 pub const WINDOWS: u64 = 100;
+
+/// Jobs that come less often meet windows of the supply as any others do: these need not be farther apart, in nanoseconds.
+const LONGEST_PERIOD_NS: u64 = 1_000_000_000;
+
+/// A miss that comes more often than once in so many windows is not seen in any of them in one case of a hundred: for
+/// small rates the logarithm of 100.
+const UNSEEN_ONCE_IN_A_HUNDRED: f64 = 4.605;
 
 /// Each job in a busy window is looked at, and a pass over all gaps for each: so many of both together take no
 /// noticeable time, some fifty times over.
@@ -34,16 +42,14 @@ pub enum Verdict {
         /// How long it would have to be, nanoseconds; `None` if that is not known either.
         needs_ns: Option<u64>,
     },
-    /// It might not have, if the CPU was taken away while nobody looked.
-    Unseen,
-    /// Gaps were lost: more may have been taken than was seen.
-    Lost,
+    /// The recording could not see what would decide it.
+    Blind,
     /// More jobs would have to be looked at than anybody waits for.
     TooMany,
 }
 
 /// A task, judged.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     /// What of it is bounded; `None` if nothing is, within the recording's length.
     pub response: Option<Response>,
@@ -54,15 +60,19 @@ pub struct Judged {
     /// How many windows, each as long as its busy one and as its period, follow one another in what was
     /// recorded; `None` without a bound.
     pub windows: Option<u64>,
+    /// Of a task that holds: misses that come more often than once in so long would have been seen with 99 %; nanoseconds.
+    pub excluded_every_ns: Option<u64>,
+    /// What the recordings could not see that decides it.
+    pub blind_spots: Vec<BlindSpot>,
 }
 
-/// Judges each task of a set. `blocking_ns` as in [`response`]; `lost_gaps`: whether gaps were lost.
+/// Judges each task of a set. `blocking_ns` as in [`response`]; `blind_spots`: what the recordings could not see.
 pub fn judge(
     policy: Policy,
     tasks: &[Task],
     supply: &MeasuredSupply<'_>,
     blocking_ns: u64,
-    lost_gaps: bool,
+    blind_spots: &dyn Fn(Question) -> Vec<BlindSpot>,
 ) -> Vec<Judged> {
     let limit_ns = supply.longest_run_ns();
     let of = |of: usize| {
@@ -76,19 +86,24 @@ pub fn judge(
             let found = response(policy, tasks, of, &seen, blocking_ns, limit_ns);
             found.is_ok_and(|it| it.bound_ns <= deadline_ns)
         };
-        let window_ns = |it: &Response| it.busy_window_ns.max(tasks[of].period_ns);
+        let period_ns = tasks[of].period_ns.min(LONGEST_PERIOD_NS);
+        let window_ns = |it: &Response| it.busy_window_ns.max(period_ns);
+        let (counted, hidden): (Vec<_>, Vec<_>) =
+            blind_spots(Question::TakenFrom(tasks[of].scheduled(policy)))
+                .into_iter()
+                .partition(|it| it.hides() == Hides::StatedTime);
         let windows = found.as_ref().ok().map(|it| supply.windows(window_ns(it)));
         let verdict = match (&found, windows) {
             (Err(verdict @ Verdict::TooShort { .. }), _) => match holds_as_seen() {
-                true => Verdict::Unseen,
+                true => Verdict::Blind,
                 false => *verdict,
             },
             (Err(verdict), _) => *verdict,
             (Ok(found), _) if found.bound_ns > deadline_ns => match holds_as_seen() {
-                true => Verdict::Unseen,
+                true => Verdict::Blind,
                 false => Verdict::MayMiss,
             },
-            (Ok(_), _) if lost_gaps => Verdict::Lost,
+            (Ok(_), _) if !hidden.is_empty() => Verdict::Blind,
             (Ok(found), Some(windows)) if windows < WINDOWS => Verdict::TooShort {
                 needs_ns: Some(window_ns(found).saturating_mul(WINDOWS)),
             },
@@ -96,11 +111,25 @@ pub fn judge(
         };
         let response = found.ok().filter(|it| it.bound_ns <= deadline_ns);
         let gap = response.and_then(|it| gap(policy, tasks, of, supply, blocking_ns, it));
+        let is_bounded = response.is_some();
+        let blind_spots = match verdict {
+            Verdict::Blind if is_bounded => hidden,
+            Verdict::Blind => [counted, hidden].concat(),
+            _ => Vec::new(),
+        };
+        let holds = found
+            .ok()
+            .zip(windows)
+            .filter(|_| verdict == Verdict::Holds);
         Judged {
             response: found.ok(),
             verdict,
             breakdown_gap: gap,
             windows,
+            excluded_every_ns: holds.map(|(it, windows)| {
+                (window_ns(&it) as f64 * windows as f64 / UNSEEN_ONCE_IN_A_HUNDRED) as u64
+            }),
+            blind_spots,
         }
     };
     (0..tasks.len()).map(of).collect()

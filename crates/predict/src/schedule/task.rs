@@ -88,6 +88,21 @@ impl Task {
         }
     }
 
+    /// How Linux schedules it in a set of this policy. Where no priority is known, that is the lowest behind which a
+    /// recorder can be.
+    pub fn scheduled(&self, policy: Policy) -> vmnoise_events::Policy {
+        match policy {
+            Policy::FixedPriority => {
+                vmnoise_events::Policy::Fifo(i32::try_from(self.priority).unwrap_or(i32::MAX))
+            }
+            Policy::Fifo => vmnoise_events::Policy::Fifo(2),
+            Policy::Edf => vmnoise_events::Policy::Deadline {
+                runtime_ns: self.cost_ns,
+                period_ns: self.period_ns,
+            },
+        }
+    }
+
     pub(super) fn demand(&self) -> Demand<'_> {
         RBF::new(&*self.arrivals, Scalar::new(self.cost()))
     }

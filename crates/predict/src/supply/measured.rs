@@ -117,13 +117,14 @@ impl<'a> MeasuredSupply<'a> {
     }
 
     /// What was taken in windows of this length that follow one another, nanoseconds; at most so many, and
-    /// then the first ones.
+    /// then evenly spread over all runs.
     pub fn taken_in_turn_ns(&self, length_ns: u64, most: usize) -> Vec<u64> {
+        let every = self.windows(length_ns).div_ceil(most.max(1) as u64);
         let turns = self
             .runs
             .iter()
             .flat_map(|run| taken_in_turn(run, length_ns));
-        turns.take(most).collect()
+        turns.step_by(every.max(1) as usize).collect()
     }
 
     /// The runs, each cut to its first part.

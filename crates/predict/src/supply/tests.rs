@@ -270,3 +270,13 @@ fn what_went_by_unseen_counts_where_it_may_have_been() {
     assert_eq!(supply.as_seen().least_ns(64), 64 - 10);
     assert_eq!(supply.length_for_ns(40), 64);
 }
+
+/// A window is taken whole in the second half of the run alone.
+#[test]
+fn windows_are_spread_over_all_of_a_run() {
+    let record = record(&[(50, 50, 50)], 0);
+    let supply = MeasuredSupply::new(vec![record.taken()]);
+    assert_eq!(supply.taken_in_turn_ns(10, 10), [[0; 5], [10; 5]].concat());
+    // Every third of ten.
+    assert_eq!(supply.taken_in_turn_ns(10, 4), [0, 0, 10, 10]);
+}

@@ -111,6 +111,7 @@ fn one(arguments: &AuditArguments, whom: &Whom, recording: Option<&Path>) -> Res
         of,
         noise_ns: evidence.map(|it| it.noise_ns),
         lost_events: evidence.map_or(0, |it| it.lost_events),
+        coverage: evidence.map(|it| it.coverage.clone()),
         audit: looked.audit(rules, evidence),
     })
 }

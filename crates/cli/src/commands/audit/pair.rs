@@ -71,6 +71,7 @@ pub fn audit(guest: &Path, host: &Path) -> Result<(PairAudited, Status)> {
         of,
         noise_ns: Some(by_host.noise_ns),
         lost_events: by_host.lost_events,
+        coverage: Some(by_host.coverage.clone()),
         audit,
     };
     let audited = PairAudited {

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use anyhow::Result;
+use vmnoise_events::Policy;
+use vmnoise_events::coverage::{Coverage, CpuCoverage, LostRecords, RunEnd};
 use vmnoise_export::{Stored, StoredCpu, StoredFacts, StoredGap, StoredPart, StoredRun, runs};
 use vmnoise_predict::{Culprit, Record};
 
 use super::together::together;
 use super::{refuse_run, refuse_unseen};
-use crate::output::recorded::{Limits, Origin, Recorded, RecordedCpu};
+use crate::output::recorded::{Origin, Recorded, RecordedCpu};
 use crate::say;
 use crate::status::UsageError;
 
@@ -51,18 +53,39 @@ fn read_run(stored: &StoredRun) -> Result<Recorded> {
     let cpus = stored.cpus()?;
     let recorded = Recorded {
         origin: origin(stored, &facts, &cpus),
-        limits: Limits {
-            threshold_ns: facts.threshold_ns,
-            lost_gaps: facts.lost_gaps,
-            lost_witnesses: facts.lost_witnesses,
-            complete: facts.complete,
-        },
+        coverage: coverage(&facts, &cpus),
         cpus: gatherer.finish(&cpus),
         file: name,
         of_data_set: true,
     };
     refuse_unseen(&recorded)?;
     Ok(recorded)
+}
+
+/// What a data set says of that.
+fn coverage(facts: &StoredFacts, cpus: &[StoredCpu]) -> Coverage {
+    let of_cpu = |cpu: &StoredCpu| {
+        let (from_ns, to_ns) = cpu.measured_mono_ns;
+        CpuCoverage {
+            window_mono_ns: Some(cpu.measured_mono_ns),
+            unplaced_ns: to_ns.saturating_sub(from_ns).saturating_sub(cpu.runtime_ns),
+            ..CpuCoverage::of(cpu.cpu)
+        }
+    };
+    Coverage {
+        policy: Some(facts.policy.unwrap_or(Policy::Other(0))),
+        threshold_ns: facts.threshold_ns,
+        cpus: cpus.iter().map(of_cpu).collect(),
+        end: match facts.complete {
+            true => RunEnd::InOrder,
+            false => RunEnd::CutOff,
+        },
+        lost: LostRecords {
+            gaps: facts.lost_gaps,
+            names: facts.lost_witnesses,
+        },
+        ..Coverage::of_workload(facts.workload)
+    }
 }
 
 fn origin(stored: &StoredRun, facts: &StoredFacts, cpus: &[StoredCpu]) -> Origin {

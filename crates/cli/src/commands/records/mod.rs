@@ -79,8 +79,7 @@ fn refuse_unseen(recorded: &Recorded) -> Result<()> {
         if unseen > UNSEEN_AT_MOST {
             return Err(UsageError(format!(
                 "{file}: for {:.1} % of its time nobody looked at CPU {}, and what was taken then is \
-                 in no gap: record a workload that never sleeps, with a higher `--threshold` if \
-                 gaps are many",
+                 in no gap: record a workload that never sleeps, on a quieter machine",
                 100.0 * unseen,
                 record.cpu
             ))

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_events::{Event, RunFacts, Share, SourceId};
+use vmnoise_events::{Event, Share, SourceId};
 use vmnoise_explain::{CpuSummary, Explainer, Interval, Summary};
 use vmnoise_predict::{Culprit, Record};
 
 use super::{refuse_gapless, refuse_unseen};
 use crate::commands::replay::Recording;
-use crate::output::recorded::{Limits, Origin, Recorded, RecordedCpu};
+use crate::output::recorded::{Origin, Recorded, RecordedCpu};
 use crate::say;
 
 /// Reads it.
@@ -38,23 +38,12 @@ pub(super) fn read(path: &Path) -> Result<Recorded> {
     let recorded = Recorded {
         file: say::name_of(path),
         of_data_set: false,
-        limits: limits(&facts, &summary),
+        coverage: summary.coverage.clone(),
         origin: Origin::from(&facts),
         cpus: gatherer.finish(&summary),
     };
     refuse_unseen(&recorded)?;
     Ok(recorded)
-}
-
-fn limits(facts: &RunFacts, summary: &Summary) -> Limits {
-    let lost_gaps = summary.losses.of_gaps();
-    let lost_witnesses = summary.lost_events.saturating_sub(lost_gaps);
-    Limits {
-        threshold_ns: facts.options.threshold_ns,
-        lost_gaps,
-        lost_witnesses: lost_witnesses.saturating_add(summary.late_events),
-        complete: summary.complete && summary.tsc_went_back_at_ns.is_none(),
-    }
 }
 
 /// Who took time, by the numbers of a stream.

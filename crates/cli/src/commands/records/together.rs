@@ -125,13 +125,13 @@ fn join(into: &mut Recorded, other: Recorded) -> Result<()> {
     let Recorded {
         origin,
         cpus,
-        limits,
+        coverage,
         ..
     } = other;
     into.origin.cpus.extend(origin.cpus);
     into.origin.cpus.sort_unstable();
     into.cpus.extend(cpus);
     into.cpus.sort_unstable_by_key(|cpu| cpu.record.cpu);
-    into.limits = into.limits.and(limits);
+    into.coverage = into.coverage.clone().and(coverage);
     Ok(())
 }

@@ -4,23 +4,28 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
+use vmnoise_events::coverage::Coverage;
 use vmnoise_explain::Explainer;
 
 use super::usage;
 use crate::commands::replay::Recording;
+use crate::output::recorded::Origin;
 use crate::say;
 
 /// What a recording has of them.
 pub(super) struct Latencies {
     /// The latest wake-up of each CPU, until user space; nanoseconds.
     pub(super) latest_ns: BTreeMap<u32, u64>,
-    /// Whether the run ended in order, and nothing of it was lost.
-    pub(super) is_whole: bool,
+    /// Which run of which machine.
+    pub(super) origin: Origin,
+    /// What it could see.
+    pub(super) coverage: Coverage,
 }
 
 /// Reads one.
 pub(super) fn read(path: &Path) -> Result<Latencies> {
     let mut recording = Recording::open(path)?;
+    let origin = Origin::from(&recording.facts);
     let mut explainer = Explainer::new(&recording.facts);
     recording.each(|event| {
         explainer.push(event, &mut |_| {});
@@ -39,9 +44,8 @@ pub(super) fn read(path: &Path) -> Result<Latencies> {
         ))),
         false => Ok(Latencies {
             latest_ns,
-            is_whole: summary.complete
-                && summary.tsc_went_back_at_ns.is_none()
-                && summary.losses.of_gaps() == 0,
+            origin,
+            coverage: summary.coverage,
         }),
     }
 }

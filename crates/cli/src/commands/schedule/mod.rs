@@ -68,8 +68,8 @@ pub fn run(arguments: &ScheduleArguments) -> Result<Status> {
 fn judged<'a>(cpu: CpuSupply<'a>, set: &TaskSet) -> CpuSupply<'a> {
     let late_ns = cpu.blocking_ns.unwrap_or(0);
     let tasks: Vec<Task> = set.tasks.iter().map(|it| it.late_by(late_ns)).collect();
-    let lost = cpu.lost_gaps > 0 || !cpu.is_complete;
-    let judged = judge(set.policy, &tasks, &cpu.supply, late_ns, lost);
+    let blind_spots = |question| cpu.blind_spots(question);
+    let judged = judge(set.policy, &tasks, &cpu.supply, late_ns, &blind_spots);
     CpuSupply { judged, ..cpu }
 }
 

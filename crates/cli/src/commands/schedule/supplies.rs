@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::Result;
+use vmnoise_events::coverage::{BlindSpot, Coverage, Question};
 use vmnoise_events::{Share, Workload};
 use vmnoise_predict::supply::{MeasuredSupply, WorstOfRuns};
 use vmnoise_predict::{Culprit, HadBy, Record};
@@ -13,7 +14,7 @@ use super::{latency, usage};
 use crate::args::ScheduleArguments;
 use crate::commands::records::{read_all, refuse_two_at_once};
 use crate::commands::replay::Recording;
-use crate::output::recorded::Recorded;
+use crate::output::recorded::{Origin, Recorded};
 use crate::output::schedule::{CpuSupply, Row, WorstWindow};
 use crate::say;
 use crate::units::human;
@@ -23,8 +24,8 @@ pub(super) struct Supplies {
     recorded: Vec<Recorded>,
     /// The latest wake-up by CPU.
     latest_ns: BTreeMap<u32, u64>,
-    /// Whether none of these was lost.
-    has_all_latencies: bool,
+    /// What the recordings of these could see.
+    of_latencies: Vec<Coverage>,
     /// Of which the function is wanted.
     cpus: BTreeSet<u32>,
 }
@@ -33,7 +34,7 @@ impl Supplies {
     pub(super) fn read(arguments: &ScheduleArguments) -> Result<Supplies> {
         let mut of_gaps: Vec<PathBuf> = Vec::new();
         let mut latest_ns = BTreeMap::new();
-        let (mut timers, mut is_whole) = (Vec::new(), true);
+        let mut timers = Vec::new();
         for path in &arguments.recordings {
             // A data set has runs of either kind, and those of gaps are taken.
             if path.is_dir() || Recording::open(path)?.facts.workload != Workload::Timerlat {
@@ -41,12 +42,11 @@ impl Supplies {
                 continue;
             }
             let latest = latency::read(path)?;
-            is_whole &= latest.is_whole;
-            for (cpu, ns) in latest.latest_ns {
-                let known_ns = latest_ns.entry(cpu).or_insert(ns);
-                *known_ns = ns.max(*known_ns);
+            for (cpu, ns) in &latest.latest_ns {
+                let known_ns = latest_ns.entry(*cpu).or_insert(*ns);
+                *known_ns = (*ns).max(*known_ns);
             }
-            timers.push(path);
+            timers.push((path, latest));
         }
         if of_gaps.is_empty() {
             return Err(usage(format!(
@@ -70,7 +70,7 @@ impl Supplies {
             Some(cpu) => BTreeSet::from([cpu]),
             None => all,
         };
-        if let Some(path) = timers.first()
+        if let Some((path, _)) = timers.first()
             && !cpus.iter().any(|cpu| latest_ns.contains_key(cpu))
         {
             return Err(usage(format!(
@@ -78,10 +78,19 @@ impl Supplies {
                 say::name_of(path)
             )));
         }
+        let of_latencies = timers.into_iter().map(|(path, mut latest)| {
+            if !recorded
+                .iter()
+                .all(|it| is_one_machine(&it.origin, &latest.origin))
+            {
+                latest.coverage.others.push(say::name_of(path));
+            }
+            latest.coverage
+        });
         let supplies = Supplies {
+            of_latencies: of_latencies.collect(),
             recorded,
             latest_ns,
-            has_all_latencies: is_whole,
             cpus,
         };
         supplies.refuse_strangers(&arguments.without)?;
@@ -135,7 +144,8 @@ impl Supplies {
             cpus.filter(|it| it.record.cpu == cpu)
         };
         let records: Vec<&Record> = of_cpu().map(|it| &it.record).collect();
-        let thresholds = || of.iter().map(|it| it.limits.threshold_ns);
+        let thresholds = || of.iter().map(|it| it.coverage.threshold_ns);
+        let of_latencies = self.of_latencies.iter().map(|it| it.on_cpu(cpu));
         let counts = |culprit: &Culprit| !without.iter().any(|it| is_called(culprit, it));
         let runs = records.iter().map(|record| match without.is_empty() {
             true => record.taken(),
@@ -152,8 +162,8 @@ impl Supplies {
                 thresholds().min().unwrap_or(0),
                 thresholds().max().unwrap_or(0),
             ),
-            lost_gaps: of.iter().map(|it| it.limits.lost_gaps).sum(),
-            is_complete: of.iter().all(|it| it.limits.complete) && self.has_all_latencies,
+            of_gaps: of.iter().map(|it| it.coverage.on_cpu(cpu)).collect(),
+            of_latencies: of_latencies.collect(),
             unseen_ns: of_cpu().map(|it| it.unseen_ns).sum(),
             blocking_ns: self.latest_ns.get(&cpu).copied(),
             judged: Vec::new(),
@@ -168,8 +178,7 @@ impl Supplies {
 fn refuse_what_is_not_one_machine(recorded: &[Recorded]) -> Result<()> {
     for (nth, it) in recorded.iter().enumerate() {
         for other in &recorded[..nth] {
-            let (run, others) = (&it.origin, &other.origin);
-            if (&run.host, &run.kernel) != (&others.host, &others.kernel) {
+            if !is_one_machine(&it.origin, &other.origin) {
                 return Err(usage(format!(
                     "{} and {} are of different machines or kernels: ask about each by itself",
                     other.file, it.file
@@ -179,6 +188,10 @@ fn refuse_what_is_not_one_machine(recorded: &[Recorded]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn is_one_machine(one: &Origin, other: &Origin) -> bool {
+    (&one.host, &one.kernel) == (&other.host, &other.kernel)
 }
 
 /// The most that each share took in a window of each length, as far as it took any.
@@ -205,6 +218,22 @@ fn is_called(culprit: &Culprit, pattern: &WildMatch) -> bool {
 }
 
 impl CpuSupply<'_> {
+    /// What its recordings could not see that the answer depends on. What comes between a task and the thread whose timers
+    /// were measured is in the gaps of the others.
+    pub(crate) fn blind_spots(&self, question: Question) -> Vec<BlindSpot> {
+        let of_gaps = self.of_gaps.iter().flat_map(|it| it.blind_spots(question));
+        let latest = Question::Longest(f64::INFINITY);
+        let of_latencies = self.of_latencies.iter();
+        let of_latencies = of_latencies.flat_map(|it| it.blind_spots(latest));
+        let mut spots: Vec<BlindSpot> = Vec::new();
+        for spot in of_gaps.chain(of_latencies) {
+            if !spots.contains(&spot) {
+                spots.push(spot);
+            }
+        }
+        spots
+    }
+
     /// With a row for each length that is drawn.
     pub(super) fn with_rows(self) -> Self {
         let counts = |culprit: &Culprit| !self.without.iter().any(|it| is_called(culprit, it));

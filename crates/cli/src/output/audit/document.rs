@@ -3,6 +3,7 @@
 use serde::Serialize;
 use vmnoise_audit::{Audit, Finding, SinceRun, Verdict};
 use vmnoise_events::Share;
+use vmnoise_events::coverage::Coverage;
 
 use super::{Audited, Of, PairAudited};
 
@@ -15,6 +16,7 @@ pub(super) struct Document<'a> {
     noise_ns: Option<u64>,
     explained_ns: Option<u64>,
     lost_events: u64,
+    blind_spots: Option<&'a Coverage>,
     #[serde(flatten)]
     found: Found<'a>,
 }
@@ -26,6 +28,7 @@ pub(super) struct PairDocument<'a> {
     noise_ns: u64,
     explained_ns: u64,
     lost_events: u64,
+    blind_spots: Option<&'a Coverage>,
     both: Found<'a>,
     guest: Side<'a>,
     host: Side<'a>,
@@ -113,6 +116,7 @@ impl<'a> Document<'a> {
             noise_ns: audited.noise_ns,
             explained_ns: audited.audit.explained_ns,
             lost_events: audited.lost_events,
+            blind_spots: audited.coverage.as_ref(),
             found: Found::new(&audited.audit),
         }
     }
@@ -126,6 +130,7 @@ impl<'a> PairDocument<'a> {
             noise_ns: audited.noise_ns,
             explained_ns: audited.explained_ns,
             lost_events: audited.guest.lost_events,
+            blind_spots: audited.guest.coverage.as_ref(),
             both: Found::new(&audited.both),
             guest: Side::new(&audited.guest),
             host: Side::new(&audited.host),

@@ -7,7 +7,7 @@ use super::words;
 
 /// Ends with a newline.
 pub(super) fn render(report: &Report<'_>) -> String {
-    let lines = report.score.iter().cloned().chain(report.losses());
+    let lines = report.score.iter().cloned().chain(report.not_seen());
     let lines = lines.map(|line| format!("{line}\n\n"));
     let sections: Vec<String> = report.sections.iter().map(table).collect();
     lines.collect::<String>() + &sections.join("\n")

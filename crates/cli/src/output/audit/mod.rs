@@ -12,6 +12,7 @@ mod words;
 use anyhow::Result;
 use serde::Serialize;
 use vmnoise_audit::Audit;
+use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{HostFacts, Name};
 
 use self::document::{Document, PairDocument};
@@ -41,6 +42,8 @@ pub struct Audited {
     pub noise_ns: Option<u64>,
     /// Records that the run of the recording lost.
     pub lost_events: u64,
+    /// What the recording could see; `None` without one.
+    pub coverage: Option<Coverage>,
     /// What was found.
     pub audit: Audit,
 }

@@ -1,6 +1,7 @@
 //! What is told of an audit, whoever it is told to: one machine, or a guest, its host, and both.
 
 use vmnoise_audit::Audit;
+use vmnoise_events::coverage::{BlindSpot, Question};
 
 use super::{Audited, PairAudited, words};
 use crate::units::human;
@@ -9,8 +10,8 @@ use crate::units::human;
 pub(super) struct Report<'a> {
     /// How much of the noise has a finding, and how much has none; `None` without a recording.
     pub score: Option<String>,
-    /// Records that the recordings lack.
-    pub lost_events: u64,
+    /// What the recordings could not see.
+    pub blind_spots: Vec<BlindSpot>,
     /// One, or three.
     pub sections: Vec<Section<'a>>,
 }
@@ -32,7 +33,7 @@ impl<'a> Report<'a> {
         let explained = audited.noise_ns.zip(audited.audit.explained_ns);
         Report {
             score: explained.map(|(noise_ns, explained_ns)| score(noise_ns, explained_ns)),
-            lost_events: audited.lost_events,
+            blind_spots: blind_spots(audited),
             sections: vec![Section::new("", audited)],
         }
     }
@@ -46,7 +47,7 @@ impl<'a> Report<'a> {
         };
         Report {
             score: Some(score(audited.noise_ns, audited.explained_ns)),
-            lost_events: audited.guest.lost_events,
+            blind_spots: blind_spots(&audited.guest),
             sections: vec![
                 both,
                 Section::new("guest: ", &audited.guest),
@@ -55,15 +56,18 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// What was lost, in a line.
-    pub(super) fn losses(&self) -> Option<String> {
-        (self.lost_events > 0).then(|| {
-            format!(
-                "{} records were lost: what a finding explains may be more",
-                self.lost_events
-            )
-        })
+    /// What could not be seen, a line each.
+    pub(super) fn not_seen(&self) -> impl Iterator<Item = String> {
+        let spots = self.blind_spots.iter();
+        spots.map(|spot| format!("what a finding explains may be more: {spot}"))
     }
+}
+
+fn blind_spots(audited: &Audited) -> Vec<BlindSpot> {
+    let coverages = audited.coverage.iter();
+    coverages
+        .flat_map(|it| it.blind_spots(Question::Anything))
+        .collect()
 }
 
 impl<'a> Section<'a> {

@@ -7,16 +7,15 @@ use super::words;
 
 /// Ends with a newline.
 pub(super) fn render(report: &Report<'_>) -> String {
-    let losses = report.losses();
-    let losses: String = losses.iter().map(|it| format!(" {it}\n")).collect();
+    let not_seen: String = report.not_seen().map(|it| format!(" {it}\n")).collect();
     match (&report.sections[..], &report.score) {
-        ([one], Some(score)) => format!("{}: {score}\n{losses}{}", one.head, body(one)),
-        ([one], None) => format!("{}\n{losses}{}", one.head, body(one)),
+        ([one], Some(score)) => format!("{}: {score}\n{not_seen}{}", one.head, body(one)),
+        ([one], None) => format!("{}\n{not_seen}{}", one.head, body(one)),
         (several, score) => {
             let score: String = score.iter().map(|it| format!("{it}\n")).collect();
             let sections = several.iter();
             let sections = sections.map(|it| format!("\n{}\n{}", it.head, body(it)));
-            format!("{score}{losses}{}", sections.collect::<String>())
+            format!("{score}{not_seen}{}", sections.collect::<String>())
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `vmnoise.verdict/1` (docs/json.md).
 
 use serde::Serialize;
+use vmnoise_events::coverage::BlindSpot;
 use vmnoise_judge::check::{Blame, Judgement, Reason, Verdict};
 
 use super::Checked;
@@ -39,10 +40,15 @@ struct Limit<'a> {
 
 /// A reason for programs, and for people.
 #[derive(Debug, Serialize)]
-struct InWords<'a> {
-    #[serde(flatten)]
-    reason: &'a Reason,
-    text: String,
+#[serde(untagged)]
+enum InWords<'a> {
+    /// It has its words already.
+    Blind(&'a BlindSpot),
+    Other {
+        #[serde(flatten)]
+        reason: &'a Reason,
+        text: String,
+    },
 }
 
 impl<'a> Document<'a> {
@@ -82,9 +88,12 @@ impl<'a> Limit<'a> {
 
 impl<'a> InWords<'a> {
     fn new(reason: &'a Reason) -> InWords<'a> {
-        InWords {
-            reason,
-            text: reason.to_string(),
+        match reason {
+            Reason::Blind(spot) => InWords::Blind(spot),
+            reason => InWords::Other {
+                reason,
+                text: reason.to_string(),
+            },
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
+use vmnoise_events::coverage::{BlindSpot, Coverage};
 use vmnoise_judge::compare::{Kind, Verdict};
 
 use super::groups_document::GroupsOf;
@@ -29,6 +30,7 @@ struct RunOf<'a> {
     runtime_ns: u64,
     gaps_ns: Option<u64>,
     windows: usize,
+    blind_spots: &'a Coverage,
     lost_events: u64,
     complete: bool,
 }
@@ -59,6 +61,7 @@ struct ConditionOf<'a> {
     value: Option<f64>,
     unit: &'static str,
     holds: Option<bool>,
+    blind_spots: &'a [BlindSpot],
 }
 
 impl<'a> Document<'a> {
@@ -106,9 +109,10 @@ impl<'a> Document<'a> {
                 .map(|check| ConditionOf {
                     condition: &check.condition,
                     run: check.run,
-                    value: check.value,
+                    value: check.answer.value,
                     unit: unit(check.unit),
-                    holds: check.holds,
+                    holds: check.answer.holds,
+                    blind_spots: &check.answer.blind_spots,
                 })
                 .collect(),
         }
@@ -127,6 +131,7 @@ impl<'a> RunOf<'a> {
             runtime_ns: measured.runtime_ns,
             gaps_ns: measured.gaps_ns,
             windows: measured.windows,
+            blind_spots: &measured.coverage,
             lost_events: measured.lost_events,
             complete: measured.complete,
         }

@@ -9,7 +9,7 @@ mod text;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_judge::compare::{Groups, Kind, Measured, Row, Unit};
+use vmnoise_judge::compare::{Answer, Groups, Kind, Measured, Row, Unit};
 
 use crate::output::format::CompareFormat;
 
@@ -60,12 +60,10 @@ pub struct Checked {
     pub condition: String,
     /// Which run, by its place.
     pub run: usize,
-    /// The run's figure; `None` where unknown.
-    pub value: Option<f64>,
-    /// What `value` is in.
+    /// What the run's figure is in.
     pub unit: Unit,
-    /// Whether the run is so; `None` where unknown.
-    pub holds: Option<bool>,
+    /// What the run has of it.
+    pub answer: Answer,
 }
 
 /// All that is printed.

@@ -19,9 +19,9 @@ pub(super) fn render(compared: &Compared) -> Result<String> {
     let judged = compared.checks.iter().map(|check| Judged {
         condition: &check.condition,
         run: check.run,
-        value: check.value,
+        value: check.answer.value,
         unit: check.unit,
-        holds: check.holds,
+        holds: check.answer.holds,
     });
     let page = ComparePage {
         kind: compared.kind,

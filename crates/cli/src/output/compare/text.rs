@@ -1,5 +1,6 @@
 //! For people.
 
+use vmnoise_events::coverage::Question;
 use vmnoise_judge::compare::{Figure, Kind, Verdict};
 
 use super::figures::{chance, sign, signed, titled, value};
@@ -57,16 +58,27 @@ pub(super) fn render(compared: &Compared) -> String {
             it.words("", |check| letter(check.run).into())
                 .name("condition", |check| Some(&check.condition))
                 .figure("is", |check| {
-                    value(check.value, check.unit) + sign(check.unit)
+                    value(check.answer.value, check.unit) + sign(check.unit)
                 })
                 .name("holds", |check| {
-                    Some(match check.holds {
+                    Some(match check.answer.holds {
                         Some(true) => "yes: status 2",
                         Some(false) => "no",
                         None => "unknown: status 2",
                     })
                 })
         });
+        for check in checks {
+            for spot in &check.answer.blind_spots {
+                let run = letter(check.run);
+                text += &format!(" {run}, {}: {spot}\n", check.condition);
+            }
+        }
+    }
+    for (at, run) in runs.iter().enumerate() {
+        for spot in run.measured.coverage.blind_spots(Question::Anything) {
+            text += &format!(" {}: {spot}\n", letter(at));
+        }
     }
     text
 }

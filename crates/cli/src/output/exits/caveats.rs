@@ -3,7 +3,7 @@
 use vmnoise_events::LossKind;
 use vmnoise_explain::ExitsRun;
 
-use crate::output::caveats::{HEADING, by_kind, late, probes, unbounded_kvm};
+use crate::output::caveats::{HEADING, by_kind, late, not_seen, probes, unbounded_kvm};
 use crate::run::FeedReport;
 use crate::units::human;
 
@@ -35,7 +35,7 @@ pub fn without_probes(run: &ExitsRun) -> String {
     out += &unbounded_kvm(run.unbounded_kvm_ns.unwrap_or(0));
     let by_kind = by_kind(&run.losses);
     out += &format!(" lost events: {}{by_kind}\n", run.lost_events);
-    out + &late(run.late_events)
+    out + &late(run.late_events) + &not_seen(&run.coverage)
 }
 
 /// What was reported to guests.

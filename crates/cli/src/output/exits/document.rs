@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{ProbeStatus, RunFacts};
 use vmnoise_explain::{ExitsRun, ExitsSummary, Losses};
 
@@ -25,6 +26,9 @@ pub struct Document<'a> {
     unnamed_ns: Option<u64>,
     surplus_kvm_ns: Option<u64>,
     unbounded_kvm_ns: Option<u64>,
+    /// What the run could not see.
+    #[serde(rename = "blind_spots")]
+    coverage: &'a Coverage,
     lost_events: u64,
     late_events: u64,
     losses: Losses,
@@ -50,6 +54,7 @@ impl<'a> Document<'a> {
             unnamed_ns: facts.options.trace.then_some(run.unnamed_ns),
             surplus_kvm_ns: run.surplus_kvm_ns,
             unbounded_kvm_ns: run.unbounded_kvm_ns,
+            coverage: &run.coverage,
             lost_events: run.lost_events,
             late_events: run.late_events,
             losses: run.losses,

@@ -7,31 +7,11 @@ use super::Joined;
 use crate::output::caveats as own;
 use crate::units::human;
 
-/// What the host's recording does not tell.
-#[derive(Debug, Clone, Copy)]
-struct Coverage {
-    /// How many of these have no witness below.
-    unseen: u64,
-    /// Gaps or wake-ups.
-    what: &'static str,
-    /// `kvm` that nothing bounds.
-    unbounded_ns: u64,
-}
-
-impl Coverage {
-    fn of(run: &JoinedRun) -> Coverage {
-        match &run.latencies {
-            None => Coverage {
-                unseen: run.joined.gaps.saturating_sub(run.joined.witnessed),
-                what: "gaps",
-                unbounded_ns: run.joined.unbounded_kvm_ns,
-            },
-            Some(JoinedLatencies { joined, .. }) => Coverage {
-                unseen: joined.wakeups.saturating_sub(joined.witnessed),
-                what: "wake-ups",
-                unbounded_ns: joined.unbounded_kvm_ns,
-            },
-        }
+/// `kvm` that nothing bounds, nanoseconds.
+fn unbounded_ns(run: &JoinedRun) -> u64 {
+    match &run.latencies {
+        None => run.joined.unbounded_kvm_ns,
+        Some(JoinedLatencies { joined, .. }) => joined.unbounded_kvm_ns,
     }
 }
 
@@ -43,16 +23,6 @@ pub fn render(joined: &Joined<'_>) -> String {
         own::HEADING,
         own::lines(joined.guest, &run.summary)
     );
-    let Coverage {
-        unseen,
-        what,
-        unbounded_ns,
-    } = Coverage::of(run);
-    if unseen > 0 {
-        out += &format!(
-            " {unseen} {what} have no witness below: the host did not record then, did not see the vCPU, or does not know its clock\n"
-        );
-    }
     let HostSide {
         threshold_ns,
         only_reasons,
@@ -84,7 +54,7 @@ pub fn render(joined: &Joined<'_>) -> String {
     }
     // A microVM's is in its own lines.
     if joined.guest.workload != Workload::Microvm {
-        out += &own::unbounded_kvm(unbounded_ns);
+        out += &own::unbounded_kvm(unbounded_ns(run));
     }
     out += &format!(" lost events: {lost_events}{}\n", own::by_kind(losses));
     out += &own::late(*late_events);

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use vmnoise_events::coverage::{BlindSpot, Question};
 
 use super::budget::{part_of, part_of_longest, parts};
-use super::unseen::unseen;
 use super::{CommandResult, JudgedRun};
 use crate::run::command::preflight::QuietCpu;
 use crate::run::command::{RunRate, Seen};
@@ -29,6 +29,7 @@ struct Run<'a> {
     of_ns: u64,
     limits: Vec<Limit>,
     unseen: Vec<String>,
+    blind_spots: Vec<BlindSpot>,
     taken_ns: Option<u64>,
     threads: u64,
     threads_wall_ns: Option<u64>,
@@ -104,13 +105,15 @@ impl<'a> Document<'a> {
 impl<'a> Run<'a> {
     fn new(run: &'a JudgedRun) -> Run<'a> {
         let (done, evidence) = (&run.done, &run.evidence);
+        let blind_spots = evidence.coverage.blind_spots(Question::Taken);
         let mut document = Run {
             verdict: run.judged.verdict,
             status: done.ended.code(),
             wall_ns: done.wall_ns,
             of_ns: evidence.of_ns,
             limits: run.judged.judgements.iter().map(Limit::new).collect(),
-            unseen: evidence.unseen.iter().map(unseen).collect(),
+            unseen: blind_spots.iter().map(BlindSpot::to_string).collect(),
+            blind_spots,
             taken_ns: None,
             threads: 0,
             threads_wall_ns: None,

@@ -4,7 +4,6 @@ mod bmf;
 mod budget;
 mod document;
 mod text;
-mod unseen;
 
 use anyhow::Result;
 

@@ -1,9 +1,9 @@
 //! For people.
 
+use vmnoise_events::coverage::Question;
 use vmnoise_events::{FamilyCulprit, FamilyLook, FamilyTaken, shown_lines};
 
 use super::budget::{part_of, part_of_longest, parts};
-use super::unseen::unseen as words_of;
 use super::{CommandResult, JudgedRun};
 use crate::output::table;
 use crate::run::command::{FromProc, RunRate, Seen};
@@ -74,8 +74,8 @@ fn one(command: &str, run: &JudgedRun) -> String {
         Seen::Traced { look, .. } => text += &traced(look, run.evidence.of_ns),
         Seen::Read { found, .. } => text += &from_proc(found),
     }
-    for unseen in &run.evidence.unseen {
-        text += &format!(" {}\n", words_of(unseen));
+    for spot in run.evidence.coverage.blind_spots(Question::Taken) {
+        text += &format!(" {spot}\n");
     }
     text + &format!(" rate, in no figure above: {}\n", rate(&run.done.rate))
 }

@@ -1,6 +1,8 @@
 //! `vmnoise.scale/1` (docs/json.md).
 
 use serde::Serialize;
+use vmnoise_events::Policy;
+use vmnoise_events::coverage::{BlindSpot, Question, RunEnd};
 use vmnoise_predict::scale::{AtScale, Basis, Collective, Suspect};
 use vmnoise_predict::tail::Tail;
 
@@ -12,6 +14,7 @@ use crate::output::recorded::Recorded;
 pub(super) struct Document<'a> {
     schema: &'static str,
     tool_version: &'static str,
+    is_lower_bound: bool,
     recordings: Vec<RecordingOf<'a>>,
     program: ProgramOf,
     carried_ranks: Option<u64>,
@@ -27,6 +30,7 @@ struct RecordingOf<'a> {
     #[serde(flatten)]
     recorded: json::Recorded<'a>,
     threshold_ns: u64,
+    blind_spots: Vec<BlindSpot>,
     lost_gaps: u64,
     lost_witnesses: u64,
     complete: bool,
@@ -104,6 +108,7 @@ impl<'a> Document<'a> {
         Document {
             schema: "vmnoise.scale/1",
             tool_version: env!("CARGO_PKG_VERSION"),
+            is_lower_bound: !predicted.blind_spots().is_empty(),
             recordings: recordings.iter().map(RecordingOf::new).collect(),
             program: ProgramOf {
                 step_ns: program.step_ns,
@@ -123,7 +128,7 @@ impl<'a> Document<'a> {
 
 impl<'a> RecordingOf<'a> {
     fn new(recorded: &'a Recorded) -> RecordingOf<'a> {
-        let limits = recorded.limits;
+        let coverage = &recorded.coverage;
         let cpus = recorded.cpus.iter().map(|cpu| CpuOf {
             cpu: cpu.record.cpu,
             span_ns: cpu.record.span_ns(),
@@ -133,10 +138,11 @@ impl<'a> RecordingOf<'a> {
         });
         RecordingOf {
             recorded: json::Recorded::of(&recorded.file, &recorded.origin),
-            threshold_ns: limits.threshold_ns,
-            lost_gaps: limits.lost_gaps,
-            lost_witnesses: limits.lost_witnesses,
-            complete: limits.complete,
+            threshold_ns: coverage.threshold_ns,
+            blind_spots: coverage.blind_spots(Question::TakenFrom(Policy::Other(0))),
+            lost_gaps: coverage.lost.gaps,
+            lost_witnesses: coverage.lost.names,
+            complete: coverage.end == RunEnd::InOrder && coverage.clock.went_back_at_ns.is_none(),
             measured: cpus.collect(),
         }
     }

@@ -14,7 +14,7 @@ pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
     } = predicted;
     let mut lines = vec![carried(predicted)];
     lines.extend(beyond(predicted));
-    let thresholds = || recordings.iter().map(|it| it.limits.threshold_ns);
+    let thresholds = || recordings.iter().map(|it| it.coverage.threshold_ns);
     if let Some((least_ns, most_ns)) = thresholds().min().zip(thresholds().max()) {
         let below = match least_ns == most_ns {
             true => human(least_ns),
@@ -24,10 +24,9 @@ pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
             "gaps below {below} were not looked for, and are in no figure"
         ));
     }
-    let lost: u64 = recordings.iter().map(|it| it.limits.lost_gaps).sum();
-    if lost > 0 {
+    for (file, spot) in predicted.blind_spots() {
         lines.push(format!(
-            "{lost} records were lost that may have been gaps: all is longer than told"
+            "CANNOT TELL more than a lower bound: {file}: {spot}"
         ));
     }
     let cpus = || recordings.iter().flat_map(|it| &it.cpus);
@@ -39,18 +38,12 @@ pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
             100.0 * unseen
         ));
     }
-    let witnesses: u64 = recordings.iter().map(|it| it.limits.lost_witnesses).sum();
+    let witnesses: u64 = recordings.iter().map(|it| it.coverage.lost.names).sum();
     let incomplete: u64 = cpus().filter_map(|cpu| cpu.incomplete_gaps).sum();
     if witnesses > 0 || incomplete > 0 {
         lines.push(format!(
             "{witnesses} events were lost, and {incomplete} gaps lack some of those who took them: \
              removing these may gain more than told"
-        ));
-    }
-    for recorded in recordings.iter().filter(|it| !it.limits.complete) {
-        lines.push(format!(
-            "{} did not end in order: only what was recorded by then is in it",
-            recorded.file
         ));
     }
     if predicted.program.collective != Collective::Barrier

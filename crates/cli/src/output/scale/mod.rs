@@ -5,6 +5,8 @@ mod limits;
 mod text;
 
 use anyhow::Result;
+use vmnoise_events::Policy;
+use vmnoise_events::coverage::{BlindSpot, Hides, Question};
 use vmnoise_predict::Culprit;
 use vmnoise_predict::scale::{AtScale, Prediction, Program};
 
@@ -19,6 +21,20 @@ pub struct Predicted<'a> {
     pub program: &'a Program,
     /// What becomes of it.
     pub prediction: &'a Prediction,
+}
+
+impl Predicted<'_> {
+    /// What the recordings could not see of what an ordinary rank loses, each with its recording: the slowdowns are lower
+    /// bounds then.
+    pub fn blind_spots(&self) -> Vec<(&str, BlindSpot)> {
+        let rank = Question::TakenFrom(Policy::Other(0));
+        let all = self.recordings.iter().flat_map(|it| {
+            let spots = it.coverage.blind_spots(rank).into_iter();
+            spots.map(move |spot| (it.file.as_str(), spot))
+        });
+        all.filter(|(_, spot)| spot.hides() != Hides::StatedTime)
+            .collect()
+    }
 }
 
 /// Prints it.

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use serde::Serialize;
+use vmnoise_events::coverage::{BlindSpot, Question, RunEnd};
 use vmnoise_predict::schedule::{Judged, Policy, Task, Verdict};
 
 use super::{CpuSupply, Scheduled, words};
@@ -23,6 +24,7 @@ struct Cpu<'a> {
     span_ns: u64,
     gaps: usize,
     threshold_ns: u64,
+    blind_spots: Vec<BlindSpot>,
     lost_gaps: u64,
     complete: bool,
     unseen_ns: u64,
@@ -61,6 +63,8 @@ struct OfTask<'a> {
     breakdown_gap_is_at_least: bool,
     verdict: &'static str,
     reason: Option<String>,
+    excluded_every_ns: Option<u64>,
+    blind_spots: Vec<BlindSpot>,
     most_taken_ns: Option<[Option<u64>; 4]>,
 }
 
@@ -91,6 +95,7 @@ fn policy(policy: Policy) -> &'static str {
 
 fn cpu<'a>(cpu: &'a CpuSupply<'_>, scheduled: &Scheduled<'a>) -> Cpu<'a> {
     let supply = &cpu.supply;
+    let coverages = || cpu.of_gaps.iter().chain(&cpu.of_latencies);
     let line = supply.bounded_delay(supply.rate());
     let tasks = scheduled.set.iter().flat_map(|set| set.tasks.iter());
     let tasks = tasks.zip(&cpu.judged);
@@ -103,8 +108,9 @@ fn cpu<'a>(cpu: &'a CpuSupply<'_>, scheduled: &Scheduled<'a>) -> Cpu<'a> {
         span_ns: supply.span_ns(),
         gaps: supply.gaps(),
         threshold_ns: cpu.thresholds_ns.1,
-        lost_gaps: cpu.lost_gaps,
-        complete: cpu.is_complete,
+        blind_spots: cpu.blind_spots(Question::Taken),
+        lost_gaps: cpu.of_gaps.iter().map(|it| it.lost.gaps).sum(),
+        complete: coverages().all(|it| it.end == RunEnd::InOrder),
         unseen_ns: cpu.unseen_ns,
         left_percent: 100.0 * supply.rate(),
         bounded_delay: BoundedDelay {
@@ -150,11 +156,11 @@ fn of_task<'a>(cpu: &CpuSupply<'_>, task: &'a Task, judged: &Judged, is_fp: bool
         verdict: match judged.verdict {
             Verdict::Holds => "holds",
             Verdict::MayMiss | Verdict::Overloads { .. } => "may_miss",
-            Verdict::Unseen | Verdict::TooShort { .. } | Verdict::Lost | Verdict::TooMany => {
-                "cannot_tell"
-            }
+            Verdict::Blind | Verdict::TooShort { .. } | Verdict::TooMany => "cannot_tell",
         },
-        reason: words::why(cpu, judged),
+        reason: Some(words::why(cpu, judged).join("; ")).filter(|why| !why.is_empty()),
+        excluded_every_ns: judged.excluded_every_ns,
+        blind_spots: judged.blind_spots.clone(),
         most_taken_ns: response.map(|it| cpu.supply.growth_ns(it.bound_ns)),
     }
 }

@@ -6,6 +6,7 @@ pub mod text;
 mod words;
 
 use vmnoise_events::Share;
+use vmnoise_events::coverage::Coverage;
 use vmnoise_predict::Record;
 use vmnoise_predict::schedule::{Judged, TaskSet};
 use vmnoise_predict::supply::MeasuredSupply;
@@ -35,10 +36,10 @@ pub struct CpuSupply<'a> {
     pub shares: Vec<Share>,
     /// Gaps that are shorter are in none of the recordings, and in not all of them; nanoseconds.
     pub thresholds_ns: (u64, u64),
-    /// How many gaps may have been lost.
-    pub lost_gaps: u64,
-    /// Whether all of its recordings ended in order.
-    pub is_complete: bool,
+    /// What its recordings could see.
+    pub of_gaps: Vec<Coverage>,
+    /// What the recordings of its timers could see.
+    pub of_latencies: Vec<Coverage>,
     /// For how long nobody looked, nanoseconds.
     pub unseen_ns: u64,
     /// The worst latency of its timers, nanoseconds; `None` without a recording of it.

@@ -1,5 +1,6 @@
 //! For people.
 
+use vmnoise_events::coverage::Question;
 use vmnoise_predict::schedule::{Judged, Task, TaskSet};
 
 use super::{CpuSupply, Scheduled, WorstWindow, words};
@@ -90,14 +91,8 @@ fn windows(cpu: &CpuSupply<'_>) -> String {
 /// What the figures do not hold.
 fn caveats(cpu: &CpuSupply<'_>) -> String {
     let mut text = String::new();
-    if cpu.lost_gaps > 0 {
-        text += &format!(
-            " up to {} gaps were lost: less may have been left\n",
-            cpu.lost_gaps
-        );
-    }
-    if !cpu.is_complete {
-        text += " a run did not end in order: what came after its last record is not known\n";
+    for spot in cpu.blind_spots(Question::Taken) {
+        text += &format!(" less may have been left: {spot}\n");
     }
     if cpu.unseen_ns > 0 {
         text += &format!(
@@ -124,7 +119,10 @@ fn tasks(cpu: &CpuSupply<'_>, set: &TaskSet, notes: &[String]) -> String {
             .name("", |(_, it)| Some(words::verdict(it.verdict)))
     });
     for (task, judged) in &rows {
-        if let Some(why) = words::why(cpu, judged) {
+        for why in words::why(cpu, judged)
+            .into_iter()
+            .chain(words::excluded(judged))
+        {
             text += &format!(" {}: {why}\n", task.name);
         }
     }

@@ -1,7 +1,7 @@
 //! What is said of tasks.
 
+use vmnoise_events::coverage::BlindSpot;
 use vmnoise_predict::schedule::{BreakdownGap, Judged, Policy, Verdict, WINDOWS};
-
 use vmnoise_predict::tail::Tail;
 
 use super::CpuSupply;
@@ -19,45 +19,43 @@ pub(super) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Holds => "holds",
         Verdict::MayMiss | Verdict::Overloads { .. } => "MAY MISS",
-        Verdict::Unseen | Verdict::TooShort { .. } | Verdict::Lost | Verdict::TooMany => {
-            "CANNOT TELL"
-        }
+        Verdict::Blind | Verdict::TooShort { .. } | Verdict::TooMany => "CANNOT TELL",
     }
 }
 
-/// Why no more can be said; `None` where the figures say it.
-pub(super) fn why(cpu: &CpuSupply<'_>, judged: &Judged) -> Option<String> {
-    match judged.verdict {
-        Verdict::Holds | Verdict::MayMiss => None,
-        Verdict::Overloads { needs, left } => Some(format!(
+/// Why no more can be said, a sentence each; none where the figures say it.
+pub(super) fn why(cpu: &CpuSupply<'_>, judged: &Judged) -> Vec<String> {
+    let sentence = match judged.verdict {
+        Verdict::Blind => return judged.blind_spots.iter().map(BlindSpot::to_string).collect(),
+        Verdict::Holds | Verdict::MayMiss => return Vec::new(),
+        Verdict::Overloads { needs, left } => format!(
             "this task and those that go before it need {:.3} % of the CPU, and {:.3} % was left",
             100.0 * needs,
             100.0 * left
-        )),
+        ),
         Verdict::TooShort {
             needs_ns: Some(needs_ns),
-        } => Some(format!(
+        } => format!(
             "the recordings are as long as {} of its windows (its busy window, or its period), and {WINDOWS} are asked for: record for {} at least",
             judged.windows.unwrap_or(0),
             human(needs_ns)
-        )),
-        Verdict::TooShort { needs_ns: None } => Some(format!(
+        ),
+        Verdict::TooShort { needs_ns: None } => format!(
             "in {} it is not certain that the tasks ever ran out of work: record for longer",
             human(cpu.supply.longest_run_ns())
-        )),
-        Verdict::Unseen => Some(format!(
-            "it keeps its deadline with all that was seen, and for {} nobody looked: if the CPU was taken away then, it may not; record with a higher `--threshold`",
-            human(cpu.unseen_ns)
-        )),
-        Verdict::TooMany => Some("more than 100,000 jobs come in its busy window, or before the latest deadline: no bound is sought".into()),
-        Verdict::Lost if cpu.lost_gaps > 0 => Some(format!(
-            "up to {} gaps were lost: more may have been taken than was seen",
-            cpu.lost_gaps
-        )),
-        Verdict::Lost => {
-            Some("a recording did not end in order, or wake-ups were lost: more may have been taken than was seen".into())
-        }
-    }
+        ),
+        Verdict::TooMany => "more than 100,000 jobs come in its busy window, or before the latest deadline: no bound is sought".into(),
+    };
+    vec![sentence]
+}
+
+/// Which misses of a task that holds the recordings exclude.
+pub(super) fn excluded(judged: &Judged) -> Option<String> {
+    let every_ns = judged.excluded_every_ns?;
+    Some(format!(
+        "misses more often than once in {} would have been seen (99 %)",
+        human(every_ns)
+    ))
 }
 
 /// The shortest gap that would break a task.

@@ -1,6 +1,7 @@
 //! `vmnoise.latency/1` (docs/json.md). Unknown is null.
 
 use serde::Serialize;
+use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{FinishReason, ProbeStatus, RunFacts};
 use vmnoise_explain::{
     CpuFromFeed, CpuSummary, CpuWakeups, FeedSummary, Losses, NamedInterval, OwnCostSummary,
@@ -24,6 +25,9 @@ pub struct LatencyDocument<'a> {
 /// What every result of periodic tasks ends with.
 #[derive(Debug, Serialize)]
 pub struct Ending<'a> {
+    /// What the run could not see.
+    #[serde(rename = "blind_spots")]
+    coverage: &'a Coverage,
     lost_events: u64,
     losses: &'a Losses,
     late_events: u64,
@@ -76,6 +80,7 @@ impl<'a> Ending<'a> {
     /// That of this run.
     pub fn of(summary: &'a Summary) -> Ending<'a> {
         Ending {
+            coverage: &summary.coverage,
             lost_events: summary.lost_events,
             losses: &summary.losses,
             late_events: summary.late_events,

@@ -1,6 +1,8 @@
 //! One setting: how late timers were, what it cost, and whether it keeps the goal.
 
 use serde::Serialize;
+use vmnoise_events::Workload;
+use vmnoise_events::coverage::Coverage;
 use vmnoise_judge::tuning::{Goal, Keeps, Lateness};
 use vmnoise_workload::microvm::lapic_timer::{Halts, Times, Turn};
 
@@ -37,6 +39,8 @@ pub struct Step {
     pub polled_percent: Option<f64>,
     /// Both accounts can be true.
     pub witnesses_agree: Option<bool>,
+    /// What could not be seen.
+    pub blind_spots: Coverage,
     #[serde(skip)]
     costs: Vec<f64>,
 }
@@ -81,6 +85,9 @@ impl Step {
             .map(|turn| of_wall(turn.times.ran_ns, turn.times.wall_ns));
         let earliest_tsc = turns.iter().map(|turn| turn.earliest_tsc).max();
         let count = turns.len() as u64;
+        let witnesses_agree = agree(&thread, &kvm, count);
+        let mut coverage = Coverage::of_workload(Workload::Timerlat);
+        coverage.more_taken_than_measured = witnesses_agree == Some(false);
         Step {
             halt_poll_ns,
             present,
@@ -89,10 +96,11 @@ impl Step {
             early: turns.iter().map(|turn| turn.early).sum(),
             earliest_ns: earliest_tsc.filter(|it| *it > 0).map(ns),
             late_ns: late(&lateness, turns, asked, tsc_hz),
-            keeps_goal: goal.map(|goal| lateness.keeps(&goal)),
+            keeps_goal: goal.map(|goal| lateness.keeps(&goal, &coverage)),
             busy_percent: (thread.wall_ns > 0).then(|| of_wall(thread.ran_ns, thread.wall_ns)),
             polled_percent: kvm.polled_ns.map(|it| of_wall(it, thread.wall_ns)),
-            witnesses_agree: agree(&thread, &kvm, count),
+            witnesses_agree,
+            blind_spots: coverage,
             costs: costs.collect(),
             thread,
             kvm,

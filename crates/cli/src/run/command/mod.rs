@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use vmnoise_events::FamilyLook;
-use vmnoise_judge::fitness::{Evidence, NotSeen, Range};
+use vmnoise_events::coverage::{CommandCoverage, Coverage};
+use vmnoise_judge::fitness::{Evidence, Range};
 use vmnoise_tracer::{Family, LoadError};
 
 use process::Started;
@@ -76,10 +77,11 @@ impl Done {
                     taken_ns: range(taken_ns),
                     longest_ns: range(0),
                     of_ns: self.wall_ns.max(found.ran_ns + found.waited_ns),
-                    unseen: vec![
-                        NotSeen::Untraced { why: why.clone() },
-                        NotSeen::OnlyFromProc,
-                    ],
+                    coverage: Coverage::of_command(CommandCoverage {
+                        untraced: Some(why.clone()),
+                        threads: found.threads,
+                        ..CommandCoverage::default()
+                    }),
                 }
             }
         }

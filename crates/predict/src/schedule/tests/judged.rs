@@ -1,6 +1,8 @@
 //! What is said of tasks on runs that are made up.
 
-use vmnoise_events::Share;
+use vmnoise_events::coverage::{BlindSpot, Coverage, CpuCoverage, Question, RunEnd};
+use vmnoise_events::fixtures::facts;
+use vmnoise_events::{Share, Workload};
 
 use super::super::{Judged, Policy, Verdict, judge};
 use super::task;
@@ -21,44 +23,62 @@ fn record(count: u64, period: u64, length: u64) -> Record {
     record
 }
 
-fn judged(record: &Record, deadline: u64, lost_gaps: bool) -> Judged {
+/// What a polling thread saw of CPU 1, but for what `change` hides.
+fn coverage(change: impl FnOnce(&mut Coverage)) -> Coverage {
+    let mut coverage = Coverage::of(&facts(Workload::Osnoise));
+    coverage.end = RunEnd::InOrder;
+    coverage.cpus = vec![CpuCoverage {
+        window_mono_ns: Some((0, 1)),
+        ..CpuCoverage::of(1)
+    }];
+    change(&mut coverage);
+    coverage
+}
+
+fn judged(record: &Record, deadline: u64, coverage: &Coverage) -> Judged {
     let supply = MeasuredSupply::new(vec![record.taken()]);
     let tasks = [task(100, 1_000, deadline, 1)];
-    judge(Policy::FixedPriority, &tasks, &supply, 0, lost_gaps)[0]
+    let blind_spots = |question| coverage.blind_spots(question);
+    judge(Policy::FixedPriority, &tasks, &supply, 0, &blind_spots).remove(0)
 }
 
 #[test]
 fn a_task_holds_where_every_window_leaves_enough() {
     // A gap of 50 each 1,000: a job of 100 takes 150 at most, and may wait for 250 more.
-    let judged = judged(&record(1_000, 1_000, 50), 400, false);
+    let judged = judged(&record(1_000, 1_000, 50), 400, &coverage(|_| {}));
     assert_eq!(judged.response.map(|it| it.bound_ns), Some(150));
     assert_eq!(judged.verdict, Verdict::Holds);
     assert_eq!(judged.breakdown_gap.map(|it| it.ns), Some(251));
     assert_eq!(judged.windows, Some(1_000));
+    // A million nanoseconds without a miss: with more than 4.6 in it, one case in a hundred has none.
+    assert_eq!(judged.excluded_every_ns, Some(217_155));
 }
 
 #[test]
 fn a_deadline_that_a_window_breaks_may_be_missed_however_short_the_run() {
-    let judged = judged(&record(3, 1_000, 50), 149, false);
+    let judged = judged(&record(3, 1_000, 50), 149, &coverage(|_| {}));
     assert_eq!(judged.verdict, Verdict::MayMiss);
     assert_eq!(judged.breakdown_gap, None);
 }
 
 #[test]
 fn a_run_that_holds_few_windows_or_lost_gaps_proves_nothing() {
-    let judged_of = |gaps, lost| judged(&record(gaps, 1_000, 50), 400, lost).verdict;
+    let judged_of = |gaps, lost| {
+        let coverage = coverage(|it| it.lost.gaps = lost);
+        judged(&record(gaps, 1_000, 50), 400, &coverage).verdict
+    };
     let short = Verdict::TooShort {
         needs_ns: Some(100_000),
     };
-    assert_eq!(judged_of(99, false), short);
-    assert_eq!(judged_of(100, false), Verdict::Holds);
-    assert_eq!(judged_of(1_000, true), Verdict::Lost);
+    assert_eq!(judged_of(99, 0), short);
+    assert_eq!(judged_of(100, 0), Verdict::Holds);
+    assert_eq!(judged_of(1_000, 1), Verdict::Blind);
 }
 
 #[test]
 fn more_than_was_left_is_never_done() {
     // Nineteen of twenty are taken.
-    let judged = judged(&record(1_000, 1_000, 950), 1_000, false);
+    let judged = judged(&record(1_000, 1_000, 950), 1_000, &coverage(|_| {}));
     assert_eq!(judged.response, None);
     let Verdict::Overloads { needs, left } = judged.verdict else {
         panic!("{judged:?}");
@@ -76,15 +96,71 @@ fn what_went_by_unseen_may_have_been_where_it_breaks_a_task() {
     let tasks = |deadline| [task(100, 1_000, deadline, 1)];
     let judged = |deadline: u64| {
         let supply = MeasuredSupply::with_unseen(vec![record.taken()], vec![record.unseen(40)]);
-        judge(Policy::FixedPriority, &tasks(deadline), &supply, 0, false)[0]
+        let coverage = coverage(|it| it.cpus[0].unplaced_ns = 40);
+        let blind_spots = |question| coverage.blind_spots(question);
+        judge(
+            Policy::FixedPriority,
+            &tasks(deadline),
+            &supply,
+            0,
+            &blind_spots,
+        )
+        .remove(0)
     };
     let verdicts = [149, 150, 189, 190].map(|deadline| judged(deadline).verdict);
+    let words = |deadline| -> Vec<String> {
+        let spots = judged(deadline).blind_spots;
+        spots.iter().map(BlindSpot::to_string).collect()
+    };
+    assert!(words(150)[0].contains("40 ns"), "{:?}", words(150));
+    assert_eq!([149, 190].map(words), [const { Vec::<String>::new() }; 2]);
     // What was seen breaks it, what was not may, and at last neither does.
     let expected = [
         Verdict::MayMiss,
-        Verdict::Unseen,
-        Verdict::Unseen,
+        Verdict::Blind,
+        Verdict::Blind,
         Verdict::Holds,
     ];
     assert_eq!(verdicts, expected);
+}
+
+/// The set of the finding: 1.9 of 4 ms are taken in gaps below the threshold, so that nothing is left of it in the
+/// recording, and the set holds on paper.
+#[test]
+fn what_is_too_short_to_be_recorded_may_break_a_task() {
+    let blind = coverage(|it| it.threshold_ns = 2_000_000);
+    let found = judged(&record(1_000, 1_000, 0), 400, &blind);
+    assert_eq!(found.verdict, Verdict::Blind);
+    let spots = blind.blind_spots(Question::Taken);
+    assert_eq!((found.blind_spots.len(), spots.len()), (1, 1));
+    assert_eq!(found.blind_spots, spots);
+    // Whatever else was taken: what was seen is too much already.
+    let missed = judged(&record(1_000, 1_000, 50), 149, &blind);
+    assert_eq!(missed.verdict, Verdict::MayMiss);
+}
+
+/// Of two tasks, what comes between the recorder and the lower one delays that one alone.
+#[test]
+fn a_recorder_says_nothing_of_tasks_behind_it() {
+    let blind = coverage(|it| it.policy = Some(vmnoise_events::Policy::Fifo(50)));
+    let record = record(1_000, 10_000, 50);
+    let supply = MeasuredSupply::new(vec![record.taken()]);
+    let tasks = [task(100, 10_000, 400, 80), task(100, 10_000, 4_000, 20)];
+    let blind_spots = |question| blind.blind_spots(question);
+    let judged = judge(Policy::FixedPriority, &tasks, &supply, 0, &blind_spots);
+    let verdicts: Vec<Verdict> = judged.iter().map(|it| it.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Holds, Verdict::Blind]);
+}
+
+/// A year between two jobs is no reason to record for a hundred.
+#[test]
+fn a_period_is_no_window_of_the_supply() {
+    let record = record(99, 1_000, 50);
+    let supply = MeasuredSupply::new(vec![record.taken()]);
+    let tasks = [task(100, 365 * 86_400 * 1_000_000_000, 400, 1)];
+    let whole = coverage(|_| {});
+    let blind_spots = |question| whole.blind_spots(question);
+    let judged = judge(Policy::FixedPriority, &tasks, &supply, 0, &blind_spots);
+    let needs_ns = Some(100_000_000_000);
+    assert_eq!(judged[0].verdict, Verdict::TooShort { needs_ns });
 }

@@ -1,6 +1,7 @@
 //! A joined run as text.
 
 use vmnoise_events::Share;
+use vmnoise_events::coverage::HostRecording;
 use vmnoise_explain::{ExitBranch, JoinedTotals, Unsure};
 
 use super::super::*;
@@ -78,6 +79,7 @@ What this result rests on: the guest, whose lines call its own kernel the host
  clock bound: 0 ns
  own cost: - BPF runs, - in all (- % of a measured CPU's time)
  unexplained: 100.000 % of the noise is residual
+ not seen: steal was not watched: the hypervisor of this machine offers no steal clock; measure on the host
 
 What this result rests on: the host
  exits of every VM: tp_btf
@@ -115,6 +117,11 @@ fn what_is_not_known_is_said() {
         unbounded_kvm_ns: 7_000,
         ..JoinedTotals::default()
     };
+    run.summary.coverage.host = Some(HostRecording {
+        uncovered_gaps: 3,
+        uncovered_ns: 64_500,
+        ..HostRecording::default()
+    });
     run.trees[0].witnessed = false;
     run.trees[0].of.detail = detail(2);
     run.host.complete = false;
@@ -137,7 +144,7 @@ fn what_is_not_known_is_said() {
         " exits in gaps: 0; unexplained of the witnessed gaps' 0 ns: 0 ns (- %); of those with an exit 0 ns: 0 ns (- %)",
         " 41 gaps are shorter than the clocks are sure of, 1 exit has less of its gap than that: nobody on the host is named for their 39.0 us",
         "      64.500  CPU 0 (vCPU - of l2) at 0.269583 s; the host did not witness it; 2 of the guest's activities lost",
-        " 3 gaps have no witness below: the host did not record then, did not see the vCPU, or does not know its clock",
+        " not seen: the host did not record the vCPU during 3 gaps (64.5 us); record the host from before the guest's run to after it",
         " exits with less than 5000 ns of noise were not recorded one by one",
         " exits were recorded one by one for io, npf alone",
         " 7000 ns of kvm without a bound: too few exits for the same reason show what KVM usually takes",

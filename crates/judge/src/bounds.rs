@@ -3,41 +3,40 @@
 use vmnoise_events::Share;
 use wildmatch::WildMatch;
 
-use super::budget::Culprit;
-use super::evidence::Evidence;
-use vmnoise_explain::{CpuSummary, Summary};
+use crate::check::Culprit;
+use crate::compare::Sample;
 
 const RESIDUAL: [Share; 3] = [Share::Hw, Share::HvOrHw, Share::Unexplained];
 
 /// At least and at most, in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Bounds {
+pub(crate) struct Bounds {
     /// What is booked.
-    pub(super) booked_ns: u64,
-    pub(super) at_least_ns: u64,
-    pub(super) at_most_ns: u64,
+    pub(crate) booked_ns: u64,
+    pub(crate) at_least_ns: u64,
+    pub(crate) at_most_ns: u64,
     /// The shares that hold what may be theirs besides.
-    pub(super) booked_as: Vec<Share>,
+    pub(crate) booked_as: Vec<Share>,
     /// What the clocks may have moved from one share to another, either way.
-    pub(super) clock_ns: u64,
+    pub(crate) clock_ns: u64,
     /// Whether nobody has such a name.
-    pub(super) is_nobody: bool,
+    pub(crate) is_nobody: bool,
 }
 
 impl Bounds {
     /// Of a share; `None` where it was not witnessed.
-    pub(super) fn of_share(evidence: &Evidence, share: Share) -> Option<Bounds> {
-        let booked_ns = evidence.sample.whole.share_ns(share)?;
-        Some(Bounds::new(evidence, Some(share), booked_ns, 0))
+    pub(crate) fn of_share(sample: &Sample, share: Share) -> Option<Bounds> {
+        let booked_ns = sample.whole.share_ns(share)?;
+        Some(Bounds::new(sample, Some(share), booked_ns, 0))
     }
 
     /// Of all whose names match; `None` where their share was not witnessed.
-    pub(super) fn of_culprit(evidence: &Evidence, culprit: &Culprit) -> Option<Bounds> {
-        let whole = &evidence.sample.whole;
+    pub(crate) fn of_culprit(sample: &Sample, culprit: &Culprit) -> Option<Bounds> {
+        let whole = &sample.whole;
         if let Some(share) = culprit.share {
             whole.share_ns(share)?;
         }
-        let cpus = &evidence.sample.summary.cpus;
+        let cpus = &sample.summary.cpus;
         let sources = cpus.iter().flat_map(|cpu| &cpu.sources);
         let under = sources.filter(|it| culprit.share.is_none_or(|share| share == it.share));
         let (mut booked_ns, mut named_ns, mut is_nobody) = (0_u64, 0_u64, true);
@@ -60,7 +59,7 @@ impl Bounds {
             }
         };
         let nameless_ns = all_ns.saturating_sub(named_ns);
-        let bounds = Bounds::new(evidence, culprit.share, booked_ns, nameless_ns);
+        let bounds = Bounds::new(sample, culprit.share, booked_ns, nameless_ns);
         Some(Bounds {
             is_nobody,
             ..bounds
@@ -68,21 +67,20 @@ impl Bounds {
     }
 
     /// `nameless_ns` is booked under the share, and to nobody.
-    fn new(evidence: &Evidence, share: Option<Share>, booked_ns: u64, nameless_ns: u64) -> Bounds {
-        let whole = &evidence.sample.whole;
-        let summary = &evidence.sample.summary;
+    fn new(sample: &Sample, share: Option<Share>, booked_ns: u64, nameless_ns: u64) -> Bounds {
+        let whole = &sample.whole;
         // One edge of a gap may have cut so much off an activity, or let so much of one in.
         // What a host took is known by the clock of the pair as well.
-        let joined = evidence.joined.filter(|_| is_of_host(share));
+        let joined = sample.summary.coverage.host.filter(|_| is_of_host(share));
         let of_join_ns = joined.map_or(0, |it| it.clock_bound_ns);
-        let clock_ns = match summary.clock_bound_ns {
+        let clock_ns = match sample.summary.coverage.clock.bound_ns {
             Some(bound_ns) => bound_ns
                 .max(of_join_ns)
                 .saturating_mul(whole.lengths.count()),
             None => u64::MAX,
         };
         let clock_ns = clock_ns.min(whole.noise_ns);
-        let mut booked_as = hidden(evidence, share);
+        let mut booked_as = hidden(sample, share);
         let hidden = booked_as.iter().map(|share| whole.booked_ns(*share));
         let mut more_ns = hidden.fold(nameless_ns, u64::saturating_add);
         // Too short for that clock: it is booked as residual, and may be the host's.
@@ -90,7 +88,7 @@ impl Bounds {
             more_ns = more_ns.saturating_add(joined.map_or(0, |it| it.unsure_ns));
         }
         let mut at_least_ns = booked_ns.saturating_sub(clock_ns);
-        let unbounded_ns = sum(summary, |cpu| cpu.unbounded_kvm_ns.unwrap_or(0));
+        let unbounded_ns = sample.summary.coverage.watched.unbounded_kvm_ns;
         match share {
             None | Some(Share::Kvm) => at_least_ns = at_least_ns.saturating_sub(unbounded_ns),
             Some(Share::Preempted | Share::HostIrq | Share::HostSoftirq | Share::HostNmi)
@@ -102,9 +100,7 @@ impl Bounds {
             _ => {}
         }
         // What was lost of others is booked there.
-        if has_lost_names(evidence)
-            && share.is_some_and(|share| takes_what_is_lost(evidence, share))
-        {
+        if has_lost_names(sample) && share.is_some_and(|share| takes_what_is_lost(sample, share)) {
             at_least_ns = 0;
         }
         if let Some(share) = share.filter(|_| nameless_ns > 0) {
@@ -125,7 +121,7 @@ impl Bounds {
 
 impl Culprit {
     /// Whether this is who is meant, by the whole name or without the number behind it.
-    pub(super) fn is(&self, name: &str) -> bool {
+    pub(crate) fn is(&self, name: &str) -> bool {
         let who = WildMatch::new(&self.who);
         let bare = name.rsplit_once(':').map(|(bare, _)| bare);
         who.matches(name) || bare.is_some_and(|bare| who.matches(bare))
@@ -133,19 +129,21 @@ impl Culprit {
 }
 
 /// The shares that may hold more of this one; `None` is of anybody under any share.
-fn hidden(evidence: &Evidence, share: Option<Share>) -> Vec<Share> {
-    let facts = &evidence.facts;
+fn hidden(sample: &Sample, share: Option<Share>) -> Vec<Share> {
+    let coverage = &sample.summary.coverage;
     let mut hidden = match share {
         // Nobody knows whose it is: that is what these say.
         Some(Share::HvOrHw | Share::Unexplained) => return Vec::new(),
         // A handler alone is timed of an NMI, and what KVM has beyond its usual part is residual.
         None | Some(Share::Hw | Share::Kvm | Share::Nmi | Share::HostNmi) => RESIDUAL.to_vec(),
-        Some(Share::Irq | Share::HostIrq) if facts.has_hidden_interrupts() => RESIDUAL.to_vec(),
-        Some(Share::HostIrq) if evidence.joined.is_some_and(|it| it.hides_interrupts) => {
+        Some(Share::Irq | Share::HostIrq) if coverage.watched.hidden_interrupts => {
+            RESIDUAL.to_vec()
+        }
+        Some(Share::HostIrq) if coverage.host.is_some_and(|it| it.hidden_interrupts) => {
             RESIDUAL.to_vec()
         }
         // The guest's steal clock counts whatever its host had done meanwhile, which has a name now.
-        Some(Share::Steal) if evidence.joined.is_some() => {
+        Some(Share::Steal) if coverage.host.is_some() => {
             let mut named = vec![
                 Share::Preempted,
                 Share::Throttled,
@@ -154,29 +152,30 @@ fn hidden(evidence: &Evidence, share: Option<Share>) -> Vec<Share> {
                 Share::HostNmi,
                 Share::HvOrHw,
             ];
-            if has_lost_names(evidence) {
+            if has_lost_names(sample) {
                 named.extend(RESIDUAL.iter().filter(|it| **it != Share::HvOrHw));
             }
             named
         }
-        Some(_) if has_lost_names(evidence) => RESIDUAL.to_vec(),
+        Some(_) if has_lost_names(sample) => RESIDUAL.to_vec(),
         // Its host did not record all the time.
-        Some(_) if evidence.joined.is_some() && is_of_host(share) => vec![Share::HvOrHw],
+        Some(_) if coverage.host.is_some() && is_of_host(share) => vec![Share::HvOrHw],
         Some(_) => Vec::new(),
     };
     // Where the workload's own machine is watched from outside, its tasks are what its steal clock counts.
-    let is_watched = facts.workload.is_witnessed_by_host() || evidence.joined.is_some();
+    let is_watched = coverage.workload.is_witnessed_by_host() || coverage.host.is_some();
     if !hidden.is_empty() && is_watched {
         hidden.push(Share::Steal);
     }
-    let whole = &evidence.sample.whole;
+    let whole = &sample.whole;
     hidden.retain(|other| Some(*other) != share && whole.booked_ns(*other) > 0);
     hidden
 }
 
 /// Whether time is booked under this share where nothing else is known of it.
-fn takes_what_is_lost(evidence: &Evidence, share: Share) -> bool {
-    let is_watched = evidence.facts.workload.is_witnessed_by_host() || evidence.joined.is_some();
+fn takes_what_is_lost(sample: &Sample, share: Share) -> bool {
+    let coverage = &sample.summary.coverage;
+    let is_watched = coverage.workload.is_witnessed_by_host() || coverage.host.is_some();
     share.is_residual() || share == Share::Steal && is_watched
 }
 
@@ -199,13 +198,8 @@ fn is_of_host(share: Option<Share>) -> bool {
 }
 
 /// Whether records were lost or came late, so that who took time may be unknown.
-fn has_lost_names(evidence: &Evidence) -> bool {
-    let summary = &evidence.sample.summary;
-    let incomplete = sum(summary, |cpu| cpu.incomplete_gaps.unwrap_or(0));
-    let of_host = evidence.joined.is_some_and(|it| it.has_lost_names);
-    of_host || summary.lost_events > 0 || summary.late_events > 0 || incomplete > 0
-}
-
-fn sum(summary: &Summary, of: impl Fn(&CpuSummary) -> u64) -> u64 {
-    summary.cpus.iter().map(of).fold(0, u64::saturating_add)
+fn has_lost_names(sample: &Sample) -> bool {
+    let coverage = &sample.summary.coverage;
+    let of_host = coverage.host.is_some_and(|it| it.lost_names > 0);
+    of_host || coverage.lost.names > 0 || coverage.lost.gaps > 0
 }

@@ -1,0 +1,71 @@
+//! What could not be seen of a command makes no run of it fit, whatever it was.
+
+use vmnoise_events::coverage::Question;
+use vmnoise_events::{FamilyBooks, FamilyLook};
+use vmnoise_judge::fitness::{Evidence, Figure, Fitness, Judged, Limit};
+
+const WALL_NS: u64 = 1_000_000_000;
+const LIMIT_PPM: u64 = 10_000;
+
+/// One thread that ran all of the time, but for what was taken.
+fn look(taken_ns: u64) -> FamilyLook {
+    FamilyLook {
+        ended: FamilyBooks {
+            wall_ns: WALL_NS,
+            ran_ns: WALL_NS - taken_ns,
+            waited_ns: taken_ns,
+            threads: 1,
+            ..FamilyBooks::default()
+        },
+        ..FamilyLook::default()
+    }
+}
+
+fn judge(look: &FamilyLook, sees_steal: bool, sees_nmi: bool) -> (Fitness, Vec<String>) {
+    let evidence = Evidence::traced(look, WALL_NS, sees_steal, sees_nmi);
+    let limit = Limit {
+        figure: Figure::Noise,
+        below: LIMIT_PPM,
+    };
+    let spots = evidence.coverage.blind_spots(Question::Taken);
+    let words = serde_json::to_value(spots).unwrap();
+    let words = words.as_array().unwrap().iter();
+    let words = words.map(|it| it["reason"].as_str().unwrap().to_owned());
+    let words = words.collect();
+    (Judged::new(&[limit], &evidence).verdict, words)
+}
+
+#[test]
+fn no_run_is_fit_that_hides_what_was_taken() {
+    // In truth 2 % are taken, twice the limit.
+    assert_eq!(judge(&look(WALL_NS / 50), true, true).0, Fitness::Unfit);
+    let quiet = look(0);
+    assert_eq!(judge(&quiet, true, true), (Fitness::Fit, Vec::new()));
+    let lost = |change: fn(&mut FamilyLook)| {
+        let mut look = look(0);
+        change(&mut look);
+        look
+    };
+    let untold = lost(|it| (it.unpaired, it.unbounded) = (1, 1));
+    let unfollowed = lost(|it| it.unfollowed = 1);
+    let uncounted = lost(|it| it.missed = 1);
+    let doubtful = lost(|it| {
+        it.missed = 1;
+        it.ended.kernel_waited_ns = 1;
+        it.ended.unseen_ns = WALL_NS / 50;
+    });
+    let nobody = FamilyLook::default();
+    for (what, look, sees_steal, sees_nmi, reason) in [
+        ("no steal clock", &quiet, false, true, "not_witnessed"),
+        ("no NMIs", &quiet, true, false, "not_witnessed"),
+        ("lost interrupts", &untold, true, true, "events"),
+        ("a lost thread", &unfollowed, true, true, "unfollowed"),
+        ("lost waits", &uncounted, true, true, "waits"),
+        ("time in doubt", &doubtful, true, true, "doubt"),
+        ("no thread", &nobody, true, true, "unfollowed"),
+    ] {
+        let (verdict, reasons) = judge(look, sees_steal, sees_nmi);
+        assert_eq!(verdict, Fitness::CannotTell, "{what}");
+        assert!(reasons.iter().any(|it| it == reason), "{what}: {reasons:?}");
+    }
+}
