@@ -238,3 +238,68 @@ fn rooms_of_the_program_use_only_what_lies_below_them() {
         }
     }
 }
+
+/// Where something is concluded from recordings, or said about them.
+const CONCLUDES: [&str; 8] = [
+    "judge/src/check/judge.rs",
+    "judge/src/compare/condition.rs",
+    "judge/src/fitness/evidence.rs",
+    "judge/src/tuning/lateness.rs",
+    "predict/src/schedule/judge.rs",
+    "cli/src/output/scale/mod.rs",
+    "cli/src/output/audit/report.rs",
+    "cli/src/output/caveats.rs",
+];
+
+/// What a probe says of itself is for people. A reason that is found by words in it is another one as soon as somebody
+/// writes a better sentence.
+const WORDS_IN_NAMES: [&str; 4] = [
+    ".probe.contains(",
+    ".in_use.contains(",
+    ".limit.contains(",
+    ".remedy.contains(",
+];
+
+/// The files of Rust below a folder, without those of tests.
+fn product(folder: &Path, found: &mut Vec<(String, String)>) {
+    for entry in fs::read_dir(folder).expect("the folder is there") {
+        let path = entry.expect("it can be listed").path();
+        let is_test = path.iter().any(|it| it == "tests" || it == "tests.rs");
+        if is_test {
+            continue;
+        }
+        if path.is_dir() {
+            product(&path, found);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            let text = fs::read_to_string(&path).expect("a file of Rust is text");
+            let product = text.split("#[cfg(test)]").next().unwrap_or_default();
+            found.push((path.display().to_string(), product.to_owned()));
+        }
+    }
+}
+
+/// That a blind spot is made in one place alone, the compiler sees to: its field is private.
+#[test]
+fn what_a_recording_could_not_see_is_asked_in_one_place() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for file in CONCLUDES {
+        let text = fs::read_to_string(crates.join(file)).unwrap_or_default();
+        assert!(
+            text.contains(".blind_spots(") || text.contains("blind_spots(Question"),
+            "{file} concludes, and asks no coverage what could not be seen"
+        );
+    }
+    let mut files = Vec::new();
+    for room in ["judge", "predict", "audit", "report", "explain", "cli"] {
+        product(&crates.join(room).join("src"), &mut files);
+    }
+    assert!(files.len() > 300, "{}", files.len());
+    for (file, text) in files {
+        for words in WORDS_IN_NAMES {
+            assert!(
+                !text.contains(words),
+                "{file} finds a reason by words in a name: `{words}`"
+            );
+        }
+    }
+}

@@ -7,6 +7,7 @@ mod timer_recording;
 
 mod architecture;
 mod audit;
+mod blind;
 mod bombs;
 mod check;
 mod compare;

@@ -44,6 +44,8 @@ pub struct Flaws {
     /// The twin's vCPU is run by the thread that ran the first, as a VMM may do that ends one VM and
     /// begins the next.
     pub shares_a_thread: bool,
+    /// From when to when the vCPU is on this host, nanoseconds since the host's run began; `None` is always.
+    pub there_ns: Option<(u64, u64)>,
     /// What the VM is called instead of `web`.
     pub vm_name: Option<&'static str>,
 }
@@ -94,6 +96,11 @@ pub fn write_host_of(path: &Path, flaws: Flaws, change: impl FnOnce(&mut HostFac
                     .map(|event| (at_ns + LONG_NS, event)),
             );
         }
+    }
+    if let Some((from_ns, to_ns)) = flaws.there_ns {
+        let is_there = |at_ns: u64| (from_ns..to_ns).contains(&at_ns.saturating_sub(HOST_NS.start));
+        let defines = |event: &Event| matches!(event, Event::Vcpu(_) | Event::VcpuClock(_));
+        reported.retain(|(at_ns, event)| defines(event) || is_there(*at_ns));
     }
     let totals = totals_of(VcpuId(0), &reported);
     reported.push((HOST_NS.end, Event::VcpuTotals(totals)));

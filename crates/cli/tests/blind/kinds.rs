@@ -1,0 +1,157 @@
+//! Fourteen ways in which a recording hides something.
+
+use std::path::Path;
+
+use vmnoise_events::{Loss, LossKind, Policy, RunFacts, Witnesses, Workload};
+
+use super::world::{AFTER_NS, By, EVERY_NS, Hides, LENGTH_NS, World, record};
+
+/// One way.
+pub struct Kind {
+    pub name: &'static str,
+    /// What every command calls it that cannot tell.
+    pub reasons: &'static [&'static str],
+    /// What is true.
+    pub world: World,
+    hides: Hides,
+    lost: Option<LossKind>,
+    change: fn(&mut RunFacts),
+    /// Whether time is hidden, and not only whose it was.
+    pub hides_time: bool,
+    /// Whether it hides what a task loses, and nothing of the recorder's own gaps.
+    pub of_tasks: bool,
+}
+
+impl Kind {
+    /// Writes a recording that hides it.
+    pub fn write_blind(&self, path: &Path) {
+        let lost = self.lost.map(|kind| Loss { kind, count: 500 });
+        record(path, self.world, self.hides, lost, self.change);
+    }
+
+    /// Writes one of the same world that hides nothing.
+    pub fn write_whole(&self, path: &Path) {
+        record(path, self.world, Hides::Nothing, None, |_| {});
+    }
+}
+
+const fn world(by: By) -> World {
+    World { by, from_ns: 0 }
+}
+
+/// Nobody takes any time in the first half of the run.
+const LATER: World = World {
+    by: By::Task,
+    from_ns: LENGTH_NS / 2,
+};
+
+fn nothing(_: &mut RunFacts) {}
+
+pub fn all() -> Vec<Kind> {
+    let kind = |name, reasons, world, hides| Kind {
+        name,
+        reasons,
+        world,
+        hides,
+        lost: None,
+        change: nothing,
+        hides_time: true,
+        of_tasks: false,
+    };
+    vec![
+        Kind {
+            change: |facts| facts.options.threshold_ns = 2_000_000,
+            ..kind("threshold", &["threshold"], world(By::Task), Hides::Nothing)
+        },
+        Kind {
+            change: |facts| {
+                facts.workload = Workload::Observed;
+                facts.witnesses.activity_steal = true;
+            },
+            ..kind(
+                "observed thread",
+                &["not_felt"],
+                world(By::Hypervisor),
+                Hides::Gaps,
+            )
+        },
+        Kind {
+            change: |facts| facts.options.priority = Some(Policy::Fifo(99)),
+            of_tasks: true,
+            ..kind("priority", &["goes_first"], world(By::Task), Hides::Gaps)
+        },
+        Kind {
+            lost: Some(LossKind::MailboxFull),
+            ..kind("lost gaps", &["lost"], world(By::Task), Hides::Gaps)
+        },
+        Kind {
+            lost: Some(LossKind::RingFull),
+            hides_time: false,
+            ..kind(
+                "lost activities",
+                &["lost_names"],
+                world(By::Task),
+                Hides::Owners,
+            )
+        },
+        Kind {
+            lost: Some(LossKind::Unpaired),
+            hides_time: false,
+            ..kind(
+                "hidden switches",
+                &["lost_names"],
+                world(By::Task),
+                Hides::Owners,
+            )
+        },
+        kind("cut run", &["cut_off"], LATER, Hides::End(LENGTH_NS / 2)),
+        Kind {
+            change: |facts| facts.options.runtime_ns = Some(AFTER_NS),
+            ..kind(
+                "paused run",
+                &["paused"],
+                world(By::Task),
+                Hides::AllBut(AFTER_NS),
+            )
+        },
+        Kind {
+            change: |facts| {
+                facts.options.trace = false;
+                facts.witnesses = Witnesses::default();
+            },
+            hides_time: false,
+            ..kind("no BPF", &["not_witnessed"], world(By::Task), Hides::Owners)
+        },
+        Kind {
+            change: |facts| facts.witnesses.steal_clock = false,
+            hides_time: false,
+            ..kind(
+                "no steal clock",
+                &["not_witnessed"],
+                world(By::Host),
+                Hides::Steal,
+            )
+        },
+        kind(
+            "clock jump",
+            &["clock_went_back"],
+            LATER,
+            Hides::Clock(LENGTH_NS / 2),
+        ),
+        // The others are of two recordings: `mod.rs`.
+    ]
+}
+
+/// Time that is left in each period is enough for a task of this cost within this deadline where nobody takes any, and not
+/// where somebody does.
+pub const TASKS: &str = r#"
+policy = "fp"
+[[task]]
+name = "control"
+cost = "3ms"
+period = "10ms"
+deadline = "4ms"
+priority = 10
+"#;
+
+const _: () = assert!(EVERY_NS == 4_000_000);

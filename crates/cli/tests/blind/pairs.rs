@@ -1,0 +1,121 @@
+//! Two recordings, of which the second is of another machine, or of a host on which the vCPU was for a while only.
+
+use std::fs;
+use std::path::Path;
+
+use vmnoise_events::*;
+use vmnoise_recording::Writer;
+
+use super::kinds::TASKS;
+use super::world::{By, CPU, Hides, LENGTH_NS, World, record};
+use super::{Said, check, document, reasons};
+use crate::join_pair::{Flaws, facts, write_guest, write_host};
+
+/// Nobody takes anything but the timer.
+const QUIET: World = World {
+    by: By::Task,
+    from_ns: LENGTH_NS,
+};
+
+/// A task that was late once, on a machine of this name.
+fn write_timers(path: &Path, machine: &str, late_ns: u64) {
+    let mut facts = facts(Workload::Timerlat);
+    facts.options.cpus = vec![CPU];
+    facts.host.name = Some(machine.into());
+    let mut writer = Writer::create(path, &facts).unwrap();
+    let expiry_mono_ns = 5_000_000;
+    for event in [
+        Event::Anchor(Anchor {
+            before_tsc: 0,
+            mono_ns: 0,
+            after_tsc: 0,
+        }),
+        Event::Activation(Activation {
+            cpu: CPU,
+            expiry_mono_ns,
+            woke_mono_ns: expiry_mono_ns + late_ns,
+            ..Activation::default()
+        }),
+        Event::Tally(Tally {
+            cpu: CPU,
+            last_tsc: 1_000_000_000,
+            ..Tally::default()
+        }),
+        Event::Watermark(1_000_000_000),
+        Event::Finish(Finish {
+            reason: FinishReason::Duration,
+            mono_ns: 1_000_000_000,
+        }),
+    ] {
+        writer.push(&event).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+/// The timers of this machine are 4 ms late once, which is all that the task has; those of another one never are.
+#[test]
+fn the_timers_of_another_machine_say_nothing_of_this_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("tasks.toml"), TASKS).unwrap();
+    record(
+        &folder.join("run.vmn"),
+        QUIET,
+        Hides::Nothing,
+        None,
+        |facts| {
+            facts.host.name = Some("here".into());
+        },
+    );
+    write_timers(&folder.join("late.vmn"), "here", 4_000_000);
+    write_timers(&folder.join("prompt.vmn"), "here", 1_000);
+    write_timers(&folder.join("foreign.vmn"), "elsewhere", 1_000);
+    let task = |timers: &str| {
+        let line = format!("schedule|run.vmn|{timers}|--tasks|tasks.toml");
+        document(folder, &line)["cpus"][0]["tasks"][0].clone()
+    };
+    assert_eq!(task("late.vmn")["verdict"], "may_miss");
+    assert_eq!(task("prompt.vmn")["verdict"], "holds");
+    let foreign = task("foreign.vmn");
+    assert_eq!(foreign["verdict"], "cannot_tell");
+    assert_eq!(reasons([&foreign["blind_spots"]]), ["other_machine"]);
+    let reason = foreign["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("foreign.vmn is of another machine"),
+        "{reason}"
+    );
+}
+
+/// Tasks of the host have 30 us of each long exit, a tenth of a percent of the guest's time; in half of it less than the
+/// limit.
+const LIMIT: &str = "host.vmn|--limit|preempted=0.08%";
+
+#[test]
+fn a_host_says_nothing_of_a_vcpu_that_is_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write_guest(&folder.join("guest.vmn"));
+    let half_ns = 600_000_000;
+    for (there_ns, is_whole) in [
+        (0..u64::MAX, true),
+        (0..half_ns, false),
+        (half_ns..u64::MAX, false),
+    ] {
+        let flaws = Flaws {
+            there_ns: Some((there_ns.start, there_ns.end)),
+            ..Flaws::default()
+        };
+        write_host(&folder.join("host.vmn"), flaws);
+        let said = check(folder, "guest.vmn", LIMIT);
+        let joined = document(folder, "explain|guest.vmn|host.vmn");
+        let printed = reasons([&joined["blind_spots"]]);
+        match is_whole {
+            true => assert_eq!((said, printed), (Said::Bad, Vec::new())),
+            false => {
+                let elsewhere = vec!["host_elsewhere".to_owned()];
+                assert_eq!(said, Said::Cannot(elsewhere.clone()), "{there_ns:?}");
+                assert_eq!(printed, elsewhere, "{there_ns:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! A CPU of which somebody takes time, and recordings of it. What is true is known before anybody records.
+
+use std::path::Path;
+
+use vmnoise_events::*;
+use vmnoise_recording::Writer;
+
+use crate::join_pair::facts;
+
+pub const CPU: u32 = 1;
+pub const LENGTH_NS: u64 = 2_000_000_000;
+/// Somebody takes the CPU so often, …
+pub const EVERY_NS: u64 = 4_000_000;
+/// … for so long, …
+pub const TAKEN_NS: u64 = 1_900_000;
+/// … so long after the timer, …
+pub const AFTER_NS: u64 = 1_500_000;
+/// … which takes this.
+const TICK_NS: u64 = 5_000;
+const BEGIN_NS: u64 = 1_000_000_000;
+const DRAIN_NS: u64 = 20_000_000;
+
+/// Who takes the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// A task of SCHED_FIFO 30.
+    Task,
+    /// The hypervisor, without a word.
+    Hypervisor,
+    /// The hypervisor, whose steal clock says so.
+    Host,
+}
+
+/// The CPU as it is: the timer, and somebody from an instant of the run on.
+#[derive(Debug, Clone, Copy)]
+pub struct World {
+    pub by: By,
+    pub from_ns: u64,
+}
+
+impl World {
+    /// When somebody has the CPU, since the begin of the run.
+    fn taken(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let from_ns = self.from_ns;
+        let periods = (0..LENGTH_NS / EVERY_NS).map(|nth| nth * EVERY_NS + AFTER_NS);
+        let begins = periods.filter(move |begin_ns| *begin_ns >= from_ns);
+        begins.map(|begin_ns| (begin_ns, begin_ns + TAKEN_NS))
+    }
+
+    /// What part of the run somebody has, 0 to 1.
+    pub fn taken_part(&self) -> f64 {
+        let ns: u64 = self.taken().map(|(begin, end)| end - begin).sum();
+        ns as f64 / LENGTH_NS as f64
+    }
+}
+
+/// What a recording does not show of that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Hides {
+    #[default]
+    Nothing,
+    /// The gaps.
+    Gaps,
+    /// Who made them.
+    Owners,
+    /// That the steal clock moved.
+    Steal,
+    /// Everything from here on: the recorder was killed.
+    End(u64),
+    /// Everything from here on: the clock goes back.
+    Clock(u64),
+    /// All but the first of each period, by so much.
+    AllBut(u64),
+}
+
+/// Writes a recording of that world, by a recorder with these facts.
+pub fn record(
+    path: &Path,
+    world: World,
+    hides: Hides,
+    lost: Option<Loss>,
+    change: impl FnOnce(&mut RunFacts),
+) {
+    let mut facts = facts(Workload::Osnoise);
+    facts.options.cpus = vec![CPU];
+    facts.options.duration_ns = LENGTH_NS;
+    facts.options.period_ns = EVERY_NS;
+    if world.by != By::Task {
+        facts.host.hypervisor = Some("KVM".into());
+    }
+    facts.host.settings = Some(settings());
+    change(&mut facts);
+    let mut writer = Writer::create(path, &facts).unwrap();
+    let mut push = |event: Event| writer.push(&event).unwrap();
+    for (id, name) in [(0, "local_timer:236"), (1, "hog:77")] {
+        let id = SourceId(id);
+        let name = name.into();
+        push(Event::Source(Source { id, name }));
+    }
+    let observed = observed(world, hides, &facts);
+    let mut observed = observed.into_iter().peekable();
+    let end_ns = match hides {
+        Hides::End(ns) => ns,
+        _ => LENGTH_NS,
+    };
+    for now_ns in (0..=end_ns).step_by(DRAIN_NS as usize) {
+        let went_back = matches!(hides, Hides::Clock(ns) if now_ns > ns);
+        let tsc = match went_back {
+            true => 1,
+            false => BEGIN_NS + now_ns,
+        };
+        push(Event::Anchor(Anchor {
+            before_tsc: tsc,
+            mono_ns: BEGIN_NS + now_ns,
+            after_tsc: tsc,
+        }));
+        while let Some((_, event)) = observed.next_if(|(over_ns, _)| *over_ns <= now_ns) {
+            push(event);
+        }
+        push(Event::Tally(Tally {
+            cpu: CPU,
+            first_tsc: BEGIN_NS,
+            last_tsc: BEGIN_NS + now_ns,
+            blind_tsc: Some(match hides {
+                Hides::AllBut(polled_ns) => now_ns / EVERY_NS * (EVERY_NS - polled_ns),
+                _ => 0,
+            }),
+            ..Tally::default()
+        }));
+        if let Some(loss) = lost {
+            push(Event::Loss(loss));
+        }
+        push(Event::Watermark(BEGIN_NS + now_ns));
+    }
+    match hides {
+        Hides::End(_) => writer.flush().unwrap(),
+        _ => {
+            let reason = FinishReason::Duration;
+            let mono_ns = BEGIN_NS + end_ns;
+            writer
+                .push(&Event::Finish(Finish { reason, mono_ns }))
+                .unwrap();
+            writer.finish().unwrap();
+        }
+    }
+}
+
+/// How the machine was set: it has four CPUs, and nothing is known but that.
+fn settings() -> Settings {
+    let mut settings = Settings::default();
+    for (path, text) in [
+        ("sys/devices/system/cpu/online", "0-3"),
+        ("proc/sys/kernel/osrelease", "6.12.9"),
+        ("sys/fs/cgroup/cpuset.cpus.isolated", ""),
+    ] {
+        settings.insert(path, Some(text)).unwrap();
+    }
+    settings
+}
+
+/// Gaps and activities with when they are over.
+fn observed(world: World, hides: Hides, facts: &RunFacts) -> Vec<(u64, Event)> {
+    let ticks = (0..LENGTH_NS / EVERY_NS).map(|nth| (nth * EVERY_NS + 1_000, TICK_NS));
+    let ticks = ticks.map(|(begin_ns, ns)| (begin_ns, begin_ns + ns, Some(ActivityKind::Irq)));
+    let kind = (world.by == By::Task).then_some(ActivityKind::Thread);
+    let taken = world.taken().map(|(begin, end)| (begin, end, kind));
+    let mut events = Vec::new();
+    for (begin_ns, end_ns, kind) in ticks.chain(taken) {
+        let is_tick = kind == Some(ActivityKind::Irq);
+        let is_seen = is_tick || hides != Hides::Gaps && !matches!(hides, Hides::AllBut(_));
+        let is_long_enough = end_ns - begin_ns >= facts.options.threshold_ns;
+        if is_seen && is_long_enough && facts.workload != Workload::Observed {
+            let steals = world.by == By::Host && !is_tick && hides != Hides::Steal;
+            events.push((
+                end_ns,
+                Event::Gap(Gap {
+                    cpu: CPU,
+                    start_tsc: BEGIN_NS + begin_ns,
+                    end_tsc: BEGIN_NS + end_ns,
+                    steal_ns: if steals { TAKEN_NS } else { 0 },
+                    ..fixtures::by_hand::gap(0, 0)
+                }),
+            ));
+        }
+        let shows_owner = is_tick || is_seen && hides != Hides::Owners;
+        if let Some(kind) = kind.filter(|_| shows_owner && facts.options.trace) {
+            events.push((
+                end_ns,
+                Event::Activity(Activity {
+                    cpu: CPU,
+                    kind,
+                    start_mono_ns: BEGIN_NS + begin_ns,
+                    end_mono_ns: BEGIN_NS + end_ns,
+                    source: SourceId(u32::from(!is_tick)),
+                    steal_ns: 0,
+                }),
+            ));
+        }
+    }
+    events.sort_by_key(|(over_ns, _)| *over_ns);
+    events
+}
