@@ -98,7 +98,7 @@ impl Witnesses {
         self.irq && self.softirq && self.nmi && self.sched
     }
 
-    /// Whether nothing of that is seen, as without BPF.
+    /// Whether nothing of that is seen, as without BPF: no culprit can be named.
     pub fn see_nothing(&self) -> bool {
         !(self.irq || self.softirq || self.nmi || self.sched)
     }
