@@ -104,7 +104,7 @@ pub const FAULTS: [Fault; 17] = [
     },
     Fault {
         name: "workqueue",
-        what: "unbound work: what is typed on a terminal",
+        what: "unbound kernel work, from input on a terminal",
         rule: "workqueues",
         settings: &[("/sys/devices/virtual/workqueue/cpumask", "2")],
         disturber: Some(Disturber::Terminal),
@@ -123,7 +123,7 @@ pub const FAULTS: [Fault; 17] = [
     },
     Fault {
         name: "thp",
-        what: "huge pages for anybody, made on the quiet CPU",
+        what: "huge pages for all processes, made on the quiet CPU",
         rule: "thp",
         settings: &[
             (
@@ -152,7 +152,7 @@ pub const FAULTS: [Fault; 17] = [
     },
     Fault {
         name: "compaction",
-        what: "memory that is made whole before anybody asks, on the quiet CPU",
+        what: "proactive compaction of memory, on the quiet CPU",
         rule: "compaction",
         settings: &[("/proc/sys/vm/compaction_proactiveness", "100")],
         on_quiet: &["kcompactd0"],
@@ -172,7 +172,7 @@ pub const FAULTS: [Fault; 17] = [
     },
     Fault {
         name: "vm-serial",
-        what: "the interrupt of a serial port, of a vCPU",
+        what: "the interrupt of a serial port, with a vCPU",
         rule: "irq-affinity",
         settings: &[("/proc/irq/4/smp_affinity_list", "1")],
         disturber: Some(Disturber::Serial),
@@ -182,7 +182,7 @@ pub const FAULTS: [Fault; 17] = [
     },
     Fault {
         name: "vm-workqueue",
-        what: "unbound work, of a vCPU",
+        what: "unbound kernel work, with a vCPU",
         rule: "workqueues",
         settings: &[("/sys/devices/virtual/workqueue/cpumask", "2")],
         disturber: Some(Disturber::Terminal),
@@ -192,7 +192,7 @@ pub const FAULTS: [Fault; 17] = [
     },
     Fault {
         name: "vm-ksm",
-        what: "equal pages that are merged, of a vCPU",
+        what: "equal pages, merged, with a vCPU",
         rule: "ksm",
         settings: &[
             ("/sys/kernel/mm/ksm/sleep_millisecs", "10"),
@@ -206,7 +206,7 @@ pub const FAULTS: [Fault; 17] = [
     },
     Fault {
         name: "vm-task",
-        what: "ordinary tasks that never sleep, of a vCPU",
+        what: "ordinary tasks that never sleep, with a vCPU",
         rule: "isolated-cpus",
         disturber: Some(Disturber::Tasks),
         culprits: &["thread lab-fault:"],
@@ -242,7 +242,7 @@ pub const FAULTS: [Fault; 17] = [
     },
     Fault {
         name: "vm-weight",
-        what: "the same, beside a vCPU",
+        what: "the same, with a vCPU",
         rule: "heavier-threads",
         disturber: Some(Disturber::Heavier),
         gives: Gives::AboveFairShare,
@@ -262,7 +262,7 @@ pub const FAULTS: [Fault; 17] = [
     },
     Fault {
         name: "vm-quota",
-        what: "the same, of a vCPU",
+        what: "the same, with a vCPU",
         rule: "quota",
         settings: &[(group::QUOTA, "80000 100000")],
         is_of_group: true,

@@ -10,10 +10,10 @@ pub fn faults(found: &Proof) -> String {
         .collect();
     let mut text = format!(
         "### Faults that `vmnoise audit` had to find\n\nLinux {}, two CPUs, virtual time, recordings of 1 s of the CPU \
-         that was to be quiet. Milliseconds of each second; *promised* is what the change is to give back: all that \
-         the audit explains, of a heavier thread what is above its fair share, and the sum of \
-         faults that were brought about together. In {} machines with no fault: {}.\n\n\
-         | fault | found by | place | injected | explained | noise before | after | promised | gained |\n\
+         that should be quiet. The figures are milliseconds per second. *Promised* is the time that the change should \
+         give back. This is all the time that the audit explains. For a heavier thread it is the part above its fair \
+         share. For several faults at once it is their sum. {} machines had no fault: {}.\n\n\
+         | fault | found by | place | injected | explained | noise before | noise after | promised | gained |\n\
          |---|---|---|---|---|---|---|---|---|\n",
         found.kernel_version,
         found.clean.len(),

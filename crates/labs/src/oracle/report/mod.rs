@@ -66,13 +66,13 @@ pub fn renewed(page: &str, part: Part, generated: &str) -> Result<String> {
 /// `vmnoise` beside the kernel's tracer.
 pub fn beside(found: &BesideKernel, repeats: bool) -> String {
     let mut text = format!(
-        "### On the thread of the kernel's tracer\n\nLinux {}, virtual time, {} ms, {} events lost; \
-         a second boot gave {}.\n\n{}",
+        "### On the thread of the kernel's tracer\n\nLinux {}, virtual time, {} ms, {} events lost. \
+         A second boot gave {}.\n\n{}",
         found.kernel_version,
         found.window_ns / 1_000_000,
         found.lost_events,
         if repeats {
-            "the same to the last bit"
+            "exactly the same result"
         } else {
             "another result"
         },
@@ -92,9 +92,9 @@ pub fn beside(found: &BesideKernel, repeats: bool) -> String {
     .map(maybe);
     text += &format!(
         "\n| gaps | kernel | vmnoise |\n|---|---|---|\n\
-         | how many | {} | {} |\n| without a counterpart | {} | {} |\n\
-         | median ns of the kernel's, and of what ours have of each | {kernel_ns} | {our_ns} |\n\
-         | median ns that ours lack | | {untold_ns} |\n",
+         | number | {} | {} |\n| without a counterpart | {} | {} |\n\
+         | median length, ns: of the kernel's gaps, and of the part that ours cover | {kernel_ns} | {our_ns} |\n\
+         | median part that ours do not cover, ns | | {untold_ns} |\n",
         gaps.kernel,
         gaps.ours,
         gaps.missed.len(),
@@ -110,7 +110,7 @@ pub fn beside(found: &BesideKernel, repeats: bool) -> String {
 /// NMIs.
 pub fn nmis(found: &Agreement) -> String {
     let row = row(found);
-    format!("### NMIs\n\nOn the thread of the kernel's tracer, too.\n\n{AGREEMENT_HEAD}{row}")
+    format!("### NMIs\n\nAlso on the thread of the kernel's tracer.\n\n{AGREEMENT_HEAD}{row}")
 }
 
 /// Soft interrupts.
@@ -133,8 +133,8 @@ pub fn soft_interrupts(found: &Softirqs) -> String {
 
 /// Guest and host on this machine.
 pub fn guest_and_host(found: &[Residual]) -> String {
-    let mut text = "### Below this machine, as its guest and as it feels it\n\n\
-                    | run | µs/s | gaps/s | period µs | of the residual |\n|---|---|---|---|---|\n"
+    let mut text = "### The layers below this machine, observed by its guest and by itself\n\n\
+                    | run | µs/s | gaps/s | period µs | part of the residual |\n|---|---|---|---|---|\n"
         .to_owned();
     for run in found {
         text += &format!(
@@ -162,7 +162,9 @@ pub fn guest_and_host(found: &[Residual]) -> String {
     }
     let apart = (guest.mean - host.mean).abs();
     let spread = (guest.high - guest.low).max(host.high - host.low);
-    text + &format!("The means are {apart:.0} µs/s apart, runs of one side up to {spread:.0}.\n")
+    text + &format!(
+        "The means are {apart:.0} µs/s apart. Runs of one side are up to {spread:.0} µs/s apart.\n"
+    )
 }
 
 /// The rates of one side, µs/s.
@@ -187,7 +189,7 @@ impl Spread {
 }
 
 const AGREEMENT_HEAD: &str = "\
-| event | kernel | vmnoise | the same | median ns, kernel | vmnoise | median distance | largest |
+| event | kernel | vmnoise | matched | median ns, kernel | vmnoise | median difference | largest |
 |---|---|---|---|---|---|---|---|
 ";
 

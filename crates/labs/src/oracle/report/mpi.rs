@@ -7,10 +7,10 @@ use crate::mpi::{Beside, Outcome};
 /// How long the steps were, of each comparison.
 pub fn mpi(found: &[(Beside<'_>, Vec<Outcome>)]) -> String {
     let mut text = format!(
-        "### Steps of an MPI program, as predicted and as they were\n\n\
-         {} and {}, two ranks on two CPUs, 1 ms of work in a step; this machine is shared with others at work. The mean \
-         step of 400, the median of three rounds.\n\n\
-         | started by | a step ends with | disturbed | predicted µs | measured µs | apart % | allowed % | blamed first | it gone, predicted µs |\n\
+        "### Steps of an MPI program, predicted and measured\n\n\
+         {} and {}, two ranks on two CPUs, 1 ms of work in a step. This machine had other load. Each figure is the \
+         mean of 400 steps, and the median of three rounds.\n\n\
+         | started by | a step ends with | disturbed | predicted µs | measured µs | difference % | allowed % | first culprit | predicted µs without it |\n\
          |---|---|---|---|---|---|---|---|---|\n",
         version("mpirun", "--version"),
         version("slurmctld", "-V")

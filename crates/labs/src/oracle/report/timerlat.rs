@@ -31,9 +31,9 @@ pub fn timerlat(found: &TimerlatTruth) -> String {
 
 fn beside_tracer(found: &BesideTimerlat) -> String {
     let mut text = format!(
-        "### Wake-ups beside the kernel's timerlat tracer\n\nLinux {} with PREEMPT_RT, virtual time. \
-         {} of {} wake-ups of the kernel's task ({:.1} %) have one of ours beside them, {} events lost.\n\n\
-         | median ns | kernel | vmnoise | distance within a pair |\n|---|---|---|---|\n",
+        "### Wake-ups compared with the kernel's timerlat tracer\n\nLinux {} with PREEMPT_RT, virtual time. \
+         {} of {} wake-ups of the kernel's task ({:.1} %) match one of ours. {} events were lost.\n\n\
+         | median ns | kernel | vmnoise | difference within a pair |\n|---|---|---|---|\n",
         found.kernel_version,
         found.matched,
         found.kernel,
@@ -51,23 +51,24 @@ fn beside_tracer(found: &BesideTimerlat) -> String {
 
 fn beside_cyclictest(lab: &BesideCyclictest, here: &HereBesideCyclictest) -> String {
     let mut text = format!(
-        "### Latencies beside cyclictest\n\nIn turns, {} each of 2 s with a period of 1 ms. Distances are the \
-         largest between two distribution functions, in buckets of a microsecond. Under virtual time \
-         Linux {}; this machine is shared with others at work.\n\n\
-         | | cyclictest, median | vmnoise | runs of cyclictest apart | ours and its, median | ours and its, largest |\n\
+        "### Latencies compared with cyclictest\n\nBoth took turns, with {} runs each of 2 s, and a period of 1 ms. A \
+         distance is the largest difference between two distribution functions, in buckets of a microsecond. The \
+         lab under virtual time had Linux {}. This machine had other load.\n\n\
+         | | median, cyclictest | median, vmnoise | distance between runs of cyclictest | distance between both, median | distance between both, largest |\n\
          |---|---|---|---|---|---|\n",
         lab.turns.rounds, lab.kernel_version,
     );
     text += &turns("virtual time, `--no-trace`", &lab.turns);
     text += &format!(
-        "| virtual time, with BPF | | {} | | {:.4}, moved by the medians | |\n",
+        "| virtual time, with BPF | | {} | | {:.4}, after a shift by the medians | |\n",
         microseconds(lab.witnessed_ns as u64),
         lab.witnessed_distance
     );
     text += &turns("this machine, `--no-trace`", &here.turns);
     text += &turns("this machine, with BPF", &here.witnessed);
     text + &format!(
-        "\nAt once, `--no-trace`: {:.4} apart on the one CPU of the lab, {:.4} here, each on its own CPU.\n",
+        "\nBoth at the same time, with `--no-trace`: the distance is {:.4} on the one CPU of the lab, and {:.4} on this \
+         machine, each on its own CPU.\n",
         lab.at_once, here.at_once
     )
 }
@@ -86,11 +87,11 @@ fn turns(what: &str, turns: &Turns) -> String {
 fn known_causes(found: &Causes, descheduled: &Descheduled) -> String {
     let mut text = format!(
         "### Delays of known cause and length\n\nLinux {}, virtual time; the ten latest wake-ups of each run. \
-         What a cause had of each is told by the kernel's own events in the same run. Of a vCPU that a task of its \
-         host keeps from running for 3 ms at a time these are the events of the host's scheduler, laid over the guest's clock: \
-         how long the vCPU's thread waited for a CPU.\n\n\
-         | let loose | blamed | the longest, by the kernel | by vmnoise | largest difference of the ten | \
-         not let loose, at most |\n|---|---|---|---|---|---|\n",
+         The time of a cause comes from the kernel's own events in the same run. In the last row a task of the \
+         host keeps the vCPU from running, for 3 ms at a time. There the events are those of the host's scheduler, \
+         on the guest's clock: how long the vCPU's thread waited for a CPU.\n\n\
+         | cause | culprit by vmnoise | longest, by the kernel | longest, by vmnoise | largest difference of the ten | \
+         without the cause, at most |\n|---|---|---|---|---|---|\n",
         found.kernel_version
     );
     let mut row = |what: &str, source: &str, delays: &[Delay], quiet_ns: u64| {
@@ -107,7 +108,7 @@ fn known_causes(found: &Causes, descheduled: &Descheduled) -> String {
     for cause in &found.causes {
         row(cause.what, &cause.source, &cause.delays, cause.quiet_ns);
     }
-    let below = "a task of the host in the vCPU's place";
+    let below = "a task of the host that runs instead of the vCPU";
     let delays: Vec<Delay> = descheduled.delays.iter().map(|late| late.delay).collect();
     row(below, "steal", &delays, descheduled.quiet_ns);
     text

@@ -9,10 +9,10 @@ use crate::oracle::xen_slop::Woken;
 pub fn xen(found: &[Woken; 2]) -> String {
     let kernel = found[0].doctor["kernel"].as_str().unwrap_or_default();
     let mut text = format!(
-        "### A guest of Xen that is to wake up every 50 µs\n\n\
-         Linux {kernel} in a PV guest, Dom0 asleep, virtual time, 200 ms each. No timer fires sooner than \
-         TIMER_SLOP after it was armed, 100 µs unless `xen_timer_slop=` says less.\n\n\
-         | until | | median µs | 99 % | 99.9 % | largest |\n|---|---|---|---|---|---|\n"
+        "### A guest of Xen with a task that wakes up every 50 µs\n\n\
+         Linux {kernel} in a PV guest, Dom0 asleep, virtual time, 200 ms each. No timer fires earlier than \
+         TIMER_SLOP after it was armed. This is 100 µs, or less with `xen_timer_slop=`.\n\n\
+         | latency until | setting | median µs | 99 % | 99.9 % | largest |\n|---|---|---|---|---|---|\n"
     );
     for (context, name) in [("irq", "IRQ"), ("thread", "thread"), ("user", "user space")] {
         for woken in found {
@@ -35,7 +35,7 @@ pub fn xen(found: &[Woken; 2]) -> String {
         )
     };
     text + &format!(
-        "\nThe task was there in {} periods as booted, and in {} with less slop.\n",
+        "\nThe task woke up in {} periods as booted, and in {} with less slop.\n",
         periods(&found[0]),
         periods(&found[1])
     )
