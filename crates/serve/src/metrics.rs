@@ -340,7 +340,7 @@ fn of_itself(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), f
         let outcomes = [("written", counts.written()), ("failed", counts.failed())];
         let mut family = encoder.encode_descriptor(
             "dumps",
-            "Dumps that vmnoise serve made by itself (--dumps), by outcome",
+            "Dumps to the folder of --dumps, by outcome",
             None,
             MetricType::Counter,
         )?;
@@ -353,7 +353,7 @@ fn of_itself(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), f
     if let Some(reasons) = watch.dumps().map(Dumps::reasons) {
         let mut family = encoder.encode_descriptor(
             "dump_reasons",
-            "Reasons for the dumps that vmnoise serve made by itself (--dumps)",
+            "Reasons for the dumps to the folder of --dumps",
             None,
             MetricType::Counter,
         )?;

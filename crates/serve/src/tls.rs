@@ -46,10 +46,10 @@ pub(crate) fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Connects to this host, whose certificate must be signed by one in `authority`.
+/// Connects to this host, whose certificate must be verified by one in `authority`.
 ///
 /// # Errors
-/// If they cannot be read, or the certificate is not signed by one of them.
+/// If they cannot be read, or do not verify the certificate.
 pub(crate) async fn connect(
     tcp: TcpStream,
     host: &str,

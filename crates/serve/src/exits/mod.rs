@@ -125,7 +125,7 @@ pub(crate) enum Refusal {
     NotOffered,
     /// No VM has this name.
     Unknown,
-    /// Another VM is being recorded.
+    /// Exits are being recorded already.
     Busy,
     /// Exits are paused for their cost.
     Rests,
@@ -191,7 +191,7 @@ impl Exits {
     /// Records this VM for `length`, or until the receiver is dropped.
     ///
     /// # Errors
-    /// If another VM is being recorded, or exits are paused.
+    /// If exits are being recorded already, or are paused.
     pub(crate) fn request(&self, vm: Vm, length: Duration) -> Result<Asked, Refusal> {
         if self.rests_until_ns.is_some() {
             return Err(Refusal::Rests);

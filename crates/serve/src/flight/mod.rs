@@ -59,7 +59,7 @@ impl Member {
     }
 }
 
-/// Content of a dump.
+/// Requested content of a dump.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// Only the last `last_ns`; everything if `None`.
@@ -153,8 +153,7 @@ pub(crate) struct Material<'a> {
     /// Snapshot of now.
     pub(crate) now: Snapshot,
     pub(crate) member: &'a dyn Fn(VcpuId) -> Option<Arc<Member>>,
-    /// Returns the clocks of a vCPU's guest in order of time, with an id that is yet to be filled
-    /// in.
+    /// Returns the clocks of a vCPU's guest in order of time. The caller must set their vCPU.
     pub(crate) clocks: &'a dyn Fn(VcpuId) -> Vec<VcpuClock>,
 }
 

@@ -95,9 +95,9 @@ impl Snapshots {
         self.0.push_back(snapshot);
     }
 
-    /// Returns the latest snapshot that is not after `asked_mono_ns`, from which on the history is
-    /// whole. If all whole ones are later, returns the first of them. Times are CLOCK_MONOTONIC in
-    /// ns.
+    /// Returns the snapshot at which a dump begins. Only snapshots at `whole_mono_ns` or later
+    /// count, since the history is whole from there. Returns the last of these at `asked_mono_ns`
+    /// or earlier, or else the first. Times are CLOCK_MONOTONIC in ns.
     pub(crate) fn before(&self, asked_mono_ns: u64, whole_mono_ns: u64) -> Option<&Snapshot> {
         let at = |snapshot: &&Snapshot| snapshot.anchor.mono_ns;
         let mut whole = self.0.iter().filter(|it| at(it) >= whole_mono_ns);

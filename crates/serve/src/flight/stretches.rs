@@ -11,8 +11,8 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    /// Returns the exit in which the thread was off its CPU. Time with unknown cause counts as `kvm`,
-    /// which is the residual of an exit.
+    /// Returns the exit in which the thread was off its CPU. Time with unknown cause counts as
+    /// `kvm`, which is the residual of an exit.
     pub(super) fn exit(&self) -> Exit {
         let (first, last) = (&self.pieces[0], &self.pieces[self.pieces.len() - 1]);
         let mut split = ShareMap::default();

@@ -59,7 +59,7 @@ pub(super) fn headers() -> Result<BTreeMap<String, String>> {
     pairs.context("OTEL_EXPORTER_OTLP_HEADERS is not of the kind name=value,name=value")
 }
 
-/// Returns the file of certificates that sign the collector's.
+/// Returns the file of certificates that verify the collector's.
 pub(super) fn certificate() -> Option<String> {
     of_exporter("CERTIFICATE")
 }

@@ -58,7 +58,7 @@ impl Destination {
         let of_environment = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(name, _)| known(name));
-        // With this option it would look names up by the C library.
+        // Otherwise it would look names up by the C library.
         let own = [("randomize_addresses".to_owned(), "false".to_owned())];
         let (store, prefix) = parse_url_opts(&url, of_environment.chain(own))
             .context("by what AWS_…, AZURE_… or GOOGLE_… of the environment say")?;

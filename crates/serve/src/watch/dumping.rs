@@ -51,8 +51,7 @@ impl Watch {
         self.clocks.look(&present);
     }
 
-    /// Writes a dump of the last minute because of a signal. Returns false if there is no folder
-    /// for dumps.
+    /// Writes a dump because of a signal. Returns false if there is no folder for dumps.
     pub(crate) fn dump(&mut self) -> bool {
         let made = Made {
             why: "a signal (SIGUSR1)".to_owned(),
@@ -66,8 +65,7 @@ impl Watch {
         self.dumps.is_some()
     }
 
-    /// Writes a dump of the last minute for the guest of this process, which asked for it. Returns
-    /// the name.
+    /// Writes a dump for the guest of this process, which asked for it. Returns the name.
     ///
     /// # Errors
     /// If there is no dump: says why.
