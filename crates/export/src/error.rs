@@ -1,4 +1,4 @@
-//! What can go wrong with an export, each in one line with its remedy.
+//! Errors of an export, each in one line with its remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,28 +6,28 @@ use std::path::{Path, PathBuf};
 use parquet::errors::ParquetError;
 use vmnoise_events::Line;
 
-/// Why something could not be written.
+/// Reason why something could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// A file or folder refused what was to be done to it.
+    /// A file or folder cannot be written.
     #[error("cannot write {}: {error}; name a place where you may write and that has room", Line::from(path.as_path()))]
     Io {
-        /// Which.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error of the kernel.
         error: io::Error,
     },
-    /// The Parquet library refused.
+    /// The Parquet library failed.
     #[error("cannot write {}: {error}", Line::from(path.as_path()))]
     Parquet {
-        /// Into which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it said.
+        /// Error of the library.
         error: ParquetError,
     },
 }
 
-/// For `map_err`.
+/// Returns a closure for `map_err`.
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> ExportError {
     let path = path.to_owned();
     move |error| ExportError::Io { path, error }

@@ -1,4 +1,5 @@
-//! An interval log of HdrHistogram: lengths second by second, in histograms that its tools add up.
+//! Writes an interval log of HdrHistogram: lengths for each second, in histograms that its tools
+//! add up.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,22 +20,22 @@ use crate::whole_file::{Readers, WholeFile};
 
 /// Digits that are kept of each length, as in all percentiles of vmnoise.
 const DIGITS: u8 = 3;
-/// More than HdrHistogram's tools take, and 146 years.
+/// Longest length: 146 years, which is more than HdrHistogram's tools accept.
 const LONGEST_NS: u64 = 1 << 62;
-/// The tag of exits whose reason has no name: a stream may make up any number of them.
+/// Tag of exits whose reason has no name, of which a stream may invent any number.
 const NAMELESS: &str = "unknown";
 
-/// A log of HdrHistogram's (HistogramLogWriter.java, format 1.3): a line for each second and tag, with
-/// a histogram of nanoseconds in the V2 encoding, compressed, in base64. Lines without a tag are of all
-/// gaps, of all latencies until user space, or of all exits. Tags are `irq` and `thread`, of the
-/// latencies until then, or the reason of exits.
+/// A log of HdrHistogram (HistogramLogWriter.java, format 1.3): a line for each second and tag. The
+/// line has a histogram of nanoseconds in the V2 encoding, compressed, in base64. Lines without a
+/// tag contain all gaps, all latencies until user space, or all exits. Tags are `irq` and `thread`
+/// for earlier latencies, or the reason of exits.
 #[derive(Debug)]
 pub struct IntervalLog {
     path: PathBuf,
     file: WholeFile,
-    /// Of the second under way, by tag; that of all is the first.
+    /// Histograms of the current second, by tag; the one without a tag is the first.
     open: BTreeMap<Option<&'static str>, Histogram<u64>>,
-    /// When the first second began, CLOCK_MONOTONIC in nanoseconds.
+    /// Begin of the first second, CLOCK_MONOTONIC in nanoseconds.
     begin_ns: Option<u64>,
 }
 
@@ -108,7 +109,7 @@ impl IntervalLog {
         recorded.expect("it grows with what it is given");
     }
 
-    /// The second between these instants (CLOCK_MONOTONIC, ns) is over: what became certain in it is written.
+    /// Ends the second between these instants (CLOCK_MONOTONIC, ns), and writes its results.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -116,7 +117,7 @@ impl IntervalLog {
         let begin_ns = *self.begin_ns.get_or_insert(from_ns);
         let since = Duration::from_nanos(from_ns.saturating_sub(begin_ns));
         let length = Duration::from_nanos(to_ns.saturating_sub(from_ns));
-        // A second without any is one of the run, too.
+        // A second without events is also part of the run.
         self.open.entry(None).or_insert_with(empty);
         let mut lines = Vec::new();
         let mut serializer = V2DeflateSerializer::new();
@@ -132,7 +133,7 @@ impl IntervalLog {
         self.put(&lines)
     }
 
-    /// Says how many events are not in it, and ends.
+    /// Writes the number of lost events, and ends the log.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -1,4 +1,4 @@
-//! What `vmnoise serve` kept of an hour of one host, as one file of the table `hours`.
+//! Sums of `vmnoise serve` over an hour of one host, as one file of the table `hours`.
 
 use std::path::PathBuf;
 
@@ -6,18 +6,19 @@ use jiff::Timestamp;
 
 use crate::partition::escaped;
 
-/// A period of one host: an hour of UTC, or what of it `vmnoise serve` was there for. Lengths are ns.
+/// A period of one host: an hour of UTC, or the part of it in which `vmnoise serve` ran. Lengths
+/// are ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostHour {
-    /// By the machine's wall clock.
+    /// Begin by the machine's wall clock.
     pub begin: Timestamp,
-    /// By the same.
+    /// End by the same clock.
     pub end: Timestamp,
-    /// How long it was by CLOCK_MONOTONIC.
+    /// Length by CLOCK_MONOTONIC.
     pub period_ns: u64,
-    /// Whether it is an hour from its begin to its end.
+    /// True if it is a whole hour.
     pub is_whole: bool,
-    /// The vmnoise that kept these books.
+    /// Version of the vmnoise that counted.
     pub tool_version: String,
     /// Events that its programs missed.
     pub missed_events: u64,
@@ -25,66 +26,67 @@ pub struct HostHour {
     pub vcpus_without_room: u64,
     /// CPU time of `vmnoise serve`.
     pub self_cpu_ns: u64,
-    /// CPU time of its program at switches.
+    /// CPU time of its programs that are always on.
     pub probe_ns: u64,
-    /// Each VM that there was.
+    /// VMs that were present.
     pub vms: Vec<VmHour>,
 }
 
-/// What the vCPUs of a VM did together in a period, each ns of each in one state or one share.
+/// Time of all vCPUs of a VM in a period. Each ns of a vCPU is in one state or one share.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VmHour {
-    /// What it is called; `None` is all those for which no name was left.
+    /// Name of the VM; `None` sums up all VMs for which no name was left.
     pub vm: Option<String>,
-    /// Its vCPUs at the end of the period; 0 if it has ended.
+    /// Number of vCPUs at the end of the period; 0 if the VM has ended.
     pub vcpus: u64,
-    /// They had a CPU.
+    /// Time on a CPU.
     pub running_ns: u64,
-    /// They slept at their guest's wish.
+    /// Time asleep because the guest asked for it (HLT).
     pub halted_ns: u64,
-    /// They slept in the VMM.
+    /// Time asleep in the VMM, or for an unknown reason.
     pub asleep_ns: u64,
-    /// They waited while others ran.
+    /// Time of waits while other tasks ran.
     pub preempted_ns: u64,
-    /// They waited because their group or class had used up its time.
+    /// Time of waits because their group or class had used up its time.
     pub throttled_ns: u64,
-    /// They waited while their CPU idled.
+    /// Time of waits while their CPU idled.
     pub idle_ns: u64,
-    /// They waited, and nobody knows for what.
+    /// Time of waits with an unknown cause.
     pub unsure_ns: u64,
-    /// They slept inside of KVM without their guest's wish.
+    /// Time asleep inside KVM, which the guest did not ask for.
     pub blocked_ns: u64,
-    /// They were not seen.
+    /// Time that was not observed.
     pub unseen_ns: u64,
-    /// Whose fault `preempted_ns` is; they add up to it.
+    /// Culprits of `preempted_ns`, which add up to it.
     pub culprits: Vec<CulpritHour>,
-    /// How often they waited for how long.
+    /// Histogram of the waits.
     pub waits: Vec<WaitHour>,
 }
 
-/// Who had a VM's CPUs while it waited.
+/// A culprit: a task that had a VM's CPUs while the VM waited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CulpritHour {
-    /// Whose task it is: `foreign`, `own`, `vm`, or `unknown` for all that have no name.
+    /// Kind of the task: `foreign`, `own`, `vm`, or `unknown` for all that have no name.
     pub kind: &'static str,
-    /// Its name.
+    /// Name of the culprit.
     pub name: String,
-    /// How long.
+    /// Time that it had.
     pub ns: u64,
 }
 
 /// Waits of about one length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitHour {
-    /// None was longer, and all were longer than the bound below; `None` is above all bounds.
+    /// Upper bound of their lengths; the next smaller bound is their lower bound. `None` is above
+    /// all bounds.
     pub up_to_ns: Option<u64>,
-    /// How many.
+    /// Number of waits.
     pub waits: u64,
 }
 
 impl HostHour {
-    /// Where its file lies in a data set. Whoever reads the folder `hours` as one table has two columns
-    /// more, `date` and `host`.
+    /// Returns the path of its file in a data set. Programs that read the folder `hours` as one
+    /// table get two more columns, `date` and `host`.
     pub fn place(&self, host: &str) -> PathBuf {
         let begin = format!("{:.6}", self.begin);
         let (date, _) = begin.split_once('T').unwrap_or_default();
@@ -96,7 +98,7 @@ impl HostHour {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use super::*;
 

@@ -1,7 +1,6 @@
-//! What a recording says, in the formats of other programs: tables (CSV, Parquet), timelines (Perfetto), logs of
-//! lengths (HdrHistogram), stacks of who took the time (flame graphs) and noise for a simulator (LogGOPSim).
-//! Everything here has been explained before. Tables
-//! of Parquet are read back as well.
+//! Writes an explained recording in the formats of other programs: tables (CSV, Parquet), timelines
+//! (Perfetto), logs of lengths (HdrHistogram), stacks of causes (flame graphs), and noise for a
+//! simulator (LogGOPSim). Also reads its Parquet tables back.
 
 #![forbid(unsafe_code)]
 

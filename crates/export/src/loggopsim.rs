@@ -1,10 +1,14 @@
-//! The gaps of one CPU as LogGOPSim reads noise (`--noise-trace`).
+//! Writes the gaps of one CPU as a noise trace for LogGOPSim (`--noise-trace`).
 //!
-//! Source: `src/LogGOPSim/Noise.hpp` of github.com/spcl/LogGOPSim. A line is a begin and a length, in
-//! nanoseconds, with a tab between; what begins with `#` is passed over. Its reader has more rules than that. It
-//! takes the begin of the last line for the length of the trace, behind which it begins anew. It meets no noise
-//! of the first line but what a rank's start lies in. It reads what follows the last newline as a line, too,
-//! and so must find the last one there. Hence a first line and a last one that take nothing.
+//! Source: `src/LogGOPSim/Noise.hpp` of github.com/spcl/LogGOPSim. A line is a begin and a length
+//! in nanoseconds, separated by a tab. Lines that begin with `#` are ignored. Its reader has more
+//! rules:
+//!
+//! - The begin of the last line is the length of the trace, after which it begins again.
+//! - Noise in the first line counts only if a rank starts in it.
+//! - The text after the last newline is a line too, so it must be the last entry.
+//!
+//! Therefore the first and the last line have length 0.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -15,19 +19,19 @@ use crate::error::{ExportError, io_error};
 use crate::owner::make_folder;
 use crate::whole_file::{Readers, WholeFile};
 
-/// What was taken from one CPU.
+/// Noise of one CPU.
 #[derive(Debug)]
 pub struct NoiseTrace {
-    /// Its number.
+    /// Number of the CPU.
     pub cpu: u32,
-    /// From when to when it was looked at, CLOCK_MONOTONIC in nanoseconds.
+    /// Begin and end of the observation, CLOCK_MONOTONIC in nanoseconds.
     pub measured_ns: (u64, u64),
-    /// Begin and length of each gap, in nanoseconds, ascending.
+    /// Begin and length of each gap in nanoseconds, ascending.
     pub gaps_ns: Vec<(u64, u64)>,
 }
 
 impl NoiseTrace {
-    /// Writes `cpuN.noise` into this folder, which says what it is of.
+    /// Writes `cpuN.noise` into this folder, with `of` as its source.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -52,11 +56,11 @@ impl NoiseTrace {
             self.cpu
         )?;
         write!(out, "0\t0")?;
-        // What has been told, since the begin.
+        // End of the last line, since the begin.
         let mut told_ns = 0;
         for (begin_ns, length_ns) in &self.gaps_ns {
             let end_ns = begin_ns.saturating_add(*length_ns).saturating_sub(from_ns);
-            // No two begin at once, and none before the one before is over.
+            // No two lines overlap or have the same begin.
             let begin_ns = begin_ns.saturating_sub(from_ns).max(told_ns).max(1);
             if end_ns > begin_ns {
                 write!(out, "\n{begin_ns}\t{}", end_ns - begin_ns)?;
@@ -72,12 +76,12 @@ impl NoiseTrace {
 mod tests {
     use super::*;
 
-    /// What its reader has of a file: each line between newlines, the last one as well, with two numbers.
+    /// Reads a file like LogGOPSim: each line between newlines has two numbers, also the last line.
     fn read(bytes: &[u8]) -> Vec<(u64, u64)> {
         let text = str::from_utf8(bytes).unwrap();
         let lines = text.split('\n').filter(|line| !line.starts_with('#'));
         let lines = lines.map(|line| {
-            // A buffer of 1,024 bytes.
+            // Its buffer has 1,024 bytes.
             assert!(line.len() < 1_024);
             let (begin, length) = line.split_once('\t').unwrap();
             let number = |text: &str| text.parse::<f64>().unwrap().round() as u64;
@@ -86,7 +90,7 @@ mod tests {
         lines.collect()
     }
 
-    /// The noise that its reader adds to a time that begins so far into the trace, by its rules.
+    /// Returns the noise that LogGOPSim adds to a window at this begin, by its rules.
     fn added_ns(trace: &[(u64, u64)], begin_ns: u64, length_ns: u64) -> u64 {
         let mut place = trace.partition_point(|(at_ns, _)| *at_ns <= begin_ns) - 1;
         let (at_ns, ns) = trace[place];
@@ -121,11 +125,11 @@ mod tests {
         let read = written(&trace);
         let expected = [(0, 0), (1, 9), (100, 50), (150, 10), (900, 7), (1_000, 0)];
         assert_eq!(read, expected);
-        // All of it but the first nanosecond, from any begin.
+        // All of it except the first nanosecond, from any begin.
         for begin_ns in [0, 60, 500, 899] {
             assert_eq!(added_ns(&read, begin_ns, 999), 9 + 60 + 7, "{begin_ns}");
         }
-        // In the middle of a gap the rest of it.
+        // In the middle of a gap: the rest of the gap.
         assert_eq!(added_ns(&read, 120, 5), 30);
     }
 

@@ -1,4 +1,4 @@
-//! Whose a file is that was made for somebody who called sudo(8).
+//! Owners of files that are made for a user who called sudo(8).
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
@@ -8,17 +8,17 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
-/// A user and a group, by their numbers.
+/// Numbers of a user and a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
-    /// The user.
+    /// Number of the user.
     pub uid: u32,
-    /// The group.
+    /// Number of the group.
     pub gid: u32,
 }
 
 impl Owner {
-    /// Whoever called sudo; `None` if nobody did.
+    /// Returns the user who called sudo, if there is one.
     pub fn of_sudo() -> Option<Owner> {
         Owner::in_variables(|name| std::env::var(name).ok())
     }
@@ -31,15 +31,15 @@ impl Owner {
         })
     }
 
-    /// Gives them this open file. Only root may: anybody else's stays theirs, whatever these
-    /// variables say, and a file is no less a result for having another owner.
+    /// Gives this open file to the owner. Only root may do this. For other users the file stays
+    /// theirs, whatever the variables say. An error is ignored, since the file is valid anyway.
     pub fn take(self, file: &File) {
         let _ = fchown(file, Some(self.uid), Some(self.gid));
     }
 }
 
-/// Whether a file belongs to this process or to whoever called sudo, and not to somebody who may
-/// have laid it where a secret was to be written.
+/// Returns true if a file belongs to this process or to the user who called sudo. Another user may
+/// have put a file where a secret is to be written.
 pub fn is_ours(found: &Metadata) -> bool {
     let ours = [
         Some(geteuid().as_raw()),
@@ -48,7 +48,7 @@ pub fn is_ours(found: &Metadata) -> bool {
     ours.contains(&Some(found.uid()))
 }
 
-/// Makes a folder, and those above it that are missing. They belong to whoever called sudo.
+/// Makes a folder and its missing parents. They belong to the user who called sudo.
 pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.as_os_str().is_empty() || folder.is_dir() {
         return Ok(());
@@ -62,7 +62,7 @@ pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
         Err(error) => return Err(error),
     }
     if let Some(owner) = Owner::of_sudo() {
-        // The very folder: no link that somebody laid in its place meanwhile.
+        // Opens this folder, and no link that somebody has put in its place meanwhile.
         let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits();
         let mut options = File::options();
         let options = options.read(true).custom_flags(flags.cast_signed());

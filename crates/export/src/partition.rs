@@ -1,4 +1,4 @@
-//! Where the tables of a run lie in a data set: `host=…/run=…`, as Hive writes partitions.
+//! Paths of a run's tables in a data set: `host=…/run=…`, in Hive's form of partitions.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -13,9 +13,9 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// The partition of the run with these facts; `None` where its host has no name. A run is
-    /// called by when it started and what it was, and by the rank of who recorded it if there is one,
-    /// so it is the same each time it is exported.
+    /// Returns the partition of the run with these facts; `None` if its host has no name. The name
+    /// of a run consists of its start, its workload, and the rank if there is one. So it is the
+    /// same at each export.
     pub fn of(facts: &RunFacts) -> Option<Partition> {
         let host = facts.host.name.as_deref().filter(|name| !name.is_empty())?;
         let started_at = facts.started_at.replace(['-', ':'], "");
@@ -28,14 +28,14 @@ impl Partition {
         })
     }
 
-    /// Its folder in the folder of the data set.
+    /// Returns its folder, relative to the data set.
     pub fn folder(&self) -> PathBuf {
         let Partition { host, run } = self;
         format!("host={host}/run={run}").into()
     }
 }
 
-/// The word for who observed, as in recordings.
+/// Returns the name of a workload in recordings.
 pub(crate) fn workload_name(workload: Workload) -> &'static str {
     match workload {
         Workload::Microvm => "microvm",
@@ -46,7 +46,7 @@ pub(crate) fn workload_name(workload: Workload) -> &'static str {
     }
 }
 
-/// Who observed, by that word.
+/// Returns the workload with this name.
 pub(crate) fn workload_named(name: &str) -> Option<Workload> {
     let all = [
         Workload::Microvm,
@@ -58,7 +58,7 @@ pub(crate) fn workload_named(name: &str) -> Option<Workload> {
     all.into_iter().find(|it| workload_name(*it) == name)
 }
 
-/// A value of a partition as it may stand in a path: what reads partitions takes it back.
+/// Escapes a value of a partition for a path. Programs that read partitions undo this.
 pub(crate) fn escaped(value: &str) -> String {
     let mut path = String::with_capacity(value.len());
     for byte in value.bytes() {

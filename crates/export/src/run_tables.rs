@@ -1,4 +1,4 @@
-//! The tables of one run, filled as it is explained.
+//! Writes the tables of one run while it is explained.
 
 use std::path::{Path, PathBuf};
 
@@ -17,8 +17,8 @@ use crate::rows::{Reported, cpus, exits, gaps, parts, run, wakeups};
 use crate::table::{Cell, Encoding, TableFile, cells};
 use crate::wall_clock::WallClock;
 
-/// The files of one run. Each appears under its name when it is whole; a file there of an
-/// earlier export of the same run is replaced.
+/// Files of one run. Each appears under its name when it is complete, and replaces the file of an
+/// earlier export of the same run.
 #[derive(Debug)]
 pub struct RunTables {
     folder: PathBuf,
@@ -44,14 +44,14 @@ struct ExitTables {
     exits: EventTables<NamedExit>,
 }
 
-/// What happened one after the other, and who had which part of it.
+/// Tables of events and of their parts.
 #[derive(Debug)]
 struct EventTables<R: 'static> {
-    /// Those behind its number and its time.
+    /// Columns after its number and its time.
     columns: Columns<'static, R>,
     events: TableFile,
     parts: TableFile,
-    /// Events so far.
+    /// Number of events so far.
     count: u64,
 }
 
@@ -103,7 +103,7 @@ impl RunTables {
         })
     }
 
-    /// Sees an event before it is explained: what follows is dated by it.
+    /// Reads the clock from an event. Call it before the event is explained.
     pub fn see(&mut self, event: &Event) {
         self.clock.see(event);
     }
@@ -146,7 +146,7 @@ impl RunTables {
         }
     }
 
-    /// Adds what each CPU came to between two instants of CLOCK_MONOTONIC.
+    /// Adds the sums of each CPU between two instants of CLOCK_MONOTONIC.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -187,7 +187,7 @@ impl RunTables {
         tables.push(time_us, reported, parts)
     }
 
-    /// Adds what all exits came to, by the kernel's own sums.
+    /// Adds the sums of all exits, from the kernel's own counters.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -206,7 +206,7 @@ impl RunTables {
         Ok(())
     }
 
-    /// Adds what each CPU with gaps came to.
+    /// Adds the sums of each CPU with gaps.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -257,7 +257,7 @@ impl<R> EventTables<R> {
         }
     }
 
-    /// Adds an event, and its parts with the columns that only these have.
+    /// Adds an event, and its parts with the additional columns of parts.
     fn push<'p, const MORE: usize>(
         &mut self,
         time_us: Option<i64>,

@@ -1,11 +1,11 @@
-//! When things happened, as people and calendars count.
+//! Converts instants to calendar time.
 
 use jiff::Timestamp;
 use vmnoise_events::{Event, RunFacts};
 
-/// From CLOCK_MONOTONIC to UTC: a recording knows its wall-clock start, and when its first
-/// reading of CLOCK_MONOTONIC was. The time between the two is lost, so this is no clock to
-/// measure with.
+/// Conversion from CLOCK_MONOTONIC to UTC. A recording contains the wall-clock time of its start,
+/// and the first reading of CLOCK_MONOTONIC. The time between the two is unknown, so do not measure
+/// with this clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WallClock {
     started: Option<Timestamp>,
@@ -30,12 +30,12 @@ impl WallClock {
         }
     }
 
-    /// When the run started, microseconds since 1970.
+    /// Returns the start of the run, in microseconds since 1970.
     pub(crate) fn started_us(&self) -> Option<i64> {
         Some(self.started?.as_microsecond())
     }
 
-    /// This instant of CLOCK_MONOTONIC in microseconds since 1970.
+    /// Converts an instant of CLOCK_MONOTONIC to microseconds since 1970.
     pub(crate) fn at_us(&self, mono_ns: u64) -> Option<i64> {
         let since_ns = i128::from(mono_ns) - i128::from(self.first_mono_ns?);
         i64::try_from(since_ns / 1_000)

@@ -1,4 +1,4 @@
-//! A result that appears under its name when it is whole.
+//! A result that appears under its name only when it is complete.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Write};
@@ -10,17 +10,17 @@ use tempfile::{Builder, NamedTempFile};
 use crate::error::{ExportError, io_error};
 use crate::owner::{Owner, is_ours, make_folder};
 
-/// Who may read a result, where nobody decided before.
+/// Users who may read a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readers {
-    /// Those that the umask lets: a page or a table is made to be shown.
+    /// All that the umask allows: pages and tables are made to be shown.
     Anyone,
-    /// Its owner alone: a trace names every task that ran.
+    /// Only its owner: a trace names every task that ran.
     Owner,
 }
 
 impl Readers {
-    /// The permissions of a new file, before the umask.
+    /// Returns the permissions of a new file, before the umask.
     pub const fn mode(self) -> u32 {
         match self {
             Readers::Anyone => 0o666,
@@ -29,7 +29,7 @@ impl Readers {
     }
 }
 
-/// Puts a file with these bytes in its place, whole, and makes the folders above it that are missing.
+/// Writes a file with these bytes as a whole, and makes missing folders above it.
 ///
 /// # Errors
 /// If a folder or the file cannot be made.
@@ -43,11 +43,11 @@ pub fn place(path: &Path, bytes: &[u8], readers: Readers) -> Result<(), ExportEr
     put().map_err(io_error(path))
 }
 
-/// A file that is written beside its place, under a name that nobody can guess, and put
-/// there at the end: a reader finds the result before or the new one, never a part of either.
-/// One that is dropped before leaves nothing.
+/// A file that is written under an unpredictable name in the same folder, and renamed at the end.
+/// So a reader finds the old or the new result, never a part of one. If it is dropped before,
+/// nothing is left.
 ///
-/// A pipe or a device is written as it is, for there is nothing to replace.
+/// A pipe or a device is written directly.
 #[derive(Debug)]
 pub struct WholeFile {
     out: Out,
@@ -60,9 +60,9 @@ enum Out {
 }
 
 impl WholeFile {
-    /// Begins a file that goes to `path`, a name that its user gave: a link there is
-    /// followed. What is replaced keeps its permissions and its owner, unless it is for its owner
-    /// alone and was somebody else's; what is new belongs to whoever called sudo, if somebody did.
+    /// Begins a file at `path`, which the user named: a link there is followed. A replaced file
+    /// keeps its permissions and its owner, unless it is only for its owner and belongs to somebody
+    /// else. A new file belongs to the user who called sudo, if there is one.
     ///
     /// # Errors
     /// If the folder takes no new file.
@@ -78,8 +78,8 @@ impl WholeFile {
         }
     }
 
-    /// As `create`, for a name that the program chose: a link there is replaced, not followed, for
-    /// nobody but who laid it wanted what it points to to be overwritten.
+    /// Like `create`, for a name that the program chose: a link there is replaced, never followed.
+    /// Otherwise the author of the link could make this program overwrite any file.
     ///
     /// # Errors
     /// If the folder takes no new file.
@@ -96,13 +96,13 @@ impl WholeFile {
     ) -> io::Result<WholeFile> {
         let name = place.file_name().unwrap_or_default().to_string_lossy();
         let folder = place.parent().filter(|it| !it.as_os_str().is_empty());
-        // Readers of data sets pass over names that begin with a dot. The umask applies.
+        // Readers of data sets ignore names that begin with a dot. The umask applies.
         let file = Builder::new()
             .prefix(&format!(".{name}."))
             .suffix(".part")
             .permissions(Permissions::from_mode(readers.mode()))
             .tempfile_in(folder.unwrap_or(Path::new(".")))?;
-        // Who may read what only its owner may is not for somebody else to say.
+        // A file for its owner only must not inherit the permissions of a stranger's file.
         let replaced = replaced.filter(|found| readers == Readers::Anyone || is_ours(found));
         if let Some(replaced) = &replaced {
             file.as_file().set_permissions(replaced.permissions())?;
@@ -122,10 +122,10 @@ impl WholeFile {
         })
     }
 
-    /// Puts it in its place.
+    /// Puts the file in its place.
     ///
     /// # Errors
-    /// If the kernel refuses; what was there before is there still.
+    /// If the kernel refuses; the old file is still there then.
     pub fn finish(self) -> io::Result<()> {
         match self.out {
             Out::Beside { file, place } => {
@@ -156,7 +156,7 @@ impl Write for WholeFile {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use std::os::unix::fs::symlink;
 

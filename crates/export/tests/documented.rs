@@ -1,8 +1,8 @@
-//! `docs/data.md` names every column of every table, in their order and with their types.
+//! `docs/data.md` contains every column of every table, in their order and with their types.
 
 use vmnoise_export::{DATA_VERSION, schemas};
 
-/// The columns that this page has under the heading of a table, and their types.
+/// Returns the columns under the heading of a table in this page, with their types.
 fn documented(page: &str, table: &str) -> Vec<(String, String)> {
     let body = page.split_once(&format!("\n### `{table}`\n")).unwrap().1;
     let body = body.split("\n#").next().unwrap();

@@ -1,4 +1,4 @@
-//! A file of the table `hours`, as another reader of Parquet finds it.
+//! A file of the table `hours`, read by another Parquet reader.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -52,7 +52,7 @@ fn hour() -> HostHour {
     }
 }
 
-/// What a row has in those columns that have something, but for those that all rows have.
+/// Returns the non-null columns of a row, without those that all rows have.
 fn told(row: BTreeMap<String, Field>) -> String {
     let everywhere = ["begin_utc", "end_utc", "period_ns", "is_whole"];
     let told = row

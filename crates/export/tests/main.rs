@@ -1,5 +1,5 @@
-//! The export beside its documents.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+//! Tests of the exports and of their documents.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod documented;
 mod hours;

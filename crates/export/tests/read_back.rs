@@ -1,4 +1,4 @@
-//! A run that is written and read back, whole and with each of its bytes damaged.
+//! A run that is written and read back, intact and with each of its bytes damaged.
 
 use std::fs;
 use std::panic::catch_unwind;
@@ -16,7 +16,7 @@ const NAMES: [&str; 4] = [
     "a:b",
     "\u{1b}[2J\u{202e}",
 ];
-/// What they are when they are read.
+/// The same names as they are read back.
 const READ: [&str; 4] = [
     "local_timer:236",
     "kworker/1:6:18391",
@@ -25,7 +25,7 @@ const READ: [&str; 4] = [
 ];
 pub const GAPS: u64 = 12;
 
-/// Who had what of a gap: a name or none.
+/// Returns the parts of a gap: share, index of the name if there is one, and length.
 fn parts(nth: u64) -> Vec<(Share, Option<usize>, u64)> {
     let who = (nth % 4) as usize;
     vec![
@@ -77,7 +77,7 @@ pub fn write(folder: &Path) -> StoredRun {
     runs.remove(0)
 }
 
-/// Each gap as its CPU, begin and length, and who had what of it.
+/// A gap: CPU, begin and length, then its parts.
 pub type Gap = ((u32, u64, u64), Vec<(Share, String, u64)>);
 
 /// Returns the gaps of a run.
@@ -114,8 +114,8 @@ fn what_was_written_is_read() {
     assert_eq!(read(&run).unwrap(), expected.collect::<Vec<Gap>>());
 }
 
-/// Damages each byte of the tables of a run in turn. What is damaged is an error or another value; the library that
-/// reads Parquet does not panic.
+/// Damages each byte of the tables of a run in turn. The result must be an error or another value;
+/// the Parquet library must not panic.
 pub fn assert_no_damage_is_more_than_an_error(run: &StoredRun) {
     let mut panicked = Vec::new();
     for table in ["run", "gaps", "gap_parts"] {

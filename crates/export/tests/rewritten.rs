@@ -1,4 +1,4 @@
-//! Tables that another program has rewritten, with other encodings and pages than vmnoise writes.
+//! Tables that another program has rewritten, with other encodings and pages than those of vmnoise.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::read_back::{GAPS, assert_no_damage_is_more_than_an_error, read, write
 
 const TABLES: [&str; 4] = ["run", "cpus", "gaps", "gap_parts"];
 
-/// Writes each table of a run anew with these properties.
+/// Rewrites each table of a run with these properties.
 fn rewrite(run: &StoredRun, properties: &WriterProperties) {
     for table in TABLES {
         let path = run.folder.join(format!("{table}.parquet"));
@@ -61,8 +61,8 @@ fn properties() -> WriterPropertiesBuilder {
     WriterProperties::builder()
 }
 
-/// What engines write unless they are asked for something else (Snappy, dictionaries), plain values, pages of version 2
-/// with numbers as differences, and many small pages.
+/// Returns the properties of engines by default (Snappy, dictionaries), of plain values, of pages
+/// in version 2 with numbers as differences, and of many small pages.
 fn variants() -> [WriterProperties; 4] {
     let version_2 = properties().set_writer_version(WriterVersion::PARQUET_2_0);
     let gap = || ColumnPath::from("gap");
@@ -92,7 +92,7 @@ fn what_another_program_rewrote_is_read() {
     }
 }
 
-/// The other variants are read by decoders that also read what vmnoise writes.
+/// The decoders of the other variants also read vmnoise's own files.
 #[test]
 fn no_damaged_byte_of_version_2_is_more_than_an_error() {
     let folder = tempfile::tempdir().unwrap();

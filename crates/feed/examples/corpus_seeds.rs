@@ -1,5 +1,5 @@
-//! Writes the seeds of the decoder's fuzz corpus into the folder given: streams of a feed,
-//! whole, cut and damaged.
+//! Writes the seeds of the decoder's fuzz corpus into the given folder: streams of a feed,
+//! complete, cut and damaged.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -37,7 +37,7 @@ fn main() -> std::io::Result<()> {
             &format!("damaged-{number}"),
             &[damaged.clone(), full.clone()].concat(),
         )?;
-        // Wrong content under right checksums.
+        // Wrong content with valid checksums.
         if at >= 16 {
             save(&format!("wrong-{number}"), &framed(VERSION, &damaged[16..]))?;
         }

@@ -1,4 +1,4 @@
-//! Where a VM's socket is, and how it is spoken to.
+//! Address of a feed: the path of a VM's socket, and its kind.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -9,16 +9,16 @@ use vmnoise_events::Line;
 
 use crate::layout::VSOCK_PORT;
 
-/// The longest path of a unix socket (unix(7)), without its end.
+/// Longest path of a unix socket (unix(7)), without its end.
 const MAX_PATH_BYTES: usize = 107;
 
-/// One feed as the user names it: `unix:PATH` or `vsock:PATH[:PORT]`.
+/// A feed as the user names it: `unix:PATH` or `vsock:PATH[:PORT]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedAddress {
-    /// The socket on which the VMM listens.
+    /// Socket on which the VMM listens.
     pub path: PathBuf,
-    /// The port on which the guest listens, where the VMM has a vsock device behind the
-    /// socket; `None` where the socket is a serial port.
+    /// Port on which the guest listens, if the VMM has a vsock device behind the socket; `None` if
+    /// the socket is a serial port.
     pub vsock_port: Option<u32>,
 }
 
@@ -54,7 +54,7 @@ impl FromStr for FeedAddress {
 }
 
 impl FeedAddress {
-    /// As it is written on a command line.
+    /// Returns the address in the form of a command line.
     pub fn words(&self) -> OsString {
         let port = self.vsock_port.map(|port| format!(":{port}"));
         let mut words = OsString::from(match port {

@@ -1,5 +1,5 @@
-//! The port over which a guest asks its host for a dump (docs/serve.md): it is opened before rights go, for it is a device
-//! of root, and nobody waits for it.
+//! The port over which a guest asks its host for a dump (docs/serve.md). It is a device of root, so
+//! it is opened before rights are dropped. Reading and writing never block.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,18 +10,18 @@ use vmnoise_events::Line;
 
 use crate::layout::PORT_NAME;
 
-/// Where udev shows ports by their names.
+/// Folder in which udev links ports by their names.
 const NAMED_PORTS: &str = "/dev/virtio-ports";
-/// Where the kernel reports each port's name, whoever made its device.
+/// Folder in which the kernel reports each port's name, independently of udev.
 const PORTS: &str = "/sys/class/virtio-ports";
-/// What `vmnoise serve --dumps-for` on the host listens for.
+/// Request for which `vmnoise serve --dumps-for` on the host waits.
 const ASK: &[u8] = b"dump\n";
-/// Of O_NONBLOCK and O_NOCTTY (open(2)).
+/// Flags O_NONBLOCK and O_NOCTTY (open(2)).
 const WITHOUT_WAITING: i32 = 0o4000 | 0o400;
-/// What of the host's answer is read at a time: the name of a file, as a rule.
+/// Bytes of the host's answer that are read at a time; usually it is the name of a file.
 const ANSWER_BYTES: usize = 256;
 
-/// Why a host cannot be asked.
+/// Reason why a host cannot be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// This machine has no such port.
@@ -30,31 +30,31 @@ pub enum AskError {
          a VMM gives it one, or name another"
     )]
     NoPort,
-    /// It cannot be opened.
+    /// The port cannot be opened.
     #[error(
         "opening {}, over which the host is asked for a dump: a port has one user, and a feed may be it (--feed none)",
         Line::from(&**path)
     )]
     Open {
-        /// Of the port.
+        /// Path of the port.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It takes nothing.
+    /// The port accepts no request.
     #[error(
         "asking the host for a dump over {}: is `vmnoise serve --dumps-for` running there?",
         Line::from(&**path)
     )]
     Ask {
-        /// Of the port.
+        /// Path of the port.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// A host that may write down what it did.
+/// The host, which a guest may ask for dumps.
 #[derive(Debug)]
 pub struct AskedHost {
     path: PathBuf,
@@ -62,10 +62,10 @@ pub struct AskedHost {
 }
 
 impl AskedHost {
-    /// Over this port, or the one that is named for the feed.
+    /// Opens this port, or else the port with the feed's name.
     ///
     /// # Errors
-    /// If there is none, or somebody else has it open.
+    /// If there is none, or another program has it open.
     pub fn open(path: Option<&Path>) -> Result<AskedHost, AskError> {
         let path = path.map(Path::to_owned).or_else(virtio_port);
         let path = path.ok_or(AskError::NoPort)?;
@@ -80,7 +80,7 @@ impl AskedHost {
     /// Asks once.
     ///
     /// # Errors
-    /// If nobody on the host has the other end open, or it takes nothing.
+    /// If no program on the host has the other end open, or the port accepts nothing.
     pub fn ask(&self) -> Result<(), AskError> {
         let mut port = &self.port;
         port.write_all(ASK).map_err(|source| AskError::Ask {
@@ -89,7 +89,8 @@ impl AskedHost {
         })
     }
 
-    /// What it has answered since the last call: the name of its file, or `no:` and why not.
+    /// Returns the answer since the last call: the name of the host's file, or `no:` and the
+    /// reason.
     pub fn answer(&self) -> Option<Line> {
         let mut answer = [0; ANSWER_BYTES];
         let mut port = &self.port;
@@ -100,12 +101,12 @@ impl AskedHost {
     }
 }
 
-/// The device of the port with the feed's name, if this machine has it.
+/// Returns the device of the port with the feed's name, if this machine has it.
 pub fn virtio_port() -> Option<PathBuf> {
     port_among(Path::new(NAMED_PORTS), Path::new(PORTS))
 }
 
-/// By udev's link, or else by the kernel's own name for it.
+/// Finds the port by udev's link, or else by the kernel's name for it.
 fn port_among(named_ports: &Path, ports: &Path) -> Option<PathBuf> {
     let linked = named_ports.join(PORT_NAME);
     if linked.exists() {
@@ -124,7 +125,7 @@ fn port_among(named_ports: &Path, ports: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use std::os::unix::net::UnixStream;
 

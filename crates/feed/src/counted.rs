@@ -1,10 +1,10 @@
-//! What one guest is told of one of its vCPUs.
+//! Converts the counts of a vCPU to a frame for its guest.
 
 use vmnoise_events::{
     FeedDetail, HostCulprit, HostFrame, HostReason, Share, ShareMap, Vcpu, VcpuClock, VcpuTotals,
 };
 
-/// When counts were read, on the host's two clocks.
+/// Instant of reading the counts, on the host's two clocks.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
     /// The TSC.
@@ -16,7 +16,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The TSC at an instant close to this one, CLOCK_MONOTONIC in nanoseconds.
+    /// Returns the TSC at an instant close to this one, CLOCK_MONOTONIC in nanoseconds.
     pub fn tsc_at(&self, mono_ns: u64) -> u64 {
         let ns = i128::from(mono_ns) - i128::from(self.mono_ns);
         let cycles = ns.saturating_mul(self.tsc_hz.into()) / 1_000_000_000;
@@ -24,39 +24,39 @@ impl Reading {
     }
 }
 
-/// One vCPU as it was read.
+/// Counts of one vCPU.
 #[derive(Debug)]
 pub struct Counted<'a> {
-    /// Whose.
+    /// The vCPU.
     pub vcpu: &'a Vcpu,
     /// Its exits so far.
     pub totals: &'a VcpuTotals,
-    /// How its guest's TSC follows from the host's.
+    /// Relation of its guest's TSC to the host's.
     pub clock: VcpuClock,
-    /// Every exit that ended by then is counted, and no later one, CLOCK_MONOTONIC in
-    /// nanoseconds.
+    /// Instant up to which exits are counted, CLOCK_MONOTONIC in nanoseconds: every exit that ended
+    /// by then, and no later one.
     pub until_mono_ns: u64,
-    /// Who took its time, the most expensive first.
+    /// Culprits that took its time, the largest first.
     pub culprits: Vec<HostCulprit>,
 }
 
-/// What is the same for all vCPUs of a run.
+/// Facts that all vCPUs of a run share.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame {
-    /// How much is reported.
+    /// Amount of detail.
     pub detail: FeedDetail,
-    /// When counting began, in the host's TSC.
+    /// Begin of the counts, in the host's TSC.
     pub from_tsc: u64,
-    /// Whether this host is on bare metal, and hides nothing from itself.
+    /// True if this host is on bare metal, so that no time is hidden from it.
     pub is_last: bool,
-    /// Whether what remains of an exit is KVM's: the host sees all of its own work.
+    /// True if the residual of an exit is KVM's, because the host observes all of its own work.
     pub knows_kvm: bool,
-    /// Records lost so far.
+    /// Number of records lost so far.
     pub lost: u64,
 }
 
 impl Frame {
-    /// The frame of this vCPU; `None` where it has no number or its guest no TSC yet.
+    /// Returns the frame of this vCPU; `None` if it has no number, or its guest has no TSC yet.
     pub fn of(&self, counted: Counted<'_>, reading: &Reading) -> Option<HostFrame> {
         let Counted {
             vcpu,
@@ -65,7 +65,7 @@ impl Frame {
             until_mono_ns,
             culprits,
         } = counted;
-        // A guest younger than the count had no exits before its clock began.
+        // A guest younger than the counts had no exits before its clock began.
         let from_tsc = clock.guest_tsc(self.from_tsc).unwrap_or(0);
         let until_tsc = clock.guest_tsc(reading.tsc_at(until_mono_ns))?;
         Some(HostFrame {
@@ -78,7 +78,7 @@ impl Frame {
             exits: totals.exits,
             heavy: totals.heavy,
             split: reported(totals.split, vcpu.sees_kvm && self.knows_kvm),
-            // Names alone can be missing, and the number is of all VMs together.
+            // Only names can be missing, and the number is the sum of all VMs.
             lost: match self.detail {
                 FeedDetail::Full => self.lost,
                 _ => 0,
@@ -95,7 +95,8 @@ impl Frame {
     }
 }
 
-/// What remains of KVM_RUN is the guest's as well, where its exits are not seen.
+/// Removes the share `kvm` if exits are not observed: the residual of KVM_RUN then includes the
+/// guest's own time.
 fn reported(mut split: ShareMap<u64>, sees_kvm: bool) -> ShareMap<u64> {
     if !sees_kvm {
         split[Share::Kvm] = 0;

@@ -1,4 +1,4 @@
-//! Frames out of a stream of bytes that may be cut, damaged or made up.
+//! Decodes frames from a stream of bytes that may be cut, damaged or forged.
 
 use vmnoise_events::HostFrame;
 
@@ -6,13 +6,13 @@ use crate::error::FrameError;
 use crate::layout::{HEADER_BYTES, MAGIC, MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES, VERSION};
 use crate::payload;
 
-/// Takes the bytes of a stream in whatever chunks they come, and gives its frames. What is
-/// no frame is reported as an error and skipped up to the next one.
+/// Accepts the bytes of a stream in chunks of any size, and returns its frames. Bytes that are no
+/// frame are reported as an error, and skipped up to the next frame.
 #[derive(Debug)]
 pub struct Decoder {
-    /// What may still become a frame: begins with the magic, as far as it goes.
+    /// Bytes that may still become a frame: they begin with the magic, or a part of it.
     pending: Vec<u8>,
-    /// The last bytes were no frame, and that was reported.
+    /// True if the last bytes were no frame, and this was reported.
     lost: bool,
 }
 
@@ -26,13 +26,12 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// A decoder at the start of a stream.
+    /// Returns a decoder at the begin of a stream.
     pub fn new() -> Decoder {
         Decoder::default()
     }
 
-    /// Takes the next bytes, and hands on each frame they complete and each thing that is
-    /// wrong with them.
+    /// Adds bytes, and passes each frame that they complete and each error in them to `each`.
     pub fn push(&mut self, bytes: &[u8], each: &mut dyn FnMut(Result<HostFrame, FrameError>)) {
         let mut rest = bytes;
         loop {
@@ -46,7 +45,7 @@ impl Decoder {
         }
     }
 
-    /// Says all that can be said of the pending bytes, and how many more that takes next.
+    /// Decodes the pending bytes as far as possible. Returns how many more bytes are needed next.
     fn settle(&mut self, each: &mut dyn FnMut(Result<HostFrame, FrameError>)) -> usize {
         loop {
             self.drop_junk(0, each);
@@ -74,14 +73,14 @@ impl Decoder {
         }
     }
 
-    /// This is no frame; the next one may begin within it.
+    /// Drops a false begin of a frame; the next frame may begin inside it.
     fn refuse(&mut self, error: FrameError, each: &mut dyn FnMut(Result<HostFrame, FrameError>)) {
         self.lost = true;
         each(Err(error));
         self.drop_junk(1, each);
     }
 
-    /// Drops all bytes before the first, from `from` on, that may begin a frame.
+    /// Drops all bytes before the next possible begin of a frame, at `from` or later.
     fn drop_junk(&mut self, from: usize, each: &mut dyn FnMut(Result<HostFrame, FrameError>)) {
         let begin = (from..self.pending.len())
             .find(|at| may_begin(&self.pending[*at..]))
@@ -99,7 +98,7 @@ fn may_begin(bytes: &[u8]) -> bool {
     bytes[..known] == MAGIC[..known]
 }
 
-/// The length of the payload, if there can be one.
+/// Returns the length of the payload, if the header is valid.
 fn check_header(header: &[u8; HEADER_BYTES]) -> Result<usize, FrameError> {
     if crc32fast::hash(&header[..12]) != u32::from_le_bytes(four(header, 12)) {
         return Err(FrameError::Checksum);
@@ -147,7 +146,7 @@ mod tests {
         }
     }
 
-    /// A header that is right in itself and makes the decoder wait for as much as it can.
+    /// Returns a valid header with the longest payload, for which the decoder has to wait.
     fn longest_claim() -> Vec<u8> {
         let mut header = MAGIC.to_vec();
         header.extend(VERSION.to_le_bytes());

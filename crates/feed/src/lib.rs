@@ -1,9 +1,9 @@
-//! The feed between a host and its guest: frames as bytes, and back from a stream that
-//! nobody trusts. `docs/feed.md` is the format for people.
+//! The feed between a host and its guest: encodes frames, and decodes them from an untrusted
+//! stream. `docs/feed.md` describes the format.
 //!
-//! But for [`AskedHost`] nothing here opens anything, and nothing waits. Whatever the bytes are, a [`Decoder`] holds at most one frame
-//! ([`MAX_FRAME_BYTES`]), hands out frames that are whole and consistent, and says what
-//! was wrong with the rest.
+//! Only [`AskedHost`] opens anything, and nothing blocks. For any bytes, a [`Decoder`] holds at
+//! most one frame ([`MAX_FRAME_BYTES`]), returns only complete and consistent frames, and reports
+//! the errors in the rest.
 
 #![forbid(unsafe_code)]
 

@@ -1,36 +1,36 @@
-//! Frames on their way to one guest: a fixed amount, however slowly they are read.
+//! Queue of frames for one guest, with a fixed size however slowly the guest reads.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
 
-/// What waits for one guest at most, beside the frame that is half written: the counts of
-/// some 480 vCPUs, or the names of six.
+/// Largest size of the queue, in addition to a half-written frame: the counts of some 480 vCPUs, or
+/// the names of six.
 pub const ROOM: usize = 64 << 10;
-/// How many frames go into one write.
+/// Number of frames in one write.
 const AT_ONCE: usize = 64;
 
-/// Frames that were not yet taken by the kernel.
+/// Frames that the kernel has not yet accepted.
 #[derive(Debug, Default)]
 pub struct Outgoing {
     frames: VecDeque<Vec<u8>>,
-    /// How much of the first one is written.
+    /// Bytes of the first frame that are written.
     written: usize,
-    /// Which vCPU's frame comes first next time, so that where not all find room each does
-    /// in its turn.
+    /// Number of the vCPU whose frame comes first next time. If there is no room for all, they take
+    /// turns.
     turn: usize,
-    /// Frames that were written.
+    /// Number of frames that were written.
     pub sent: u64,
-    /// Frames that newer ones replaced, or that found no room.
+    /// Number of frames that newer ones replaced, or for which there was no room.
     pub skipped: u64,
-    /// Bytes that were written.
+    /// Number of bytes that were written.
     pub bytes: u64,
-    /// In how many writes: each may be an interrupt of the guest.
+    /// Number of writes: each may be an interrupt of the guest.
     pub writes: u64,
 }
 
 impl Outgoing {
-    /// New frames take the place of those that wait. One that is half written stays: what
-    /// follows it must begin where it ends.
+    /// Replaces the waiting frames. A half-written one stays, because the next frame must begin
+    /// where it ends.
     pub fn replace(&mut self, frames: Vec<Vec<u8>>) {
         self.forget_unsent();
         let total = frames.len();
@@ -50,10 +50,10 @@ impl Outgoing {
         self.turn = if taken < total { first + taken } else { 0 };
     }
 
-    /// Writes as much as is taken without waiting, as few times as can be.
+    /// Writes as much as possible without blocking, in as few writes as possible.
     ///
     /// # Errors
-    /// If the connection is over.
+    /// If the connection is closed.
     pub fn write_to(&mut self, socket: &mut impl Write) -> io::Result<()> {
         while !self.frames.is_empty() {
             let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(AT_ONCE);
@@ -73,19 +73,19 @@ impl Outgoing {
         Ok(())
     }
 
-    /// What waits is not to be told any more; what is half written must be ended.
+    /// Drops the waiting frames, except a half-written one.
     pub fn forget_unsent(&mut self) {
         let kept = usize::from(self.written > 0);
         self.skipped += self.frames.drain(kept..).len() as u64;
     }
 
-    /// The connection is over: what waits is for nobody.
+    /// Drops all waiting frames, because the connection is closed.
     pub fn forget(&mut self) {
         self.skipped += self.frames.drain(..).len() as u64;
         self.written = 0;
     }
 
-    /// Whether everything was taken.
+    /// Returns true if all frames are written.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
@@ -109,7 +109,7 @@ impl Outgoing {
 mod tests {
     use super::*;
 
-    /// Takes so many bytes, then none.
+    /// A writer that accepts `room` bytes, then none.
     struct Slow {
         taken: Vec<u8>,
         room: usize,

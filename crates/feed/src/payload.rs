@@ -1,11 +1,11 @@
-//! A frame back from its payload, which is whole but may say anything.
+//! Decodes a frame from its payload, which is complete but may contain anything.
 
 use vmnoise_events::{FeedDetail, HostCulprit, HostFrame, HostReason, Share, ShareMap};
 
 use crate::error::FrameError;
 use crate::layout::{IS_LAST, MAX_CULPRITS, MAX_NAME_BYTES, MAX_REASONS, SEES_KVM};
 
-/// The number of a share: its place in [`Share::OF_EXITS`]. Other shares have none.
+/// Returns the number of a share: its index in [`Share::OF_EXITS`]. Other shares have none.
 pub(crate) fn share_number(share: Share) -> Option<u8> {
     let place = Share::OF_EXITS.iter().position(|it| *it == share)?;
     u8::try_from(place).ok()
@@ -15,7 +15,7 @@ fn share_of(number: u8) -> Option<Share> {
     Share::OF_EXITS.get(usize::from(number)).copied()
 }
 
-/// Reads a payload of this version to its last byte.
+/// Decodes a payload of this version up to its last byte.
 pub(crate) fn decode(payload: &[u8]) -> Result<HostFrame, FrameError> {
     let mut rest = Rest(payload);
     let vcpu = rest.u32()?;
@@ -88,7 +88,7 @@ fn check(holds: bool, what: &'static str) -> Result<(), FrameError> {
     }
 }
 
-/// What is not yet read.
+/// Bytes that are not yet read.
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {
@@ -123,7 +123,7 @@ impl Rest<'_> {
         Ok(numbers)
     }
 
-    /// A name that can be shown as it is.
+    /// Returns a name that is safe to print.
     fn name(&mut self) -> Result<String, FrameError> {
         let length = usize::from(self.u8()?);
         check(length <= MAX_NAME_BYTES, "the length of a name")?;

@@ -1,4 +1,4 @@
-//! A feed as its guest takes it: frames out of whatever bytes come, and what they came to.
+//! The guest's end of a feed: decodes frames from any bytes, and counts them.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use vmnoise_events::{FeedTotals, HostFrame};
 
 use crate::decoder::Decoder;
 
-/// vCPUs whose last frame is kept before the result begins.
+/// Number of vCPUs whose last frame is kept before the result begins.
 const HELD_VCPUS: usize = 1024;
 
 /// One feed, from before the run to its end. The host is not trusted, and may come and go.
@@ -14,12 +14,12 @@ const HELD_VCPUS: usize = 1024;
 pub struct Receiver {
     decoder: Decoder,
     totals: FeedTotals,
-    /// The last frame of each vCPU from before the result: the zero mark of what follows.
+    /// Last frame of each vCPU before the result: the zero of the following ones.
     held: BTreeMap<u32, HostFrame>,
 }
 
 impl Receiver {
-    /// Takes bytes that came, and hands on the frames that they complete.
+    /// Decodes received bytes, and passes the frames that they complete to `each`.
     pub fn take(&mut self, bytes: &[u8], each: &mut dyn FnMut(HostFrame)) {
         let totals = &mut self.totals;
         totals.bytes += bytes.len() as u64;
@@ -32,7 +32,7 @@ impl Receiver {
         });
     }
 
-    /// Takes bytes that came before the result begins.
+    /// Decodes bytes that were received before the result begins.
     pub fn hold(&mut self, bytes: &[u8]) {
         let mut held = std::mem::take(&mut self.held);
         self.take(bytes, &mut |frame| {
@@ -43,22 +43,22 @@ impl Receiver {
         self.held = held;
     }
 
-    /// One of the frames held, if any came.
+    /// Returns one of the held frames, if there is one.
     pub fn held(&self) -> Option<&HostFrame> {
         self.held.values().next()
     }
 
-    /// Gives what was held.
+    /// Returns the held frames, and forgets them.
     pub fn release(&mut self) -> impl Iterator<Item = HostFrame> + use<> {
         std::mem::take(&mut self.held).into_values()
     }
 
-    /// The host hung up; it may come again.
+    /// Counts that the host hung up. It may come again.
     pub fn hung_up(&mut self) {
         self.totals.hang_ups += 1;
     }
 
-    /// What has come of it.
+    /// Returns the counts of the feed.
     pub fn totals(&self) -> FeedTotals {
         self.totals
     }

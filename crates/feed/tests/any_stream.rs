@@ -1,4 +1,4 @@
-//! What holds for any frame and for any bytes.
+//! Properties for any frame and any bytes.
 
 use crate::decode;
 use proptest::prelude::*;
@@ -95,7 +95,8 @@ proptest! {
         let at = at.index(first.len() - 1) + 1;
         let found = decode(&[&first[..at], &rest].concat());
         let reported: Vec<_> = found.iter().flatten().cloned().collect();
-        // A cut frame takes the beginning of the next one for its own end and gives it back.
+        // After a cut, the decoder takes the begin of the next frame for the rest of the cut one.
+        // It finds the next frame all the same.
         prop_assert_eq!(reported, frames);
         prop_assert!(found.iter().any(Result::is_err), "the cut is not told");
     }

@@ -1,5 +1,5 @@
-//! The bytes of the feed: their format, the corpus, and any others.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+//! Tests of the feed's bytes: their format, the corpus, and any other bytes.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod common;
 
@@ -10,7 +10,7 @@ mod format;
 use vmnoise_events::HostFrame;
 use vmnoise_feed::{Decoder, FrameError};
 
-/// All that a stream gives, in order.
+/// Returns all frames and errors of a stream, in order.
 fn decode(bytes: &[u8]) -> Vec<Result<HostFrame, FrameError>> {
     let mut found = Vec::new();
     Decoder::new().push(bytes, &mut |one| found.push(one));

@@ -1,6 +1,6 @@
-//! Writes recordings of a guest, its tasks and its host into the corpora of what reads them.
+//! Writes recordings of a guest, its tasks and its host into the corpora of their readers.
 
-#[allow(clippy::unwrap_used)] // Made for tests.
+#[allow(clippy::unwrap_used)] // Written for tests.
 #[allow(dead_code)] // Tests of the page use more of it.
 #[path = "../../cli/tests/join_pair/mod.rs"]
 mod join_pair;
@@ -11,9 +11,9 @@ use std::path::Path;
 use join_pair::{Flaws, write_guest, write_host, write_tasks};
 use vmnoise_recording::{Reader, Writer};
 
-/// So many of the wake-ups of tasks are enough to prove whose they are; all of them are megabytes.
+/// Number of wake-ups that prove the identity of a guest; all of them would be megabytes.
 const PROOF: usize = 1_500;
-/// So many are enough where nothing has to be proven.
+/// Number of wake-ups if nothing has to be proven.
 const FEW: usize = 150;
 
 fn main() -> std::io::Result<()> {
@@ -38,7 +38,7 @@ fn main() -> std::io::Result<()> {
     save("join", "tasks", &[&tasks[..], &exits[..]].concat())
 }
 
-/// Its first events.
+/// Returns a recording of the first events.
 fn shortened(recording: &[u8], events: usize) -> Vec<u8> {
     let mut reader = Reader::new(recording).expect("a recording of ours");
     let mut writer = Writer::new(Vec::new(), reader.facts()).expect("memory takes every byte");

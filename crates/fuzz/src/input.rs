@@ -1,13 +1,13 @@
-//! Inputs without end, each known by its number: made of nothing, or out of one of the corpus.
+//! An endless sequence of inputs, each with a number: invented, or derived from one of the corpus.
 
 use std::fs;
 use std::path::Path;
 
 use fastrand::Rng;
 
-/// Words of a stream of some hundred events.
+/// Bytes of a stream with some hundred events.
 const MOST_BYTES: usize = 8 << 10;
-/// Changes of one input.
+/// Largest number of changes of one input.
 const MOST_CHANGES: u32 = 12;
 /// Numbers at which arithmetic breaks.
 const EDGES: [u64; 8] = [
@@ -21,7 +21,7 @@ const EDGES: [u64; 8] = [
     u64::MAX,
 ];
 
-/// The inputs of one target that follow from a seed.
+/// The inputs of one target for a seed.
 #[derive(Debug)]
 pub struct Inputs {
     seed: u64,
@@ -29,11 +29,11 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Those that follow from this seed and the files of a folder.
+    /// Returns the inputs for this seed and the files of a folder.
     pub fn of(seed: u64, corpus: &Path) -> Inputs {
         let entries = fs::read_dir(corpus).into_iter().flatten().flatten();
         let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
-        // The same everywhere.
+        // The same order on every machine.
         paths.sort();
         let files = paths.iter().filter_map(|path| fs::read(path).ok());
         Inputs {
@@ -42,7 +42,7 @@ impl Inputs {
         }
     }
 
-    /// The input with this number.
+    /// Returns the input with this number.
     pub fn input(&self, case: u64) -> Vec<u8> {
         let mut dice = Rng::with_seed(self.seed);
         let mut dice = Rng::with_seed(dice.u64(..) ^ case);
@@ -63,14 +63,15 @@ impl Inputs {
         bytes
     }
 
-    /// Half of the changes keep the length, without which little of a recording is read.
+    /// Changes some bytes. Half of the changes keep the length; otherwise a reader would see little
+    /// of a recording.
     fn change(&self, bytes: &mut Vec<u8>, dice: &mut Rng) {
         let (from, to) = span(bytes.len(), dice);
         match dice.u8(0..12) {
             0 | 1 => bytes[from] ^= 1 << dice.u8(0..8),
             2 | 3 => bytes[from] = dice.u8(..),
             4..=6 => {
-                // Numbers of a recording are aligned.
+                // Numbers in a recording are aligned.
                 let width = dice.choice([1, 4, 8, 8]).unwrap_or(8);
                 let number = dice.choice(EDGES).unwrap_or(0).to_le_bytes();
                 let from = from / width * width;
@@ -97,7 +98,7 @@ impl Inputs {
     }
 }
 
-/// Most are short.
+/// Invents an input; most are short.
 fn new(dice: &mut Rng) -> Vec<u8> {
     let most = MOST_BYTES >> dice.u32(0..8);
     let mut bytes = vec![0; dice.usize(0..=most)];
@@ -105,7 +106,7 @@ fn new(dice: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// A few bytes of so many.
+/// Returns a short range within `len` bytes.
 fn span(len: usize, dice: &mut Rng) -> (usize, usize) {
     let from = dice.usize(0..len.max(1));
     let most = 1_usize << dice.u32(0..8);

@@ -1,5 +1,5 @@
-//! What must hold of vmnoise for any input, target by target, and a program that makes inputs
-//! without end. `fuzz/README.md` says how to run it.
+//! Properties that must hold for any input, by target, and a program that searches for inputs that
+//! break them. `fuzz/README.md` says how to run it.
 #![forbid(unsafe_code)]
 
 mod grammar;
@@ -12,7 +12,8 @@ pub use targets::{BROKEN, TARGETS, Target};
 
 use std::path::PathBuf;
 
-/// Inputs that are tried again and again: folders in this tree, by [`Target::corpus`].
+/// Returns the folder of the inputs that are tried again each time: one folder for each
+/// [`Target::corpus`].
 pub fn corpus() -> PathBuf {
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus").into()
 }

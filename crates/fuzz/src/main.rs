@@ -1,5 +1,5 @@
-//! `fuzz`: tries inputs without end, target by target, each in a process of its own, so that nothing that an
-//! input does ends the search: a panic, an abort, a stack that overflows, or a loop.
+//! `fuzz`: an endless search for inputs that break a target. Each target runs in a process of its
+//! own, so the search survives a panic, an abort, a stack overflow, or an endless loop.
 #![forbid(unsafe_code)]
 
 mod search;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use vmnoise_fuzz::{BROKEN, TARGETS, Target};
 
-/// Tries inputs on what vmnoise reads
+/// Tries inputs on the parts of vmnoise that read data
 #[derive(Debug, Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -23,12 +23,12 @@ struct Arguments {
 enum Command {
     /// Search for inputs that break a property
     Search(search::Search),
-    /// Try these inputs once more
+    /// Try these inputs again
     Again {
-        /// The property
+        /// Name of the target
         #[arg(value_parser = target)]
         target: Target,
-        /// Inputs
+        /// Files with inputs
         files: Vec<PathBuf>,
     },
     #[command(hide = true)]

@@ -1,17 +1,17 @@
-//! A recording out of any bytes, with right checksums.
+//! Makes a recording with valid checksums from any bytes.
 
 use vmnoise_events::{Event, RunFacts};
 use vmnoise_recording::{Writer, seal};
 
 use crate::grammar::{self, Stream, Words};
 
-/// What every recording begins with.
+/// First bytes of every recording.
 const BEGIN: [u8; 4] = [0xff; 4];
-/// What ends one that is whole.
+/// Last bytes of a complete recording.
 const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/// Bytes that begin like a recording are one that was changed, and is sealed anew. Any others are
-/// the words out of which one is made.
+/// Returns a recording. Bytes that begin like a recording are a changed one, and are sealed again.
+/// All other bytes are words from which a recording is made.
 pub(crate) fn recording(bytes: &[u8]) -> Vec<u8> {
     match bytes.starts_with(&BEGIN) {
         true => seal(bytes),
@@ -23,7 +23,8 @@ pub(crate) fn recording(bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Two recordings: of a guest, and behind it of its host.
+/// Returns the recordings of a guest and of its host; the bytes of the host follow those of the
+/// guest.
 pub(crate) fn pair(bytes: &[u8]) -> [Vec<u8>; 2] {
     if bytes.starts_with(&BEGIN) {
         let end = bytes.windows(END.len()).position(|found| found == END);
@@ -32,13 +33,13 @@ pub(crate) fn pair(bytes: &[u8]) -> [Vec<u8>; 2] {
     }
     let mut words = Words::new(bytes);
     let [guest, host] = grammar::facts_of_pair(&mut words);
-    // Both are made of half of the words.
+    // Each is made from half of the words.
     let (of_guest, of_host) = words.halves();
     let made = |mut words, facts| recorded(&mut words, facts);
     [made(of_guest, &guest), made(of_host, &host)]
 }
 
-/// Whatever comes is written, in batches of any size.
+/// Writes all events, in batches of any size.
 fn recorded(words: &mut Words<'_>, facts: &RunFacts) -> Vec<u8> {
     let batch = usize::from(words.byte()) + 1;
     let events: Vec<Event> = Stream::new(words, facts).collect();
@@ -54,7 +55,7 @@ fn recorded(words: &mut Words<'_>, facts: &RunFacts) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use std::collections::BTreeMap;
     use std::mem::discriminant;
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
     use crate::Inputs;
 
-    /// What an explainer makes of it, where it is no host's.
+    /// Returns the summary of an explainer, if it is not the recording of a host.
     fn summary(facts: &RunFacts, events: &[Event]) -> Option<Summary> {
         let mut explainer = Explainer::new(facts);
         for event in events {
@@ -76,7 +77,7 @@ mod tests {
         (facts.workload != Workload::Exits).then(|| explainer.finish())
     }
 
-    /// Streams that a reader refuses at once, or of which nothing comes, would try nothing.
+    /// The search is useless if readers refuse the streams at once, or find nothing in them.
     #[test]
     fn what_is_made_gets_far() {
         let inputs = Inputs::of(1, Path::new("/nowhere"));
@@ -100,8 +101,8 @@ mod tests {
             }
         }
         let found = format!("{whole} whole, {gaps} gaps, {wakeups} wake-ups, {kinds:?}");
-        // A quarter of the streams has no wild number, of five workloads two have gaps, and one
-        // has wake-ups: on average one of each at least.
+        // A quarter of the streams has no wild number. Two of five workloads have gaps, and one has
+        // wake-ups: on average at least one in each stream.
         assert!(whole >= 100 && gaps >= 160 && wakeups >= 80, "{found}");
         // As many as `Event` has.
         assert_eq!(kinds.len(), 17, "{found}");

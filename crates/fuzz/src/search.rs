@@ -1,4 +1,5 @@
-//! The search: a worker on each CPU, target after target, and what to do about the inputs that end one.
+//! The search: a worker on each CPU for one target after the other, and the inputs that break a
+//! target.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -14,41 +15,41 @@ use vmnoise_fuzz::{Inputs, TARGETS, Target, corpus};
 
 use crate::worker::read_note;
 
-/// An input takes milliseconds: one that takes so long, on whatever machine, does not end.
+/// Time limit of one input. It takes milliseconds, so an input that takes this long never ends.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
 pub struct Search {
-    /// Only these; all others have their share of the time as well
+    /// Targets [default: all, which share the time]
     #[arg(value_parser = crate::target)]
     targets: Vec<Target>,
-    /// How long all of it takes
+    /// Length of the search in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// From which all inputs follow [default: another one each time]
+    /// Seed of all inputs [default: random]
     #[arg(long)]
     seed: Option<u64>,
-    /// Workers at work at once [default: one for each CPU]
+    /// Number of workers [default: one for each CPU]
     #[arg(long)]
     jobs: Option<usize>,
-    /// Where each target has a folder of inputs to begin with, to which what is found is added
+    /// Folder with a corpus for each target, to which inputs that break it are added
     #[arg(long, default_value_os_t = corpus())]
     corpus: PathBuf,
 }
 
-/// What became of one target.
+/// Result of one target.
 struct Tried {
     name: &'static str,
-    /// Those that held.
+    /// Number of inputs that held.
     inputs: u64,
     took: Duration,
-    /// What ended a worker, each once.
+    /// Messages of the workers' deaths, each once.
     found: Vec<String>,
 }
 
 impl Search {
-    /// Whether nothing was found.
+    /// Runs the search; returns true if nothing was found.
     pub fn run(&self) -> Result<bool> {
         let targets = match &self.targets[..] {
             [] => &TARGETS[..],
@@ -91,16 +92,16 @@ impl Search {
     }
 }
 
-/// The search for what breaks one target.
+/// The search in one target.
 struct One {
     target: Target,
     seed: u64,
-    /// The folder of its corpus.
+    /// Folder of its corpus.
     corpus: PathBuf,
 }
 
 impl One {
-    /// Goes on for as long, whatever is found.
+    /// Searches for this time, whatever it finds.
     fn try_for(&self, share: Duration) -> Result<Tried> {
         let begun = Instant::now();
         let (mut inputs, mut found) = (0, Vec::new());
@@ -118,7 +119,7 @@ impl One {
                 Some(status) => format!("{status}: {words}"),
                 None => format!("it takes more than {} s", PATIENCE.as_secs()),
             };
-            // Many inputs come to the same place.
+            // Many inputs end at the same place.
             if known.insert(first_line(&words).to_owned()) {
                 found.push(self.keep(case, &words)?);
             }
@@ -153,7 +154,7 @@ impl One {
         worker.context("starting a worker")
     }
 
-    /// Makes the input one of the corpus, and says how to see it again.
+    /// Adds the input to the corpus; returns how to repeat it.
     fn keep(&self, case: u64, words: &str) -> Result<String> {
         let input = Inputs::of(self.seed, &self.corpus).input(case);
         fs::create_dir_all(&self.corpus)?;
@@ -171,7 +172,7 @@ impl One {
     }
 }
 
-/// How a worker ended; `None` where it did not.
+/// Waits for a worker; returns `None` if it did not end.
 fn watched(mut worker: Child, note: &File) -> Result<Option<ExitStatus>> {
     let (mut last, mut since) = (0, Instant::now());
     loop {
@@ -191,7 +192,7 @@ fn watched(mut worker: Child, note: &File) -> Result<Option<ExitStatus>> {
     }
 }
 
-/// Where the source has what a panic says.
+/// Returns the first line of a panic, which names its place in the source.
 fn first_line(words: &str) -> &str {
     words.lines().next().unwrap_or_default()
 }

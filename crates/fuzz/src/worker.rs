@@ -1,5 +1,5 @@
-//! The process that tries the inputs of one target. Before each it notes its number, so that whoever
-//! started it knows the one that ended it.
+//! The process that tries the inputs of one target. It writes the number of each input to a note
+//! before it tries it. So its parent knows which input ended it.
 
 use std::backtrace::Backtrace;
 use std::fs::{File, OpenOptions};
@@ -12,9 +12,10 @@ use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vmnoise_fuzz::{Inputs, Target};
 
-/// What one input may take: that of a file of 1 MB (docs/reliability.md), than which it is smaller.
+/// Memory limit for one input: that of a file of 1 MB (docs/reliability.md), and inputs are
+/// smaller.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// In the note, behind the number.
+/// Position in the note after the number.
 const WORDS_AT: u64 = size_of::<u64>() as u64;
 
 #[derive(Debug, Args)]
@@ -23,14 +24,14 @@ pub struct Worker {
     pub target: Target,
     #[arg(long)]
     pub seed: u64,
-    /// The number of the first input.
+    /// Number of the first input.
     #[arg(long)]
     pub from: u64,
     #[arg(long)]
     pub millis: u64,
     #[arg(long)]
     pub note: PathBuf,
-    /// The folder of its corpus.
+    /// Folder of its corpus.
     #[arg(long)]
     pub corpus: PathBuf,
 }
@@ -53,24 +54,24 @@ impl Worker {
     }
 }
 
-/// What a panic says goes to the note, behind where it was; stderr is the targets' own.
+/// Writes the message of a panic to the note, after its place; stderr belongs to the targets.
 fn keep_last_words(note: File) {
     std::panic::set_hook(Box::new(move |panic| {
         let trace = Backtrace::force_capture().to_string();
         let words = format!("{}: {panic}", first_of_ours(&trace));
-        // The number alone is enough to see it again.
+        // The number alone is enough to repeat it.
         let _ = note.write_all_at(words.as_bytes(), WORDS_AT);
     }));
 }
 
-/// The innermost line of this workspace: a sum overflows in the standard library.
+/// Returns the innermost line of this workspace, since a sum overflows inside the standard library.
 fn first_of_ours(trace: &str) -> &str {
     let mut places = trace.lines().map(str::trim);
     let is_ours = |place: &&str| place.contains("crates/") && !place.contains("fuzz/src/worker.rs");
     places.find(is_ours).unwrap_or("somewhere")
 }
 
-/// Beside what this process has by now.
+/// Limits the memory, in addition to the present memory of this process.
 fn bound_memory() -> Result<()> {
     let status = std::fs::read_to_string("/proc/self/statm")?;
     let pages = status
@@ -86,7 +87,7 @@ fn bound_memory() -> Result<()> {
     Ok(setrlimit(Resource::As, limit)?)
 }
 
-/// What a note says: how many inputs were tried before this one, and what it ended with.
+/// Reads a note: the number of inputs before the last one, and the last message.
 pub fn read_note(note: &File) -> Result<(u64, String)> {
     let mut number = [0; WORDS_AT as usize];
     note.read_exact_at(&mut number, 0)?;

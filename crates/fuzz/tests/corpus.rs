@@ -1,9 +1,9 @@
-//! Everything that ever broke a property, and what the search begins with, once more.
+//! Repeats all inputs that ever broke a property, and the first inputs of the search.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Folders that have inputs, and how many at least.
+/// Folders with inputs, and their least number.
 const KEPT: [(&str, usize); 6] = [
     ("activity_decode", 10),
     ("feed_decoder", 1),
@@ -36,7 +36,7 @@ fn every_file_holds() {
             .args(files)
             .output()
             .unwrap();
-        // The last file that it names is the one.
+        // The last file in the output is the culprit.
         assert!(
             output.status.success(),
             "{}",

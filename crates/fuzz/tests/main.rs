@@ -1,5 +1,5 @@
-//! The search for inputs that break something, and what it ever found.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+//! The search for inputs that break a target, and its corpus.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod corpus;
 mod search;

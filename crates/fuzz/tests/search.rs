@@ -1,8 +1,8 @@
-//! The search, as far as a gate has time for it, and whether it finds what there is to find.
+//! A short search, and a check that it finds known faults.
 
 use std::process::{Command, Output};
 
-/// A run of the search.
+/// Runs the search.
 fn search(arguments: &[&str]) -> (Output, String) {
     let program = env!("CARGO_BIN_EXE_fuzz");
     let output = Command::new(program).arg("search").args(arguments).output();
@@ -11,7 +11,7 @@ fn search(arguments: &[&str]) -> (Output, String) {
     (output, reported)
 }
 
-/// `VMNOISE_FUZZ_SECONDS` says for how long: a minute in the tier of that name.
+/// `VMNOISE_FUZZ_SECONDS` sets the time: a minute in the tier of that name.
 #[test]
 fn every_target_holds_for_a_while() {
     let seconds = std::env::var("VMNOISE_FUZZ_SECONDS").unwrap_or("5".to_owned());

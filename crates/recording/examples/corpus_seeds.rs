@@ -1,5 +1,5 @@
-//! Writes the seeds of the reader's fuzz corpus into the folder given: small
-//! recordings, whole, cut and damaged.
+//! Writes the seeds of the reader's fuzz corpus into the given folder: small recordings, complete,
+//! cut and damaged.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -26,7 +26,7 @@ fn main() -> std::io::Result<()> {
     save("cut-in-a-body", &whole[..part_ends[1] - 50])?;
     save("trailing-data", &[whole.as_slice(), b"more"].concat())?;
     save("no-recording", b"PAR1 is how Parquet starts")?;
-    // Spread over header, metadata and bodies.
+    // Positions over header, metadata and bodies.
     for (number, at) in (0..whole.len()).step_by(whole.len() / 12).enumerate() {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x55;

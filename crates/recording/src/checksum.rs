@@ -1,23 +1,23 @@
-//! The running checksum: Arrow IPC has none, and a flipped bit in a time stamp
-//! would otherwise become a plausible wrong result.
+//! The running checksum. Arrow IPC has none, and without it a flipped bit in a time stamp would
+//! become a plausible wrong result.
 
 use arrow_array::{Array, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use crc32fast::Hasher;
 
-/// CRC-32 (as in zlib) of the run's facts; the checksum of the first batch
-/// continues from it.
+/// Returns the CRC-32 (as in zlib) of the run's facts. The checksum of the first batch continues
+/// from it.
 pub(crate) fn of_facts(facts_json: &str) -> u32 {
     crc32fast::hash(facts_json.as_bytes())
 }
 
-/// CRC-32 of a batch, continued from the checksum before it, so that a missing,
-/// doubled or swapped batch shows as well.
+/// Returns the CRC-32 of a batch, continued from the previous checksum. So it also detects a
+/// missing, doubled or swapped batch.
 ///
-/// It covers each column in order: the validity bitmap if the column holds a
-/// null, its buffers, then its children likewise. The last buffer is the values
-/// of the counters, and its last value is the checksum itself, left out.
+/// It covers each column in order: the validity bitmap if the column holds a null, its buffers,
+/// then its children likewise. The last buffer holds the values of the counters. Its last value is
+/// the checksum itself, which is left out.
 pub(crate) fn of_batch(previous: u32, batch: &RecordBatch) -> u32 {
     let mut buffers = Vec::new();
     for column in batch.columns() {

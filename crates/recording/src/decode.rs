@@ -1,8 +1,8 @@
-//! A message into a batch.
+//! Decodes a message to a batch.
 //!
-//! Arrow's decoder trusts where a message's metadata says its data lie, and
-//! panics where that leads outside the body or cuts a number in half. So the
-//! metadata is held against the body and the columns first.
+//! Arrow's decoder trusts the positions in a message's metadata. It panics if a position is outside
+//! the body, or cuts a number in half. So the metadata is first compared with the body and the
+//! columns.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::messages::Message;
 /// Decodes batches of one schema.
 pub(crate) struct Decoder {
     schema: SchemaRef,
-    /// The size in bytes of one value, for each buffer of a batch in its order.
+    /// Size in bytes of one value, for each buffer of a batch in its order.
     widths: Vec<i64>,
 }
 
@@ -28,7 +28,7 @@ impl Decoder {
         Decoder { schema, widths }
     }
 
-    /// The batch in this message, or one line on why there is none.
+    /// Returns the batch in this message, or one line with the reason why there is none.
     pub fn decode(&self, message: &Message) -> Result<RecordBatch, String> {
         let header = message.header().ok_or("its metadata is not valid")?;
         let batch = header
@@ -61,7 +61,7 @@ impl Decoder {
         let nodes_fit = nodes
             .iter()
             .all(|node| within(node.length()) && (0..=node.length()).contains(&node.null_count()));
-        // Each byte is in one buffer only, or a few of them would be rows without end.
+        // Each byte is in one buffer only. Otherwise a few bytes would give any number of rows.
         let mut end = 0;
         let buffers_fit = buffers.iter().zip(&self.widths).all(|(buffer, width)| {
             let (start, length) = (buffer.offset(), buffer.length());
@@ -73,7 +73,7 @@ impl Decoder {
     }
 }
 
-/// Arrow's errors may run over several lines.
+/// Arrow's errors may have several lines.
 pub(crate) fn first_line(error: &ArrowError) -> String {
     let text = error.to_string();
     text.lines().next().unwrap_or_default().to_owned()

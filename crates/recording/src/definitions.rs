@@ -1,11 +1,11 @@
-//! Whether a stream defines its sources and vCPUs before it uses them, in order, and its header the
-//! CPUs.
+//! Checks that a stream defines its sources and vCPUs in order and before their use, and that its
+//! header lists its CPUs.
 
 use vmnoise_events::{Event, Exit, RunFacts, SourceId, VcpuId, Workload};
 
 use crate::limits::CPUS;
 
-/// How many are defined so far, and which CPUs.
+/// Number of definitions so far, and the CPUs.
 #[derive(Debug)]
 pub(crate) struct Definitions {
     pub sources: u32,
@@ -13,7 +13,7 @@ pub(crate) struct Definitions {
     cpus: Cpus,
 }
 
-/// What an event refers to that is not defined, or is defined out of order.
+/// Reference of an event that is not defined, or is defined out of order.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Undefined {
     #[error("{what} {id} is out of order, {defined} are defined")]
@@ -21,19 +21,20 @@ pub(crate) enum Undefined {
         /// `source` or `vCPU`.
         what: &'static str,
         id: u32,
-        /// How many of its kind are defined.
+        /// Number of definitions of its kind.
         defined: u32,
     },
-    #[error("something is told of CPU {0}, which the header does not list")]
+    #[error("it has an event of CPU {0}, which the header does not list")]
     Cpu(u32),
 }
 
-/// CPUs about which something may be reported.
+/// CPUs of which events are valid.
 #[derive(Debug)]
 enum Cpus {
-    /// By their numbers, up to the last that is listed.
+    /// CPUs by number, up to the last that is listed.
     Listed(Vec<bool>),
-    /// Threads of others and vCPUs move, and a CPU may come while they run: any that a machine may have.
+    /// Any CPU that a machine may have: observed threads and vCPUs move, and a CPU may come online
+    /// in the meantime.
     Any,
 }
 
@@ -45,7 +46,7 @@ impl Cpus {
         let of_host = facts.host.apic_ids.iter().map(|id| &id.0);
         let listed = facts.options.cpus.iter().chain(&facts.host.allowed_cpus);
         let mut cpus = Vec::new();
-        // No more than the limits of a header allow; a writer is not held to them.
+        // Only CPUs within the limits of a header; a writer does not check them.
         for &cpu in listed.chain(of_host).filter(|cpu| **cpu < CPUS) {
             let place = cpu as usize;
             if place >= cpus.len() {
@@ -71,7 +72,7 @@ impl Cpus {
 }
 
 impl Definitions {
-    /// Those of a stream with this header.
+    /// Returns the definitions of a stream with this header.
     pub fn new(facts: &RunFacts) -> Definitions {
         Definitions {
             sources: 0,
@@ -80,7 +81,7 @@ impl Definitions {
         }
     }
 
-    /// Takes the definition that this event is, or checks those that it refers to.
+    /// Adds the definition in this event, or checks its references.
     pub fn check(&mut self, event: &Event) -> Result<(), Undefined> {
         match event {
             Event::Source(source) => {
@@ -95,7 +96,7 @@ impl Definitions {
             Event::Gap(gap) => self.cpus.check(gap.cpu)?,
             Event::Activation(activation) => self.cpus.check(activation.cpu)?,
             Event::Tally(tally) => self.cpus.check(tally.cpu)?,
-            // A vCPU may be defined anew.
+            // A vCPU may be defined again.
             Event::Vcpu(vcpu) => {
                 let id = vcpu.id.0;
                 within("vCPU", id, self.vcpus, id <= self.vcpus)?;

@@ -1,4 +1,4 @@
-//! What can go wrong with a recording, each in one line with its remedy.
+//! Errors of a recording, each in one line with its remedy.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,36 +9,36 @@ use vmnoise_events::Line;
 use crate::definitions::Undefined;
 use crate::messages::Fault;
 
-/// Why a recording could not be written. After an error the recording ends at
-/// the last batch that was written whole; drop the writer.
+/// Reason why a recording could not be written. After an error the recording ends at the last batch
+/// that was written completely; drop the writer.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The file could not be created.
     #[error("cannot create the recording {path}: {error}; name a file in a folder you may write to", path = Line::from(.path.as_path()))]
     Create {
-        /// The path asked for.
+        /// Requested path.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error of the kernel.
         error: io::Error,
     },
-    /// The file was created and then refused data: a full disk, a quota.
+    /// The file was created, but then refused data: a full disk, a quota.
     #[error("cannot write to the recording, which is readable up to its last complete batch")]
     Io(#[from] io::Error),
-    /// An event that no reader would accept: sources and vCPUs are numbered in order
-    /// from 0 and defined before their first use.
+    /// An event that no reader would accept. Sources and vCPUs must be numbered in order from 0,
+    /// and defined before their first use.
     #[error("{what} {id} is out of order, {defined} are defined; report this as a bug")]
     Order {
         /// `source` or `vCPU`.
         what: &'static str,
-        /// The offending id.
+        /// The invalid id.
         id: u32,
-        /// How many of its kind this recording has defined.
+        /// Number of definitions of its kind in this recording.
         defined: u32,
     },
     /// An event of a CPU that no reader would accept.
     #[error("the header lists no CPU {cpu}; report this as a bug")]
     Cpu {
-        /// Its number.
+        /// Number of the CPU.
         cpu: u32,
     },
     /// Arrow refused to encode a batch.
@@ -55,63 +55,63 @@ impl From<Undefined> for WriteError {
     }
 }
 
-/// Why a file could not be read as a recording. Everything in the batches before
-/// the fault has been handed out by then.
+/// Reason why a file could not be read as a recording. All batches before the fault have been
+/// returned by then.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file could not be opened.
     #[error("cannot open the recording {path}: {error}; check the name and its permissions", path = Line::from(.path.as_path()))]
     Open {
-        /// The path asked for.
+        /// Requested path.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error of the kernel.
         error: io::Error,
     },
     /// The file is something else.
     #[error("not a vmnoise recording: {what}; name a file written with `-o`")]
     NotARecording {
-        /// What the file seems to be.
+        /// Apparent kind of the file.
         what: String,
     },
-    /// A newer vmnoise wrote it.
+    /// A newer vmnoise wrote the file.
     #[error(
         "made by a newer vmnoise: format version {found}, this one reads up to {known}; update vmnoise"
     )]
     NewerFormat {
-        /// The version in the file.
+        /// Version of the file.
         found: u32,
-        /// The newest version this crate reads.
+        /// Newest version that this crate reads.
         known: u32,
     },
-    /// The file ends inside a batch: it was cut while being copied, the disk was
-    /// full, or the writer was killed in the middle of a write.
+    /// The file ends inside a batch. It was cut while it was copied, the disk was full, or the
+    /// writer was killed in the middle of a write.
     #[error("the recording breaks off at byte {at}, inside batch {batch}, counted from 1; what came before was read, copy the file again if the original is longer", batch = .batches_read + 1)]
     Truncated {
-        /// How many whole batches were read; 0 also where the header is cut.
+        /// Number of complete batches; 0 also if the header is cut.
         batches_read: u64,
-        /// Length of what there is, in bytes.
+        /// Length of the file in bytes.
         at: u64,
     },
-    /// The bytes are not what a writer wrote.
+    /// The bytes are not those of a writer.
     #[error("the recording is damaged in {part}: {what}; what came before was read, restore the file from its original", part = part(*.batch))]
     Corrupt {
-        /// The batch, counted from 1; 0 is the header.
+        /// Number of the batch, counted from 1; 0 is the header.
         batch: u64,
         /// The fault.
         what: String,
     },
-    /// The kernel could not read it.
+    /// The kernel could not read the file.
     #[error("cannot read the recording after {batches_read} batches: {error}; check the disk")]
     Io {
-        /// How many whole batches were read.
+        /// Number of complete batches.
         batches_read: u64,
-        /// What the kernel said.
+        /// Error of the kernel.
         error: io::Error,
     },
 }
 
 impl ReadError {
-    /// A fault of the framing, met after so many batches and bytes.
+    /// Converts a fault of the framing, found after these batches and bytes.
     pub(crate) fn from_fault(fault: Fault, batches_read: u64, at: u64) -> ReadError {
         let corrupt = |what| ReadError::Corrupt {
             batch: batches_read + 1,

@@ -1,4 +1,4 @@
-//! The first message of a file: whether it is a recording, and its facts.
+//! Decodes the first message of a file: checks that it is a recording, and returns its facts.
 
 use std::collections::HashMap;
 
@@ -13,16 +13,16 @@ use crate::limits;
 use crate::messages::{Fault, Message, Next};
 use crate::schema::{FORMAT_VERSION, keys, schema};
 
-/// What the header of a recording says.
+/// Content of a recording's header.
 pub(crate) struct Header {
     pub schema: SchemaRef,
     pub facts: RunFacts,
-    /// The checksum of the facts, from which that of the batches continues.
+    /// Checksum of the facts, from which the checksum of the batches continues.
     pub checksum: u32,
 }
 
 impl Header {
-    /// `at` is how far the file was read.
+    /// Decodes the header; `at` is the number of bytes that were read.
     pub fn decode(first: Result<Next, Fault>, at: u64) -> Result<Header, ReadError> {
         let message = match first {
             Ok(Next::Message(message)) => message,
@@ -53,7 +53,7 @@ impl Header {
     }
 }
 
-/// The version and the facts that this message tells, be they right or not.
+/// Returns the version and the facts of this message, without checking them.
 pub(crate) fn keys_of(message: &Message) -> Option<(u32, String)> {
     let schema = decode_schema(message).ok()?;
     let facts = schema.metadata.get(keys::FACTS)?.clone();
@@ -110,7 +110,7 @@ fn damaged(what: String) -> ReadError {
     ReadError::Corrupt { batch: 0, what }
 }
 
-/// What a file with these first bytes is.
+/// Returns the kind of a file with these first bytes.
 fn looks_like(start: [u8; 4]) -> &'static str {
     match &start {
         b"ARRO" => "it is an Arrow file, not an Arrow stream",

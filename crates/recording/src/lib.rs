@@ -1,9 +1,8 @@
-//! The recording: every event of a run in an Arrow IPC stream, flushed as it
-//! goes, so that a killed run reads back to its last flush.
+//! The recording: all events of a run in an Arrow IPC stream. It is flushed during the run, so a
+//! killed run can be read up to its last flush.
 //!
-//! The format is described for readers in any language in
-//! `docs/recording-format.md`. Batches carry a running checksum; a batch that
-//! fails it is never handed out.
+//! `docs/recording-format.md` describes the format for readers in any language. Batches carry a
+//! running checksum. A batch with a wrong checksum is never returned.
 #![forbid(unsafe_code)]
 
 mod checksum;

@@ -1,25 +1,25 @@
-//! What the facts of a recording may claim. A file may come from anybody, and each number in its header
-//! stands for memory of whoever reads it.
+//! Limits for the facts of a recording. A file may have any author, and each number in its header
+//! costs memory in the reader.
 
 use vmnoise_events::RunFacts;
 
-/// CPUs of one machine, and their numbers: the most that Linux can be built for on x86
+/// Number of CPUs of one machine, and their numbers: the maximum of Linux on x86
 /// (`NR_CPUS_RANGE_END` of arch/x86/Kconfig).
 pub(crate) const CPUS: u32 = 8_192;
-/// Probes: there are some twenty.
+/// Number of probes: there are some twenty.
 const PROBE_STATUSES: usize = 1_024;
-/// Reasons of exits that may be asked for: an architecture has some hundred.
+/// Number of reasons of exits that may be requested: an architecture has some hundred.
 const REASONS: usize = 4_096;
-/// Bytes of the facts as JSON: with every list as long as may be, and every name, in letters of four
-/// bytes, they are 15 MB.
+/// Bytes of the facts as JSON. With the longest lists and names, in characters of four bytes, they
+/// are 15 MB.
 const FACTS_BYTES: usize = 16 << 20;
 
-/// Whether facts of this length may be looked at.
+/// Checks that facts of this length may be parsed.
 pub(crate) fn check_length(facts: &str) -> Result<(), String> {
     at_most("bytes of facts", facts.len(), FACTS_BYTES)
 }
 
-/// What these facts claim that no machine has.
+/// Checks that the facts are possible for a real machine.
 pub(crate) fn check(facts: &RunFacts) -> Result<(), String> {
     let (options, host) = (&facts.options, &facts.host);
     cpus("measured CPUs", options.cpus.iter().copied())?;
@@ -35,7 +35,7 @@ pub(crate) fn check(facts: &RunFacts) -> Result<(), String> {
     Ok(())
 }
 
-/// Lists of CPUs ascend, so that none is in them twice.
+/// Checks a list of CPUs, which must ascend so that none occurs twice.
 fn cpus(what: &str, list: impl Iterator<Item = u32>) -> Result<(), String> {
     let mut least = 0;
     for cpu in list {

@@ -1,8 +1,8 @@
-//! The framing of an Arrow IPC stream: metadata and body of one message at a
-//! time, with the position in the file.
+//! The framing of an Arrow IPC stream: metadata and body of one message at a time, with the
+//! position in the file.
 //!
-//! Arrow's own stream reader takes a cut stream for a finished one and trusts
-//! the lengths it reads; here every length is worth only the bytes that follow.
+//! Arrow's own stream reader treats a cut stream as complete, and trusts the lengths in it. Here
+//! each length counts only as far as its bytes exist.
 
 use std::io::{self, Read};
 
@@ -10,23 +10,23 @@ use arrow_buffer::Buffer;
 use arrow_ipc::root_as_message_with_opts;
 use flatbuffers::VerifierOptions;
 
-/// What each message of a stream starts with.
+/// First bytes of each message.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// Memory set aside before the bytes of a message are seen to exist: more than
-/// any batch of our writer needs.
+/// Memory that is allocated before the bytes of a message are known to exist: more than any batch
+/// of our writer needs.
 const TRUSTED_BYTES: usize = 4 << 20;
 
-/// The longest metadata: the facts (see `limits.rs`), and the columns.
+/// Longest metadata: the facts (see `limits.rs`), and the columns.
 const METADATA_BYTES: usize = 20 << 20;
-/// The longest body: our writer's 16,384 rows with a name of 512 bytes each are 10 MB, and those of the
-/// last totals follow.
+/// Longest body. Our writer's 16,384 rows with a name of 512 bytes each are 10 MB, followed by the
+/// rows of the last totals.
 const BODY_BYTES: i64 = 64 << 20;
-/// How often the parts of metadata may refer to the same bytes, on average. Our writer's share what
-/// describes a table, and nothing else.
+/// How often parts of metadata may refer to the same bytes, on average. In our writer's metadata,
+/// only the descriptions of a table share bytes.
 const SHARED: usize = 16;
 
-/// What comes next in the stream.
+/// Next element of the stream.
 pub(crate) enum Next {
     Message(Message),
     /// The writer finished the stream, and nothing follows.
@@ -42,7 +42,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Its metadata, if they are what they claim to be: a few bytes that many parts refer to would be
+    /// Returns its metadata, if their size is plausible: bytes to which many parts refer would be
     /// copied as often.
     pub fn header(&self) -> Option<arrow_ipc::Message<'_>> {
         header(&self.metadata)
@@ -57,9 +57,9 @@ fn header(metadata: &[u8]) -> Option<arrow_ipc::Message<'_>> {
     root_as_message_with_opts(&options, metadata).ok()
 }
 
-/// Why there is no next message.
+/// Reason why there is no next message.
 pub(crate) enum Fault {
-    /// These bytes stand where a message should start.
+    /// These bytes are in the place of a message's begin.
     Foreign([u8; 4]),
     /// The file ends inside a message.
     Truncated,
@@ -73,12 +73,12 @@ impl From<io::Error> for Fault {
     }
 }
 
-/// The messages of a stream in their order.
+/// Messages of a stream in their order.
 pub(crate) struct Messages<R> {
     input: R,
-    /// Bytes read so far.
+    /// Number of bytes read so far.
     at: u64,
-    /// The last body. Once nobody else has it, its memory is that of the next.
+    /// The last body. When nothing else uses it, its memory is reused for the next.
     last_body: Buffer,
 }
 
@@ -91,7 +91,7 @@ impl<R: Read> Messages<R> {
         }
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     pub fn at(&self) -> u64 {
         self.at
     }
@@ -149,12 +149,12 @@ impl<R: Read> Messages<R> {
         Ok(found)
     }
 
-    /// So many bytes, or fewer where the file ends.
+    /// Returns `bytes` bytes, or fewer if the file ends.
     fn take(&mut self, bytes: usize) -> io::Result<Vec<u8>> {
         self.take_into(Vec::new(), bytes)
     }
 
-    /// As `take`, over what stands in `found`: only memory that is new has to be cleared.
+    /// Like `take`, but overwrites `found`: only new memory must be cleared.
     fn take_into(&mut self, mut found: Vec<u8>, bytes: usize) -> io::Result<Vec<u8>> {
         found.truncate(bytes);
         let mut read = 0;

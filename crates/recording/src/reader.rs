@@ -1,4 +1,4 @@
-//! A file back into events, batch by batch.
+//! Reads a file back to events, batch by batch.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -16,25 +16,25 @@ use crate::header::Header;
 use crate::messages::{Message, Messages, Next};
 use crate::rows::Rows;
 
-/// How a recording that reads back without a fault ends.
+/// End of a recording without faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// With its end marker: the writer finished.
+    /// Its end marker: the writer finished.
     Complete,
-    /// Between two batches: the writer was killed, and all it flushed is here.
+    /// Between two batches: the writer was killed, and everything that it flushed is here.
     CutOff {
-        /// How many batches there are.
+        /// Number of batches.
         batches: u64,
     },
 }
 
-/// Reads a recording in one pass, holding one batch at a time.
+/// Reads a recording in one pass, with one batch in memory at a time.
 pub struct Reader<R: Read> {
     messages: Messages<R>,
     decoder: Decoder,
     facts: RunFacts,
     checksum: u32,
-    /// Batches read so far; `rows` are those of the last one.
+    /// Number of batches read so far; `rows` are those of the last one.
     batches: u64,
     rows: Option<Rows>,
     definitions: Definitions,
@@ -45,8 +45,7 @@ impl Reader<File> {
     /// Opens a recording and reads its header.
     ///
     /// # Errors
-    /// [`ReadError::Open`] where the file cannot be opened, otherwise as
-    /// [`new`](Reader::new).
+    /// [`ReadError::Open`] if the file cannot be opened, otherwise as [`new`](Reader::new).
     pub fn open(path: &Path) -> Result<Self, ReadError> {
         let file = File::open(path).map_err(|error| ReadError::Open {
             path: path.to_owned(),
@@ -60,7 +59,7 @@ impl<R: Read> Reader<R> {
     /// Reads the header. `input` needs no buffer: it is read a batch at a time.
     ///
     /// # Errors
-    /// Every kind of [`ReadError`] but [`ReadError::Open`].
+    /// Every kind of [`ReadError`] except [`ReadError::Open`].
     pub fn new(input: R) -> Result<Self, ReadError> {
         let mut messages = Messages::new(input);
         let header = Header::decode(messages.next(), messages.at())?;
@@ -77,20 +76,20 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// What was true of the machine and the run before the first event.
+    /// Returns the facts about the machine and the run before the first event.
     pub fn facts(&self) -> &RunFacts {
         &self.facts
     }
 
-    /// The next event, or how the recording ended.
+    /// Returns the next event, or the end of the recording.
     ///
     /// # Errors
-    /// [`ReadError::Truncated`], [`ReadError::Corrupt`] or [`ReadError::Io`], after
-    /// everything before the fault has been handed out. Do not read on after an error:
-    /// what follows cannot be told from noise.
+    /// [`ReadError::Truncated`], [`ReadError::Corrupt`] or [`ReadError::Io`], after everything
+    /// before the fault has been returned. Do not read on after an error: the rest cannot be
+    /// trusted.
     pub fn next_event(&mut self) -> Result<ControlFlow<Ending, Event>, ReadError> {
         loop {
-            // An event is large: nothing moves it about between the columns and whoever asked.
+            // An event is large, so it is not moved between the columns and the caller.
             match self.rows.as_mut().and_then(Rows::next_event) {
                 Some(Ok(event)) => {
                     self.check(&event)?;
@@ -105,7 +104,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Hands every event that is left to `f`, in their order.
+    /// Passes all remaining events to `f`, in their order.
     ///
     /// # Errors
     /// As [`next_event`](Reader::next_event).
@@ -118,8 +117,8 @@ impl<R: Read> Reader<R> {
         Ok(ending)
     }
 
-    /// Hands events that are left to `f`, in their order, until it breaks off; otherwise tells how the
-    /// recording ended.
+    /// Passes the remaining events to `f` in their order, until it breaks off. If it does not,
+    /// returns the end of the recording.
     ///
     /// # Errors
     /// As [`next_event`](Reader::next_event).
@@ -148,10 +147,10 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Reads one batch, or says how the recording ended.
+    /// Reads one batch, or returns the end of the recording.
     fn next_batch(&mut self) -> Result<Option<Ending>, ReadError> {
         if self.ending.is_none() {
-            // Its memory is that of the next.
+            // The next batch reuses its memory.
             self.rows = None;
             match self.messages.next() {
                 Ok(Next::Message(message)) => {
@@ -184,7 +183,7 @@ impl<R: Read> Reader<R> {
         Ok(rows)
     }
 
-    /// An event refers to nothing undefined.
+    /// Checks that an event refers to nothing undefined.
     fn check(&mut self, event: &Event) -> Result<(), ReadError> {
         let checked = self.definitions.check(event);
         checked.map_err(|undefined| self.corrupt(undefined.to_string()))

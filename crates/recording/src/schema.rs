@@ -1,5 +1,4 @@
-//! The columns, keys and numbers of the format; `docs/recording-format.md`
-//! says what each means.
+//! Columns, keys and numbers of the format; `docs/recording-format.md` explains each.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::builder::MapFieldNames;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-/// The version this crate writes, and the newest it reads.
+/// Version that this crate writes, and the newest that it reads.
 pub const FORMAT_VERSION: u32 = 11;
 
 /// Keys of the schema's metadata.
@@ -32,19 +31,19 @@ pub(crate) mod event {
     pub const EXIT: u8 = 10;
     pub const VCPU_INTERVAL: u8 = 11;
     pub const VCPU_TOTALS: u8 = 12;
-    /// Of the totals before it: those of one reason.
+    /// One reason of the totals before it.
     pub const REASON_TOTALS: u8 = 13;
-    /// Of the totals before it: the longest exit.
+    /// The longest exit of the totals before it.
     pub const LONGEST_EXIT: u8 = 14;
     pub const VCPU_CLOCK: u8 = 15;
     pub const HOST_FRAME: u8 = 16;
-    /// Of the frame before it: one reason.
+    /// One reason of the frame before it.
     pub const HOST_REASON: u8 = 17;
-    /// Of the frame before it: who took time.
+    /// One culprit of the frame before it.
     pub const HOST_CULPRIT: u8 = 18;
     pub const FEED_TOTALS: u8 = 19;
     pub const ACTIVATION: u8 = 20;
-    /// Of the vCPU before it: one thing that is known of its VM.
+    /// One fact about the VM of the vCPU before it.
     pub const VM_FACT: u8 = 21;
     pub const CHECKSUM: u8 = 255;
 }
@@ -72,7 +71,7 @@ pub(crate) mod counter {
     pub const NUMBER: &str = "number";
     pub const VM: &str = "vm";
     pub const SEES_KVM: &str = "sees_kvm";
-    /// Two's complement.
+    /// In two's complement.
     pub const OFFSET_TSC: &str = "offset_tsc";
     pub const RATIO: &str = "ratio";
     pub const RATIO_FRAC_BITS: &str = "ratio_frac_bits";
@@ -81,13 +80,13 @@ pub(crate) mod counter {
     pub const HEAVY: &str = "heavy";
     pub const MIN_NS: &str = "min_ns";
     pub const MAX_NS: &str = "max_ns";
-    /// Then the upper edge of a length in ns, in decimal digits.
+    /// Followed by the upper edge of a length in ns, in decimal digits.
     pub const UP_TO: &str = "up_to_";
     pub const ARMED_MONO_NS: &str = "armed_mono_ns";
     pub const IRQ_MONO_NS: &str = "irq_mono_ns";
     pub const WAKING_MONO_NS: &str = "waking_mono_ns";
     pub const SWITCH_MONO_NS: &str = "switch_mono_ns";
-    /// By the phases of a wake-up.
+    /// One for each phase of a wake-up.
     pub const STEALS_NS: [&str; 5] = [
         "armed_late_steal_ns",
         "irq_steal_ns",
@@ -109,7 +108,7 @@ pub(crate) mod counter {
     pub const CRC32: &str = "crc32";
 }
 
-/// Names inside the `counters` map, as the Arrow specification recommends them.
+/// Returns the names inside the `counters` map, as the Arrow specification recommends them.
 pub(crate) fn counters_field_names() -> MapFieldNames {
     MapFieldNames {
         entry: "entries".to_owned(),
@@ -118,13 +117,13 @@ pub(crate) fn counters_field_names() -> MapFieldNames {
     }
 }
 
-/// The value of one counter: never null, because an unknown counter is absent.
+/// Returns the field for the value of one counter. It is never null, because an unknown counter is
+/// absent.
 pub(crate) fn counter_value_field() -> Field {
     Field::new("value", DataType::UInt64, false)
 }
 
-/// The columns of a version up to [`FORMAT_VERSION`], with the given metadata of the
-/// stream.
+/// Returns the columns of a version up to [`FORMAT_VERSION`], with this metadata of the stream.
 pub(crate) fn schema(version: u32, metadata: HashMap<String, String>) -> SchemaRef {
     let counters = Field::new_map(
         "counters",

@@ -1,5 +1,5 @@
-//! Right checksums for a recording that was changed: without them a reader sees the change, and
-//! nothing behind it is ever tried.
+//! Makes the checksums of a changed recording valid. Otherwise a reader stops at the change, and
+//! nothing after it is tested.
 
 use std::ops::Range;
 
@@ -9,8 +9,8 @@ use crate::header::{Header, keys_of};
 use crate::messages::{Message, Messages, Next};
 use crate::writer::{begin, described};
 
-/// This recording with checksums that fit what it says, as far as it is one; the rest is left as it
-/// is. For tests and fuzzing: an attacker can count, too.
+/// Returns this recording with valid checksums as far as it can be decoded; the rest is unchanged.
+/// For tests and fuzzing: an attacker can compute checksums too.
 #[doc(hidden)]
 pub fn seal(recording: &[u8]) -> Vec<u8> {
     sealed(recording).unwrap_or_else(|| recording.to_vec())
@@ -25,7 +25,7 @@ fn sealed(recording: &[u8]) -> Option<Vec<u8>> {
     let stream = begin(&described(version, facts)).ok()?;
     let mut out = stream.get_ref().clone();
     let Ok(header) = Header::decode(Messages::new(out.as_slice()).next(), 0) else {
-        // Whoever reads it comes no further, and is told of what the facts say, not of their checksum.
+        // A reader stops here with an error about the facts, not about their checksum.
         out.extend_from_slice(&recording[messages.at() as usize..]);
         return Some(out);
     };
@@ -49,7 +49,7 @@ fn sealed(recording: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Where in the body of a batch its checksum is: it ends the last buffer.
+/// Returns the position of the checksum in the body of a batch: the end of the last buffer.
 fn last_counter(message: &Message) -> Option<Range<usize>> {
     let batch = message.header()?.header_as_record_batch()?;
     let buffers = batch.buffers()?;

@@ -1,4 +1,4 @@
-//! Events into a file, batch by batch.
+//! Writes events to a file, batch by batch.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,34 +16,32 @@ use crate::definitions::Definitions;
 use crate::error::WriteError;
 use crate::schema::{FORMAT_VERSION, keys, schema};
 
-/// Rows of a full batch: about 1.4 MB, small beside what a reader may hold and
-/// large enough that the overhead of a batch (about 3 kB) does not matter.
+/// Rows of a full batch: about 1.4 MB. This is small compared with the memory of a reader. It is
+/// large compared with the overhead of a batch (about 3 kB).
 const BATCH_ROWS: usize = 16 * 1024;
 
-/// The least that Arrow allows; batches flushed early stay small with it.
+/// Smallest alignment that Arrow allows; it keeps early batches small.
 const ALIGNMENT_BYTES: usize = 8;
 
-/// Writes a recording. What was flushed survives the death of this process;
-/// dropping the writer without [`finish`](Writer::finish) leaves a recording
-/// that reads back as cut off after its last flush.
+/// Writes a recording. Flushed events survive the death of this process. If the writer is dropped
+/// without [`finish`](Writer::finish), the recording reads back as cut off after its last flush.
 pub struct Writer<W: Write> {
     output: W,
-    /// Arrow writes each message here in many pieces; it reaches `output` in one.
+    /// Arrow writes each message here in many pieces; `output` gets it in one piece.
     stream: StreamWriter<Vec<u8>>,
     schema: SchemaRef,
     columns: Columns,
     checksum: u32,
-    /// `None` where whatever comes is written.
+    /// `None` if events are written without checks.
     definitions: Option<Definitions>,
 }
 
 impl Writer<File> {
-    /// Creates (or empties) the file and writes the header, so that a path that
-    /// cannot be written fails before anything is measured.
+    /// Creates (or empties) the file and writes the header. So an invalid path fails before the
+    /// measurement begins.
     ///
     /// # Errors
-    /// [`WriteError::Create`] where the file cannot be created, otherwise as
-    /// [`new`](Writer::new).
+    /// [`WriteError::Create`] if the file cannot be created, otherwise as [`new`](Writer::new).
     pub fn create(path: &Path, facts: &RunFacts) -> Result<Self, WriteError> {
         let file = File::create(path).map_err(|error| WriteError::Create {
             path: path.to_owned(),
@@ -54,11 +52,11 @@ impl Writer<File> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Starts a recording by writing its header, which holds the facts. No other
-    /// buffer is needed around `output`: it gets one write per batch.
+    /// Starts a recording by writing its header, which holds the facts. `output` needs no other
+    /// buffer: it gets one write per batch.
     ///
     /// # Errors
-    /// [`WriteError::Io`] where the output refuses.
+    /// [`WriteError::Io`] if the output refuses.
     pub fn new(output: W, facts: &RunFacts) -> Result<Self, WriteError> {
         let definitions = Definitions::new(facts);
         let writer = Writer::unchecked(output, facts)?;
@@ -68,11 +66,11 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// As `new`, for a recording that no recorder makes: it takes any event. Tests and fuzzers hand such
-    /// a file to readers.
+    /// Like `new`, but accepts any event, also those that no recorder writes. Tests and fuzzers
+    /// pass such files to readers.
     ///
     /// # Errors
-    /// [`WriteError::Io`] where the output refuses.
+    /// [`WriteError::Io`] if the output refuses.
     #[doc(hidden)]
     pub fn unchecked(output: W, facts: &RunFacts) -> Result<Self, WriteError> {
         let facts = serde_json::to_string(facts).expect("facts have string keys only");
@@ -90,13 +88,15 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Adds one event; a full batch is written out.
+    /// Adds one event; a full batch is written.
     ///
     /// # Errors
-    /// [`WriteError::Order`] for a source or vCPU that is not the next in order, or
-    /// an event whose source or vCPU was not defined, and [`WriteError::Cpu`] for one of a CPU
-    /// that the facts do not list; the event is not recorded.
-    /// [`WriteError::Io`] where the output refuses a batch.
+    /// On an error of the first two kinds, the event is not recorded.
+    ///
+    /// - [`WriteError::Order`] if a source or vCPU is not the next in order, or an event refers to
+    ///   an undefined one.
+    /// - [`WriteError::Cpu`] if the facts do not list the event's CPU.
+    /// - [`WriteError::Io`] if the output refuses a batch.
     pub fn push(&mut self, event: &Event) -> Result<(), WriteError> {
         if let Some(definitions) = &mut self.definitions {
             definitions.check(event)?;
@@ -108,11 +108,11 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Hands everything so far to the kernel as one batch: it survives SIGKILL,
-    /// not a power cut. Does nothing if no event is waiting.
+    /// Writes all waiting events to the kernel as one batch: it survives SIGKILL, but not a power
+    /// cut. Does nothing if no event is waiting.
     ///
     /// # Errors
-    /// [`WriteError::Io`] where the output refuses.
+    /// [`WriteError::Io`] if the output refuses.
     pub fn flush(&mut self) -> Result<(), WriteError> {
         if self.columns.rows() == 0 {
             return Ok(());
@@ -123,15 +123,15 @@ impl<W: Write> Writer<W> {
         self.write_staged()
     }
 
-    /// Where it writes to.
+    /// Returns the output.
     pub fn get_ref(&self) -> &W {
         &self.output
     }
 
-    /// Flushes, writes the end marker and gives the output back.
+    /// Flushes, writes the end marker and returns the output.
     ///
     /// # Errors
-    /// [`WriteError::Io`] where the output refuses.
+    /// [`WriteError::Io`] if the output refuses.
     pub fn finish(mut self) -> Result<W, WriteError> {
         self.flush()?;
         self.stream.finish()?;
@@ -147,7 +147,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// The columns of a version, with all that a header says.
+/// Returns the columns of a version, with the metadata of a header.
 pub(crate) fn described(version: u32, facts: String) -> SchemaRef {
     let checksum = checksum::of_facts(&facts).to_string();
     let metadata = [
@@ -159,7 +159,7 @@ pub(crate) fn described(version: u32, facts: String) -> SchemaRef {
     schema(version, HashMap::from(metadata))
 }
 
-/// A stream in memory that begins with its header.
+/// Begins a stream in memory with its header.
 pub(crate) fn begin(schema: &Schema) -> Result<StreamWriter<Vec<u8>>, ArrowError> {
     let options = IpcWriteOptions::try_new(ALIGNMENT_BYTES, false, MetadataVersion::V5)?;
     StreamWriter::try_new_with_options(Vec::new(), schema, options)

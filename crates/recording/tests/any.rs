@@ -1,4 +1,4 @@
-//! Streams of any events, the ones that no run would write included.
+//! Streams of any events, including those that no run would write.
 
 use proptest::array::{uniform4, uniform5};
 use proptest::collection::vec;
@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use vmnoise_events::*;
 
-/// Any stream a run may send: sources in order and before their first use, CPUs that the header
-/// lists, and every other number from end to end of its type.
+/// Returns any stream that a run may write: sources in order and before their first use, only CPUs
+/// that the header lists, and any value for all other numbers.
 pub fn any_stream(max_events: usize) -> impl Strategy<Value = Vec<Event>> {
     vec(any_event(), 0..max_events).prop_map(|mut events| {
         let (mut sources, mut vcpus) = (0, 0);
@@ -22,7 +22,7 @@ pub fn any_stream(max_events: usize) -> impl Strategy<Value = Vec<Event>> {
             .for_each(|cpu| *cpu = *cpu & 2 | 1);
         events.retain_mut(|event| match event {
             Event::Vcpu(vcpu) => {
-                // Some are defined anew.
+                // Some are defined again.
                 vcpu.id = VcpuId(vcpu.id.0 % (vcpus + 1));
                 vcpus += u32::from(vcpu.id.0 == vcpus);
                 true
@@ -122,7 +122,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                         light_exits,
                         heavy_exits,
                         interference,
-                        // Both are counters of their own.
+                        // Both are separate counters.
                         run_delay_ns: steal_ns,
                     })
                 }
@@ -394,7 +394,7 @@ fn any_reason_totals() -> impl Strategy<Value = ReasonTotals> {
         )
 }
 
-/// The CPUs that an event reports.
+/// Returns the CPUs in an event.
 fn cpus_of(event: &mut Event) -> Vec<&mut u32> {
     match event {
         Event::Gap(gap) => vec![&mut gap.cpu],

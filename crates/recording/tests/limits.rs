@@ -1,12 +1,12 @@
-//! Files that claim more than any machine has, or stand for more memory than their bytes: refused
-//! before the memory is asked for.
+//! Files with claims that no machine can meet, or that would need much more memory than their size:
+//! they are refused before the memory is allocated.
 
 use crate::common::{facts, one_of_each, record, replay};
 use flatbuffers::FlatBufferBuilder;
 use vmnoise_events::*;
 use vmnoise_recording::{Ending, ReadError, Writer, seal};
 
-/// What a reader says of a recording without events that has these facts.
+/// Reads a recording with these facts and without events.
 fn read(facts: &RunFacts) -> Result<Ending, ReadError> {
     let writer = Writer::unchecked(Vec::new(), facts).unwrap();
     replay(&writer.finish().unwrap()).1
@@ -87,7 +87,7 @@ fn a_header_lists_what_a_machine_may_have() {
     }
 }
 
-/// Whoever seals a file can write anything into its header.
+/// The author of a file can seal any header.
 #[test]
 fn settings_that_no_machine_has_are_refused() {
     let whole = record(&one_of_each(), 5);
@@ -111,7 +111,7 @@ fn settings_that_no_machine_has_are_refused() {
         );
         assert_eq!((events.len(), error.lines().count()), (0, 1));
     }
-    // Too many are refused while they are read.
+    // Too many settings are refused while they are read.
     let mut settings = Settings::default();
     for number in 0..Settings::MOST {
         settings.insert(&number.to_string(), None).unwrap();
@@ -123,7 +123,7 @@ fn settings_that_no_machine_has_are_refused() {
     );
 }
 
-/// Threads of others and vCPUs may go where a CPU came to be after the header was written.
+/// Observed threads and vCPUs may run on a CPU that came online after the header was written.
 #[test]
 fn what_moves_may_be_reported_of_any_cpu_that_a_machine_may_have() {
     let tally = |cpu| {
@@ -148,13 +148,13 @@ fn what_moves_may_be_reported_of_any_cpu_that_a_machine_may_have() {
         assert_eq!(end.is_ok(), is_read, "{workload:?} {cpu}: {end:?}");
         assert_eq!(events.len(), 1 + usize::from(is_read));
         if let Err(error) = end {
-            let expected = format!("in batch 1: something is told of CPU {cpu}, which");
+            let expected = format!("in batch 1: it has an event of CPU {cpu}, which");
             assert!(error.to_string().contains(&expected), "{error}");
         }
     }
 }
 
-/// A schema whose metadata are so many pairs, all with the same bytes as their value.
+/// Returns a schema with this number of metadata pairs, which all share the bytes of one value.
 fn shared_bytes(pairs: usize, value: &str) -> Vec<u8> {
     let mut builder = FlatBufferBuilder::new();
     let value = builder.create_string(value);
@@ -186,7 +186,7 @@ fn shared_bytes(pairs: usize, value: &str) -> Vec<u8> {
 
 #[test]
 fn bytes_that_many_parts_share_are_not_copied_for_each() {
-    // 0.9 MB that would be 900 MB.
+    // 0.9 MB that would expand to 900 MB.
     let error = replay(&shared_bytes(2_000, &"x".repeat(450_000)))
         .1
         .unwrap_err();
@@ -198,7 +198,7 @@ fn bytes_that_many_parts_share_are_not_copied_for_each() {
     assert!(few.to_string().contains("no fields"), "{few}");
 }
 
-/// The header of a recording, and the message of its one batch.
+/// Returns the header of a recording, and the message of its only batch.
 fn split() -> (Vec<u8>, Vec<u8>) {
     let bytes = record(&one_of_each(), usize::MAX);
     let header = record(&[], 1).len() - 8;
@@ -221,10 +221,10 @@ fn buffers_that_share_their_bytes_are_refused() {
     let length = u32::from_le_bytes(batch[4..8].try_into().unwrap()) as usize;
     let message = arrow_ipc::root_as_message(&batch[8..8 + length]).unwrap();
     let buffers = message.header_as_record_batch().unwrap().buffers().unwrap();
-    // Start and length of each are in the file as they are in memory.
+    // The file contains start and length of each buffer as in memory.
     let raw = buffers.bytes();
     let at = 8 + raw.as_ptr() as usize - batch[8..].as_ptr() as usize;
-    // Those of `start_tsc` and `end_tsc`, values behind validity, are equally long.
+    // The values of `start_tsc` and `end_tsc`, which follow their validity, have equal lengths.
     let (one, other) = (at + 16 * 11, at + 16 * 13);
     let mut shared = batch.clone();
     assert_ne!(batch[one..one + 8], batch[other..other + 8]);
@@ -236,7 +236,8 @@ fn buffers_that_share_their_bytes_are_refused() {
     assert!(error.contains("metadata does not fit its data"), "{error}");
 }
 
-/// Another program may compress what a recording holds: a few bytes would be as many as they claim.
+/// Another program may compress the content of a recording: a few bytes could then expand to any
+/// number.
 #[test]
 fn what_is_compressed_is_refused() {
     let (header, _) = split();

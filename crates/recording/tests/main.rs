@@ -1,5 +1,5 @@
-//! The recording as bytes: written, read back, damaged, and made by strangers.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+//! Tests of the recording's bytes: written, read back, damaged, and made by others.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod any;
 mod common;

@@ -1,4 +1,4 @@
-//! What was pushed comes back: every event, every value, the facts, the ending.
+//! Everything that was pushed comes back: events, values, facts, ending.
 
 use std::ops::ControlFlow;
 
@@ -44,7 +44,7 @@ fn full_batches_write_themselves() {
     assert_eq!(ending.unwrap(), Ending::Complete);
     assert_eq!(read, events);
 
-    // Without its end marker it says how many batches there are.
+    // Without its end marker, the ending has the number of batches.
     let (read, ending) = replay(&bytes[..bytes.len() - 8]);
     assert_eq!(ending.unwrap(), Ending::CutOff { batches: 3 });
     assert_eq!(read.len(), 40_000);

@@ -1,4 +1,4 @@
-//! Whether a recording that was changed and sealed anew gets past the checksums.
+//! Tests that a changed and resealed recording passes the checksums.
 
 use crate::common::{one_of_each, record, replay};
 use vmnoise_recording::seal;
@@ -23,7 +23,7 @@ fn no_change_is_stopped_by_a_checksum() {
         let (events, end) = replay(&seal(&changed));
         read += u32::from(end.is_ok() && events != one_of_each());
         let why = end.map_or_else(|error| error.to_string(), |_| String::new());
-        // Where a version is no more, nothing is sealed.
+        // If the version is damaged, nothing is sealed.
         let is_batch = why.contains("in batch");
         assert!(
             !(is_batch && why.contains("its checksum does not fit")),

@@ -1,4 +1,4 @@
-//! Batches with a valid checksum whose rows no writer of ours would write.
+//! Batches with a valid checksum and rows that our writer would never write.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use arrow_ipc::writer::StreamWriter;
 use proptest::prelude::*;
 use vmnoise_recording::ReadError;
 
-/// One batch with one event of each kind: source, anchor, gap, activity, ….
+/// Returns a batch with one event of each kind: source, anchor, gap, activity, ….
 fn batch() -> RecordBatch {
     let bytes = record(&one_of_each(), usize::MAX);
     let mut batches = StreamReader::try_new(bytes.as_slice(), None).expect("an Arrow stream");
@@ -37,7 +37,7 @@ fn map_entries(batch: &RecordBatch, keys: StringArray, values: UInt64Array) -> R
     with_column(batch, "counters", Arc::new(counters))
 }
 
-/// Puts the right checksum into the last counter, as the format's page defines it.
+/// Puts the valid checksum into the last counter, as the format's page defines it.
 fn seal(batch: &RecordBatch) -> RecordBatch {
     fn collect(data: &ArrayData, bytes: &mut Vec<u8>) {
         if let Some(nulls) = data.nulls() {

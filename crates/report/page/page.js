@@ -3,8 +3,8 @@
 (() => {
   const root = document.documentElement;
   const read = (node) => JSON.parse(node.textContent);
-  // The charts' library makes links and line breaks of tags in its texts. Names are other
-  // people's words: theirs stay letters. The templates are our own.
+  // The charts' library turns tags in its texts into links and line breaks. Names come from other
+  // people, so their characters are escaped. The templates are our own.
   const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   const ours = ["hovertemplate", "texttemplate"];
   const readChart = (node) => JSON.parse(node.textContent, (key, value) =>
@@ -23,7 +23,7 @@
     return `${size === 1 ? ns : value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0)} ${unit}`;
   };
 
-  // What the library is told of the page: its colours and fonts.
+  // Passes the page's colours and fonts to the library.
   const dress = (layout) => {
     const axis = (given) => ({
       gridcolor: colour("--grid"), linecolor: colour("--line"), zeroline: false, automargin: true,
@@ -46,8 +46,8 @@
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "toImage"],
   };
 
-  // Of lengths over many powers of ten only the powers are marked: between them the library
-  // leaves the unit out.
+  // A logarithmic axis over many powers of ten marks only the powers: the library omits the unit
+  // between them.
   const mark = (plot) => {
     const change = {};
     for (const name of ["xaxis", "yaxis"]) {
@@ -59,7 +59,7 @@
     return Object.keys(change).length ? Plotly.relayout(plot, change) : plot;
   };
 
-  // Parts of a moment that are told one by one.
+  // Number of parts of a moment that are listed singly.
   const MOST_PARTS = 12;
 
   const redraws = [];
@@ -123,7 +123,7 @@
     const names = told.lanes.length > 1 ? [told.all, ...told.lanes] : [];
     return figureOf(figure, views, names, (plot) => {
       plot.on("plotly_click", (event) => detail(figure, told, event.points[0].customdata));
-      // The longest is told from the start: it is what one looks for first.
+      // The longest is selected at first: readers look for it first.
       const longest = (best, it, place) => it[2] > told.spikes[best][2] ? place : best;
       detail(figure, told, told.spikes.reduce(longest, 0));
     });
@@ -174,7 +174,8 @@
     box.hidden = false;
   };
 
-  // What ran when: the workload on top with its phases, then its own kernel, then the machine below.
+  // Activity over time: the workload with its phases on top, then its own kernel, then the machine
+  // below.
   const timeline = (told, length, steps, bars) => {
     const [wide, left, high] = [760, 190, 22];
     const rows = [{ name: told.victim, bars: [[0, 0, length, -1, 0]] }];
@@ -241,7 +242,7 @@
         heads.forEach((other) => other.removeAttribute("aria-sort"));
         head.setAttribute("aria-sort", up ? "ascending" : "descending");
         const body = table.tBodies[0];
-        // What is unknown is no number: it stays below everything.
+        // Unknown values are no numbers: they stay at the bottom.
         const order = (a, b) => typeof a === "number" && typeof b === "number" ? a - b
           : typeof a === "number" ? 1 : typeof b === "number" ? -1 : a.localeCompare(b, "en", { numeric: true });
         const rows = [...body.rows].sort((a, b) => (up ? 1 : -1) * order(value(a, at), value(b, at)));
@@ -250,7 +251,7 @@
     });
   };
 
-  // The charts' library comes packed. The page's policy knows its hash, and lets it run.
+  // The charts' library is packed. The page's policy contains its hash, which allows it to run.
   const unpack = async () => {
     const packed = Uint8Array.from(atob(document.getElementById("library").textContent), (it) => it.charCodeAt(0));
     const plain = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -259,7 +260,7 @@
 
   root.classList.add("js");
   document.querySelectorAll("table.sortable").forEach(sortable);
-  // A chart is drawn when somebody is about to see it: the first one appears at once.
+  // A chart is drawn when it is about to become visible; the first one at once.
   const waiting = new Set(document.querySelectorAll("figure"));
   const start = (figure) => {
     sight.unobserve(figure);
@@ -272,11 +273,11 @@
   }, { rootMargin: "300px" });
   const again = () => redraws.forEach((draw) => draw());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-  // On paper a chart has another width. The library lays out the legend by the width that the
-  // chart had before: the second time it is right.
+  // On paper a chart has another width. The library lays out the legend by the previous width, so
+  // it is right only the second time.
   matchMedia("print").addEventListener("change", () => { again(); again(); });
   unpack().then(() => {
     waiting.forEach((figure) => sight.observe(figure));
     addEventListener("beforeprint", () => waiting.forEach(start));
-  }).catch(() => root.classList.remove("js")); // Of a browser without it: as if no script ran.
+  }).catch(() => root.classList.remove("js")); // In a browser without the Compression Streams: as if no script ran.
 })();

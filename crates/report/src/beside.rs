@@ -1,85 +1,85 @@
-//! What a page of recordings beside each other is about, and its figures in words.
+//! Data of a page that compares recordings, and its figures in words.
 
 use vmnoise_events::RunFacts;
 use vmnoise_judge::compare::{Groups, Kind, Measured, Row, Unit};
 
 use crate::figures::{count, duration, percent};
 
-/// A recording, read.
+/// A recording and its figures.
 #[derive(Debug, Clone, Copy)]
 pub struct Recording<'a> {
-    /// Where it lies.
+    /// Path of the recording.
     pub file: &'a str,
-    /// What was true before its first event.
+    /// Facts about the run before its first event.
     pub facts: &'a RunFacts,
-    /// Its figures.
+    /// Figures of the recording.
     pub measured: &'a Measured,
 }
 
-/// The first recording and another.
+/// Comparison of the first recording with another.
 #[derive(Debug, Clone, Copy)]
 pub struct Beside<'a> {
-    /// Which one, by its place.
+    /// Index of the other recording.
     pub second: usize,
-    /// Every figure.
+    /// All figures.
     pub rows: &'a [Row],
 }
 
-/// Two groups of recordings.
+/// Comparison of two groups of recordings.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupsBeside<'a> {
-    /// So many of the recordings, the first ones, are of before; the others are of after.
+    /// Number of recordings before the change, which come first. The others are those after it.
     pub before: usize,
-    /// Every figure.
+    /// All figures.
     pub groups: &'a Groups,
-    /// Whether every run before the change began before any after it.
+    /// True if every run before the change began before any run after it.
     pub is_one_after_the_other: bool,
 }
 
-/// A condition, and what a recording has of it.
+/// A condition, and its result for a recording.
 #[derive(Debug, Clone, Copy)]
 pub struct Judged<'a> {
-    /// As it was typed.
+    /// Text of the condition, as it was typed.
     pub condition: &'a str,
-    /// Which recording, by its place.
+    /// Index of the recording.
     pub run: usize,
-    /// Its figure; `None` where unknown.
+    /// Figure of the recording; `None` if it is unknown.
     pub value: Option<f64>,
-    /// What that is in.
+    /// Unit of the figure.
     pub unit: Unit,
-    /// Whether it is so; `None` where unknown.
+    /// True if the condition holds; `None` if it is unknown.
     pub holds: Option<bool>,
 }
 
-/// What becomes a page.
+/// Contents of a page.
 #[derive(Debug)]
 pub struct ComparePage<'a> {
-    /// What the recordings hold.
+    /// Kind of the recordings' moments.
     pub kind: Kind,
-    /// Shorter gaps are left out, nanoseconds.
+    /// Shortest gap that counts, in nanoseconds.
     pub threshold_ns: u64,
-    /// Length of a window, nanoseconds.
+    /// Length of a window in nanoseconds.
     pub window_ns: u64,
-    /// The recordings; the first is what the others are held against.
+    /// The recordings; the others are compared with the first.
     pub runs: Vec<Recording<'a>>,
-    /// Where the recordings are two groups.
+    /// The two groups, if the recordings are grouped.
     pub groups: Option<GroupsBeside<'a>>,
-    /// One for each other recording; none of groups.
+    /// One comparison for each other recording; empty for groups.
     pub pairs: Vec<Beside<'a>>,
-    /// The conditions.
+    /// Conditions and their results.
     pub judged: Vec<Judged<'a>>,
-    /// The version of the program.
+    /// Version of the program.
     pub tool_version: &'a str,
 }
 
 impl ComparePage<'_> {
-    /// The file of a run, by its place.
+    /// Returns the path of a run by its index.
     pub(crate) fn file(&self, place: usize) -> &str {
         self.runs.get(place).map_or("-", |run| run.file)
     }
 }
 
-/// What recordings hold, in words.
+/// Returns the word for the moments of recordings.
 pub(crate) const fn words(kind: Kind) -> &'static str {
     match kind {
         Kind::Gaps => "gaps",
@@ -88,7 +88,7 @@ pub(crate) const fn words(kind: Kind) -> &'static str {
     }
 }
 
-/// A figure in its unit; `-` where unknown.
+/// Formats a figure in its unit; `-` if it is unknown.
 pub(crate) fn value(value: Option<f64>, unit: Unit) -> String {
     match (value, unit) {
         (None, _) => "-".into(),
@@ -99,7 +99,7 @@ pub(crate) fn value(value: Option<f64>, unit: Unit) -> String {
     }
 }
 
-/// A difference in its unit; what is no more than a trace has no sign.
+/// Formats a difference in its unit; a trace has no sign.
 pub(crate) fn signed(shift: f64, unit: Unit) -> String {
     let text = value(Some(shift.abs()), unit);
     match shift {

@@ -1,4 +1,4 @@
-//! The page of recordings beside each other: what differs, by how much, and window by window.
+//! The page that compares recordings: the differences, their sizes, and the course over time.
 
 use askama::Template;
 use vmnoise_judge::compare::{Context, Figure as Of, Kind, Row, Verdict};
@@ -23,10 +23,10 @@ struct Filled<'a> {
 }
 
 impl ComparePage<'_> {
-    /// The page as text.
+    /// Returns the page as text.
     ///
     /// # Errors
-    /// If the template cannot be filled, which is a fault of the program.
+    /// If the template cannot be filled, which is a bug.
     pub fn render(&self) -> Result<String, askama::Error> {
         let files: Vec<&str> = self.runs.iter().map(|run| run.file).collect();
         let charts: Vec<Chart> = charts::compare(self);
@@ -93,7 +93,7 @@ impl ComparePage<'_> {
         }
     }
 
-    /// What differs, the largest effect first.
+    /// Returns the differences, the largest effect first.
     fn findings(&self) -> Vec<Finding> {
         if let Some(groups) = &self.groups {
             return two_groups::findings(groups);
@@ -125,7 +125,7 @@ impl ComparePage<'_> {
     }
 }
 
-/// The one figure that people ask for first.
+/// Returns the figure that matters most to readers.
 fn gist(rows: &[Row]) -> String {
     let figures = |of: Of| {
         let row = rows.iter().find(|row| row.figure == of)?;
@@ -143,7 +143,7 @@ fn gist(rows: &[Row]) -> String {
     String::new()
 }
 
-/// As one speaks of Cliff's delta.
+/// Returns the usual word for this size of Cliff's delta.
 const fn size_in_words(delta: f64) -> &'static str {
     match delta {
         0.474.. => "large",

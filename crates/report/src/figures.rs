@@ -1,6 +1,6 @@
-//! Numbers as people read them on a page: no line breaks before a unit.
+//! Formats numbers for people, without line breaks before a unit.
 
-/// A duration with three digits: `812 ns`, `62.4 µs`, `4.02 ms`, `10.0 s`.
+/// Formats a duration with three digits: `812 ns`, `62.4 µs`, `4.02 ms`, `10.0 s`.
 pub(crate) fn duration(ns: u64) -> String {
     let (unit_ns, unit) = match ns {
         0..1_000 => return format!("{ns}\u{a0}ns"),
@@ -11,12 +11,12 @@ pub(crate) fn duration(ns: u64) -> String {
     format!("{}\u{a0}{unit}", three_digits(ns as f64 / unit_ns))
 }
 
-/// As `duration`, where it may be unknown.
+/// Like `duration`; `-` if it is unknown.
 pub(crate) fn duration_or_dash(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".into(), duration)
 }
 
-/// A percentage: `71 %`, `4.3 %`, `0.43 %`; what is no more than a trace is `<0.001 %`.
+/// Formats a percentage: `71 %`, `4.3 %`, `0.43 %`; below a trace `<0.001 %`.
 pub(crate) fn percent(value: f64) -> String {
     match value {
         9.95.. => format!("{value:.0}\u{a0}%"),
@@ -28,12 +28,12 @@ pub(crate) fn percent(value: f64) -> String {
     }
 }
 
-/// All of them together; stops at the end of a u64, to which only a recording comes that was made up.
+/// Returns the sum, at most `u64::MAX`. Only forged recordings reach this limit.
 pub(crate) fn sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers.into_iter().fold(0, u64::saturating_add)
 }
 
-/// A part of a whole in percent; 0 of nothing.
+/// Returns a part of a whole in percent; 0 if the whole is 0.
 pub(crate) fn part_of(part: u64, whole: u64) -> f64 {
     match whole {
         0 => 0.0,
@@ -41,7 +41,7 @@ pub(crate) fn part_of(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// A number with its thousands apart (by a narrow space that does not break).
+/// Formats a number with its thousands separated by a narrow space that does not break.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -54,12 +54,12 @@ pub(crate) fn count(number: u64) -> String {
     out
 }
 
-/// Seconds after the start of a run, to the microsecond.
+/// Formats seconds after the begin of a run, to the microsecond.
 pub(crate) fn seconds(ns: u64) -> String {
     format!("{:.6} s", ns as f64 / 1e9)
 }
 
-/// `how many` of something.
+/// Formats a number with the singular or plural noun.
 pub(crate) fn times(number: u64, one: &str, many: &str) -> String {
     match number {
         1 => format!("1 {one}"),
@@ -67,7 +67,7 @@ pub(crate) fn times(number: u64, one: &str, many: &str) -> String {
     }
 }
 
-/// Numbers, ascending, as people tell CPUs: `0-3, 8`.
+/// Formats ascending numbers like a list of CPUs: `0-3, 8`.
 pub(crate) fn ranges(numbers: &[u32]) -> String {
     let runs = numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b));
     let reported = runs.map(|run| match run {

@@ -1,4 +1,4 @@
-//! What a run says in plain words: who took the time, the most first.
+//! Findings about a run in plain words: who took the time, the largest part first.
 
 use std::cmp::Reverse;
 
@@ -9,21 +9,21 @@ use crate::groups::{Group, grouped};
 use crate::phases;
 use crate::run::{Outcome, Run};
 
-/// Takers that are reported as findings.
+/// Number of takers that become findings.
 const TAKERS: usize = 5;
-/// Parts below this many percent are no finding.
+/// Smallest part that is a finding, in percent.
 const LEAST_PERCENT: f64 = 1.0;
 
 /// One finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// `71 %`, `412 µs`, ….
+    /// The figure, such as `71 %` or `412 µs`.
     pub(crate) figure: String,
-    /// What that is the figure of.
+    /// Rest of the sentence, which explains the figure.
     pub(crate) text: String,
 }
 
-/// The most important first.
+/// Returns the findings, the most important first.
 pub(crate) fn findings(run: &Run) -> Vec<Finding> {
     let words = run.words();
     let takers = run.takers();
@@ -84,7 +84,7 @@ fn longest(run: &Run) -> Option<Finding> {
     })
 }
 
-/// Names the lane that had most of it where there are several.
+/// Names the lane with the largest part, if there are several lanes.
 fn placeit_was(run: &Run, group: &Group) -> String {
     if run.lane_names.len() < 2 {
         return String::new();
@@ -112,7 +112,7 @@ fn periods(summary: &Summary) -> impl Iterator<Item = Finding> + '_ {
     })
 }
 
-/// The longest phase of wake-ups.
+/// Returns the longest phase of the wake-ups.
 fn longest_phase(run: &Run) -> Option<Finding> {
     let all = phases::together(&phases::by_cpu(run))?;
     let known = all
@@ -133,7 +133,7 @@ fn longest_phase(run: &Run) -> Option<Finding> {
     })
 }
 
-/// On which side of the virtual machine tasks were made late.
+/// Returns how much of the lateness is the host's and how much the guest's.
 fn sides(run: &Run) -> Option<Finding> {
     let cpus = &run.latencies()?.cpus;
     let all = |side: fn(&ContextSides) -> u64| -> u64 {
@@ -162,7 +162,7 @@ fn sides(run: &Run) -> Option<Finding> {
     })
 }
 
-/// What takes from the weight of the rest.
+/// Returns the findings that limit the trust in the others.
 fn doubts(run: &Run) -> Vec<Finding> {
     let mut out = Vec::new();
     let lost = match &run.outcome {

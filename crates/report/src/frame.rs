@@ -1,4 +1,4 @@
-//! What is the same on every page: style, scripts and figures.
+//! Parts that all pages share: style, scripts and figures.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,14 +7,14 @@ use sha2::{Digest, Sha256};
 use crate::charts::Chart;
 use crate::library;
 
-/// Fills the base of a page.
+/// Data for the base template of a page.
 pub(crate) struct Frame<'a> {
     pub(crate) title: String,
     pub(crate) tool_version: &'a str,
     pub(crate) style: &'static str,
     pub(crate) packed: String,
     pub(crate) script: &'static str,
-    /// What the page allows itself.
+    /// The Content-Security-Policy of the page.
     pub(crate) policy: String,
 }
 
@@ -32,10 +32,9 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// A Content-Security-Policy (CSP Level 3): nothing is loaded, and no script runs but this one
-/// and the charts' library,
-/// whatever a name on the page may have made of itself. The charts' library writes its own
-/// styles as it draws, which no hash of ours can know.
+/// Returns a Content-Security-Policy (CSP Level 3). The page loads nothing, and runs only this
+/// script and the charts' library, whatever names on the page contain. The library writes its own
+/// styles while it draws, so styles cannot be restricted by a hash.
 fn policy(script: &str) -> String {
     let own = STANDARD.encode(Sha256::digest(script.as_bytes()));
     format!(
@@ -46,7 +45,7 @@ fn policy(script: &str) -> String {
     )
 }
 
-/// A chart in its place.
+/// A chart and the id of its element.
 pub(crate) struct Figure {
     pub(crate) id: String,
     pub(crate) chart: Chart,

@@ -1,5 +1,5 @@
-//! Takes the moments of one run as they are explained, and keeps what a page shows of them.
-//! Memory holds what the page holds, never the run.
+//! Takes the moments of one run while they are explained, and keeps the content of the page. Memory
+//! is bounded by the page, not by the run.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use crate::moment::Moment;
 use crate::spikes::{Spike, Spikes};
 use crate::windows::{Even, Windows};
 
-/// Spikes of all lanes together, beside the longest of all.
+/// Spikes of all lanes together, in addition to the longest of all.
 const SPIKES: usize = 4_000;
-/// Lanes of a page: nobody reads more, and a recording may report any number of vCPUs.
+/// Lanes of a page. Nobody reads more, and a recording may have any number of vCPUs.
 const LANES: usize = 1_024;
 /// Windows of all lanes together.
 const WINDOWS: usize = 16_384;
 
-/// What one source took of one lane.
+/// Time that one source took from one lane.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     moments: u64,
@@ -26,17 +26,17 @@ struct Sum {
     max_ns: u64,
 }
 
-/// Takes moments one by one.
+/// Collects moments one by one.
 #[derive(Debug, Default)]
 pub struct Gathering {
-    /// The earliest and the latest instant of which the stream reported anything, CLOCK_MONOTONIC in
-    /// nanoseconds; `None` before the first.
+    /// Earliest and latest instant in the stream, CLOCK_MONOTONIC in nanoseconds; `None` before the
+    /// first.
     span_mono_ns: Option<(u64, u64)>,
-    /// The lanes' numbers, in the order in which they came.
+    /// Numbers of the lanes, in the order of their first moments.
     lanes: Vec<u32>,
-    /// By their numbers.
+    /// Index of each lane, by its number.
     places: HashMap<u32, usize>,
-    /// Moments of lanes beyond the last that finds room.
+    /// Moments of lanes for which there is no room.
     left_out: u64,
     spikes: Spikes,
     windows: Windows,
@@ -45,13 +45,13 @@ pub struct Gathering {
 }
 
 impl Gathering {
-    /// The stream reported an instant of its run: CLOCK_MONOTONIC in nanoseconds.
+    /// Adds an instant of the run: CLOCK_MONOTONIC in nanoseconds.
     pub fn time(&mut self, mono_ns: u64) {
         let (first_ns, last_ns) = self.span_mono_ns.unwrap_or((mono_ns, mono_ns));
         self.span_mono_ns = Some((first_ns.min(mono_ns), last_ns.max(mono_ns)));
     }
 
-    /// Takes the next moment; those of one lane come in the order of their begins.
+    /// Adds the next moment. Moments of one lane must come in the order of their begins.
     pub fn see(&mut self, moment: &Moment<'_>) {
         let Some(lane) = self.lane(moment.lane) else {
             self.left_out += 1;
@@ -73,17 +73,17 @@ impl Gathering {
         }
     }
 
-    /// The longest moments of all, the longest first.
+    /// Returns the longest moments of all lanes, the longest first.
     pub fn longest(&self) -> Vec<Spike> {
         self.spikes.longest()
     }
 
-    /// The number of a lane, by its place.
+    /// Returns the number of a lane by its index.
     pub fn lane_number(&self, place: usize) -> u32 {
         self.lanes[place]
     }
 
-    /// Ends it. `name` says who a source is.
+    /// Finishes the collection. `name` returns the name of a source.
     pub fn resolve(self, mut name: impl FnMut(SourceId) -> String) -> Resolved {
         let lanes = self.lanes.len().max(1);
         let (spikes, widths_ns) = self.spikes.into_peaks(SPIKES / lanes);
@@ -135,40 +135,41 @@ impl Gathering {
     }
 }
 
-/// Who took time of one lane.
+/// A source that took time from one lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Taker {
-    /// By its place.
+    /// Index of the lane.
     pub(crate) lane: usize,
     pub(crate) share: Share,
-    /// `None` where nobody is named.
+    /// Name; `None` if it is unknown.
     pub(crate) name: Option<Name>,
-    /// In how many moments.
+    /// Number of moments.
     pub(crate) moments: u64,
     pub(crate) total_ns: u64,
-    /// Of one moment; `None` where nobody kept it.
+    /// Largest time in one moment; `None` if it was not recorded.
     pub(crate) max_ns: Option<u64>,
 }
 
-/// All that a page shows of one run's moments.
+/// Content of a page about one run's moments.
 #[derive(Debug)]
 pub struct Resolved {
-    /// As [`Gathering`] has it.
+    /// Same as in [`Gathering`].
     pub(crate) span_mono_ns: (u64, u64),
     pub(crate) lanes: Vec<u32>,
-    /// Of each stretch of this length the longest moment is among the spikes.
+    /// Width of a cell of time; the spikes contain the longest moment of each cell.
     pub(crate) stretch_ns: u64,
     pub(crate) spikes: Vec<Spike>,
     pub(crate) windows: Even,
     pub(crate) lengths: Vec<Histogram<u64>>,
-    /// The one that took most first.
+    /// Sources of lost time, the largest first.
     pub(crate) takers: Vec<Taker>,
     names: HashMap<SourceId, Name>,
     left_out: u64,
 }
 
 impl Resolved {
-    /// What of the run is not on the page, a sentence; `None` of nothing.
+    /// Returns a sentence about the part of the run that is not on the page; `None` if there is
+    /// none.
     pub fn left_out(&self) -> Option<String> {
         let count = self.left_out;
         (count > 0).then(|| {
@@ -176,18 +177,18 @@ impl Resolved {
         })
     }
 
-    /// The lanes' numbers, by their places.
+    /// Returns the numbers of the lanes, by index.
     pub fn lanes(&self) -> &[u32] {
         &self.lanes
     }
 
-    /// Who took a part; `None` where nobody is named.
+    /// Returns the name of a part's source; `None` if it is unknown.
     pub(crate) fn name(&self, part: &Part) -> Option<&str> {
         let name = self.names.get(&part.source?)?;
         Some(name)
     }
 
-    /// How many moments there were.
+    /// Returns the number of moments.
     pub(crate) fn count(&self) -> u64 {
         self.lengths.iter().map(Histogram::len).sum()
     }

@@ -1,13 +1,13 @@
-//! Time cut into cells of one width, which doubles whenever there would be too many.
+//! Time in cells of one width, which doubles if there are too many cells.
 
-/// What a cell holds.
+/// Content of a cell.
 pub(crate) trait Cell: Default {
-    /// Takes in the cell behind it, when both become one.
+    /// Adds the cell after this one, when both become one.
     fn merge(&mut self, later: Self);
 }
 
-/// Cells from the first to the last that holds something. Cell `n` begins at `n` widths on the clock of
-/// the moments, so that a moment may be earlier than all before it.
+/// Cells from the first to the last that is not empty. Cell `n` begins at `n` widths on the clock
+/// of the moments, so a moment may be earlier than all before it.
 #[derive(Debug)]
 pub(crate) struct Grid<C> {
     width_ns: u64,
@@ -18,7 +18,8 @@ pub(crate) struct Grid<C> {
 }
 
 impl<C: Cell> Grid<C> {
-    /// At most `most` cells (no less than 2), of `width_ns` (no less than 1) at first.
+    /// Returns an empty grid of at most `most` cells (at least 2), which are `width_ns` (at least
+    /// 1) wide at first.
     pub(crate) fn new(width_ns: u64, most: usize) -> Grid<C> {
         Grid {
             width_ns: width_ns.max(1),
@@ -28,17 +29,17 @@ impl<C: Cell> Grid<C> {
         }
     }
 
-    /// Width of a cell, in nanoseconds.
+    /// Returns the width of a cell in nanoseconds.
     pub(crate) fn width_ns(&self) -> u64 {
         self.width_ns
     }
 
-    /// The number of the first cell, and all cells from there on.
+    /// Returns the number of the first cell, and the cells.
     pub(crate) fn into_cells(self) -> (u64, Vec<C>) {
         (self.first, self.cells)
     }
 
-    /// The cell that holds this instant.
+    /// Returns the cell of this instant.
     pub(crate) fn at(&mut self, mono_ns: u64) -> &mut C {
         loop {
             let number = mono_ns / self.width_ns;
@@ -54,20 +55,20 @@ impl<C: Cell> Grid<C> {
         }
     }
 
-    /// From here on at most so many cells (no less than 2).
+    /// Limits the number of cells to `most` (at least 2).
     pub(crate) fn limit(&mut self, most: usize) {
         self.most = most.max(2);
         self.thin_to(self.most);
     }
 
-    /// Makes cells wider, until they are no narrower than `width_ns`.
+    /// Widens the cells to at least `width_ns`.
     pub(crate) fn widen_to(&mut self, width_ns: u64) {
         while self.width_ns < width_ns {
             self.double();
         }
     }
 
-    /// Makes cells wider, until there are no more than `most` (no less than 1).
+    /// Widens the cells until there are at most `most` (at least 1).
     pub(crate) fn thin_to(&mut self, most: usize) {
         while self.cells.len() > most.max(1) {
             self.double();
@@ -103,12 +104,12 @@ impl<C: Cell> Grid<C> {
     }
 }
 
-/// How many cells one more lane may have: `each`, as long as all lanes have no more than `all`. Where there
-/// are twice as many lanes, those that are there get by with half.
+/// Returns the number of cells for one more lane: `each`, or less so that all lanes together have
+/// at most `all`. When the number of lanes doubles, the present lanes are limited to half.
 pub(crate) fn room<C: Cell>(lanes: &mut [Grid<C>], each: usize, all: usize) -> usize {
     let count = lanes.len() + 1;
     let most = each.min(all / count.next_power_of_two());
-    // Here the power of two has changed.
+    // The power of two has changed.
     if lanes.len().is_power_of_two() {
         lanes.iter_mut().for_each(|lane| lane.limit(most));
     }

@@ -1,4 +1,4 @@
-//! Takers as people think of them: the tasks of one program together, on all lanes.
+//! Groups takers: the tasks of one program are one group, over all lanes.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,18 +9,18 @@ use crate::figures::sum;
 use crate::gathering::Taker;
 use crate::shares::program;
 
-/// One program, or one kind of work, on all lanes.
+/// One program or one kind of work, over all lanes.
 pub(crate) struct Group {
     pub(crate) share: Share,
     pub(crate) who: Option<Name>,
     pub(crate) moments: u64,
     pub(crate) total_ns: u64,
     pub(crate) max_ns: Option<u64>,
-    /// Of each lane.
+    /// Time by lane.
     pub(crate) lanes_ns: BTreeMap<usize, u64>,
 }
 
-/// The most expensive first.
+/// Returns the groups, the largest first.
 pub(crate) fn grouped(takers: &[Taker]) -> Vec<Group> {
     let mut groups: BTreeMap<(Share, Option<&str>), Group> = BTreeMap::new();
     for taker in takers {

@@ -1,4 +1,4 @@
-//! What a run lost, and who took most of it.
+//! The headline of a run: its loss, and the largest cause.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use crate::run::{Outcome, Run};
 /// A run in a few words, without a full stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headline {
-    /// What the worst lane lost.
+    /// Loss of the worst lane.
     pub lost: String,
-    /// Who took most of that; `None` if nothing was taken.
+    /// Largest cause of this loss; `None` if nothing was lost.
     pub taker: Option<String>,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for Headline {
 }
 
 impl Headline {
-    /// Returns what a run lost and who took most of that, as its section on the page begins.
+    /// Returns the loss of a run and the largest cause, which begin its section on the page.
     pub fn of(run: &Run) -> Headline {
         match worst_lane(run) {
             Some(lane) => Headline {
@@ -60,7 +60,7 @@ fn lost(run: &Run, lane: usize) -> String {
             let of_lane = run
                 .wakeups()
                 .and_then(|it| it.cpus.get(lane_in_summary(run, lane)?)?.user);
-            // Of fewer than a thousand it would be the worst again.
+            // Of at most 1000 wake-ups this would be the worst again.
             let usual = of_lane.filter(|user| user.count > 1_000);
             let usual = usual.map_or_else(String::new, |user| {
                 format!(" ({} for all but 1 in 1000)", duration(user.p999_ns))
@@ -107,7 +107,8 @@ fn taker(run: &Run, lane: usize) -> Option<String> {
     ))
 }
 
-/// The lane that lost the largest part of its time; of wake-ups the one that was latest.
+/// Returns the lane that lost the largest part of its time; for wake-ups, the lane with the latest
+/// one.
 fn worst_lane(run: &Run) -> Option<usize> {
     let lanes = 0..run.gathered.lanes.len();
     lanes.max_by(|a, b| {
@@ -119,7 +120,7 @@ fn worst_lane(run: &Run) -> Option<usize> {
     })
 }
 
-/// The place of a lane's CPU in the summary.
+/// Returns the index of a lane's CPU in the summary.
 fn lane_in_summary(run: &Run, lane: usize) -> Option<usize> {
     let number = *run.gathered.lanes.get(lane)?;
     let summary = run.summary()?;
@@ -129,7 +130,7 @@ fn lane_in_summary(run: &Run, lane: usize) -> Option<usize> {
     }
 }
 
-/// The part of its time that a lane lost, in percent; `None` where that is unknown.
+/// Returns the part of its time that a lane lost, in percent; `None` if it is unknown.
 fn noise_percent(run: &Run, lane: usize) -> Option<f64> {
     match &run.outcome {
         Outcome::Exits(exits) => {

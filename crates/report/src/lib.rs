@@ -1,7 +1,8 @@
-//! What explain found, as one page that needs no network: figures, charts and tables.
+//! Writes the results of an explanation as one page that needs no network: figures, charts and
+//! tables.
 //!
-//! Pure: takes gaps while they are explained ([`Gathering`]), thins them out without losing a
-//! maximum, and writes the page as text. It opens no file and reads no clock.
+//! Pure: takes moments while they are explained ([`Gathering`]), reduces them without losing a
+//! maximum, and returns the page as text. It opens no file and reads no clock.
 
 #![forbid(unsafe_code)]
 
@@ -42,5 +43,5 @@ pub use run::{Outcome, Run};
 pub use scenes::{Bar, Scenes, Side};
 pub use spikes::{LONGEST, Spike};
 
-/// The style sheet of every page.
+/// Style sheet of every page.
 pub const STYLE: &str = include_str!("../page/page.css");

@@ -1,11 +1,10 @@
-//! The charts' library as npm has it: the bundle of plotly.js that draws on plain axes, which is a
-//! third of the whole one. Packed here (`gzip -9n`), and unpacked by the browser itself (the
-//! Compression Streams standard).
+//! The charts' library from npm: the bundle of plotly.js that draws on plain axes, a third of the
+//! whole. It is packed (`gzip -9n`), and the browser unpacks it (the Compression Streams standard).
 
 /// The script `plotly-cartesian.min.js` of `plotly.js-cartesian-dist-min@3.0.1`.
 pub(crate) const PACKED: &[u8] = include_bytes!("../library/plotly-cartesian.min.js.gz");
 
-/// SHA-256 of the script in base64: the page's policy lets this one run.
+/// SHA-256 of the script in base64, for the page's policy.
 pub(crate) const HASH: &str = "J8UgPsugUt5kR2A2lvOVWPXRlhg5unqxU2OfZtPQ1Wk=";
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! What a run rests on: facts of the machine and the run, in words.
+//! Facts about the machine and the run, in words.
 
 use vmnoise_events::{ExitFilter, FinishReason, Policy, RunFacts};
 
 use crate::figures::{duration, ranges};
 use crate::run::{Outcome, Run};
 
-/// Name and value of each fact.
+/// Returns name and value of each fact.
 pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
     let RunFacts { options, host, .. } = &run.facts;
     let mut facts = vec![
@@ -45,7 +45,7 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Zero of the page's times on the clock of the other outputs.
+/// Returns zero of the page's times on the clock of the other outputs.
 fn begin(run: &Run) -> String {
     let machine = match run.outcome {
         Outcome::Joined(_) => " of the guest",
@@ -59,8 +59,8 @@ fn begin(run: &Run) -> String {
     )
 }
 
-/// Which exits the run, or its host, was asked for; empty where that is all of them, or there
-/// are none.
+/// Returns the filter for exits of the run, or of its host; empty if there is no filter, or there
+/// are no exits.
 fn reported_exits(run: &Run) -> String {
     let everything = ExitFilter::default();
     let (filter, host) = match &run.outcome {

@@ -1,4 +1,4 @@
-//! The page: what the template is filled with.
+//! The page of recordings, and the data for its template.
 
 use askama::Template;
 use vmnoise_explain::Most;
@@ -14,11 +14,11 @@ use crate::shares::label;
 use crate::tables::{Table, tables};
 use crate::trees::trees;
 
-/// How many of the longest moments are reported in words.
+/// Number of longest moments that are described in words.
 const TOLD: usize = 9;
-/// Parts of one of them; the rest is one line.
+/// Number of parts of such a moment; the rest is summed up in one line.
 const PARTS: usize = 6;
-/// Lines of one that is a tree.
+/// Number of lines of a moment that is a tree.
 const FEW: Most = Most {
     exits: 4,
     parts: 4,
@@ -28,28 +28,28 @@ const FEW: Most = Most {
 /// A file that is not on the page.
 #[derive(Debug)]
 pub struct Refused {
-    /// Where it lies.
+    /// Path of the file.
     pub file: String,
-    /// Why, in one line.
+    /// Reason, in one line.
     pub why: String,
 }
 
-/// What becomes a page.
+/// Contents of a page.
 #[derive(Debug)]
 pub struct Page {
-    /// The recordings, each a section.
+    /// The recordings; each becomes a section.
     pub runs: Vec<Run>,
-    /// What could not be shown.
+    /// Files that cannot be shown.
     pub refused: Vec<Refused>,
-    /// The version of the program.
+    /// Version of the program.
     pub tool_version: String,
 }
 
 impl Page {
-    /// The page as text.
+    /// Returns the page as text.
     ///
     /// # Errors
-    /// If the template cannot be filled, which is a fault of the program.
+    /// If the template cannot be filled, which is a bug.
     pub fn render(&self) -> Result<String, askama::Error> {
         let sections = self
             .runs
@@ -121,15 +121,15 @@ impl<'a> Section<'a> {
     }
 }
 
-/// One of the longest moments in words.
+/// One of the longest moments, in words.
 struct Reported {
     heading: String,
-    /// May be empty.
+    /// Caveat; may be empty.
     flaw: String,
     lines: Vec<Said>,
 }
 
-/// A line of it.
+/// A line of such a moment.
 struct Said {
     depth: u8,
     time: String,

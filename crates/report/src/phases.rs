@@ -1,4 +1,4 @@
-//! The phases of wake-ups over a run: how long each was, and beside a host whose time that was.
+//! Phases of the wake-ups of a run: their lengths, and in a join the sides that caused them.
 
 use vmnoise_explain::{CpuSides, CpuWakeups, Phase, PhaseSides};
 
@@ -8,22 +8,22 @@ use crate::run::Run;
 /// One phase of all wake-ups of a CPU, or of all CPUs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PhaseSum {
-    /// `None` is what no phase is known of.
+    /// `None` for the time that fits no known phase.
     pub(crate) phase: Option<Phase>,
-    /// Nanoseconds; `None` where no wake-up could say.
+    /// Nanoseconds; `None` if no wake-up has this phase.
     pub(crate) total_ns: Option<u64>,
-    /// `None` without a host.
+    /// Time by side; `None` without a host.
     pub(crate) sides: Option<PhaseSides>,
 }
 
-/// What the wake-ups of a CPU consist of.
+/// Phases of a CPU's wake-ups.
 #[derive(Debug, Clone)]
 pub(crate) struct CpuPhases {
-    /// The CPU.
+    /// Number of the CPU.
     pub(crate) cpu: u32,
-    /// How many wake-ups.
+    /// Number of wake-ups.
     pub(crate) count: u64,
-    /// In the order of time.
+    /// Phases in the order of time.
     pub(crate) phases: [PhaseSum; 6],
 }
 
@@ -49,7 +49,7 @@ impl CpuPhases {
         }
     }
 
-    /// All phases together, in nanoseconds.
+    /// Returns the sum of all phases in nanoseconds.
     pub(crate) fn total_ns(&self) -> u64 {
         sum(self.phases.iter().filter_map(|it| it.total_ns))
     }
@@ -70,7 +70,7 @@ impl CpuPhases {
     }
 }
 
-/// Those of each CPU, ascending; none where no tasks were measured.
+/// Returns the phases of each CPU, ascending; none if no tasks were measured.
 pub(crate) fn by_cpu(run: &Run) -> Vec<CpuPhases> {
     let wakeups = run.wakeups().into_iter().flat_map(|it| &it.cpus);
     let sides = run.latencies().map(|it| &it.cpus);
@@ -81,7 +81,7 @@ pub(crate) fn by_cpu(run: &Run) -> Vec<CpuPhases> {
     cpus.collect()
 }
 
-/// All CPUs together.
+/// Returns the phases of all CPUs together.
 pub(crate) fn together(cpus: &[CpuPhases]) -> Option<CpuPhases> {
     let (first, others) = cpus.split_first()?;
     let mut sum = first.clone();
@@ -89,7 +89,7 @@ pub(crate) fn together(cpus: &[CpuPhases]) -> Option<CpuPhases> {
     Some(sum)
 }
 
-/// For a chart or a table.
+/// Returns the words for a chart or a table.
 pub(crate) const fn label(phase: Option<Phase>) -> &'static str {
     match phase {
         Some(Phase::ArmedLate) => "armed after the expiry",
@@ -101,7 +101,7 @@ pub(crate) const fn label(phase: Option<Phase>) -> &'static str {
     }
 }
 
-/// Apart from each other, light or dark.
+/// Returns the colour of a phase, which is distinct in light and dark.
 pub(crate) const fn colour(phase: Option<Phase>) -> &'static str {
     match phase {
         Some(Phase::ArmedLate) => "#d69a00",

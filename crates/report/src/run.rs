@@ -1,4 +1,4 @@
-//! One section of the page: a recording, or a guest's with its host's.
+//! A section of the page: a recording, or that of a guest joined with its host's.
 
 use vmnoise_events::{RunFacts, Share, Workload};
 use vmnoise_explain::{ExitsRun, JoinedLatencies, JoinedRun, Summary, VcpuExits, Wakeups};
@@ -7,12 +7,12 @@ use crate::gathering::{Resolved, Taker};
 use crate::scenes::Bar;
 use crate::shares;
 
-/// What explain made of it.
+/// Results of the explanation.
 #[derive(Debug)]
 pub enum Outcome {
     /// Gaps that a workload observed.
     Gaps(Box<Summary>),
-    /// A guest's gaps or wake-ups, with what the host did in them.
+    /// Gaps or wake-ups of a guest, with the activity of its host.
     Joined(Box<JoinedRun>),
     /// Exits of vCPUs.
     Exits(Box<ExitsRun>),
@@ -20,51 +20,52 @@ pub enum Outcome {
     Wakeups(Box<Summary>),
 }
 
-/// A recording, explained.
+/// An explained recording.
 #[derive(Debug)]
 pub struct Run {
-    /// Where it lies; of a join both.
+    /// Path of the recording; both paths if it is a join.
     pub file: String,
-    /// What was true before its first event.
+    /// Facts about the run before its first event.
     pub facts: RunFacts,
-    /// What it came to.
+    /// Results of the explanation.
     pub outcome: Outcome,
-    /// Its moments.
+    /// Moments of the run.
     pub gathered: Resolved,
-    /// What each lane is called, by its place.
+    /// Name of each lane.
     pub lane_names: Vec<String>,
-    /// What ran when in some moments: which, by the place of the lane and the begin.
+    /// Activity inside some moments, by the index of the lane and the begin of the moment.
     pub scenes: Vec<((usize, u64), Vec<Bar>)>,
-    /// The least that was left in windows of each length: the place of the lane, and lengths with what was left,
-    /// nanoseconds. Of gaps alone, and of no run that paused.
+    /// Least CPU time left in any window, by its length: the index of a lane, and pairs of length
+    /// and time left in nanoseconds. Only for gaps, and only if the run did not pause.
     pub left: Vec<(usize, Vec<(u64, u64)>)>,
-    /// What was lost, the clocks' bound and the like, a sentence each.
+    /// Limits of the run, such as lost records and the clock bound, one sentence each.
     pub limits: Vec<String>,
-    /// What went wrong with the file, or why it was not joined.
+    /// Errors in the file, or reasons why it was not joined.
     pub notes: Vec<String>,
 }
 
-/// The words for what a run is about.
+/// Words for the subject of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Words {
-    /// Who loses time.
+    /// Name of the party that loses time.
     pub(crate) victim: &'static str,
-    /// What one of its losses is.
+    /// Name of one loss.
     pub(crate) one: &'static str,
     pub(crate) many: &'static str,
-    /// What a lane is.
+    /// Name of a lane.
     pub(crate) lane: &'static str,
-    /// Over all moments.
+    /// Name of the sum of all moments.
     pub(crate) noise: &'static str,
-    /// What the axis of their lengths is called.
+    /// Title of the axis of lengths.
     pub(crate) length: &'static str,
-    /// Over the chart of the longest.
+    /// Title of the chart of the longest moments.
     pub(crate) over_time: &'static str,
 }
 
 impl Run {
-    /// Says who took a share, to go on after "71 % of the noise is ". If some of this kernel's work is not
-    /// observed, the residual may be that work, and nobody below is named for it.
+    /// Returns the cause of a share, as the end of the sentence "71 % of the noise is ". If part of
+    /// this kernel's work was not observed, the residual may be that work, so the text names no
+    /// layer below.
     pub(crate) fn deed(&self, share: Share, who: Option<&str>) -> String {
         let witnesses = &self.facts.witnesses;
         let may_be_this_kernel = match share {
@@ -117,7 +118,7 @@ impl Run {
         }
     }
 
-    /// The summary behind it; of exits there is none.
+    /// Returns the summary; `None` for exits.
     pub(crate) fn summary(&self) -> Option<&Summary> {
         match &self.outcome {
             Outcome::Gaps(summary) | Outcome::Wakeups(summary) => Some(summary),
@@ -126,17 +127,18 @@ impl Run {
         }
     }
 
-    /// What it says of periodic tasks.
+    /// Returns the results about periodic tasks.
     pub(crate) fn wakeups(&self) -> Option<&Wakeups> {
         self.summary()?.wakeups.as_ref()
     }
 
-    /// Whether its moments are wake-ups.
+    /// Returns true if the moments are wake-ups.
     pub(crate) fn is_of_tasks(&self) -> bool {
         self.wakeups().is_some()
     }
 
-    /// Beside a host, what either side had of the wake-ups of periodic tasks.
+    /// Returns the guest's and the host's part in the wake-ups of periodic tasks, if the run is a
+    /// join.
     pub(crate) fn latencies(&self) -> Option<&JoinedLatencies> {
         match &self.outcome {
             Outcome::Joined(run) => run.latencies.as_ref(),
@@ -144,54 +146,55 @@ impl Run {
         }
     }
 
-    /// What a CPU is called.
+    /// Returns the name of a CPU.
     pub(crate) fn name_of(&self, cpu: u32) -> String {
         let place = self.gathered.lanes.iter().position(|lane| *lane == cpu);
         place.map_or_else(|| format!("CPU {cpu}"), |it| self.lane_name(it).to_owned())
     }
 
-    /// The place of a vCPU's lane; `None` if no exit of it was recorded by itself.
+    /// Returns the index of a vCPU's lane; `None` if none of its exits was recorded singly.
     pub(crate) fn lane_of(&self, vcpu: &VcpuExits) -> Option<usize> {
         self.gathered.lanes.iter().position(|id| *id == vcpu.id.0)
     }
 
-    /// What a lane is called, by its place.
+    /// Returns the name of a lane by its index.
     pub(crate) fn lane_name(&self, place: usize) -> &str {
         self.lane_names.get(place).map_or("-", |name| name)
     }
 
-    /// Zero of the page's times, as text and JSON have it; of exits, which these date by CLOCK_MONOTONIC, the
-    /// earliest instant of the stream. CLOCK_MONOTONIC in nanoseconds.
+    /// Returns zero of the page's times, CLOCK_MONOTONIC in nanoseconds. It is the zero of text and
+    /// JSON. For exits, which text and JSON date by CLOCK_MONOTONIC, it is the earliest instant of
+    /// the stream.
     pub(crate) fn origin_mono_ns(&self) -> u64 {
         let origin_ns = self.summary().and_then(|summary| summary.origin_mono_ns);
         origin_ns.unwrap_or(self.gathered.span_mono_ns.0)
     }
 
-    /// An instant after [`Self::origin_mono_ns`], in nanoseconds.
+    /// Converts an instant to nanoseconds after [`Self::origin_mono_ns`].
     pub(crate) fn at_ns(&self, mono_ns: u64) -> u64 {
         mono_ns.saturating_sub(self.origin_mono_ns())
     }
 
-    /// How long the run lasted, in nanoseconds.
+    /// Returns the length of the run in nanoseconds.
     pub(crate) fn lasted_ns(&self) -> u64 {
         self.at_ns(self.gathered.span_mono_ns.1)
     }
 
-    /// The longest moment of a lane, to the nanosecond.
+    /// Returns the length of the longest moment of a lane, to the nanosecond.
     pub(crate) fn longest_ns(&self, lane: usize) -> Option<u64> {
         let spikes = self.gathered.spikes.iter();
         let of_lane = spikes.filter(|spike| spike.lane == lane);
         of_lane.map(|spike| spike.dur_ns).max()
     }
 
-    /// Who took how much, the most first. What vCPUs spent in KVM and the VMM goes by the
-    /// reason of the exit, and comes from the kernel's own sums.
+    /// Returns the causes of lost time, the largest first. The time of vCPUs in KVM and the VMM is
+    /// by the reason of the exit, from the kernel's own sums.
     pub(crate) fn takers(&self) -> Vec<Taker> {
         let mut takers = self.gathered.takers.clone();
         if let Outcome::Exits(run) = &self.outcome {
             let vcpus = run.exits.vms.iter().flat_map(|vm| &vm.vcpus);
             let counted: Vec<Taker> = vcpus.flat_map(|vcpu| self.counted(vcpu)).collect();
-            // A run that was cut off may have told no sums.
+            // A run that was cut off may have no sums.
             if !counted.is_empty() {
                 takers.retain(|taker| !matches!(taker.share, Share::Kvm | Share::Vmm));
                 takers.extend(counted);
@@ -201,7 +204,7 @@ impl Run {
         takers
     }
 
-    /// What KVM and the VMM had of a vCPU, by the reason of the exit.
+    /// Returns the time that KVM and the VMM took from a vCPU, by the reason of the exit.
     fn counted(&self, vcpu: &VcpuExits) -> impl Iterator<Item = Taker> {
         let lane = self.lane_of(vcpu);
         let reasons = lane.map(|lane| {

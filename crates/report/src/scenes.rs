@@ -1,4 +1,4 @@
-//! What ran when, inside the longest moments: found in a second pass over the stream.
+//! Activity inside the longest moments, from a second pass over the stream.
 
 use std::cmp::Reverse;
 
@@ -7,46 +7,46 @@ use vmnoise_explain::{Longest, share_of};
 
 use crate::spikes::Spike;
 
-/// Bars of one scene; of more than these the longest stay.
+/// Bars of one scene; the longest are kept.
 const BARS: usize = 150;
 
-/// Whose kernel it was.
+/// Machine whose kernel recorded the activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
-    /// Of the machine whose time was missing.
+    /// The machine that lost the time.
     Guest,
-    /// Of the machine below.
+    /// The machine below.
     Host,
 }
 
-/// Somebody, for a while.
+/// One activity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bar {
-    /// Where.
+    /// Machine.
     pub side: Side,
     /// Begin, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
     /// Length in nanoseconds.
     pub dur_ns: u64,
-    /// What it is booked as where it is not covered by another.
+    /// Share that the activity counts as, unless another one covers it.
     pub share: Share,
-    /// Who; empty where nobody is named.
+    /// Name of the source; empty if it is unknown.
     pub name: String,
 }
 
-/// Takes a stream for the second time.
+/// Reads a stream for the second time.
 #[derive(Debug)]
 pub struct Scenes {
     workload: Workload,
-    /// CPU, begin and end of each moment and its place, in the order of CPUs and begins.
+    /// CPU, begin, end and index of each moment, in the order of CPUs and begins.
     wanted: Vec<(u32, u64, u64, usize)>,
-    /// Of each moment, by length; what came first before others of the same.
+    /// Activities of each moment by length; of equal ones, the first precedes.
     found: Vec<Longest<(u64, Reverse<u64>), Activity>>,
     seen: u64,
 }
 
 impl Scenes {
-    /// The scenes of these moments; `cpu` says where each of them was.
+    /// Prepares the scenes of these moments. `cpu` returns the CPU of a moment.
     pub fn new(workload: Workload, spikes: &[Spike], cpu: impl Fn(&Spike) -> u32) -> Scenes {
         let places = spikes.iter().enumerate();
         let wanted = places.map(|(place, it)| (cpu(it), it.start_mono_ns, it.end_mono_ns(), place));
@@ -60,7 +60,7 @@ impl Scenes {
         }
     }
 
-    /// Takes the next activity. A stop is nobody's: what nobody measured is not drawn.
+    /// Adds the next activity. A stop is ignored, since it was not measured.
     pub fn see(&mut self, activity: &Activity) {
         if activity.kind == ActivityKind::Stopped {
             return;
@@ -84,7 +84,7 @@ impl Scenes {
         }
     }
 
-    /// The scenes in the order in which they were asked for, each in the order of time.
+    /// Returns the scenes in the order of the moments, each in the order of time.
     pub fn finish(self, mut name: impl FnMut(SourceId) -> String) -> Vec<Vec<Bar>> {
         let side = side_of(self.workload);
         let scenes = self.found.into_iter().map(|found| {
@@ -103,7 +103,7 @@ impl Scenes {
     }
 }
 
-/// In the order of time; the shortest go where there are too many.
+/// Returns the bars in the order of time; if there are too many, without the shortest.
 pub(crate) fn few(bars: &[Bar]) -> Vec<&Bar> {
     let mut bars: Vec<&Bar> = bars.iter().collect();
     bars.sort_by_key(|bar| Reverse(bar.dur_ns));
@@ -112,7 +112,8 @@ pub(crate) fn few(bars: &[Bar]) -> Vec<&Bar> {
     bars
 }
 
-/// A microVM has no kernel: what is witnessed is its host.
+/// Returns the machine of a recording's activities: a microVM has no kernel, so its host recorded
+/// them.
 const fn side_of(workload: Workload) -> Side {
     match workload.is_witnessed_by_host() {
         true => Side::Host,

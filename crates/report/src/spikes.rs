@@ -1,5 +1,5 @@
-//! The longest moments of a run: of each stretch of time the longest one, and the longest of
-//! all. Whatever is left out was no longer than one that stays, beside it.
+//! The longest moments of a run: the longest of each cell of time, and the longest of all. For each
+//! moment that is left out, a longer or equal one stays in its cell.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,26 +9,25 @@ use vmnoise_explain::Part;
 use crate::grid::{Cell, Grid, room};
 use crate::moment::Moment;
 
-/// How many of the longest moments of a run are kept whatever their neighbours are, and have
-/// their scene drawn.
+/// Number of longest moments that are kept independently of their cells, and whose scene is drawn.
 pub const LONGEST: usize = 200;
-/// Stretches that one lane is cut into while a run is read.
+/// Cells of one lane while a run is read.
 const CELLS: usize = 4_096;
-/// As `CELLS`, of all lanes together: many more than a page shows, so that nobody sees it.
+/// Cells of all lanes together: many more than a page shows, so that the limit is not visible.
 const ALL_CELLS: usize = 1 << 17;
-/// The width of a stretch before it grows.
+/// Width of a cell before it grows.
 const FIRST_WIDTH_NS: u64 = 65_536;
 
 /// One gap, exit or wake-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spike {
-    /// Whose time was missing, by its place among the lanes.
+    /// Index of the lane that lost the time.
     pub lane: usize,
     /// Begin, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
     /// Length in nanoseconds.
     pub dur_ns: u64,
-    /// Where it went, largest first.
+    /// Its parts, the largest first.
     pub parts: Vec<Part>,
 }
 
@@ -42,18 +41,18 @@ impl Spike {
         }
     }
 
-    /// End, CLOCK_MONOTONIC in nanoseconds.
+    /// Returns its end, CLOCK_MONOTONIC in nanoseconds.
     pub fn end_mono_ns(&self) -> u64 {
         self.start_mono_ns.saturating_add(self.dur_ns)
     }
 }
 
-/// The longest of a stretch.
+/// Longest moment of a cell.
 #[derive(Debug, Default)]
 struct Peak(Option<Spike>);
 
 impl Peak {
-    /// The first of equals stays.
+    /// Keeps the longer moment, and the first of equal ones.
     fn see(&mut self, dur_ns: u64, spike: impl FnOnce() -> Spike) {
         if self.0.as_ref().is_none_or(|peak| dur_ns > peak.dur_ns) {
             self.0 = Some(spike());
@@ -69,11 +68,11 @@ impl Cell for Peak {
     }
 }
 
-/// Takes moments one by one.
+/// Collects moments one by one.
 #[derive(Debug, Default)]
 pub(crate) struct Spikes {
     lanes: Vec<Grid<Peak>>,
-    /// Length and number of the longest so far, the shortest of them first.
+    /// Length and index of the longest so far, the shortest of them first.
     longest: BinaryHeap<Reverse<(u64, usize)>>,
     kept: Vec<Spike>,
 }
@@ -103,15 +102,15 @@ impl Spikes {
         self.longest.push(Reverse((moment.dur_ns, place)));
     }
 
-    /// The longest of all, the longest first.
+    /// Returns the longest of all, the longest first.
     pub(crate) fn longest(&self) -> Vec<Spike> {
         let mut longest = self.kept.clone();
         longest.sort_by_key(|spike| (Reverse(spike.dur_ns), spike.start_mono_ns, spike.lane));
         longest
     }
 
-    /// For each lane the peaks of at most so many stretches, and the longest of all; in the
-    /// order of lanes and begins. Each stretch is as long as the number beside the lane says.
+    /// Returns the longest moments of all and the peaks of at most `most` cells of each lane, in
+    /// the order of lanes and begins. Returns also the width of each lane's cells.
     pub(crate) fn into_peaks(mut self, most: usize) -> (Vec<Spike>, Vec<u64>) {
         let mut widths_ns = Vec::new();
         let mut spikes = std::mem::take(&mut self.kept);
@@ -151,7 +150,7 @@ mod tests {
                 let it = (spike.lane, spike.start_mono_ns, spike.dur_ns);
                 prop_assert!(moments.contains(&it), "{it:?} was never seen");
             }
-            // Whatever is not shown has one beside it that is, and is no shorter.
+            // For each moment that is left out, a longer or equal one stays in its cell.
             for (lane, start_ns, dur_ns) in &moments {
                 let cell = start_ns / widths_ns[*lane];
                 let beside = peaks.iter().filter(|spike| spike.lane == *lane && spike.start_mono_ns / widths_ns[*lane] == cell);

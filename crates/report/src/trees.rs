@@ -1,5 +1,4 @@
-//! The longest moments as trees: phase by phase, side by side, exit by exit; each level adds up
-//! to the line above.
+//! The longest moments as trees: by phase, by side, by exit. Each level adds up to the line above.
 
 use std::collections::HashMap;
 
@@ -11,41 +10,42 @@ use crate::phases;
 use crate::run::{Outcome, Run};
 use crate::shares::label;
 
-/// Behind what the guest's own kernel did.
+/// Suffix for the activity of the guest's own kernel.
 const GUEST: &str = ", guest";
 
-/// A moment, taken apart.
+/// A moment and its parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tree {
     pub(crate) lines: Vec<Line>,
-    /// What has to be known before it is believed; may be empty.
+    /// Caveat about the moment; may be empty.
     pub(crate) flaw: String,
 }
 
 /// One line of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// 0 for the branches of the moment itself.
+    /// Level of the line: 0 for the branches of the moment.
     pub(crate) depth: u8,
-    /// `None` of a phase or an exit.
+    /// Share; `None` for a phase or an exit.
     pub(crate) share: Option<Share>,
     pub(crate) words: String,
     pub(crate) ns: u64,
 }
 
-/// What stands around the branches of a tree.
+/// Words that depend on the run.
 #[derive(Debug, Clone, Copy)]
 struct Words {
-    /// Behind the names of whom the guest's kernel knows.
+    /// Suffix of names that the guest's kernel recorded.
     side: &'static str,
-    /// After what exits began.
+    /// Zero of the begins of exits.
     since: &'static str,
 }
 
-/// Those of a run, by the number of their lane and their begin; none where parts have no parts.
+/// Returns the trees of a run, by the number of the lane and the begin; none if the parts of
+/// moments have no parts.
 pub(crate) fn trees(run: &Run, most: Most) -> HashMap<(u32, u64), Tree> {
     let of_gaps = Words {
-        // A microVM has no kernel: what was witnessed beside its gaps is its host's.
+        // A microVM has no kernel, so the names were recorded by its host.
         side: match run.facts.workload {
             Workload::Microvm => "",
             _ => GUEST,

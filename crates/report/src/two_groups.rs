@@ -1,11 +1,11 @@
-//! Two groups of recordings in words.
+//! Describes two groups of recordings in words.
 
 use vmnoise_judge::compare::{GroupRow, GroupVerdict, LEVEL};
 
 use crate::beside::{GroupsBeside, signed, value};
 use crate::findings::Finding;
 
-/// Whether they differ.
+/// Returns a sentence that says whether they differ.
 pub(crate) fn headline(of: &GroupsBeside<'_>) -> String {
     let different = different(of).count();
     match different {
@@ -18,7 +18,7 @@ pub(crate) fn headline(of: &GroupsBeside<'_>) -> String {
     }
 }
 
-/// What differs, and what has to be known to read it.
+/// Returns the differences, and the facts that are needed to judge them.
 pub(crate) fn findings(of: &GroupsBeside<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = different(of).map(finding).collect();
     let groups = of.groups;

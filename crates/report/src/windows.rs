@@ -1,18 +1,18 @@
-//! Where the time of each lane went, stretch by stretch.
+//! The lost time of each lane by share, in windows of equal width.
 
 use vmnoise_events::ShareMap;
 
 use crate::grid::{Cell, Grid, room};
 use crate::moment::Moment;
 
-/// Stretches that one lane is cut into.
+/// Number of windows of one lane.
 const CELLS: usize = 512;
-/// As `CELLS`, of all lanes together, more than a page shows.
+/// Number of windows of all lanes together: more than a page shows.
 const ALL_CELLS: usize = 1 << 16;
-/// The width of a stretch before it grows.
+/// Width of a window before it grows.
 const FIRST_WIDTH_NS: u64 = 1_000_000;
 
-/// What was taken in one stretch.
+/// Lost time in one window.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Window {
     pub(crate) shares_ns: ShareMap<u64>,
@@ -24,15 +24,15 @@ impl Cell for Window {
     }
 }
 
-/// Takes moments one by one.
+/// Collects moments one by one.
 #[derive(Debug, Default)]
 pub(crate) struct Windows {
     lanes: Vec<Grid<Window>>,
 }
 
 impl Windows {
-    /// A moment that reaches over several stretches is spread over them: nobody knows where
-    /// in it each of its parts was.
+    /// Adds a moment. If it covers several windows, its parts are spread evenly over them, since
+    /// their positions are unknown.
     pub(crate) fn see(&mut self, lane: usize, moment: &Moment<'_>) {
         while self.lanes.len() <= lane {
             let most = room(&mut self.lanes, CELLS, ALL_CELLS);
@@ -41,7 +41,7 @@ impl Windows {
         let grid = &mut self.lanes[lane];
         let start_ns = moment.start_mono_ns;
         let end_ns = start_ns.saturating_add(moment.dur_ns);
-        // From here on its cells keep their width.
+        // From here on the windows keep their width.
         grid.at(start_ns);
         grid.at(end_ns.saturating_sub(1).max(start_ns));
         let width_ns = grid.width_ns();
@@ -52,7 +52,7 @@ impl Windows {
                 .min(end_ns);
             let window = grid.at(from_ns);
             for part in moment.parts {
-                // What of it lay before the one instant and the other: pieces add up.
+                // Part of it before `ns`. The differences add up exactly.
                 let before = |ns: u64| {
                     let of_part = u128::from(part.ns) * u128::from(ns - start_ns);
                     (of_part / u128::from(moment.dur_ns)) as u64
@@ -64,8 +64,8 @@ impl Windows {
         }
     }
 
-    /// The windows of each lane, all of one width, which is no more than `most` for all lanes
-    /// together, or one for each.
+    /// Returns the windows of each lane, all with the same width. There are at most `most` in all
+    /// lanes together, but at least one for each lane.
     pub(crate) fn into_even(mut self, most: usize) -> Even {
         let most = most / self.lanes.len().max(1);
         for lane in &mut self.lanes {
@@ -89,10 +89,10 @@ impl Windows {
     }
 }
 
-/// The windows of one lane.
+/// Windows of one lane.
 #[derive(Debug)]
 struct Row {
-    /// Number of the first.
+    /// Number of the first window.
     first: u64,
     windows: Vec<Window>,
 }
@@ -103,7 +103,7 @@ impl Row {
         Row { first, windows }
     }
 
-    /// Number of the window behind the last.
+    /// Returns the number of the window after the last.
     fn end(&self) -> u64 {
         self.first + self.windows.len() as u64
     }
@@ -113,31 +113,31 @@ impl Row {
 #[derive(Debug, Default)]
 pub(crate) struct Even {
     pub(crate) width_ns: u64,
-    /// Number of the first window; window `n` begins at `n` widths of CLOCK_MONOTONIC.
+    /// Number of the first window. Window `n` begins at `n` widths of CLOCK_MONOTONIC.
     first: u64,
     len: usize,
     lanes: Vec<Row>,
 }
 
 impl Even {
-    /// Number of windows from the first to the last of any lane.
+    /// Returns the number of windows from the first to the last of any lane.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Number of lanes.
+    /// Returns the number of lanes.
     pub(crate) fn lanes(&self) -> usize {
         self.lanes.len()
     }
 
-    /// Begins of the windows, CLOCK_MONOTONIC in nanoseconds.
+    /// Returns the begins of the windows, CLOCK_MONOTONIC in nanoseconds.
     pub(crate) fn begins_mono_ns(&self) -> impl Iterator<Item = u64> + '_ {
         (self.first..)
             .take(self.len)
             .map(|number| number.saturating_mul(self.width_ns))
     }
 
-    /// What was taken from a lane in the window at this place; `None` where nothing was.
+    /// Returns the lost time of a lane in the window with this index; `None` if there is none.
     pub(crate) fn of(&self, lane: usize, place: usize) -> Option<&Window> {
         let row = self.lanes.get(lane)?;
         let before = row.first.checked_sub(self.first)?;

@@ -1,5 +1,5 @@
-// Shows the books of each VM as they come, once a second. They are sums that only grow: what is shown is
-// what came between two of them.
+// Shows the sums of each VM as they arrive, once a second. Sums only grow: the page shows the
+// difference between two snapshots.
 "use strict";
 (() => {
   const WINDOW_S = 10;
@@ -16,7 +16,7 @@
   const KINDS = { foreign: "", own: "of its own VMM", vm: "another VM", unknown: "" };
 
   const byId = (id) => document.getElementById(id);
-  // Names are other people's words: they become text, and nothing else.
+  // Names come from other people: use them as text only.
   const make = (tag, text, kind) => {
     const node = document.createElement(tag);
     if (text !== undefined) node.textContent = text;
@@ -32,14 +32,14 @@
   const vmOf = (snapshot, name) => snapshot.vms.find((vm) => vm.vm === name);
   const goesOn = (old, now) => old && now.ran >= old.ran && sum(now.lost) >= sum(old.lost);
 
-  // The latest snapshot that is at least so old, else the oldest.
+  // Returns the latest snapshot of at least this age, or else the oldest.
   const before = (at, seconds) => history.findLast((it) => it.at_s <= at - seconds) ?? history[0];
 
   const spark = (name) => {
     const points = [];
     for (let i = 1; i < history.length; i++) {
       const [earlier, later] = [vmOf(history[i - 1], name), vmOf(history[i], name)];
-      // Sums that shrink are those of a VM that has begun anew.
+      // Sums that shrink belong to a VM that has restarted.
       if (earlier && later && later.ran >= earlier.ran) {
         const lost = (sum(later.lost) - sum(earlier.lost)) / (history[i].at_s - history[i - 1].at_s);
         points.push([history[i].at_s, lost]);
@@ -119,7 +119,7 @@
   const source = new EventSource("events");
   source.onmessage = (message) => {
     const snapshot = JSON.parse(message.data);
-    // A restart begins its sums anew.
+    // After a restart of the server the sums restart too.
     if (history.length && snapshot.began !== history[0].began) history.length = 0;
     history.push(snapshot);
     while (history[0].at_s < snapshot.at_s - KEPT_S) history.shift();

@@ -1,5 +1,6 @@
-//! Guests that ask for a dump of their VM, over the socket of its VMM: the line `dump`. Who asks is known by the
-//! process at the other end, which the kernel names; what a guest says beside is thrown away.
+//! Guests that ask for a dump of their VM, by the line `dump` over a socket of their VMM. The
+//! kernel names the process at the other end, and this process identifies the VM. Everything else
+//! that the guest sends is ignored.
 
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,17 +17,17 @@ use vmnoise_host::Host;
 use crate::say::say;
 use crate::watch::Watch;
 
-/// How often a socket is tried on which nobody listens.
+/// Interval between attempts on a socket on which no process listens.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How long a VMM may take to answer for its guest.
+/// Time that a VMM may take to answer for its guest.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
-/// A guest that floods is read so much each time, and so often.
+/// Limits for a guest that floods: bytes of one read, and time between two reads.
 const READ_BYTES: usize = 4 << 10;
 const PAUSE: Duration = Duration::from_millis(20);
-/// What a guest says to have one.
+/// Line by which a guest asks.
 const ASKS: &[u8] = b"dump";
 
-/// Hears the guests behind these sockets from now on.
+/// Starts one task for each of these sockets, which answers the requests of its guest.
 pub(crate) fn hear_all(addresses: &[FeedAddress], watch: &Arc<Mutex<Watch>>) {
     for address in addresses {
         let guest = Guest {
@@ -37,13 +38,13 @@ pub(crate) fn hear_all(addresses: &[FeedAddress], watch: &Arc<Mutex<Watch>>) {
     }
 }
 
-/// A guest that may ask.
+/// A guest that may ask for dumps.
 struct Guest {
     address: FeedAddress,
     watch: Arc<Mutex<Watch>>,
 }
 
-/// A process, told apart from a later one of the same number.
+/// A process; the start time distinguishes it from a later one with the same number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Process {
     number: u32,
@@ -61,7 +62,7 @@ impl Process {
 }
 
 impl Guest {
-    /// For ever. What is wrong is told of once, until something else is.
+    /// Runs for ever. Logs an error once, until it changes.
     async fn go_on(self) {
         let mut told = String::new();
         loop {
@@ -76,7 +77,7 @@ impl Guest {
         }
     }
 
-    /// Until the connection ends.
+    /// Connects to the VMM, and answers the guest until the connection ends.
     async fn hear(&self) -> Result<()> {
         let mut stream = UnixStream::connect(&self.address.path).await?;
         let peer = stream.peer_cred()?.pid().unwrap_or_default().unsigned_abs();
@@ -104,14 +105,14 @@ impl Guest {
                     Err(why) => line(format_args!("no: {why}")),
                 };
                 drop(watch);
-                // Whoever reads nothing is not waited for.
+                // Do not wait for a guest that does not read.
                 _ = stream.try_write(answer.as_bytes());
             }
             sleep(PAUSE).await;
         }
     }
 
-    /// The VM of that very process.
+    /// Returns the VM of this process, if the process is still the same.
     fn vm_of(&self, vmm: Process) -> Option<Name> {
         let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         let vm = watch.vm_of_process(vmm.number)?;
@@ -127,7 +128,7 @@ fn line(words: impl Display) -> String {
 async fn reach_guest(stream: &mut UnixStream, port: u32) -> Result<()> {
     let ask = format!("CONNECT {port}\n");
     stream.write_all(ask.as_bytes()).await?;
-    // Byte by byte: what follows the line is the guest's.
+    // Byte by byte: the bytes after this line belong to the guest.
     let mut answer = Vec::new();
     while answer.last() != Some(&b'\n') && answer.len() < 32 {
         answer.push(stream.read_u8().await?);
@@ -139,15 +140,16 @@ async fn reach_guest(stream: &mut UnixStream, port: u32) -> Result<()> {
     Ok(())
 }
 
-/// What a guest has said, line by line.
+/// Text of a guest, cut into lines.
 #[derive(Debug, Default)]
 struct Lines {
-    /// Of the line that has not ended; one byte more than what is looked for tells it from that.
+    /// Begin of the current line: at most one byte more than the line `dump`, which is enough to
+    /// tell them apart.
     begun: Vec<u8>,
 }
 
 impl Lines {
-    /// Whether one of the lines that end in these bytes asks.
+    /// Returns true if one of the lines that end in these bytes is the request.
     fn ask(&mut self, bytes: &[u8]) -> bool {
         let mut asks = false;
         for byte in bytes {
@@ -156,7 +158,7 @@ impl Lines {
                     asks |= self.begun == ASKS;
                     self.begun.clear();
                 }
-                // A terminal's end of a line.
+                // A terminal ends lines with CR LF.
                 b'\r' => {}
                 _ if self.begun.len() <= ASKS.len() => self.begun.push(*byte),
                 _ => {}

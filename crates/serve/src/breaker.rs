@@ -1,21 +1,22 @@
-//! Whether what it costs may go on: above a limit for some seconds its programs are detached, and attached again
-//! after a while, which is longer each time that they were too dear. Pure: it is told the time and the cost.
+//! Limits the cost: if it exceeds the limit for some seconds, the programs are detached for a
+//! while. Each further pause is longer. Pure: the caller passes the time and the cost.
 
 use std::time::Duration;
 
-/// So many looks in a row have to be too dear: one run in 256 is timed, and the machine below may take some of it.
+/// Polls in a row that must be too costly. One run in 256 is timed, and a hypervisor below may add
+/// its time to such a run.
 const LOOKS: u32 = 5;
-/// How long the first pause lasts, and the longest one.
+/// Length of the first pause, and of the longest.
 const FIRST: Duration = Duration::from_secs(60);
 const LONGEST: Duration = Duration::from_secs(3_600);
-/// Who was cheap for so long begins with the first pause again.
+/// Time of low cost after which the next pause is as short as the first.
 const CHEAP: Duration = Duration::from_secs(600);
 
-/// What is to be done.
+/// Advice to the caller.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Advice {
     GoOn,
-    /// It has cost this share of all CPUs, and has to pause for so long.
+    /// The cost was this share of all CPUs: pause for `length`.
     Pause {
         cost: f64,
         length: Duration,
@@ -25,13 +26,13 @@ pub(crate) enum Advice {
 
 #[derive(Debug)]
 pub(crate) struct Breaker {
-    /// Share of the time of all CPUs.
+    /// Limit, as a share of the time of all CPUs.
     limit: f64,
     cpus: u32,
-    /// Time and cost at the last look.
+    /// Time and cost at the last poll.
     last: Option<(Duration, Duration)>,
     dear: u32,
-    /// When the last pause ended, or ends.
+    /// End of the last or the current pause.
     until: Duration,
     is_paused: bool,
     length: Duration,
@@ -50,7 +51,7 @@ impl Breaker {
         }
     }
 
-    /// `now` by any clock that goes on, `cost` is all CPU time so far.
+    /// Polls. `now` is by any clock that never stops, `cost` is all CPU time so far.
     pub(crate) fn look(&mut self, now: Duration, cost: Duration) -> Advice {
         let share = self.share_since(now, cost);
         self.last = Some((now, cost));
@@ -79,12 +80,13 @@ impl Breaker {
         }
     }
 
-    /// Something else rests instead: it goes on, and is judged anew.
+    /// Cancels a pause, because something else was stopped instead. The count of costly polls
+    /// restarts.
     pub(crate) fn spare(&mut self) {
         (self.is_paused, self.dear) = (false, 0);
     }
 
-    /// It could not resume: how long the pause goes on.
+    /// Prolongs the pause after a failed attempt to resume; returns by how much.
     pub(crate) fn wait_on(&mut self, now: Duration) -> Duration {
         self.is_paused = true;
         self.until = now + self.length;
@@ -103,7 +105,7 @@ impl Breaker {
 mod tests {
     use super::*;
 
-    /// What it advises in so many seconds, each of which costs so many ms, and when.
+    /// Returns the advice of each second, for these costs in ms.
     fn advices(
         breaker: &mut Breaker,
         from: u64,
@@ -121,7 +123,7 @@ mod tests {
         advices
     }
 
-    /// A hundredth of four CPUs is 40 ms each second.
+    /// 1 % of four CPUs is 40 ms each second.
     fn breaker() -> Breaker {
         Breaker::new(0.01, 4)
     }
@@ -148,7 +150,7 @@ mod tests {
             )
         };
         let ends = |at| (at, Advice::Resume);
-        // The first look has nothing to compare with, and that which resumes judges the pause.
+        // The first poll has nothing to compare with. The poll that resumes measures the pause.
         let expected = [
             begins(5, 60),
             ends(65),

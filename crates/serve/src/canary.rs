@@ -1,4 +1,4 @@
-//! When something happened that is worth a dump: a vCPU waited for longer than is right. Pure.
+//! Decides when a dump is due because a vCPU waited too long. Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,23 @@ use vmnoise_events::Name;
 
 use crate::ledger::VmTotals;
 
-/// From one dump to the next, in ns: what happens meanwhile is in the next one, or is more of the same.
+/// Least time between two dumps, in ns. Events in between are in the next dump, or are more of the
+/// same.
 pub(crate) const APART_NS: u64 = 60_000_000_000;
 
-/// Looks at the waits of all VMs, again and again.
+/// Compares the waits of all VMs with the limit at each poll.
 #[derive(Debug)]
 pub(crate) struct Canary {
     limit_ns: u64,
-    /// Waits of each VM that were longer by the last look.
+    /// Number of longer waits of each VM at the last poll.
     longer: BTreeMap<Name, u64>,
-    /// Those that waited for longer since the last dump.
+    /// VMs with a longer wait since the last dump.
     hit: Vec<Name>,
     last_dump_ns: Option<u64>,
 }
 
 impl Canary {
-    /// A wait is too long that is longer than this, one of the bounds of histograms.
+    /// Waits longer than `limit_ns` are too long. It is one of the histogram's bounds.
     pub(crate) fn new(limit_ns: u64) -> Canary {
         Canary {
             limit_ns,
@@ -31,7 +32,7 @@ impl Canary {
         }
     }
 
-    /// The VMs for whose sake a dump is due now.
+    /// Returns the VMs for which a dump is due now.
     pub(crate) fn look<'a>(
         &mut self,
         vms: impl Iterator<Item = &'a VmTotals>,
@@ -55,7 +56,7 @@ impl Canary {
         std::mem::take(&mut self.hit)
     }
 
-    /// For something else that is worth a dump: whether one is due, which then is the last.
+    /// Returns true if a dump for another reason is allowed now. It counts as made then.
     pub(crate) fn may_dump(&mut self, now_mono_ns: u64) -> bool {
         let is_early = self.is_early(now_mono_ns);
         if !is_early {
@@ -94,7 +95,7 @@ mod tests {
         assert!(look(&mut canary, 1, &[100_000_000]).is_empty());
         assert_eq!(look(&mut canary, 2, &[100_000_001]), ["web"]);
         assert!(look(&mut canary, 3, &[100_000_001]).is_empty());
-        // Another one within a minute is not forgotten.
+        // A second long wait within a minute is not forgotten.
         assert!(look(&mut canary, 4, &[100_000_001, S]).is_empty());
         assert!(look(&mut canary, 61, &[100_000_001, S]).is_empty());
         assert_eq!(look(&mut canary, 62, &[100_000_001, S]), ["web"]);

@@ -1,20 +1,20 @@
-//! The time, as what is served has it.
+//! Clocks, in the units that are served.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// CLOCK_MONOTONIC in ns.
+/// Returns CLOCK_MONOTONIC in ns.
 pub(crate) fn now_ns() -> u64 {
     u64::try_from(read(ClockId::Monotonic).as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// CPU time of this process.
+/// Returns the CPU time of this process.
 pub(crate) fn own_cpu() -> Duration {
     read(ClockId::ProcessCPUTime)
 }
 
-/// Seconds, the base unit of Prometheus.
+/// Converts to seconds, the base unit of Prometheus.
 pub(crate) fn seconds(ns: u64) -> f64 {
     Duration::from_nanos(ns).as_secs_f64()
 }

@@ -1,4 +1,4 @@
-//! A process that writes into its folders and nowhere else, whatever it is made to do (landlock(7)).
+//! Confines the writes of this process to its folders (landlock(7)).
 
 use std::path::{Path, PathBuf};
 
@@ -11,13 +11,13 @@ use vmnoise_export::{Readers, WholeFile};
 
 use crate::say::say;
 
-/// From here on this thread, and those that it makes, write in these folders alone. Reading is as it was. Call it
-/// while there is one thread.
+/// Confines the writes of this thread, and of the threads that it will create, to these folders.
+/// Reading stays as it was. Call it while there is one thread.
 ///
 /// # Errors
-/// If the kernel refuses; one that cannot do this is told of.
+/// If the kernel refuses. A kernel without Landlock only causes a message.
 pub(crate) fn confine_to(folders: &[PathBuf]) -> Result<()> {
-    // Changing what a file has, making anything, and removing it: what the kernel does not know is left out.
+    // Changing, making and removing files; rights that the kernel does not know are left out.
     let writes = AccessFs::from_write(ABI::V3);
     let allowed: BitFlags<AccessFs> =
         AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::MakeDir | AccessFs::RemoveFile;
@@ -37,10 +37,10 @@ pub(crate) fn confine_to(folders: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a folder takes files now that rights have gone.
+/// Checks that the folder takes files with the rights that are left.
 ///
 /// # Errors
-/// If it does not.
+/// If it does not take them.
 pub(crate) fn takes_files(folder: &Path) -> Result<()> {
     let trial = WholeFile::create_here(&folder.join("trial"), Readers::Owner);
     trial.map(drop).with_context(|| {
@@ -53,7 +53,7 @@ pub(crate) fn takes_files(folder: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use std::{fs, io, thread};
 
@@ -68,7 +68,7 @@ mod tests {
         fs::create_dir(&ours).unwrap();
         fs::create_dir(&theirs).unwrap();
         fs::write(theirs.join("file"), "theirs").unwrap();
-        // Of this thread alone.
+        // Landlock confines this thread only.
         let confined = thread::spawn(move || {
             vmnoise_rights::begin(None).unwrap();
             confine_to(std::slice::from_ref(&ours)).unwrap();
@@ -91,7 +91,7 @@ mod tests {
         });
         let refused = confined.join().unwrap();
         for kind in refused {
-            // A link to another folder is told to be one to another device.
+            // The kernel reports a link to another folder like one to another device.
             let is_refused = kind == io::ErrorKind::PermissionDenied;
             assert!(
                 is_refused || kind == io::ErrorKind::CrossesDevices,

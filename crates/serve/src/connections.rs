@@ -1,4 +1,4 @@
-//! Connections: no more than so many at a time, and none for long that stands still.
+//! Connections: limits their number, and closes those that stall.
 
 use std::io;
 use std::pin::Pin;
@@ -11,14 +11,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_io_timeout::TimeoutStream;
 
-/// Each may hold an answer of some 100 KB, and a file; a process may have 1024 of these.
+/// Number of connections at a time. Each may hold an answer of 100 KB and a file; a process may
+/// have 1024 files.
 const AT_A_TIME: usize = 128;
-/// Who takes nothing of an answer for so long is hung up on.
+/// Time after which a connection is closed if the client reads nothing of an answer.
 const WRITE: Duration = Duration::from_secs(30);
-/// Who asks nothing for so long. A page that is open asks once, so this is long: it comes again.
+/// Time after which a connection is closed if the client asks nothing. It is long, since an open
+/// page asks only once. The page reconnects afterwards.
 const READ: Duration = Duration::from_secs(600);
 
-/// A listener that waits while there is no room.
+/// A listener that waits while the number of connections is at its limit.
 pub(crate) struct Limited<L> {
     inner: L,
     room: Arc<Semaphore>,
@@ -55,7 +57,7 @@ impl<L: Listener> Listener for Limited<L> {
     }
 }
 
-/// One of them, which makes room as it ends.
+/// A connection; its end makes room for another one.
 pub(crate) struct Connection<T> {
     io: Pin<Box<TimeoutStream<T>>>,
     _permit: OwnedSemaphorePermit,

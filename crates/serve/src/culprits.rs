@@ -1,48 +1,49 @@
-//! Who had a VM's CPUs while it waited: few have a name in the metrics, the rest is one, called `other`.
-//! Each sum only grows, and together they are all that was preempted.
+//! Tasks that had a VM's CPUs while it waited. Few of them have a name in the metrics; the rest is
+//! `other`. Each sum only grows, and together they equal the preempted time.
 
 use std::collections::BTreeMap;
 
 use crate::who::Who;
 
-/// So many have a name.
+/// Number of culprits that have a name.
 pub(crate) const NAMED: usize = 16;
-/// So many more are watched, for one of them may get ahead of one that has a name.
+/// Number of further culprits that are watched, because one of them may overtake one that has a
+/// name.
 const WATCHED: usize = 64;
 
-/// Of one VM; ns.
+/// Culprits of one VM, in ns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Culprits {
     named: BTreeMap<Who, Named>,
-    /// All that they had since they are watched; `others_ns` holds it too.
+    /// Time of each since it is watched; `others_ns` contains it too.
     watched: BTreeMap<Who, u64>,
     others_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Named {
-    /// All that it had since it is watched.
+    /// Time since it is watched.
     all_ns: u64,
-    /// What it had since it has its name: what was told of `other` before stays there.
+    /// Time since it has its name. Earlier time stays with `other`.
     named_ns: u64,
 }
 
 impl Culprits {
-    /// Each that has a name, and what it had under that.
+    /// Returns the culprits that have a name, with their time under that name.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&Who, u64)> {
         self.named.iter().map(|(who, named)| (who, named.named_ns))
     }
 
-    /// What those without a name had.
+    /// Returns the time of the culprits that have no name.
     pub(crate) fn others_ns(&self) -> u64 {
         self.others_ns
     }
 
-    /// Of what was preempted since the last call: by whom, as far as that is known.
+    /// Adds the preempted time since the last call. `known` attributes as much of it as is known.
     pub(crate) fn add(&mut self, preempted_ns: u64, known: impl IntoIterator<Item = (Who, u64)>) {
         let mut left = preempted_ns;
         for (who, ns) in known {
-            // No more than there was: its parts are read one after the other.
+            // `known` may exceed the total, since the parts are read one after the other.
             let ns = ns.min(left);
             if self.is_told_by_name(who, ns) {
                 left -= ns;
@@ -75,7 +76,7 @@ impl Culprits {
         }
     }
 
-    /// Who had more than the least of those that have a name takes its place.
+    /// Exchanges names: a watched culprit takes the name of one that had less time.
     fn promote(&mut self) {
         loop {
             let most = self.watched.iter().max_by_key(|(_, ns)| **ns);
@@ -127,7 +128,7 @@ mod tests {
         culprits.add(1_600, (0..16).map(|number| (who(number), 100)));
         assert_eq!(culprits.others_ns(), 0);
         culprits.add(5_000, [(who(99), 5_000)]);
-        // It had its time while it had no name.
+        // Its time so far was counted before it had a name.
         assert_eq!(
             (culprits.others_ns(), told(&culprits)[&who(99)]),
             (5_000, 0)
@@ -142,7 +143,7 @@ mod tests {
     #[test]
     fn nobody_is_told_of_more_than_there_was() {
         let mut culprits = Culprits::default();
-        // Both are read after the sum of which they are parts.
+        // Both parts are read after their sum.
         culprits.add(100, [(who(1), 70), (who(2), 50)]);
         let all = BTreeMap::from([(who(1), 70), (who(2), 30)]);
         assert_eq!((told(&culprits), culprits.others_ns()), (all, 0));

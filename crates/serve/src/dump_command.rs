@@ -20,15 +20,15 @@ use vmnoise_serve_arguments::{DumpArguments, parse_stretch_ns};
 
 use crate::{dump_route, exits_route, tls, token};
 
-/// How long an answer may take, beyond the time that it is about where that is yet to come.
+/// Time that an answer may take, in addition to the time that is still to be recorded.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How large it may be: a recording is about as large as the history that it is made of.
+/// Largest answer: a recording is about as large as the history from which it is made.
 const MOST: usize = 1 << 30;
 
-/// Asks, and writes what comes.
+/// Asks for the dump, and writes the answer into a file.
 ///
 /// # Errors
-/// If nobody answers, it is refused, or the file cannot be written.
+/// If there is no answer, the request is refused, or the file cannot be written.
 pub(crate) fn run(arguments: &DumpArguments) -> Result<()> {
     let path = arguments.output.clone().unwrap_or_else(default_path);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -53,7 +53,7 @@ fn default_path() -> PathBuf {
     format!("dump-{}.vmn", now.strftime("%Y%m%dT%H%M%SZ")).into()
 }
 
-/// It names every task, so it is its owner's alone; and it is there whole, or not at all.
+/// Only the owner may read the file, since it names every task. It appears whole or not at all.
 fn write(path: &Path, recording: &[u8]) -> Result<()> {
     let name = path.display();
     let mut file =

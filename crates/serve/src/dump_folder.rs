@@ -1,5 +1,5 @@
-//! Dumps that nobody waits for: each becomes a file of one folder, and the oldest ones make room. A thread
-//! of its own writes them, for a disk may take its time.
+//! Automatic dumps: each becomes a file in one folder, and the oldest files are removed. A separate
+//! thread writes them, since a disk may be slow.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,22 +16,23 @@ use vmnoise_rights::threads;
 use crate::confined::takes_files;
 use crate::say::say;
 
-/// So many of each kind are kept.
+/// Number of files of each kind that are kept.
 const KEPT: usize = 32;
-/// How the names of ours end.
+/// End of the names of these files.
 const END: &str = ".vmn";
 
-/// What a dump was made for: a guest that asks often makes room by its like alone.
+/// Kind of a dump. Each kind replaces its own files only, so a guest that asks often removes no
+/// others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Something was late here.
+    /// A wait or a loss on this host.
     Late,
-    /// A guest has asked.
+    /// A request of a guest.
     Asked,
 }
 
 impl Kind {
-    /// How its names begin.
+    /// Returns the begin of the file names of this kind.
     const fn begin(self) -> &'static str {
         match self {
             Kind::Late => "late-",
@@ -46,10 +47,10 @@ impl Kind {
         }
     }
 }
-/// One is written, and one waits: whatever comes then is not worth the memory.
+/// Dumps that wait while another one is written. Further dumps are not worth the memory.
 const WAITING: usize = 1;
 
-/// What has come of them.
+/// Number of dumps, by outcome.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     written: AtomicU64,
@@ -66,7 +67,7 @@ impl Counts {
     }
 }
 
-/// Where files go, and what has come of them.
+/// The folder for the files, and their counts by outcome.
 #[derive(Debug, Clone)]
 pub(crate) struct Shelf {
     folder: PathBuf,
@@ -74,35 +75,35 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    /// A file that is there once it is [`Shelf::put`].
+    /// Creates a file that appears in the folder at [`Shelf::put`].
     ///
     /// # Errors
-    /// If the folder takes none.
+    /// If the folder does not take it.
     pub(crate) fn begin(&self, name: &str) -> io::Result<WholeFile> {
         WholeFile::create_here(&self.folder.join(name), Readers::Owner)
     }
 
-    /// Puts it there, and makes room.
+    /// Puts the file into the folder, and removes the oldest ones.
     ///
     /// # Errors
-    /// If it cannot be put there, or older ones cannot be removed.
+    /// If it cannot be put there, or older files cannot be removed.
     pub(crate) fn put(&self, name: &str, file: WholeFile) -> Result<()> {
         file.finish()?;
         let mut others = self.ours(Kind::of(name))?;
         others.retain(|path| !path.ends_with(name));
         others.sort();
         let too_many = (others.len() + 1).saturating_sub(KEPT);
-        // One that cannot be removed keeps no other.
+        // A file that cannot be removed does not prevent the removal of others.
         let removed = others.iter().take(too_many).map(fs::remove_file);
         let failed = removed.filter_map(io::Result::err);
-        // Two threads put files there.
+        // Two threads put files into the folder, so one may find that the other has removed a file.
         let mut failed = failed.filter(|error| error.kind() != io::ErrorKind::NotFound);
         failed.next().map_or(Ok(()), |error| {
             Err(error).context("it is written, and older ones could not be removed")
         })
     }
 
-    /// Counts, and says, what has come of one.
+    /// Counts the outcome of a file, and logs an error.
     pub(crate) fn count(&self, name: &str, result: Result<()>) {
         match result {
             Ok(()) => _ = self.counts.written.fetch_add(1, Relaxed),
@@ -136,7 +137,7 @@ impl Shelf {
     }
 }
 
-/// The folder, and the thread that writes there.
+/// The folder, and the queue to the thread that writes into it.
 #[derive(Debug)]
 pub(crate) struct DumpFolder {
     sender: SyncSender<(String, Vec<u8>)>,
@@ -144,10 +145,10 @@ pub(crate) struct DumpFolder {
 }
 
 impl DumpFolder {
-    /// In this folder, once rights have gone.
+    /// Opens this folder, after rights have been dropped.
     ///
     /// # Errors
-    /// If it takes no file, or there is no room for a thread.
+    /// If it does not take files, or the thread cannot be started.
     pub(crate) fn open(folder: &Path) -> Result<DumpFolder> {
         takes_files(folder)?;
         let (sender, dumps) = sync_channel::<(String, Vec<u8>)>(WAITING);
@@ -169,12 +170,13 @@ impl DumpFolder {
         &self.shelf.counts
     }
 
-    /// For whoever writes there too.
+    /// Returns a handle for another thread that writes there.
     pub(crate) fn shelf(&self) -> Shelf {
         self.shelf.clone()
     }
 
-    /// Has a recording written under this name, unless two are being written already: whether it is.
+    /// Queues a recording under this name. Returns false if two recordings are already being
+    /// written.
     pub(crate) fn keep(&self, name: &str, recording: Vec<u8>) -> bool {
         let is_taken = self.sender.try_send((name.to_owned(), recording)).is_ok();
         if !is_taken {
@@ -184,17 +186,17 @@ impl DumpFolder {
     }
 }
 
-/// The folder that `--dumps` names, which is made if it is not there.
+/// Returns the folder of `--dumps`, and makes it if it is missing.
 ///
 /// # Errors
-/// If it cannot be.
+/// If it cannot be made.
 pub(crate) fn made(folder: &Path) -> Result<PathBuf> {
     fs::create_dir_all(folder)
         .and_then(|()| folder.canonicalize())
         .with_context(|| format!("--dumps {}: making the folder", folder.display()))
 }
 
-/// What one of this instant is called: names ascend as times do.
+/// Returns the name of a dump at `now`: names sort like times.
 pub(crate) fn name(kind: Kind, now: jiff::Timestamp) -> String {
     let begin = kind.begin();
     format!("{begin}{}{END}", now.strftime("%Y%m%dT%H%M%S.%3fZ"))
@@ -217,7 +219,7 @@ mod tests {
             let name = format!("late-{number:04}.vmn");
             shelf.keep(&name, &[7]).unwrap();
         }
-        // Those of guests take no other's place.
+        // Files for guests replace no others.
         for number in 0..KEPT + 5 {
             let name = format!("asked-{number:04}.vmn");
             shelf.keep(&name, &[7]).unwrap();

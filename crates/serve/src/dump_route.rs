@@ -14,10 +14,10 @@ use vmnoise_serve_arguments::parse_length_ns;
 use crate::flight::Wanted;
 use crate::watch::Watch;
 
-/// Where it is asked for.
+/// Path of the request.
 pub(crate) const PATH: &str = "/dump";
 
-/// What is asked for: by the words of the command line.
+/// Query of a request, with the words of the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Question {
@@ -60,20 +60,21 @@ async fn dump(
     }
 }
 
-/// A browser says whose page asks, and no page of this server does.
+/// Refuses requests of pages. A browser sends the origin of a page, and the pages of this server
+/// make no such request.
 pub(crate) fn refuse_pages(headers: &HeaderMap) -> Option<Response> {
     let words = "a dump is for `vmnoise dump` and its like, and for no page\n";
     let is_of_page = headers.contains_key(ORIGIN);
     is_of_page.then(|| (StatusCode::FORBIDDEN, words).into_response())
 }
 
-/// There is no VM of this name.
+/// Answers that no VM has this name.
 pub(crate) fn unknown(vm: &str) -> Response {
     let words = format!("no VM is called `{vm}`; /metrics has the names of all\n");
     (StatusCode::NOT_FOUND, words).into_response()
 }
 
-/// A recording, as a file.
+/// Answers with a recording as a file.
 pub(crate) fn attached(recording: Vec<u8>) -> Response {
     let headers = [
         (CONTENT_TYPE, "application/vnd.apache.arrow.stream"),

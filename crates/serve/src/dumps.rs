@@ -1,4 +1,5 @@
-//! Dumps that nobody asked for by name: those that the canary has made, those of a signal, and those that guests asked for.
+//! Automatic dumps: after a long wait or another loss, after a signal, and at the request of a
+//! guest.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,41 +20,42 @@ use crate::ledger::VmTotals;
 use crate::proc_sums;
 use crate::signs::{Finding, Signs, Sums, VmSums};
 
-/// What a dump holds: a minute passes between two, and this goes back beyond the one before.
+/// Content of a dump. There is one a minute, so each reaches back beyond the previous one.
 pub(crate) const WANTED: Wanted = Wanted {
     last_ns: Some(90_000_000_000),
     vm: None,
     vmm_pid: None,
 };
-/// From one dump for a guest to the next: for the same one, for what happens meanwhile is in that, and for any, since
-/// what they cost is on the host's account.
+/// Least time between two dumps for one guest, and for any two guests. The first, because events in
+/// between are in the first dump. The second, because the host pays for dumps.
 const GUEST_APART_NS: u64 = 60_000_000_000;
 const GUESTS_APART_NS: u64 = 5_000_000_000;
-/// VMs whose dump is remembered.
+/// Number of VMs whose last dump is remembered.
 const EXEMPLARS: usize = 1024;
 
-/// A wait that has a dump: the library makes exemplars for its own counters alone.
+/// Wait with a dump. The type is that of a counter, since the library makes exemplars only for its
+/// own counters.
 pub(crate) type Exemplar = CounterWithExemplar<Vec<(&'static str, String)>, f64, AtomicU64>;
 
-/// How one of this moment is called.
+/// Returns the name of a dump that is made now.
 pub(crate) fn name() -> String {
     dump_folder::name(Kind::Late, Timestamp::now())
 }
 
-/// The same of one that a guest has asked for.
+/// Returns the name of a dump that is made now for a guest.
 pub(crate) fn name_for_guest() -> String {
     dump_folder::name(Kind::Asked, Timestamp::now())
 }
 
-/// Why one is due now.
+/// Reasons for a dump now.
 #[derive(Debug, Default)]
 pub(crate) struct Due {
-    /// VMs that waited for too long.
+    /// VMs with a wait that was too long.
     pub(crate) waited: Vec<Name>,
     pub(crate) found: Vec<Finding>,
 }
 
-/// What dumps were made for: one has several reasons where these came at the same time.
+/// Number of dumps by reason. A dump has several reasons if they came at the same time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Reasons {
     wait: u64,
@@ -65,7 +67,7 @@ pub(crate) struct Reasons {
 }
 
 impl Reasons {
-    /// Each by its name.
+    /// Returns each count with its name.
     pub(crate) fn counts(&self) -> [(&'static str, u64); 6] {
         [
             ("wait", self.wait),
@@ -86,7 +88,7 @@ impl Reasons {
     }
 }
 
-/// Where they go, and when one is due.
+/// The folder of the dumps, and the reasons for them.
 #[derive(Debug)]
 pub(crate) struct Dumps {
     folder: DumpFolder,
@@ -94,12 +96,12 @@ pub(crate) struct Dumps {
     signs: Signs,
     reasons: Reasons,
     guests: Guests,
-    /// By VM: its longest wait in the last dump that was made for its sake.
+    /// Longest wait of each VM in the last dump that was made for it.
     exemplars: BTreeMap<Name, Exemplar>,
 }
 
 impl Dumps {
-    /// Into this folder, when a vCPU waited for longer than this, or something else was over its limit.
+    /// Makes dumps in this folder: after a wait longer than `over_ns`, or if a limit is exceeded.
     ///
     /// # Errors
     /// If the folder cannot be written to.
@@ -114,7 +116,7 @@ impl Dumps {
         })
     }
 
-    /// Why one is due now, if one is.
+    /// Returns the reasons for a dump now, if there is one.
     pub(crate) fn due<'a>(
         &mut self,
         vms: impl Iterator<Item = &'a VmTotals> + Clone,
@@ -132,7 +134,7 @@ impl Dumps {
         })
     }
 
-    /// One was made for this.
+    /// Counts the reasons of a dump that was made.
     pub(crate) fn count(&mut self, due: &Due) {
         self.reasons.wait += u64::from(!due.waited.is_empty());
         for sign in [Sign::Quota, Sign::Steal, Sign::Pressure] {
@@ -141,20 +143,21 @@ impl Dumps {
         }
     }
 
-    /// One was made for a signal.
+    /// Counts a dump that was made for a signal.
     pub(crate) fn count_signal(&mut self) {
         self.reasons.signal += 1;
     }
 
-    /// Whether the guest of this VMM may have one made now. It has been tried then, whatever comes of it.
+    /// Checks that the guest of this VMM may have a dump now. The request counts even if the dump
+    /// fails.
     ///
     /// # Errors
-    /// Says why not.
+    /// If it may not: says why.
     pub(crate) fn guest_asks(&mut self, vmm_pid: u32) -> Result<(), &'static str> {
         self.guests.ask(vmm_pid, now_ns())
     }
 
-    /// One was made for a guest that asked.
+    /// Counts a dump that was made for a guest.
     pub(crate) fn count_guest(&mut self) {
         self.reasons.guest += 1;
     }
@@ -163,12 +166,13 @@ impl Dumps {
         self.reasons
     }
 
-    /// Has a recording of [`WANTED`] written under this name; whether it is, for too many may wait.
+    /// Queues a recording of [`WANTED`] under this name. Returns false if too many are queued.
     pub(crate) fn write(&self, name: &str, recording: Vec<u8>) -> bool {
         self.folder.keep(name, recording)
     }
 
-    /// A dump was made for the sake of this VM, whose longest wait in it was so long, and was his fault.
+    /// Remembers that a dump was made for this VM, with its longest wait and the culprit of that
+    /// wait.
     pub(crate) fn made_for(&mut self, vm: Name, dump: &str, length_ns: u64, culprit: String) {
         if self.exemplars.len() >= EXEMPLARS {
             self.exemplars.pop_first();
@@ -179,7 +183,7 @@ impl Dumps {
         self.exemplars.insert(vm, exemplar);
     }
 
-    /// The longest wait of a VM in the last dump that was made for its sake.
+    /// Returns the longest wait of a VM in the last dump that was made for it.
     pub(crate) fn exemplar(&self, vm: &Name) -> Option<&Exemplar> {
         self.exemplars.get(vm)
     }
@@ -188,13 +192,13 @@ impl Dumps {
         self.folder.counts()
     }
 
-    /// For whoever writes there too.
+    /// Returns a handle for another thread that writes there.
     pub(crate) fn shelf(&self) -> Shelf {
         self.folder.shelf()
     }
 }
 
-/// Guests that had a dump made lately: when, by the process of their VMM; CLOCK_MONOTONIC in ns.
+/// Last dump of each guest: CLOCK_MONOTONIC in ns, by the process of its VMM.
 #[derive(Debug, Default)]
 struct Guests(BTreeMap<u32, u64>);
 
@@ -223,7 +227,7 @@ fn sums<'a>(limits: &[Limit], vms: impl Iterator<Item = &'a VmTotals>, mono_ns: 
         let lost = vm.lost.shares().iter().map(|(_, ns)| ns).sum::<u64>();
         let sums = VmSums {
             throttled: vm.lost.throttled,
-            // For a CPU that others had, or a quota kept from it.
+            // Waits for a CPU that others had, or that a quota withheld.
             waited: vm.lost.preempted + vm.lost.throttled + vm.lost.unsure,
             all: lost + vm.ran_ns + vm.halted_ns + vm.asleep_ns,
         };

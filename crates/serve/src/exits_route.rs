@@ -1,4 +1,5 @@
-//! Exits of one VM over HTTP: `POST /exits` looks at them for a while, and answers with the recording.
+//! Exits of one VM over HTTP: `POST /exits` records them for some time, and answers with the
+//! recording.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,10 +16,10 @@ use crate::dump_route::{attached, refuse_pages, unknown};
 use crate::exits::Refusal;
 use crate::watch::Watch;
 
-/// Where they are asked for.
+/// Path of the request.
 pub(crate) const PATH: &str = "/exits";
 
-/// Whose, and for how long.
+/// Query of a request: the VM, and the time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Question {
@@ -52,7 +53,7 @@ async fn exits(
         watch.request_exits(&question.vm.as_str().into(), length)
     };
     match asked {
-        // Who hangs up drops this, and so ends the stretch.
+        // If the client hangs up, this future is dropped, which ends the recording.
         Ok(asked) => match asked.await {
             Ok(recording) => attached(recording),
             Err(_) => {

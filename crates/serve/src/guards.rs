@@ -1,4 +1,4 @@
-//! What stands between what is served and whoever asks.
+//! TLS and the token, which protect the server.
 
 use std::net::SocketAddr;
 
@@ -15,10 +15,11 @@ pub(crate) struct Guards {
 }
 
 impl Guards {
-    /// Those that were asked for, of which an address that others can reach needs all.
+    /// Returns the guards of the arguments. An address that other machines can reach needs all of
+    /// them.
     ///
     /// # Errors
-    /// If it has not, or what they need cannot be read.
+    /// If it lacks one, or their files cannot be read.
     pub(crate) fn of(arguments: &ServeArguments, address: SocketAddr) -> Result<Guards> {
         let files = arguments.tls_cert.as_ref().zip(arguments.tls_key.as_ref());
         let tls = files.map(|(certificate, key)| tls::acceptor(certificate, key));

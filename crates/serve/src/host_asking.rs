@@ -1,4 +1,4 @@
-//! In a guest: the host is asked for a dump when the hypervisor took a CPU for too long.
+//! In a guest: asks the host for a dump when the hypervisor took a CPU for too long.
 
 use vmnoise_feed::AskedHost;
 use vmnoise_tracer::WaitLengths;
@@ -6,7 +6,7 @@ use vmnoise_tracer::WaitLengths;
 use crate::canary::APART_NS;
 use crate::say::say;
 
-/// Whom to ask, and when.
+/// The host to ask, and the reason to ask.
 #[derive(Debug)]
 pub(crate) struct HostAsking {
     host: AskedHost,
@@ -14,7 +14,7 @@ pub(crate) struct HostAsking {
 }
 
 impl HostAsking {
-    /// For each loss that is longer than this, one of the bounds of histograms.
+    /// Asks after each loss longer than `over_ns`, which is one of the histogram's bounds.
     pub(crate) fn new(host: AskedHost, over_ns: u64) -> HostAsking {
         HostAsking {
             host,
@@ -22,7 +22,7 @@ impl HostAsking {
         }
     }
 
-    /// What was taken so far from all CPUs.
+    /// Polls with all losses of all CPUs so far.
     pub(crate) fn look(&mut self, losses: &WaitLengths, now_mono_ns: u64) {
         if let Some(answer) = self.host.answer() {
             say(&format!("the host answers: {answer}"));
@@ -35,11 +35,12 @@ impl HostAsking {
     }
 }
 
-/// Whether there is one. Pure.
+/// Decides when to ask. Pure.
 #[derive(Debug)]
 struct Reason {
     over_ns: u64,
-    /// Losses that were longer by the last look; of the first one nobody knows how old they are.
+    /// Number of longer losses at the last poll; `None` before the first poll, since the age of
+    /// earlier losses is unknown.
     longer: Option<u64>,
     is_due: bool,
     asked_ns: Option<u64>,
@@ -83,7 +84,7 @@ mod tests {
         let mut reason = Reason::new(100 * MS);
         let mut look =
             |at_s: u64, losses: &[u64]| reason.look(&losses.iter().copied().collect(), at_s * S);
-        // What came before it began is nobody's reason.
+        // A loss before the first poll is no reason.
         assert!(!look(1, &[200 * MS]));
         assert!(!look(2, &[200 * MS, 100 * MS]));
         assert!(look(3, &[200 * MS, 100 * MS, 101 * MS]));

@@ -1,4 +1,4 @@
-//! What is served over HTTP.
+//! The HTTP server, and the main loop of the program.
 
 use std::future::pending;
 use std::io;
@@ -37,7 +37,7 @@ use crate::tls::TlsListener;
 use crate::token;
 use crate::watch::Watch;
 
-/// How often it looks who has come and who has ended.
+/// Interval of polls for new and ended vCPUs.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A format of the metrics, and its media type.
@@ -49,7 +49,7 @@ enum Format {
 }
 
 impl Format {
-    /// The best of those that a scraper takes: protobuf alone has native histograms.
+    /// Returns the best format that the scraper accepts. Only protobuf has native histograms.
     fn of(headers: &HeaderMap) -> Format {
         let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
         let accept = accept.unwrap_or_default();
@@ -83,7 +83,7 @@ impl Format {
     }
 }
 
-/// Serves until it is asked to end. `listener` does not block.
+/// Serves until a signal ends it. `listener` must not block.
 ///
 /// # Errors
 /// If the listener breaks.
@@ -115,7 +115,7 @@ pub(crate) async fn serve(
         .route("/metrics", get(scraped))
         .with_state(Arc::clone(&registry))
         .layer(from_fn_with_state(token, token::check))
-        // These tell nothing but that it is there.
+        // These reveal only that the server runs.
         .route("/-/healthy", get(async || "up\n"))
         .route("/-/ready", get(async || "ready\n"));
     asking::hear_all(guests, &watch);
@@ -136,7 +136,7 @@ pub(crate) async fn serve(
         }
         None => Box::pin(axum::serve(Limited::new(listener), pages).into_future()),
     };
-    // Who is being answered at the end is not waited for: the next scrape asks again.
+    // Requests under way at the end are dropped: the next scrape asks again.
     tokio::select! {
         served = serving => served.context("serving")?,
         () = look(&watch, &live, &mut summaries, manager) => {}
@@ -161,8 +161,8 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// Looks for vCPUs for ever. Whoever is stuck here is not alive to the service manager. A look that fails, for
-/// want of memory or of files, is made again.
+/// Polls for ever. A poll that hangs stops the sign of life for the service manager. A poll that
+/// fails, for lack of memory or of files, is repeated.
 async fn look(
     watch: &Mutex<Watch>,
     live: &Live,
@@ -195,7 +195,7 @@ async fn look(
     }
 }
 
-/// For ever.
+/// Exports for ever.
 async fn export(otlp: Option<&mut Exports>, registry: &Registry) {
     match otlp {
         Some(otlp) => otlp.go_on(registry).await,
@@ -203,7 +203,7 @@ async fn export(otlp: Option<&mut Exports>, registry: &Registry) {
     }
 }
 
-/// For ever: a dump for each signal.
+/// Writes a dump for each signal, for ever.
 async fn dump_when_told(watch: &Mutex<Watch>, told: &mut Signal) {
     while told.recv().await.is_some() {
         let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);

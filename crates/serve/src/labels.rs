@@ -1,12 +1,13 @@
-//! What VMs are called in the metrics, and vCPUs of one VM.
+//! Labels of VMs in the metrics, and of the vCPUs of one VM.
 
 use vmnoise_events::Name;
 
-/// Letters of a name before what tells it from another one: a name that is too long is cut.
+/// Letters of a name that are kept before the suffix that makes it unique; longer names are cut.
 const LETTERS: usize = 64;
 
-/// The label of who has come: its name, and its process or thread too where another one has that label.
-/// It keeps it for good, so that its series go on whoever comes after it.
+/// Chooses the label of a new VM or vCPU: its name, followed by its process or thread if the label
+/// is taken. The label stays until it ends, so its series continue when another one of that name
+/// appears.
 pub(crate) fn choose(name: &Name, pid: u32, is_taken: impl Fn(&Name) -> bool) -> Name {
     let mut label = name.clone();
     let short: String = name.as_str().chars().take(LETTERS).collect();
@@ -37,11 +38,11 @@ mod tests {
 
     #[test]
     fn two_vms_of_one_name_are_told_apart() {
-        // The third calls itself as the second is called by then.
+        // The third VM has the name that is the label of the second by then.
         let labels = labels(&[("web", 7), ("web", 9), ("web:9", 9), ("db", 12)]);
         let labels: Vec<&str> = labels.iter().map(Name::as_str).collect();
         assert_eq!(labels, ["web", "web:9", "web:9:9", "db"]);
-        // Whoever was called so by chance keeps it.
+        // A VM that has such a name from the start keeps it.
         let labels = self::labels(&[("web", 7), ("web:9", 1), ("web", 9)]);
         let labels: Vec<&str> = labels.iter().map(Name::as_str).collect();
         assert_eq!(labels, ["web", "web:9", "web:9:1"]);

@@ -1,4 +1,5 @@
-//! What each VM has lost so far, out of its vCPUs' books. Sums only grow, and add up. Pure: no BPF.
+//! Lost time of each VM so far, from the counters of its vCPUs. Sums only grow, and add up. Pure:
+//! no BPF.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use crate::culprits::Culprits;
 use crate::labels;
 use crate::who::Who;
 
-/// Time in ns by what kept a VM's vCPUs from running, each of them by itself.
+/// Lost time of a VM's vCPUs in ns, by cause. Each vCPU counts by itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Lost {
     pub(crate) preempted: u64,
@@ -21,7 +22,8 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    /// Until this instant, which is before the books were read.
+    /// Returns the lost time up to `mono_ns`, which lies before the instant at which `books` was
+    /// read.
     fn of(books: &VcpuBooks, mono_ns: u64) -> Lost {
         let quiet = books.throttled_ns + books.idle_ns + books.unsure_ns;
         Lost {
@@ -34,7 +36,7 @@ impl Lost {
         }
     }
 
-    /// What came since then.
+    /// Returns the increase since `earlier`.
     pub(crate) fn since(&self, earlier: &Lost) -> Lost {
         Lost {
             preempted: self.preempted.saturating_sub(earlier.preempted),
@@ -55,7 +57,7 @@ impl Lost {
         self.unseen += more.unseen;
     }
 
-    /// Each share by its name.
+    /// Returns each share with its name.
     pub(crate) fn shares(&self) -> [(&'static str, u64); 6] {
         [
             ("preempted", self.preempted),
@@ -68,46 +70,47 @@ impl Lost {
     }
 }
 
-/// A VM.
+/// Sums of a VM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VmTotals {
-    /// What it is called in the metrics.
+    /// Name of the VM in the metrics.
     pub(crate) label: Name,
     pub(crate) identity: VmIdentity,
     pub(crate) lost: Lost,
-    /// How long its vCPUs had a CPU.
+    /// Time on a CPU, of all its vCPUs together.
     pub(crate) ran_ns: u64,
-    /// How long they slept at their guest's wish.
+    /// Time that they slept because the guest asked for it (HLT).
     pub(crate) halted_ns: u64,
-    /// How long they slept in the VMM, or nobody knows where.
+    /// Time that they slept in the VMM, or for an unknown reason.
     pub(crate) asleep_ns: u64,
-    /// How often they waited for how long.
+    /// Histogram of the waits that are over.
     pub(crate) waits: WaitLengths,
-    /// All waiting that is over, of which `waits` has the lengths.
+    /// Total length of the waits in `waits`.
     pub(crate) waited_ns: u64,
-    /// Of what was preempted: by whom, as far as they have a name here.
+    /// The preempted time, by the tasks that had the CPU.
     pub(crate) culprits: Culprits,
-    /// Since when its vCPUs wait that wait now, CLOCK_MONOTONIC in ns.
+    /// Begin of the current wait of each waiting vCPU, CLOCK_MONOTONIC in ns.
     waiting_since: BTreeMap<Place, u64>,
     vcpus: BTreeMap<Place, Books>,
-    /// Whether it is told vCPU by vCPU; those that have series of their own.
+    /// True if vCPUs are exported one by one; `numbers` holds the vCPUs that have series of their
+    /// own.
     by_vcpu: bool,
     numbers: BTreeMap<Place, Name>,
 }
 
-/// What is told under one set of labels: of a VM, or of a vCPU.
+/// Values under one set of labels: those of a VM or of a vCPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Told<'a> {
-    /// Which vCPU, if that is told.
+    /// Label of the vCPU, if vCPUs are exported one by one.
     pub(crate) vcpu: Option<&'a str>,
     pub(crate) lost: Lost,
-    /// How long it was in each state that is no loss.
+    /// Time in each state that is no loss.
     pub(crate) states: [(&'static str, u64); 3],
-    /// How long the one that waits longest has waited by now; 0 if none does.
+    /// Longest current wait; 0 if no vCPU waits.
     pub(crate) waiting_ns: u64,
 }
 
-/// What was booked of a vCPU when it was looked at last.
+/// Counters of a vCPU at the last poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Books {
     lost: Lost,
@@ -145,8 +148,8 @@ impl Books {
         }
     }
 
-    /// What this culprit had, if he is still the same: one that lost his name meanwhile, and came
-    /// again, has less.
+    /// Returns the earlier time of this culprit, or 0 if the gate dropped it meanwhile and it began
+    /// anew. The culprit has less time now in that case.
     fn had(&self, culprit: &Culprit) -> u64 {
         let known = self.culprits.iter().find(|known| known.is(culprit));
         let had = known.map_or(0, |known| known.ns);
@@ -163,7 +166,7 @@ fn states(ran_ns: u64, halted_ns: u64, asleep_ns: u64) -> [(&'static str, u64); 
 }
 
 impl VmTotals {
-    /// One of which nothing is known yet. `by_vcpu`: what its vCPUs lost and did is told of each.
+    /// Returns empty sums. `by_vcpu`: vCPUs are exported one by one.
     pub(crate) fn new(label: Name, identity: VmIdentity, by_vcpu: bool) -> VmTotals {
         VmTotals {
             label,
@@ -182,20 +185,22 @@ impl VmTotals {
         }
     }
 
-    /// This vCPU is told by itself for as long as it is there, as this or a longer name that no other has.
+    /// Gives this vCPU series of its own until it ends. Its label is `number`, or a longer name if
+    /// another vCPU has that label.
     pub(crate) fn tell_of(&mut self, place: Place, number: &Name, tid: u32) {
         let is_taken = |name: &Name| self.numbers.values().any(|known| known == name);
         let number = labels::choose(number, tid, is_taken);
         self.numbers.insert(place, number);
     }
 
-    /// How many vCPUs have series of their own.
+    /// Returns the number of vCPUs that have series of their own.
     pub(crate) fn told_of(&self) -> usize {
         self.numbers.len()
     }
 
-    /// What is told of its vCPUs by themselves, and under `other` what the rest did, and what those did that are no
-    /// more. Where it is not told by vCPU, of the whole.
+    /// Returns one entry for each vCPU with series of its own, and one with label `other` for the
+    /// remaining and the ended vCPUs. If vCPUs are not exported one by one, returns one entry for
+    /// the whole VM.
     pub(crate) fn told(&self, now_mono_ns: u64) -> Vec<Told<'_>> {
         let mut rest = Told {
             vcpu: None,
@@ -235,8 +240,8 @@ impl VmTotals {
         told
     }
 
-    /// Takes in what a vCPU of it did until this instant, which is before the books were read. `who` names
-    /// culprits. Of a wait that goes on nothing is known yet.
+    /// Adds the activity of one vCPU up to `mono_ns`, which lies before the instant at which
+    /// `books` was read. `who` names culprits. A wait that still goes on is not counted yet.
     pub(crate) fn take_in(
         &mut self,
         place: Place,
@@ -266,19 +271,19 @@ impl VmTotals {
         self.vcpus.insert(place, now);
     }
 
-    /// A vCPU of it is no more; what it did stays.
+    /// Removes a vCPU that has ended; its sums stay.
     pub(crate) fn forget(&mut self, place: Place) {
         self.vcpus.remove(&place);
         self.waiting_since.remove(&place);
         self.numbers.remove(&place);
     }
 
-    /// How many vCPUs of it there are.
+    /// Returns the number of vCPUs that are present.
     pub(crate) fn vcpus(&self) -> usize {
         self.vcpus.len()
     }
 
-    /// How long the vCPU of it that waits longest for a CPU has waited by now; 0 if none does.
+    /// Returns the longest current wait for a CPU, or 0 if no vCPU waits.
     pub(crate) fn longest_wait_ns(&self, now_mono_ns: u64) -> u64 {
         let since = self.waiting_since.values().min();
         since.map_or(0, |since| now_mono_ns.saturating_sub(*since))
@@ -292,7 +297,7 @@ mod tests {
 
     const PLACE: Place = Place(1);
 
-    /// Of a vCPU that is first seen at this instant.
+    /// Returns the counters of a vCPU that is first seen at this instant.
     fn begun(mono_ns: u64) -> VcpuBooks {
         VcpuBooks {
             state: VcpuState::Unseen,
@@ -333,13 +338,13 @@ mod tests {
         named.map(|(who, ns)| (who.name.to_string(), ns)).collect()
     }
 
-    /// All of a VM's sums.
+    /// Returns all sums of a VM.
     fn sums(vm: &VmTotals) -> Vec<u64> {
         let lost = vm.lost.shares().map(|(_, ns)| ns);
         [&lost[..], &[vm.ran_ns, vm.halted_ns, vm.asleep_ns]].concat()
     }
 
-    /// It does something else from then on. What a wait is made of is up to chance.
+    /// Switches to a random state at `mono_ns`. The cause of a wait that ends then is random too.
     fn changes(books: &mut VcpuBooks, mono_ns: u64, random: &mut fastrand::Rng) {
         let ns = mono_ns - books.since_mono_ns;
         books.spent_ns[books.state as usize] += ns;
@@ -356,7 +361,7 @@ mod tests {
         books.state = VcpuState::ALL[random.usize(0..VcpuState::ALL.len())];
     }
 
-    /// As the gate does it: where there is no room, somebody loses his name.
+    /// Adds to a culprit like the gate: if there is no room, another culprit is dropped.
     fn is_blamed(books: &mut VcpuBooks, number: u64, ns: u64) {
         let mut known = books.culprits.iter_mut();
         if let Some(known) = known.find(|it| it.comm[0] == number) {
@@ -384,7 +389,7 @@ mod tests {
             now += random.u64(0..1_000);
             vm.take_in(PLACE, &books, now, who);
             let sums = sums(&vm);
-            // What is in none yet.
+            // Time that is in no sum yet.
             let goes_on = match books.state {
                 VcpuState::Waiting | VcpuState::Ended => now - books.since_mono_ns,
                 _ => 0,
@@ -424,7 +429,7 @@ mod tests {
         assert_eq!(told(&vm), both);
         vm.forget(Place(1));
         assert_eq!(told(&vm), [(other.clone(), 130, 13, 470)]);
-        // Another one of that number comes.
+        // Another vCPU with the same number appears.
         vm.tell_of(Place(3), &"0".into(), 8);
         vm.take_in(Place(3), &begun(950), 1_000, who);
         assert_eq!(told(&vm), [(zero, 0, 0, 0), (other, 130, 13, 470)]);
@@ -460,7 +465,7 @@ mod tests {
             (blamed(&vm)[0].1, vm.culprits.others_ns())
         };
         assert_eq!(look(100, 100), (100, 0));
-        // He had 70 more, and 20 of them since he has his name again.
+        // It had 70 more: 50 before the gate dropped it, and 20 since it came back.
         assert_eq!(look(170, 20), (120, 50));
     }
 

@@ -1,15 +1,15 @@
-//! Where it listens: on the socket that a service manager has opened for it, or on one of its own.
+//! The socket of the server: that of a service manager, or one of its own.
 
 use std::net::{SocketAddr, TcpListener};
 
 use anyhow::{Context, Result, bail};
 use listenfd::ListenFd;
 
-/// The listener, which does not block. A manager that hands one over decides where that is
-/// (sd_listen_fds(3)); else it is this address.
+/// Returns a listener that does not block: the socket that a service manager handed over
+/// (sd_listen_fds(3)), or else one on `address`.
 ///
 /// # Errors
-/// If the address cannot be had, or anything but one listening TCP socket was handed over.
+/// If the address cannot be used, or if anything but one listening TCP socket was handed over.
 pub(crate) fn listener(address: SocketAddr) -> Result<TcpListener> {
     let mut handed_over = ListenFd::from_env();
     let listener = match handed_over.len() {

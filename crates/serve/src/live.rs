@@ -1,4 +1,4 @@
-//! The page, and what it is fed: the books of all VMs, once a second.
+//! The live page and its data: the sums of all VMs, once a second.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::clock::{now_ns, seconds};
 use crate::ledger::VmTotals;
 use crate::watch::Watch;
 
-/// So many pages may be open at a time: each is sent the books of all VMs once a second.
+/// Pages that may be open at a time. Each gets the sums of all VMs once a second.
 const READERS: usize = 16;
-/// What the page may load: its own parts, and what feeds it.
+/// Content that the page may load: its own parts and its data.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// All VMs at an instant.
@@ -30,12 +30,12 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 struct Snapshot<'a> {
     /// CLOCK_MONOTONIC in s.
     at_s: f64,
-    /// When the sums began, on the same clock.
+    /// Begin of the sums, on the same clock.
     began: f64,
     vms: Vec<VmSnapshot<'a>>,
 }
 
-/// Sums in s.
+/// Sums of one VM, in s.
 #[derive(Debug, Serialize)]
 struct VmSnapshot<'a> {
     vm: &'a str,
@@ -44,7 +44,7 @@ struct VmSnapshot<'a> {
     ran: f64,
     lost: serde_json::Map<String, serde_json::Value>,
     culprits: Vec<CulpritSnapshot<'a>>,
-    /// How long the one that waits longest has waited.
+    /// Longest current wait.
     waiting: f64,
 }
 
@@ -56,7 +56,7 @@ struct CulpritSnapshot<'a> {
     seconds: f64,
 }
 
-/// Feeds the pages that are open.
+/// Sends data to the open pages.
 #[derive(Debug)]
 pub(crate) struct Live {
     began_ns: u64,
@@ -71,7 +71,7 @@ impl Live {
         }
     }
 
-    /// Hands on what is known now, if anybody looks.
+    /// Sends the present sums, if a page is open.
     pub(crate) fn feed(&self, watch: &Watch) {
         if self.feed.receiver_count() == 0 {
             return;
@@ -115,10 +115,10 @@ fn of(vm: &VmTotals, now_ns: u64) -> VmSnapshot<'_> {
     }
 }
 
-/// The page and its parts.
+/// Returns the routes of the page and its parts.
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(live: Arc<Live>) -> Router<S> {
     let script = include_str!("../page/live.js");
-    // It looks as a report does.
+    // The page has the style of a report.
     let style = [vmnoise_report::STYLE, include_str!("../page/live.css")].concat();
     Router::new()
         .route("/", get(async || page()))
@@ -177,7 +177,7 @@ mod tests {
         assert!(open.iter().all(|it| it.status() == StatusCode::OK));
         let refused = events(State(Arc::clone(&live))).await;
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-        // Whoever goes makes room.
+        // A page that is closed makes room.
         drop(open.pop());
         let status = events(State(Arc::clone(&live))).await.status();
         assert_eq!(status, StatusCode::OK);

@@ -1,4 +1,4 @@
-//! What is true of this machine for as long as it runs, as each recording has it.
+//! Facts about this machine that do not change, for recordings.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use vmnoise_events::{
 use vmnoise_host::Host;
 use vmnoise_workload::tsc;
 
-/// How long the TSC is held against CLOCK_MONOTONIC, once.
+/// Time for which the TSC is compared with CLOCK_MONOTONIC, once.
 const CALIBRATE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Clone)]
@@ -21,8 +21,10 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
+    /// Reads the facts.
+    ///
     /// # Errors
-    /// If /proc or /sys does not say what every machine says of itself.
+    /// If /proc or /sys lack facts that every machine has.
     pub(crate) fn read(host: &Host) -> Result<Machine> {
         let host = host.facts().context("reading the facts of this machine")?;
         let source = match host.clocksource.as_str() {
@@ -36,7 +38,7 @@ impl Machine {
         })
     }
 
-    /// The facts of a recording over vCPUs that began then.
+    /// Returns the facts of a recording over vCPUs that began at `began`.
     pub(crate) fn facts(
         &self,
         began: Timestamp,

@@ -1,4 +1,4 @@
-//! `vmnoise-serve`: keeps the books of every vCPU of this host, and serves them as metrics.
+//! `vmnoise-serve`: counts the lost time of every vCPU of this host, and serves it as metrics.
 //! `vmnoise serve` starts it.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -60,7 +60,7 @@ use service_manager::ServiceManager;
 use summaries::{Destination, Summaries};
 use watch::Watch;
 
-/// Keep the books of every vCPU of this host, and serve them as metrics for Prometheus
+/// Export, for each VM, how long its vCPUs waited and for whom (Prometheus)
 #[derive(Debug, Parser)]
 #[command(
     name = "vmnoise serve",
@@ -74,14 +74,14 @@ struct Arguments {
     instead: Option<Instead>,
 }
 
-/// What this program does for `vmnoise` instead of serving.
+/// Task that this program does for `vmnoise` instead of serving.
 #[derive(Debug, Subcommand)]
 enum Instead {
-    /// Write what all vCPUs lost in the last minutes into a recording
+    /// Write the lost time of all vCPUs in the last minutes into a recording
     Dump(DumpArguments),
 }
 
-/// The machine lacks what this needs, as for the other commands.
+/// Exit status if the machine lacks something that is needed, as for the other commands.
 const MACHINE_CANNOT: u8 = 3;
 
 fn main() -> ExitCode {
@@ -102,7 +102,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Rights go in the order of `vmnoise_rights`: there is one thread until all that needs them is done.
+/// Drops rights in the order of `vmnoise_rights`: there is one thread until everything that needs
+/// them is done.
 fn serve(arguments: &ServeArguments) -> Result<()> {
     vmnoise_rights::begin(None)?;
     placement::keep_off_isolated(&Host::here())?;

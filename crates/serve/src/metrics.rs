@@ -1,4 +1,4 @@
-//! The metrics, in base units as Prometheus wants them (prometheus.io/docs/practices/naming).
+//! Metrics in base units, as Prometheus recommends (prometheus.io/docs/practices/naming).
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,12 +19,12 @@ use crate::ledger::{Told, VmTotals};
 use crate::own_cpus::{OwnCpus, Told as ToldCpu};
 use crate::watch::Watch;
 
-/// No labels of exemplars.
+/// Type of the labels of an exemplar that has none.
 type NoLabels = [(&'static str, &'static str); 0];
-/// The same, where there is no exemplar.
+/// No exemplar, for counters that never have one.
 const NO_EXEMPLAR: Option<&Exemplar<NoLabels, f64>> = None;
 
-/// A registry whose metrics are what the watch knows when they are asked for.
+/// Returns a registry that reads its metrics from the watch at each request.
 pub(crate) fn registry(watch: Arc<Mutex<Watch>>) -> Registry {
     let mut registry = Registry::with_prefix("vmnoise");
     registry.register_collector(Box::new(Metrics(watch)));
@@ -59,7 +59,7 @@ impl Collector for Metrics {
 type Vms<'a> = [&'a VmTotals];
 type Label<'a> = (&'a str, &'a str);
 
-/// Each that has labels of its own, with its VM's.
+/// Returns everything that has labels of its own, with the label of its VM.
 fn told<'a>(vms: &'a Vms<'a>) -> impl Iterator<Item = (&'a str, Told<'a>)> {
     let now_ns = now_ns();
     let of_vm = move |vm: &&'a VmTotals| {
@@ -84,7 +84,7 @@ fn lost(
 ) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(
         "vcpu_lost",
-        "Time in which a VM's vCPUs could have run, or were kept from it, by what kept them",
+        "Time that a VM's vCPUs lost, or that was not observed, by cause",
         Some(&Unit::Seconds),
         MetricType::Counter,
     )?;
@@ -93,7 +93,7 @@ fn lost(
         for (share, ns) in told.lost.shares() {
             let labels = labels(vm, &told, Some(("share", share)));
             let mut family = family.encode_family(&labels)?;
-            // Which vCPU it was is not said.
+            // The exemplar does not say which vCPU waited.
             let is_its = told.vcpu.is_none() && share == "preempted";
             match exemplar.filter(|_| is_its) {
                 Some(exemplar) => {
@@ -110,7 +110,7 @@ fn lost(
 fn culprits(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(
         "vcpu_culprit",
-        "The share preempted of vmnoise_vcpu_lost_seconds_total, by who had the CPU",
+        "The preempted share of vmnoise_vcpu_lost_seconds_total, by the task that had the CPU",
         Some(&Unit::Seconds),
         MetricType::Counter,
     )?;
@@ -144,7 +144,7 @@ fn culprits(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fm
 fn waits(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(
         "vcpu_wait",
-        "How long a VM's vCPUs waited for a CPU each time, from when they could run until they did",
+        "Single waits of a VM's vCPUs for a CPU, from runnable until running",
         Some(&Unit::Seconds),
         MetricType::Histogram,
     )?;
@@ -162,7 +162,7 @@ fn waits(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt::
 fn waiting(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(
         "vcpu_waiting",
-        "How long the vCPU of a VM that waits longest for a CPU has waited by now, 0 if none does",
+        "Longest current wait of a VM's vCPUs for a CPU, 0 if none waits",
         Some(&Unit::Seconds),
         MetricType::Gauge,
     )?;
@@ -178,7 +178,7 @@ fn waiting(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), fmt
 fn states(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(
         "vcpu_time",
-        "Time in which a VM's vCPUs had a CPU (running), slept at their guest's wish (halted), or slept in the VMM (asleep)",
+        "Time of a VM's vCPUs by state: on a CPU (running), asleep because the guest asked for it (halted), asleep in the VMM or for an unknown reason (asleep)",
         Some(&Unit::Seconds),
         MetricType::Counter,
     )?;
@@ -193,7 +193,7 @@ fn states(encoder: &mut DescriptorEncoder<'_>, vms: &Vms<'_>) -> Result<(), fmt:
 
 fn vcpus(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), fmt::Error> {
     let mut family =
-        encoder.encode_descriptor("vcpus", "vCPUs of a VM", None, MetricType::Gauge)?;
+        encoder.encode_descriptor("vcpus", "Number of vCPUs of a VM", None, MetricType::Gauge)?;
     for totals in watch.present() {
         let labels = [("vm", totals.label.as_str())];
         let count = i64::try_from(totals.vcpus()).unwrap_or(i64::MAX);
@@ -202,11 +202,12 @@ fn vcpus(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), fmt::
     Ok(())
 }
 
-/// A label that is not known is not there, which to Prometheus is the same as an empty one.
+/// Encodes the identity of each VM. An unknown label is left out; Prometheus treats this as an
+/// empty label.
 fn identities(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(
         "vm",
-        "Who a VM is: as its VMM, its cgroup and its container's runtime tell",
+        "Identity of a VM, from its VMM, its cgroup and its container runtime",
         None,
         MetricType::Info,
     )?;
@@ -222,12 +223,13 @@ fn identities(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), 
     Ok(())
 }
 
-/// Exits, with the time in which they were looked at, which is never all.
+/// Encodes the sampled exits, and the time in which they were recorded, which is never all of the
+/// time.
 fn sampled(encoder: &mut DescriptorEncoder<'_>, exits: &Exits) -> Result<(), fmt::Error> {
     let sums = exits.sums();
     let mut family = encoder.encode_descriptor(
         "exits_sampled",
-        "Exits of a VM's vCPUs by reason, in the seconds of vmnoise_exits_sampled_seconds_total alone",
+        "Exits of a VM's vCPUs by reason, only during vmnoise_exits_sampled_seconds_total",
         None,
         MetricType::Counter,
     )?;
@@ -241,7 +243,7 @@ fn sampled(encoder: &mut DescriptorEncoder<'_>, exits: &Exits) -> Result<(), fmt
     }
     let mut family = encoder.encode_descriptor(
         "exits_sampled",
-        "How long a VM's exits were looked at (--exits-on)",
+        "Time in which the exits of a VM were recorded (--exits-on)",
         Some(&Unit::Seconds),
         MetricType::Counter,
     )?;
@@ -251,14 +253,14 @@ fn sampled(encoder: &mut DescriptorEncoder<'_>, exits: &Exits) -> Result<(), fmt
     }
     let mut family = encoder.encode_descriptor(
         "exits_probe",
-        "CPU time that the programs took that look at exits, on all CPUs: one run in 251 is timed, and stands for all",
+        "CPU time of the programs that record exits, on all CPUs, estimated from one timed run in 251",
         Some(&Unit::Seconds),
         MetricType::Counter,
     )?;
     counter(&mut family, exits.probe_ns())
 }
 
-/// What is taken from this machine's own CPUs.
+/// Encodes the time that was taken from this machine's own CPUs.
 fn taken(
     encoder: &mut DescriptorEncoder<'_>,
     own_cpus: &OwnCpus,
@@ -266,7 +268,7 @@ fn taken(
 ) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(
         "cpu_lost",
-        "Time that was taken from this machine's own CPUs, which is a guest: by its hypervisor (steal), by interrupts, by soft interrupts",
+        "In a guest: time taken from this machine's own CPUs, by its hypervisor (steal), interrupts (irq) and softirqs (softirq)",
         Some(&Unit::Seconds),
         MetricType::Counter,
     )?;
@@ -280,14 +282,14 @@ fn taken(
     let all = own_cpus.all();
     let family = encoder.encode_descriptor(
         "cpu_steal",
-        "How long the hypervisor took a CPU of this machine each time, at most",
+        "In a guest: single losses of a CPU to the hypervisor, each an upper bound",
         Some(&Unit::Seconds),
         MetricType::Histogram,
     )?;
     of_lengths(family, &all.steal)?;
     let mut family = encoder.encode_descriptor(
         "cpu_interrupt",
-        "How long this machine's single interrupts (irq) and soft interrupts (softirq) were",
+        "In a guest: length of single interrupts (irq) and softirqs (softirq)",
         Some(&Unit::Seconds),
         MetricType::Histogram,
     )?;
@@ -299,7 +301,7 @@ fn taken(
     };
     let family = encoder.encode_descriptor(
         "wakeup_wait",
-        "How long tasks of this machine waited for a CPU each time, from when they were on its queue until they had it",
+        "In a guest: single waits of tasks for a CPU, from entering a run queue until running",
         Some(&Unit::Seconds),
         MetricType::Histogram,
     )?;
@@ -310,18 +312,18 @@ fn of_lengths(mut encoder: MetricEncoder<'_>, taken: &Taken) -> Result<(), fmt::
     histogram(&mut encoder, seconds(taken.ns), &taken.lengths)
 }
 
-/// What it costs and what it misses.
+/// Encodes the cost of `vmnoise serve`, and the events that it misses.
 fn of_itself(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(
         "self_cpu",
-        "CPU time of vmnoise serve itself, without its programs in the kernel",
+        "CPU time of vmnoise serve, without its programs in the kernel",
         Some(&Unit::Seconds),
         MetricType::Counter,
     )?;
     family.encode_counter(&own_cpu().as_secs_f64(), NO_EXEMPLAR)?;
     let mut family = encoder.encode_descriptor(
         "probe",
-        "CPU time that the programs took that are always on, on all CPUs: one run in 251 or 256 is timed, and stands for all",
+        "CPU time of the programs that are always on, on all CPUs, estimated from one timed run in 251 or 256",
         Some(&Unit::Seconds),
         MetricType::Counter,
     )?;
@@ -338,7 +340,7 @@ fn of_itself(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), f
         let outcomes = [("written", counts.written()), ("failed", counts.failed())];
         let mut family = encoder.encode_descriptor(
             "dumps",
-            "Dumps that nobody waited for (--dumps), by what has come of them",
+            "Dumps to the folder of --dumps, by outcome",
             None,
             MetricType::Counter,
         )?;
@@ -351,7 +353,7 @@ fn of_itself(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), f
     if let Some(reasons) = watch.dumps().map(Dumps::reasons) {
         let mut family = encoder.encode_descriptor(
             "dump_reasons",
-            "Dumps that nobody waited for (--dumps), by why they were made",
+            "Reasons for the dumps to the folder of --dumps",
             None,
             MetricType::Counter,
         )?;
@@ -363,27 +365,27 @@ fn of_itself(encoder: &mut DescriptorEncoder<'_>, watch: &Watch) -> Result<(), f
     }
     let mut family = encoder.encode_descriptor(
         "vcpus_without_room",
-        "vCPUs that are not watched: --vcpus leaves no room for them, or the kernel gives no memory",
+        "vCPUs that are not watched, because --vcpus is too small or the kernel has no memory",
         None,
         MetricType::Gauge,
     )?;
     family.encode_gauge(&i64::from(watch.without_room()))?;
     let mut family = encoder.encode_descriptor(
         "pauses",
-        "How often the programs were detached since all of it cost more than --cost-limit",
+        "Number of pauses because the cost exceeded --cost-limit",
         None,
         MetricType::Counter,
     )?;
     family.encode_counter(&watch.pauses(), NO_EXEMPLAR)?;
     let mut family = encoder.encode_descriptor(
         "paused",
-        "1 while the programs are detached for their cost: what vCPUs do is unseen then",
+        "1 while nothing is recorded because the cost exceeded --cost-limit: vCPUs' time is unseen",
         None,
         MetricType::Gauge,
     )?;
     family.encode_gauge(&i64::from(watch.is_paused()))?;
     let mut family =
-        encoder.encode_descriptor("build", "The version of vmnoise", None, MetricType::Info)?;
+        encoder.encode_descriptor("build", "Version of vmnoise", None, MetricType::Info)?;
     family.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
 }
 
@@ -431,9 +433,9 @@ fn histogram(
     )
 }
 
-/// Native buckets as the protocol has them: spans of buckets without a hole (how far after the last
-/// one, how many), and by how much each count is more than the one before. One empty span says that
-/// it is a native histogram at all.
+/// Returns native buckets in the form of the protocol. A span is a row of adjacent buckets, given
+/// by the distance from the previous span and by the number of buckets. A delta is the difference
+/// between a count and the previous count. One empty span marks an empty histogram as a native one.
 fn spans(buckets: &[(i32, u64)]) -> (Vec<(i32, u32)>, Vec<i64>) {
     let (mut spans, mut deltas) = (Vec::<(i32, u32)>::new(), Vec::new());
     let (mut next, mut last) = (0, 0);

@@ -1,4 +1,4 @@
-//! What is taken from this machine's own CPUs, where it is a guest.
+//! Time taken from this machine's own CPUs, if it is a guest.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,13 @@ use vmnoise_tracer::{OwnCpuBooks, Taken, TraceError};
 
 use crate::say::say;
 
-/// CPUs with series of their own: a family has at most 2000 series, of which a CPU has one for each share.
+/// CPUs with series of their own. A family has at most 2000 series, and a CPU has one for each
+/// share.
 const TOLD_CPUS: usize = 2_000 / SHARES;
-/// What is taken by whom.
+/// Number of shares: steal, irq, softirq.
 const SHARES: usize = 3;
 
-/// The programs that count, and what they have counted.
+/// The programs that count, and the counters that were read last.
 #[derive(Debug)]
 pub(crate) struct OwnCpus {
     programs: vmnoise_tracer::OwnCpus,
@@ -20,17 +21,17 @@ pub(crate) struct OwnCpus {
     missed: u64,
 }
 
-/// What was taken under one set of labels, in ns by share.
+/// Time taken under one set of labels, in ns by share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// Which CPU, if that is told.
+    /// Label of the CPU, if CPUs are exported one by one.
     pub(crate) cpu: Option<Name>,
     pub(crate) shares: [(&'static str, u64); SHARES],
 }
 
 impl OwnCpus {
-    /// Loads and attaches the programs. Where they do not run the books of vCPUs are kept all the same, and the log
-    /// says why.
+    /// Loads and attaches the programs. If this fails, logs the cause: the vCPUs are counted all
+    /// the same.
     pub(crate) fn begin() -> Option<OwnCpus> {
         let began = || -> anyhow::Result<Option<OwnCpus>> {
             let Some(mut programs) = vmnoise_tracer::OwnCpus::load()? else {
@@ -56,7 +57,7 @@ impl OwnCpus {
         self.programs.pause();
     }
 
-    /// Attaches them again.
+    /// Attaches the programs again.
     ///
     /// # Errors
     /// If one cannot be attached.
@@ -64,34 +65,34 @@ impl OwnCpus {
         self.programs.attach()
     }
 
-    /// Takes in what was taken until now.
+    /// Reads the counters of all CPUs.
     pub(crate) fn take_in(&mut self) {
         for cpu in self.programs.cpus() {
             if let Some(books) = self.programs.books(cpu) {
                 self.books.insert(cpu, books);
             }
         }
-        // What cannot be read is as it was.
+        // An unreadable counter keeps its last value.
         self.missed = self.programs.missed().unwrap_or(self.missed);
     }
 
-    /// What was taken from each CPU, and from all that have no series of their own under `other`; otherwise from
-    /// all together.
+    /// Returns one entry for each CPU with series of its own, and one with label `other` for the
+    /// remaining CPUs. If CPUs are not exported one by one, returns one entry for all.
     pub(crate) fn told(&self, by_cpu: bool) -> Vec<Told> {
         told(&self.books, by_cpu)
     }
 
-    /// What was taken from all of them.
+    /// Returns the sum over all CPUs.
     pub(crate) fn all(&self) -> OwnCpuBooks {
         sum(self.books.values())
     }
 
-    /// Events that the programs missed.
+    /// Returns the number of events that the programs missed.
     pub(crate) fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// What the programs have cost.
+    /// Returns the CPU time of the programs.
     pub(crate) fn probe_ns(&self) -> u64 {
         self.programs.probe_ns()
     }

@@ -1,11 +1,11 @@
-//! Where it runs: on no CPU that is kept free of other work.
+//! Keeps the program off CPUs that are isolated.
 
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use vmnoise_host::Host;
 
-/// Keeps this thread, and those that it makes, off isolated CPUs and those without a tick, as long as
-/// another one is left.
+/// Keeps this thread, and the threads that it creates, off isolated CPUs and CPUs without a tick,
+/// if another CPU is left.
 ///
 /// # Errors
 /// If the kernel refuses.

@@ -1,4 +1,5 @@
-//! What the kernel itself has summed up of this machine: steal of each CPU, and pressure on all of them (proc(5)).
+//! Sums that the kernel keeps: the steal time of each CPU, and the CPU pressure of the machine
+//! (proc(5)).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +11,7 @@ use vmnoise_serve_arguments::{Limit, Sign};
 const STAT: &str = "/proc/stat";
 const PRESSURE: &str = "/proc/pressure/cpu";
 
-/// The machine has not what an option asks for.
+/// An option that this machine does not support; the text says what helps.
 #[derive(Debug)]
 pub(crate) struct Lacking(pub(crate) &'static str);
 
@@ -22,10 +23,10 @@ impl fmt::Display for Lacking {
 
 impl std::error::Error for Lacking {}
 
-/// Whether this machine has the sums that these limits are for.
+/// Checks that this machine has the sums for these limits.
 ///
 /// # Errors
-/// Says what helps.
+/// If one is missing: says what helps.
 pub(crate) fn check(limits: &[Limit]) -> Result<(), Lacking> {
     let wants = |sign| limits.iter().any(|limit| limit.sign == sign);
     if wants(Sign::Pressure) && pressure_ns().is_none() {
@@ -42,14 +43,15 @@ pub(crate) fn check(limits: &[Limit]) -> Result<(), Lacking> {
     Ok(())
 }
 
-/// A machine of its own has the column too, and it is 0 for ever.
+/// Detects a hypervisor. On bare metal /proc/stat has the steal column too, and it stays 0.
 fn is_guest() -> bool {
     let told = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let mut flags = told.lines().filter(|line| line.starts_with("flags"));
     flags.any(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-/// What the hypervisor below has taken of each CPU, in ns; nothing where that is not told.
+/// Returns the time that the hypervisor below took from each CPU, in ns. Empty if /proc/stat lacks
+/// it.
 pub(crate) fn steal_ns() -> BTreeMap<u32, u64> {
     let told = fs::read_to_string(STAT).unwrap_or_default();
     steal_of(&told, clock_ticks_per_second())
@@ -58,7 +60,7 @@ pub(crate) fn steal_ns() -> BTreeMap<u32, u64> {
 fn steal_of(stat: &str, ticks_per_second: u64) -> BTreeMap<u32, u64> {
     let of_cpu = |line: &str| {
         let mut words = line.strip_prefix("cpu")?.split(' ');
-        // The first line is about all of them.
+        // The first line is the sum of all CPUs.
         let cpu = words.next()?.parse().ok()?;
         let ticks: u64 = words.nth(7)?.parse().ok()?;
         Some((cpu, ticks * 1_000_000_000 / ticks_per_second))
@@ -66,7 +68,8 @@ fn steal_of(stat: &str, ticks_per_second: u64) -> BTreeMap<u32, u64> {
     stat.lines().filter_map(of_cpu).collect()
 }
 
-/// In how much time since the start a task waited for a CPU, in ns; `None` where that is not told.
+/// Returns the time since boot in which a task waited for a CPU, in ns; `None` if this kernel lacks
+/// it.
 pub(crate) fn pressure_ns() -> Option<u64> {
     pressure_of(&fs::read_to_string(PRESSURE).ok()?)
 }

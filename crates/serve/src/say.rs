@@ -1,8 +1,9 @@
-//! What is said on stderr.
+//! Messages on stderr.
 
 use vmnoise_events::shown_lines;
 
-/// A line of it. What the kernel says of others' files may be in it.
+/// Prints one line. Unsafe characters are replaced, since it may contain texts from files of
+/// others.
 pub(crate) fn say(words: &str) {
     eprintln!("vmnoise serve: {}", shown_lines(words));
 }

@@ -1,4 +1,4 @@
-//! What a service manager is told (sd_notify(3)): that it serves, that it lives, that it ends.
+//! Messages to the service manager (sd_notify(3)): ready, alive, stopping.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,22 +7,22 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// The manager that started this process, if one did.
+/// The service manager that started this process, if there is one.
 #[derive(Debug)]
 pub(crate) struct ServiceManager {
     socket: Option<UnixDatagram>,
 }
 
 impl ServiceManager {
-    /// By NOTIFY_SOCKET.
+    /// Connects to the socket in NOTIFY_SOCKET.
     ///
     /// # Errors
-    /// If that socket cannot be connected to.
+    /// If the socket cannot be connected to.
     pub(crate) fn of_environment() -> io::Result<ServiceManager> {
         let connected = |name| {
             let socket = UnixDatagram::unbound()?;
             socket.connect_addr(&address(&name)?)?;
-            // Whoever is asked for metrics waits for no manager.
+            // A request for metrics must not wait for the manager.
             socket.set_nonblocking(true)?;
             Ok(socket)
         };
@@ -30,22 +30,22 @@ impl ServiceManager {
         socket.map(|socket| ServiceManager { socket })
     }
 
-    /// It serves from here on.
+    /// Reports that the server runs.
     pub(crate) fn ready(&self) {
         self.tell("READY=1");
     }
 
-    /// It is at work, and not stuck.
+    /// Reports that the main loop is not stuck.
     pub(crate) fn alive(&self) {
         self.tell("WATCHDOG=1");
     }
 
-    /// It has begun to end.
+    /// Reports that the end has begun.
     pub(crate) fn stopping(&self) {
         self.tell("STOPPING=1");
     }
 
-    /// A manager that is gone, or does not read, misses nothing.
+    /// Sends a message. A manager that is gone or does not read is ignored.
     fn tell(&self, what: &str) {
         if let Some(socket) = &self.socket {
             let _ = socket.send(what.as_bytes());
@@ -53,7 +53,7 @@ impl ServiceManager {
     }
 }
 
-/// `@` is how an abstract name is written.
+/// Converts a socket name; `@` marks an abstract one.
 fn address(name: &OsString) -> io::Result<SocketAddr> {
     match name.as_bytes().strip_prefix(b"@") {
         Some(rest) => SocketAddr::from_abstract_name(rest),

@@ -1,28 +1,28 @@
-//! Whether the last ten seconds are worth a dump although nobody waited for long: by quota, steal and pressure. Pure: it
-//! is told the time and the sums, which only grow, once a second.
+//! Reasons for a dump without a single long wait: quota, steal and pressure in the last ten
+//! seconds. Pure: the caller passes the time and the sums once a second. Sums only grow.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use vmnoise_events::Name;
 use vmnoise_serve_arguments::{Limit, Sign};
 
-/// What is held against the limits, in ns.
+/// Length of the window that is compared with the limits, in ns.
 const WINDOW_NS: u64 = 10_000_000_000;
-/// Looks that were further apart say nothing of ten seconds.
+/// Two samples that are farther apart do not describe a window of ten seconds.
 const LONGEST_NS: u64 = 13_000_000_000;
 
-/// All sums at one look, in ns.
+/// All sums at one instant, in ns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub(crate) mono_ns: u64,
     pub(crate) vms: BTreeMap<Name, VmSums>,
-    /// What the hypervisor below took, by CPU.
+    /// Time that the hypervisor below took, by CPU.
     pub(crate) steal: BTreeMap<u32, u64>,
-    /// In which a task waited for a CPU.
+    /// Time in which at least one task waited for a CPU.
     pub(crate) pressure: Option<u64>,
 }
 
-/// Time of the vCPUs of a VM.
+/// Times of a VM's vCPUs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct VmSums {
     pub(crate) throttled: u64,
@@ -31,7 +31,7 @@ pub(crate) struct VmSums {
 }
 
 impl VmSums {
-    /// `None` where it has begun anew.
+    /// Returns the increase since `earlier`; `None` if the sums have restarted.
     fn since(self, earlier: VmSums) -> Option<VmSums> {
         Some(VmSums {
             throttled: self.throttled.checked_sub(earlier.throttled)?,
@@ -41,15 +41,15 @@ impl VmSums {
     }
 }
 
-/// One that was over its limit.
+/// One subject that exceeded its limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) sign: Sign,
-    /// Whom it is about: a VM, a CPU, or the machine.
+    /// Subject: a VM, a CPU, or empty for the machine.
     subject: String,
-    /// The VM that it was worst for.
+    /// VM that was hit most.
     pub(crate) vm: Option<Name>,
-    /// As people are told of it.
+    /// Text for the user.
     pub(crate) words: String,
 }
 
@@ -59,14 +59,14 @@ impl Finding {
     }
 }
 
-/// Looks at the sums again and again.
+/// Compares the sums with the limits at each poll.
 #[derive(Debug)]
 pub(crate) struct Signs {
     limits: Vec<Limit>,
     looks: VecDeque<Sums>,
-    /// Over their limits at the last look.
+    /// Subjects over their limits at the last poll.
     over: Vec<Finding>,
-    /// Those that came to be so since the last dump.
+    /// Findings that appeared since the last dump.
     new: Vec<Finding>,
 }
 
@@ -84,7 +84,7 @@ impl Signs {
         &self.limits
     }
 
-    /// Takes in the sums of now. One that stays over its limit is worth one dump.
+    /// Adds the sums of now. A subject that stays over its limit gives one finding only.
     pub(crate) fn look(&mut self, now: Sums) {
         let is_ten_seconds_old = |look: &Sums| look.mono_ns + WINDOW_NS <= now.mono_ns;
         while self.looks.get(1).is_some_and(is_ten_seconds_old) {
@@ -108,12 +108,12 @@ impl Signs {
         self.looks.push_back(now);
     }
 
-    /// Whether any is worth a dump.
+    /// Returns true if there is a reason for a dump.
     pub(crate) fn is_any_new(&self) -> bool {
         !self.new.is_empty()
     }
 
-    /// Those that are, for a dump that is made now.
+    /// Takes the new findings, for a dump that is made now.
     pub(crate) fn take(&mut self) -> Vec<Finding> {
         std::mem::take(&mut self.new)
     }
@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    /// What is new at each look, in so many seconds.
+    /// Returns the new findings of each poll, with its second.
     fn told(signs: &mut Signs, looks: impl IntoIterator<Item = Sums>) -> Vec<(u64, Finding)> {
         let mut told = Vec::new();
         for sums in looks {
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn pressure_is_told_when_ten_seconds_have_more_of_it_and_once_while_it_goes_on() {
-        // Nothing for 20 s, then 40 % for 30 s, then nothing for 20 s, and once more.
+        // Nothing for 20 s, then 40 % for 30 s, then nothing for 20 s, then 40 % again.
         let mut ns = 0;
         let looks = (0..90).map(|second| {
             let is_busy = (20..50).contains(&second) || second >= 70;
@@ -217,7 +217,7 @@ mod tests {
             pressure(second, ns)
         });
         let told = told(&mut signs("pressure=10"), looks);
-        // 3 s of 40 % are the first that make more than 10 % of ten seconds.
+        // 3 s at 40 % are the first to exceed 10 % of ten seconds.
         let at: Vec<u64> = told.iter().map(|(at, _)| *at).collect();
         assert_eq!(at, [22, 72]);
         assert_eq!(
@@ -244,7 +244,8 @@ mod tests {
         let mut signs = signs("quota=5");
         let looks = (0..12).map(|second| {
             let vms = [
-                // Of two vCPUs, 6 % of their time; 4 %; and one that waited more, and not to a quota.
+                // `web` (two vCPUs): 6 % of their time. `db`: 4 %. `mail` waited most, but for no
+                // quota.
                 ("web", vm(second * S * 12 / 100, 0, second * 2 * S)),
                 ("db", vm(second * S * 8 / 100, 0, second * 2 * S)),
                 ("mail", vm(0, second * S, second * S)),

@@ -1,4 +1,4 @@
-//! Connections that nobody else can read.
+//! Encrypted connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,17 +18,17 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// Who has not said hello by then is hung up on.
+/// Time after which a connection without a complete handshake is closed.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Handshakes under way at a time.
 const HANDSHAKES: usize = 64;
 
-/// Clients take the same ciphers as servers. Whoever was first to choose is right.
+/// Sets the ciphers of clients to those of servers. If they are already set, does nothing.
 pub(crate) fn choose_provider() {
     let _ = ring::default_provider().install_default();
 }
 
-/// By a certificate and its key.
+/// Returns an acceptor with a certificate and its key.
 ///
 /// # Errors
 /// If they cannot be read, or do not belong together.
@@ -46,10 +46,10 @@ pub(crate) fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// A connection to this host, whose certificate those in `authority` have to vouch for.
+/// Connects to this host, whose certificate must be verified by one in `authority`.
 ///
 /// # Errors
-/// If they cannot be read, or do not.
+/// If they cannot be read, or do not verify the certificate.
 pub(crate) async fn connect(
     tcp: TcpStream,
     host: &str,
@@ -77,7 +77,8 @@ pub(crate) async fn connect(
         .with_context(|| format!("{host} is not vouched for by {name}"))
 }
 
-/// Listens for connections that begin with a handshake. One that is slow at it keeps no other waiting.
+/// Listener for connections that begin with a handshake. A slow handshake does not delay other
+/// connections.
 pub(crate) struct TlsListener {
     tcp: TcpListener,
     acceptor: TlsAcceptor,
@@ -117,7 +118,7 @@ impl Listener for TlsListener {
                 }
                 came = self.tcp.accept(), if has_room => match came {
                     Ok((stream, from)) => self.shake_hands(stream, from),
-                    // No file is left for it: one may be in a moment.
+                    // No file descriptor is left: one may be free soon.
                     Err(_) => sleep(Duration::from_secs(1)).await,
                 },
             }

@@ -1,4 +1,4 @@
-//! Who may read: whoever knows the token.
+//! The token, which clients must send.
 
 use std::fs;
 use std::path::Path;
@@ -14,14 +14,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-/// A shorter one can be guessed.
+/// Shortest token; shorter ones can be guessed.
 const SHORTEST: usize = 16;
 
-/// What readers have to show, as its SHA-256: comparing digests tells nobody how much of a guess was right.
+/// SHA-256 of the token. Comparing digests does not reveal how much of a guess was right.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Token([u8; 32]);
 
-/// The first line of a file.
+/// Returns the first line of a file.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -32,7 +32,7 @@ pub(crate) fn secret(file: &Path) -> Result<String> {
 }
 
 impl Token {
-    /// The first line of a file.
+    /// Reads the token from the first line of a file.
     ///
     /// # Errors
     /// If it cannot be read, or is too short for a secret.
@@ -50,7 +50,8 @@ impl Token {
         Token(Sha256::digest(secret).into())
     }
 
-    /// As a bearer token (RFC 6750), or as the password of anybody, which is what browsers send (RFC 7617).
+    /// Accepts a bearer token (RFC 6750), or the token as password of any user, which browsers send
+    /// (RFC 7617).
     fn is_shown(&self, headers: &HeaderMap) -> bool {
         let shown = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
         let Some((scheme, shown)) = shown.and_then(|it| it.split_once(' ')) else {
@@ -67,7 +68,7 @@ impl Token {
     }
 }
 
-/// Lets only those through who show it, where there is one.
+/// Refuses requests without the token, if there is one.
 pub(crate) async fn check(
     State(token): State<Arc<Option<Token>>>,
     request: Request,

@@ -1,21 +1,21 @@
-//! Who had the CPU for which a vCPU waited.
+//! Identity of the tasks that had a CPU for which a vCPU waited.
 
 use vmnoise_events::Name;
 use vmnoise_tracer::{Culprit, VcpuId};
 
-/// Whose fault it is.
+/// Relation of a culprit to the VM that waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// A task of somebody else.
     Foreign,
     /// A thread of the VM's own VMM.
     Own,
-    /// A vCPU of another VM, under the name of that.
+    /// A vCPU of another VM, named after that VM.
     Vm,
 }
 
 impl Kind {
-    /// As it is called in the metrics.
+    /// Returns its name in the metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Foreign => "foreign",
@@ -25,19 +25,18 @@ impl Kind {
     }
 }
 
-/// Who had a VM's CPUs while it waited.
+/// A culprit: a task that had a VM's CPU while the VM waited.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Who {
     pub(crate) kind: Kind,
     pub(crate) name: Name,
-    /// The pod, container or unit that it is in; `None` where that is not known, and of those that are
-    /// not foreign.
+    /// Pod, container or unit of the task; `None` if it is unknown or the culprit is not foreign.
     pub(crate) cgroup: Option<Name>,
 }
 
 impl Who {
-    /// As a culprit of the gate is told. `vm_of` says whose each vCPU is that was found, `cgroup` what the
-    /// cgroup of this id is called.
+    /// Converts a culprit of the gate. `vm_of` returns the VM of a known vCPU, `cgroup` the name of
+    /// a cgroup by its id.
     pub(crate) fn of<'a>(
         culprit: &'a Culprit,
         vm_of: impl Fn(VcpuId) -> Option<&'a Name>,
@@ -82,7 +81,7 @@ mod tests {
         };
         assert_eq!(told(Some(7), false), "vm db");
         assert_eq!(told(Some(7), true), "own qemu");
-        // It is a vCPU that was not found yet.
+        // A vCPU that was not found yet.
         assert_eq!(told(Some(8), false), "foreign qemu");
         assert_eq!(told(None, false), "foreign qemu");
         assert_eq!(told(None, true), "own qemu");

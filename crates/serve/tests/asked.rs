@@ -1,5 +1,5 @@
-//! A guest whose timer is late asks its host, which did not know, for a dump; the two are joined. In one lab, with
-//! stock kernels on both sides and a serial port between them.
+//! A guest whose timer is late asks its host for a dump, of which the host knew no reason. The two
+//! recordings are joined. One lab with stock kernels on both sides, and a serial port between them.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -16,21 +16,20 @@ use vmnoise_recording::Reader;
 
 use crate::harness::{Metrics, PROGRAM};
 
-/// As docs/feed.md has it.
+/// As in docs/feed.md.
 const PORT: &str = "-device virtio-serial-pci -chardev socket,id=feed,path=/tmp/feed,server=on,wait=off \
                     -device virtserialport,chardev=feed,name=org.vmnoise.feed.0";
-/// A task is there all the time, by chance: what it takes, 0.8 to 2.4 ms, is longer than the guest's period as a rule, and
-/// nothing else comes when it does. That proves which guest it is.
+/// A task that runs at random times, for 0.8 to 2.4 ms. This usually exceeds the guest's period,
+/// and no other task has the same pattern. It proves which guest it is.
 const SMALL: &str = "& lab-disturb irregular 0 1600 9000";
-/// Of the guest's timers.
+/// Period of the guest's timers.
 const PERIOD_NS: u64 = 1_000_000;
-/// What is worth a dump to a guest, and what is injected: how long the task takes the CPU at a time. Longer than the
-/// scheduler lets a task of the host have the CPU while the vCPU waits (3 ms), a few of them and the small one together
-/// too.
+/// Lateness that is worth a dump to the guest, and length of the injected burst. Both exceed the
+/// time for which the scheduler lets a host's task run while the vCPU waits (3 ms), even several of
+/// them plus the small task.
 const LATE_NS: u64 = 20_000_000;
 const BURST_NS: u64 = 30_000_000;
-/// How soon the dump has to be there: where a guest asks as it measures, and where it looks at its losses once a second,
-/// and so may be a second later.
+/// Time until the dump: at a threshold, and with a poll once a second, which may be a second later.
 const AT_A_THRESHOLD_NS: u64 = 1_000_000_000;
 const BY_ITSELF_NS: u64 = 2_000_000_000;
 const ASKS_AT_A_THRESHOLD: [&str; 4] = [
@@ -39,7 +38,7 @@ const ASKS_AT_A_THRESHOLD: [&str; 4] = [
     "vmnoise timerlat -q -d 10s -T 20ms --on-threshold dump --on-threshold continue --feed none -o /tmp/guest.rec",
     SAVE,
 ];
-/// It is always on in the guest too, and begins before the guest has nothing to do for a while.
+/// `vmnoise serve` also runs in the guest, and starts before the guest becomes idle.
 const ASKS_BY_ITSELF: [&str; 6] = [
     "vmnoise --version",
     "lab-scrape up",
@@ -49,7 +48,7 @@ const ASKS_BY_ITSELF: [&str; 6] = [
     SAVE,
 ];
 const SAVE: &str = "lab-guest save /tmp/guest.rec";
-/// It dumps for its own reasons in no case: no wait is longer than a second.
+/// It makes no dump for its own reasons: no wait is longer than a second.
 const SERVE: &str =
     "& vmnoise-serve --cost-limit 100 --dumps /tmp/dumps --dump-over 1s --dumps-for unix:/tmp/feed";
 const SCRAPE: &str = "lab-scrape 127.0.0.1:9752 CPU";
@@ -57,14 +56,14 @@ const SCRAPE: &str = "lab-scrape 127.0.0.1:9752 CPU";
 struct Told {
     guest: Vec<u8>,
     dump: Vec<u8>,
-    /// The task that is injected, `comm:pid`, and when it was let loose.
+    /// The injected task, `comm:pid`.
     hog: String,
     before: Metrics,
     after: Metrics,
     kernel_version: String,
 }
 
-/// A guest does this with its programs, and measures in the last command but one.
+/// Runs these commands with these programs in a guest; the last command but one measures.
 fn run(guest: &[&str], programs: &[&Path]) -> Told {
     let ended = guest.iter().filter(|it| !it.starts_with("& ")).count();
     let told = |count: usize| format!("lab-guest told {count}");
@@ -136,7 +135,7 @@ fn events(recording: &[u8]) -> Vec<Event> {
     events
 }
 
-/// When the first wake-up was over that is worth a dump, and when the dump ends, on the host's clock.
+/// Returns the end of the first late wake-up and the end of the dump, on the host's clock.
 fn from_late_to_dump_ns(guest: &[u8], dump: &[u8]) -> u64 {
     let facts = |recording: &[u8]| Reader::new(recording).unwrap().facts().clone();
     let mut matcher = Matcher::new(&facts(guest), &facts(dump)).unwrap();
@@ -157,7 +156,7 @@ fn from_late_to_dump_ns(guest: &[u8], dump: &[u8]) -> u64 {
     end_ns.unwrap() - pairs.host_mono_ns(0, late.woke_mono_ns).unwrap()
 }
 
-/// The first wake-up that is worth a dump, as the join has it: what came after the dump is not in that.
+/// Returns the first late wake-up of the join: the dump contains nothing after its end.
 fn first_late(joined: &Value) -> &Value {
     let number = |tree: &Value, key: &str| tree["wakeup"][key].as_u64().unwrap();
     let trees = joined["trees"].as_array().unwrap().iter();
@@ -166,7 +165,7 @@ fn first_late(joined: &Value) -> &Value {
         .unwrap()
 }
 
-/// What this task of the host had of a wake-up.
+/// Returns the time that this task of the host took of a wake-up.
 fn had_ns(tree: &Value, name: &str) -> u64 {
     let list = |value: &Value| value.as_array().unwrap().clone();
     let exits = list(&tree["phases"]).into_iter();
@@ -176,7 +175,7 @@ fn had_ns(tree: &Value, name: &str) -> u64 {
     its.map(|part| part["ns"].as_u64().unwrap()).sum()
 }
 
-/// The timer that was late is joined with what its host wrote down at once, and the task that was let loose is named.
+/// Checks that the late timer is joined with the host's dump, and that the injected task is named.
 fn assert_names_who_made_it_late(told: &Told, within_ns: u64) {
     println!("Linux {}", told.kernel_version);
     let folder = tempfile::tempdir().unwrap();
@@ -192,7 +191,7 @@ fn assert_names_who_made_it_late(told: &Told, within_ns: u64) {
     println!("{late}");
     let ns = had_ns(late, &told.hog);
     println!("{} had {ns} ns of it", told.hog);
-    // A timer of the guest expires up to a period after it was let loose.
+    // A timer of the guest expires up to a period after the start of the burst.
     assert!(ns + PERIOD_NS >= BURST_NS, "{late}");
     let until_ns = from_late_to_dump_ns(&told.guest, &told.dump);
     println!("the dump ends {until_ns} ns after that wake-up");
@@ -222,7 +221,7 @@ mod lab_full {
     fn a_guest_that_is_always_on_asks_by_itself() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("vmnoise-serve");
-        // What a debugger needs would fill the guest's memory.
+        // Debug information would fill the guest's memory.
         let mut strip = Command::new("strip");
         strip.arg("-o").arg(&program).arg(PROGRAM);
         assert!(strip.status().unwrap().success());

@@ -1,7 +1,7 @@
-"""A collector of a test's own: OTLP over HTTP, read by the classes that OpenTelemetry has for Python.
+"""A collector for tests: OTLP over HTTP, decoded by OpenTelemetry's classes for Python.
 
-usage: collector.py [STATUS...]; prints its address, then each message as a line of JSON, with the status that it
-was answered. The first messages are answered as the arguments say, all later ones with 200.
+usage: collector.py [STATUS...]; prints its address, then each message as a line of JSON with the status of the
+answer. The first messages get these statuses, all later ones get 200.
 """
 
 import http.server

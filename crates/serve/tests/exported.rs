@@ -1,4 +1,4 @@
-//! What came by OTLP, held against what was scraped before and after it.
+//! Metrics received by OTLP, compared with scrapes before and after.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use crate::harness::{Metrics, Serve};
 
-/// A message of OTLP as JSON, by OpenTelemetry's rules for that.
+/// A message of OTLP as JSON, by OpenTelemetry's rules.
 pub struct Exported(Value);
 
-/// A value of one series and the time from which on it counts.
+/// A value of one series, and the begin of its count.
 struct Point {
     value: f64,
-    /// Whether it can only grow.
+    /// True if it only grows.
     is_sum: bool,
 }
 
@@ -21,7 +21,7 @@ impl Exported {
         Exported(message["resourceMetrics"][0].clone())
     }
 
-    /// An attribute of whoever sent it.
+    /// Returns an attribute of the sender.
     pub fn sender(&self, key: &str) -> Option<&str> {
         attribute(&self.0["resource"]["attributes"], key)
     }
@@ -30,7 +30,7 @@ impl Exported {
         list(&self.0["scopeMetrics"][0]["metrics"])
     }
 
-    /// The points of a metric, whatever its kind.
+    /// Returns the points of a metric of any kind.
     pub fn points(metric: &Value) -> &[Value] {
         let kinds = ["sum", "gauge", "exponentialHistogram"].into_iter();
         let data = kinds.filter_map(|kind| metric.get(kind)).next().unwrap();
@@ -42,7 +42,7 @@ impl Exported {
         metrics.find(|metric| metric["name"] == name).unwrap()
     }
 
-    /// Each series as Prometheus' text has it, but for the buckets of histograms.
+    /// Returns each series in the form of Prometheus' text, without the buckets of histograms.
     fn series(&self) -> BTreeMap<String, Point> {
         let mut all = BTreeMap::new();
         for metric in self.metrics() {
@@ -64,7 +64,8 @@ impl Exported {
         all
     }
 
-    /// It was made between two scrapes, so each sum is between what these say, and what both have is in it.
+    /// Checks a message that was made between two scrapes: each sum lies between theirs, and each
+    /// series of both is in it.
     pub fn assert_between(&self, before: &Metrics, after: &Metrics) {
         let series = self.series();
         let is_bucket = |name: &str| name.contains("_bucket{");
@@ -75,7 +76,7 @@ impl Exported {
             let Some(point) = series.get(name) else {
                 panic!("{name} is scraped, and not exported: {:?}", series.keys());
             };
-            // Text has fewer digits than a double of some days in seconds.
+            // The text has fewer digits than a double of some days in seconds.
             let latest = after.of(name) + 1e-9;
             assert!(
                 !point.is_sum || (value - 1e-9..=latest).contains(&point.value),
@@ -91,8 +92,8 @@ impl Exported {
         }
     }
 
-    /// The buckets hold all waits, and by their bounds these took as long as they did. With each bucket moved by one
-    /// that would not be so: its one bound is the next one's other.
+    /// Checks that the buckets hold all waits, and that their bounds fit the sum of the waits. If
+    /// each bucket were moved by one, this would fail.
     pub fn assert_buckets_hold_the_waits(&self, vm: &str) {
         let metric = self.metric("vmnoise_vcpu_wait_seconds");
         let mut points = Exported::points(metric).iter();
@@ -103,7 +104,7 @@ impl Exported {
         let bound = |index: i64| (index as f64 / f64::from(1 << scale)).exp2();
         let (mut least, mut most, mut all) = (0.0, 0.0, 0);
         for (index, count) in (offset..).zip(counts) {
-            // The least bucket of the books, below 0.95 us, holds what is shorter too.
+            // The lowest bucket, below 0.95 us, also holds shorter waits.
             let from = if index == -41 { 0.0 } else { bound(index) };
             least += from * count as f64;
             most += bound(index + 1) * count as f64;
@@ -117,14 +118,15 @@ impl Exported {
         );
     }
 
-    /// When all of it was told, in ns of UTC: one thread serves and exports, so what was scraped before is no younger.
+    /// Returns the time of the message, in ns of UTC. One thread serves and exports, so an earlier
+    /// scrape is not younger.
     pub fn made_ns(&self) -> i64 {
         let points = self.metrics().iter().flat_map(Exported::points);
         let mut times = points.map(|point| whole(&point["timeUnixNano"]));
         times.next().unwrap()
     }
 
-    /// When this series began, and when it was told, in ns of UTC.
+    /// Returns the begin of this series, and its time in the message, in ns of UTC.
     pub fn times_ns(&self, metric: &str, vm: &str) -> (i64, i64) {
         let mut points = Exported::points(self.metric(metric)).iter();
         let is_of_vm = |point: &&Value| attribute(&point["attributes"], "vm") == Some(vm);
@@ -148,7 +150,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A whole number of 64 bits is a string in this JSON, one of 32 is not, and 0 is not there.
+/// Parses an integer: in this JSON, 64 bits are a string, 32 bits are a number, and 0 is absent.
 fn whole(value: &Value) -> i64 {
     match value {
         Value::String(text) => text.parse().unwrap(),
@@ -163,7 +165,7 @@ fn attribute<'a>(attributes: &'a Value, key: &str) -> Option<&'a str> {
     found["value"]["stringValue"].as_str()
 }
 
-/// As Prometheus' text has them.
+/// Formats labels as in Prometheus' text.
 fn labels(attributes: &Value) -> String {
     let labels = list(attributes).iter().map(|it| {
         let value = it["value"]["stringValue"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! A `vmnoise serve` of a test's own, and its metrics.
+//! A `vmnoise serve` for a test, and its metrics.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Prometheus' rules that are packaged.
+/// The packaged rules for Prometheus.
 pub const RULES: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../packaging/prometheus/vmnoise.rules.yml"
@@ -14,12 +14,12 @@ pub const RULES: &str = concat!(
 
 pub use vmnoise_labs::metrics::Metrics;
 
-/// `vmnoise-serve`.
+/// Path of `vmnoise-serve`.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_vmnoise-serve");
-/// How long it may take until something is seen.
+/// Time limit for something to appear.
 const BACKSTOP: Duration = Duration::from_secs(20);
 
-/// It ends when dropped.
+/// A running server; ends when it is dropped.
 pub struct Serve {
     child: Child,
     address: String,
@@ -35,8 +35,9 @@ impl Serve {
         Serve::of(command.args(["--listen", "127.0.0.1:0"]).args(arguments))
     }
 
-    /// The one that this command becomes. A build for debugging that is asked ten times a second costs more than it may
-    /// by default, and would pause: unless it is about that, it may cost all.
+    /// Starts the server of this command. A build for debugging that is scraped ten times a second
+    /// would exceed the default limit of the cost, and pause. So the limit is 100 % unless the test
+    /// sets one.
     pub fn of(command: &mut Command) -> Serve {
         if !command.get_args().any(|word| word == "--cost-limit") {
             command.args(["--cost-limit", "100"]);
@@ -57,28 +58,28 @@ impl Serve {
         self.child.id()
     }
 
-    /// Its address and port.
+    /// Returns its address and port.
     pub fn host(&self) -> &str {
         &self.address
     }
 
-    /// The address of a page.
+    /// Returns the address of a page.
     pub fn address(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// The port where it listens.
+    /// Returns its port.
     pub fn port(&self) -> u16 {
         self.address.rsplit(':').next().unwrap().parse().unwrap()
     }
 
-    /// Asks it to end, as a service manager does, and waits until it has.
+    /// Asks it to end, like a service manager, and waits for it.
     pub fn end(mut self) -> ExitStatus {
         self.ask_to_end();
         self.child.wait().unwrap()
     }
 
-    /// The same, with what it said on a stderr that is piped.
+    /// Ends it; returns also its stderr, which must be piped.
     pub fn end_and_say(mut self) -> (ExitStatus, String) {
         self.ask_to_end();
         let mut said = String::new();
@@ -92,7 +93,7 @@ impl Serve {
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }
 
-    /// The body of a page.
+    /// Returns the body of a page.
     pub fn page(&self, path: &str) -> String {
         get(&self.address, path).unwrap()
     }
@@ -101,12 +102,12 @@ impl Serve {
         Metrics::of_text(&self.page("/metrics"))
     }
 
-    /// Waits until there is this series.
+    /// Waits until this series exists.
     pub fn wait_for(&self, name: &str) {
         self.wait_until(name, |metrics| metrics.has(name));
     }
 
-    /// Waits until the metrics are so.
+    /// Waits until the metrics meet a condition.
     pub fn wait_until(&self, what: &str, is_so: impl Fn(&Metrics) -> bool) {
         let begin = Instant::now();
         while !is_so(&self.metrics()) {
@@ -116,12 +117,12 @@ impl Serve {
     }
 }
 
-/// The body of a page of a server.
+/// Returns the body of a page of a server.
 pub fn get(host: &str, path: &str) -> io::Result<String> {
     get_as(host, path, "*/*")
 }
 
-/// The same, of this media type where the server has that.
+/// Returns the body of a page, in this media type if the server has it.
 pub fn get_as(host: &str, path: &str, media_type: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(host)?;
     write!(

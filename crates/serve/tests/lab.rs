@@ -8,8 +8,8 @@ use vmnoise_labs::lab_program;
 
 use crate::harness::{Metrics, PROGRAM};
 
-/// What the guest does: nothing, to say that it is up; it sleeps for 2 s, which its kernel halts for; it polls for 2 s;
-/// and sleeps for as long as its exits are looked at.
+/// Commands of the guest: nothing, to show that it is up; 2 s of sleep, in which its kernel halts;
+/// 2 s of polling; and sleep while its exits are recorded.
 const GUEST: [&str; 5] = [
     "lab-tracefs for 2",
     "lab-tracefs for 2",
@@ -20,9 +20,10 @@ const GUEST: [&str; 5] = [
 /// The user nobody, with the two capabilities that docs/serve.md names.
 const AS_NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all,+bpf,+perfmon \
                          --ambient-caps=-all,+bpf,+perfmon --bounding-set=-all,+bpf,+perfmon";
-/// What is served, and what the scheduler keeps of its vCPU and of the disturber.
+/// Reads the metrics, and the scheduler's counters of the vCPU and of the disturber.
 const LOOK: &str = "lab-scrape 127.0.0.1:9752 CPU lab-disturb vhost-";
-/// It polls beside a task that never sleeps, and then beside vhost's worker of its own device too.
+/// The VM polls next to a task that never sleeps, and then also next to vhost's worker of its own
+/// device.
 const COMMANDS: [&str; 11] = [
     "& lab-guest boot -name guest=web,debug-threads=on -no-shutdown -device vhost-vsock-pci,guest-cid=3",
     "lab-guest told 1",
@@ -36,26 +37,28 @@ const COMMANDS: [&str; 11] = [
     "lab-guest told 4",
     LOOK,
 ];
-/// Another one looks at exits, for which KVM's types have to be handed out: that takes root, where KVM is a module. Its
-/// VM has a turn 2 s after it was found, and a build for debugging takes some seconds to begin here.
+/// Another server records exits. For this KVM's types must be exported, which takes root if KVM is
+/// a module. Its VM has a turn 2 s after it was found, and a build for debugging takes some seconds
+/// to begin here.
 const EXITS: [&str; 3] = [
     "& vmnoise-serve --listen 127.0.0.1:9753 --cost-limit 100 --exits-on 1/2",
     "lab-tracefs for 14",
     "lab-scrape 127.0.0.1:9753",
 ];
-/// At either end of a stretch the kernel shows on_cpu as of the last tick (4 ms at 250 Hz), and a wait in which a look
-/// falls is a slice of the scheduler (3 ms), of which nobody has anything until it is over.
+/// Tolerance at the ends of a window. The kernel shows on_cpu as of the last tick (4 ms at 250 Hz).
+/// A wait during a scrape is a slice of the scheduler (3 ms), and is counted only when it is over.
 const SLICE: f64 = 2.0 * (0.004 + 0.003);
-/// What both sides stamp some us apart at each switch.
+/// Tolerance, since both sides stamp a switch some us apart.
 const STAMPS: f64 = 0.02;
 
-/// Of the sum of these series, what came between two looks.
+/// Returns the increase of the sum of these series between two scrapes.
 fn between(looks: &[Metrics], series: &[String]) -> f64 {
     let sum = |look: &Metrics| series.iter().map(|name| look.of(name)).sum::<f64>();
     sum(&looks[1]) - sum(&looks[0])
 }
 
-/// The same of a series of the lab's own, at least and at most: each look takes a moment.
+/// Returns the least and the greatest increase of a series of the lab, since each scrape takes some
+/// time.
 fn bounds(looks: &[Metrics], series: &str) -> (f64, f64) {
     let of = |look: usize, when: &str| looks[look].of(&series.replace("LOOK", when));
     (
@@ -83,7 +86,7 @@ fn hold(what: &str, told: f64, (least, most): (f64, f64)) {
     );
 }
 
-/// What the scheduler keeps of the threads in a stretch, at least and at most.
+/// The scheduler's counters of the threads in a window, at least and at most.
 struct Scheduler {
     ran: (f64, f64),
     waited: (f64, f64),
@@ -116,7 +119,7 @@ fn time(state: &str) -> String {
 }
 
 pub fn assert_serves_on(kernel: Kernel, suite: Suite) {
-    // In virtual time, so that the guest has nothing left to do of its boot when it is to sleep.
+    // In virtual time, so that the guest has finished its boot when it is to sleep.
     let mut lab = Lab::kernel(kernel)
         .from(suite)
         .virtual_time(0)
@@ -128,7 +131,7 @@ pub fn assert_serves_on(kernel: Kernel, suite: Suite) {
     for file in with_libraries("setpriv", "util-linux").unwrap() {
         lab = lab.program(&file);
     }
-    // A build for debugging on an emulated CPU costs more than it may by default.
+    // A build for debugging on an emulated CPU exceeds the default limit of the cost.
     let serve = format!("& {LOADER} /bin/{AS_NOBODY} /bin/vmnoise-serve --cost-limit 100");
     let commands = [&["lab-scrape up", &serve], &COMMANDS[..], &EXITS].concat();
     let lab = lab.program_of_host(Path::new(PROGRAM));
@@ -159,10 +162,10 @@ pub fn assert_serves_on(kernel: Kernel, suite: Suite) {
         hold("running", told(&[time("running")]), scheduler.ran);
         let waited = ["preempted", "throttled", "idle", "unsure"].map(lost);
         hold("waiting", told(&waited), scheduler.waited);
-        // It sleeps at its guest's wish alone.
+        // It sleeps only because its guest asks for it.
         hold("halted", told(&[time("halted")]), scheduler.slept);
         assert_eq!(told(&[lost("unseen")]), 0.0);
-        // Whoever never sleeps has the CPU while it waits, and while it sleeps.
+        // The task that never sleeps has the CPU while the vCPU waits, and while it sleeps.
         let culprit = "vmnoise_vcpu_culprit_seconds_total{vm=\"web\",kind=\"foreign\",culprit=\"lab-disturb\"}";
         let (least, most) = scheduler.disturbed;
         let blamed = (least - scheduler.slept.1, most.min(scheduler.waited.1));
@@ -191,7 +194,7 @@ pub fn assert_serves_on(kernel: Kernel, suite: Suite) {
     );
     assert!(by("own") <= most * (1.0 + STAMPS));
     assert_eq!(by("foreign"), 0.0, "it works for its VM");
-    // Before 6.4 it is a thread of the kernel, with a name of its own.
+    // Before 6.4 it is a kernel thread with a name of its own.
     assert_eq!(by("own") > 0.0, report.kernel_version.starts_with("6.1."));
 
     let looked = exits.of("vmnoise_exits_sampled_seconds_total{vm=\"web\"}");

@@ -1,5 +1,5 @@
-//! `vmnoise serve` at work beside VMs, and what a scraper finds.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+//! `vmnoise serve` at work next to VMs, and the metrics that a scraper gets.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod asked;
 mod exported;
@@ -44,7 +44,7 @@ mod lab_full {
     use crate::pause::assert_time_is_unseen_in_a_pause;
     use crate::stored;
 
-    // A minute of its own.
+    // Takes a minute.
     mod hosts {
         use super::*;
 
@@ -91,6 +91,6 @@ mod lab_full {
         }
     }
 
-    // Not on Linux 7.3: since 6.19 storage of a task needs CMPXCHG16B (kmalloc_nolock of mm/slub.c),
-    // which the CPU of a lab has not.
+    // Not on Linux 7.3: since 6.19 storage of a task needs CMPXCHG16B (kmalloc_nolock of
+    // mm/slub.c), which the CPU of a lab lacks.
 }

@@ -1,4 +1,4 @@
-//! A pause for its cost, from its begin to its end.
+//! A pause because of the cost, from its begin to its end.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use vmnoise_labs::footprint::Held;
 use crate::harness::{Metrics, Serve};
 
 pub fn assert_time_is_unseen_in_a_pause() {
-    // A scrape costs more than that, and its first pause is over after a minute.
+    // A scrape exceeds this limit, and the first pause is over after a minute.
     let serve = Serve::with(&["--cost-limit", "0.0001"]);
     let run = Run::microvm(0, &["--duration", "150s"]).unwrap();
     let vm = format!("vmnoise:{}", run.pid());
@@ -21,7 +21,7 @@ pub fn assert_time_is_unseen_in_a_pause() {
     let running = |metrics: &Metrics| share(metrics, "time", "state=\"running\"");
     let unseen = |metrics: &Metrics| share(metrics, "lost", "share=\"unseen\"");
     serve.wait_until("it pauses", |metrics| metrics.of("vmnoise_paused") == 1.0);
-    // A look later nothing that it does is known.
+    // A poll later, nothing about the VM is known.
     sleep(Duration::from_secs(3));
     let (first, at) = (serve.metrics(), Instant::now());
     let programs = Held::by(serve.pid()).unwrap().links;
@@ -32,9 +32,9 @@ pub fn assert_time_is_unseen_in_a_pause() {
     println!("{passed} s of {wall} s were not seen");
     // A scrape takes a moment.
     assert!((passed - wall).abs() < 0.2 + wall * 0.05, "{passed} {wall}");
-    // The walk over all tasks alone is left.
+    // Only the walk over all tasks is left.
     assert_eq!(programs.len(), 1, "{programs:?}");
-    // Nothing was counted twice, or given back.
+    // Nothing was counted twice, or taken back.
     let all = |metrics: &Metrics| {
         let families = ["lost_seconds_total", "time_seconds_total"];
         let of = |family| metrics.beginning(&format!("vmnoise_vcpu_{family}{{vm=\"{vm}\""));
@@ -47,7 +47,7 @@ pub fn assert_time_is_unseen_in_a_pause() {
             break;
         }
     }
-    // It runs again, and is seen.
+    // It runs again, and is observed.
     let begin = running(&last);
     serve.wait_until("it runs", |metrics| running(metrics) > begin);
     let (end, wall) = (serve.metrics(), at.elapsed().as_secs_f64());
@@ -55,7 +55,7 @@ pub fn assert_time_is_unseen_in_a_pause() {
     println!("{held} s of {wall} s are in its sums");
     assert!((held - wall).abs() < 0.5 + wall * 0.01, "{held} {wall}");
     assert_eq!(end.of("vmnoise_pauses_total"), 1.0);
-    // Of this machine too, where it is a guest.
+    // The same for this machine, if it is a guest.
     let waits = "vmnoise_wakeup_wait_seconds_count";
     if end.has(waits) {
         serve.wait_until("waits of tasks", |it| it.of(waits) > last.of(waits));

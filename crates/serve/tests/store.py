@@ -1,6 +1,6 @@
-"""An object store of a test's own: S3 as moto has it.
+"""An object store for tests: the S3 of moto.
 
-usage: store.py FOLDER; prints its address, and at the end of stdin puts all objects into FOLDER
+usage: store.py FOLDER; prints its address. At the end of stdin, puts all objects into FOLDER.
 """
 
 import pathlib

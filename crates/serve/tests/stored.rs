@@ -1,4 +1,4 @@
-//! Summaries in an object store, which another client reads.
+//! Summaries in an object store, read by another client.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use crate::harness::{PROGRAM, Serve};
 use crate::kvm::summaries::{files, rows};
 
-/// A store, and the folder that its objects are in at the end.
+/// A store, and the folder for its objects at the end.
 struct Store {
     child: Child,
     address: String,
@@ -34,14 +34,14 @@ impl Store {
         Store { child, address }
     }
 
-    /// Its objects are in the folder then.
+    /// Ends the store, which puts its objects into the folder.
     fn end(mut self) {
         drop(self.child.stdin.take());
         assert!(self.child.wait().unwrap().success());
     }
 }
 
-/// One that sends to this address. Names are looked up as those of stores are.
+/// Returns a server that sends to this address. It resolves names in the way of stores.
 fn serve(address: &str) -> Command {
     let mut serve = Command::new(PROGRAM);
     serve
@@ -78,7 +78,7 @@ pub fn assert_a_store_has_what_was_sent() {
 }
 
 pub fn assert_one_that_is_away_costs_no_more_than_its_summaries() {
-    // Nobody listens there.
+    // No process listens there.
     let serve = Serve::of(serve("http://127.0.0.1:1").stderr(Stdio::piped()));
     assert_eq!(serve.page("/-/ready"), "ready\n");
     let (status, said) = serve.end_and_say();

@@ -1,4 +1,4 @@
-"""Becomes a program to which bpf(2) is refused, as the profiles of containers do it (EPERM).
+"""Runs a program to which bpf(2) is refused (EPERM), as by the profiles of containers.
 
 usage: without_bpf.py PROGRAM [ARGUMENT...]
 """
@@ -10,7 +10,7 @@ import sys
 
 # linux/prctl.h and linux/seccomp.h.
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
-# Loads the number of the call; jumps over the refusal if it is not bpf (321 of x86-64).
+# Loads the number of the call; jumps over the refusal if it is not bpf (321 on x86-64).
 FILTER = [
     (0x20, 0, 0, 0),
     (0x15, 0, 1, 321),

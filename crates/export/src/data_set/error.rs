@@ -1,4 +1,4 @@
-//! What can be wrong with a data set, each in one line with its remedy.
+//! Errors in a data set, each in one line with its remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,45 +6,45 @@ use std::path::{Path, PathBuf};
 use parquet::errors::ParquetError;
 use vmnoise_events::Line;
 
-/// Why a data set could not be read.
+/// Reason why a data set could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DataSetError {
-    /// The kernel refused.
+    /// A file or folder cannot be read.
     #[error("cannot read {}: {error}; name a folder that `vmnoise export --parquet` wrote", Line::from(path.as_path()))]
     Io {
-        /// A file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error of the kernel.
         error: io::Error,
     },
-    /// No runs are in a folder.
+    /// A folder contains no runs.
     #[error("{} holds no run of a data set: {holds}; name a folder that `vmnoise export --parquet` wrote", Line::from(path.as_path()))]
     NoRuns {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// What it has in their place.
+        /// Content that the folder has instead.
         holds: &'static str,
     },
-    /// A table of a run is not there.
+    /// A table of a run is missing.
     #[error("{} is not there: export that recording again, with this vmnoise", Line::from(path.as_path()))]
     NoTable {
-        /// Its file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A file is no Parquet, or is damaged.
+    /// A file is not Parquet, or is damaged.
     #[error("cannot read {}: {}; export that recording again", Line::from(path.as_path()), Line::from(error.to_string()))]
     Parquet {
-        /// Its file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the library said.
+        /// Error of the library.
         error: ParquetError,
     },
-    /// A table is another one, or has been changed.
+    /// A table is not of vmnoise, or was changed.
     #[error("{} is no such table as vmnoise writes: {what}; export that recording again, with this vmnoise", Line::from(path.as_path()))]
     Table {
-        /// Its file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// The difference.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The gaps of a run, each with its parts.
+//! Reads the gaps of a run with their parts.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -24,41 +24,41 @@ const PARTS: Wanted = &[
     ("ns", Kind::Int),
 ];
 
-/// What a run has one after the other: a gap, and then its parts.
+/// An element of a run: a gap, which is followed by its parts.
 #[derive(Debug, Clone, Copy)]
 pub enum Stored<'a> {
     /// The next gap.
     Gap(StoredGap),
-    /// The next part of the gap before.
+    /// The next part of the last gap.
     Part(StoredPart<'a>),
 }
 
 /// A gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredGap {
-    /// The CPU that lost it.
+    /// CPU that lost the time.
     pub cpu: u32,
-    /// Its begin, CLOCK_MONOTONIC in nanoseconds.
+    /// Begin, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
-    /// Its length, nanoseconds.
+    /// Length in nanoseconds.
     pub dur_ns: u64,
 }
 
-/// Who had which part of a gap.
+/// A part of a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredPart<'a> {
-    /// Under which share.
+    /// Share of the part.
     pub share: Share,
-    /// Who, without a number; `None` where nobody is named.
+    /// Name of the source without a number; `None` if it is unknown.
     pub source: Option<&'a str>,
-    /// The number behind the name.
+    /// Number after the name.
     pub source_number: Option<u64>,
-    /// Net time, nanoseconds.
+    /// Net time in nanoseconds.
     pub ns: u64,
 }
 
 impl StoredPart<'_> {
-    /// Who, as recordings call it: `ksmd:31`. It is put behind what is in `name`.
+    /// Appends the source to `name` in the form of recordings: `ksmd:31`.
     pub fn put_name(&self, name: &mut String) {
         name.push_str(self.source.unwrap_or_default());
         if let Some(number) = self.source_number {
@@ -67,7 +67,7 @@ impl StoredPart<'_> {
     }
 }
 
-/// The parts of gaps, from where reading is.
+/// Parts of gaps, from the present position on.
 struct Parts {
     table: Table,
     batch: Option<Batch>,
@@ -75,7 +75,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Goes to the next part, if there is one: its batch and its row.
+    /// Returns the batch and the row of the next part, if there is one.
     fn here(&mut self) -> Result<Option<(&Batch, usize)>, DataSetError> {
         if self.batch.as_ref().is_none_or(|it| self.row == it.rows()) {
             self.batch = self.table.next()?;
@@ -85,7 +85,8 @@ impl Parts {
     }
 }
 
-/// Hands out the gaps of the run in this folder in the order of their numbers, each with its parts behind it.
+/// Calls `on_stored` for the gaps of the run in this folder, in the order of their numbers, each
+/// followed by its parts.
 pub(super) fn each(
     folder: &Path,
     on_stored: &mut dyn FnMut(Stored<'_>),

@@ -1,4 +1,4 @@
-//! A data set, read back: the runs in it, and their gaps.
+//! Reads a data set: its runs and their gaps.
 
 mod error;
 mod gaps;
@@ -18,14 +18,14 @@ use vmnoise_events::Name;
 /// A run in a data set.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StoredRun {
-    /// The machine that recorded.
+    /// Name of the machine that recorded.
     pub host: String,
-    /// Where its tables are.
+    /// Folder of its tables.
     pub folder: PathBuf,
 }
 
-/// The runs in this folder, which is a whole data set, a host of it (`host=…`) or a run (`run=…`); by host, and each
-/// host's by when they started.
+/// Returns the runs in this folder, sorted by host and start. The folder is a whole data set, a
+/// host of it (`host=…`), or a run (`run=…`).
 ///
 /// # Errors
 /// If a folder cannot be listed, or there is no run.
@@ -34,7 +34,7 @@ pub fn runs(folder: &Path) -> Result<Vec<StoredRun>, DataSetError> {
         let path = path.to_owned();
         move |error| DataSetError::Io { path, error }
     };
-    // Whatever it was called on the command line.
+    // Independent of its form on the command line.
     let whole = fs::canonicalize(folder).map_err(io_error(folder))?;
     let folders_of = |folder: &Path, key: &str| -> Result<Vec<PathBuf>, DataSetError> {
         let entries = fs::read_dir(folder).map_err(io_error(folder))?;
@@ -59,7 +59,7 @@ pub fn runs(folder: &Path) -> Result<Vec<StoredRun>, DataSetError> {
     };
     let runs = runs.into_iter().filter_map(|folder| {
         let whole = fs::canonicalize(&folder).ok()?;
-        // A folder may be called anything.
+        // The name of a folder may contain anything.
         let host = Name::from(value_of(whole.parent()?, "host")?).into();
         Some(StoredRun { host, folder })
     });
@@ -79,23 +79,24 @@ pub fn runs(folder: &Path) -> Result<Vec<StoredRun>, DataSetError> {
 }
 
 impl StoredRun {
-    /// What was measured.
+    /// Returns the facts about the run.
     ///
     /// # Errors
-    /// If the table `run` cannot be read, or is none.
+    /// If the table `run` cannot be read, or is invalid.
     pub fn facts(&self) -> Result<StoredFacts, DataSetError> {
         run::facts(&self.folder)
     }
 
-    /// What each CPU came to, ascending by CPU.
+    /// Returns the sums of each CPU, ascending by CPU.
     ///
     /// # Errors
-    /// If the table `cpus` cannot be read, or is none.
+    /// If the table `cpus` cannot be read, or is invalid.
     pub fn cpus(&self) -> Result<Vec<StoredCpu>, DataSetError> {
         run::cpus(&self.folder)
     }
 
-    /// Hands out its gaps in their order, each with its parts behind it. A few thousand rows are in memory at once.
+    /// Calls `on_stored` for its gaps in their order, each followed by its parts. A few thousand
+    /// rows are in memory at a time.
     ///
     /// # Errors
     /// If the tables `gaps` and `gap_parts` cannot be read, or do not belong together.
@@ -104,14 +105,14 @@ impl StoredRun {
     }
 }
 
-/// What a folder of a partition is for: `web-1` of `host=web-1`.
+/// Returns the value of a partition's folder: `web-1` of `host=web-1`.
 fn value_of(folder: &Path, key: &str) -> Option<String> {
     let name = folder.file_name()?.to_str()?;
     let value = name.strip_prefix(key)?.strip_prefix('=')?;
     Some(unescaped(value))
 }
 
-/// A value as it was before [`crate::partition::escaped`].
+/// Undoes [`crate::partition::escaped`].
 fn unescaped(value: &str) -> String {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();

@@ -1,5 +1,5 @@
-//! The pages of a column, checked before the library decodes them: its decoders panic on some damaged pages, and
-//! allocate what the header of a page claims.
+//! Checks the pages of a column before the library decodes them. Its decoders panic on some damaged
+//! pages, and allocate as much as the header of a page claims.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 
-/// Pages of a column that the library decodes without a panic, in memory that the size of the page bounds.
+/// Pages of a column that the library decodes without a panic, and with memory bounded by the size
+/// of the page.
 pub(super) struct CheckedPages {
     pages: SerializedPageReader<File>,
     physical_type: Type,
@@ -26,7 +27,7 @@ impl CheckedPages {
     pub(super) fn new(file: &Arc<File>, chunk: &ColumnChunkMetaData) -> Result<CheckedPages> {
         let begin = chunk.dictionary_page_offset();
         let begin = begin.unwrap_or_else(|| chunk.data_page_offset());
-        // The library asserts that.
+        // The library asserts these conditions.
         if begin < 0 || chunk.compressed_size() < 0 {
             return fault("a column has a negative offset or size");
         }
@@ -38,7 +39,7 @@ impl CheckedPages {
             ));
         }
         Ok(CheckedPages {
-            // The number of rows is asked for where pages are found by an index.
+            // The number of rows is used only if pages are found by an index.
             pages: SerializedPageReader::new(Arc::clone(file), chunk, 0, None)?,
             physical_type: chunk.column_type(),
             has_dictionary: false,
@@ -52,7 +53,7 @@ impl CheckedPages {
             } => {
                 let least_size = match self.physical_type {
                     Type::INT64 => size_of::<i64>(),
-                    // Each begins with its length.
+                    // Each text begins with its length.
                     Type::BYTE_ARRAY => size_of::<u32>(),
                     other => return fault(format!("a column of {other} has a dictionary")),
                 };
@@ -91,7 +92,7 @@ impl CheckedPages {
             (Encoding::PLAIN, _)
             | (Encoding::RLE, Type::BOOLEAN)
             | (Encoding::DELTA_BINARY_PACKED, Type::INT64) => Ok(()),
-            // The library's decoders of the others assert what a page claims.
+            // For other encodings, the library's decoders assert the claims of a page.
             (other, _) => fault(format!(
                 "the encoding {other} is not read: write plain values or dictionaries"
             )),
@@ -99,8 +100,8 @@ impl CheckedPages {
     }
 }
 
-/// Adds a length that no text has behind the texts of a page. The library reads the length of the next text without
-/// asking whether there is one.
+/// Appends an impossible length after the texts of a page. The library reads the length of the next
+/// text even if there is none.
 fn bounded(mut page: Page) -> Page {
     let is_plain = page.is_dictionary_page() || page.encoding() == Encoding::PLAIN;
     let (Page::DataPage { buf, .. }
@@ -116,7 +117,7 @@ impl PageReader for CheckedPages {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
         while let Some(page) = self.pages.get_next_page()? {
             self.check(&page)?;
-            // The library takes a data page without rows for the end of the column.
+            // The library treats a data page without rows as the end of the column.
             if page.is_data_page() && page.num_values() == 0 {
                 continue;
             }

@@ -1,4 +1,5 @@
-//! The rows of a Parquet file, a batch at a time: of columns that are asked for, whatever size its row groups have.
+//! Reads selected columns of a Parquet file in batches of rows, whatever the size of its row
+//! groups.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,33 +14,33 @@ use super::error::{DataSetError, io_error, parquet_error};
 use super::values::{Column, Values};
 use crate::table::Kind;
 
-/// Rows of a batch.
+/// Number of rows in a batch.
 const ROWS_AT_ONCE: usize = 8_192;
 
-/// Columns that are wanted of a table: the name of each, and what it holds.
+/// Selected columns of a table: names and kinds.
 pub(super) type Wanted = &'static [(&'static str, Kind)];
 
-/// A table of a run, being read.
+/// A table of a run that is being read.
 pub(super) struct Table {
     path: Arc<Path>,
     file: Arc<File>,
     metadata: ParquetMetaData,
     wanted: Wanted,
-    /// Places of the wanted columns in the file.
+    /// Indices of the selected columns in the file.
     places: Vec<usize>,
-    /// Number of the next row group, and the columns of the one before.
+    /// Number of the next row group, and the columns of the current one.
     group: usize,
     columns: Vec<Column>,
-    /// Number of rows that were read.
+    /// Number of rows read so far.
     rows: u64,
 }
 
-/// Some rows of it.
+/// A batch of rows.
 pub(super) struct Batch {
     path: Arc<Path>,
     wanted: Wanted,
     columns: Vec<Values>,
-    /// The number of its first row in the table.
+    /// Number of its first row in the table.
     first: u64,
     rows: usize,
 }
@@ -73,7 +74,7 @@ impl Table {
         })
     }
 
-    /// The next rows; `None` behind the last.
+    /// Returns the next rows; `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<Batch>, DataSetError> {
         loop {
             let read = self.columns.iter_mut().map(|it| it.read(ROWS_AT_ONCE));
@@ -105,7 +106,7 @@ impl Table {
         }
     }
 
-    /// Returns an error that says what is wrong with it.
+    /// Returns an error about the table.
     pub(super) fn fault(&self, what: &str) -> DataSetError {
         DataSetError::Table {
             path: self.path.to_path_buf(),
@@ -121,7 +122,7 @@ impl Table {
     }
 }
 
-/// Returns whether a column has this type, and at most one value in each row.
+/// Returns true if a column has this type, and at most one value in each row.
 fn holds(column: &ColumnDescPtr, kind: Kind) -> bool {
     let physical = match kind {
         Kind::Int | Kind::Time => PhysicalType::INT64,
@@ -137,12 +138,12 @@ fn holds(column: &ColumnDescPtr, kind: Kind) -> bool {
 }
 
 impl Batch {
-    /// How many rows it has.
+    /// Returns the number of rows.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// A number that is a count, a length or a time, if it is known.
+    /// Returns a count, a length or a time; `None` if it is unknown.
     pub(super) fn maybe(&self, column: usize, row: usize) -> Result<Option<u64>, DataSetError> {
         let value = self.int(column, row);
         value
@@ -153,13 +154,13 @@ impl Batch {
             .transpose()
     }
 
-    /// A number that has to be known.
+    /// Returns a number that must be known.
     pub(super) fn count(&self, column: usize, row: usize) -> Result<u64, DataSetError> {
         let value = self.maybe(column, row)?;
         value.ok_or_else(|| self.fault(column, row, "is not known"))
     }
 
-    /// The number of a CPU.
+    /// Returns the number of a CPU.
     pub(super) fn cpu(&self, column: usize, row: usize) -> Result<u32, DataSetError> {
         let number = self.count(column, row)?;
         let cpu = u32::try_from(number);
@@ -173,7 +174,7 @@ impl Batch {
         }
     }
 
-    /// A text, if it is known.
+    /// Returns a text; `None` if it is unknown.
     pub(super) fn text(&self, column: usize, row: usize) -> Option<&str> {
         match &self.columns[column] {
             Values::Texts(texts) => texts[row].as_deref(),
@@ -181,7 +182,7 @@ impl Batch {
         }
     }
 
-    /// Whether something is so, if it is known.
+    /// Returns a truth value; `None` if it is unknown.
     pub(super) fn truth(&self, column: usize, row: usize) -> Option<bool> {
         match &self.columns[column] {
             Values::Bools(bools) => bools[row],
@@ -189,7 +190,7 @@ impl Batch {
         }
     }
 
-    /// Says what is wrong with a value.
+    /// Returns an error about a value.
     pub(super) fn fault(&self, column: usize, row: usize, what: &str) -> DataSetError {
         let (name, _) = self.wanted[column];
         DataSetError::Table {
@@ -228,8 +229,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// By dictionaries of a few values or of many, and plain where these grow too large; over several pages
-        /// and batches, and with values that are not known.
+        /// Covers dictionaries of few and of many values, plain values if dictionaries grow too
+        /// large, several pages and batches, and unknown values.
         #[test]
         fn what_the_library_writes_is_read(
             rows in 0_usize..60_000,

@@ -1,4 +1,4 @@
-//! What was measured in a run, and what each of its CPUs came to.
+//! Reads the facts of a run, and the sums of its CPUs.
 
 use std::path::Path;
 
@@ -38,51 +38,51 @@ const CPUS: Wanted = &[
     ("incomplete_gaps", Kind::Int),
 ];
 
-/// What the table `run` says.
+/// Content of the table `run`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredFacts {
-    /// The vmnoise that recorded.
+    /// Version of the vmnoise that recorded.
     pub tool_version: String,
-    /// Who observed.
+    /// Workload that observed.
     pub workload: Workload,
-    /// When it started, by the wall clock to the microsecond.
+    /// Start by the wall clock, to the microsecond.
     pub started: Timestamp,
-    /// The rank of the process that recorded.
+    /// Rank of the process that recorded.
     pub rank: Option<u64>,
     /// `uname -r`.
     pub kernel: String,
-    /// What the machine itself ran on; `None` on bare metal.
+    /// Hypervisor of the machine; `None` on bare metal.
     pub hypervisor: Option<String>,
-    /// Gaps of at least this length were reported, nanoseconds.
+    /// Shortest gap that was recorded, in nanoseconds.
     pub threshold_ns: u64,
-    /// Whether it polled but a part of each period.
+    /// True if it polled only a part of each period.
     pub pauses: bool,
-    /// How its threads were to be scheduled; `None` as inherited.
+    /// Requested scheduling policy of its threads; `None` if it was inherited.
     pub policy: Option<Policy>,
-    /// Whether it ended in order.
+    /// True if it ended in order.
     pub complete: bool,
-    /// Lost records that may have been gaps.
+    /// Number of lost records that may have been gaps.
     pub lost_gaps: u64,
-    /// All else that was lost, or came too late.
+    /// Number of all other records that were lost or came too late.
     pub lost_witnesses: u64,
 }
 
-/// What the table `cpus` says of one.
+/// A row of the table `cpus`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredCpu {
-    /// Its number.
+    /// Number of the CPU.
     pub cpu: u32,
-    /// When its workload read the clock first and last, CLOCK_MONOTONIC in nanoseconds.
+    /// First and last reading of the clock by its workload, CLOCK_MONOTONIC in nanoseconds.
     pub measured_mono_ns: (u64, u64),
-    /// How long the workload ran in between, nanoseconds.
+    /// Time for which the workload ran in between, in nanoseconds.
     pub runtime_ns: u64,
-    /// Gaps.
+    /// Number of gaps.
     pub gaps: u64,
-    /// Their length together, nanoseconds.
+    /// Length of all gaps, in nanoseconds.
     pub noise_ns: u64,
-    /// The longest, nanoseconds; `None` where there is none.
+    /// Length of the longest gap in nanoseconds; `None` if there is none.
     pub max_gap_ns: Option<u64>,
-    /// Gaps of which some of those who took them were lost; `None` where no counter could say.
+    /// Number of gaps for which some causes were lost; `None` if it was not counted.
     pub incomplete_gaps: Option<u64>,
 }
 
@@ -110,7 +110,7 @@ pub(super) fn facts(folder: &Path) -> Result<StoredFacts, DataSetError> {
     let started = Timestamp::from_microsecond(started_us);
     let policy =
         |letters: &str| Policy::from_letters(letters).ok_or_else(|| fault(13, "is no policy"));
-    // What has no gaps loses none.
+    // A run without gaps loses none.
     let lost_gaps = row.maybe(11, 0)?.unwrap_or(0);
     let lost_witnesses = row.count(10, 0)?.saturating_sub(lost_gaps);
     Ok(StoredFacts {
@@ -129,7 +129,7 @@ pub(super) fn facts(folder: &Path) -> Result<StoredFacts, DataSetError> {
     })
 }
 
-/// Reads the table `cpus` in this folder, without those of which nothing was reported.
+/// Reads the table `cpus` in this folder, without CPUs that reported nothing.
 pub(super) fn cpus(folder: &Path) -> Result<Vec<StoredCpu>, DataSetError> {
     let mut table = Table::open(folder, "cpus", CPUS)?;
     let mut cpus = Vec::new();

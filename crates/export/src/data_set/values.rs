@@ -1,4 +1,4 @@
-//! The values of a column of a row group, some at a time, as the library decodes them.
+//! The values of a column in a row group, read in steps and decoded by the library.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,10 +12,10 @@ use vmnoise_events::Name;
 
 use super::pages::CheckedPages;
 
-/// A column of a row group, being read.
+/// A column of a row group that is being read.
 pub(super) struct Column(ColumnReader);
 
-/// The next values of a column, one for each row; `None` is not known.
+/// The next values of a column, one for each row; `None` is unknown.
 pub(super) enum Values {
     Ints(Vec<Option<i64>>),
     Texts(Vec<Option<Arc<str>>>),
@@ -29,7 +29,7 @@ impl Column {
         Ok(Column(get_column_reader(chunk.column_descr_ptr(), pages)))
     }
 
-    /// Reads up to `most` values; none behind the last.
+    /// Reads up to `most` values; none after the last.
     pub(super) fn read(&mut self, most: usize) -> Result<Values> {
         Ok(match &mut self.0 {
             ColumnReader::Int64ColumnReader(reader) => Values::Ints(read(reader, most)?),
@@ -57,7 +57,8 @@ fn read<T: DataType>(reader: &mut ColumnReaderImpl<T>, most: usize) -> Result<Ve
     Ok(values.collect())
 }
 
-/// Makes texts fit to be shown: whoever wrote the table, they reach terminals and pages. Rows share one that is the same.
+/// Makes texts safe to print, since they reach terminals and pages and may have any author. Rows
+/// with the same text share it.
 fn shown(texts: &[Option<ByteArray>]) -> Result<Vec<Option<Arc<str>>>> {
     let mut shown: HashMap<&[u8], Arc<str>> = HashMap::new();
     let texts = texts.iter().map(|text| {
@@ -75,7 +76,7 @@ fn shown(texts: &[Option<ByteArray>]) -> Result<Vec<Option<Arc<str>>>> {
 }
 
 impl Values {
-    /// Number of rows.
+    /// Returns the number of rows.
     pub(super) fn len(&self) -> usize {
         match self {
             Values::Ints(ints) => ints.len(),

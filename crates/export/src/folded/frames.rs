@@ -1,34 +1,34 @@
-//! The frames of stacks, each text once.
+//! Frames of stacks; each text is stored once.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
 use vmnoise_events::Name;
 
-/// One frame, by its place.
+/// Index of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Frame(usize);
 
-/// Every frame, as it is written.
+/// Texts of all frames.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     texts: Vec<String>,
     own: HashMap<String, Frame>,
-    /// By the name that somebody gave.
+    /// Frames by the name that somebody else chose.
     foreign: HashMap<String, Frame>,
-    /// By the process of their VMM.
+    /// Frames by the process of the VMM.
     vms: HashMap<u32, Frame>,
 }
 
 impl Frames {
-    /// A frame of our own words.
+    /// Returns a frame with a text of this program.
     pub(super) fn own(&mut self, words: String) -> Frame {
         let Frames { texts, own, .. } = self;
         *own.entry(words)
             .or_insert_with_key(|words| push(texts, words.clone()))
     }
 
-    /// A frame that somebody else named.
+    /// Returns a frame with a name that somebody else chose.
     pub(super) fn foreign(&mut self, name: &str) -> Frame {
         if let Some(frame) = self.foreign.get(name) {
             return *frame;
@@ -38,14 +38,14 @@ impl Frames {
         frame
     }
 
-    /// The frame of the VM of this process, whose name may become known later.
+    /// Returns the frame of the VM of this process, whose name may become known later.
     pub(super) fn vm(&mut self, vmm_pid: u32) -> Frame {
         let Frames { texts, vms, .. } = self;
         let new = || push(texts, format!("vm:{vmm_pid}"));
         *vms.entry(vmm_pid).or_insert_with(new)
     }
 
-    /// What the VM of this process is called.
+    /// Sets the name of the VM of this process.
     pub(super) fn name_vm(&mut self, vmm_pid: u32, name: &Name) {
         let Frame(place) = self.vm(vmm_pid);
         self.texts[place] = format!("{}:{vmm_pid}", harmless(name));
@@ -61,13 +61,13 @@ fn push(texts: &mut Vec<String>, text: String) -> Frame {
     Frame(texts.len() - 1)
 }
 
-/// A name without anything that separates.
+/// Escapes all separators in a name.
 fn harmless(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for letter in name.chars() {
         if matches!(letter, ';' | '%') || letter.is_whitespace() || letter.is_control() {
             for byte in letter.encode_utf8(&mut [0; 4]).bytes() {
-                // Writing to a string does not fail.
+                // Writing to a string cannot fail.
                 let _ = write!(text, "%{byte:02X}");
             }
         } else {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     proptest! {
-        /// Two names never become one, and none holds what splits a line.
+        /// Two names never become one, and none contains a character that splits a line.
         #[test]
         fn a_name_can_be_read_back(name in any::<String>()) {
             let text = harmless(&name);

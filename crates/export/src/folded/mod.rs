@@ -1,4 +1,4 @@
-//! Who took the time, as folded stacks: what flame graphs are drawn from.
+//! Writes lost time by cause as folded stacks, the input of flame graphs.
 
 mod frames;
 
@@ -13,31 +13,35 @@ use crate::error::{ExportError, io_error};
 use crate::whole_file::{Readers, WholeFile};
 use frames::{Frame, Frames};
 
-/// The frame of wake-ups of which a step was not seen.
+/// Frame of wake-ups of which a step was not observed.
 const UNSPLIT: &str = "unsplit";
-/// What the kernel calls exits for reasons that found no place of their own.
+/// The kernel's name for exits with reasons that have no room of their own.
 const OTHERS: &str = "others";
-/// The frame of what was taken from a vCPU while it was in its guest, as far as its host could tell.
+/// Frame of the time that was taken from a vCPU inside its guest, as far as the host observed it.
 const NO_EXIT: &str = "no exit";
 
-/// Stacks in Brendan Gregg's format (stackcollapse.pl): frames from the root on with `;` between them, a
-/// space, and nanoseconds; a line for each stack. Of gaps `cpu N;share;source`, of wake-ups
-/// `phase;share;source`, of exits `vm:pid;reason;share;source`, and `vm:pid;no exit;share` of what
-/// was taken from vCPUs inside of their guest. Where nobody is named there is no frame for a source.
+/// Stacks in Brendan Gregg's format (stackcollapse.pl), one line each: frames from the root on,
+/// separated by `;`, then a space and nanoseconds.
 ///
-/// In names everything that separates anything for somebody who reads such files, and `%`, is written
-/// as in addresses of the web, byte by byte (`%3B`): no name makes a frame, a number or a line.
+/// - Gaps: `cpu N;share;source`
+/// - Wake-ups: `phase;share;source`
+/// - Exits: `vm:pid;reason;share;source`
+/// - Time taken from a vCPU inside its guest: `vm:pid;no exit;share`
+///
+/// If the source is unknown, its frame is missing. In names, `%` and all characters that separate
+/// something in such files are percent-encoded byte by byte (`%3B`). So no name can make a frame, a
+/// number or a line.
 #[derive(Debug)]
 pub struct FoldedStacks {
     path: PathBuf,
     file: WholeFile,
     frames: Frames,
     ns: BTreeMap<Stack, u64>,
-    /// Exits for some reasons were asked for, and what others took is of no interest.
+    /// True if only some reasons of exits were requested, so that the time of others is left out.
     only_some_reasons: bool,
 }
 
-/// The root, what is below it, and who that was. Of exits the root and the reason come first.
+/// A stack: the root, its share, and the source. Stacks of exits have a reason after the root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Stack {
     root: Frame,
@@ -81,7 +85,7 @@ impl FoldedStacks {
         }
     }
 
-    /// Adds an exit, but for the sleep that its guest asked for.
+    /// Adds an exit, without sleep that its guest asked for.
     pub fn exit(&mut self, exit: &TracedExit) {
         let exit = &exit.exit;
         let root = self.frames.vm(exit.vcpu.vmm_pid);
@@ -103,8 +107,8 @@ impl FoldedStacks {
         *sum = sum.saturating_add(ns);
     }
 
-    /// Names the VMs, and adds what the kernel counted of their exits and nobody reported one by one:
-    /// nobody is named for that.
+    /// Names the VMs, and adds the time that the kernel counted for exits that were not reported
+    /// singly. This time has no source.
     pub fn counted(&mut self, exits: &ExitsSummary) {
         for vm in &exits.vms {
             self.frames.name_vm(vm.vm, &vm.name);
@@ -136,7 +140,7 @@ impl FoldedStacks {
         for share in Share::ALL.into_iter().filter(|it| *it != Share::Halted) {
             let taken = vm.vcpus.iter().map(|vcpu| {
                 let taken_ns = vcpu.time_ns.taken[share].unwrap_or(0);
-                // Nobody saw whether that was taken at all.
+                // It is unknown whether this time was taken at all.
                 let is_unseen = share == Share::Unexplained;
                 taken_ns.saturating_sub(if is_unseen { vcpu.time_ns.unseen } else { 0 })
             });
@@ -157,7 +161,8 @@ impl FoldedStacks {
         for share in Share::ALL {
             let mut rest_ns = of_share(counted, share).saturating_sub(of_share(&reported, share));
             let counted = counted.iter().filter(|((its, _), _)| *its == share);
-            // A reason without a place is reported by its name, and counted among the others.
+            // An exit for a reason without room is reported under its name, but counted among the
+            // others.
             let (of_others, named): (Vec<_>, Vec<_>) =
                 counted.partition(|((_, reason), _)| *reason == others);
             for ((_, reason), ns) in named {
@@ -184,7 +189,7 @@ impl FoldedStacks {
         }
     }
 
-    /// Whether nothing was taken.
+    /// Returns true if no time was taken.
     pub fn is_empty(&self) -> bool {
         self.ns.values().all(|ns| *ns == 0)
     }
@@ -216,7 +221,7 @@ impl FoldedStacks {
     }
 }
 
-/// What a share has of all reasons together.
+/// Returns the sum of a share over all reasons.
 fn of_share(sums: &BTreeMap<(Share, Frame), u64>, share: Share) -> u64 {
     let sums = sums.iter().filter(|((its, _), _)| *its == share);
     sums.fold(0, |sum, (_, ns)| sum.saturating_add(*ns))

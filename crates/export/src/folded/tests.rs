@@ -1,4 +1,4 @@
-//! Stacks by hand.
+//! Tests with invented stacks.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ fn part(phase: Option<Phase>, share: Share, source: Option<u32>, ns: u64) -> Par
     }
 }
 
-/// The lines that come of these intervals; source 7 has this name.
+/// Returns the lines for these intervals; source 7 has this name.
 fn lines(intervals: &[Interval], name: &'static str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.folded");
@@ -96,7 +96,7 @@ fn a_name_forges_no_frame_no_number_and_no_line() {
     }
 }
 
-/// The stacks of a VM whose exits were all counted, and none of them reported.
+/// Returns the lines for a VM whose exits were all counted, and none reported singly.
 fn lines_of_vm(only_reason: Option<&str>) -> Vec<String> {
     let known = |shares: &[(Share, u64)]| {
         let mut known = ShareMap::from_fn(|_| Some(0));
@@ -173,6 +173,6 @@ fn what_was_taken_from_a_vcpu_inside_of_its_guest_has_no_exit() {
         "my%20vm%3Bx:9;no exit;preempted 70",
     ];
     assert_eq!(lines_of_vm(None), expected);
-    // It may as well be of exits that nobody asked for.
+    // The time may also belong to exits that were not requested.
     assert_eq!(lines_of_vm(Some("io")), expected[..2]);
 }

@@ -1,4 +1,4 @@
-//! Arrows from what was lost to those who took it.
+//! Arrows from lost time to its causes.
 
 use vmnoise_events::{ActivityKind, VcpuId};
 use vmnoise_explain::Noise;
@@ -8,7 +8,7 @@ use super::tracks::{Group, Row, Tracks};
 use super::{Side, Timeline};
 
 impl Timeline {
-    /// Draws arrows to all that this CPU did meanwhile.
+    /// Draws arrows to all activities of this CPU in the meantime.
     pub(super) fn link_cpu(
         &mut self,
         side: Side,
@@ -35,7 +35,7 @@ impl Timeline {
         }
     }
 
-    /// Draws arrows to the exits of this vCPU meanwhile.
+    /// Draws arrows to the exits of this vCPU in the meantime.
     pub(super) fn link_vcpu(
         &mut self,
         vcpu: Option<VcpuId>,

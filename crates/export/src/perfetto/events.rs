@@ -1,11 +1,11 @@
-//! Events on tracks, nearly all of a trace: written as protobuf has them, field by field,
-//! without a message that is built first and measured twice.
+//! Writes events on tracks, which are nearly all of a trace. It writes the fields of protobuf one
+//! by one, instead of building a message first and measuring it twice.
 
 use super::proto::{
     COUNTER, NEEDS_INCREMENTAL_STATE, PACKET_KEY, SEQUENCE, SLICE_BEGIN, SLICE_END,
 };
 
-/// Kinds of protobuf's fields.
+/// Wire types of protobuf.
 const VARINT: u32 = 0;
 const FIXED_64: u32 = 1;
 const BYTES: u32 = 2;
@@ -22,7 +22,7 @@ const DEBUG_ANNOTATIONS: u8 = key(4, BYTES);
 const TYPE: u8 = key(9, VARINT);
 const NAME_IID: u8 = key(10, VARINT);
 const TRACK_UUID: u8 = key(11, VARINT);
-/// The two whose keys are of two bytes.
+/// The two fields whose keys have two bytes.
 const COUNTER_VALUE: u64 = 30 << 3 | VARINT as u64;
 const FLOW_IDS: u64 = 47 << 3 | FIXED_64 as u64;
 
@@ -36,7 +36,7 @@ const fn key(number: u32, kind: u32) -> u8 {
     key as u8
 }
 
-/// What begins a slice: all by their interned numbers.
+/// Begin of a slice, with interned numbers.
 #[derive(Debug)]
 pub(super) struct Begin<'a> {
     pub(super) category: u64,
@@ -49,9 +49,9 @@ pub(super) struct Begin<'a> {
 /// Writes events one by one.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    /// Scratch: the `TrackEvent` under way.
+    /// Scratch: the current `TrackEvent`.
     event: Vec<u8>,
-    /// Scratch: one message inside of it.
+    /// Scratch: one message inside it.
     inner: Vec<u8>,
 }
 
@@ -93,7 +93,7 @@ impl Events {
         self.packet(out, mono_ns);
     }
 
-    /// Puts the event into a packet of its own.
+    /// Writes the event as a packet of its own.
     fn packet(&mut self, out: &mut Vec<u8>, mono_ns: u64) {
         let packet = &mut self.inner;
         number(packet, TIMESTAMP, mono_ns);
@@ -104,7 +104,7 @@ impl Events {
     }
 }
 
-/// Empties the message into `out`.
+/// Moves the message into `out`.
 fn message(out: &mut Vec<u8>, key: u8, message: &mut Vec<u8>) {
     number(out, key, message.len() as u64);
     out.append(message);

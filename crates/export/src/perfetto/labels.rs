@@ -1,16 +1,16 @@
-//! What parts and tracks are called. Parts are interned once for each share and source, so that
-//! a part of a gap costs no text.
+//! Names of parts and tracks. Each name of a share and a source is interned once, so a part of a
+//! gap needs no text.
 
 use vmnoise_events::{RunFacts, Share, ShareMap, SourceId, Vcpu};
 
 use super::packets::{NameOf, Packets};
 use crate::error::ExportError;
 
-/// The numbers of names that are made of a share and a source, as far as they were needed.
+/// Interned numbers of the names that consist of a share and a source.
 #[derive(Debug)]
 pub(super) struct Labels {
     of: NameOf,
-    /// By the source's id plus one (0 is nobody), then by share; 0 is not known yet.
+    /// By the source's id plus one (0 is an unknown source), then by share; 0 is not yet interned.
     numbers: Vec<ShareMap<u64>>,
 }
 
@@ -22,8 +22,8 @@ impl Labels {
         }
     }
 
-    /// The number of this part's name, which is `text`. The stream itself defined the sources
-    /// below `sources`: their ids are dense.
+    /// Returns the number of this part's name, which is `text`. The stream itself defined the
+    /// sources below `sources`: their ids are dense.
     pub(super) fn number(
         &mut self,
         packets: &mut Packets,
@@ -46,7 +46,7 @@ impl Labels {
     }
 }
 
-/// A part's name.
+/// Returns the name of a part.
 pub(super) fn label(share: Share, source: Option<&str>) -> String {
     match source {
         Some(source) => format!("{share} {source}"),
@@ -54,7 +54,7 @@ pub(super) fn label(share: Share, source: Option<&str>) -> String {
     }
 }
 
-/// What of its exits a run was asked for, as its tracks say it.
+/// Describes the requested exits of a run, for the names of its tracks.
 pub(super) fn asked(facts: &RunFacts) -> String {
     let mut asked = String::new();
     if let Some(filter) = &facts.options.exits {
@@ -68,7 +68,7 @@ pub(super) fn asked(facts: &RunFacts) -> String {
     asked
 }
 
-/// How a vCPU's tracks are called.
+/// Returns the name of a vCPU's tracks.
 pub(super) fn vcpu_name(vcpu: &Vcpu) -> String {
     let number = vcpu
         .number

@@ -1,4 +1,4 @@
-//! The slices of one track: in the order of time, and never two at once.
+//! The slices of one track: in the order of time, without overlap.
 
 use std::collections::VecDeque;
 
@@ -8,42 +8,42 @@ use super::events::Begin;
 use super::packets::Packets;
 use crate::error::ExportError;
 
-/// Slices that wait for arrows at most (some 1 MiB).
+/// Largest number of slices that wait for arrows (some 1 MiB).
 const KEPT: usize = 1 << 14;
-/// Arrows to one slice at most, and how many slices of a lane are looked at for those of one
-/// interval: a screen full. A stream can have each of its gaps hold all others, and their arrows would be
-/// the square of it.
+/// Largest number of arrows of one slice, and of slices that are searched for one interval: a
+/// screen full. In a damaged stream each gap may contain all others, so that the number of arrows
+/// would be quadratic.
 const ARROWS: usize = 256;
-/// Slices that are looked at one by one from where the last arrow was drawn.
+/// Number of slices that are searched one by one from the last arrow on.
 const LOOK_AHEAD: usize = 8;
 
-/// Nearly all slices have no more than one.
+/// Numbers of arrows; nearly all slices have at most one.
 pub(super) type Flows = SmallVec<[u64; 2]>;
 
-/// One slice until it is written.
+/// One slice that is not yet written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Slice {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
-    /// Its name, interned.
+    /// Interned name.
     pub(super) name: u64,
     pub(super) flows: Flows,
     /// Interned names with their values.
     pub(super) notes: Vec<(u64, u64)>,
-    /// What it consists of, from its begin on: interned names and lengths.
+    /// Its parts from its begin on: interned names and lengths.
     pub(super) inside: Vec<(u64, u64)>,
 }
 
 #[derive(Debug)]
 pub(super) struct Lane {
     track: u64,
-    /// Of all its slices, interned.
+    /// Interned category of all its slices.
     category: u64,
     waiting: VecDeque<Slice>,
-    /// Nothing before is written any more.
+    /// Instant before which nothing more is written.
     written_to_ns: u64,
-    /// Where the last arrow was drawn, or near it: the next one goes there, too, for what is
-    /// explained comes in the order of time.
+    /// Index at or near the last arrow. The next arrow goes near it too, since events are explained
+    /// in the order of time.
     linked: usize,
 }
 
@@ -58,8 +58,8 @@ impl Lane {
         }
     }
 
-    /// Takes a slice, in whatever order; where another one is already, it is cut. Returns its place
-    /// among those that wait, if anything is left of it.
+    /// Adds a slice, in any order. If it overlaps another one, it is cut. Returns its index among
+    /// the waiting slices, if anything is left of it.
     pub(super) fn push(&mut self, mut slice: Slice) -> Option<usize> {
         let begun = |other: &Slice| other.start_ns <= slice.start_ns;
         let place = match self.waiting.back() {
@@ -74,7 +74,7 @@ impl Lane {
         let to_ns = next_ns.unwrap_or(u64::MAX);
         let was_empty = slice.start_ns == slice.end_ns;
         if slice.start_ns < from_ns {
-            // What it consists of would begin at the wrong time.
+            // Its parts would begin at the wrong time.
             slice.inside.clear();
             slice.start_ns = from_ns;
         }
@@ -84,14 +84,14 @@ impl Lane {
         Some(place)
     }
 
-    /// The arrows of the slice at this place.
+    /// Sets the arrows of the slice with this index.
     pub(super) fn set_flows(&mut self, place: usize, flows: Flows) {
         if let Some(slice) = self.waiting.get_mut(place) {
             slice.flows = flows;
         }
     }
 
-    /// Gives each slice that waits and overlaps this time a flow of its own, up to [`ARROWS`].
+    /// Gives each waiting slice that overlaps this time an arrow of its own, up to [`ARROWS`].
     pub(super) fn link(
         &mut self,
         (start_ns, end_ns): (u64, u64),
@@ -109,7 +109,7 @@ impl Lane {
         }
     }
 
-    /// The first slice that ends after this instant, or how many there are.
+    /// Returns the index of the first slice that ends after this instant, or the number of slices.
     fn first_after(&self, at_ns: u64) -> usize {
         let is_over = |slice: &Slice| slice.end_ns <= at_ns;
         let near = self.linked.min(self.waiting.len());
@@ -123,7 +123,7 @@ impl Lane {
         self.waiting.partition_point(is_over)
     }
 
-    /// Writes what ended by this instant, and what there is no room for.
+    /// Writes the slices that ended by this instant, and those for which there is no room.
     pub(super) fn write(
         &mut self,
         until_ns: u64,
@@ -170,7 +170,7 @@ impl Lane {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use super::*;
 

@@ -1,5 +1,5 @@
-//! A timeline for Perfetto: who had each CPU when, what was lost meanwhile, and arrows from
-//! what was lost to those who took it.
+//! Writes a timeline for Perfetto: the activity of each CPU, the lost time, and arrows from lost
+//! time to its causes.
 
 mod arrows;
 mod events;
@@ -21,24 +21,24 @@ use lane::{Flows, Slice};
 use packets::NameOf;
 use tracks::{Group, Row, Tracks};
 
-/// How long a slice waits for an arrow from something that is reported later.
+/// Time for which a slice waits for an arrow from something that is reported later.
 const HOLD_NS: u64 = 10_000_000_000;
-/// Track and slice at the zero of the times in other outputs.
+/// Name of the track and the slice at the zero of the times in other outputs.
 const ORIGIN: &str = "0 s of text, JSON and page";
 const UNDEFINED: &str = "undefined";
 
-/// Whose events they are.
+/// Recording that contains an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Side {
-    /// Of the only recording.
+    /// The only recording.
     Only,
-    /// Of a guest that is joined with its host.
+    /// The recording of a guest that is joined with its host.
     Guest,
-    /// Of the host.
+    /// The recording of the host.
     Host,
 }
 
-/// What a side has told of itself.
+/// Facts about a side.
 #[derive(Debug)]
 struct Scene {
     observed_by: Workload,
@@ -46,29 +46,29 @@ struct Scene {
     sources: Vec<u64>,
 }
 
-/// A trace of one run, or of a guest and its host, whose times are those of one
-/// CLOCK_MONOTONIC: the caller sees to that.
+/// A trace of one run, or of a guest and its host. All its times are on one CLOCK_MONOTONIC; the
+/// caller must convert them.
 #[derive(Debug)]
 pub struct Timeline {
     tracks: Tracks,
-    /// The only side or the guest, and the host.
+    /// The only side or the guest, then the host.
     scenes: [Scene; 2],
     wall_clock: WallClock,
     has_clock: bool,
-    /// What exits are reported, if not all of them.
+    /// Filter for exits, if not all are reported.
     asked: String,
-    /// Of gaps by what took most of them, of their parts, and of the parts of each phase of
-    /// a wake-up.
+    /// Names of gaps by their largest part, of parts of gaps, and of parts of each phase of a
+    /// wake-up.
     gap_labels: Labels,
     part_labels: Labels,
     phase_labels: [Labels; Phase::ALL.len() + 1],
-    /// Slices that another one of their track left no room for.
+    /// Number of slices for which their track had no room.
     crowded_out: u64,
 }
 
 impl Timeline {
-    /// Begins a trace in this file. The times are those of the machine with these facts;
-    /// `guest` is the machine that is joined with it.
+    /// Begins a trace in this file. The times are those of the machine with these facts; `guest` is
+    /// the machine that is joined with it.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -94,7 +94,7 @@ impl Timeline {
         })
     }
 
-    /// Takes an event as it was recorded, on the trace's clock.
+    /// Adds an event of a recording, converted to the trace's clock.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -121,7 +121,8 @@ impl Timeline {
         Ok(())
     }
 
-    /// Takes a gap or a wake-up with its begin and end; `vcpu` is the vCPU on the host that its CPU is.
+    /// Adds a gap or a wake-up with its begin and end. `vcpu` is the host's vCPU that is the
+    /// guest's CPU.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -160,7 +161,7 @@ impl Timeline {
                     Ok((called, part.ns))
                 });
                 let notes = notes.collect::<Result<_, ExportError>>()?;
-                // What lies behind a phase of unknown length has no place.
+                // Phases after a phase of unknown length have no known begin.
                 let known = Phase::ALL.map(|phase| Some((phase, wakeup.phase_ns(phase)?)));
                 for (phase, ns) in known.into_iter().map_while(|phase| phase) {
                     inside.push((packets.name(NameOf::Slice, phase.name())?, ns));
@@ -182,7 +183,7 @@ impl Timeline {
         self.tracks.write_lane(group, row)
     }
 
-    /// Takes an exit of a vCPU.
+    /// Adds an exit of a vCPU.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -194,7 +195,7 @@ impl Timeline {
             Ok((packets.name(NameOf::Annotation, &text)?, part.ns))
         });
         let notes = notes.collect::<Result<_, ExportError>>()?;
-        // What KVM alone had consists of nothing else.
+        // An exit that KVM alone handled has no parts.
         let is_divided = reported
             .pieces
             .iter()
@@ -221,7 +222,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// Takes what each CPU came to between two instants.
+    /// Adds the sums of each CPU between two instants.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -260,8 +261,8 @@ impl Timeline {
         self.tracks.mark(ORIGIN, mono_ns)
     }
 
-    /// Ends the trace; returns how many slices found no room on their track, because
-    /// another one was there: a damaged stream has such.
+    /// Ends the trace. Returns the number of slices that found no room on their track, because of
+    /// another slice there. Only damaged streams have such slices.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -284,7 +285,7 @@ impl Timeline {
     fn activity(&mut self, side: Side, activity: &Activity) -> Result<(), ExportError> {
         let kind = activity.kind;
         let is_interference = kind.is_interference();
-        // What a microVM's host did is reported by the host itself.
+        // The activity of a microVM's host is reported by the host itself.
         if side == Side::Guest && self.is_microvm(side) && is_interference {
             return Ok(());
         }
@@ -303,8 +304,8 @@ impl Timeline {
         Ok(())
     }
 
-    /// Gives a track a slice; returns its place there, if there is room for it. Only then has it arrows: one
-    /// needs both ends.
+    /// Adds a slice to a track. Returns its index there, if there is room for it. An arrow needs
+    /// both of its ends.
     fn push(&mut self, group: Group, row: Row, slice: Slice) -> Result<Option<usize>, ExportError> {
         let place = match slice.start_ns <= slice.end_ns {
             true => self.tracks.lane(group, row)?.push(slice),
@@ -314,7 +315,8 @@ impl Timeline {
         Ok(place)
     }
 
-    /// Where the gaps of this CPU are drawn: a microVM's vCPU is not its host's CPU.
+    /// Returns the group in which the gaps of this CPU are drawn: a microVM's vCPU is not its
+    /// host's CPU.
     fn observed_by(&self, side: Side, cpu: u32) -> Group {
         match self.is_microvm(side) {
             true => Group::ObservedCpu(side, cpu),

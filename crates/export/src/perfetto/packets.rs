@@ -1,4 +1,4 @@
-//! Packets of a trace, on their way to a file.
+//! Writes packets of a trace to a file.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -20,7 +20,7 @@ use crate::whole_file::{Readers, WholeFile};
 /// Bytes between two writes.
 const BYTES_AT_ONCE: usize = 1 << 18;
 
-/// What a name is of: Perfetto numbers each kind by itself.
+/// Kind of a name: Perfetto numbers each kind separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum NameOf {
     Category,
@@ -36,7 +36,7 @@ pub(super) struct Packets {
     buffer: Vec<u8>,
     events: Events,
     names: [HashMap<Arc<str>, u64>; 3],
-    /// The last track, and the last flow.
+    /// Numbers of the last track and of the last flow.
     tracks: u64,
     flows: u64,
 }
@@ -63,7 +63,7 @@ impl Packets {
         Ok(packets)
     }
 
-    /// Says which clock the trace has, and what time it was on people's at one instant of it.
+    /// Writes the clock of the trace, and the wall-clock time of one of its instants.
     pub(super) fn clock(&mut self, mono_ns: u64, real_ns: Option<u64>) -> Result<(), ExportError> {
         let clock = |clock_id, timestamp| Clock {
             clock_id: Some(clock_id),
@@ -81,7 +81,7 @@ impl Packets {
         })
     }
 
-    /// A new track; one that counts has nanoseconds.
+    /// Adds a track; the unit of counters is nanoseconds.
     pub(super) fn track(
         &mut self,
         name: String,
@@ -103,13 +103,13 @@ impl Packets {
         Ok(self.tracks)
     }
 
-    /// A flow that nothing has yet.
+    /// Returns the number of a new flow.
     pub(super) fn flow(&mut self) -> u64 {
         self.flows += 1;
         self.flows
     }
 
-    /// The number of a name, which is reported before its first use.
+    /// Returns the number of a name, which is written before its first use.
     pub(super) fn name(&mut self, of: NameOf, name: &str) -> Result<u64, ExportError> {
         let names = &mut self.names[of as usize];
         if let Some(iid) = names.get(name) {
@@ -169,7 +169,7 @@ impl Packets {
     fn push(&mut self, mut packet: TracePacket) -> Result<(), ExportError> {
         packet.trusted_packet_sequence_id = Some(SEQUENCE);
         self.buffer.push(PACKET_KEY);
-        // A Vec takes whatever there is memory for.
+        // A Vec never refuses bytes.
         let _ = packet.encode_length_delimited(&mut self.buffer);
         self.write_if_full()
     }

@@ -1,9 +1,9 @@
-//! The messages of Perfetto's trace format that are used here, by the numbers of its own
-//! definitions (protos/perfetto/trace). A test reads what they write by those definitions.
+//! The messages of Perfetto's trace format that are used here, with the numbers of its own
+//! definitions (protos/perfetto/trace). A test decodes the output by those definitions.
 
-/// All packets are of one sequence: what is interned once is known to all.
+/// All packets belong to one sequence, so an interned name is valid in all of them.
 pub(super) const SEQUENCE: u32 = 1;
-/// `Trace.packet`, as protobuf writes the key of a message.
+/// Key of the field `Trace.packet` in protobuf.
 pub(super) const PACKET_KEY: u8 = 1 << 3 | 2;
 /// `BuiltinClock`: CLOCK_MONOTONIC.
 pub(super) const CLOCK_MONOTONIC: u32 = 3;
@@ -12,7 +12,7 @@ pub(super) const CLOCK_REALTIME: u32 = 1;
 
 /// `TracePacket.SequenceFlags`: nothing was interned before.
 pub(super) const INCREMENTAL_STATE_CLEARED: u32 = 1;
-/// `TracePacket.SequenceFlags`: what was interned is needed.
+/// `TracePacket.SequenceFlags`: interned names are needed.
 pub(super) const NEEDS_INCREMENTAL_STATE: u32 = 2;
 
 /// `TrackEvent.Type`.
@@ -91,7 +91,7 @@ pub(super) struct InternedData {
     pub(super) debug_annotation_names: Vec<Interned>,
 }
 
-/// `EventCategory`, `EventName` and `DebugAnnotationName`, which are alike.
+/// `EventCategory`, `EventName` and `DebugAnnotationName`, which have the same fields.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Interned {
     #[prost(uint64, optional, tag = "1")]

@@ -1,4 +1,4 @@
-//! Which tracks there are, and under which name each is found.
+//! The tracks of a trace, and their names.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(super) enum Group {
     Vcpu(VcpuId),
 }
 
-/// One of them.
+/// One track of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Row {
     Gaps,
@@ -44,7 +44,7 @@ impl Group {
         }
     }
 
-    /// Whose progress it follows.
+    /// Returns the side whose progress the group follows.
     fn side(self) -> Side {
         match self {
             Group::Cpu(side, _) | Group::ObservedCpu(side, _) => side,
@@ -54,7 +54,7 @@ impl Group {
 }
 
 impl Row {
-    /// How many there are.
+    /// Number of rows.
     const COUNT: usize = 5 + ActivityKind::ALL.len();
 
     pub(super) const fn index(self) -> usize {
@@ -87,10 +87,10 @@ impl Row {
     }
 }
 
-/// Where the lanes of a group are, by [`Row::index`].
+/// Indices of a group's lanes, by [`Row::index`].
 pub(super) type Places = [Option<u32>; Row::COUNT];
 
-/// The lanes, in the order in which they were first met.
+/// The lanes, in the order of their first use.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     places: HashMap<Group, Places>,
@@ -112,13 +112,13 @@ impl Lanes {
     }
 }
 
-/// Every track of a trace.
+/// All tracks of a trace.
 #[derive(Debug)]
 pub(super) struct Tracks {
     pub(super) packets: Packets,
     pub(super) lanes: Lanes,
     groups: HashMap<Group, u64>,
-    /// Counters, and until when each was reported.
+    /// Counters, and the instant until which each was written.
     counters: BTreeMap<(Group, Row), (u64, u64)>,
 }
 
@@ -164,7 +164,7 @@ impl Tracks {
         Ok(self.lanes.at(place))
     }
 
-    /// Writes what ended by this instant on this side.
+    /// Writes the slices of this side that ended by this instant.
     pub(super) fn write(&mut self, side: Side, until_ns: u64) -> Result<(), ExportError> {
         let lanes = self.lanes.lanes.iter_mut();
         for (_, lane) in lanes.filter(|(of, _)| *of == side || side == Side::Only) {
@@ -173,7 +173,7 @@ impl Tracks {
         Ok(())
     }
 
-    /// Writes all that a lane has: nothing is reported later that would have an arrow to it.
+    /// Writes all slices of a lane: no later event has an arrow to it.
     pub(super) fn write_lane(&mut self, group: Group, row: Row) -> Result<(), ExportError> {
         match self.lanes.get_mut(group, row) {
             Some(lane) => lane.write(u64::MAX, &mut self.packets),
@@ -181,7 +181,7 @@ impl Tracks {
         }
     }
 
-    /// What was counted between two instants, for each second of it.
+    /// Writes a rate per second, which is valid between two instants.
     pub(super) fn count(
         &mut self,
         group: Group,
@@ -201,7 +201,7 @@ impl Tracks {
         self.packets.count(track, start_ns, value)
     }
 
-    /// Marks an instant, on a track of its own that has this name.
+    /// Marks an instant, on a track of its own with this name.
     pub(super) fn mark(&mut self, name: &str, mono_ns: u64) -> Result<(), ExportError> {
         let track = self.packets.track(name.to_owned(), None, false)?;
         let begin = Begin {

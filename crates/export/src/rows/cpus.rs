@@ -1,4 +1,4 @@
-//! What each CPU of a run with gaps came to.
+//! Sums of each CPU in a run with gaps.
 
 use vmnoise_events::column::Columns;
 use vmnoise_explain::CpuSummary;

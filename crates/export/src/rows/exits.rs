@@ -1,4 +1,4 @@
-//! Exits of vCPUs: told one by one, and counted by reason.
+//! Exits of vCPUs: single exits, and sums by reason.
 
 use vmnoise_events::Share;
 use vmnoise_events::column::Columns;

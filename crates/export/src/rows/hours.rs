@@ -1,5 +1,5 @@
-//! What a host and its VMs came to in an hour. Rows are of four sorts, and have nothing in the columns of
-//! the others: whoever adds up a column adds up what it is about.
+//! Sums of a host and its VMs in an hour. There are four kinds of rows. The columns of the other
+//! kinds are null, so the sum of a column never mixes kinds.
 
 use std::iter;
 
@@ -10,7 +10,7 @@ use crate::host_hour::{CulpritHour, HostHour, VmHour, WaitHour};
 use crate::table::{Cells, Kind, Schema, cells, encoded};
 
 impl HostHour {
-    /// The file itself.
+    /// Returns the content of the file.
     ///
     /// # Errors
     /// If the Parquet library refuses.
@@ -30,7 +30,7 @@ impl HostHour {
     }
 }
 
-/// A row, whose sort is what it has.
+/// A row; `about` is its kind.
 pub(crate) struct Row<'a> {
     hour: &'a HostHour,
     vm: Option<&'a VmHour>,
@@ -96,7 +96,7 @@ pub(crate) fn schema() -> Schema {
     Schema::new("hours", &times).with_columns(&columns())
 }
 
-/// Those behind its times.
+/// Returns the columns after its times.
 pub(crate) fn columns<'a>() -> Columns<'static, Row<'a>> {
     Columns::<Row<'a>>::default()
         .time("period_ns", |row| row.hour.period_ns)

@@ -1,5 +1,4 @@
-//! The columns of every table, and the rows of what was explained. `docs/data.md` says what
-//! each column means; a test holds the two together.
+//! Columns and rows of all tables. `docs/data.md` explains each column; a test compares the two.
 
 pub(crate) mod cpus;
 pub(crate) mod exits;
@@ -15,12 +14,12 @@ use vmnoise_events::Share;
 
 use crate::table::Schema;
 
-/// The column of a share in every table that has one.
+/// Returns the name of a share's column in every table that has one.
 fn share_column(share: Share) -> String {
     format!("{share}_ns")
 }
 
-/// Every table there is.
+/// Returns all tables.
 pub fn schemas() -> Vec<Schema> {
     vec![
         run::schema(),

@@ -1,16 +1,16 @@
-//! Who took which part of something: one row for each part of a budget.
+//! Parts of a budget: one row for each part.
 
 use vmnoise_events::Share;
 
 use crate::table::{Cell, Kind, Schema};
 
-/// Where on a host a part of a guest's budget was.
+/// CPU of the host on which a part of a guest's budget was spent.
 pub(crate) const HOST_CPU: (&str, Kind) = ("host_cpu", Kind::Int);
 
 /// One part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PartRow<'a> {
-    /// The row of what it is a part of.
+    /// Number of the row that it is a part of.
     pub(crate) of: u64,
     pub(crate) time_us: Option<i64>,
     pub(crate) cpu: u32,
@@ -19,7 +19,7 @@ pub(crate) struct PartRow<'a> {
     pub(crate) ns: u64,
 }
 
-/// The columns that all parts have; `of` is the column with the number of what they belong to.
+/// Returns the columns of parts; `of` is the name of the column with the number of the whole.
 pub(crate) fn schema(name: &'static str, of: &str) -> Schema {
     Schema::new(
         name,
@@ -51,7 +51,7 @@ pub(crate) fn row<'a>(part: PartRow<'a>) -> [Cell<'a>; 7] {
     ]
 }
 
-/// `stress-ng:4711` as `stress-ng` and 4711: over a fleet only the name says who it was.
+/// Splits `stress-ng:4711` into `stress-ng` and 4711: over many hosts only the name is useful.
 fn split(source: &str) -> (&str, Option<i64>) {
     let apart = source.rsplit_once(':').and_then(|(name, number)| {
         let number: u32 = number.parse().ok()?;

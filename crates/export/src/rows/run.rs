@@ -7,19 +7,19 @@ use vmnoise_explain::{ExitsRun, Summary};
 use crate::partition::workload_name;
 use crate::table::{DATA_VERSION, Kind, Schema};
 
-/// What is to be said of the whole run once it is over.
+/// Facts about the whole run, known at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reported {
-    /// Whether it ended in order, and its clocks were good until then.
+    /// True if the run ended in order, and its clocks were good until then.
     pub complete: bool,
-    /// Everything that was lost of it.
+    /// Number of lost events.
     pub lost_events: u64,
-    /// What of that may have been gaps; `None` where the run had none to lose.
+    /// Number of lost events that may have been gaps; `None` if the run measures no gaps.
     pub lost_gaps: Option<u64>,
-    /// What came too late to explain anything.
+    /// Number of events that came too late to explain anything.
     pub late_events: u64,
-    /// Bound of the error between its clocks, in nanoseconds; `None` where none was needed or
-    /// known.
+    /// Bound of the error between its clocks, in nanoseconds; `None` if it is not needed or
+    /// unknown.
     pub clock_bound_ns: Option<u64>,
 }
 
@@ -47,13 +47,14 @@ impl From<&ExitsRun> for Reported {
     }
 }
 
-/// What was asked for: which exits, where `None` is any, and how threads are scheduled, where `None` is as inherited.
+/// Requested options: the exits (`None` is all), and the scheduling of threads (`None` is
+/// inherited).
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
     vm: Option<&'a str>,
     vcpus: Option<String>,
     reasons: Option<String>,
-    /// How the measuring threads were to be scheduled.
+    /// Requested scheduling policy of the measuring threads.
     policy: Option<String>,
 }
 
@@ -72,7 +73,7 @@ impl Asked<'_> {
     }
 }
 
-/// The run, what was asked for, and how it went.
+/// The run, its requested options, and its result.
 pub(crate) type Row<'a> = (&'a RunFacts, &'a Asked<'a>, Reported);
 
 pub(crate) fn schema() -> Schema {
@@ -82,7 +83,7 @@ pub(crate) fn schema() -> Schema {
         .with_columns(&columns())
 }
 
-/// What measured.
+/// Returns the columns about the program.
 pub(crate) fn program<'a>() -> Columns<'static, Row<'a>> {
     Columns::<Row<'a>>::default()
         .count("data_version", |_| u64::from(DATA_VERSION))
@@ -92,7 +93,7 @@ pub(crate) fn program<'a>() -> Columns<'static, Row<'a>> {
         })
 }
 
-/// What was measured, and how it went.
+/// Returns the columns about the run and its result.
 pub(crate) fn columns<'a>() -> Columns<'static, Row<'a>> {
     Columns::<Row<'a>>::default()
         .count("rank", |(facts, ..)| facts.rank.map(u64::from))

@@ -1,4 +1,4 @@
-//! How late periodic tasks woke up.
+//! Lateness of periodic tasks.
 
 use vmnoise_events::column::Columns;
 use vmnoise_explain::{Interval, Phase};

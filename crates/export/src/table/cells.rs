@@ -1,4 +1,4 @@
-//! Rows on their way to a file, column by column.
+//! Rows in memory before they are written, column by column.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ pub(crate) enum Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    /// What a row has in a column.
+    /// Returns the value of a row in a column.
     fn of<R>(cell: &column::Cell<'_, R>, row: &'a R) -> Cell<'a> {
         use column::Cell as Of;
         match cell {
@@ -26,13 +26,13 @@ impl<'a> Cell<'a> {
             Of::Name(of) => of(row).into(),
             Of::Count(of) | Of::Time(of) => of(row).into(),
             Of::Truth(of) => of(row).into(),
-            // Files have numbers, and no ways of writing them.
+            // Files contain numbers, without a choice of format.
             Of::Percent(_) | Of::Figure(_) | Of::Ranked(_) => Cell::Null,
         }
     }
 }
 
-/// What a row has in each of these columns.
+/// Returns the values of a row in these columns.
 pub(crate) fn cells<'a, R>(
     columns: &'a Columns<'_, R>,
     row: &'a R,
@@ -41,7 +41,7 @@ pub(crate) fn cells<'a, R>(
 }
 
 impl From<u64> for Cell<'_> {
-    /// What no reader's 64 bits with a sign can hold is no time and no count of a real run.
+    /// A number beyond 63 bits is no time and no count of a real run.
     fn from(value: u64) -> Self {
         Cell::Int(i64::try_from(value).unwrap_or(i64::MAX))
     }
@@ -77,10 +77,10 @@ impl<'a, T: Into<Cell<'a>>> From<Option<T>> for Cell<'a> {
     }
 }
 
-/// The values of one column that are known, and which rows have one.
+/// Known values of one column, and the rows that have one.
 #[derive(Debug)]
 pub(crate) struct Values {
-    /// 1 where the row has a value, 0 where it has none: Parquet's definition levels.
+    /// 1 if the row has a value, otherwise 0: Parquet's definition levels.
     pub(crate) levels: Vec<i16>,
     pub(crate) known: Known,
 }
@@ -97,7 +97,7 @@ pub(crate) enum Known {
 pub(crate) struct Cells {
     pub(crate) columns: Vec<Values>,
     rows: usize,
-    /// Texts repeat: each is kept once.
+    /// Texts that occurred; each is stored once.
     texts: HashSet<Arc<str>>,
 }
 
@@ -150,7 +150,7 @@ impl Cells {
         self.rows += 1;
     }
 
-    /// Starts again.
+    /// Removes all rows.
     pub(crate) fn clear(&mut self) {
         for column in &mut self.columns {
             column.levels.clear();

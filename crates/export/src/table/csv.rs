@@ -1,4 +1,4 @@
-//! Rows as comma-separated values (RFC 4180).
+//! Writes rows as comma-separated values (RFC 4180).
 
 use std::io::{self, Write};
 
@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use super::cells::{Cells, Known};
 use super::{Kind, Schema};
 
-/// Who reads it.
+/// Kind of program that reads the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reader {
-    /// Takes every text as it is.
+    /// A program that takes every text literally.
     Program,
-    /// Runs a text that begins like a formula, whoever named it: a task called
-    /// `=HYPERLINK(…)` sends the sheet wherever it likes.
+    /// A spreadsheet, which runs a text that begins like a formula: a task with the name
+    /// `=HYPERLINK(…)` could send the sheet anywhere.
     Spreadsheet,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn write_rows(
     cells: &Cells,
     reader: Reader,
 ) -> io::Result<()> {
-    // How many of each column's known values were written.
+    // Number of known values of each column that were written.
     let mut written = vec![0; schema.columns.len()];
     for row in 0..cells.rows() {
         let columns = schema.columns.iter().zip(&cells.columns).enumerate();
@@ -61,13 +61,13 @@ pub(super) fn write_rows(
 fn write_time(out: &mut impl Write, us: i64) -> io::Result<()> {
     match Timestamp::from_microsecond(us) {
         Ok(time) => write!(out, "{time:.6}"),
-        // Further away than calendars go: not known.
+        // Beyond the range of calendars: unknown.
         Err(_) => Ok(()),
     }
 }
 
-/// Whether a spreadsheet runs it (OWASP, CSV Injection: the four letters, also in full width).
-/// Tabs and returns, which some pass over, are in no name.
+/// Returns true if a spreadsheet would run this text (OWASP, CSV Injection: the four characters,
+/// also in full width). Some spreadsheets skip tabs and returns, but names contain none.
 fn is_formula(text: &str) -> bool {
     text.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
 }
@@ -81,7 +81,7 @@ fn write_text(out: &mut impl Write, text: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use super::super::cells::Cell;
     use super::*;

@@ -1,4 +1,4 @@
-//! One table on its way to one file.
+//! Writes one table to one file.
 
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::whole_file::{Readers, WholeFile};
 /// Rows of a row group, and between two writes of CSV.
 const ROWS_AT_ONCE: usize = 1 << 17;
 
-/// The file of a table, on its way.
+/// The file of a table that is being written.
 pub(crate) struct TableFile {
     schema: Schema,
     cells: Cells,

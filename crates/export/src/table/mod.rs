@@ -1,4 +1,4 @@
-//! Tables: columns with one definition, whatever file they go to.
+//! Tables: the columns have one definition for all file formats.
 
 mod cells;
 mod csv;
@@ -11,17 +11,17 @@ pub(crate) use cells::{Cell, Cells, cells};
 pub(crate) use file::TableFile;
 pub(crate) use parquet::encoded;
 
-/// The version of all columns: it changes when one changes its meaning or goes.
+/// Version of all columns: it increases when a column changes its meaning or is removed.
 pub const DATA_VERSION: u32 = 1;
 
-/// What a column holds. Unknown is null in any of them: in CSV nothing between the commas.
+/// Kind of a column. Unknown is null in all kinds: in CSV an empty field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A whole number of 64 bits.
     Int,
     /// Text in UTF-8.
     Text,
-    /// Yes or no.
+    /// True or false.
     Bool,
     /// A time in UTC, to the microsecond.
     Time,
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// The word for it in documents.
+    /// Returns its name in documents.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Int => "int",
@@ -50,18 +50,18 @@ impl Kind {
 /// One column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its name, which ends with its unit where it has one.
+    /// Name, which ends with the unit if there is one.
     pub name: String,
-    /// What it holds.
+    /// Kind of its values.
     pub kind: Kind,
 }
 
 /// One table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
-    /// Its name, and that of its file.
+    /// Name of the table and of its file.
     pub name: &'static str,
-    /// Its columns, in their order.
+    /// Columns in their order.
     pub columns: Vec<Column>,
 }
 
@@ -74,14 +74,14 @@ impl Schema {
         .with(columns)
     }
 
-    /// As `new`, with these columns behind.
+    /// Like `new`, with these columns at the end.
     pub(crate) fn with_columns<R>(self, columns: &Columns<'_, R>) -> Schema {
         let columns = columns.0.iter();
         let columns = columns.map(|column| (&*column.title, Kind::of(&column.cell)));
         self.with(&columns.collect::<Vec<_>>())
     }
 
-    /// As `with_columns`, with more columns behind.
+    /// Like `with_columns`, with more columns at the end.
     pub(crate) fn with(mut self, columns: &[(&str, Kind)]) -> Schema {
         let more = columns.iter().map(|(name, kind)| Column {
             name: (*name).to_owned(),
@@ -92,13 +92,13 @@ impl Schema {
     }
 }
 
-/// What the files are.
+/// Format of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// Comma-separated values with a header (RFC 4180).
     Csv,
-    /// As `Csv`, for people who open it in a spreadsheet: a text that one would run as a
-    /// formula has a `'` before it.
+    /// Like `Csv`, but safe for spreadsheets: a text that they would run as a formula has a `'`
+    /// before it.
     SpreadsheetCsv,
     /// Apache Parquet, compressed with Snappy.
     Parquet,

@@ -1,4 +1,4 @@
-//! Rows as row groups of a Parquet file.
+//! Writes rows as row groups of a Parquet file.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use parquet::schema::types::{Type, TypePtr};
 use super::cells::{Cells, Known, Values};
 use super::{Column, DATA_VERSION, Kind, Schema};
 
-/// The key of the version of the columns in a file's own metadata.
+/// Key of the columns' version in the metadata of a file.
 const VERSION_KEY: &str = "vmnoise.data_version";
 
 pub(super) fn create<W: Write + Send>(out: W, schema: &Schema) -> Result<SerializedFileWriter<W>> {
@@ -28,7 +28,7 @@ pub(super) fn create<W: Write + Send>(out: W, schema: &Schema) -> Result<Seriali
     SerializedFileWriter::new(out, message(schema)?, Arc::new(properties))
 }
 
-/// A whole file of these rows.
+/// Returns a whole file with these rows.
 pub(crate) fn encoded(schema: &Schema, rows: &Cells) -> Result<Vec<u8>> {
     let mut writer = create(Vec::new(), schema)?;
     write_rows(&mut writer, rows)?;
@@ -78,7 +78,7 @@ fn message(schema: &Schema) -> Result<TypePtr> {
     Ok(Arc::new(message))
 }
 
-/// Times are reported without a zone, because engines take one with a zone for their user's.
+/// Times have no zone, because engines convert times with a zone to the zone of their user.
 fn field(column: &Column) -> Result<TypePtr> {
     let (physical, logical) = match column.kind {
         Kind::Int => (PhysicalType::INT64, None),

@@ -2,7 +2,7 @@
 
 use vmnoise_events::{FeedDetail, HostCulprit, HostFrame, HostReason, Share, ShareMap};
 
-/// A frame with a different number in each place.
+/// Returns a frame with a different number in each field.
 pub fn full_frame() -> HostFrame {
     let mut next = 0;
     HostFrame {
@@ -32,7 +32,7 @@ pub fn full_frame() -> HostFrame {
     }
 }
 
-/// `full_frame` as a host sends it by default.
+/// Returns `full_frame` in the form that a host sends by default.
 pub fn counts_frame() -> HostFrame {
     HostFrame {
         detail: FeedDetail::Counts,
@@ -42,7 +42,7 @@ pub fn counts_frame() -> HostFrame {
     }
 }
 
-/// A header of its own making, right in itself, before this payload.
+/// Returns this payload with a valid header.
 pub fn framed(version: u16, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0xf7, b'v', b'm', b'n'];
     bytes.extend(version.to_le_bytes());

@@ -1,4 +1,4 @@
-//! What a stream may tell.
+//! Events that a stream may contain.
 
 use vmnoise_events::{
     Activation, Activity, ActivityKind, Anchor, Event, FeedDetail, FeedTotals, Finish,
@@ -9,18 +9,18 @@ use vmnoise_events::{
 use super::Words;
 use super::facts::CPUS;
 
-/// More would be slow, and no stranger.
+/// Largest number of events: more would be slow, but not stranger.
 const EVENTS: usize = 600;
-/// Times that come again.
+/// Number of recent times, which may occur again.
 const RECENT: usize = 8;
 
-/// The events of one run, until its words have ended.
+/// The events of one run, until its words end.
 pub(crate) struct Stream<'a, 'w> {
     pub(super) words: &'w mut Words<'a>,
     workload: Workload,
-    /// Cycles in 8 ns.
+    /// TSC cycles in 8 ns.
     cycles_in_8_ns: u64,
-    /// CLOCK_MONOTONIC, and the latest of it, in nanoseconds.
+    /// Current time and the latest times, CLOCK_MONOTONIC in nanoseconds.
     now_ns: u64,
     recent_ns: [u64; RECENT],
     sources: u32,
@@ -43,7 +43,7 @@ impl<'a, 'w> Stream<'a, 'w> {
     }
 
     fn event(&mut self) -> Event {
-        // Nothing can be reported before it is defined.
+        // An event needs the definitions to which it refers.
         if self.sources == 0 {
             return self.source();
         }
@@ -85,7 +85,7 @@ impl<'a, 'w> Stream<'a, 'w> {
         }
     }
 
-    /// Mostly a little later than the last, sometimes the same again, and rarely any.
+    /// Returns a time: usually a little after the last, sometimes the same again, rarely any.
     pub(super) fn time(&mut self) -> u64 {
         if self.words.is_wild() {
             return self.words.any();
@@ -102,7 +102,7 @@ impl<'a, 'w> Stream<'a, 'w> {
         at_ns
     }
 
-    /// From a time on for a while.
+    /// Returns a window that begins at any time.
     pub(super) fn span(&mut self) -> (u64, u64) {
         let from_ns = self.time();
         match self.words.is_wild() {

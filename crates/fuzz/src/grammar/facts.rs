@@ -1,4 +1,4 @@
-//! What a header may claim.
+//! Facts that a header may claim.
 
 use vmnoise_events::{
     ClockFacts, ClockSource, ExitFilter, HostFacts, ObservedThread, OffsetProof, Options, Policy,
@@ -7,10 +7,10 @@ use vmnoise_events::{
 
 use super::Words;
 
-/// The most CPUs of a stream: few, so that what happens on them meets.
+/// Largest number of CPUs in a stream: few, so that events on one CPU meet.
 pub(super) const CPUS: u8 = 4;
 
-/// Any facts.
+/// Returns any facts.
 pub(crate) fn facts(words: &mut Words<'_>) -> RunFacts {
     let workload = words.one_of(&[
         Workload::Microvm,
@@ -22,13 +22,13 @@ pub(crate) fn facts(words: &mut Words<'_>) -> RunFacts {
     facts_of(words, workload)
 }
 
-/// Any facts of a guest and of its host.
+/// Returns any facts of a guest and of its host.
 pub(crate) fn facts_of_pair(words: &mut Words<'_>) -> [RunFacts; 2] {
     let guest = words.one_of(&[Workload::Osnoise, Workload::Timerlat, Workload::Microvm]);
     [guest, Workload::Exits].map(|workload| facts_of(words, workload))
 }
 
-/// Any facts of a run with this workload.
+/// Returns any facts of a run with this workload.
 fn facts_of(words: &mut Words<'_>, workload: Workload) -> RunFacts {
     RunFacts {
         tool_version: words.name().into(),
@@ -51,7 +51,7 @@ fn facts_of(words: &mut Words<'_>, workload: Workload) -> RunFacts {
         }),
         shares_cpu: words.flag(),
         rdtsc_cycles: words.count(),
-        // Last, so that inputs found before it was there still mean the rest.
+        // Last, so that earlier inputs keep the meaning of their other bytes.
         rank: words.maybe(Words::count_u32),
     }
 }
@@ -121,7 +121,7 @@ fn host(words: &mut Words<'_>) -> HostFacts {
     }
 }
 
-/// As a machine is set that has four CPUs, and any names.
+/// Returns settings of a machine with four CPUs, and settings with any names.
 fn settings(words: &mut Words<'_>) -> Settings {
     let mut settings = Settings::default();
     let files =
@@ -131,7 +131,7 @@ fn settings(words: &mut Words<'_>) -> Settings {
         .chain(["proc/cmdline".into(), "proc/irq/".into()]);
     for path in files.chain(words.list(8, |words| format!("proc/irq/{}/x", words.name()))) {
         let text = words.one_of(&[Some("0-3"), Some("1\n24"), Some(""), None]);
-        // What no machine has is left out.
+        // Impossible settings are left out.
         let _ = settings.insert(&path, text);
     }
     settings

@@ -1,5 +1,5 @@
-//! Streams of events out of any bytes: mostly such as a run would tell, so that what reads them gets
-//! far, with numbers in between that no run has.
+//! Makes streams of events from any bytes. Most events are those of a real run, so that readers get
+//! far. Some numbers are impossible in a run.
 
 mod events;
 mod facts;

@@ -1,4 +1,4 @@
-//! What a host may report about its vCPUs.
+//! Events about vCPUs that a host may record.
 
 use vmnoise_events::{
     Event, Exit, ExitReason, Isa, ReasonTotals, Share, ShareMap, Vcpu, VcpuClock, VcpuExit, VcpuId,
@@ -22,7 +22,7 @@ impl Stream<'_, '_> {
         }
     }
 
-    /// A new one, or one anew.
+    /// Returns a new vCPU, or a new definition of a known one.
     pub(super) fn vcpu(&mut self) -> Event {
         Event::Vcpu(self.any_vcpu())
     }
@@ -96,7 +96,7 @@ impl Stream<'_, '_> {
             heavy: self.words.flag(),
             split: self.split(),
         };
-        // Where it adds up, it is taken for true.
+        // Parts that add up to the length are accepted.
         if !self.words.is_wild() {
             exit.split = adding_up(exit.split, exit.dur_ns());
         }
@@ -119,7 +119,7 @@ impl Stream<'_, '_> {
     }
 
     pub(crate) fn vcpu_totals(&mut self) -> VcpuTotals {
-        // Sums that are longer than the vCPU was there are left out.
+        // Sums longer than the presence of the vCPU are rejected.
         let (first_mono_ns, last_mono_ns) = match self.words.flag() {
             true => (0, self.time()),
             false => self.span(),
@@ -156,7 +156,7 @@ impl Stream<'_, '_> {
     }
 }
 
-/// The same parts, cut or filled up to this length.
+/// Returns the parts, cut or extended so that they add up to this length.
 fn adding_up(split: ShareMap<u64>, dur_ns: u64) -> ShareMap<u64> {
     let mut left_ns = dur_ns;
     let mut cut = ShareMap::only(Share::OF_EXITS, |share| {

@@ -1,4 +1,4 @@
-//! Choices out of bytes. Where these have ended, each choice is the first.
+//! Makes choices from bytes. After the last byte, each choice is the first.
 
 use arbitrary::Unstructured;
 
@@ -18,7 +18,7 @@ const EDGES: [u64; 12] = [
     u64::MAX,
 ];
 
-/// Names as others choose them: formulas, tags, escapes, and what steers text.
+/// Hostile names: formulas, tags, escapes, and control characters.
 const NAMES: [&str; 12] = [
     "stress:4711",
     "local_timer:236",
@@ -37,7 +37,7 @@ const NAMES: [&str; 12] = [
 /// The bytes of one input, word by word.
 pub(crate) struct Words<'a> {
     bytes: Unstructured<'a>,
-    /// One number of so many is one that no run has; `None` where all are as a run has them.
+    /// One of this many numbers is impossible in a run; `None` if all are possible.
     wild: Option<u8>,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Words<'a> {
         words
     }
 
-    /// What is left, in two.
+    /// Splits the rest into two halves.
     pub(crate) fn halves(self) -> (Words<'a>, Words<'a>) {
         let Words { bytes, wild } = self;
         let rest = bytes.take_rest();
@@ -79,7 +79,7 @@ impl<'a> Words<'a> {
         self.byte() & 1 == 1
     }
 
-    /// True once in so many.
+    /// Returns true once in `many` times.
     pub(crate) fn once_in(&mut self, many: u8) -> bool {
         self.byte() % many == many - 1
     }
@@ -88,7 +88,7 @@ impl<'a> Words<'a> {
         all[usize::from(self.byte()) % all.len()].clone()
     }
 
-    /// Up to so many.
+    /// Returns a list with up to `most` elements.
     pub(crate) fn list<T>(&mut self, most: u8, mut one: impl FnMut(&mut Self) -> T) -> Vec<T> {
         (0..self.below(most + 1)).map(|_| one(self)).collect()
     }
@@ -97,12 +97,12 @@ impl<'a> Words<'a> {
         self.flag().then(|| one(self))
     }
 
-    /// Whether the next number is one that no run has.
+    /// Returns true if the next number is one that is impossible in a run.
     pub(crate) fn is_wild(&mut self) -> bool {
         self.wild.is_some_and(|many| self.once_in(many))
     }
 
-    /// Any number.
+    /// Returns any number.
     pub(crate) fn any(&mut self) -> u64 {
         match self.below(4) {
             0 => self.bytes.arbitrary().unwrap_or_default(),
@@ -112,7 +112,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// A length in nanoseconds, from some to some seconds.
+    /// Returns a length in nanoseconds, from some to some seconds.
     pub(crate) fn length(&mut self) -> u64 {
         if self.is_wild() {
             return self.any();
@@ -121,7 +121,7 @@ impl<'a> Words<'a> {
         u64::from(self.bytes.arbitrary::<u16>().unwrap_or_default()) << shift
     }
 
-    /// A small count.
+    /// Returns a small count.
     pub(crate) fn count(&mut self) -> u64 {
         match self.is_wild() {
             true => self.any(),
@@ -130,7 +130,7 @@ impl<'a> Words<'a> {
     }
 
     pub(crate) fn count_u32(&mut self) -> u32 {
-        // Wild ones are cut, not bounded: any of their bits may be the one that matters.
+        // A wild number is cut, not bounded, since any of its bits may matter.
         self.count() as u32
     }
 

@@ -1,4 +1,4 @@
-//! What must hold for any bytes that claim to be records of the ring buffer.
+//! Properties for any bytes that claim to be records of the ring buffer.
 
 use vmnoise_events::Event;
 use vmnoise_tracer::Decoder;
@@ -8,9 +8,8 @@ use super::sources::Sources;
 /// Size of a record (`struct vmnoise_record`); the last chunk may be shorter.
 const RECORD_BYTES: usize = 64;
 
-/// Decodes these bytes record by record without a panic, and checks that each
-/// gives one activity or is counted, and that sources are numbered in order
-/// and defined before their use.
+/// Decodes these bytes record by record without a panic. Each record must give one activity, or be
+/// counted as lost. Sources must be numbered in order, and defined before their use.
 pub(super) fn check(bytes: &[u8]) {
     let mut decoder = Decoder::default();
     let mut sources = Sources::default();

@@ -1,5 +1,5 @@
-//! The commands that read recordings, from the command line to the last byte of their results. Which
-//! options they get is in the last byte of the input.
+//! The commands that read recordings, from the command line to the last byte of their results. The
+//! last byte of the input chooses the options.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use crate::recordings::{pair, recording};
 
-/// Where files are memory.
+/// A folder in memory.
 const MEMORY: &str = "/dev/shm";
 
 pub(super) fn explain(bytes: &[u8]) {
@@ -93,7 +93,7 @@ fn chosen<'a>(ways: &[&'a [&'a str]], bytes: &[u8]) -> &'a [&'a str] {
     ways[usize::from(byte) % ways.len()]
 }
 
-/// Runs one command; words in capitals are files of a folder that is gone afterwards.
+/// Runs one command; words in capitals are files in a folder that is removed afterwards.
 fn run(command: &[&str], recordings: &[(&str, Vec<u8>)]) {
     let folder = match Path::new(MEMORY).is_dir() {
         true => tempfile::tempdir_in(MEMORY),
@@ -109,7 +109,8 @@ fn run(command: &[&str], recordings: &[(&str, Vec<u8>)]) {
     };
     let line = ["vmnoise"].iter().chain(command).map(word);
     let status = vmnoise::run(line);
-    // A verdict has two words more. Else no recording is a limit that was hit, or a machine that cannot.
+    // Verdicts have two more statuses. Other statuses would mean a limit that was hit, or a machine
+    // that lacks something; a recording causes neither.
     let reported: &[u8] = match command.first() {
         Some(&"check") => &[0, 1, 2, 3, 129],
         _ => &[0, 1, 129],

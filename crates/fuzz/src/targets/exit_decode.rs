@@ -1,15 +1,15 @@
-//! What must hold for any records of the ring buffer of exits.
+//! Properties for any records of the ring buffer of exits.
 
 use vmnoise_events::Event;
 use vmnoise_tracer::ExitDecoder;
 
 use super::sources::Sources;
 
-/// An activity's record, and what is none.
+/// Size of an activity's record, and a size that no record has.
 const OTHER_SIZES: [usize; 2] = [64, 7];
 
-/// Each record has a byte before it that chooses its size. It gives an event or two, or is
-/// counted; only a write of a TSC offset is neither.
+/// Decodes records, each after a byte that chooses its size. Each record must give one or two
+/// events, or be counted as lost; only a write of a TSC offset may give none.
 pub(super) fn check(bytes: &[u8]) {
     let sizes = [&ExitDecoder::SIZES[..], &OTHER_SIZES].concat();
     let write = ExitDecoder::SIZES[2];
@@ -33,7 +33,7 @@ pub(super) fn check(bytes: &[u8]) {
                 reported += 1;
             }
             Event::Exit(exit) => {
-                // Its parts are the kernel's own, and what is left of it is KVM's.
+                // Its parts come from the kernel, and the residual is KVM's.
                 assert!(exit.exit.split.total() >= exit.exit.dur_ns());
                 reported += 1;
             }

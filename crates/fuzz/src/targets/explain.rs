@@ -1,4 +1,4 @@
-//! The laws over what a reader hands out of any recording.
+//! Laws for the events of any recording that a reader accepts.
 
 use vmnoise_events::{Event, RunFacts, Workload};
 use vmnoise_explain::ExitExplainer;
@@ -16,7 +16,7 @@ pub(super) fn check(bytes: &[u8]) {
     };
     let facts = reader.facts().clone();
     let mut events = Vec::new();
-    // What came before a fault is explained.
+    // Events before a fault are explained.
     let _ = reader.for_each(&mut |event| events.push(event.clone()));
     match facts.workload {
         Workload::Exits => exits(&facts, &events),

@@ -1,4 +1,4 @@
-//! What must hold for a guest, whatever comes as the feed of its host.
+//! Properties of a guest for any bytes of its host's feed.
 
 use vmnoise_events::{Event, RunFacts, Workload};
 use vmnoise_feed::{MAX_FRAME_BYTES, Receiver, encode};
@@ -6,8 +6,8 @@ use vmnoise_feed::{MAX_FRAME_BYTES, Receiver, encode};
 use super::explain::laws;
 use crate::grammar::{self, Stream, Words};
 
-/// Frames that a host could have sent and frames that none would, cut and put together anew: what
-/// comes of them goes through the run of a guest, of which the law of gaps holds.
+/// Feeds possible and impossible frames, cut and recombined, to the run of a guest. The law of gaps
+/// must hold for the result.
 pub(super) fn check(bytes: &[u8]) {
     let mut words = Words::new(bytes);
     let facts = RunFacts {
@@ -39,7 +39,7 @@ pub(super) fn check(bytes: &[u8]) {
         events.push(Event::FeedTotals(receiver.totals()));
         let few = usize::from(words.below(8));
         let others = Stream::new(&mut words, &facts).take(few);
-        // Its own host reports to it: frames in the stream are left out.
+        // Its own host sends frames to it: frames in the stream are left out.
         events.extend(others.filter(|event| !matches!(event, Event::HostFrame(_))));
     }
     let totals = receiver.totals();
@@ -48,7 +48,7 @@ pub(super) fn check(bytes: &[u8]) {
     laws::gaps::obeys_the_law(&facts, &events);
 }
 
-/// What a host sent at once, some of it changed on the way.
+/// Returns the bytes of one transmission, some of them changed.
 fn sent(words: &mut Words<'_>, facts: &RunFacts) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..=words.below(3) {

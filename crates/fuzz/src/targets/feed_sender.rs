@@ -1,4 +1,4 @@
-//! What must hold for whatever a host counts, and however slowly its guest reads.
+//! Properties of the sender for any counts of a host, and any speed of the guest.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -9,7 +9,7 @@ use vmnoise_feed::{
 
 use crate::grammar::{self, Stream, Words};
 
-/// Takes so many bytes, then none.
+/// A guest that accepts `room` bytes, then none.
 #[derive(Default)]
 struct Guest {
     taken: Vec<u8>,
@@ -32,7 +32,7 @@ impl Write for Guest {
     }
 }
 
-/// Seconds of a host: what the guest gets is whole frames in their order, and each was meant.
+/// Simulates some seconds of a host: the guest must get complete frames of the host in their order.
 pub(super) fn check(bytes: &[u8]) {
     let mut words = Words::new(bytes);
     let facts = grammar::facts(&mut words);
@@ -69,7 +69,7 @@ pub(super) fn check(bytes: &[u8]) {
     }
 }
 
-/// The frames of one second.
+/// Returns the frames of one second.
 fn second(frame: &Frame, words: &mut Words<'_>, facts: &vmnoise_events::RunFacts) -> Vec<Vec<u8>> {
     let reading = Reading {
         tsc: words.length(),

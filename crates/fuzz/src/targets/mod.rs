@@ -1,5 +1,5 @@
-//! What is fuzzed, and what must hold of it. Besides, each property ends, panics nowhere with
-//! overflow checks on, and keeps to the memory that `docs/reliability.md` promises.
+//! The targets of the search and their properties. In addition, each target must end, must not
+//! panic with overflow checks, and must not exceed the memory in `docs/reliability.md`.
 
 mod activity_decode;
 mod commands;
@@ -19,15 +19,15 @@ use crate::recordings::recording;
 /// A property of any bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// By which it is called.
+    /// Name of the target.
     pub name: &'static str,
-    /// The folder of its corpus; what reads the same inputs shares one.
+    /// Folder of its corpus; targets that read the same inputs share one.
     pub corpus: &'static str,
-    /// Panics where it does not hold.
+    /// Panics if the property does not hold.
     pub check: fn(&[u8]),
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: [Target; 13] = [
     target("recording_reader", |bytes| {
         let _ = recording_reader::check(bytes);
@@ -50,8 +50,8 @@ pub const TARGETS: [Target; 13] = [
     target("feed_receiver", feed_receiver::check),
 ];
 
-/// One that does not hold, for the test of the search itself: some inputs panic, others ask for more
-/// memory than there may be.
+/// A target that does not hold, for the test of the search: some inputs panic, others need more
+/// memory than allowed.
 pub const BROKEN: Target = target("broken", |bytes| match bytes {
     [0..32, ..] => panic!("as it is meant to"),
     [32..64, ..] => drop(std::hint::black_box(vec![1_u8; 1 << 30])),

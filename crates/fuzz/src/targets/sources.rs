@@ -1,8 +1,8 @@
-//! What holds of the sources that any decoder of records names.
+//! Properties of the sources that any decoder of records names.
 
 use vmnoise_events::{Source, SourceId};
 
-/// How many there are: they are numbered in order, and defined before their use.
+/// Number of sources: they are numbered in order, and defined before their use.
 #[derive(Debug, Default)]
 pub(super) struct Sources(u32);
 

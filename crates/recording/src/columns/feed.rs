@@ -1,4 +1,4 @@
-//! What a host reports to its guest, into columns.
+//! Converts frames of the feed to columns.
 
 use vmnoise_events::{FeedTotals, HostFrame};
 
@@ -7,7 +7,7 @@ use super::{Columns, Row};
 use crate::schema::{counter, event};
 
 impl Columns {
-    /// A row, then one for each reason, then one for each culprit.
+    /// Adds one row, then one for each reason, then one for each culprit.
     pub(super) fn push_host_frame(&mut self, frame: &HostFrame) {
         let counts = [
             (counter::NUMBER, Some(frame.vcpu.into())),

@@ -1,4 +1,4 @@
-//! Events into columns: one batch under construction.
+//! Converts events to columns: one batch that is being built.
 
 mod activations;
 mod feed;
@@ -14,7 +14,7 @@ use vmnoise_events::{Event, InterferenceCounts, PostedInterrupts};
 use crate::checksum;
 use crate::schema::{counter, counter_value_field, counters_field_names, event};
 
-/// One row; what an event does not have stays null.
+/// One row; values that an event lacks stay null.
 #[derive(Default)]
 struct Row<'a> {
     event: u8,
@@ -36,7 +36,7 @@ struct Row<'a> {
     counters: Option<&'a [(&'a str, Option<u64>)]>,
 }
 
-/// The columns of a batch while it grows.
+/// Columns of a batch while it grows.
 pub(crate) struct Columns {
     rows: usize,
     event: UInt8Builder,
@@ -88,12 +88,12 @@ impl Columns {
         }
     }
 
-    /// Rows so far.
+    /// Returns the number of rows so far.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Adds one event, which may take more than one row.
+    /// Adds one event, which may need more than one row.
     pub fn append(&mut self, event: &Event) {
         match event {
             Event::Activity(activity) => self.push(&Row {
@@ -119,7 +119,7 @@ impl Columns {
                     light_exits: Some(gap.light_exits),
                     heavy_exits: Some(gap.heavy_exits),
                     interference: gap.interference,
-                    // Where BPF is there it is 0: those are left out.
+                    // It is 0 if BPF is in use, and is then left out.
                     counters: (gap.run_delay_ns > 0).then_some(&run_delay),
                     ..Row::default()
                 });
@@ -213,8 +213,8 @@ impl Columns {
         }
     }
 
-    /// Closes the batch with a checksum row and starts the next one. Returns the
-    /// batch and its checksum.
+    /// Closes the batch with a checksum row and starts the next one. Returns the batch and its
+    /// checksum.
     pub fn seal(
         &mut self,
         schema: SchemaRef,
@@ -252,7 +252,7 @@ impl Columns {
         Ok((RecordBatch::try_new(schema, columns)?, checksum))
     }
 
-    /// The counters, with the checksum in the place of the last value.
+    /// Returns the counters, with the checksum as the last value.
     fn counters_with(&mut self, checksum: u32) -> MapArray {
         let (_, values) = self.counters.entries();
         if let Some(last) = values.values_slice_mut().last_mut() {

@@ -1,4 +1,4 @@
-//! What vCPUs went through, into columns.
+//! Converts vCPUs, their intervals and their exits to columns.
 
 use vmnoise_events::{
     Exit, ReasonTotals, Share, ShareMap, Vcpu, VcpuClock, VcpuId, VcpuInterval, VcpuTotals,
@@ -79,7 +79,7 @@ impl Columns {
         });
     }
 
-    /// A row, then one for each reason, then the longest exit.
+    /// Adds one row, then one for each reason, then one for the longest exit.
     pub(super) fn push_totals(&mut self, totals: &VcpuTotals) {
         let counts = [
             (counter::EXITS, Some(totals.exits)),
@@ -137,7 +137,7 @@ impl Columns {
     }
 }
 
-/// Most parts of most exits are 0: those are left out.
+/// Returns the parts that are not 0; most parts of most exits are.
 pub(super) fn parts<'a>(
     split: &ShareMap<u64>,
 ) -> impl Iterator<Item = (&'a str, Option<u64>)> + use<'a> {

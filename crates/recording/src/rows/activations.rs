@@ -1,4 +1,4 @@
-//! Columns back into wake-ups of periodic tasks.
+//! Converts columns back to wake-ups of periodic tasks.
 
 use vmnoise_events::Activation;
 

@@ -1,4 +1,4 @@
-//! Columns back into what a host reported to its guest.
+//! Converts columns back to frames of the feed.
 
 use vmnoise_events::{FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason, Share};
 
@@ -6,7 +6,7 @@ use super::Rows;
 use crate::schema::{counter, event};
 
 impl Rows {
-    /// The frame that begins with this row, and the first row after it.
+    /// Returns the frame that begins with this row, and the first row after it.
     pub(super) fn host_frame(&self, row: usize) -> Result<(HostFrame, usize), String> {
         let mut frame = HostFrame {
             vcpu: self.small_counter(row, counter::NUMBER)?,
@@ -50,7 +50,7 @@ impl Rows {
         })
     }
 
-    /// The one counter of its row has the name of its share.
+    /// Returns the culprit of this row. The name of its only counter is the name of its share.
     fn host_culprit(&self, row: usize) -> Result<HostCulprit, String> {
         let mut counters = self.counters(row);
         let (word, dur_ns) = counters

@@ -1,4 +1,4 @@
-//! Columns back into events: one batch as it was read.
+//! Converts columns back to events: one batch as it was read.
 
 mod activations;
 mod feed;
@@ -17,11 +17,11 @@ use vmnoise_events::{
 
 use crate::schema::{counter, event};
 
-/// A column with its name for messages; it has no values where the format's version has none.
+/// A column with its name for messages; it has no values if the format's version lacks it.
 struct Column<T: ArrowPrimitiveType> {
     name: &'static str,
     values: ScalarBuffer<T::Native>,
-    /// Which of them are there; `None` where all are.
+    /// Validity of the values; `None` if all are valid.
     valid: Option<NullBuffer>,
 }
 
@@ -37,13 +37,13 @@ impl<T: ArrowPrimitiveType> Column<T> {
         }
     }
 
-    /// Inlined, as the next: each event takes several values.
+    /// Inlined, like the next: each event reads several values.
     #[inline(always)]
     fn get(&self, row: usize) -> Result<T::Native, String> {
         self.find(row).ok_or_else(|| self.lacks(row))
     }
 
-    /// The value; `None` where it is null, or there is no such row or column.
+    /// Returns the value; `None` if it is null, or there is no such row or column.
     #[inline(always)]
     fn find(&self, row: usize) -> Option<T::Native> {
         let value = *self.values.get(row)?;
@@ -57,10 +57,10 @@ impl<T: ArrowPrimitiveType> Column<T> {
     }
 }
 
-/// The columns of one batch, whose schema has been checked.
+/// Columns of one batch, whose schema has been checked.
 pub(crate) struct Rows {
     len: usize,
-    /// The first row of the next event.
+    /// First row of the next event.
     next: usize,
     event: Column<U8>,
     cpu: Column<U32>,
@@ -77,7 +77,7 @@ pub(crate) struct Rows {
     heavy_exits: Column<U32>,
     /// Since version 2.
     interference: Column<U32>,
-    /// Since version 3, as the next.
+    /// Since version 3, like the next.
     vcpu: Column<U32>,
     to_cpu: Column<U32>,
     counters: MapArray,
@@ -114,7 +114,7 @@ impl Rows {
         }
     }
 
-    /// The checksum this batch claims, by its last row.
+    /// Returns the checksum that this batch claims, in its last row.
     pub fn checksum(&self) -> Result<u64, String> {
         let last = (self.len.checked_sub(1)).ok_or("a batch without rows")?;
         if self.event.get(last)? != event::CHECKSUM {
@@ -123,7 +123,7 @@ impl Rows {
         self.counter(last, counter::CRC32)
     }
 
-    /// The next event; `None` once only the checksum is left.
+    /// Returns the next event; `None` when only the checksum is left.
     pub fn next_event(&mut self) -> Option<Result<Event, String>> {
         let row = self.next;
         if row + 1 >= self.len {
@@ -133,7 +133,8 @@ impl Rows {
         Some(self.event(row))
     }
 
-    /// The event that begins with this row; one of several rows moves on to the first after it.
+    /// Returns the event that begins with this row. If it has several rows, moves to the first row
+    /// after it.
     fn event(&mut self, row: usize) -> Result<Event, String> {
         Ok(match self.event.get(row)? {
             event::ACTIVITY => Event::Activity(Activity {
@@ -154,7 +155,7 @@ impl Rows {
                 light_exits: self.light_exits.get(row)?,
                 heavy_exits: self.heavy_exits.get(row)?,
                 interference: self.interference.find(row),
-                // Left out where it is 0.
+                // Left out if it is 0.
                 run_delay_ns: self.find_counter(row, counter::RUN_DELAY_NS).unwrap_or(0),
             }),
             event::SOURCE => Event::Source(Source {
@@ -255,7 +256,7 @@ impl Rows {
         Ok(tally)
     }
 
-    /// All classes or none.
+    /// Returns the counts of all classes; `None` if there are none.
     fn interference_counts(&self, row: usize) -> Result<Option<InterferenceCounts>, String> {
         let is_known = |(name, _): (&str, u64)| name.starts_with("interference_");
         if !self.counters(row).any(is_known) {
@@ -269,7 +270,7 @@ impl Rows {
         }))
     }
 
-    /// The count and when it was read, or nothing.
+    /// Returns the count and its time; `None` if there is none.
     fn posted_interrupts(&self, row: usize) -> Result<Option<PostedInterrupts>, String> {
         let is_known = |(name, _): (&str, u64)| name.starts_with("posted_");
         if !self.counters(row).any(is_known) {

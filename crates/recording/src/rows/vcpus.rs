@@ -1,4 +1,4 @@
-//! Columns back into what vCPUs went through.
+//! Converts columns back to vCPUs, their intervals and their exits.
 
 use vmnoise_events::{
     Exit, ExitReason, Isa, ReasonTotals, Share, ShareMap, SourceId, Vcpu, VcpuClock, VcpuExit,
@@ -9,7 +9,7 @@ use super::Rows;
 use crate::schema::{counter, event};
 
 impl Rows {
-    /// The vCPU of this row, and the first row after what is known of its VM.
+    /// Returns the vCPU of this row, and the first row after the facts about its VM.
     pub(super) fn vcpu(&self, row: usize) -> Result<(Vcpu, usize), String> {
         let small = |name: &str| self.small_counter(row, name);
         let number = self.find_counter(row, counter::NUMBER);
@@ -75,7 +75,7 @@ impl Rows {
         })
     }
 
-    /// The totals that begin with this row, and the first row after them.
+    /// Returns the totals that begin with this row, and the first row after them.
     pub(super) fn vcpu_totals(&self, row: usize) -> Result<(VcpuTotals, usize), String> {
         let mut totals = VcpuTotals {
             vcpu: self.vcpu_id(row)?,

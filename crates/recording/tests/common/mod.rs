@@ -1,9 +1,9 @@
-//! Facts, streams of events, and reading back, for every test here.
+//! Facts, streams of events, and reading back, for all tests here.
 
 use vmnoise_events::*;
 use vmnoise_recording::{Ending, ReadError, Reader, Writer};
 
-/// Facts with every kind of value in them.
+/// Returns facts with all kinds of values.
 pub fn facts() -> RunFacts {
     RunFacts {
         tool_version: "0.1.0".into(),
@@ -66,7 +66,7 @@ pub fn facts() -> RunFacts {
     }
 }
 
-/// A file, one that is not there, and a folder.
+/// Returns settings: a file, a missing file, and a folder.
 fn settings() -> Settings {
     let mut settings = Settings::default();
     for (path, text) in [
@@ -79,7 +79,7 @@ fn settings() -> Settings {
     settings
 }
 
-/// One event of each kind, and a tally that knows nothing.
+/// Returns one event of each kind, and a tally without known values.
 pub fn one_of_each() -> Vec<Event> {
     vec![
         Event::Source(Source {
@@ -274,7 +274,7 @@ fn exit() -> Exit {
     }
 }
 
-/// A finished recording, flushed after every `flush_every` events.
+/// Returns a finished recording, flushed after every `flush_every` events.
 pub fn record(events: &[Event], flush_every: usize) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), &facts()).expect("memory takes every byte");
     for chunk in events.chunks(flush_every) {
@@ -286,7 +286,7 @@ pub fn record(events: &[Event], flush_every: usize) -> Vec<u8> {
     writer.finish().expect("memory takes every byte")
 }
 
-/// What a reader makes of these bytes: the events handed out, and the end.
+/// Reads these bytes; returns the events and the ending.
 pub fn replay(bytes: &[u8]) -> (Vec<Event>, Result<Ending, ReadError>) {
     let mut events = Vec::new();
     let end = Reader::new(bytes)

@@ -1,4 +1,4 @@
-"""Where two summaries differ, apart from what has no order and no one answer."""
+"""Finds the differences of two summaries, except in order and in values with several right answers."""
 
 from collections import Counter
 
@@ -6,7 +6,7 @@ RESIDUALS = {"hw", "hv_or_hw", "unexplained"}
 
 
 def normalise(summary):
-    """Orders what has no order of its own."""
+    """Sorts the lists that have no order of their own."""
     for cpu in summary["cpus"]:
         cpu["sources"].sort(key=str)
     for gap in summary["worst"]:
@@ -15,7 +15,7 @@ def normalise(summary):
 
 
 def merge_exits(summary):
-    """Puts `kvm` and the residuals together, where exits may be split either way."""
+    """Adds `kvm` and the residuals up, because exits may be split either way."""
     for cpu in summary["cpus"]:
         shares = cpu["shares_ns"]
         together = RESIDUALS | {"kvm"}
@@ -30,7 +30,7 @@ def merge_exits(summary):
 
 
 def merged(entries, together):
-    """Entries of the shares in `together` as one total for each name."""
+    """Adds up the entries of the shares in `together`, by name."""
     totals = Counter()
     for entry in entries:
         if entry["share"] in together:
@@ -40,7 +40,7 @@ def merged(entries, together):
 
 
 def differences(expected, found, path=""):
-    """Every place where `found` lacks or contradicts something in `expected`."""
+    """Yields every path at which `found` lacks or contradicts a value of `expected`."""
     if isinstance(expected, dict) and isinstance(found, dict):
         for key, value in expected.items():
             if key not in found:

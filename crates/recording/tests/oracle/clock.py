@@ -1,19 +1,19 @@
-"""When a stamp of the TSC was, by the anchors of a recording."""
+"""Converts stamps of the TSC to CLOCK_MONOTONIC, by the anchors of a recording."""
 
 import bisect
 
 U64_MAX = 2**64 - 1
-# What the two clocks may be apart by from one anchor to the next, where neither jumped.
+# Largest difference of the two clocks from one anchor to the next if neither jumped.
 RATE_PART, JUMP_NS = 200, 10_000
 
 
 class Clock:
-    """TSC to CLOCK_MONOTONIC along straight lines between anchors."""
+    """Interpolates linearly between anchors."""
 
     def __init__(self, anchors, tsc_hz):
         self.tsc_hz = max(1, tsc_hz)
         self.tsc, self.ns, self.refused = [], [], 0
-        # Places of the anchors before which a clock jumped.
+        # Indices of the anchors before which a clock jumped.
         self.jumps = []
         for row in anchors:
             before, after, ns = row["start_tsc"], row["end_tsc"], row["start_mono_ns"]
@@ -28,7 +28,7 @@ class Clock:
                 self.ns.append(ns)
 
     def goes_on(self, before, after, ns):
-        """Whether both ran at the rate measured at the start, or between the two last anchors."""
+        """Returns true if the clocks ran at the rate of the start, or of the two last anchors."""
         elapsed = ns - self.ns[-1]
         width = -((before - after) * 10**9 // self.tsc_hz)
         allowed = elapsed // RATE_PART + width + JUMP_NS
@@ -52,7 +52,7 @@ class Clock:
     def ns_at(self, tsc):
         last = len(self.tsc) - 1
         left = bisect.bisect_right(self.tsc, tsc) - 1
-        # Before the first line and behind the last one goes on, unless a clock jumped there.
+        # The first and the last line continue beyond their anchors, unless a clock jumped there.
         if last < 1 or left < 0 and 1 in self.jumps or left == last and last in self.jumps:
             place = min(max(left, 0), max(last, 0))
             at, base = (self.tsc + [0])[place], (self.ns + [0])[place]

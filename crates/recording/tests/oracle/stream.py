@@ -1,4 +1,4 @@
-"""Reads a recording as docs/recording-format.md defines it, checksums verified."""
+"""Reads a recording by docs/recording-format.md, and verifies the checksums."""
 
 import json
 import zlib
@@ -12,7 +12,7 @@ CHECKSUM = 255
 
 
 def crc_of_batch(previous, batch):
-    """The running checksum as docs/recording-format.md defines it."""
+    """Returns the running checksum that docs/recording-format.md defines."""
     parts = []
     for column in batch.columns:
         validity, *buffers = column.buffers()
@@ -29,7 +29,7 @@ def crc_of_batch(previous, batch):
 
 
 def read(path):
-    """The facts and the rows of every complete batch, checksums verified."""
+    """Returns the facts and the rows of every complete batch; verifies the checksums."""
     rows = []
     with pa.OSFile(path) as file:
         stream = pa.ipc.open_stream(file)

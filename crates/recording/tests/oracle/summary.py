@@ -4,14 +4,14 @@
     python3 summary.py RECORDING SUMMARY.json
 
 RECORDING is read with pyarrow; SUMMARY.json is what `vmnoise explain RECORDING
---format json` printed. Exit 0 and one line where both agree, 1 and the first
-differences where not. Every integer must agree exactly, with one exception: how
-an interrupted exit is split between `kvm` and the residual depends on what the
-run had learned by then. Where exits were traced, the sum of the two must agree
-and `kvm` must not exceed the exits' net time. Percentages, periods, the clock's
-bound and `stopped_by` are not recomputed.
+--format json` printed. Exits with 0 and one line if both agree, otherwise with 1
+and the first differences. Every integer must agree exactly, with one exception:
+the split of an interrupted exit between `kvm` and the residual depends on the
+events that the run had read by then. So if exits were traced, only the sum of the
+two must agree, and `kvm` must not exceed the exits' net time. Percentages,
+periods, the clock's bound and `stopped_by` are not recomputed.
 
-It works on the whole run at once, with time cut at every begin and end, and so
+It works on the whole run at once, and cuts time at every begin and end. So it
 shares neither code nor method with the program that it checks.
 """
 
@@ -36,9 +36,9 @@ SHARE_OF_KIND["observed"] = SHARE_OF_KIND["spin"]
 LOSS_KINDS = ["ring_full", "recursion", "mailbox_full", "unpaired", "undecodable", "vcpus_full",
               "unrecorded"]
 FINISH_REASONS = ["duration", "stop", "interrupt", "failed"]
-# The witness that makes a share known. Of a microVM those of a guest's kernel are
-# known to be 0, because its guest has no kernel and never halts; of a polling thread
-# nothing below its own kernel is known.
+# The probe that makes a share known. A microVM's guest has no kernel and never halts, so
+# the shares of a guest's kernel are known to be 0. For a polling thread, nothing below its
+# own kernel is known.
 WITNESS = {
     "microvm": {"preempted": "sched", "throttled": "sched", "blocked": "sched",
                 "steal": "steal_clock", "host_irq": "irq", "host_softirq": "softirq",
@@ -46,7 +46,7 @@ WITNESS = {
     "spin": {"nmi": "nmi", "irq": "irq", "softirq": "softirq", "thread": "sched",
              "throttled": "sched", "blocked": "sched", "steal": "steal_clock"},
 }
-# Nobody feels what is taken from an observed thread: steal is known inside activities.
+# An observed thread does not measure its own losses: steal is known only inside activities.
 WITNESS["observed"] = {"nmi": "nmi", "irq": "irq", "softirq": "softirq", "thread": "sched",
                        "throttled": "sched", "steal": "activity_steal"}
 ALWAYS_KNOWN = {"microvm": ["nmi", "irq", "softirq", "thread", "halted"], "spin": [],
@@ -56,7 +56,7 @@ INTERFERENCE = {"nmi": (NMI, "nmi"), "irq": (IRQ, "irq"), "softirq": (SOFTIRQ, "
                 "thread": (THREAD, "sched")}
 COUNTED = {kind for kind, _ in INTERFERENCE.values()}
 VIRT = ["kvm", "vmm", "blocked", "throttled", "host_irq", "host_softirq", "host_nmi"]
-# Holes between two activities that are no time of an observed thread's own, in ns.
+# Longest holes between two activities in which an observed thread did not run, in ns.
 HOLE, WAY = 1_000, 20_000
 
 Activity = namedtuple("Activity", "start end kind source steal")
@@ -64,7 +64,7 @@ Run = namedtuple("Run", "workload witnesses names blind threshold")
 
 
 def owners(start, end, activities):
-    """Net time of each activity inside start..end, and what nobody owns.
+    """Returns the net time of each activity inside start..end, and the time without an activity.
 
     At each instant the highest kind owns the time; among equals the one that
     began later, then the shorter one.
@@ -92,9 +92,9 @@ def rank(activity):
 
 
 def own_steals(activities):
-    """The steal of each activity without that of the activities directly inside it.
+    """Returns the steal of each activity without that of the activities directly inside it.
 
-    What lies inside two activities is directly inside the one of the higher rank.
+    An activity inside two others is directly inside the one of the higher rank.
     """
     if not any(a.steal for a in activities):
         return [0] * len(activities)
@@ -119,7 +119,7 @@ def union_length(intervals):
 
 
 def overlapping(gaps, activities):
-    """Each gap (start, end, row), by start, with the activities that overlap it."""
+    """Yields each gap (start, end, row), by start, with the activities that overlap it."""
     activities = sorted(activities)
     reachable, following = [], 0
     for gap in sorted(gaps, key=lambda gap: gap[:2]):
@@ -132,7 +132,7 @@ def overlapping(gaps, activities):
 
 
 def derived(activities, begun, run, clock):
-    """The gaps of an observed thread: runs of activities without a hole, as rows."""
+    """Returns the gaps of an observed thread as rows: runs of activities without a hole."""
     runs = []
     for start, end, kind, *_ in sorted(activities, key=lambda a: (a.start, -a.end, a.kind)):
         if kind in (EXIT, VMM, BLOCKED, STOPPED) or start == end:
@@ -148,7 +148,7 @@ def derived(activities, begun, run, clock):
 
 
 def equivalent(ns):
-    """The highest value that an HDR histogram of 3 digits cannot tell from ns.
+    """Returns the highest value that an HDR histogram of 3 digits cannot distinguish from ns.
 
     Such a histogram has 2048 buckets for each doubling, of width 1 below 2048.
     """
@@ -170,7 +170,7 @@ def percentiles(lengths):
 
 
 def lost_activities(row, activities):
-    """How many interferences the counter saw and no activity shows; None without one."""
+    """Returns the number of counted interferences without an activity; None without a counter."""
     counted = row.get("interference")
     if counted is None:
         return None
@@ -182,7 +182,7 @@ def counter(row, name):
 
 
 def budget(gap, activities, run):
-    """The parts of one gap, {(share, name): [ns, count]}, and its pieces."""
+    """Returns the parts of one gap, {(share, name): [ns, count]}, and its pieces."""
     start, end, row = gap
     witnesses, names = run.witnesses, run.names
     net, rest = owners(start, end, activities)
@@ -201,7 +201,7 @@ def budget(gap, activities, run):
         parts[share, names[source]][1] += 1
     # A polling thread reads the clock that its kernel's activities read.
     stolen = 0 if run.workload == "microvm" else robbed
-    # Where nobody sees who had the CPU, the scheduler says how long the thread waited for it.
+    # If it is unknown who had the CPU, the scheduler still reports how long the thread waited.
     waited = min(counter(row, "run_delay_ns"), rest) if witnesses.get("run_delay") else 0
     if waited:
         parts["thread", None] = [waited, 1]
@@ -231,7 +231,7 @@ def budget(gap, activities, run):
 
 
 def summarise(facts, rows):
-    """The same object as the summary, as far as it is recomputed here."""
+    """Returns the same object as the summary, as far as it is recomputed here."""
     of = defaultdict(list)
     names, activities, late, unpaired, watermark = [], defaultdict(list), 0, 0, 0
     for row in rows:
@@ -313,7 +313,7 @@ def summarise(facts, rows):
 
 
 def guest_columns(known, unexplained_at_exits, counters):
-    """The thesis' columns of a guest."""
+    """Returns the thesis' columns of a guest."""
     def add(shares):
         values = [known[share] for share in shares if known[share] is not None]
         return sum(values) if values else None
@@ -387,7 +387,7 @@ def cpu_summary(cpu, gaps, activities, tallies, clock, run):
     runtime = None
     if tallies:
         blind_ns = counters.get("blind_tsc", 0) * 1_000_000_000 // clock.tsc_hz
-        # Who was stopped while it paused is blind for it already.
+        # Time of a stop during a pause is already in the blind time.
         twice = sum(ns for start, end, ns in stops if (start, end) not in stopped_in_gaps)
         blind_ns -= min(twice, blind_ns)
         if run.workload != "observed":

@@ -1,4 +1,4 @@
-//! Axes that read as people say times and parts.
+//! Axes with readable times and parts.
 
 use serde_json::{Value, json};
 use vmnoise_judge::compare::{Kind, Unit};
@@ -8,32 +8,32 @@ pub(super) fn lengths(title: &str) -> Value {
     json!({"title": {"text": title}, "type": "log", "tickformat": "~s", "ticksuffix": "s"})
 }
 
-/// Nanoseconds as the seconds of such an axis.
+/// Converts nanoseconds to the seconds of such an axis.
 pub(super) fn length(ns: u64) -> f64 {
     ns.max(1) as f64 / 1e9
 }
 
-/// Lengths in seconds on a plain scale.
+/// Lengths in seconds on a linear scale.
 pub(super) fn plain_lengths(title: &str) -> Value {
     json!({"title": {"text": title}, "tickformat": "~s", "ticksuffix": "s"})
 }
 
-/// Seconds since the start of the run.
+/// Seconds since the begin of the run.
 pub(super) fn run_time() -> Value {
     plain("time since the start (s)")
 }
 
-/// Anything on a plain scale.
+/// Anything on a linear scale.
 pub(super) fn plain(title: &str) -> Value {
     json!({"title": {"text": title}})
 }
 
-/// The names of bars.
+/// Names of bars.
 pub(super) fn names() -> Value {
     json!({"title": {"text": ""}, "automargin": true})
 }
 
-/// From the numbers of a figure to those of its axis.
+/// Factor from a figure to its axis.
 pub(super) const fn scale(unit: Unit) -> f64 {
     match unit {
         Unit::Nanoseconds => 1e-9,
@@ -41,7 +41,7 @@ pub(super) const fn scale(unit: Unit) -> f64 {
     }
 }
 
-/// The axis of a figure.
+/// Axis of a figure.
 pub(super) fn of_figures(kind: Kind, unit: Unit) -> Value {
     match (unit, kind) {
         (Unit::Percent, Kind::Exits) => plain("% of the vCPUs’ time"),

@@ -1,4 +1,4 @@
-//! How far recordings lie apart, and each figure window by window.
+//! Differences of recordings, and each figure over time.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use super::{Chart, View, axes};
 use crate::beside::{ComparePage, value};
 use crate::figures::duration;
 
-/// The charts of a comparison.
+/// Returns the charts of a comparison.
 pub(crate) fn compare(page: &ComparePage<'_>) -> Vec<Chart> {
     let mut charts = match &page.groups {
         Some(groups) => vec![two_groups(page, groups)],

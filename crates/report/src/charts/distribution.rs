@@ -1,4 +1,4 @@
-//! How long the moments were.
+//! Distribution of the moments' lengths.
 
 use hdrhistogram::Histogram;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::figures::{duration, part_of, percent, sum, times};
 use crate::run::Run;
 use crate::tables::some_of;
 
-/// How many there were of each length.
+/// Returns the number of moments by length.
 pub(super) fn histogram(run: &Run) -> Chart {
     let lengths = &run.gathered.lengths;
     let mut views = Vec::new();
@@ -42,7 +42,7 @@ fn steps(run: &Run, name: &str, lengths: &[&Histogram<u64>]) -> View {
     let mut until_ns = None;
     let nothing = 0.5; // Below one, which is the bottom of a logarithmic axis.
     for (from_ns, count) in counts {
-        // Between what there is, there is nothing.
+        // The line falls to the bottom between non-empty buckets.
         if let Some(until_ns) = until_ns.filter(|until_ns| *until_ns < from_ns) {
             edges.push(axes::length(until_ns));
             heights.push(nothing);
@@ -72,7 +72,7 @@ fn steps(run: &Run, name: &str, lengths: &[&Histogram<u64>]) -> View {
     });
     let layout = json!({
         "xaxis": axes::lengths(run.words().length),
-        // Marked at each power of ten.
+        // A tick at each power of ten.
         "yaxis": {
             "title": {"text": run.words().many}, "type": "log", "dtick": 1.0,
             "range": [-0.3, power_above(most)],
@@ -85,7 +85,7 @@ fn power_above(count: u64) -> f64 {
     (count.max(2) as f64 * 1.3).log10()
 }
 
-/// Which part of them was longer than what.
+/// Returns the part of moments that are longer than each length.
 pub(super) fn tail(run: &Run) -> Chart {
     let lanes = drawn(run);
     let lengths = &run.gathered.lengths;
@@ -107,7 +107,7 @@ pub(super) fn tail(run: &Run) -> Chart {
     }
 }
 
-/// Several runs beside each other.
+/// Returns a chart that compares several runs.
 pub(crate) fn beside(runs: &[Run]) -> Option<Chart> {
     let lines: Vec<(String, Vec<(u64, u64)>)> = runs
         .iter()
@@ -127,11 +127,11 @@ pub(crate) fn beside(runs: &[Run]) -> Option<Chart> {
     })
 }
 
-/// Each line from lengths (ascending) and how many there are of each.
+/// Draws each line from lengths (ascending) and their counts.
 pub(super) fn tails(lines: &[(String, Vec<(u64, u64)>)], title: &str) -> View {
     let mut traces = Vec::new();
     for (nth, (name, counts)) in lines.iter().enumerate() {
-        // Colours come again after eight.
+        // Colours repeat after eight lines.
         let dash = match nth {
             0..8 => "solid",
             _ => "dot",
@@ -177,7 +177,7 @@ fn counts(lengths: &Histogram<u64>) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Four digits are enough for a line.
+/// Rounds to four digits, which are enough for a line.
 fn digits(part: f64) -> f64 {
     format!("{part:.3e}").parse().unwrap_or(part)
 }

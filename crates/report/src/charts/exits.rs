@@ -1,4 +1,4 @@
-//! Why guests were left, and how long each reason takes.
+//! Exits by reason, and the time that each reason takes.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use super::{Chart, View, axes, distribution};
 use crate::figures::sum;
 use crate::shares::{colour, label};
 
-/// Reasons that are drawn.
+/// Number of reasons that are drawn.
 const REASONS: usize = 12;
 
-/// All vCPUs together, by reason.
+/// Groups the exits of all vCPUs by reason.
 fn by_reason(run: &ExitsRun) -> Vec<(String, Vec<&ReasonExits>)> {
     let mut reasons: BTreeMap<&str, Vec<&ReasonExits>> = BTreeMap::new();
     let vcpus = run.exits.vms.iter().flat_map(|vm| &vm.vcpus);
@@ -29,7 +29,7 @@ fn by_reason(run: &ExitsRun) -> Vec<(String, Vec<&ReasonExits>)> {
     reasons
 }
 
-/// Where the time of each reason went.
+/// Returns the time of each reason by share.
 pub(super) fn reasons(run: &ExitsRun) -> Chart {
     let mut reasons = by_reason(run);
     reasons.reverse(); // Bars go from the bottom up.
@@ -75,7 +75,7 @@ pub(super) fn reasons(run: &ExitsRun) -> Chart {
     }
 }
 
-/// How long the exits of each reason were.
+/// Returns the lengths of exits by reason.
 pub(super) fn tails(run: &ExitsRun) -> Chart {
     let lines: Vec<(String, Vec<(u64, u64)>)> = by_reason(run)
         .into_iter()

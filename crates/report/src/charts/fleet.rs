@@ -1,4 +1,4 @@
-//! The hosts, takers and ranks of a fleet.
+//! Hosts, takers and ranks of a fleet.
 
 use serde_json::{Value, json};
 use vmnoise_events::Share;
@@ -8,19 +8,19 @@ use crate::figures::{part_of, percent, sum};
 use crate::fleet::{Fleet, Judged, Lot};
 use crate::shares::{colour, label};
 
-/// Bars that are drawn.
+/// Number of bars that are drawn.
 const BARS: usize = 20;
 const USUAL: &str = "#7f8f9f";
 const OUT: &str = "#e4572e";
 
-/// In the order of the page.
+/// Returns the charts in the order of the page.
 pub(crate) fn fleet(fleet: &Fleet) -> Vec<Chart> {
     let mut charts = vec![hosts(fleet), worst(fleet), takers(fleet), ranks(fleet)];
     charts.retain(|chart| !chart.views.is_empty());
     charts
 }
 
-/// Each host by what it lost, the quietest first.
+/// Draws each host by its loss, the smallest first.
 fn hosts(fleet: &Fleet) -> Chart {
     let judged = &fleet.judged_hosts;
     let rising = judged.places.iter().rev();
@@ -33,7 +33,7 @@ fn hosts(fleet: &Fleet) -> Chart {
     }
 }
 
-/// Each rank by its number.
+/// Draws each rank by its number.
 fn ranks(fleet: &Fleet) -> Chart {
     let judged = &fleet.judged_ranks;
     let mut places = judged.places.clone();
@@ -72,7 +72,7 @@ fn scatter(judged: &Judged, points: Vec<(u64, (usize, &Lot))>, along: &str) -> V
         })
     });
     let traces: Vec<Value> = traces.collect();
-    // One point is no picture.
+    // A single point is no chart.
     if points.len() < 2 {
         return Vec::new();
     }
@@ -83,7 +83,7 @@ fn scatter(judged: &Judged, points: Vec<(u64, (usize, &Lot))>, along: &str) -> V
     vec![View::new("", traces, layout)]
 }
 
-/// Where the time of the worst hosts went.
+/// Draws the lost time of the worst hosts by share.
 fn worst(fleet: &Fleet) -> Chart {
     let places = &fleet.judged_hosts.places;
     let shown: Vec<&Lot> = places
@@ -130,7 +130,7 @@ fn worst(fleet: &Fleet) -> Chart {
     }
 }
 
-/// Who took most of what all hosts lost.
+/// Draws the largest takers of all hosts.
 fn takers(fleet: &Fleet) -> Chart {
     let total_ns = sum(fleet.takers.iter().map(|(_, taken)| taken.total_ns));
     let shown = &fleet.takers[..fleet.takers.len().min(BARS)];
@@ -165,7 +165,7 @@ fn takers(fleet: &Fleet) -> Chart {
     }
 }
 
-/// Without digits that nobody sees.
+/// Removes digits that are not visible.
 fn short(percent: f64) -> f64 {
     (percent * 1e6).round() / 1e6
 }

@@ -1,4 +1,4 @@
-//! How much of any stretch was left.
+//! CPU time left in windows of each length.
 
 use serde_json::json;
 
@@ -7,7 +7,8 @@ use crate::figures::duration;
 use crate::run::Run;
 use crate::tables::some_of;
 
-/// The least that was left in a window of each length, in percent of it; without views where that is not known.
+/// Draws the least time left in a window of each length, in percent; without views if it is
+/// unknown.
 pub(super) fn left(run: &Run) -> Chart {
     let lanes = drawn(run);
     let lines = run.left.iter().filter(|(lane, _)| lanes.contains(lane));

@@ -1,5 +1,5 @@
-//! The charts of one run, as the library's own data; what a chart needs of colours and fonts it
-//! gets from the page, light or dark.
+//! The charts of one run, as the library's own data. The page supplies colours and fonts, light or
+//! dark.
 
 mod axes;
 mod compare;
@@ -23,22 +23,22 @@ use serde_json::{Value, json};
 use crate::figures::sum;
 use crate::run::{Outcome, Run};
 
-/// Lanes that are drawn one by one.
+/// Number of lanes that are drawn singly.
 const LANES: usize = 16;
 
 /// A chart.
 #[derive(Debug)]
 pub(crate) struct Chart {
     pub(crate) title: &'static str,
-    /// Whether it needs all of the page.
+    /// True if it needs the full width of the page.
     pub(crate) is_wide: bool,
-    /// What one sees.
+    /// Explanation of the picture.
     pub(crate) note: String,
-    /// One, or several to choose from.
+    /// One view, or several to choose from.
     pub(crate) views: Vec<View>,
 }
 
-/// A chart as it is drawn.
+/// One view of a chart.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) name: String,
@@ -55,13 +55,13 @@ impl View {
     }
 }
 
-/// JSON for a script of the page. Names come from other people's processes: none may end the
-/// script that holds it.
+/// Returns JSON for a script of the page. A name from a foreign process must not end that script.
 fn harmless(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c")
 }
 
-/// In the order of the page, after the chart of spikes, which the page draws itself.
+/// Returns the charts in the order of the page, after the chart of spikes, which the page draws
+/// itself.
 pub(crate) fn charts(run: &Run) -> Vec<Chart> {
     let mut charts = vec![over_time::shares(run), over_time::heat(run)];
     charts.push(distribution::histogram(run));
@@ -77,7 +77,7 @@ pub(crate) fn charts(run: &Run) -> Vec<Chart> {
     charts
 }
 
-/// The lanes that are drawn, by their places: those that lost most, in their order.
+/// Returns the indices of the lanes that are drawn: those that lost most, in their own order.
 fn drawn(run: &Run) -> Vec<usize> {
     let mut lanes_ns = vec![0u64; run.gathered.lanes.len()];
     for taker in &run.gathered.takers {

@@ -1,4 +1,4 @@
-//! Where the time went while the run went on.
+//! Lost time over the run.
 
 use serde_json::{Value, json};
 use vmnoise_events::Share;
@@ -9,12 +9,12 @@ use crate::run::Run;
 use crate::shares::{colour, label};
 use crate::tables::some_of;
 
-/// Height of all rows of the heat map, at most: it has to go on one sheet of paper.
+/// Largest height of all rows of the heat map, so that it fits on a sheet of paper.
 const HEAT_MOST: usize = 760;
-/// Height of what is above and below them.
+/// Height above and below the rows.
 const HEAT_EDGES: usize = 110;
 
-/// Who took which part of the time, all lanes together and each by itself.
+/// Draws the shares over time, of all lanes together and of each lane.
 pub(super) fn shares(run: &Run) -> Chart {
     let even = &run.gathered.windows;
     let lanes = drawn(run);
@@ -73,11 +73,11 @@ fn stacked(name: &str, run: &Run, lanes: &[usize]) -> View {
     View::new(name, traces, layout)
 }
 
-/// Every lane at every time; the darker, the more it lost.
+/// Draws every lane over time; darker means more loss.
 pub(super) fn heat(run: &Run) -> Chart {
     let even = &run.gathered.windows;
     let mut views = Vec::new();
-    // One row would say what the chart of shares says.
+    // One row would repeat the chart of shares.
     if even.len() > 1 && even.lanes() > 1 {
         let width_ns = even.width_ns;
         let middles_ns = even
@@ -96,7 +96,7 @@ pub(super) fn heat(run: &Run) -> Chart {
             let window = even.of(lane, place);
             part_of(window.map_or(0, |it| it.shares_ns.total()), width_ns)
         };
-        // Noise goes over many powers of ten: the colour is that of the power.
+        // Noise covers many powers of ten: the colour stands for the power.
         let powers: Vec<Vec<f64>> = order
             .iter()
             .map(|lane| {
@@ -134,7 +134,7 @@ pub(super) fn heat(run: &Run) -> Chart {
     }
 }
 
-/// From nothing, which the page shines through, to all.
+/// Returns the colours, from transparent for nothing to the darkest for all.
 fn scale() -> Value {
     json!([
         [0.0, "rgba(127,143,159,0.06)"],
@@ -146,7 +146,7 @@ fn scale() -> Value {
     ])
 }
 
-/// Charts show no more digits.
+/// Rounds to the digits that charts show.
 fn round(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }

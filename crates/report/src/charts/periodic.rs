@@ -1,4 +1,4 @@
-//! Gaps that no witness explains, folded at each period that was found among them.
+//! Gaps without a known cause, folded at each period that was found among them.
 
 use serde_json::json;
 use vmnoise_explain::Periodic;
@@ -7,7 +7,7 @@ use super::{Chart, View, axes};
 use crate::figures::{duration, times};
 use crate::run::Run;
 
-/// One view for each period.
+/// Draws a view for each period.
 pub(super) fn periodic(run: &Run) -> Chart {
     let found = run.summary().map_or(&[][..], |it| &it.periodic);
     Chart {

@@ -1,4 +1,4 @@
-//! What wake-ups consist of: phase by phase, and beside a host each phase by whose time it was.
+//! Parts of wake-ups: by phase, and in a join each phase by side.
 
 use serde_json::{Value, json};
 use vmnoise_explain::PhaseSides;
@@ -9,7 +9,7 @@ use crate::phases::{self, CpuPhases, colour, label};
 use crate::run::Run;
 use crate::tables::some_of;
 
-/// The sides, each with its colour and what it had.
+/// Returns the sides with their colours and times.
 const fn sides(of: PhaseSides) -> [(&'static str, &'static str, u64); 3] {
     [
         ("the guest’s", "#1f9e89", of.guest_ns),
@@ -18,7 +18,7 @@ const fn sides(of: PhaseSides) -> [(&'static str, &'static str, u64); 3] {
     ]
 }
 
-/// An average wake-up.
+/// Draws an average wake-up.
 pub(super) fn phases(run: &Run) -> Chart {
     let all = phases::by_cpu(run);
     let lanes = drawn(run);
@@ -51,7 +51,7 @@ pub(super) fn phases(run: &Run) -> Chart {
     }
 }
 
-/// A bar for each CPU.
+/// Draws a bar for each CPU.
 fn by_phase(cpus: &[(String, CpuPhases)]) -> View {
     let names: Vec<&str> = cpus.iter().rev().map(|(name, _)| &**name).collect();
     let mut traces = Vec::new();
@@ -66,7 +66,7 @@ fn by_phase(cpus: &[(String, CpuPhases)]) -> View {
     stacked(traces, names.len())
 }
 
-/// A bar for each phase.
+/// Draws a bar for each phase.
 fn by_side(name: &str, cpu: &CpuPhases) -> View {
     let reported = cpu.phases.iter().rev();
     let reported = reported.filter(|it| it.total_ns.is_some_and(|ns| ns > 0));
@@ -85,7 +85,7 @@ fn by_side(name: &str, cpu: &CpuPhases) -> View {
     }
 }
 
-/// One colour; `None` of nothing.
+/// Draws the bars of one colour; `None` if all are empty.
 fn bars<'a>(
     name: &str,
     colour: &'static str,
@@ -119,7 +119,7 @@ fn stacked(traces: Vec<Value>, bars: usize) -> View {
     View::new("", traces, layout)
 }
 
-/// To a tenth of a nanosecond.
+/// Returns the mean in seconds, to a tenth of a nanosecond.
 fn mean_s(total_ns: u64, count: u64) -> f64 {
     (total_ns as f64 * 10.0 / count.max(1) as f64).round() / 1e10
 }

@@ -1,4 +1,4 @@
-//! The chart of spikes, which the page draws itself: each point can be asked who it was.
+//! The chart of spikes, which the page draws itself: each point shows its causes on request.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ const MOST: Most = Most {
     evenly: false,
 };
 
-/// The chart that the page draws itself: each point can be asked.
+/// The chart that the page draws itself.
 #[derive(Debug)]
 pub(crate) struct Spikes {
     pub(crate) title: &'static str,
@@ -29,12 +29,12 @@ pub(crate) struct Spikes {
     pub(crate) json: String,
 }
 
-/// What its script reads.
+/// Data for its script.
 #[derive(Serialize)]
 struct SpikesData<'a> {
     length: &'static str,
     victim: &'static str,
-    /// What all lanes together are called.
+    /// Name of all lanes together.
     all: String,
     lanes: Vec<&'a str>,
     shares: Vec<ShareData>,
@@ -42,18 +42,18 @@ struct SpikesData<'a> {
     spikes: Vec<SpikeData>,
     scenes: Vec<Vec<BarData>>,
     trees: Vec<(String, Vec<LineData>)>,
-    /// Whether the branches of a tree follow each other in time.
+    /// True if the branches of a tree follow each other in time.
     phases: bool,
 }
 
-/// Lane, begin after that of the run, length, parts (share, name and length in turns), and
-/// where it has them the numbers of its scene and its tree. Times are in nanoseconds.
+/// Lane; begin after that of the run; length; parts (share, name and length in turns); numbers of
+/// its scene and of its tree, if it has them. Times are in nanoseconds.
 type SpikeData = (usize, u64, u64, Vec<i64>, Option<usize>, Option<usize>);
 
-/// Depth, share (-1 of a phase or an exit), words, length.
+/// Depth, share (-1 for a phase or an exit), words, length.
 type LineData = (u8, i64, i64, u64);
 
-/// 1 where it is below, begin after that of its spike, length, share, name.
+/// 1 for the machine below, begin after that of the spike, length, share, name.
 type BarData = (u8, u64, u64, usize, i64);
 
 #[derive(Serialize)]
@@ -63,7 +63,7 @@ struct ShareData {
     colour: &'static str,
 }
 
-/// `None` of nothing.
+/// Returns the chart; `None` if there are no moments.
 pub(crate) fn spikes(run: &Run) -> Option<Spikes> {
     let words = run.words();
     let gathered = &run.gathered;
@@ -146,7 +146,7 @@ fn data(run: &Run) -> SpikesData<'_> {
     }
 }
 
-/// Names by number: 0 is nobody.
+/// Names by number: 0 means unknown.
 struct Names {
     places: HashMap<String, i64>,
     names: Vec<String>,

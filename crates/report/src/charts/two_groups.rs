@@ -7,7 +7,7 @@ use super::axes::{of_figures, scale};
 use super::{Chart, View};
 use crate::beside::{ComparePage, GroupsBeside, value};
 
-/// A view for each figure that any run has any of.
+/// Draws a view for each figure that at least one run has.
 pub(super) fn two_groups(page: &ComparePage<'_>, of: &GroupsBeside<'_>) -> Chart {
     let files: Vec<&str> = page.runs.iter().map(|run| run.file).collect();
     let (before, after) = files.split_at(of.before.min(files.len()));

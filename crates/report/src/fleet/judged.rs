@@ -1,42 +1,48 @@
-//! Which hosts, or ranks, lose far more than the others.
+//! Finds the hosts, or ranks, that lose far more than the others.
 //!
-//! Only those are held against one another that were looked at alike: by the same workload, and from the same length of
-//! gaps on. One stands out that lies beyond Tukey's outer fence (*Exploratory Data Analysis*, 1977: three times the distance
-//! of the quartiles above the upper one), and loses at least twice as much as the one in the middle and a thousandth of its
-//! time: where most lose next to nothing, a gap more is beyond any fence. Of a thousand that are alike and vary as a normal
-//! distribution does one lies there in a thousand fleets.
+//! A lot is a host or a rank. Lots are compared only if they had the same workload and threshold. A
+//! lot stands out if it meets all of these conditions:
+//!
+//! - It lies beyond Tukey's outer fence (*Exploratory Data Analysis*, 1977): the upper quartile
+//!   plus three times the distance of the quartiles.
+//! - It loses at least twice as much as the median.
+//! - It loses at least a thousandth of its time. If most lots lose almost nothing, a single gap is
+//!   beyond any fence.
+//!
+//! If losses are normally distributed and a fleet has 1000 similar lots, one of them stands out by
+//! chance in about one of 1000 fleets.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::lot::{Lot, Taker};
 
-/// Quartiles of fewer say nothing.
+/// Smallest group that is judged: quartiles of fewer say nothing.
 pub(crate) const LEAST: usize = 8;
-/// How much more than the one in the middle is much.
+/// Multiple of the median that an outlier must reach.
 pub(crate) const TIMES: f64 = 2.0;
-/// Who loses less than this many percent does not stand out.
+/// Smallest loss of an outlier, in percent.
 pub(crate) const LEAST_LOST: f64 = 0.1;
 
-/// Lots, each held against its like. Places are those of all lots.
+/// Lots, each compared with similar ones. Numbers are indices into all lots.
 #[derive(Debug, Default)]
 pub(crate) struct Judged {
-    /// Those that were looked at alike; the largest group first.
+    /// Groups of similar lots; the largest group first.
     pub(crate) groups: Vec<Group>,
-    /// All that are in a group: the one that loses most first.
+    /// All lots that are in a group: the largest loss first.
     pub(crate) places: Vec<usize>,
-    /// Those that stand out in their group: the one that loses most first.
+    /// All lots that stand out in their group: the largest loss first.
     pub(crate) out: Vec<usize>,
 }
 
-/// Lots that were looked at alike.
+/// Lots with the same workload and threshold.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// Their places: the one that loses most first.
+    /// Their indices: the largest loss first.
     pub(crate) places: Vec<usize>,
-    /// What the one in the middle loses, percent.
+    /// Median loss, in percent.
     pub(crate) median: f64,
-    /// How many of them stand out: the first ones.
+    /// Number of lots that stand out, which come first.
     out: usize,
 }
 
@@ -65,17 +71,18 @@ impl Judged {
         }
     }
 
-    /// Groups of which it can be said who stands out.
+    /// Returns the groups that are large enough to be judged.
     pub(crate) fn large(&self) -> impl Iterator<Item = &Group> {
         self.groups.iter().filter(|it| it.is_large())
     }
 
-    /// The group of this lot.
+    /// Returns the group of this lot.
     pub(crate) fn group_of(&self, place: usize) -> Option<&Group> {
         self.groups.iter().find(|it| it.places.contains(&place))
     }
 
-    /// Who took more of this lot's time than of that of the lot in the middle of its group, and how much more, percent.
+    /// Returns the cause with the largest excess over the group's median, and this excess in
+    /// percent.
     pub(crate) fn excess<'l>(&self, lots: &'l [Lot], place: usize) -> Option<(&'l Taker, f64)> {
         let lot = &lots[place];
         let group = self.group_of(place)?;
@@ -113,7 +120,7 @@ impl Group {
         }
     }
 
-    /// Whether there are enough for it to be said who stands out.
+    /// Returns true if the group is large enough to be judged.
     pub(crate) fn is_large(&self) -> bool {
         self.places.len() >= LEAST
     }
@@ -127,7 +134,7 @@ fn sort_falling(lots: &mut [(usize, f64)]) {
     lots.sort_by(|one, other| other.1.total_cmp(&one.1));
 }
 
-/// What lies at this part of the way through falling numbers, between two of them in proportion; 0 of none.
+/// Returns a quantile of falling numbers, interpolated linearly; 0 if there are none.
 fn quantile(falling: &[f64], part: f64) -> f64 {
     let Some(last) = falling.len().checked_sub(1) else {
         return 0.0;
@@ -143,7 +150,7 @@ mod tests {
     use super::*;
     use crate::fleet::lot::Sums;
 
-    /// Hosts that lose so many thousandths of a percent.
+    /// Returns hosts that lose these thousandths of a percent.
     fn lots(lost: &[u64], looked: (&'static str, u64)) -> Vec<Lot> {
         let lots = lost.iter().map(|lost| Lot {
             looked: [looked].into(),
@@ -161,7 +168,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_usual_definition() {
-        // As numpy.quantile([1, 2, 3, 4, 10], …) has them, from the other end.
+        // Same as numpy.quantile([1, 2, 3, 4, 10], …), from the other end.
         let falling = [10.0, 4.0, 3.0, 2.0, 1.0];
         assert_eq!(quantile(&falling, 0.25), 4.0);
         assert_eq!(quantile(&falling, 0.5), 3.0);
@@ -180,7 +187,7 @@ mod tests {
         // Beyond the fence, but not twice as much.
         with_worst[17] = 350;
         assert_eq!(Judged::new(&lots(&with_worst, OSNOISE)).out, [0; 0]);
-        // Of so few nobody is told apart.
+        // Too few to judge.
         let few = Judged::new(&lots(&[200, 200, 900], OSNOISE));
         assert_eq!((few.out, few.places), (vec![], vec![2, 0, 1]));
     }
@@ -193,7 +200,7 @@ mod tests {
         let judged = Judged::new(&all);
         assert_eq!((judged.out.len(), judged.large().count()), (0, 1));
         assert_eq!(judged.large().next().unwrap().places.len(), 20);
-        // In groups of nine, with one that stands out in each; the finer threshold loses more.
+        // Two groups of nine, each with one that stands out; the finer threshold loses more.
         let fine = [300, 300, 300, 2_000, 300, 300, 300, 300, 300];
         let coarse = [150, 150, 150, 150, 150, 150, 150, 150, 290 + 150];
         let mut all = lots(&coarse, ("osnoise", 100_000));
@@ -206,7 +213,8 @@ mod tests {
 
     #[test]
     fn who_loses_next_to_nothing_does_not_stand_out() {
-        // Of those that lose nothing one loses a gap, and then a thousandth of its time.
+        // All but one lose nothing: first that one loses a single gap, then a thousandth of its
+        // time.
         let mut lost = [0; 9];
         lost[3] = 99;
         assert_eq!(Judged::new(&lots(&lost, OSNOISE)).out, [0; 0]);

@@ -1,4 +1,4 @@
-//! Runs that are looked at together: those of a host, or those of a rank.
+//! Groups of runs: the runs of a host, or of a rank.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,31 +7,31 @@ use vmnoise_events::{Share, Workload};
 use super::FleetRun;
 use crate::figures::{part_of, sum};
 
-/// Who took time, whatever number it had.
+/// A cause of lost time, without its number.
 pub(crate) type Taker = (Share, Option<String>);
 
-/// What somebody took.
+/// Time that a cause took.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) gaps: u64,
     pub(crate) total_ns: u64,
     pub(crate) most_ns: u64,
-    /// Of how many lots, and the place of the one of which that was most, with how much.
+    /// Number of lots, then the index of the lot with most of this time, and that time.
     pub(crate) lots: u64,
     pub(crate) most_of: (usize, u64),
 }
 
-/// A host, or a rank.
+/// A host or a rank.
 #[derive(Debug, Default)]
 pub(crate) struct Lot {
     pub(crate) name: String,
-    /// The rank's number; 0 of a host.
+    /// Number of the rank; 0 for a host.
     pub(crate) rank: u64,
     pub(crate) runs: u64,
-    /// Who observed and from which length of gaps on, as often as these differ.
+    /// All workloads and thresholds of its runs.
     pub(crate) looked: BTreeSet<(&'static str, u64)>,
     pub(crate) cpus: BTreeMap<u32, Sums>,
-    /// All CPUs together.
+    /// Sum of all CPUs.
     pub(crate) all: Sums,
     pub(crate) pauses: bool,
     pub(crate) incomplete: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Lot {
     pub(crate) takers: BTreeMap<Taker, Taken>,
 }
 
-/// What CPUs came to.
+/// Sums of one or more CPUs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub(crate) span_ns: u64,
@@ -59,7 +59,7 @@ impl Sums {
         self.max_gap_ns = self.max_gap_ns.max(other.max_gap_ns);
     }
 
-    /// What was lost of the time; `None` where nobody looked.
+    /// Returns the lost part of the time; `None` if nothing was observed.
     pub(crate) fn noise_percent(&self) -> Option<f64> {
         (self.runtime_ns > 0).then(|| part_of(self.noise_ns, self.runtime_ns))
     }
@@ -69,7 +69,7 @@ impl Sums {
     }
 }
 
-/// The lots that a key tells apart, in the order of their keys; runs without one are in none.
+/// Returns the lots by key, in the order of keys; runs without a key are left out.
 pub(super) fn of(runs: &[FleetRun], key: impl Fn(&FleetRun) -> Option<(u64, String)>) -> Vec<Lot> {
     let mut lots: BTreeMap<(u64, String), Lot> = BTreeMap::new();
     for run in runs {
@@ -110,42 +110,42 @@ impl Lot {
         }
     }
 
-    /// What it lost of its time; unknown is nothing to rank by.
+    /// Returns the lost part of its time; `None` if it is unknown, and cannot be ranked.
     pub(crate) fn noise_percent(&self) -> Option<f64> {
         self.all.noise_percent()
     }
 
-    /// What somebody took of its time.
+    /// Returns the part of its time that a cause took.
     pub(crate) fn taken_percent(&self, taker: &Taker) -> f64 {
         let taken = self.takers.get(taker);
         taken.map_or(0.0, |it| part_of(it.total_ns, self.all.runtime_ns))
     }
 
-    /// For how much of its time nobody looked; `None` where it was to pause.
+    /// Returns the unobserved part of its time; `None` if the workload paused on purpose.
     pub(crate) fn unseen_percent(&self) -> Option<f64> {
         (!self.pauses).then(|| self.all.unseen_percent())
     }
 
-    /// The same of the CPU of which it is most.
+    /// Returns the largest unobserved part of a CPU.
     pub(crate) fn most_unseen_percent(&self) -> Option<f64> {
         let cpus = self.cpus.values().map(Sums::unseen_percent);
         cpus.max_by(f64::total_cmp).filter(|_| !self.pauses)
     }
 
-    /// The CPU that lost most of its time.
+    /// Returns the CPU that lost most of its time.
     pub(crate) fn worst_cpu(&self) -> Option<(u32, f64)> {
         let cpus = self.cpus.iter();
         let cpus = cpus.filter_map(|(cpu, sums)| Some((*cpu, sums.noise_percent()?)));
         cpus.max_by(|one, other| one.1.total_cmp(&other.1).then(other.0.cmp(&one.0)))
     }
 
-    /// Who took most of it.
+    /// Returns the largest cause.
     pub(crate) fn most(&self) -> Option<(&Taker, &Taken)> {
         self.takers.iter().max_by_key(|(_, taken)| taken.total_ns)
     }
 }
 
-/// Who took time in all of these, the one that took most first.
+/// Returns the causes in all lots, the largest first.
 pub(crate) fn by_taker(lots: &[Lot]) -> Vec<(Taker, Taken)> {
     let mut takers: BTreeMap<&Taker, Taken> = BTreeMap::new();
     for (place, lot) in lots.iter().enumerate() {
@@ -168,7 +168,7 @@ pub(crate) fn by_taker(lots: &[Lot]) -> Vec<(Taker, Taken)> {
     takers
 }
 
-/// What is told of who observed.
+/// Returns the name of a workload.
 const fn word(workload: Workload) -> &'static str {
     match workload {
         Workload::Observed => "osnoise --pid",

@@ -1,4 +1,4 @@
-//! The hosts of a data set, each held against its like.
+//! The hosts of a data set, each compared with similar ones.
 
 mod judged;
 mod lot;
@@ -11,75 +11,75 @@ pub(crate) use lot::{Lot, Taken, Taker, by_taker};
 /// A run of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetRun {
-    /// The machine that recorded.
+    /// Name of the machine that recorded.
     pub host: String,
-    /// The rank of the process that recorded, if it had one.
+    /// Rank of the process that recorded, if it had one.
     pub rank: Option<u64>,
-    /// Who observed.
+    /// Workload that observed.
     pub workload: Workload,
-    /// Gaps of at least this length were reported, nanoseconds.
+    /// Shortest gap that was recorded, in nanoseconds.
     pub threshold_ns: u64,
-    /// Whether it polled but a part of each period.
+    /// True if it polled only a part of each period.
     pub pauses: bool,
-    /// Whether it ended in order.
+    /// True if it ended in order.
     pub complete: bool,
     /// Lost records that may have been gaps.
     pub lost_gaps: u64,
-    /// All else that was lost: gaps keep their length, and may lack those who took them.
+    /// All other lost records: gaps keep their lengths, but may lack their causes.
     pub lost_witnesses: u64,
-    /// What each CPU came to.
+    /// Sums of each CPU.
     pub cpus: Vec<FleetCpu>,
-    /// Who took time, on all CPUs together.
+    /// Causes of lost time, over all CPUs.
     pub takers: Vec<FleetTaker>,
 }
 
 /// A CPU of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FleetCpu {
-    /// Its number.
+    /// Number of the CPU.
     pub cpu: u32,
-    /// From its workload's first reading of the clock to the last, nanoseconds.
+    /// Time from the workload's first reading of the clock to the last, in nanoseconds.
     pub span_ns: u64,
-    /// How long the workload ran in between, nanoseconds.
+    /// Time for which the workload ran in between, in nanoseconds.
     pub runtime_ns: u64,
-    /// Gaps.
+    /// Number of gaps.
     pub gaps: u64,
-    /// Their length together, nanoseconds.
+    /// Length of all gaps, in nanoseconds.
     pub noise_ns: u64,
-    /// The longest, nanoseconds; `None` where there is none.
+    /// Length of the longest gap in nanoseconds; `None` if there is none.
     pub max_gap_ns: Option<u64>,
 }
 
-/// Who took time in a run.
+/// A cause of lost time in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetTaker {
-    /// Under which share.
+    /// Share of the time.
     pub share: Share,
-    /// Who, without a number; `None` where nobody is named.
+    /// Name without a number; `None` if it is unknown.
     pub name: Option<String>,
-    /// In how many gaps.
+    /// Number of gaps.
     pub gaps: u64,
-    /// All of it, nanoseconds.
+    /// Total time in nanoseconds.
     pub total_ns: u64,
-    /// The most in one gap, nanoseconds.
+    /// Largest time in one gap, in nanoseconds.
     pub most_ns: u64,
 }
 
-/// The hosts and ranks of a fleet, each held against its like.
+/// The hosts and ranks of a data set, each compared with similar ones.
 pub(crate) struct Fleet {
     pub(crate) hosts: Vec<Lot>,
-    /// Empty where nobody had a rank.
+    /// Empty if no run has a rank.
     pub(crate) ranks: Vec<Lot>,
     pub(crate) judged_hosts: Judged,
     pub(crate) judged_ranks: Judged,
-    /// The one that took most first.
+    /// The largest first.
     pub(crate) takers: Vec<(Taker, Taken)>,
 }
 
 impl Fleet {
     pub(crate) fn new(runs: &[FleetRun]) -> Fleet {
         let hosts = lot::of(runs, |run| Some((0, run.host.clone())));
-        // Each job has a rank of that number, and its host tells them apart.
+        // Several jobs have a rank with this number; the host distinguishes them.
         let rank = |run: &FleetRun| {
             let rank = run.rank?;
             Some((rank, format!("rank {rank} on {}", run.host)))

@@ -1,4 +1,5 @@
-//! The page of a data set of many hosts: which lose most, to whom, and which ranks keep others waiting.
+//! The page of a data set of many hosts: those that lose most, the causes, and the ranks that delay
+//! others.
 
 #[cfg(test)]
 mod tests;
@@ -13,18 +14,18 @@ use crate::frame::{Figure, Frame};
 use crate::page::Refused;
 use crate::tables::{self, Table};
 
-/// What becomes a page.
+/// Contents of a page.
 #[derive(Debug)]
 pub struct FleetPage {
-    /// What the data set is called.
+    /// Name of the data set.
     pub name: String,
-    /// Its runs of gaps.
+    /// Runs with gaps.
     pub runs: Vec<FleetRun>,
-    /// Runs that have none: wake-ups and exits.
+    /// Number of runs without gaps: those of wake-ups and exits.
     pub gapless_runs: usize,
     /// Runs that could not be read.
     pub refused: Vec<Refused>,
-    /// The version of the program.
+    /// Version of the program.
     pub tool_version: String,
 }
 
@@ -42,10 +43,10 @@ struct Filled<'a> {
 }
 
 impl FleetPage {
-    /// The page as text.
+    /// Returns the page as text.
     ///
     /// # Errors
-    /// If the template cannot be filled, which is a fault of the program.
+    /// If the template cannot be filled, which is a bug.
     pub fn render(&self) -> Result<String, askama::Error> {
         let fleet = Fleet::new(&self.runs);
         let charts = (0..).zip(charts::fleet(&fleet));

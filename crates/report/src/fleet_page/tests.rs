@@ -1,4 +1,4 @@
-//! Fleets of a few runs that were made up.
+//! Pages of invented fleets with a few runs.
 
 use vmnoise_events::{Share, Workload};
 
@@ -7,7 +7,7 @@ use crate::fleet::{FleetCpu, FleetRun, FleetTaker};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A second of one CPU, of which somebody takes so much.
+/// Returns a second of one CPU in which `ns` is lost to one taker.
 fn run(host: &str, threshold_ns: u64, taken_ns: u64) -> FleetRun {
     FleetRun {
         host: host.into(),

@@ -1,4 +1,4 @@
-//! A fleet in plain words.
+//! Describes a fleet in plain words.
 
 use super::FleetPage;
 use crate::figures::{count, duration, part_of, percent, sum, times};
@@ -6,11 +6,11 @@ use crate::findings::Finding;
 use crate::fleet::{Fleet, Group, Judged, LEAST, LEAST_LOST, Lot, TIMES};
 use crate::shares::deed;
 
-/// Hosts, takers or ranks that are told in words.
+/// Number of hosts, takers or ranks that are described.
 const TOLD: usize = 5;
-/// Parts below this many percent are no finding.
+/// Smallest part that is a finding, in percent.
 const LEAST_PERCENT: f64 = 1.0;
-/// So much of its time may a host go by unseen without a word.
+/// Unobserved part of a host's time above which there is a finding, in percent.
 const UNSEEN_PERCENT: f64 = 5.0;
 
 pub(super) fn subtitle(page: &FleetPage, fleet: &Fleet) -> String {
@@ -64,7 +64,7 @@ pub(super) fn headline(fleet: &Fleet) -> String {
     }
 }
 
-/// Of so few hosts nobody is told apart.
+/// Returns the headline for a group that is too small to be judged.
 fn of_few(fleet: &Fleet, largest: &Group) -> String {
     let worst = largest.places.first().map(|place| &fleet.hosts[*place]);
     let (name, lost) = worst.map_or(("", 0.0), |host| {
@@ -84,7 +84,7 @@ fn of_few(fleet: &Fleet, largest: &Group) -> String {
     }
 }
 
-/// The most important first.
+/// Returns the findings, the most important first.
 pub(super) fn findings(fleet: &Fleet) -> Vec<Finding> {
     let mut findings = standing_out(&fleet.hosts, &fleet.judged_hosts);
     let total_ns = sum(fleet.takers.iter().map(|(_, taken)| taken.total_ns));
@@ -158,7 +158,7 @@ fn not_comparable(fleet: &Fleet) -> Option<Finding> {
     })
 }
 
-/// What may be missing in what is told of hosts.
+/// Returns findings about data that may be missing.
 fn missing(fleet: &Fleet) -> Vec<Finding> {
     let told = |is: &dyn Fn(&Lot) -> bool, what: &str| {
         let names: Vec<&str> = fleet
@@ -197,7 +197,7 @@ fn missing(fleet: &Fleet) -> Vec<Finding> {
     findings.into_iter().flatten().collect()
 }
 
-/// The first few by name.
+/// Returns the first few names.
 fn named(names: &[&str]) -> String {
     let first = names[..names.len().min(TOLD)].join(", ");
     match names.len().checked_sub(TOLD) {
@@ -206,7 +206,7 @@ fn named(names: &[&str]) -> String {
     }
 }
 
-/// What the page rests on, and what it cannot say.
+/// Returns the assumptions and limits of the page.
 pub(super) fn limits(page: &FleetPage, fleet: &Fleet) -> Vec<String> {
     let mut limits = vec![format!(
         "A host stands out that loses more than the upper quartile and three times the distance of the quartiles, and at \

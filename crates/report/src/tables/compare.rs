@@ -1,4 +1,4 @@
-//! Recordings beside each other.
+//! Tables that compare recordings.
 
 use vmnoise_judge::compare::{Figure, Kind, Row, Verdict};
 
@@ -7,7 +7,7 @@ use super::figures::{chance, figure, written};
 use super::two_groups::two_groups;
 use crate::beside::{Beside, ComparePage, signed, words};
 
-/// Figures of each pair, conditions, and the recordings themselves.
+/// Returns the figures of each pair, the conditions, and the recordings.
 pub(crate) fn compare(page: &ComparePage<'_>) -> Vec<Table> {
     let mut tables: Vec<Table> = page.pairs.iter().map(|pair| figures(page, pair)).collect();
     match &page.groups {

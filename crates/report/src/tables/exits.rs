@@ -1,4 +1,4 @@
-//! Exits of vCPUs: each vCPU, and each reason.
+//! Exits of vCPUs: by vCPU, and by reason.
 
 use vmnoise_events::Share;
 use vmnoise_explain::{EXIT_COLUMNS_OF_PAGE, VcpuExits, VmExits};
@@ -7,7 +7,7 @@ use super::Table;
 use crate::figures::part_of;
 use crate::run::{Outcome, Run};
 
-/// Each vCPU.
+/// Returns a row for each vCPU.
 pub(super) fn vcpus(run: &Run) -> Table {
     let rows = each_vcpu(run);
     let has_unseen = rows.iter().any(|(_, vcpu)| vcpu.time_ns.unseen > 0);
@@ -44,7 +44,7 @@ pub(super) fn vcpus(run: &Run) -> Table {
     table.noted(format!("{note}{of_unseen}"))
 }
 
-/// Each reason.
+/// Returns a row for each reason.
 pub(super) fn reasons(run: &Run) -> Table {
     let rows = each_vcpu(run).into_iter();
     let rows = rows.flat_map(|(vm, vcpu)| vcpu.reasons.iter().map(move |it| (vm, vcpu, it)));
@@ -77,7 +77,7 @@ fn each_vcpu(run: &Run) -> Vec<(&VmExits, &VcpuExits)> {
         .collect()
 }
 
-/// What a vCPU is called; the charts' name for it if they show it.
+/// Returns the name of a vCPU: that of its lane, if the charts show it.
 fn vcpu_name(run: &Run, vm: &VmExits, vcpu: &VcpuExits) -> String {
     if let Some(lane) = run.lane_of(vcpu) {
         return run.lane_name(lane).to_owned();

@@ -1,20 +1,20 @@
-//! Figures in tables, each with the number that it is sorted by.
+//! Figures in tables, each with the number by which it is sorted.
 
 use vmnoise_judge::compare::Unit;
 
 use crate::beside::value;
 
-/// In its unit; `-` where unknown.
+/// Formats a figure in its unit; `-` if it is unknown.
 pub(super) fn figure(found: Option<f64>, unit: Unit) -> (String, Option<f64>) {
     (value(found, unit), found)
 }
 
-/// As `how` has it; `-` where unknown.
+/// Formats a figure by `how`; `-` if it is unknown.
 pub(super) fn written(found: Option<f64>, how: impl Fn(f64) -> String) -> (String, Option<f64>) {
     (found.map_or_else(|| "-".into(), how), found)
 }
 
-/// A p.
+/// Formats a p-value.
 pub(super) fn chance(p: f64) -> String {
     match p {
         0.000_1.. => format!("{p:.4}"),

@@ -1,16 +1,16 @@
-//! The hosts, takers and ranks of a fleet.
+//! Hosts, takers and ranks of a fleet.
 
 use super::Table;
 use crate::figures::{duration, part_of, percent, sum};
 use crate::fleet::{Fleet, Judged, Lot, Taken, Taker};
 use crate::shares::label;
 
-/// Hosts, or ranks, that are shown.
+/// Number of hosts or ranks that are shown.
 const LOTS: usize = 2_000;
-/// Takers that are shown.
+/// Number of takers that are shown.
 const TAKERS: usize = 200;
 
-/// What follows the charts.
+/// Returns the tables after the charts.
 pub(crate) fn fleet(fleet: &Fleet) -> Vec<Table> {
     let mut tables = vec![
         lots("Hosts", "host", &fleet.hosts, &fleet.judged_hosts),
@@ -21,7 +21,7 @@ pub(crate) fn fleet(fleet: &Fleet) -> Vec<Table> {
     tables
 }
 
-/// Who lost most first; who cannot be held against the others last.
+/// Returns a row for each lot: the largest loss first, and lots that cannot be compared last.
 fn lots(title: &str, what: &str, lots: &[Lot], judged: &Judged) -> Table {
     let others = (0..lots.len()).filter(|place| !judged.places.contains(place));
     let places: Vec<usize> = judged.places.iter().copied().chain(others).collect();

@@ -1,9 +1,9 @@
-//! What was found out on the way: which vCPU each CPU is, and periods.
+//! Additional results: the vCPU of each CPU, and periods.
 
 use super::Table;
 use crate::run::{Outcome, Run};
 
-/// The pairs of a join.
+/// Returns the pairs of a join.
 pub(super) fn pairs(run: &Run) -> Table {
     let inside = match run.is_of_tasks() {
         true => "of them between instants",
@@ -29,7 +29,7 @@ pub(super) fn pairs(run: &Run) -> Table {
     })
 }
 
-/// Periods in what no witness explains.
+/// Returns the periods of gaps without a known cause.
 pub(super) fn periodic(run: &Run) -> Table {
     let found = run.summary().map_or(&[][..], |summary| &summary.periodic);
     Table::of("Periods in what no witness explains", found, |it| {

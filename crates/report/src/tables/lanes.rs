@@ -1,4 +1,4 @@
-//! Each lane with its percentiles, and every share of it.
+//! Percentiles and shares of each lane.
 
 use vmnoise_events::{Share, ShareMap};
 use vmnoise_explain::{LatencyRow, Place, cpu_columns, latency_columns};
@@ -7,10 +7,10 @@ use super::{Table, exits};
 use crate::run::{Outcome, Run};
 use crate::shares::label;
 
-/// CPUs whose shares stand beside each other; more stand below each other.
+/// Number of CPUs whose shares are shown in columns; more CPUs are shown in rows.
 const CPUS: usize = 16;
 
-/// Each lane, with its percentiles.
+/// Returns a row with percentiles for each lane.
 pub(super) fn overview(run: &Run) -> Table {
     match &run.outcome {
         _ if run.is_of_tasks() => latencies(run),
@@ -54,7 +54,7 @@ fn latencies(run: &Run) -> Table {
     )
 }
 
-/// Every share of each lane, `-` where nobody could see it.
+/// Returns all shares of each lane; `-` if a share could not be observed.
 pub(super) fn shares(run: &Run) -> Table {
     let mut totals: Vec<(String, ShareMap<Option<u64>>)> = Vec::new();
     if let Some(summary) = run.summary() {
@@ -84,7 +84,7 @@ fn share_by_share(totals: &[(String, ShareMap<Option<u64>>)]) -> Table {
     table.noted(UNKNOWN)
 }
 
-/// Many CPUs go down the page, and only shares that took time go across.
+/// Returns a row for each CPU, and a column for each share that took time.
 fn cpu_by_cpu(totals: &[(String, ShareMap<Option<u64>>)]) -> Table {
     let took = |share: &Share| totals.iter().any(|(_, known)| known[*share] > Some(0));
     let shown = Share::ALL.into_iter().filter(took);

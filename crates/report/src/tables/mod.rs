@@ -1,4 +1,4 @@
-//! Tables: readable as they are, and sortable where scripts run.
+//! Tables: readable without scripts, and sortable with them.
 
 mod compare;
 mod exits;
@@ -18,11 +18,11 @@ use vmnoise_events::column::{Cell, Columns};
 use crate::figures::{count, duration_or_dash, percent};
 use crate::run::{Outcome, Run};
 
-/// One field, and the number that it is sorted by.
+/// One field, and the number by which it is sorted.
 #[derive(Debug, Clone)]
 pub(crate) struct Field {
     pub(crate) text: String,
-    /// Unknown sorts below everything.
+    /// Unknown values sort below all others.
     pub(crate) rank: Option<f64>,
     pub(crate) is_number: bool,
 }
@@ -31,15 +31,15 @@ pub(crate) struct Field {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Table {
     pub(crate) title: String,
-    /// What has to be said below it; may be empty.
+    /// Note below the table; may be empty.
     pub(crate) note: String,
-    /// Name of each column, and whether it holds numbers.
+    /// Name of each column; true if it holds numbers.
     pub(crate) columns: Vec<(String, bool)>,
     pub(crate) rows: Vec<Vec<Field>>,
 }
 
 impl Table {
-    /// A table with a row for each of these.
+    /// Returns a table with a row for each element of `rows`.
     fn of<'a, R>(
         title: &str,
         rows: &[R],
@@ -85,7 +85,7 @@ fn field<R>(cell: &Cell<'_, R>, row: &R) -> Field {
     }
 }
 
-/// The tables that follow the charts.
+/// Returns the tables after the charts.
 pub(crate) fn tables(run: &Run) -> Vec<Table> {
     let mut tables = vec![
         lanes::overview(run),
@@ -103,7 +103,7 @@ pub(crate) fn tables(run: &Run) -> Vec<Table> {
     tables
 }
 
-/// What is to be said where not all lanes are drawn.
+/// Returns a note if not all lanes are drawn.
 pub(crate) fn some_of(shown: usize, all: usize, what: &str) -> String {
     match shown < all {
         true => format!(" The {shown} noisiest of {all} {what}s are drawn; the table has all."),

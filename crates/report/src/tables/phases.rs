@@ -1,4 +1,4 @@
-//! The phases of wake-ups, CPU by CPU.
+//! Phases of wake-ups, by CPU.
 
 use vmnoise_explain::PhaseSides;
 
@@ -7,10 +7,10 @@ use crate::figures::part_of;
 use crate::phases::{by_cpu, label};
 use crate::run::Run;
 
-/// What one side had of a phase.
+/// Selects the time of one side in a phase.
 type OfSide = fn(&PhaseSides) -> u64;
 
-/// Each phase, and beside a host whose time it was.
+/// Returns a row for each phase, and in a join its time by side.
 pub(super) fn phases(run: &Run) -> Table {
     let cpus = by_cpu(run);
     let rows = cpus.iter().flat_map(|cpu| {

@@ -1,4 +1,4 @@
-//! Who took the time; of a join, on which side.
+//! Causes of lost time; in a join by side.
 
 use vmnoise_explain::{JoinedRun, Side};
 
@@ -7,10 +7,10 @@ use crate::figures::{part_of, sum};
 use crate::run::{Outcome, Run};
 use crate::shares::label;
 
-/// Rows that are shown; the program's other outputs have all.
+/// Number of rows that are shown; the program's other outputs have all.
 const TAKERS: usize = 200;
 
-/// The one that took most first.
+/// Returns a row for each taker, the largest first.
 pub(super) fn takers(run: &Run) -> Table {
     if let Outcome::Joined(joined) = &run.outcome {
         return of_both_sides(run, joined);

@@ -1,4 +1,4 @@
-//! The figures of two groups of recordings.
+//! Figures of two groups of recordings.
 
 use vmnoise_judge::compare::{GroupRow, GroupVerdict, Interval};
 
@@ -6,7 +6,7 @@ use super::Table;
 use super::figures::{chance, figure, written};
 use crate::beside::{GroupsBeside, signed};
 
-/// A row for each figure that any run has any of.
+/// Returns a row for each figure that at least one run has.
 pub(super) fn two_groups(of: &GroupsBeside<'_>) -> Table {
     let rows = of.groups.rows.iter().filter(|row| row.is_any());
     let table = Table::of("After beside before", &rows.collect::<Vec<_>>(), |it| {

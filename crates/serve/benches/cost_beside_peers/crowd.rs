@@ -1,4 +1,4 @@
-//! What `vmnoise serve` and node_exporter cost on a host of 100 VMs.
+//! Cost of `vmnoise serve` and node_exporter on a host with 100 VMs.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 const VMS: usize = 100;
-/// How long each is looked at, and scraped as often as a Prometheus does that is in a hurry.
+/// Time of each measurement, and the number of scrapes in it. A Prometheus scrapes so often only if
+/// it is configured to.
 const LOOK: Duration = Duration::from_secs(30);
 const SCRAPES: usize = 30;
-/// Until all VMs run.
+/// Time until all VMs run.
 const SET_UP: Duration = Duration::from_secs(10);
 
-/// A program; it ends when dropped.
+/// A program; it ends when it is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -31,7 +32,7 @@ impl Running {
         Ok(Running(command.spawn()?))
     }
 
-    /// CPU time so far, fields 14 and 15 of proc_pid_stat(5).
+    /// Returns the CPU time so far: fields 14 and 15 of proc_pid_stat(5).
     fn cpu(&self) -> Result<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
         let (_, fields) = stat.rsplit_once(") ").context("a stat without a name")?;
@@ -41,7 +42,7 @@ impl Running {
             / rustix::param::clock_ticks_per_second() as u32)
     }
 
-    /// Its memory, VmHWM of proc_pid_status(5), in MiB.
+    /// Returns the peak of its memory: VmHWM of proc_pid_status(5), in MiB.
     fn peak_mib(&self) -> Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -112,7 +113,7 @@ fn row(what: &str, command: &mut Command, port: u16) -> Result<()> {
     Ok(())
 }
 
-/// What it says that its programs in the kernel have taken, in seconds.
+/// Returns the CPU time of its programs in the kernel, which it reports, in seconds.
 fn probes(metrics: &str) -> Option<f64> {
     let name = "vmnoise_probe_seconds_total ";
     metrics
@@ -126,7 +127,7 @@ fn scrape(port: u16) -> Result<String> {
     vmnoise_labs::metrics::scrape(&format!("127.0.0.1:{port}"))
 }
 
-/// One that nobody has just now.
+/// Returns a port that is free at the moment.
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

@@ -1,6 +1,6 @@
-//! `cargo bench -p vmnoise-serve --bench cost_beside_peers`: what `vmnoise serve` adds to each switch of
-//! the scheduler, beside an empty program and two peers, and what it costs with 100 VMs, beside
-//! node_exporter. It prints; nothing is asserted.
+//! `cargo bench -p vmnoise-serve --bench cost_beside_peers`: the cost of `vmnoise serve` for each
+//! switch of the scheduler, compared with an empty program and two peers; and its cost with 100
+//! VMs, compared with node_exporter. It prints; it asserts nothing.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 

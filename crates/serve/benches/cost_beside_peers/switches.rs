@@ -1,4 +1,4 @@
-//! Time that the programs at `sched_switch` take for each switch, as the kernel counts it
+//! Time of the programs at `sched_switch` for each switch, as the kernel counts it
 //! (/proc/sys/kernel/bpf_stats_enabled).
 
 use std::collections::BTreeSet;
@@ -12,21 +12,21 @@ use serde_json::Value;
 use vmnoise_labs::{Disturber, Run, schedstat};
 
 const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
-/// How long each is looked at.
+/// Time of each measurement.
 const LOOK: Duration = Duration::from_secs(5);
-/// By then a tracer has attached its programs.
+/// Time after which a tracer has attached its programs.
 const SET_UP: Duration = Duration::from_secs(5);
-/// The CPU that is switched on.
+/// CPU on which tasks switch.
 const CPU: u32 = 1;
-/// At each switch, and nothing done.
+/// A program that does nothing at each switch.
 const EMPTY: &str = "tracepoint:sched:sched_switch { }";
-/// How long each task waited, by bpftrace.
+/// bpftrace, which measures the wait of each task.
 const RUN_QUEUE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/benches/cost_beside_peers/run_queue.bt"
 );
 
-/// The kernel counts what BPF programs cost, for as long as this lives.
+/// Makes the kernel count the cost of BPF programs until it is dropped.
 struct Counted(String);
 
 impl Counted {
@@ -43,7 +43,7 @@ impl Drop for Counted {
     }
 }
 
-/// A program of one's own; it ends when dropped.
+/// A program; it ends when it is dropped.
 struct Tracer(Child);
 
 impl Drop for Tracer {
@@ -53,7 +53,7 @@ impl Drop for Tracer {
     }
 }
 
-/// What the programs of a tracer have cost, in ns, and how often tasks were switched meanwhile.
+/// Cost of a tracer's programs in ns, and the number of switches meanwhile.
 #[derive(Clone, Copy)]
 struct Cost {
     at_switch_ns: f64,
@@ -71,7 +71,7 @@ impl Cost {
     }
 }
 
-/// What a switch costs, in ns: of all programs, and of the one that is called `sched_switch`.
+/// Cost of one switch in ns: of all programs, and of the program with the name `sched_switch`.
 #[derive(Clone, Copy)]
 struct PerSwitch {
     all: f64,
@@ -79,11 +79,11 @@ struct PerSwitch {
 }
 
 struct Measured {
-    /// Of tasks alone.
+    /// Switches between tasks only.
     without: PerSwitch,
-    /// With a vCPU that leaves or comes.
+    /// Switches to or from a vCPU.
     with: PerSwitch,
-    /// Of two tasks that wake each other, in a second.
+    /// Switches in a second between two tasks that wake each other.
     per_second: f64,
 }
 
@@ -151,7 +151,7 @@ pub(crate) fn print() -> Result<()> {
     Ok(())
 }
 
-/// Of other tasks, and of a vCPU.
+/// Switches between other tasks, and those of a vCPU.
 fn row(what: &str, ns: Option<(f64, f64)>, empty: Option<(f64, f64)>, per_second: f64) {
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |it| format!("{it:.0}"));
     let beyond = |ours: Option<f64>, empty: Option<f64>| {
@@ -172,7 +172,7 @@ fn measured(command: &[&str]) -> Result<Measured> {
     let ids = || -> Result<BTreeSet<u64>> { Ok(programs()?.iter().filter_map(id).collect()) };
     let before = ids()?;
     let _tracer = start(command)?;
-    // The VM below brings programs of its own.
+    // The VM below has programs of its own.
     let ours: BTreeSet<u64> = ids()?.difference(&before).copied().collect();
     let cost = || -> Result<Cost> {
         let all = programs()?;
@@ -212,7 +212,7 @@ fn measured(command: &[&str]) -> Result<Measured> {
         let all = cost()?.since(begin.0);
         drop((turns, run));
         let _ = fs::remove_file(log);
-        // It comes and goes once in each slice; the rest are others.
+        // The vCPU is switched in and out once in each slice; the other switches are between tasks.
         let its = 2.0 * slices as f64;
         let rest = all.switches - its;
         PerSwitch {
@@ -235,7 +235,7 @@ fn switches_per_second() -> Result<f64> {
     Ok(2.0 * (schedstat_of(&storm)? - begin) as f64 / LOOK.as_secs_f64())
 }
 
-/// How often one of the two tasks has had the CPU.
+/// Returns how often one of the two tasks had the CPU.
 fn schedstat_of(storm: &Disturber) -> Result<u64> {
     Ok(storm.schedstat()?.slices)
 }
@@ -265,7 +265,7 @@ fn id(program: &Value) -> Option<u64> {
     program["id"].as_u64()
 }
 
-/// Of the whole machine since it was booted: `ctxt` of proc_stat(5).
+/// Returns the switches of the whole machine since boot: `ctxt` of proc_stat(5).
 fn switches() -> Result<f64> {
     let stat = fs::read_to_string("/proc/stat")?;
     let line = stat.lines().find_map(|line| line.strip_prefix("ctxt "));

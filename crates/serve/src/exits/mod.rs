@@ -1,5 +1,6 @@
-//! Single exits and interrupts of one VM at a time, for a stretch of time: after a dump, when somebody asks, or in one
-//! second of so many. Their programs are loaded at the start, and attached for these stretches alone.
+//! Records single exits and interrupts of one VM at a time for a while: after a dump, on request,
+//! or one second in N. The programs are loaded at the start, and attached only while exits are
+//! recorded.
 
 mod recording;
 mod stretch;
@@ -29,17 +30,17 @@ use sums::AllSums;
 pub(crate) use sums::Sums;
 use turns::Turns;
 
-/// Room for vCPUs of the one VM.
+/// Room for the vCPUs of one VM.
 const VCPUS: u32 = 256;
-/// How long it is looked at after a dump, and for its turn.
+/// Recorded time after a dump, and of one turn.
 const AFTER_A_DUMP: Duration = Duration::from_secs(10);
 const A_TURN: Duration = Duration::from_secs(1);
-/// How long the end of it all waits for the file of a stretch.
+/// Time for which the end of the program waits for the last file.
 const LAST: Duration = Duration::from_secs(2);
-/// One is under way, and one waits: a turn is over soon.
+/// Orders that wait while another is served: turns are short.
 const WAITING: usize = 1;
 
-/// Loads the programs, with the rights that this takes.
+/// Loads the programs, while the rights for it are still held.
 ///
 /// # Errors
 /// If this machine or these rights do not allow it.
@@ -47,7 +48,7 @@ pub(crate) fn load() -> Result<ExitTracer, LoadError> {
     ExitTracer::load(VCPUS, Streaming::Stretches)
 }
 
-/// What a dump of this name says of the file that follows it, and is about this VM.
+/// Returns the reference of a dump to the recording that follows it, of this VM.
 pub(crate) fn beside(dump: &str, vm: &Name) -> Beside {
     Beside {
         vm: vm.clone(),
@@ -55,13 +56,13 @@ pub(crate) fn beside(dump: &str, vm: &Name) -> Beside {
     }
 }
 
-/// The file of what follows a dump, by its name.
+/// Returns the name of the recording that follows a dump.
 fn file_after(dump: &str) -> String {
     let stem = dump.strip_suffix(".vmn").unwrap_or(dump);
     format!("{stem}-exits.vmn")
 }
 
-/// The thread that looks, and when it has to.
+/// Handle of the thread that records exits, and the occasions for it.
 #[derive(Debug)]
 pub(crate) struct Exits {
     orders: SyncSender<Order>,
@@ -72,34 +73,34 @@ pub(crate) struct Exits {
     rests_until_ns: Option<u64>,
 }
 
-/// What the thread is told, and tells.
+/// State shared with the thread.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Stretches that were asked for and are not over.
+    /// Orders that are queued or being served.
     asked: AtomicU32,
-    /// One of them is for whoever waits for it, and may be long.
+    /// True while one of them is a request, which may take long.
     is_for_a_request: AtomicBool,
-    /// It costs too much: none is begun, and the one under way ends.
+    /// True while exits are paused for their cost: no order is served, and the current one ends.
     rests: AtomicBool,
     probe_ns: AtomicU64,
     sums: Mutex<AllSums>,
 }
 
-/// Whom to look at.
+/// A VM to record, and the purpose.
 #[derive(Debug)]
 struct Order {
     vm: Vm,
     purpose: Purpose,
 }
 
-/// What becomes of it.
+/// Purpose of a recording.
 #[derive(Debug)]
 enum Purpose {
-    /// Counts alone.
+    /// Counts only.
     Turn,
-    /// A file beside the dump of this name.
+    /// A file next to the dump of this name.
     AfterDump(String),
-    /// A recording for whoever waits for it.
+    /// A recording for a client that waits for it.
     Request { length: Duration, answer: Answer },
 }
 
@@ -113,28 +114,28 @@ impl Purpose {
     }
 }
 
-/// Where a recording goes that was asked for, and where it comes from: nothing does where it could not be made.
+/// Two ends of the channel for a requested recording. The sender is dropped if the recording fails.
 type Answer = oneshot::Sender<Vec<u8>>;
 pub(crate) type Asked = oneshot::Receiver<Vec<u8>>;
 
-/// Why a request cannot be met.
+/// Reason to refuse a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It was not started so.
+    /// The program was not started with this option.
     NotOffered,
-    /// There is no VM of this name.
+    /// No VM has this name.
     Unknown,
-    /// Another stretch is under way.
+    /// Exits are being recorded already.
     Busy,
-    /// It has cost too much.
+    /// Exits are paused for their cost.
     Rests,
 }
 
 impl Exits {
-    /// On these occasions, by programs that are loaded. With a shelf, where files go.
+    /// Starts the thread, for these occasions. Files go to the shelf, if there is one.
     ///
     /// # Errors
-    /// If there is no room for a thread.
+    /// If the thread cannot be started.
     pub(crate) fn begin(
         tracer: ExitTracer,
         occasions: &[Occasion],
@@ -167,13 +168,14 @@ impl Exits {
         })
     }
 
-    /// Whether it looks at the VM that a dump is about: after a request, which may take a minute, it would be too late.
+    /// Returns true if the VM of a dump can be recorded now. A request may take a minute, after
+    /// which it would be too late.
     pub(crate) fn follows_dumps(&self) -> bool {
         let is_free = !self.shared.is_for_a_request.load(Relaxed);
         self.follows_dumps && self.rests_until_ns.is_none() && is_free
     }
 
-    /// Looks at this VM from now on, and writes all of it down beside the dump of that name.
+    /// Records this VM from now on, into a file next to the dump of this name.
     pub(crate) fn follow_dump(&self, vm: Vm, dump: String) {
         self.order(Order {
             vm,
@@ -181,15 +183,15 @@ impl Exits {
         });
     }
 
-    /// Whether anybody may ask for exits.
+    /// Returns true if requests are enabled.
     pub(crate) fn takes_requests(&self) -> bool {
         self.takes_requests
     }
 
-    /// Looks at this VM from now on for so long, or until what comes of it is dropped.
+    /// Records this VM for `length`, or until the receiver is dropped.
     ///
     /// # Errors
-    /// If it looks at another one, or rests.
+    /// If exits are being recorded already, or are paused.
     pub(crate) fn request(&self, vm: Vm, length: Duration) -> Result<Asked, Refusal> {
         if self.rests_until_ns.is_some() {
             return Err(Refusal::Rests);
@@ -204,7 +206,7 @@ impl Exits {
         Ok(asked)
     }
 
-    /// Whose turn it is now, of the VMs of these processes, which ascend.
+    /// Returns the VM whose turn begins now. `vms` are processes in ascending order.
     pub(crate) fn turn(&mut self, now_ns: u64, vms: impl Iterator<Item = u32>) -> Option<u32> {
         if self.rests_until_ns.is_some_and(|until| now_ns >= until) {
             self.rests_until_ns = None;
@@ -216,7 +218,7 @@ impl Exits {
         turns?.take(now_ns, vms)
     }
 
-    /// Looks at this VM for its turn.
+    /// Records this VM for its turn.
     pub(crate) fn take_turn(&self, vm: Vm) {
         self.order(Order {
             vm,
@@ -231,7 +233,7 @@ impl Exits {
         }
     }
 
-    /// Looks at nothing until this instant; whether that makes it cheaper.
+    /// Pauses until this instant. Returns true if this lowers the cost.
     pub(crate) fn rest(&mut self, until_ns: u64) -> bool {
         let has_cost = self.turns.is_some() || self.shared.asked.load(Relaxed) > 0;
         let gives_up = has_cost && self.rests_until_ns.is_none();
@@ -242,7 +244,8 @@ impl Exits {
         gives_up
     }
 
-    /// Ends the stretch that is under way, so that its file is there, and waits for that; not for ever.
+    /// Ends the current recording so that its file is complete, and waits for it for a limited
+    /// time.
     pub(crate) fn end(&self) {
         self.shared.rests.store(true, Relaxed);
         let until = Instant::now() + LAST;
@@ -251,19 +254,19 @@ impl Exits {
         }
     }
 
-    /// What its programs have cost.
+    /// Returns the CPU time of the programs.
     pub(crate) fn probe_ns(&self) -> u64 {
         self.shared.probe_ns.load(Relaxed)
     }
 
-    /// What was counted of each VM, while it was looked at.
+    /// Returns the counts of each VM.
     pub(crate) fn sums(&self) -> Vec<(Name, Sums)> {
         let sums = self.shared.sums.lock();
         let sums = sums.unwrap_or_else(PoisonError::into_inner);
         sums.all()
     }
 
-    /// VMs that have ended give their places to others.
+    /// Marks VMs that have ended, so that others can replace them.
     pub(crate) fn are_present(&self, is_present: impl Fn(&Name) -> bool) {
         let sums = self.shared.sums.lock();
         let mut sums = sums.unwrap_or_else(PoisonError::into_inner);

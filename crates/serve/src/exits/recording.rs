@@ -1,4 +1,5 @@
-//! What is told in a stretch of time, as a file that appears when it is whole, or for whoever waits for it.
+//! Recording of one VM's exits: a file that appears when it is complete, or the answer to a
+//! request.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -14,16 +15,16 @@ use super::{Answer, file_after};
 use crate::dump_folder::Shelf;
 use crate::machine::Machine;
 
-/// A stretch ends early with a file of so many bytes.
+/// Size at which a recording ends early.
 const MOST_BYTES: u64 = 64 << 20;
-/// So many of the longest exits are drawn piece by piece.
+/// Number of longest exits that are drawn in detail.
 const TOP: usize = 20;
 
-/// What becomes of it.
+/// Destination of a recording that has not begun.
 pub(super) enum Becomes {
     File {
         shelf: Shelf,
-        /// That it lies beside.
+        /// Dump that the file follows.
         dump: String,
         file: WholeFile,
     },
@@ -31,7 +32,7 @@ pub(super) enum Becomes {
 }
 
 impl Becomes {
-    /// The file of what follows this dump.
+    /// Creates the file that follows this dump.
     ///
     /// # Errors
     /// If the folder does not take it.
@@ -45,7 +46,7 @@ impl Becomes {
         })
     }
 
-    /// What it says of itself.
+    /// Returns the limit that the recording states about itself.
     fn limit(&self) -> String {
         match self {
             Becomes::File { dump, .. } => {
@@ -59,17 +60,17 @@ impl Becomes {
 pub(super) struct Recording {
     destination: Destination,
     writer: Writer<Counted>,
-    /// What was lost, as it was told last.
+    /// Losses of each kind that were written last.
     losses: [Option<u64>; LossKind::ALL.len()],
 }
 
-/// Where it goes in the end.
+/// Destination of the complete recording.
 enum Destination {
     Shelf { shelf: Shelf, name: String },
     Answer(Answer),
 }
 
-/// What is written, and how long it is.
+/// Written bytes and their number.
 struct Counted {
     room: Room,
     bytes: u64,
@@ -81,7 +82,7 @@ enum Room {
 }
 
 impl Recording {
-    /// Begins what becomes this, of a VM for so long, by programs that are attached.
+    /// Begins a recording of `vm` for `length`. The programs are attached already.
     ///
     /// # Errors
     /// If the folder does not take it.
@@ -123,6 +124,8 @@ impl Recording {
         })
     }
 
+    /// Writes one event, but no loss that has not changed.
+    ///
     /// # Errors
     /// If the folder takes no more.
     pub(super) fn push(&mut self, event: &Event) -> Result<()> {
@@ -135,12 +138,12 @@ impl Recording {
         self.writer.push(event).context("writing the recording")
     }
 
-    /// Whether it has become as long as it may.
+    /// Returns true at the largest size.
     pub(super) fn is_full(&self) -> bool {
         self.writer.get_ref().bytes >= MOST_BYTES
     }
 
-    /// Whether who asked for it has gone.
+    /// Returns true if the client has hung up.
     pub(super) fn is_unwanted(&self) -> bool {
         match &self.destination {
             Destination::Shelf { .. } => false,
@@ -148,7 +151,7 @@ impl Recording {
         }
     }
 
-    /// Puts it in its place.
+    /// Ends the recording, and delivers it.
     pub(super) fn end(self) {
         let written = self.writer.finish().context("ending the recording");
         match (self.destination, written.map(|counted| counted.room)) {
@@ -156,18 +159,18 @@ impl Recording {
                 shelf.count(&name, shelf.put(&name, file));
             }
             (Destination::Shelf { shelf, name }, Err(error)) => shelf.count(&name, Err(error)),
-            // Who has gone does without.
+            // If the client has hung up, the recording is dropped.
             (Destination::Answer(answer), Ok(Room::Memory(bytes))) => _ = answer.send(bytes),
-            // Who waits is told by the end of the channel.
+            // A waiting client sees the end of the channel.
             (Destination::Answer(_), _) | (Destination::Shelf { .. }, Ok(Room::Memory(_))) => {}
         }
     }
 
-    /// It was not to be.
+    /// Drops the recording after an error.
     pub(super) fn give_up(self, error: anyhow::Error) {
         match self.destination {
             Destination::Shelf { shelf, name } => shelf.count(&name, Err(error)),
-            // Who waits is told by the end of the channel.
+            // A waiting client sees the end of the channel.
             Destination::Answer(_) => {}
         }
     }

@@ -1,4 +1,4 @@
-//! One stretch of time after the other: programs are attached, what they tell is taken, and they are detached.
+//! Serves one order after the other: attaches the programs, reads their events, detaches them.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Receiver;
@@ -20,12 +20,13 @@ use crate::dump_folder::Shelf;
 use crate::machine::Machine;
 use crate::say::say;
 
-/// How often the ring is emptied: it holds what a million records a second are meanwhile.
+/// Interval at which the ring is emptied. The ring holds a million records a second for this time.
 const TICK: Duration = Duration::from_millis(100);
-/// A program may have stamped an event and not yet submitted it; it runs with preemption off, so this is ample.
+/// Time after which each event is in the ring: a program may have stamped an event and not yet
+/// submitted it. It runs with preemption off, so this is ample.
 const SLACK: Duration = Duration::from_millis(1);
 
-/// The thread's own.
+/// State of the thread.
 pub(super) struct Looker {
     pub(super) tracer: ExitTracer,
     pub(super) machine: Machine,
@@ -34,7 +35,7 @@ pub(super) struct Looker {
 }
 
 impl Looker {
-    /// Until nobody orders any more.
+    /// Runs until the sender is dropped.
     pub(super) fn serve(mut self, orders: &Receiver<Order>) {
         for Order { vm, purpose } in orders {
             if !self.shared.rests.load(Relaxed)
@@ -45,7 +46,7 @@ impl Looker {
                     vm.name
                 ));
             }
-            // Whatever has come of it, nothing runs any more.
+            // Detach after errors too, so that no program keeps running.
             if let Err(error) = self.tracer.detach() {
                 say(&format!("exits: {error}"));
             }
@@ -77,7 +78,7 @@ impl Looker {
         looked
     }
 
-    /// From the first event to the last.
+    /// Records from the first event to the last.
     fn look_on(
         &mut self,
         vm: &Vm,
@@ -99,13 +100,13 @@ impl Looker {
                 break;
             }
             sleep(left.min(TICK));
-            // Where nothing is written down, what was counted at the end is enough.
+            // Turns need only the counts at the end.
             if recording.is_some() {
                 self.drain(vm, recording, sums)?;
             }
             self.shared.probe_ns.store(self.tracer.probe_ns()?, Relaxed);
         }
-        // What is read afterwards is final.
+        // Counts that are read after this are final.
         self.tracer.detach().context("ending to count")?;
         sums.looked_ns = now_ns() - began_ns;
         sleep(SLACK);
@@ -120,7 +121,7 @@ impl Looker {
         write(recording, &Event::Finish(Finish { reason, mono_ns }))
     }
 
-    /// Takes what was told since the last time; returns when that was.
+    /// Reads the events since the last call; returns the instant up to which it read.
     fn drain(
         &mut self,
         vm: &Vm,
@@ -131,13 +132,13 @@ impl Looker {
         write(recording, &Event::Anchor(anchor))?;
         let newcomers = self.tracer.newcomers().context("counting the vCPUs")?;
         if !newcomers.is_empty() {
-            // All of them are its own.
+            // All new vCPUs belong to this VM.
             self.tracer.learn(&newcomers, vec![vm.clone()]);
         }
         let mut result = Ok(());
         self.tracer
             .drain(&mut |event| {
-                // Of one that has ended.
+                // Totals of a vCPU that has ended.
                 if let Event::VcpuTotals(totals) = &event {
                     sums.add(totals);
                 }

@@ -1,25 +1,26 @@
-//! What was counted while VMs were looked at. Pure.
+//! Counts of the exits that were recorded. Pure.
 
 use std::collections::BTreeMap;
 
 use vmnoise_events::{Name, VcpuTotals};
 
-/// A family of metrics has at most 2000 series, and a VM as many as there are reasons kept apart.
+/// VMs with sums of their own. A family of metrics has at most 2000 series, and a VM has up to 41,
+/// one for each reason.
 const VMS: usize = 2_000 / 41;
-/// What of a VM has no name of its own: reasons, and VMs.
+/// Name for other reasons and other VMs.
 const OTHER: &str = "other";
 
-/// Of one VM.
+/// Counts of one VM.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
-    /// How long it was looked at.
+    /// Time in which its exits were recorded.
     pub(crate) looked_ns: u64,
-    /// Exits by their reasons' names.
+    /// Exits by the name of their reason.
     pub(crate) exits: BTreeMap<Name, u64>,
 }
 
 impl Sums {
-    /// Takes what was counted of one vCPU.
+    /// Adds the counts of one vCPU.
     pub(super) fn add(&mut self, totals: &VcpuTotals) {
         for reason in &totals.reasons {
             let name = reason.reason.map(|reason| Name::new(&reason.name()));
@@ -29,11 +30,11 @@ impl Sums {
     }
 }
 
-/// Of all VMs: of so many at a time each by itself.
+/// Counts of all VMs; a limited number of them have their own.
 #[derive(Debug, Default)]
 pub(super) struct AllSums {
     vms: BTreeMap<Name, Known>,
-    /// Of all that found no place.
+    /// Sum over the VMs that have no counts of their own.
     others: Sums,
 }
 
@@ -44,7 +45,7 @@ struct Known {
 }
 
 impl AllSums {
-    /// Takes what was counted of a VM.
+    /// Adds the counts of a VM.
     pub(super) fn take(&mut self, vm: &Name, counted: Sums) {
         if self.vms.len() >= VMS && !self.vms.contains_key(vm) {
             let mut ended = self.vms.iter().filter(|(_, known)| known.has_ended);

@@ -1,15 +1,15 @@
-//! Whose turn it is: one second in so many, one VM after the other. Pure.
+//! Chooses the VM to record: one second in N, one VM after the other. Pure.
 
 #[derive(Debug)]
 pub(super) struct Turns {
     every_ns: u64,
     next_ns: Option<u64>,
-    /// The process of the VM whose turn was last.
+    /// Process of the VM that had the last turn.
     last: u32,
 }
 
 impl Turns {
-    /// One second in so many.
+    /// One turn in `seconds`.
     pub(super) fn new(seconds: u32) -> Turns {
         Turns {
             every_ns: u64::from(seconds) * 1_000_000_000,
@@ -18,7 +18,7 @@ impl Turns {
         }
     }
 
-    /// Of the VMs of these processes, which ascend, the one whose turn begins now.
+    /// Returns the VM whose turn begins now, if it is time. `vms` are processes in ascending order.
     pub(super) fn take(&mut self, now_ns: u64, vms: impl Iterator<Item = u32>) -> Option<u32> {
         let next_ns = *self.next_ns.get_or_insert(now_ns + self.every_ns);
         if now_ns < next_ns {
@@ -28,7 +28,7 @@ impl Turns {
         let mut vms = vms.inspect(|vm| first = first.or(Some(*vm)));
         let after = vms.find(|vm| *vm > self.last);
         self.last = after.or(first)?;
-        // Those that were missed are not made up for.
+        // Missed turns are not made up for.
         self.next_ns = Some(next_ns.max(now_ns - self.every_ns / 2) + self.every_ns);
         Some(self.last)
     }
@@ -44,7 +44,7 @@ mod tests {
     fn each_vm_has_its_turn_and_none_before_its_time() {
         let mut turns = Turns::new(10);
         let mut taken = Vec::new();
-        // It is asked each second, and some ms late.
+        // Called each second, some ms late.
         for second in 0..60 {
             let vms = [5, 7, 30];
             let vm = turns.take(second * S + second * 1_000_000, vms.into_iter());
@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(take(3, &[5, 7]), Some(5));
         assert_eq!(take(5, &[7, 8]), Some(7));
         assert_eq!(take(7, &[5, 7, 8]), Some(8));
-        // After a long while there is one turn, and not ten.
+        // After a long pause there is one turn, not ten.
         assert_eq!(take(60, &[5, 7, 8]), Some(5));
         assert_eq!(take(60, &[5, 7, 8]), None);
     }

@@ -1,4 +1,5 @@
-//! How the counters of guests follow from this host's, so that a guest's own recording can be joined with a dump.
+//! Relation of the guests' counters to this host's, by which a guest's own recording can be joined
+//! with a dump.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,21 +9,21 @@ use vmnoise_tracer::{GuestClocks, VcpuId};
 
 use super::Member;
 
-/// vCPUs whose clocks are kept, those that have ended too.
+/// Number of vCPUs whose clocks are kept, ended ones included.
 const KEPT: usize = 65_536;
-/// Clocks of one vCPU that are kept: each is a guest that was started or restored anew.
+/// Number of clocks of one vCPU that are kept; a guest that starts or is restored has a new clock.
 const EACH: usize = 16;
 
-/// All that was seen of them.
+/// All clocks that were read.
 #[derive(Debug)]
 pub(crate) struct Clocks {
     guests: GuestClocks,
-    /// In their order.
+    /// Clocks of each vCPU, in order of time.
     seen: BTreeMap<VcpuId, Vec<VcpuClock>>,
 }
 
 impl Clocks {
-    /// With the rights that the program takes which reads them.
+    /// Prepares to read clocks. Needs the rights to load the program that reads them.
     pub(crate) fn here() -> Clocks {
         Clocks {
             guests: GuestClocks::here(),
@@ -30,7 +31,7 @@ impl Clocks {
         }
     }
 
-    /// Takes a look at the guests of all vCPUs that there are.
+    /// Reads the clocks of the guests of all present vCPUs.
     pub(crate) fn look(&mut self, present: &[(VcpuId, Arc<Member>)]) {
         let vcpus = present
             .iter()
@@ -49,13 +50,13 @@ impl Clocks {
         }
     }
 
-    /// Those of this vCPU's guest.
+    /// Returns the clocks of this vCPU's guest.
     pub(crate) fn of(&self, vcpu: VcpuId) -> Vec<VcpuClock> {
         self.seen.get(&vcpu).cloned().unwrap_or_default()
     }
 }
 
-/// As the tracer is asked: both are numbers that no other vCPU gets.
+/// Converts the id for the tracer: both are numbers that no other vCPU gets.
 fn event_id(vcpu: VcpuId) -> vmnoise_events::VcpuId {
     vmnoise_events::VcpuId(vcpu.0)
 }

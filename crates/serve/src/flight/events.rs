@@ -1,4 +1,4 @@
-//! What the flight recorder knows, as the events of a recording. Pure.
+//! Converts the flight recorder's data to the events of a recording. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use super::snapshots::{Snapshot, Spent};
 use super::stretches::{Stretch, stretches};
 use super::{Material, Member, Wanted};
 
-/// Watermarks are so many ns apart: what lies between two of them is explained in one go.
+/// Distance of watermarks in ns: events between two of them are explained together.
 const WATERMARKS_NS: u64 = 1_000_000_000;
 
-/// Tells what was from this snapshot on, of the VMs that are asked for.
+/// Sends the events from this snapshot on, of the wanted VMs.
 pub(super) fn tell(
     material: &Material<'_>,
     pieces: Vec<LostPiece>,
@@ -53,7 +53,7 @@ pub(super) fn tell(
             teller.sink(Event::Activity(activity));
         }
         teller.stretch(stretch, exit);
-        // All that is to come ends then or later.
+        // All later events end then or later.
         if exit.end_mono_ns > watermark_ns + WATERMARKS_NS {
             watermark_ns = exit.end_mono_ns;
             teller.sink(Event::Watermark(watermark_ns));
@@ -79,7 +79,7 @@ pub(super) fn tell(
     }));
 }
 
-/// What each vCPU did since this snapshot, or since it was found.
+/// Returns the times of each vCPU since this snapshot, or since its discovery.
 fn spent_since(material: &Material<'_>, begin: &Snapshot) -> BTreeMap<VcpuId, Spent> {
     let later = material.snapshots.after(begin).chain([&material.now]);
     let mut latest = BTreeMap::new();
@@ -93,7 +93,7 @@ fn spent_since(material: &Material<'_>, begin: &Snapshot) -> BTreeMap<VcpuId, Sp
     latest
 }
 
-/// Defines sources and vCPUs before their first use.
+/// Sends events; defines each source and vCPU before its first use.
 struct Teller<'a> {
     material: &'a Material<'a>,
     sink: &'a mut dyn FnMut(Event),
@@ -139,8 +139,8 @@ impl<'a> Teller<'a> {
         self.source(name.as_str().into())
     }
 
-    /// What CPUs did while vCPUs waited for them. Two that waited for one CPU saw the same there: it is
-    /// told once, and of each wait no later than its end.
+    /// Returns the activities of CPUs while vCPUs waited for them. If two vCPUs waited for one CPU,
+    /// they saw the same activity. It is sent once, and before the end of each of these waits.
     fn activities(&mut self, lost: &[Stretch]) -> Vec<Activity> {
         let mut ran = Vec::new();
         for piece in lost.iter().flat_map(|stretch| &stretch.pieces) {
@@ -182,7 +182,7 @@ impl<'a> Teller<'a> {
                     });
                 }
             }
-            // What lies within it is covered by it from here on.
+            // This activity covers the earlier ones that lie within it.
             while told
                 .last()
                 .is_some_and(|(start, _)| *start >= activity.start_mono_ns)
@@ -231,7 +231,7 @@ impl<'a> Teller<'a> {
     }
 }
 
-/// A task by its process, a vCPU by its VM; its thread tells it from others.
+/// Returns the name of a task by its process, or of a vCPU by its VM; the thread makes it unique.
 pub(super) fn name_of(runner: &Runner, member: &dyn Fn(VcpuId) -> Option<Arc<Member>>) -> String {
     let member = runner.vcpu.and_then(member);
     let name = member.as_ref().map_or(&runner.name, |member| &member.vm);
@@ -254,7 +254,7 @@ fn interval(
     }
 }
 
-/// All stretches of one vCPU, of which there is one at least.
+/// Returns the totals of one vCPU's times off the CPU, of which there is at least one.
 fn of_reason(exits: &[Exit]) -> ReasonTotals {
     let lengths = || exits.iter().map(Exit::dur_ns);
     let mut split = ShareMap::default();
@@ -278,7 +278,7 @@ fn of_reason(exits: &[Exit]) -> ReasonTotals {
     }
 }
 
-/// The edges of histograms of exits are a quarter of a power of two apart.
+/// Returns the upper edge of the histogram's bucket. Edges are a quarter of a power of two apart.
 fn upper_edge_ns(ns: u64) -> u64 {
     let quarter = ns
         .checked_ilog2()

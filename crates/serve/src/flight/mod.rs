@@ -1,8 +1,8 @@
-//! The flight recorder: the last minutes of all vCPUs, written down as a recording when somebody asks.
+//! The flight recorder: writes the last minutes of all vCPUs into a recording, on request.
 //!
-//! What was lost from 20 us on lies piece by piece in the rings of the gate; snapshots of the books say
-//! what all of the time was. Both together are a recording of `vmnoise exits` in which the time that a vCPU's
-//! thread was off its CPU is all that is known of its exits.
+//! The rings of the gate hold each piece of lost time of 20 us or longer. Snapshots of the counters
+//! hold the totals. Together they make a recording like that of `vmnoise exits`, in which each exit
+//! is a time off the CPU: nothing else is known of exits.
 
 mod clocks;
 mod events;
@@ -27,24 +27,24 @@ use crate::machine::Machine;
 pub(crate) use clocks::Clocks;
 pub(crate) use snapshots::{Snapshot, Snapshots, Spent};
 
-/// So many of the longest times off the CPU are drawn piece by piece.
+/// Number of the longest times off the CPU that are drawn in detail.
 const TOP: usize = 20;
 
-/// A vCPU as a recording has it.
+/// A vCPU, with the facts for a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
-    /// What its VM is called here.
+    /// Label of its VM.
     pub(crate) vm: Name,
     pub(crate) tid: u32,
     pub(crate) vmm_pid: u32,
-    /// In its VM, where KVM's types are known.
+    /// Number of the vCPU in its VM, if KVM's types are known.
     pub(crate) number: Option<u32>,
-    /// What is known of its VM.
+    /// Identity of its VM.
     pub(crate) identity: VmIdentity,
 }
 
 impl Member {
-    /// As an event that calls it so.
+    /// Returns the event that defines this vCPU under `id`.
     fn vcpu(&self, id: vmnoise_events::VcpuId) -> Vcpu {
         Vcpu {
             id,
@@ -59,18 +59,18 @@ impl Member {
     }
 }
 
-/// What is asked for.
+/// Requested content of a dump.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// The last so many ns; all there is if `None`.
+    /// Only the last `last_ns`; everything if `None`.
     pub(crate) last_ns: Option<u64>,
     /// One VM; all if `None`.
     pub(crate) vm: Option<Name>,
-    /// That of this process alone: one that has ended may have had the name of one that is there.
+    /// Only the VM of this process, since an ended VM may have had the same name.
     pub(crate) vmm_pid: Option<u32>,
 }
 
-/// What a recording of scheduling alone says of itself. `made` tells why it was made without being asked for.
+/// Returns the facts of a recording of scheduling only. `made` says why an automatic dump was made.
 fn facts(
     machine: &Machine,
     wanted: &Wanted,
@@ -107,21 +107,22 @@ fn facts(
     machine.facts(began, options, witnesses, vec![status])
 }
 
-/// Why a dump was made that nobody asked for by name.
+/// Reason for an automatic dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Made {
     pub(crate) why: String,
     pub(crate) beside: Option<Beside>,
 }
 
-/// The file that has all of what a VM did afterwards.
+/// File with the exits of a VM after the dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Beside {
     pub(crate) vm: Name,
     pub(crate) file: String,
 }
 
-/// The longest wait of these that began at this instant or later, in ns, and who or what had most of it.
+/// Returns the longest wait that began at `from_mono_ns` or later, in ns, and who or what took most
+/// of it.
 pub(crate) fn longest_wait<'a>(
     pieces: impl Iterator<Item = &'a LostPiece>,
     from_mono_ns: u64,
@@ -144,22 +145,22 @@ pub(crate) fn longest_wait<'a>(
     Some((longest.exit().dur_ns(), most?.0))
 }
 
-/// All that a dump is made of.
+/// Data for a dump.
 pub(crate) struct Material<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) pieces: LostPieces,
     pub(crate) snapshots: &'a Snapshots,
-    /// As it is now.
+    /// Snapshot of now.
     pub(crate) now: Snapshot,
     pub(crate) member: &'a dyn Fn(VcpuId) -> Option<Arc<Member>>,
-    /// The clocks of the guest of a vCPU, in their order; whose they are is not said in them.
+    /// Returns the clocks of a vCPU's guest in order of time. The caller must set their vCPU.
     pub(crate) clocks: &'a dyn Fn(VcpuId) -> Vec<VcpuClock>,
 }
 
-/// A recording of the time that is asked for, or of as much of it as is known.
+/// Returns a recording of the wanted time, as far as it is known.
 ///
 /// # Errors
-/// If nothing of it is whole, for there is too little room, or memory is short.
+/// If the history is incomplete for all of it, or memory is short.
 pub(crate) fn recording(
     mut material: Material<'_>,
     wanted: &Wanted,

@@ -1,19 +1,20 @@
-//! The books of all vCPUs as they were, every few seconds: their differences are what a stretch of time was.
+//! Snapshots of the counters of all vCPUs, every few seconds. Their differences are the totals of a
+//! window.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use vmnoise_events::{Anchor, Share, ShareMap};
 use vmnoise_tracer::{VcpuBooks, VcpuId, VcpuState};
 
-/// From one to the next, in ns.
+/// Time between two snapshots, in ns.
 const APART_NS: u64 = 5_000_000_000;
-/// How far back they go.
+/// Number of snapshots that are kept.
 const KEPT: usize = 61;
 
-/// What one vCPU did since it was found, until an instant.
+/// Times of one vCPU, from its discovery to an instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Spent {
-    /// The instant, and when it was found: CLOCK_MONOTONIC in ns.
+    /// The instant, and the discovery: CLOCK_MONOTONIC in ns.
     pub(crate) until_mono_ns: u64,
     pub(crate) first_mono_ns: u64,
     pub(crate) ran_ns: u64,
@@ -21,8 +22,8 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// By these books, which were read after that instant. Of a wait that goes on nothing is known yet: until
-    /// its begin, then, so that it is all in the time in which it ends.
+    /// Returns the times by `books`, which were read after `mono_ns`. During a wait they end at the
+    /// begin of the wait, so that all of it belongs to the window in which it ends.
     pub(crate) fn of(books: &VcpuBooks, mono_ns: u64) -> Spent {
         let quiet_ns = books.idle_ns + books.throttled_ns + books.unsure_ns;
         let waited_ns = books.spent_ns(VcpuState::Waiting);
@@ -44,7 +45,7 @@ impl Spent {
         }
     }
 
-    /// What came since then.
+    /// Returns the increase since `earlier`.
     pub(crate) fn since(&self, earlier: &Spent) -> Spent {
         let mut lost = self.lost;
         for (share, before_ns) in earlier.lost.iter() {
@@ -58,7 +59,8 @@ impl Spent {
         }
     }
 
-    /// What is neither its running nor known to be lost: the VMM's sleeps, what idled, what nobody saw.
+    /// Returns the time that is neither running nor known to be lost: sleep in the VMM, idle CPU,
+    /// unobserved.
     pub(crate) fn unseen_ns(&self) -> u64 {
         let span_ns = self.until_mono_ns.saturating_sub(self.first_mono_ns);
         span_ns.saturating_sub(self.ran_ns + self.lost.total())
@@ -69,18 +71,18 @@ impl Spent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     pub(crate) anchor: Anchor,
-    /// Events that were missed by then.
+    /// Events that were missed so far.
     pub(crate) missed: u64,
-    /// Those that have ended since the one before are in it too.
+    /// Includes vCPUs that ended since the previous snapshot.
     pub(crate) vcpus: BTreeMap<VcpuId, Spent>,
 }
 
-/// The last ones, the oldest first.
+/// The latest snapshots, the oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots(VecDeque<Snapshot>);
 
 impl Snapshots {
-    /// Whether it is time for the next one.
+    /// Returns true if the next one is due.
     pub(crate) fn wants(&self, now_mono_ns: u64) -> bool {
         let next_ns = self.0.back().map(|last| last.anchor.mono_ns + APART_NS);
         next_ns.is_none_or(|next_ns| now_mono_ns >= next_ns)
@@ -93,8 +95,9 @@ impl Snapshots {
         self.0.push_back(snapshot);
     }
 
-    /// The last one that is no younger than what is asked for, of those that are no older than what is whole;
-    /// CLOCK_MONOTONIC in ns.
+    /// Returns the snapshot at which a dump begins. Only snapshots at `whole_mono_ns` or later
+    /// count, since the history is whole from there. Returns the last of these at `asked_mono_ns`
+    /// or earlier, or else the first. Times are CLOCK_MONOTONIC in ns.
     pub(crate) fn before(&self, asked_mono_ns: u64, whole_mono_ns: u64) -> Option<&Snapshot> {
         let at = |snapshot: &&Snapshot| snapshot.anchor.mono_ns;
         let mut whole = self.0.iter().filter(|it| at(it) >= whole_mono_ns);
@@ -102,7 +105,7 @@ impl Snapshots {
         whole.rfind(|it| at(it) <= asked_mono_ns).or(first)
     }
 
-    /// Those after this one, the oldest first.
+    /// Returns the snapshots after `first`, the oldest first.
     pub(crate) fn after(&self, first: &Snapshot) -> impl Iterator<Item = &Snapshot> {
         let first_ns = first.anchor.mono_ns;
         let all = self.0.iter();

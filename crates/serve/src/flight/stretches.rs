@@ -1,9 +1,9 @@
-//! Pieces of lost time, put together to the stretches that a vCPU's thread was off its CPU. Pure.
+//! Joins pieces of lost time to the windows in which a vCPU's thread was off its CPU. Pure.
 
 use vmnoise_events::{Exit, ExitReason, Share, ShareMap};
 use vmnoise_tracer::{LostPiece, PieceKind, VcpuId};
 
-/// Pieces of one vCPU that follow one another without a hole; never none.
+/// Consecutive pieces of one vCPU without a hole; at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stretch {
     pub(super) vcpu: VcpuId,
@@ -11,8 +11,8 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    /// The exit in which its thread was off the CPU: that much of it is known. What is nobody's is what
-    /// remains, as the time of KVM is elsewhere.
+    /// Returns the exit in which the thread was off its CPU. Time with unknown cause counts as
+    /// `kvm`, which is the residual of an exit.
     pub(super) fn exit(&self) -> Exit {
         let (first, last) = (&self.pieces[0], &self.pieces[self.pieces.len() - 1]);
         let mut split = ShareMap::default();
@@ -35,7 +35,7 @@ pub(super) fn length_ns(piece: &LostPiece) -> u64 {
     piece.until_mono_ns.saturating_sub(piece.from_mono_ns)
 }
 
-/// Where nobody is known to have had the CPU, nobody is named for it.
+/// Returns the share of a piece. If it is unknown who had the CPU, no culprit is named.
 fn share(kind: PieceKind) -> Share {
     match kind {
         PieceKind::Ran => Share::Preempted,
@@ -45,7 +45,7 @@ fn share(kind: PieceKind) -> Share {
     }
 }
 
-/// The stretches that begin at this instant or later, by their ends.
+/// Returns the windows that begin at `from_mono_ns` or later, in the order of their ends.
 pub(super) fn stretches(mut pieces: Vec<LostPiece>, from_mono_ns: u64) -> Vec<Stretch> {
     pieces.retain(|piece| piece.from_mono_ns < piece.until_mono_ns);
     pieces.sort_by_key(|piece| (piece.vcpu, piece.from_mono_ns, piece.until_mono_ns));

@@ -1,4 +1,4 @@
-//! A made-up history, written down and explained again: who had which part of it is known.
+//! Writes an invented history into a recording, and explains it: the cause of each part is known.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -93,13 +93,13 @@ fn member(vcpu: VcpuId) -> Option<Arc<Member>> {
     }))
 }
 
-/// The parts of all exits of each VM, by share and source, and its totals.
+/// Parts of all exits by VM, share and source, and the totals.
 #[derive(Debug, Default)]
 struct Told {
     parts: BTreeMap<(String, Share, String), u64>,
     exits: Vec<(u64, u64)>,
     summary: Option<vmnoise_explain::ExitsRun>,
-    /// As they are written down, before any filter: whose vCPUs there are, and what the CPUs did.
+    /// Contents of the file, before any filter: the VMs, and the activities of CPUs.
     vms: Vec<String>,
     activities: Vec<Activity>,
 }
@@ -158,7 +158,7 @@ fn material<'a>(
     }
 }
 
-/// That of the guest of vCPU 1, from when it came.
+/// Clock of the guest of vCPU 1, from its discovery on.
 const AHEAD: VcpuClock = VcpuClock {
     vcpu: vmnoise_events::VcpuId(1),
     before_until_mono_ns: S,
@@ -175,17 +175,17 @@ fn history() -> Vec<LostPiece> {
         piece(1, Ran, 0, 11 * S + 3 * MS, 11 * S + 4 * MS, Some("backup")),
         piece(1, Idle, 0, 11 * S + 2 * MS, 11 * S + 3 * MS, None),
         piece(1, Ran, 0, 11 * S, 11 * S + 2 * MS, Some("vcpu 2")),
-        // Two that wait for one CPU, each for a part of what it does.
+        // Two vCPUs wait for one CPU, each during a part of its activity.
         piece(2, Ran, 1, 12 * S + MS, 12 * S + 2 * MS, Some("backup")),
         piece(1, Ran, 1, 12 * S, 12 * S + 3 * MS, Some("backup")),
         piece(2, Throttled, 1, 13 * S, 13 * S + 5 * MS, None),
         piece(1, Blocked, 0, 14 * S, 14 * S + 6 * MS, None),
-        // Before the first snapshot that counts.
+        // Before the first snapshot of the recording.
         piece(1, Ran, 0, 2 * S, 3 * S, Some("old")),
     ]
 }
 
-/// What is told of the history where these snapshots were made.
+/// Explains the history as recorded with these snapshots.
 fn told_from(made: &[Snapshot], wanted: &Wanted) -> Told {
     let machine = machine();
     let mut snapshots = Snapshots::default();
@@ -220,7 +220,7 @@ fn each_ns_is_told_under_the_name_of_who_had_it() {
     let lengths: u64 = told.exits.iter().map(|(from, until)| until - from).sum();
     assert_eq!((all, lengths), (19 * MS, 19 * MS));
     assert!(told.parts.keys().all(|(_, _, who)| !who.contains("old")));
-    // A CPU did one thing at a time, and it is told once, whoever waited for it.
+    // A CPU does one thing at a time, and the recording has it once.
     let mut ran = told.activities;
     ran.sort_by_key(|it| (it.cpu, it.start_mono_ns));
     let overlap = |pair: &[Activity]| {
@@ -237,12 +237,12 @@ fn totals_are_of_the_time_that_is_told() {
     );
     let vms = told.summary.unwrap().exits.vms;
     let web = &vms.iter().find(|vm| vm.name == "web").unwrap().vcpus[0];
-    // Of 15 s it ran 9, waited 4, and nobody knows of 2.
+    // Of 15 s it ran 9 and waited 4; 2 are unknown.
     assert_eq!(web.time_ns.span_ns(), 15 * S);
     assert_eq!(web.time_ns.guest, 9 * S);
     assert_eq!(web.time_ns.taken[Share::Preempted], Some(4 * S));
     assert_eq!(web.time_ns.taken[Share::Unexplained], Some(2 * S));
-    // Nobody looked for exits and interrupts.
+    // Exits and interrupts were not observed.
     for share in [
         Share::Kvm,
         Share::Vmm,
@@ -253,7 +253,7 @@ fn totals_are_of_the_time_that_is_told() {
         assert_eq!(web.time_ns.taken[share], None, "{share:?}");
     }
     assert_eq!((web.light, web.heavy), (None, None));
-    // One that came later is told from then on.
+    // A vCPU that appeared later is covered from then on.
     let db = &vms.iter().find(|vm| vm.name == "db").unwrap().vcpus[0];
     assert_eq!(db.time_ns.span_ns(), 19 * S);
 }
@@ -290,7 +290,7 @@ fn one_vm_is_told_without_the_others() {
     assert!(told.parts.keys().all(|(vm, ..)| vm == "db"));
     assert_eq!(told.exits, [(13 * S, 13 * S + 5 * MS)]);
 
-    // Another one had its name before.
+    // Another VM had the same name before.
     let of_another = Wanted {
         vmm_pid: Some(1),
         ..wanted

@@ -1,4 +1,4 @@
-//! Whoever collects: one message sent, and what is answered.
+//! The collector: sends one message, and reads the answer.
 
 use std::fmt::Write;
 use std::fs;
@@ -15,9 +15,9 @@ use reqwest::{Certificate, Client, Response, StatusCode, Url};
 use super::environment;
 use crate::tls;
 
-/// More of an answer is not read.
+/// Bytes of an answer that are read.
 const ANSWER: usize = 64 << 10;
-/// More of what it says is not told.
+/// Characters of an answer that are logged.
 const WORDS: usize = 200;
 
 #[derive(Debug)]
@@ -26,15 +26,15 @@ pub(super) struct Collector {
     address: Url,
 }
 
-/// Why a message was not taken.
+/// Reason why a message was refused.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) why: String,
-    /// Whether, and after what time, the same may be sent again.
+    /// Time after which the same message may be sent again; `None` if it must not be.
     pub(super) again: Option<Duration>,
 }
 
-/// `google.rpc.Status`, as far as it is read: what is wrong, for a developer.
+/// The part of `google.rpc.Status` that is read: an error message for developers.
 #[derive(Clone, PartialEq, Message)]
 struct Status {
     #[prost(string, tag = "2")]
@@ -42,11 +42,11 @@ struct Status {
 }
 
 impl Collector {
-    /// The one that is named, or that variables of the environment name. Needs rights that this process has only at
-    /// first.
+    /// Returns the collector that is named, or that the environment names. Needs rights that this
+    /// process has only at first.
     ///
     /// # Errors
-    /// If this names none, or what is said of it cannot be used.
+    /// If the URL or the environment is invalid.
     pub(super) fn of(named: Option<&str>) -> Result<Collector> {
         environment::check_protocol()?;
         let address = environment::address(named);
@@ -59,7 +59,7 @@ impl Collector {
         let mut client = Client::builder()
             .default_headers(headers()?)
             .timeout(environment::timeout()?)
-            // What is sent elsewhere by 301 is no longer a POST.
+            // After a redirect by 301, the request would no longer be a POST.
             .redirect(Policy::none());
         if let Some(file) = environment::certificate() {
             let context = || format!("OTEL_EXPORTER_OTLP_CERTIFICATE={file}");
@@ -74,7 +74,7 @@ impl Collector {
         })
     }
 
-    /// Its host and port, which are no secret as a query may be.
+    /// Returns host and port for messages, since a query may contain a secret.
     pub(super) fn name(&self) -> String {
         self.address
             .authority()
@@ -84,10 +84,10 @@ impl Collector {
             .to_owned()
     }
 
-    /// Whether it takes all of this.
+    /// Sends a message.
     ///
     /// # Errors
-    /// Why it does not.
+    /// If the collector does not take all of it.
     pub(super) async fn take(&self, message: Vec<u8>) -> Result<(), Refusal> {
         let sent = self.client.post(self.address.clone()).body(message).send();
         match sent.await {
@@ -121,7 +121,7 @@ fn headers() -> Result<HeaderMap> {
     Ok(headers)
 }
 
-/// By "OTLP/HTTP Response" of the specification.
+/// Judges an answer by "OTLP/HTTP Response" of the specification.
 async fn judge(response: Response) -> Result<(), Refusal> {
     use StatusCode as Code;
     let status = response.status();
@@ -151,7 +151,7 @@ async fn judge(response: Response) -> Result<(), Refusal> {
     })
 }
 
-/// It may take a part, and the rest is not to be sent again.
+/// Judges a success: the collector may refuse a part, which must not be sent again.
 fn judge_part(answer: &[u8]) -> Result<(), Refusal> {
     let said = ExportMetricsServiceResponse::decode(answer).unwrap_or_default();
     match said.partial_success {
@@ -177,7 +177,7 @@ async fn body(mut response: Response) -> Vec<u8> {
     body
 }
 
-/// `Retry-After`, which is a number of seconds or a date.
+/// Parses `Retry-After`: a number of seconds or a date.
 fn time_after(header: &HeaderValue) -> Option<Duration> {
     let said = header.to_str().ok()?;
     match said.parse() {

@@ -1,4 +1,4 @@
-//! How the exports fare, as a metric.
+//! Metric about the exports.
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Collector for Fares {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut family = encoder.encode_descriptor(
             "otlp_exports",
-            "Attempts to send the metrics where --otlp says, by what has come of them",
+            "Attempts to send the metrics to --otlp, by outcome",
             None,
             MetricType::Counter,
         )?;

@@ -1,4 +1,4 @@
-//! The thread that delivers: the newest message, until it is taken.
+//! The thread that delivers: sends the newest message until it is taken.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use super::collector::Collector;
 use super::counts::Counts;
 use crate::say::say;
 
-/// Before another attempt, at first; each time twice as long.
+/// Pause before the second attempt; each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// And at last.
+/// Longest pause.
 const LAST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Until nobody has one any more. Sums are cumulative: a message that was not taken is in the next one, but for what
-/// was between the two.
+/// Runs until the sender is dropped. Sums are cumulative: the next message makes up for one that
+/// was not taken, except for the values in between.
 pub(super) async fn deliver(
     collector: &Collector,
     mut newest: watch::Receiver<Vec<u8>>,
@@ -45,7 +45,7 @@ pub(super) async fn deliver(
             let Some(after) = refusal.again else {
                 break;
             };
-            // Thousands of hosts whose collector was away do not come at once.
+            // Spreads the attempts of many hosts after an outage of their collector.
             let jittered = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
             sleep(jittered.max(after)).await;
             pause = (pause * 2).min(LAST_PAUSE);

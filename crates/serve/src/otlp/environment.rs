@@ -1,4 +1,4 @@
-//! What the variables say that OpenTelemetry has for whoever exports (its specification, "Environment Variables").
+//! Environment variables of OpenTelemetry exporters (its specification, "Environment Variables").
 
 use std::collections::BTreeMap;
 use std::env;
@@ -7,10 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use percent_encoding::percent_decode_str;
 
-/// Where a collector of this machine listens for OTLP over HTTP.
+/// Address of a local collector for OTLP over HTTP.
 const HERE: &str = "http://localhost:4318";
 
-/// A variable of exporters: the one for metrics alone comes before the one for all signals. An empty one is not set.
+/// Returns a variable of exporters. The variable for metrics precedes the one for all signals. An
+/// empty one counts as unset.
 fn of_exporter(what: &str) -> Option<String> {
     set(&format!("OTEL_EXPORTER_OTLP_METRICS_{what}"))
         .or_else(|| set(&format!("OTEL_EXPORTER_OTLP_{what}")))
@@ -20,19 +21,21 @@ fn set(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The address of metrics below the one that is named, or where the variables say.
+/// Returns the address for metrics, below the named address or from the environment.
 pub(super) fn address(named: Option<&str>) -> String {
     let below = |base: String| format!("{}/v1/metrics", base.trim_end_matches('/'));
     if let Some(named) = named {
         return below(named.to_owned());
     }
-    // The one for metrics alone is a whole address.
+    // The variable for metrics holds a complete address.
     set("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
         .unwrap_or_else(|| below(set("OTEL_EXPORTER_OTLP_ENDPOINT").unwrap_or(HERE.into())))
 }
 
+/// Checks the protocol that the environment asks for.
+///
 /// # Errors
-/// If they ask for what is not spoken here.
+/// If it is a protocol that is not supported.
 pub(super) fn check_protocol() -> Result<()> {
     let protocol = of_exporter("PROTOCOL");
     let is_ours = protocol
@@ -46,42 +49,42 @@ pub(super) fn check_protocol() -> Result<()> {
     Ok(())
 }
 
-/// What is said in the head of each message.
+/// Returns the HTTP headers of each message.
 ///
 /// # Errors
-/// If they are no pairs.
+/// If the variable is not a list of pairs.
 pub(super) fn headers() -> Result<BTreeMap<String, String>> {
     let pairs = pairs(&of_exporter("HEADERS").unwrap_or_default());
-    // A value may be a secret, so it is not told.
+    // The error quotes no value, since a value may be a secret.
     pairs.context("OTEL_EXPORTER_OTLP_HEADERS is not of the kind name=value,name=value")
 }
 
-/// The file of certificates that vouch for the collector.
+/// Returns the file of certificates that verify the collector's.
 pub(super) fn certificate() -> Option<String> {
     of_exporter("CERTIFICATE")
 }
 
-/// How long one attempt may take.
+/// Returns the time limit of one attempt.
 ///
 /// # Errors
-/// If it is no such time.
+/// If the variable is not a valid time.
 pub(super) fn timeout() -> Result<Duration> {
     milliseconds("OTEL_EXPORTER_OTLP_TIMEOUT", of_exporter("TIMEOUT"), 10_000)
 }
 
-/// From one export to the next.
+/// Returns the time between two exports.
 ///
 /// # Errors
-/// If it is no such time.
+/// If the variable is not a valid time.
 pub(super) fn interval() -> Result<Duration> {
     const NAME: &str = "OTEL_METRIC_EXPORT_INTERVAL";
     milliseconds(NAME, set(NAME), 60_000)
 }
 
-/// Who sends, beyond what is known of this host.
+/// Returns attributes of the sender, in addition to the facts about this host.
 ///
 /// # Errors
-/// If it is no list of attributes.
+/// If the variable is not a list of attributes.
 pub(super) fn resource() -> Result<BTreeMap<String, String>> {
     let said = set("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
     let mut resource = pairs(&said).with_context(|| {
@@ -103,7 +106,7 @@ fn milliseconds(name: &str, said: Option<String>, otherwise: u64) -> Result<Dura
     }
 }
 
-/// Names and values, the latter percent-encoded (W3C Baggage without properties).
+/// Parses names and values; values are percent-encoded (W3C Baggage without properties).
 fn pairs(text: &str) -> Option<BTreeMap<String, String>> {
     let pairs = text.split(',').map(str::trim);
     let pairs = pairs.filter(|pair| !pair.is_empty()).map(|pair| {
@@ -120,7 +123,7 @@ mod tests {
 
     #[test]
     fn pairs_are_as_opentelemetry_writes_them() {
-        // The examples of its "Protocol Exporter" and "Resource SDK" pages, and a token as base64 has it.
+        // Examples of its "Protocol Exporter" and "Resource SDK" pages, and a token in base64.
         for (text, known) in [
             ("", &[][..]),
             (

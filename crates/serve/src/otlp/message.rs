@@ -1,5 +1,5 @@
-//! The metrics as a message of OTLP: what Prometheus is told, by OpenTelemetry's rules for that (its specification,
-//! "Prometheus and OpenMetrics Compatibility"). Names and labels are as they are there.
+//! Converts Prometheus metrics to a message of OTLP, by OpenTelemetry's rules (its specification,
+//! "Prometheus and OpenMetrics Compatibility"). Names and labels stay the same.
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue, any_value};
@@ -17,7 +17,7 @@ use super::starts::Starts;
 
 const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
 
-/// All of it, at this time.
+/// Returns a message with all metrics at this time.
 pub(super) fn message(
     resource: &Resource,
     families: Vec<MetricFamily>,
@@ -48,7 +48,7 @@ pub(super) fn message(
     }
 }
 
-/// `None` for the types that nothing here has.
+/// Converts one family; `None` for types that do not occur here.
 fn metric(family: MetricFamily, starts: &mut Starts, now_utc_ns: u64) -> Option<Metric> {
     let (name, kind) = (&family.name, family.r#type());
     let data = match kind {
@@ -100,7 +100,7 @@ fn metric(family: MetricFamily, starts: &mut Starts, now_utc_ns: u64) -> Option<
     })
 }
 
-/// As UCUM writes it.
+/// Converts a unit to UCUM.
 fn unit(word: String) -> String {
     match word.as_str() {
         "seconds" => "s".into(),
@@ -131,8 +131,8 @@ fn exemplar(exemplar: prometheus::Exemplar) -> Exemplar {
     }
 }
 
-/// Both have the same buckets where the scale is the schema. Prometheus counts a bucket by the power that it ends at,
-/// OpenTelemetry by the one that it begins at.
+/// Converts a histogram. If the scale equals the schema, both have the same buckets. Prometheus
+/// counts a bucket by its upper edge, OpenTelemetry by its lower edge.
 fn waits(
     labels: Vec<LabelPair>,
     histogram: &prometheus::Histogram,
@@ -157,7 +157,8 @@ fn waits(
     }
 }
 
-/// Where the first bucket is, and the count of each from there on: those between two spans are empty.
+/// Returns the index of the first bucket, and the counts from there on. Buckets between two spans
+/// are empty.
 fn buckets(spans: &[BucketSpan], deltas: &[i64]) -> (i32, Vec<u64>) {
     let (mut counts, mut deltas) = (Vec::new(), deltas.iter());
     let mut count = 0;
@@ -202,7 +203,7 @@ mod tests {
         // 5 at -3, 7 at -2, nothing at -1 and 0, 1 at 1.
         let spans = [span(-3, 2), span(2, 1)];
         assert_eq!(buckets(&spans, &[5, 2, -6]), (-3, vec![5, 7, 0, 0, 1]));
-        // How Prometheus says that there is nothing yet.
+        // Form of an empty histogram in Prometheus.
         assert_eq!(buckets(&[span(0, 0)], &[]), (0, vec![]));
     }
 }

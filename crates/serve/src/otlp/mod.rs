@@ -1,4 +1,4 @@
-//! The metrics, sent to a collector by OTLP over HTTP (OpenTelemetry), each minute or so.
+//! Sends the metrics to a collector by OTLP over HTTP (OpenTelemetry), once a minute by default.
 
 mod collector;
 mod counts;
@@ -28,12 +28,12 @@ use collector::Collector;
 use counts::Counts;
 use starts::Starts;
 
-/// How long the end of this process waits for the last one.
+/// Time for which the end of this process waits for the last message.
 const AT_THE_END: Duration = Duration::from_secs(3);
-/// What identifies a Linux that is no container (machine-id(5)).
+/// Identity of a Linux that is no container (machine-id(5)).
 const MACHINE_ID: &str = "/etc/machine-id";
 
-/// What is sent, to whom and how often, before it begins.
+/// Collector, resource and interval, before sending begins.
 #[derive(Debug)]
 pub(crate) struct Target {
     collector: Collector,
@@ -42,11 +42,11 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// What `--otlp` names, or the environment where it names nothing. Needs rights that this process has only at
-    /// first.
+    /// Reads the target from `--otlp`, or from the environment if `named` is `None`. Needs rights
+    /// that this process has only at first.
     ///
     /// # Errors
-    /// If it names no collector, or the environment has nonsense for it.
+    /// If the URL or the environment is invalid.
     pub(crate) fn of(named: Option<&str>) -> Result<Target> {
         Ok(Target {
             collector: Collector::of(named)?,
@@ -56,7 +56,7 @@ impl Target {
     }
 }
 
-/// Exports that go on.
+/// Sender of the metrics.
 #[derive(Debug)]
 pub(crate) struct Exports {
     resource: Resource,
@@ -68,10 +68,10 @@ pub(crate) struct Exports {
 }
 
 impl Exports {
-    /// Begins a thread that has no right but to deliver: whatever it waits for, nobody waits for it.
+    /// Starts a thread that delivers and has no other right. No other thread waits for its delays.
     ///
     /// # Errors
-    /// If that cannot be had.
+    /// If the thread or its client cannot be started.
     pub(crate) fn begin(target: Target) -> Result<Exports> {
         let Target {
             collector,
@@ -101,12 +101,13 @@ impl Exports {
         })
     }
 
-    /// Has a metric of how they fare.
+    /// Registers the metrics about deliveries.
     pub(crate) fn register(&self, registry: &mut Registry) {
         counts::register(registry, Arc::clone(&self.counts));
     }
 
-    /// For ever: the first at once, so that the log says early who does not take it.
+    /// Exports for ever. The first export is at once, so that the log shows an unreachable
+    /// collector early.
     pub(crate) async fn go_on(&mut self, registry: &Registry) {
         let mut ticks = interval(self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -116,7 +117,7 @@ impl Exports {
         }
     }
 
-    /// Sends what there is at the end, and waits a little for it.
+    /// Sends the final sums, and waits for them for a limited time.
     pub(crate) fn end(mut self, registry: &Registry) {
         self.export(registry);
         drop(self.newest);
@@ -139,7 +140,7 @@ impl Exports {
     }
 }
 
-/// Who sends: this program on this host, if the environment does not know better.
+/// Returns the sender's identity: this program on this host, changed by the environment.
 fn resource() -> Result<Resource> {
     let mut resource = BTreeMap::from([
         ("service.name", "vmnoise".to_owned()),
@@ -147,7 +148,7 @@ fn resource() -> Result<Resource> {
     ]);
     let facts = Host::here().facts().context("reading what this host is")?;
     if let Some(name) = facts.name {
-        // One of it runs on a host, and the rules for alerts call a host by its instance.
+        // There is one sender on a host, and the alert rules identify a host by its instance.
         resource.insert("service.instance.id", name.to_string());
         resource.insert("host.name", name.to_string());
     }

@@ -1,16 +1,18 @@
-//! When the sum of each series began, which the books do not know: a cumulative sum of OTLP has to say it.
+//! Begin of each series' sum. OTLP requires it for cumulative sums, and the counters do not contain
+//! it.
 
 use std::collections::HashMap;
 
 use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::LabelPair;
 
-/// The name of a metric and its labels.
+/// Name of a metric and its labels.
 type Series = (String, Vec<LabelPair>);
 
-/// A series that was not there at the last export, or is lower than it was, began anew since then.
+/// Begins of the series. A series has restarted if it was missing at the last export, or is lower
+/// than then.
 #[derive(Debug)]
 pub(super) struct Starts {
-    /// The last export, or the begin of it all.
+    /// Last export, or the start of this process.
     last_utc_ns: u64,
     told: HashMap<Series, Told>,
     now: HashMap<Series, Told>,
@@ -23,7 +25,7 @@ struct Told {
 }
 
 impl Starts {
-    /// What is counted is counted from now on.
+    /// Starts to count at `now_utc_ns`.
     pub(super) fn new(now_utc_ns: u64) -> Starts {
         Starts {
             last_utc_ns: now_utc_ns,
@@ -32,7 +34,7 @@ impl Starts {
         }
     }
 
-    /// When the series began that says this now.
+    /// Returns the begin of this series, which has this sum now.
     pub(super) fn of(&mut self, name: &str, labels: &[LabelPair], sum: f64) -> u64 {
         let series = (name.to_owned(), labels.to_vec());
         let start_utc_ns = match self.told.get(&series) {
@@ -43,7 +45,7 @@ impl Starts {
         start_utc_ns
     }
 
-    /// All series of an export were asked for. Those that were not are forgotten.
+    /// Ends an export. Series that were not in it are forgotten.
     pub(super) fn turn(&mut self, now_utc_ns: u64) {
         self.told = std::mem::take(&mut self.now);
         self.last_utc_ns = now_utc_ns;
@@ -66,14 +68,14 @@ mod tests {
         starts.turn(200);
         assert_eq!(starts.of("lost", &vm("web"), 5.0), 100);
         assert_eq!(starts.of("lost", &vm("db"), 1.0), 200);
-        // Another metric of the same labels is another series.
+        // Another metric with the same labels is another series.
         assert_eq!(starts.of("wait", &vm("db"), 1.0), 200);
         starts.turn(300);
         assert_eq!(starts.of("lost", &vm("web"), 4.0), 300);
         assert_eq!(starts.of("lost", &vm("db"), 2.0), 200);
         starts.turn(400);
         assert_eq!(starts.of("lost", &vm("web"), 4.5), 300);
-        // This one was away for a while.
+        // This series was missing in the last export.
         starts.turn(500);
         assert_eq!(starts.of("lost", &vm("db"), 9.0), 500);
     }

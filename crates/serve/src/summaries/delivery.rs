@@ -1,4 +1,4 @@
-//! The thread that delivers: one after the other, each until it is taken.
+//! The thread that delivers: one summary after the other, each until it is taken.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use super::destination::Destination;
 use super::queue::Queue;
 use crate::say::say;
 
-/// Before another attempt, at first; each time twice as long.
+/// Pause before the second attempt; each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// And at last.
+/// Longest pause.
 const LAST_PAUSE: Duration = Duration::from_secs(300);
 
-/// Until the queue is closed and empty, or the process ends.
+/// Runs until the queue is closed and empty, or the process ends.
 pub(super) fn deliver(destination: &Destination, queue: &Queue) {
     let mut pause = FIRST_PAUSE;
     while let Some(parcel) = queue.next() {
@@ -38,7 +38,7 @@ pub(super) fn deliver(destination: &Destination, queue: &Queue) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use std::fs;
     use std::thread;
@@ -50,7 +50,7 @@ mod tests {
     fn a_place_that_takes_nothing_for_a_while_gets_all_in_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("fleet");
-        // No folder can be made where a file is.
+        // A file prevents the creation of a folder with the same name.
         fs::write(&place, "").unwrap();
         let destination = Destination::Folder(place.clone());
         let queue = Queue::default();
@@ -63,7 +63,7 @@ mod tests {
             scope.spawn(|| deliver(&destination, &queue));
             push(1);
             push(2);
-            // In less than the first pause, and whoever pushes has not waited.
+            // `push` has not waited, since this is shorter than the first pause.
             thread::sleep(FIRST_PAUSE / 2);
             assert_eq!(queue.counts().waiting, 2);
             fs::remove_file(&place).unwrap();

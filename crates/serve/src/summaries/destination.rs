@@ -1,4 +1,4 @@
-//! Where summaries go: a folder, or an object store.
+//! Destination of the summaries: a folder or an object store.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ use super::queue::Parcel;
 use crate::confined::takes_files;
 use crate::tls;
 
-/// What a store takes longer for, attempts of its client included, has failed.
+/// Time limit for a store, with all attempts of its client.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Variables that the clients of the three kinds of stores know.
+/// Begins of the variables of the three kinds of stores.
 const VARIABLES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
 
 #[derive(Debug)]
@@ -30,11 +30,11 @@ pub(crate) enum Destination {
 }
 
 impl Destination {
-    /// What `--summaries` names: a URL, or a folder, which is made if it is not there. Needs rights that
-    /// this process has only at first.
+    /// Returns the destination that `--summaries` names: a URL, or a folder, which is made if it is
+    /// missing. Needs rights that this process has only at first.
     ///
     /// # Errors
-    /// If it cannot be one of these, or the environment has nonsense for it.
+    /// If it is neither, or the environment is invalid.
     pub(crate) fn of(named: &str) -> Result<Destination> {
         if named.contains("://") {
             return Destination::store(named).with_context(|| format!("--summaries {named}"));
@@ -58,7 +58,7 @@ impl Destination {
         let of_environment = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(name, _)| known(name));
-        // It would look names up by the C library.
+        // Otherwise it would look names up by the C library.
         let own = [("randomize_addresses".to_owned(), "false".to_owned())];
         let (store, prefix) = parse_url_opts(&url, of_environment.chain(own))
             .context("by what AWS_…, AZURE_… or GOOGLE_… of the environment say")?;
@@ -70,7 +70,7 @@ impl Destination {
         })
     }
 
-    /// The folder, if it is one.
+    /// Returns the folder, if it is one.
     pub(crate) fn folder(&self) -> Option<&Path> {
         match self {
             Destination::Folder(folder) => Some(folder),
@@ -78,13 +78,13 @@ impl Destination {
         }
     }
 
-    /// Whether it has to be connected to.
+    /// Returns true if it is reached by the network.
     pub(crate) fn is_store(&self) -> bool {
         matches!(self, Destination::Store { .. })
     }
 
-    /// Whether a folder takes files now that rights have gone. What a store takes is seen at the first
-    /// summary: whoever may only put may try nothing else.
+    /// Checks that a folder takes files with the rights that are left. A store is tested only by
+    /// the first summary, since the credentials may allow nothing but to put.
     ///
     /// # Errors
     /// If it does not.
@@ -95,7 +95,7 @@ impl Destination {
         Ok(())
     }
 
-    /// Takes one.
+    /// Delivers one summary.
     pub(super) fn take(&self, parcel: &Parcel) -> Result<()> {
         match self {
             Destination::Folder(folder) => Ok(place(

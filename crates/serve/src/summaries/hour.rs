@@ -1,17 +1,17 @@
-//! Sums as rows of the table.
+//! Converts sums to rows of the table.
 
 use vmnoise_export::{CulpritHour, VmHour, WaitHour};
 
 use super::sums::Sums;
 
-/// What a VM of this name came to, which had so many vCPUs at the end.
+/// Returns the rows of a VM, which had `vcpus` vCPUs at the end.
 pub(super) fn of_vm(vm: Option<String>, vcpus: usize, sums: &Sums) -> VmHour {
     let named = sums.culprits.iter().map(|(who, ns)| CulpritHour {
         kind: who.kind.name(),
         name: who.name.as_str().to_owned(),
         ns: *ns,
     });
-    // As the metrics call them.
+    // Names as in the metrics.
     let others = CulpritHour {
         kind: "unknown",
         name: "other".to_owned(),

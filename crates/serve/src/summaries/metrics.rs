@@ -1,4 +1,4 @@
-//! How the summaries fare.
+//! Metrics about the summaries.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,18 +30,18 @@ impl Collector for Fares {
         };
         counter(
             "summaries_delivered",
-            "Hourly summaries that are where --summaries sends them",
+            "Hourly summaries that were delivered to --summaries",
             counts.delivered,
         )?;
         counter(
             "summaries_dropped",
-            "Hourly summaries that are lost, because too many waited",
+            "Hourly summaries that were lost because too many waited",
             counts.dropped,
         )?;
         encoder
             .encode_descriptor(
                 "summaries_waiting",
-                "Hourly summaries that wait to be taken",
+                "Hourly summaries that wait for delivery",
                 None,
                 MetricType::Gauge,
             )?

@@ -1,4 +1,4 @@
-//! A summary of each hour, for whoever asks a whole fleet: one small file of the data set of docs/data.md.
+//! Hourly summaries for queries over many hosts: small files of the data set of docs/data.md.
 
 mod delivery;
 mod destination;
@@ -25,10 +25,10 @@ pub(crate) use destination::Destination;
 use period::{Instant, Itself, Period};
 use queue::{Parcel, Queue};
 
-/// How long the end of this process waits for the last of them.
+/// Time for which the end of this process waits for the last summaries.
 const AT_THE_END: Duration = Duration::from_secs(10);
 
-/// The period under way, and the summaries that are on their way.
+/// The current period, and the summaries that wait for delivery.
 #[derive(Debug)]
 pub(crate) struct Summaries {
     host: String,
@@ -37,11 +37,11 @@ pub(crate) struct Summaries {
 }
 
 impl Summaries {
-    /// Begins the first period, and a thread that has no right but to deliver: whatever it waits for, nobody
-    /// waits for it.
+    /// Begins the first period, and starts a thread that delivers and has no other right. No other
+    /// thread waits for its delays.
     ///
     /// # Errors
-    /// If this machine has no name, or its thread cannot be had.
+    /// If this machine has no name, or the thread cannot be started.
     pub(crate) fn begin(destination: Destination, watch: &Watch) -> Result<Summaries> {
         let facts = Host::here().facts().context("reading what this host is")?;
         let name = facts.name.map(|name| name.to_string());
@@ -61,12 +61,12 @@ impl Summaries {
         })
     }
 
-    /// Has metrics of how they fare.
+    /// Registers the metrics about deliveries.
     pub(crate) fn register(&self, registry: &mut Registry) {
         metrics::register(registry, Arc::clone(&self.queue));
     }
 
-    /// After each look of the watch: who has ended, and whether the hour is over.
+    /// Handles ended VMs and the end of the hour. Call it after each poll.
     pub(crate) fn look(&mut self, watch: &Watch) {
         for vm in watch.left() {
             self.period.vm_ended(vm);
@@ -76,7 +76,7 @@ impl Summaries {
         }
     }
 
-    /// Sends what there is of this hour, and waits a little for it.
+    /// Sends the incomplete hour, and waits for it for a limited time.
     pub(crate) fn end(mut self, watch: &Watch) {
         self.turn(watch);
         let left = self.queue.close(AT_THE_END);
@@ -87,7 +87,7 @@ impl Summaries {
         }
     }
 
-    /// One period ends and the next begins, at one instant.
+    /// Ends the period and begins the next at the same instant.
     fn turn(&mut self, watch: &Watch) {
         let (now, itself) = (now(), itself(watch));
         let next = Period::begin(now, itself, watch.present());

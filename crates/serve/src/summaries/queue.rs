@@ -1,4 +1,4 @@
-//! Summaries that wait to be taken: in bounded memory, the oldest gone first, and counted.
+//! Queue of summaries in bounded memory. The oldest ones are dropped first, and counted.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -8,21 +8,21 @@ use std::time::Duration;
 
 use crate::say::say;
 
-/// A week of hours.
+/// Longest queue: one week.
 const WAITING: usize = 168;
-/// That of a host with 500 VMs, at some 100 bytes for each of 40 rows.
+/// Largest queue: one week of a host with 500 VMs, with 40 rows of 100 bytes for each.
 const BYTES: usize = 16 << 20;
-/// Between two attempts at the end.
+/// Pause between two attempts at the end.
 const AT_THE_END: Duration = Duration::from_millis(500);
 
-/// A file and its place in the data set.
+/// A file and its path in the data set.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Parcel {
     pub(super) place: PathBuf,
     pub(super) bytes: Vec<u8>,
 }
 
-/// From whoever keeps the books, who never waits, to whoever delivers, who may.
+/// Connects the main loop, which never waits, with the thread that delivers, which may wait.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -37,7 +37,7 @@ struct State {
     counts: Counts,
 }
 
-/// How they fared.
+/// Number of summaries by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) delivered: u64,
@@ -46,7 +46,7 @@ pub(super) struct Counts {
 }
 
 impl Queue {
-    /// Adds one; drops the oldest where there is no room.
+    /// Adds a summary. If there is no room, drops the oldest ones.
     pub(super) fn push(&self, parcel: Parcel) {
         let mut state = self.state();
         state.bytes += parcel.bytes.len();
@@ -64,7 +64,8 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// The oldest, when there is one, which stays until it is delivered; `None` at the end.
+    /// Waits for the oldest summary and returns it. It stays in the queue until it is delivered.
+    /// `None` at the end.
     pub(super) fn next(&self) -> Option<Arc<Parcel>> {
         let mut state = self.state();
         loop {
@@ -81,7 +82,7 @@ impl Queue {
         }
     }
 
-    /// This one is where it belongs.
+    /// Removes a delivered summary.
     pub(super) fn delivered(&self, parcel: &Arc<Parcel>) {
         let mut state = self.state();
         state.counts.delivered += 1;
@@ -93,7 +94,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Waits so long before another attempt; at the end, a moment.
+    /// Waits for `time` before another attempt; after the end began, only briefly.
     pub(super) fn pause(&self, time: Duration) {
         let is_open = |state: &mut State| !state.is_closed;
         let paused = self.changed.wait_timeout_while(self.state(), time, is_open);
@@ -105,7 +106,8 @@ impl Queue {
         }
     }
 
-    /// No more will come: waits until all are delivered, so long. How many are not.
+    /// Closes the queue, and waits at most `time` for the delivery. Returns the number of summaries
+    /// that are left.
     pub(super) fn close(&self, time: Duration) -> usize {
         let mut state = self.state();
         state.is_closed = true;

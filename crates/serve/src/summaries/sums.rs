@@ -1,4 +1,4 @@
-//! What a VM came to by an instant, and what of it came after another one.
+//! Sums of a VM at an instant, and their differences.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use vmnoise_tracer::WaitLengths;
 use crate::ledger::{Lost, VmTotals};
 use crate::who::Who;
 
-/// Of one VM, or of several; ns.
+/// Sums of one VM or of several, in ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sums {
     pub(super) lost: Lost,
@@ -15,7 +15,7 @@ pub(super) struct Sums {
     pub(super) halted_ns: u64,
     pub(super) asleep_ns: u64,
     pub(super) waits: WaitLengths,
-    /// Those that have a name; what of `lost.preempted` is not theirs is of the others.
+    /// Culprits that have a name. The rest of `lost.preempted` belongs to others.
     pub(super) culprits: BTreeMap<Who, u64>,
 }
 
@@ -43,7 +43,8 @@ impl Sums {
         }
     }
 
-    /// What came since then. A culprit that has less than it had has lost its name meanwhile and begun anew.
+    /// Returns the increase since `earlier`. A culprit with less time than before lost its name
+    /// meanwhile and began anew.
     pub(super) fn since(&self, earlier: &Sums) -> Sums {
         let culprits = self.culprits.iter().map(|(who, &ns)| {
             let had = earlier.culprits.get(who).copied().unwrap_or_default();
@@ -70,7 +71,7 @@ impl Sums {
         }
     }
 
-    /// What was preempted by those that have no name.
+    /// Returns the preempted time of culprits that have no name.
     pub(super) fn others_ns(&self) -> u64 {
         let named: u64 = self.culprits.values().sum();
         self.lost.preempted.saturating_sub(named)

@@ -1,4 +1,4 @@
-//! What is written down of the last minutes, for whom, and why.
+//! Dumps of the last minutes: their content, recipient and reason.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,21 +13,23 @@ use crate::exits;
 use crate::flight::{self, Made, Material, Wanted};
 use crate::say::say;
 
-/// Findings that a dump says it was made for, by their words; of a host of many CPUs each may be one.
+/// Number of findings that a dump quotes as its reason; a host with many CPUs may have one for each
+/// CPU.
 const FOUND_TOLD: usize = 3;
 
 impl Watch {
-    /// A recording of what is asked for, as far as it is known.
+    /// Returns a recording of the wanted VM and time, as far as they are known.
     ///
     /// # Errors
-    /// If it cannot be written down.
+    /// If the recording cannot be encoded.
     pub(crate) fn recording(&mut self, wanted: &Wanted) -> Result<Vec<u8>> {
         self.recording_made(wanted, None)
     }
 
     fn recording_made(&mut self, wanted: &Wanted, made: Option<&Made>) -> Result<Vec<u8>> {
         self.look_at_clocks();
-        // Whoever ended since the last look is in it, and waits that are over by now.
+        // This snapshot includes vCPUs that ended since the last poll, and waits that ended since
+        // then.
         let now = self.snapshot();
         let material = Material {
             machine: &self.machine,
@@ -40,7 +42,8 @@ impl Watch {
         flight::recording(material, wanted, made)
     }
 
-    /// A clock that is the same now as when its vCPU came was that all along, or was put back.
+    /// Reads the guests' clocks again. An offset equal to the first reading was either the same all
+    /// along, or was set back.
     pub(super) fn look_at_clocks(&mut self) {
         let present = self.gate.present();
         let present = present.filter_map(|found| Some((found.id, self.members.get(&found.id)?)));
@@ -48,7 +51,7 @@ impl Watch {
         self.clocks.look(&present);
     }
 
-    /// Writes down the last minute, where there is a folder for that; whether there is.
+    /// Writes a dump because of a signal. Returns false if there is no folder for dumps.
     pub(crate) fn dump(&mut self) -> bool {
         let made = Made {
             why: "a signal (SIGUSR1)".to_owned(),
@@ -62,10 +65,10 @@ impl Watch {
         self.dumps.is_some()
     }
 
-    /// Writes down the last minute of the VM of this process, whose guest has asked for it; returns the name.
+    /// Writes a dump for the guest of this process, which asked for it. Returns the name.
     ///
     /// # Errors
-    /// Says why it is not.
+    /// If there is no dump: says why.
     pub(crate) fn dump_for(&mut self, vmm_pid: u32, vm: Name) -> Result<String, &'static str> {
         const FAILED: &str = "it could not be made";
         self.dumps.as_mut().ok_or(FAILED)?.guest_asks(vmm_pid)?;
@@ -86,8 +89,8 @@ impl Watch {
         is_written.then_some(name).ok_or(FAILED)
     }
 
-    /// What the VM of this process is called. `None` where it has none, or several: nothing says then whose guest is at
-    /// the other end of a socket of its.
+    /// Returns the name of the only VM of this process. `None` if it has no VM, or several: a
+    /// socket then identifies no guest.
     pub(crate) fn vm_of_process(&self, process: u32) -> Option<Name> {
         let its = self.gate.present().filter(|found| found.tgid == process);
         let mut numbers: Vec<u32> = its.filter_map(|found| found.number).collect();
@@ -97,8 +100,8 @@ impl Watch {
         Some(vm.label.clone())
     }
 
-    /// A dump where there is reason for one, and a look at the exits of the VM that waited longest, or that the reason is
-    /// about.
+    /// Writes a dump if there is a reason. Then starts to record the exits of the VM that waited
+    /// longest, or that the reason is about.
     pub(super) fn dump_if_due(&mut self) {
         let dumps = self.dumps.as_mut();
         let Some(due) = dumps.and_then(|dumps| dumps.due(self.vms.values())) else {
@@ -134,7 +137,8 @@ impl Watch {
         }
     }
 
-    /// The longest wait of each of these VMs in the time that a dump is of, and who had most of it.
+    /// Returns, for each of these VMs, the longest wait in the time of a dump, and the task that
+    /// had most of it.
     fn longest_waits(&self, vms: &[Name]) -> Vec<(Name, u64, String)> {
         let lost = self.gate.lost_pieces().pieces;
         let from_ns = now_ns().saturating_sub(dumps::WANTED.last_ns.unwrap_or(u64::MAX));
@@ -148,7 +152,7 @@ impl Watch {
         waits.collect()
     }
 
-    /// Whether it is, for there may be no folder.
+    /// Writes a dump; returns false if it was not written, for example because there is no folder.
     fn write_dump(&mut self, name: &str, wanted: &Wanted, made: &Made) -> bool {
         if self.dumps.is_none() {
             return false;
@@ -165,7 +169,7 @@ impl Watch {
     }
 }
 
-/// Why a dump is made, as it says itself.
+/// Returns the reason of a dump in words.
 fn why(due: &Due, longest: Option<&(Name, u64, String)>) -> String {
     let wait = match longest {
         Some((vm, length_ns, _)) => {

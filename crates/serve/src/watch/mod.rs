@@ -1,4 +1,4 @@
-//! The gate, looked at again and again, and what each VM has lost by now.
+//! Polls the gate, and keeps the lost time of each VM.
 
 mod dumping;
 
@@ -28,39 +28,39 @@ use crate::proc_sums::Lacking;
 use crate::say::say;
 use crate::who::Who;
 
-/// VMs that have ended and are still told of: a scrape that comes later finds their last sums.
+/// Ended VMs that are still exported, so that a later scrape finds their last sums.
 const ENDED: usize = 256;
-/// vCPUs whose VMs are known by name: of those that have ended too, for somebody waited for them.
+/// vCPUs whose VM is remembered. Ended ones count too, since another vCPU may have waited for them.
 const NAMED: usize = 65_536;
 
-/// A family of metrics has at most 2000 series, as OpenTelemetry limits it, of which a vCPU has one for each share of
-/// what it lost.
+/// vCPUs with series of their own. OpenTelemetry limits a family of metrics to 2000 series; a vCPU
+/// has one series for each share of its lost time.
 pub(crate) const TOLD_VCPUS: usize = 2_000 / 6;
 
-/// All that is known of this host's VMs.
+/// Everything that is known about this host's VMs.
 #[derive(Debug)]
 pub(crate) struct Watch {
     gate: Gate,
     host: Host,
     vms: BTreeMap<u32, VmTotals>,
     ended: VecDeque<VmTotals>,
-    /// Those of them that ended at the last look.
+    /// VMs that ended at the last poll.
     left: Vec<VmTotals>,
-    /// The VMM of each place.
+    /// Process of the VMM for each slot of the gate's table.
     vmms: BTreeMap<Place, u32>,
-    /// Whose each vCPU is, or was.
+    /// VM and thread of each vCPU, also of ended ones.
     members: BTreeMap<VcpuId, Arc<Member>>,
     clocks: Clocks,
     cgroups: CgroupNames,
     machine: Machine,
     snapshots: Snapshots,
-    /// What those did that have ended since the last snapshot.
+    /// Times of the vCPUs that ended since the last snapshot.
     gone: BTreeMap<VcpuId, Spent>,
     dumps: Option<Dumps>,
     exits: Option<Exits>,
     own_cpus: Option<OwnCpus>,
     host_asking: Option<HostAsking>,
-    /// Whether it tells of vCPUs.
+    /// True if vCPUs are exported one by one.
     by_vcpu: bool,
     without_room: u32,
     missed: u64,
@@ -105,10 +105,10 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Who has come and who has ended; then takes in what all did.
+    /// Polls: finds new and ended vCPUs, then reads the counters of all.
     ///
     /// # Errors
-    /// If the kernel refuses the walk: who is known already stays so.
+    /// If the kernel refuses the walk over tasks. Known vCPUs stay known.
     pub(crate) fn look(&mut self) -> io::Result<()> {
         self.mind_cost();
         if self.gate.is_paused() {
@@ -149,7 +149,7 @@ impl Watch {
         look.map(|_| ())
     }
 
-    /// Detaches the programs where all of it costs too much, and attaches them again.
+    /// Detaches the programs if the total cost exceeds the limit, and attaches them again later.
     fn mind_cost(&mut self) {
         let now = Duration::from_nanos(now_ns());
         let exits_ns = self.exits.as_ref().map_or(0, Exits::probe_ns);
@@ -189,10 +189,10 @@ impl Watch {
         }
     }
 
-    /// Attaches the programs again: those of vCPUs, or none.
+    /// Attaches the programs again. On error no program of the gate is attached.
     fn attach(&mut self) -> Result<(), TraceError> {
         self.gate.attach()?;
-        // As at the start, the books of vCPUs are kept without it.
+        // As at the start, the gate runs without these programs if they fail.
         if let Some(Err(error)) = self.own_cpus.as_mut().map(OwnCpus::attach) {
             say(&format!(
                 "what is taken from this machine's own CPUs is not looked at again: {error}"
@@ -201,17 +201,17 @@ impl Watch {
         Ok(())
     }
 
-    /// How often it has paused for its cost.
+    /// Returns the number of pauses because of the cost.
     pub(crate) fn pauses(&self) -> u64 {
         self.pauses
     }
 
-    /// Whether it looks at nothing now.
+    /// Returns true while nothing is recorded.
     pub(crate) fn is_paused(&self) -> bool {
         self.gate.is_paused()
     }
 
-    /// Takes in what the vCPUs did that there were at the last look.
+    /// Reads the counters of all vCPUs that were present at the last poll.
     pub(crate) fn take_in_all(&mut self) {
         let places: Vec<Place> = self.gate.present().map(|found| found.place).collect();
         for place in places {
@@ -220,22 +220,22 @@ impl Watch {
                 self.take_in(place, &books, now_ns);
             }
         }
-        // One that cannot be read is as it was.
+        // An unreadable counter keeps its last value.
         self.missed = self.gate.missed().unwrap_or(self.missed);
         if let Some(own_cpus) = &mut self.own_cpus {
             own_cpus.take_in();
         }
     }
 
-    /// Has a dump written each time that there is reason for one.
+    /// Enables dumps: one is written whenever there is a reason.
     pub(crate) fn write_dumps(&mut self, dumps: Dumps) {
         self.dumps = Some(dumps);
     }
 
-    /// Has the host asked for a dump each time that there is reason for one.
+    /// Enables requests to the host: it is asked for a dump whenever there is a reason.
     ///
     /// # Errors
-    /// If what the hypervisor takes is not known here.
+    /// If the steal time of this machine is unknown.
     pub(crate) fn ask_host(&mut self, asking: HostAsking) -> Result<(), Lacking> {
         if self.own_cpus.is_none() {
             return Err(Lacking(
@@ -246,17 +246,17 @@ impl Watch {
         Ok(())
     }
 
-    /// Has exits looked at on some occasions.
+    /// Enables the recording of exits, on the occasions that `exits` knows.
     pub(crate) fn look_at_exits(&mut self, exits: Exits) {
         self.exits = Some(exits);
     }
 
-    /// What is true of this machine.
+    /// Returns the facts about this machine.
     pub(crate) fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// Has the exits of one VM after the other looked at, where that is asked for.
+    /// Records the exits of one VM after the other, if this is enabled.
     fn take_turns(&mut self) {
         let Some(exits) = &mut self.exits else {
             return;
@@ -271,10 +271,10 @@ impl Watch {
         }
     }
 
-    /// Has all exits of a VM looked at for so long, for whoever asks.
+    /// Records all exits of a VM for `length`, because somebody asked.
     ///
     /// # Errors
-    /// If that cannot be now, or never.
+    /// If this is impossible now, or not enabled.
     pub(crate) fn request_exits(&self, vm: &Name, length: Duration) -> Result<Asked, Refusal> {
         let exits = self.exits.as_ref().filter(|it| it.takes_requests());
         let exits = exits.ok_or(Refusal::NotOffered)?;
@@ -291,7 +291,8 @@ impl Watch {
         self.vm_of(*process)
     }
 
-    /// A VM by its process, as exits are looked at: a vCPU of no known number is met when it exits.
+    /// Returns a VM by its process, as the recorder of exits needs it. A vCPU with an unknown
+    /// number is found at its first exit.
     fn vm_of(&self, process: u32) -> Option<Vm> {
         let vm = self.vms.get(&process)?;
         let its = self.gate.present().filter(|found| found.tgid == process);
@@ -311,22 +312,22 @@ impl Watch {
         })
     }
 
-    /// What is known of exits, where they are looked at.
+    /// Returns the recorder of exits, if it is enabled.
     pub(crate) fn exits(&self) -> Option<&Exits> {
         self.exits.as_ref()
     }
 
-    /// What is taken from this machine itself, where it is a guest.
+    /// Returns the losses of this machine's own CPUs, if it is a guest.
     pub(crate) fn own_cpus(&self) -> Option<&OwnCpus> {
         self.own_cpus.as_ref()
     }
 
-    /// Whether it tells of vCPUs and CPUs one by one.
+    /// Returns true if vCPUs and CPUs are exported one by one.
     pub(crate) fn by_vcpu(&self) -> bool {
         self.by_vcpu
     }
 
-    /// What has come of the dumps that nobody asked for by name.
+    /// Returns the dumps that are made automatically, if enabled.
     pub(crate) fn dumps(&self) -> Option<&Dumps> {
         self.dumps.as_ref()
     }
@@ -346,32 +347,32 @@ impl Watch {
         }
     }
 
-    /// Those that there are.
+    /// Returns the VMs that are present.
     pub(crate) fn present(&self) -> impl Iterator<Item = &VmTotals> {
         self.vms.values()
     }
 
-    /// Those that there are, and those that have ended.
+    /// Returns the VMs that are present, then the ended ones.
     pub(crate) fn vms(&self) -> impl Iterator<Item = &VmTotals> {
         self.vms.values().chain(&self.ended)
     }
 
-    /// Those that ended at the last look, with their last sums.
+    /// Returns the VMs that ended at the last poll, with their last sums.
     pub(crate) fn left(&self) -> &[VmTotals] {
         &self.left
     }
 
-    /// vCPUs that no room was left for at the last look.
+    /// Returns the number of vCPUs without room in the gate's table at the last poll.
     pub(crate) fn without_room(&self) -> u32 {
         self.without_room
     }
 
-    /// Events that the programs missed.
+    /// Returns the number of events that the programs missed.
     pub(crate) fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// What the programs have cost that are always on.
+    /// Returns the CPU time of the programs that are always on.
     pub(crate) fn probe_ns(&self) -> u64 {
         let own_cpus_ns = self.own_cpus.as_ref().map_or(0, OwnCpus::probe_ns);
         self.gate.probe_ns() + own_cpus_ns
@@ -419,7 +420,7 @@ impl Watch {
             known.unwrap_or_else(|| (format!("vm:{pid}").into(), VmIdentity::default()));
         let is_taken = |label: &Name| self.vms.values().any(|vm| vm.label == *label);
         let label = labels::choose(&name, pid, is_taken);
-        // It has begun anew, as its sums do.
+        // A VM with the label of an ended one: its sums restart.
         self.ended.retain(|vm| vm.label != label);
         let totals = VmTotals::new(label.clone(), identity, self.by_vcpu);
         self.vms.insert(pid, totals);

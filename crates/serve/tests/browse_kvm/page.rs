@@ -31,7 +31,7 @@ fn it_shows_who_has_the_cpu_of_which_vm_and_asks_nobody_else() {
     assert_eq!(browser.complaints(), [""; 0]);
     drop((busy, run));
 
-    // What it shows is of now: who serves no more is said to be silent.
+    // The page shows the present: it reports that a stopped server does not answer.
     drop(serve);
     browser.wait_for("document.getElementById('state').textContent.includes('does not answer')");
 }

@@ -1,4 +1,4 @@
-//! Prometheus' own test of rules runs the cases beside ours.
+//! Prometheus' own test of rules runs the cases next to our rules.
 
 use std::process::Command;
 

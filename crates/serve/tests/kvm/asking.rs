@@ -1,4 +1,4 @@
-//! Guests that ask for a dump of their VM over the socket of its VMM: each gets its own, and nobody else any.
+//! Guests that ask for a dump of their VM over the socket of its VMM: each gets its own only.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,10 +15,10 @@ use vmnoise_recording::Reader;
 
 use crate::harness::{PROGRAM, Serve};
 
-/// How long anything may take that takes a second or two.
+/// Time limit for steps that take a second or two.
 const BACKSTOP: Duration = Duration::from_secs(20);
 
-/// A process with a socket behind which somebody answers for its guest; ends when dropped.
+/// A process with a socket that answers for its guest; ends when it is dropped.
 struct Vmm {
     child: Child,
     folder: tempfile::TempDir,
@@ -59,7 +59,7 @@ impl Vmm {
         format!("vmnoise:{}", self.child.id())
     }
 
-    /// What it was answered, line by line.
+    /// Returns the answers to it, line by line.
     fn answers(&self) -> Vec<String> {
         let said = fs::read_to_string(self.folder.path().join("told")).unwrap_or_default();
         let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
@@ -87,7 +87,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
-/// The VMs that a recording tells of, and of how many vCPUs it knows a clock.
+/// Returns the VMs in a recording, and the number of vCPUs whose clock it contains.
 fn told_of(recording: &Path) -> (BTreeSet<String>, usize) {
     let mut reader = Reader::open(recording).unwrap();
     let (mut vms, mut clocks) = (BTreeSet::new(), BTreeSet::new());
@@ -101,7 +101,7 @@ fn told_of(recording: &Path) -> (BTreeSet<String>, usize) {
     (vms, clocks.len())
 }
 
-/// Serves, and writes down what a guest behind one of these sockets asks for.
+/// Starts a server that makes dumps for the guests behind these sockets.
 fn serve(folder: &Path, vmms: &[&Vmm]) -> Serve {
     let mut command = Command::new(PROGRAM);
     command.args(["--listen", "127.0.0.1:0", "--dump-over", "1s", "--dumps"]);

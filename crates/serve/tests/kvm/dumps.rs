@@ -1,4 +1,4 @@
-//! The last minutes, written down when it is over: who had a VM's CPU is in it with the time that he had.
+//! Dumps of the last minutes: they name the tasks that had a VM's CPU, with their times.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,10 +17,10 @@ use vmnoise_recording::{Ending, Reader};
 
 use crate::harness::{PROGRAM, Serve, get_as};
 
-/// What a recording says that each VM lost, by share and who had it, in ns.
+/// Lost time of each VM in a recording, by share and culprit, in ns.
 struct Told {
     lost: BTreeMap<(String, Share, String), u64>,
-    /// From its begin to its end.
+    /// Time from its begin to its end.
     span_ns: u64,
 }
 
@@ -84,7 +84,7 @@ fn dump(serve: &Serve, options: &[&str]) -> Output {
         .unwrap()
 }
 
-/// A VM that polls, as it is called, and its vCPU's thread.
+/// Starts a VM that polls; returns its name.
 fn vm(serve: &Serve, cpu: u32) -> (Run, String) {
     let run = Run::microvm(cpu, &["--duration", "60s"]).unwrap();
     let name = format!("vmnoise:{}", run.pid());
@@ -92,7 +92,7 @@ fn vm(serve: &Serve, cpu: u32) -> (Run, String) {
     (run, name)
 }
 
-/// One that is on this CPU before it moves there by itself, and so never on another.
+/// Starts a disturber that is on this CPU from its start, and so never on another.
 fn busy_from_its_start(cpu: u32) -> Disturber {
     let allowed = sched_getaffinity(None).unwrap();
     let mut here = CpuSet::new();
@@ -130,9 +130,9 @@ fn who_had_the_cpu_is_in_it_with_his_time_after_he_has_gone() {
         "{source} had {} ns, and is named for {blamed_ns}; the vCPU waited {waited_ns} ns",
         had.on_cpu_ns
     );
-    // The vCPU wants to run all the time, so it waits whenever the other one runs. Not told: waits below 20 us,
-    // which both sides stamp a few us apart at each of at most some 1000 switches in 3 s, and 50 ms for a slice
-    // at either end.
+    // The vCPU always wants to run, so it waits whenever the other one runs. Waits below 20 us are
+    // missing: both sides stamp a switch some us apart, and there are some 1000 switches in 3 s. 50
+    // ms are for a slice at either end.
     assert!(blamed_ns <= had.on_cpu_ns + had.on_cpu_ns / 50 + 50_000_000);
     assert!(blamed_ns + had.on_cpu_ns / 20 + 50_000_000 >= had.on_cpu_ns);
     if first != last {
@@ -174,7 +174,7 @@ fn a_vm_that_has_gone_is_in_it_and_one_alone_if_that_is_asked() {
     assert!(said.status.success(), "{said:?}");
     let told = Told::of(&one);
     assert!(told.lost.keys().all(|(vm, ..)| *vm == name));
-    // It begins up to 5 s earlier, and looks are 1 s apart.
+    // It begins up to 5 s earlier, and polls are 1 s apart.
     let span = Duration::from_nanos(told.span_ns);
     assert!(
         !told.lost.is_empty() && span < Duration::from_secs(12),
@@ -244,8 +244,8 @@ fn a_long_wait_is_written_down_by_itself_and_its_metric_says_where() {
     let (_, culprit) = exemplar.split_once("culprit=\"").unwrap();
     let (culprit, rest) = culprit.split_once('"').unwrap();
     let seconds: f64 = rest.split_whitespace().nth(1).unwrap().parse().unwrap();
-    // The culprit had the most of that wait, and a part of it at least. On a busy machine the first long wait may
-    // be one in which vmnoise saw no task for most of the time: these words say so.
+    // The culprit had the most of that wait, and at least a part of it. On a busy machine the first
+    // long wait may be one in which vmnoise saw no task for most of the time: these words say so.
     let had_ns = match culprit {
         "throttled" | "idle" | "unknown" => told.unnamed(&name),
         task => told.of_culprit(&name, task),
@@ -277,7 +277,7 @@ fn a_signal_writes_one_down() {
     assert_eq!(made_for(&serve, "signal"), 1.0);
 }
 
-/// Which says when something else than a wait is over its limit.
+/// Returns a server with this limit of `--dump-on`.
 fn that_minds(limit: &str, folder: &Path) -> Serve {
     Serve::of(
         Command::new(PROGRAM)
@@ -292,7 +292,7 @@ fn made_for(serve: &Serve, reason: &str) -> f64 {
     serve.metrics().of(&series)
 }
 
-/// Why the dumps of a folder were made, by themselves.
+/// Returns the reasons of a folder's dumps, as the dumps state them.
 fn reasons(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -305,7 +305,7 @@ fn reasons(folder: &Path) -> Vec<String> {
     limits.collect()
 }
 
-/// Waits for a dump that says so; one a minute is made, so a wait of before may keep it from being the next.
+/// Waits for a dump with this reason. There is one dump a minute, so an earlier wait may delay it.
 fn wait_for_reason(folder: &Path, words: &str) {
     let begin = Instant::now();
     while !reasons(folder).iter().any(|it| it.contains(words)) {
@@ -329,8 +329,8 @@ fn a_quota_that_holds_a_vm_back_is_written_down_and_without_one_nothing_is() {
     assert_eq!(made_for(&serve, "quota"), 0.0);
     let quota = Quota::of(run.pid(), 30).unwrap();
     let throttled = format!("vmnoise_vcpu_lost_seconds_total{{vm=\"{name}\",share=\"throttled\"}}");
-    // A vCPU is throttled where its CPU idles although it could run. Time in which other tasks have that CPU is
-    // `unsure`: it takes ten seconds in which the CPU idles.
+    // A vCPU is throttled while its CPU idles although it could run. While other tasks have that
+    // CPU, its time is `unsure`: the test needs ten seconds in which the CPU idles.
     let mut idlest_s: f64 = 0.0;
     let is_held_back = (0..6).any(|_| {
         let (before, idle_before_s) = (serve.metrics().of(&throttled), idle_s(cpu));
@@ -341,7 +341,8 @@ fn a_quota_that_holds_a_vm_back_is_written_down_and_without_one_nothing_is() {
         idlest_s = idlest_s.max(idle_s);
         seconds >= 0.5
     });
-    // The quota leaves 7 s of ten to the idle task. Where the others left it less than half of that, nothing is shown.
+    // The quota leaves 7 s of ten to the idle task. If other tasks left less than half of that, the
+    // test shows nothing.
     if !is_held_back && idlest_s < 3.5 {
         return skipped(&format!(
             "other tasks had CPU {cpu}: it idled for {idlest_s} s of ten at most"
@@ -354,7 +355,7 @@ fn a_quota_that_holds_a_vm_back_is_written_down_and_without_one_nothing_is() {
     drop((quota, run));
 }
 
-/// Returns the seconds for which a CPU has idled since boot (proc_stat(5), in hundredths).
+/// Returns the idle time of a CPU since boot in seconds (proc_stat(5), in hundredths).
 fn idle_s(cpu: u32) -> f64 {
     let stat = fs::read_to_string("/proc/stat").unwrap();
     let line = stat

@@ -1,4 +1,4 @@
-//! Beyond the loopback address: TLS and a token, by real curl and openssl.
+//! Addresses other than loopback: TLS and a token, tested with real curl and openssl.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ impl Files {
         self.folder.path().join(name)
     }
 
-    /// With all that an address needs that others reach.
+    /// Starts it with everything that an address needs that other machines can reach.
     fn serve(&self, listen: &str) -> Serve {
         let mut serve = Command::new(PROGRAM);
         serve.args(["--listen", listen]);
@@ -51,7 +51,7 @@ impl Files {
     }
 }
 
-/// The status with which this page is answered, as curl has it, which trusts this certificate alone.
+/// Returns the status of this page, by curl, which trusts only this certificate.
 fn status(certificate: &Path, url: &str, more: &[&str]) -> String {
     let curl = Command::new("curl")
         .args([
@@ -85,9 +85,9 @@ fn beyond_the_loopback_address_only_who_shows_the_token_is_answered() {
         assert_eq!(status(page, &["--header", &bearer]), "200", "{page}");
         assert_eq!(status(page, &["--user", &password]), "200", "{page}");
     }
-    // A probe of an orchestrator has no token, and learns nothing.
+    // The probe of an orchestrator has no token, and learns nothing.
     assert_eq!(status("/-/healthy", &[]), "200");
-    // Without TLS nothing is said.
+    // Without TLS there is no answer.
     let plain = format!("http://127.0.0.1:{port}/-/healthy");
     assert_eq!(self::status(&files.path("cert.pem"), &plain, &[]), "000");
 }
@@ -122,7 +122,7 @@ fn a_dump_is_for_who_shows_the_token_and_comes_by_tls() {
     let path = files.path("dump.vmn");
     let dump = |options: &[(&str, PathBuf)]| {
         let mut dump = Command::new(PROGRAM);
-        // The certificate names this address alone.
+        // The certificate names only this address.
         dump.args(["dump", "--from"])
             .arg(format!("https://127.0.0.1:{}", serve.port()))
             .arg("--output")
@@ -147,7 +147,7 @@ fn a_dump_is_for_who_shows_the_token_and_comes_by_tls() {
         dump(&[std::slice::from_ref(&authority), &exits[..]].concat()),
         "401",
     );
-    // Another's certificate vouches for nobody here.
+    // The certificate of another server is not accepted.
     let others = Files::make();
     let strange = ("--tls-ca", others.path("cert.pem"));
     refused(dump(&[strange, token.clone()]), "not vouched for");

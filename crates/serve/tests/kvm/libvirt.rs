@@ -1,4 +1,4 @@
-//! A real libvirtd starts a VM, and its own client says who that is.
+//! A real libvirtd starts a VM, and its own client returns the VM's identity.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -8,10 +8,11 @@ use vmnoise_labs::binary;
 
 use crate::harness::Serve;
 
-/// Its comma is the sign that separates the parts of QEMU's option.
+/// The comma is the separator in QEMU's option.
 const NAME: &str = "front,desk";
-/// libvirtd with files, processes and users of its own: nothing of the machine's is read or written. The VM runs its
-/// firmware, which finds nothing to start and halts. Then the UUID is said, and all ends when stdin does.
+/// Runs libvirtd with its own files, processes and users: it neither reads nor writes those of the
+/// machine. The VM runs its firmware, which finds nothing to boot and halts. Then the script prints
+/// the UUID, and ends with its stdin.
 const SCRIPT: &str = r#"
 set -e
 for folder in /etc/libvirt /var/lib/libvirt /var/cache/libvirt /var/log/libvirt /run; do
@@ -57,7 +58,7 @@ virsh -q domuuid "$1"
 cat
 "#;
 
-/// It ends when dropped, with its VM.
+/// Ends with its VM when it is dropped.
 struct Libvirtd(Child);
 
 impl Drop for Libvirtd {
@@ -67,7 +68,7 @@ impl Drop for Libvirtd {
     }
 }
 
-/// Starts it and the VM, and returns the UUID that virsh tells.
+/// Starts libvirtd and the VM; returns the UUID from virsh.
 fn start() -> (Libvirtd, String) {
     let mut child = Command::new("unshare")
         .args([
@@ -97,7 +98,7 @@ fn start() -> (Libvirtd, String) {
 fn a_domain_is_told_by_the_name_and_the_uuid_that_virsh_tells() {
     let serve = Serve::start();
     let (_libvirtd, uuid) = start();
-    // No cgroup: this libvirtd may use none.
+    // No cgroup: this libvirtd must not use any.
     serve.wait_for(&format!(
         "vmnoise_vm_info{{vm=\"{NAME}\",vmm=\"qemu\",uuid=\"{uuid}\"}}"
     ));

@@ -13,10 +13,10 @@ use vmnoise_labs::{Disturber, Run};
 
 use crate::harness::{RULES, Serve, get, get_as};
 
-/// Prometheus answers by then, on a busy machine too.
+/// Time by which Prometheus answers, on a busy machine too.
 const BACKSTOP: Duration = Duration::from_secs(60);
 
-/// It ends when dropped.
+/// A Prometheus; ends when it is dropped.
 struct Prometheus {
     child: Child,
     address: String,
@@ -30,7 +30,7 @@ impl Drop for Prometheus {
 }
 
 impl Prometheus {
-    /// It scrapes these once a second, and keeps what it finds in this folder.
+    /// Starts one that scrapes these targets once a second, and keeps its data in this folder.
     fn start(folder: &Path, targets: &[&Serve]) -> Prometheus {
         let targets = targets.iter().map(|it| it.host()).collect::<Vec<_>>();
         let config = folder.join("prometheus.yml");
@@ -40,7 +40,7 @@ impl Prometheus {
              scrape_configs: [{{job_name: vmnoise, static_configs: [{{targets: {targets:?}}}]}}]\n"
         );
         fs::write(&config, text).unwrap();
-        // Nobody can say where it listens by itself.
+        // It cannot choose a port and report it.
         let address = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = address.local_addr().unwrap().to_string();
         let program = Packaged::Prometheus.programs().unwrap().join("prometheus");
@@ -56,7 +56,7 @@ impl Prometheus {
         Prometheus { child, address }
     }
 
-    /// Waits until this expression has an answer, and returns it: labels and value of each series.
+    /// Waits until this expression has an answer; returns labels and value of each series.
     fn answer(&self, expression: &str) -> Vec<Value> {
         let begin = Instant::now();
         loop {
@@ -97,16 +97,16 @@ fn promql_says_which_vm_lost_most_to_whom_and_since_when() {
     let busy = Disturber::busy(1).unwrap().outranking().unwrap();
     sleep(Duration::from_secs(12));
 
-    // Which lost most?
+    // Which VM lost most?
     let lost = "sum by (vm) (rate(vmnoise_vcpu_lost_seconds_total{share=\"preempted\"}[5s]))";
     let most = prometheus.answer(&format!("topk(1, {lost})"));
     assert_eq!(most[0]["metric"]["vm"], vm.as_str(), "{most:?}");
-    // To whom?
+    // To which task?
     let culprits = format!("rate(vmnoise_vcpu_culprit_seconds_total{{vm=\"{vm}\"}}[5s])");
     let worst = prometheus.answer(&format!("topk(1, sum by (kind, culprit) ({culprits}))"));
     assert_eq!(worst[0]["metric"]["culprit"], "lab-disturb", "{worst:?}");
     assert_eq!(worst[0]["metric"]["kind"], "foreign", "{worst:?}");
-    // Since when? The first time at which it was told of that neighbour.
+    // Since when? The first time at which the neighbour is named.
     let series =
         format!("vmnoise_vcpu_culprit_seconds_total{{vm=\"{vm}\",culprit=\"lab-disturb\"}}");
     let first = format!("min(min_over_time(timestamp({series})[1m:1s]))");
@@ -116,11 +116,11 @@ fn promql_says_which_vm_lost_most_to_whom_and_since_when() {
         .unwrap();
     let later = first - from.as_secs_f64();
     println!("{vm} lost to lab-disturb, seen {later:.1} s after that began");
-    // Until the neighbour has his first turn, a scrape later, rounded to a whole second by the subquery, on a
-    // machine that may keep each of these waiting for a second more.
+    // Tolerances: the neighbour's first turn, the next scrape, and the subquery's rounding to a
+    // whole second. A busy machine may delay each of these by a second.
     assert!((-1.0..4.0).contains(&later), "{later} s");
 
-    // What only protobuf brings.
+    // Data that only protobuf contains.
     let waits = format!("histogram_count(vmnoise_vcpu_wait_seconds{{vm=\"{vm}\"}})");
     assert!(value(&prometheus.answer(&waits)[0]) > 0.0);
     let rules = prometheus.answer(&format!(
@@ -130,7 +130,7 @@ fn promql_says_which_vm_lost_most_to_whom_and_since_when() {
     drop((busy, run));
 }
 
-/// Buckets up to each bound, of the first VM that has any, and how many there are.
+/// Returns the buckets of the first VM that has any, and the count of its waits.
 fn buckets(text: &str) -> (Vec<(f64, f64)>, f64) {
     let series = |name: &str| {
         let start = format!("vmnoise_vcpu_wait_seconds_{name}{{");
@@ -173,7 +173,7 @@ fn each_format_has_all_waits_up_to_infinity_and_no_bound_between() {
             (f64::INFINITY, count),
             "{media_type}"
         );
-        // 1 s is the longest that is told apart.
+        // 1 s is the largest finite bound.
         assert_eq!(buckets[buckets.len() - 2].0, 1.0, "{media_type}");
         assert!(buckets.is_sorted_by(|one, other| one.0 < other.0 && one.1 <= other.1));
     }

@@ -1,4 +1,4 @@
-//! What it is to a service manager: handed a socket, heard of, and ended.
+//! Its service manager: hands over a socket, is notified, and ends it.
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use crate::harness::{PROGRAM, Serve};
 fn a_socket_that_was_handed_over_is_served_and_no_other_is_opened() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    // As sd_listen_fds(3) has it: the first socket is file 3 of the process that is named.
+    // By sd_listen_fds(3), the first socket is file 3 of the process in LISTEN_PID.
     let script = format!("exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec {PROGRAM}");
     let serve = Serve::of(
         Command::new("sh")

@@ -1,4 +1,4 @@
-//! What it leaves of each hour, read by the Parquet library.
+//! Hourly summaries, read by the Parquet library.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,10 +14,10 @@ use vmnoise_labs::{Disturber, Run};
 
 use crate::harness::{Metrics, PROGRAM, Serve};
 
-/// What each column of a row has.
+/// Columns of a row.
 pub type Row = BTreeMap<String, Field>;
 
-/// All files below a folder.
+/// Returns all files below a folder.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap();
     let files = entries.flat_map(|entry| {
@@ -31,7 +31,7 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
     files.collect()
 }
 
-/// All rows of a file.
+/// Returns all rows of a file.
 pub fn rows(file: &Path) -> Vec<Row> {
     let reader = SerializedFileReader::new(File::open(file).unwrap()).unwrap();
     let rows = reader.get_row_iter(None).unwrap();
@@ -53,8 +53,8 @@ fn seconds(row: &Row, column: &str) -> f64 {
     }
 }
 
-/// What is told of a VM at the end lies between what the metrics said before it and what this much later
-/// may have added to that.
+/// Checks the sums of a VM at the end: each lies between the metrics of an earlier scrape and those
+/// plus the `later` seconds since.
 fn assert_says_what_the_metrics_said(rows: &[Row], vm: &str, metrics: &Metrics, later: f64) {
     let of = |name: &str, labels: &str| metrics.of(&format!("{name}{{vm=\"{vm}\",{labels}}}"));
     let about = |about: &str| -> Vec<&Row> {
@@ -103,7 +103,7 @@ fn assert_says_what_the_metrics_said(rows: &[Row], vm: &str, metrics: &Metrics, 
         );
     }
     let all: f64 = culprits.iter().map(|row| seconds(row, "culprit_ns")).sum();
-    // The culprits are the share, to the last digits of such a sum.
+    // The culprits add up to the share, except for the last digits of such a sum.
     assert!(
         (all - seconds(said[0], "preempted_ns")).abs() < 1e-6,
         "{all}"
@@ -154,12 +154,13 @@ fn what_ends_within_an_hour_is_told_of_in_its_folder_and_its_threads_can_do_no_m
     );
     assert!(deliverer.contains("Seccomp:\t2"), "{deliverer}");
     assert!(serve.end().success());
-    // A wait that went on at the scrape is booked when it is over, all of it.
+    // A wait that goes on at the scrape is counted completely when it is over.
     let goes_on = metrics.of(&format!("vmnoise_vcpu_waiting_seconds{{vm=\"{vm}\"}}"));
     let later = scraped.elapsed().as_secs_f64() + goes_on;
     drop((busy, run));
 
-    // Whole, in its place, and nothing beside it; one more where the hour ended meanwhile.
+    // The files are whole and in their places, with nothing next to them. There is a second one if
+    // the hour ended meanwhile.
     let files = files(folder.path());
     assert!(files.len() == 1 || files.len() == 2, "{files:?}");
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();

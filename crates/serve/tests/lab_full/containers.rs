@@ -1,4 +1,4 @@
-//! The image, built and run by podman with the command of docs/serve.md.
+//! The image, built and run by podman with the command in docs/serve.md.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ const CONTAINERFILE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../packaging/container/Containerfile"
 );
-/// What docs/serve.md gives it.
+/// Rights of the command in docs/serve.md.
 const RIGHTS: [&str; 11] = [
     "--cap-drop=all",
     "--cap-add=bpf",
@@ -28,17 +28,18 @@ const RIGHTS: [&str; 11] = [
     "--network=host",
     "--detach",
 ];
-/// For a machine whose root may raise no limit, and mounts both kinds of control groups.
+/// Options for a machine whose root may raise no limit, and which mounts both kinds of control
+/// groups.
 const OF_THIS_MACHINE: [&str; 3] = [
     "--runtime=runc",
     "--ulimit=nofile=1024:1024",
     "--ulimit=nproc=1024:1024",
 ];
 const HOST: &str = "127.0.0.1:9753";
-/// It has begun by then, on a busy machine too.
+/// Time by which it has started, on a busy machine too.
 const BACKSTOP: Duration = Duration::from_secs(60);
 
-/// What it stores goes with it, and so does its container.
+/// Podman with a folder of its own; both its container and its files end with it.
 struct Podman {
     folder: tempfile::TempDir,
 }
@@ -47,7 +48,7 @@ impl Podman {
     fn command(&self, arguments: &[&str]) -> Command {
         let inside = |name: &str| self.folder.path().join(name);
         let mut command = Command::new("podman");
-        // Where an overlay lies on another one it cannot be mounted.
+        // An overlay cannot be mounted on top of another.
         command.args(["--storage-driver", "vfs"]);
         command.arg("--root").arg(inside("images"));
         command.arg("--runroot").arg(inside("state"));
@@ -55,7 +56,7 @@ impl Podman {
         command
     }
 
-    /// What it says, of a command that has to succeed.
+    /// Returns the output of a command that must succeed.
     fn succeeds(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {output:?}");
@@ -100,7 +101,8 @@ fn where_the_profile_of_podman_refuses_bpf_it_says_who_and_what_helps() {
     let arguments = [&["run"], &OF_THIS_MACHINE[..], &rights, &image].concat();
     let output = podman.command(&arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    // A newer profile allows it with CAP_BPF, and then this would serve for ever: Debian 12's does not.
+    // A newer profile allows it with CAP_BPF, and then this would serve for ever: Debian 12's does
+    // not.
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("--security-opt seccomp=unconfined"), "{said}");
 }
@@ -128,7 +130,7 @@ fn an_image_from_scratch_names_a_vm_of_its_host_with_two_capabilities() {
 
     let pid = podman.succeeds(&["inspect", "--format={{.State.Pid}}", &container]);
     let status = fs::read_to_string(Path::new("/proc").join(pid).join("status")).unwrap();
-    // As the unit of systemd leaves it: CAP_BPF of capabilities(7), any user, its own filter.
+    // As under systemd's unit: CAP_BPF of capabilities(7), any user, its own filter.
     for line in [
         "CapEff:\t0000008000000000",
         "Uid:\t65534\t",

@@ -1,4 +1,4 @@
-//! Grafana's dashboard: what its generator prints, of what is served.
+//! Grafana's dashboard: it equals the output of its generator, and uses only metrics that exist.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,14 +11,14 @@ use vmnoise_labs::bed::Packaged;
 use crate::harness::{Serve, get_as};
 
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// What Grafana writes for its own words where PromQL wants a duration.
+/// Values for Grafana's own words, where PromQL expects a duration.
 const WORDS: [(&str, &str); 2] = [("$__rate_interval", "5m"), ("$__range", "1h")];
 
 fn committed() -> String {
     fs::read_to_string(format!("{REPOSITORY}/packaging/grafana/vmnoise.json")).unwrap()
 }
 
-/// All expressions of the dashboard.
+/// Returns all expressions of the dashboard.
 fn expressions() -> Vec<String> {
     let dashboard: Value = serde_json::from_str(&committed()).unwrap();
     let panels = dashboard["panels"].as_array().unwrap().iter();
@@ -47,7 +47,7 @@ fn prometheus_takes_each_expression() {
     let mut rules = "groups: [{name: dashboard, rules: [\n".to_owned();
     let expressions = expressions();
     for (number, expression) in expressions.iter().enumerate() {
-        // JSON's strings are YAML's.
+        // Strings of JSON are valid in YAML.
         let expression = serde_json::to_string(expression).unwrap();
         writeln!(rules, "{{record: 'panel:{number}', expr: {expression}}},").unwrap();
     }

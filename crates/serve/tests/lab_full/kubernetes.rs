@@ -1,13 +1,13 @@
-//! The objects for Kubernetes, as Kustomize and Helm render them.
+//! The objects for Kubernetes, rendered by Kustomize and Helm.
 
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// The schemas that they are held against.
+/// Version of the schemas with which they are compared.
 const KUBERNETES: &str = "1.37";
-/// As Python sees all documents of a YAML file.
+/// Prints all documents of a YAML file as Python reads them.
 const AS_JSON: &str =
     "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))";
 
@@ -20,7 +20,7 @@ fn python(arguments: &[&str]) -> Output {
     output
 }
 
-/// What a program of `target/go` prints.
+/// Returns the output of a program in `target/go`.
 fn printed(program: &str, arguments: &[&str]) -> Vec<u8> {
     let mut program = Command::new(format!("{REPOSITORY}/target/go/{program}"));
     let output = program.args(arguments).current_dir(REPOSITORY).output();
@@ -33,14 +33,14 @@ fn by_kustomize() -> Vec<u8> {
     printed("kustomize", &["build", "packaging/kubernetes"])
 }
 
-/// With more arguments.
+/// Renders by Helm with these arguments.
 fn by_helm(arguments: &[&str]) -> Vec<u8> {
     let chart = ["template", "vmnoise", "packaging/kubernetes"];
     let namespace = ["--namespace", "vmnoise"];
     printed("helm", &[&chart[..], &namespace, arguments].concat())
 }
 
-/// The objects of such a text.
+/// Returns the objects of a YAML text.
 fn objects(yaml: &[u8]) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rendered.yaml");

@@ -1,5 +1,5 @@
-//! `vmnoise-serve` and `vmnoise exits` on a host with many CPUs: they begin, work, end, and need little
-//! more for each of these.
+//! `vmnoise-serve` and `vmnoise exits` on a host with many CPUs: they start, work and end, and each
+//! CPU costs little more memory.
 
 use std::path::Path;
 
@@ -10,19 +10,19 @@ use vmnoise_labs::lab_program;
 use crate::harness::{Metrics, PROGRAM};
 
 const CPUS: u32 = 64;
-/// What the kernel keeps of a CPU is 800 bytes for the gate (`struct gate_cpu`) and 384 for exits (`struct
-/// exits_cpu`), twice where user space has them mapped; each program has a counter of 64 bytes for each CPU, and
-/// there are less than 40. The rest is what user space keeps, in whole pages: four, to find one that is
-/// there a hundred times.
+/// Most memory for one CPU. The kernel keeps 800 bytes for the gate (`struct gate_cpu`) and 384 for
+/// exits (`struct exits_cpu`), twice if user space has mapped them. Each program has a counter of
+/// 64 bytes for each CPU, and there are fewer than 40. The rest is user space, in whole pages: four
+/// pages would show a page that exists a hundred times.
 const MOST_BYTES_A_CPU: u64 = 2 * 800 + 40 * 64 + 3 * 4096;
 
-/// All memory of a process.
+/// Returns all memory of a process.
 fn bytes(memory: &Value) -> u64 {
     let bytes = |key: &str| memory[key].as_u64().unwrap();
     bytes("resident_bytes") + bytes("bpf_bytes")
 }
 
-/// What `vmnoise-serve` and `vmnoise exits` have of memory on so many CPUs.
+/// Returns the memory of `vmnoise-serve` and of `vmnoise exits` with this number of CPUs.
 fn measured(cpus: u32) -> [u64; 2] {
     let mut lab = Lab::kernel(Kernel::Cloud).from(Suite::Own).cpus(cpus);
     for program in ["lab-scrape", "lab-memory", "lab-guest"] {

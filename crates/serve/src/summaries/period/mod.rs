@@ -1,5 +1,6 @@
-//! A period: an hour of UTC, or what of it this process is there for. Its sums are the books at its end without
-//! those at its begin, so the sums of all periods are the books. Pure: no clock, no BPF.
+//! A period: an hour of UTC, or the part of it in which this process runs. Its sums are the
+//! counters at its end minus those at its begin, so all periods add up to the counters. Pure: no
+//! clock, no BPF.
 
 use std::collections::BTreeMap;
 
@@ -13,38 +14,38 @@ use crate::ledger::VmTotals;
 
 const HOUR_S: i64 = 3_600;
 const HOUR_NS: u64 = 3_600_000_000_000;
-/// A look a second finds that an hour is over, and a clock is slewed by 500 ppm at most (adjtimex(2)), which is
-/// 1.8 s an hour.
+/// Tolerance at the begin and end of an hour. The poll once a second finds the end late. A clock is
+/// slewed by at most 500 ppm (adjtimex(2)), which is 1.8 s an hour.
 const SLACK_S: i64 = 2;
 const SLACK_NS: u64 = 4_000_000_000;
-/// VMs that have ended in a period and keep their names in it; later ones are told of together.
+/// Ended VMs that keep their names in a period; later ones are summed up together.
 const ENDED: usize = 1_024;
 
-/// Now, by both clocks.
+/// An instant by two clocks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Instant {
     pub(super) utc: Timestamp,
     pub(super) mono_ns: u64,
 }
 
-/// What this process came to by an instant.
+/// Figures about this process at an instant.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Itself {
     pub(super) missed_events: u64,
-    /// At this instant.
+    /// Number at this instant.
     pub(super) vcpus_without_room: u32,
     pub(super) self_cpu_ns: u64,
     pub(super) probe_ns: u64,
 }
 
-/// The one that is under way.
+/// The current period.
 #[derive(Debug)]
 pub(super) struct Period {
     begin: Instant,
     itself: Itself,
-    /// What the VMs that there are had come to by its begin, as far as they were there.
+    /// Sums of the present VMs at the begin of the period; later ones are missing.
     earlier: BTreeMap<Name, Sums>,
-    /// What those came to in it that have ended; `None` is all for which no name was left.
+    /// Sums in this period of VMs that have ended; `None` sums up all for which no name was left.
     ended: BTreeMap<Option<Name>, Sums>,
 }
 
@@ -62,15 +63,15 @@ impl Period {
         }
     }
 
-    /// Whether the clock shows another hour.
+    /// Returns true if the clock shows another hour.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
         hour_of(now) != hour_of(self.begin.utc)
     }
 
-    /// A VM has ended, with these as its last sums.
+    /// Adds a VM that has ended, with its last sums.
     pub(super) fn vm_ended(&mut self, vm: &VmTotals) {
         let sums = self.of(vm);
-        // Another one of its name has nothing to do with it.
+        // Another VM with the same name begins at 0.
         self.earlier.remove(&vm.label);
         let name = Some(vm.label.clone());
         let has_name = self.ended.len() < ENDED || self.ended.contains_key(&name);
@@ -112,7 +113,7 @@ impl Period {
         }
     }
 
-    /// What this VM came to since the begin.
+    /// Returns the sums of this VM since the begin.
     fn of(&self, vm: &VmTotals) -> Sums {
         let sums = Sums::of(vm);
         match self.earlier.get(&vm.label) {
@@ -125,7 +126,7 @@ impl Period {
         end.mono_ns.saturating_sub(self.begin.mono_ns)
     }
 
-    /// Whether it began with its hour and ended with it, and no clock was set meanwhile.
+    /// Returns true if the period covers its whole hour, and no clock was set meanwhile.
     fn is_whole(&self, end: Instant) -> bool {
         let after = |time: Timestamp| time.as_second().rem_euclid(HOUR_S);
         after(self.begin.utc) < SLACK_S
@@ -135,7 +136,7 @@ impl Period {
     }
 }
 
-/// Full hours since 1970.
+/// Returns the number of full hours since 1970.
 fn hour_of(time: Timestamp) -> i64 {
     time.as_second().div_euclid(HOUR_S)
 }

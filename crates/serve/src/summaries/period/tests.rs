@@ -84,10 +84,10 @@ fn vms_for_which_no_name_is_left_are_told_of_together() {
     assert_eq!(ran[1..], [(true, 14); ENDED]);
 }
 
-/// All that was ever booked, by the name of its VM: by state and share, waits by their length, and culprits.
+/// Everything that was ever counted, by VM: by state, share, length of wait, and culprit.
 type Booked = BTreeMap<String, BTreeMap<String, u64>>;
 
-/// A host on which VMs come, work and end, and its books kept a second time.
+/// A host on which VMs appear, work and end, with independent sums.
 struct World {
     random: fastrand::Rng,
     vms: Vec<VmTotals>,
@@ -135,7 +135,7 @@ impl World {
                 blocked,
                 unseen,
             };
-            // Some of forty had a part, so that names are lost and had again.
+            // Some of 40 culprits take a part, so that names are lost and come back.
             let mut left = preempted;
             let culprits: Vec<(Who, u64)> = (0..self.random.u8(0..5))
                 .map(|_| {
@@ -180,7 +180,7 @@ impl World {
     }
 }
 
-/// The same of what the table says.
+/// Adds the figures of the table in the same form.
 fn add_hour(told: &mut Booked, hour: &HostHour) {
     for vm in &hour.vms {
         let of_vm = told.entry(vm.vm.clone().unwrap_or_default()).or_default();
@@ -250,7 +250,7 @@ fn the_sums_of_all_periods_are_the_books_whoever_comes_and_ends() {
                     .collect::<BTreeMap<_, _>>()
             };
             assert_eq!(sums(told), sums(booked), "{vm} of seed {seed}");
-            // Nobody is told to have had what he had not.
+            // No culprit has more than it took.
             for (culprit, ns) in told.iter().filter(|(what, _)| what.starts_with("task-")) {
                 assert!(*ns <= booked[culprit], "{culprit}");
             }

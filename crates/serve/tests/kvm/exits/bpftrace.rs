@@ -1,4 +1,4 @@
-//! A second witness of exits.
+//! An independent count of exits.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -11,7 +11,8 @@ use vmnoise_labs::with_debugfs;
 
 use super::wait_until;
 
-/// The exits of two processes' vCPUs as bpftrace counts them: every 20 ms the instant and how many there were by then.
+/// Counts the exits of two processes' vCPUs by bpftrace: every 20 ms an instant and the counts so
+/// far.
 pub struct Bpftrace {
     child: Child,
     lines: Arc<Mutex<Vec<[u64; 3]>>>,
@@ -19,14 +20,14 @@ pub struct Bpftrace {
 
 impl Bpftrace {
     pub fn of(pids: [u32; 2]) -> Bpftrace {
-        // Under kvm_pvm KVM tells of no exits but those to the VMM.
+        // Under kvm_pvm, KVM reports only exits to the VMM.
         let module = Host::here().kvm_module();
         let event = match module.as_deref() {
             Some("kvm_pvm") => "kvm_userspace_exit",
             _ => "kvm_exit",
         };
         let [first, last] = pids;
-        // `nsecs` goes on while the machine is suspended, which no machine is that runs this.
+        // `nsecs` advances in suspend too, but a machine that runs this is not suspended.
         let program = format!(
             "BEGIN {{ @first = (uint64)0; @last = (uint64)0; }} \
              tracepoint:kvm:{event} /pid == {first}/ {{ @first++; }} \
@@ -57,7 +58,7 @@ impl Bpftrace {
         bpftrace
     }
 
-    /// How many there were of one of them between two instants, at least and at most.
+    /// Returns the least and the greatest possible count of one of them between two instants.
     pub fn between(&self, which: usize, from_ns: u64, until_ns: u64) -> (u64, u64) {
         wait_until("count of the end", || {
             let last = self.lines.lock().unwrap().last().copied();

@@ -1,4 +1,4 @@
-//! Single exits of one VM, after a wait that was too long or when it is its turn, and of no other.
+//! Single exits of one VM only: after a wait that was too long, or in its turn.
 
 mod bpftrace;
 mod told;
@@ -20,10 +20,11 @@ use self::bpftrace::Bpftrace;
 use self::told::Told;
 use crate::harness::{PROGRAM, Serve};
 
-/// How long anything may take that comes of a wait: it is noticed within a second, and looked at for ten.
+/// Time limit for the steps after a wait: it is noticed within a second, and the exits of the next
+/// ten are recorded.
 const BACKSTOP: Duration = Duration::from_secs(60);
 
-/// A VM that exits all the time, and what it is called.
+/// Starts a VM that exits all the time; returns its name.
 fn exiting(cpu: u32) -> (Run, String) {
     let cpu = cpu.to_string();
     let line = ["microvm", "--exercise", "io", "-d", "120s", "-c", &cpu];
@@ -49,7 +50,7 @@ fn links(serve: &Serve) -> BTreeSet<u32> {
     Held::by(serve.pid()).unwrap().links
 }
 
-/// Those that stay: a walk over files has one for a moment, where a VM is new.
+/// Returns the links that last: a walk over files has one for a moment when a VM is new.
 fn lasting_links(serve: &Serve) -> BTreeSet<u32> {
     let mut before = links(serve);
     loop {
@@ -62,8 +63,9 @@ fn lasting_links(serve: &Serve) -> BTreeSet<u32> {
     }
 }
 
-/// Takes a CPU for 150 ms once a second: longer than 100 ms, the wait that is an occasion here, and at SCHED_FIFO, so that the wait is
-/// one. Whoever runs here by chance takes it a slice at a time (some ms), which would be an occasion before the test has looked.
+/// Takes a CPU for 150 ms once a second, which exceeds the limit of 100 ms. It runs at SCHED_FIFO,
+/// so that this is one wait. Other tasks take the CPU in slices of some ms, which could exceed the
+/// limit before the test has looked.
 fn late(cpu: u32, folder: &Path) -> Disturber {
     let (burst, every) = (Duration::from_millis(150), Duration::from_millis(850));
     Disturber::turns(cpu, burst, every, &folder.join("turns")).unwrap()
@@ -98,11 +100,11 @@ fn a_long_wait_is_followed_by_all_exits_of_its_vm_and_of_no_other() {
     let late = late(last, folder.path());
     wait_until("program", || links(&serve).len() > quiet.len());
     let at_work = links(&serve);
-    // Nothing else was detached.
+    // No other program was detached.
     assert!(at_work.is_superset(&quiet));
     let is_done = |path: &PathBuf| path.to_string_lossy().ends_with("-exits.vmn");
     wait_until("file", || files(folder.path()).iter().any(is_done));
-    // Its file is there after they are gone.
+    // The file appears after the programs are detached.
     assert!(links(&serve).is_disjoint(&(&at_work - &quiet)));
     drop(late);
 
@@ -114,7 +116,7 @@ fn a_long_wait_is_followed_by_all_exits_of_its_vm_and_of_no_other() {
     let told = Told::of(exits);
     assert!(told.names_file(&history_name) && history.names_file(&name(exits)));
 
-    // Others are at work on this machine, too: whoever waited longest is in it, and nobody else.
+    // Other tasks work on this machine too. The recording contains only the VM that waited longest.
     let which = usize::from(told.processes.contains(&pids[1]));
     assert_eq!(told.processes, BTreeSet::from([pids[which]]));
     let vm = [one_name, two_name].into_iter().nth(which).unwrap();
@@ -122,12 +124,13 @@ fn a_long_wait_is_followed_by_all_exits_of_its_vm_and_of_no_other() {
     assert!(told.interrupts > 0);
     assert_eq!(told.totals.len(), 1);
     let totals = &told.totals[0];
-    // A full ring costs records, and no counts; an end without a begin may cost an exit its count.
+    // A full ring loses records, but no counts. An end without a begin may lose the count of an
+    // exit.
     let (unpaired, unrecorded) = (
         told.lost[&LossKind::Unpaired],
         told.lost[&LossKind::RingFull],
     );
-    // One in progress at either end is on one side alone.
+    // An exit in progress at either end is counted on one side only.
     let (least, most) = bpftrace.between(which, totals.first_mono_ns, totals.last_mono_ns);
     println!(
         "{} exits told, {} counted, {least} to {most} by bpftrace, {} unpaired",
@@ -135,8 +138,8 @@ fn a_long_wait_is_followed_by_all_exits_of_its_vm_and_of_no_other() {
     );
     assert!((told.exits..=told.exits + unrecorded).contains(&totals.exits));
     assert!(totals.exits <= most + 1 && totals.exits + unpaired + 1 >= least);
-    // It was looked at for ten seconds, of which a task of the machine may keep it from the first or last of them, or
-    // until its file was full.
+    // It is recorded for ten seconds, or until its file is full. A task of the machine may delay
+    // the begin or the end.
     let is_full = fs::metadata(exits).unwrap().len() >= 64 << 20;
     let span = Duration::from_nanos(totals.last_mono_ns - totals.first_mono_ns);
     assert!(
@@ -144,7 +147,7 @@ fn a_long_wait_is_followed_by_all_exits_of_its_vm_and_of_no_other() {
         "{span:?}"
     );
 
-    // What was on is known of it, and unknown of what came before.
+    // Shares that were watched are known here, and unknown in the dump before.
     let shares = |told: &Told| {
         let vms = &told.summary.exits.vms;
         let its = vms.iter().find(|it| it.name == *vm).unwrap();
@@ -195,7 +198,7 @@ fn the_end_of_it_all_is_the_end_of_a_stretch_and_its_file_is_there() {
     let files = files(folder.path());
     let names: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!((files.len(), names.len()), (2, 2), "{names:?}");
-    // It is whole, and says that it is shorter than it was to be.
+    // The recording is whole, and says that it ended early.
     let told = Told::of(&files[0]);
     assert!(told.exits > 0 && told.is_cut_short);
     drop((late, run));
@@ -226,7 +229,7 @@ fn a_vm_that_never_waits_for_long_is_not_looked_at() {
         assert!(metrics.has(&series), "{series}");
         metrics.of(&series)
     };
-    // A machine that is as busy as that is no quiet one, and then it has to be looked at.
+    // A machine as busy as that is not quiet: a dump must be made then.
     if waits("+Inf") > waits("1") {
         return wait_until("dump", || !files(folder.path()).is_empty());
     }
@@ -254,7 +257,7 @@ fn each_vm_is_looked_at_when_it_is_its_turn() {
     };
     for (_, vm) in &vms {
         wait_until("second turn", || sum("seconds_total", vm) >= 2.0);
-        // Each IO is one, and it does nothing else.
+        // Each IO is one exit, and it does nothing else.
         let rate = sum("total", vm) / sum("seconds_total", vm);
         println!("{vm}: {rate} exits a second");
         assert!(rate > 10.0, "{rate}");
@@ -297,7 +300,7 @@ fn exits_are_what_goes_first_where_all_of_it_costs_too_much() {
     assert!(at("no exits are looked at for 60s") < at("what vCPUs do is not looked at for"));
 }
 
-/// `vmnoise dump --exits` of a VM, which has only just begun.
+/// Runs `vmnoise dump --exits` for a VM; returns while it runs.
 fn asking(serve: &Serve, vm: &str, length: &str, path: &Path) -> Child {
     Command::new(PROGRAM)
         .args(["dump", "--from", &serve.address("")])
@@ -309,7 +312,7 @@ fn asking(serve: &Serve, vm: &str, length: &str, path: &Path) -> Child {
         .unwrap()
 }
 
-/// Why it was refused.
+/// Returns the reason of the refusal.
 fn refused(asked: Child) -> String {
     let said = asked.wait_with_output().unwrap();
     assert!(!said.status.success());
@@ -336,7 +339,7 @@ fn who_asks_gets_the_exits_of_that_vm_alone_and_no_other_meanwhile() {
         why.contains("409") && why.contains("being looked at"),
         "{why}"
     );
-    // It answers others meanwhile.
+    // It still answers other requests.
     assert!(serve.metrics().has("vmnoise_paused"));
     assert!(asked.wait().unwrap().success());
     assert_eq!(links(&serve), quiet);
@@ -352,7 +355,7 @@ fn who_asks_gets_the_exits_of_that_vm_alone_and_no_other_meanwhile() {
     let why = refused(asking(&serve, "nobody", "3s", &never));
     assert!(why.contains("no VM is called `nobody`"), "{why}");
 
-    // Nothing stays attached for one who has gone.
+    // Nothing stays attached after the client hangs up.
     let mut asked = asking(&serve, &name, "60s", &never);
     wait_until("program", || links(&serve).len() > quiet.len());
     asked.kill().unwrap();

@@ -1,4 +1,4 @@
-//! What a recording of exits says.
+//! Contents of a recording of exits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -9,7 +9,7 @@ use vmnoise_events::{Event, FinishReason, LossKind, RunFacts, VcpuTotals};
 use vmnoise_explain::ExitExplainer;
 use vmnoise_recording::{Ending, Reader};
 
-/// A recording, as far as it is about whose exits there are.
+/// The part of a recording that says whose exits it contains.
 pub struct Told {
     pub facts: RunFacts,
     /// Processes of the vCPUs.
@@ -72,7 +72,7 @@ impl Told {
         }
     }
 
-    /// Whether what it rests on names this file.
+    /// Returns true if a probe status names this file.
     pub fn names_file(&self, name: &str) -> bool {
         let mut statuses = self.facts.probe_statuses.iter();
         statuses.any(|it| it.limit.contains(name))
