@@ -90,8 +90,8 @@ pub trait View {
     fn acts(&mut self, _measured: Duration) -> Result<()> {
         Ok(())
     }
-    /// Handles the end of a run of gaps or wake-ups, and prints its result on stdout. `trace` has the
-    /// last lines, if they were wanted.
+    /// Handles the end of a run of gaps or wake-ups, and prints its result on stdout. `trace` has
+    /// the last lines, if they were wanted.
     ///
     /// # Errors
     /// If stdout cannot be written.

@@ -163,8 +163,8 @@ fn refuse_to_take_all(
     let polls = matches!(workload, Workload::Osnoise | Workload::Microvm) && !options.pauses();
     let is_real_time = match options.priority {
         Some(Policy::Fifo(_) | Policy::RoundRobin(_)) => true,
-        // With throttling off, a budget may be as long as its period. By default the kernel keeps 5
-        // % for others.
+        // With throttling off, a budget may be as long as its period. By default the kernel keeps
+        // 5 % for others.
         Some(Policy::Deadline {
             runtime_ns,
             period_ns,
