@@ -1,5 +1,5 @@
-//! The arrows between the rooms (docs/design.md), read from `cargo metadata`, and those between the
-//! rooms of the program itself, read from what its files name.
+//! Checks the arrows between the crates (docs/design.md), read from `cargo metadata`, and between
+//! the program's own rooms, read from the names in its files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,11 +7,11 @@ use std::path::Path;
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-/// Room -> the rooms it may use.
+/// Crate -> the crates that it may use.
 const ARROWS: [(&str, &[&str]); 20] = [
     ("vmnoise-events", &[]),
     ("vmnoise-rights", &[]),
-    // How the socket of a VMM is named on a command line.
+    // Format of a VMM's socket on a command line.
     ("vmnoise-serve-arguments", &["vmnoise-feed"]),
     ("vmnoise-host", &["vmnoise-events"]),
     ("vmnoise-tracer", &["vmnoise-events", "vmnoise-host"]),
@@ -56,27 +56,27 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "vmnoise-events",
             "vmnoise-host",
             "vmnoise-tracer",
-            // Guests that ask, and the port over which it asks its own host.
+            // Guests that ask, and the port to its own host.
             "vmnoise-feed",
-            // Its hours are a table as those of recordings are.
+            // Its hours are stored as a table, like recordings.
             "vmnoise-export",
-            // Its dumps are recordings, and date what they tell by the TSC.
+            // Its dumps are recordings, with times by the TSC.
             "vmnoise-recording",
             "vmnoise-workload",
-            // Its page looks as a report does.
+            // Its page looks like a report.
             "vmnoise-report",
             "vmnoise-rights",
             "vmnoise-serve-arguments",
         ],
     ),
-    // Boots labs as experiments of papers, and reads what they recorded.
+    // Boots labs for the papers' experiments, and reads their recordings.
     (
         "vmnoise-lab",
         &["vmnoise-explain", "vmnoise-recording", "vmnoise-labs"],
     ),
-    // Drives the built binary; takes only its clock and thread priorities from a room.
+    // Drives the built binary; uses a crate only for the clock and thread priorities.
     ("vmnoise-labs", &["vmnoise-events", "vmnoise-workload"]),
-    // Asks all that reads what others say, and the commands themselves.
+    // Runs all parsers of foreign input, and the commands themselves.
     (
         "vmnoise-fuzz",
         &[
@@ -91,7 +91,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("xtask", &[]),
 ];
 
-/// Packages that may be used in these rooms only.
+/// Packages that only these crates may use.
 const ONLY_IN: [(&str, &[&str]); 8] = [
     ("libbpf-rs", &["vmnoise-tracer"]),
     ("libbpf-cargo", &["vmnoise-tracer"]),
@@ -104,8 +104,8 @@ const ONLY_IN: [(&str, &[&str]); 8] = [
     ("prost", &["vmnoise-export", "vmnoise-serve"]),
 ];
 
-/// Room of the program -> its rooms that it may use. `commands` may use all of them; what lies in none
-/// of them (`say.rs`, `interrupt.rs`, `units.rs` and others) may be used by all.
+/// Room of the program -> the rooms that it may use. `commands` may use all of them. All rooms may
+/// use files outside of the rooms (`say.rs`, `interrupt.rs`, `units.rs` and others).
 const INSIDE: [(&str, &[&str]); 6] = [
     ("progress", &[]),
     ("feed", &[]),
@@ -115,7 +115,7 @@ const INSIDE: [(&str, &[&str]); 6] = [
     ("args", &["run", "feed", "output", "frame"]),
 ];
 
-/// What each package of the workspace depends on in the product (not in tests).
+/// Returns the dependencies of each package in the product, without those of tests.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let metadata = MetadataCommand::new()
         .no_deps()
@@ -157,7 +157,7 @@ fn rooms_use_only_the_rooms_the_design_allows() {
     }
 }
 
-/// What tests start from is no part of the product.
+/// Features for tests are not part of the product.
 #[test]
 fn no_room_has_features_outside_of_tests() {
     let metadata = MetadataCommand::new().no_deps().exec().unwrap();
@@ -184,7 +184,7 @@ fn kernel_and_file_formats_stay_in_their_rooms() {
     }
 }
 
-/// The names that follow `crate::` in the files of a folder, each with its file.
+/// Collects the names after `crate::` in the files of a folder, each with its file.
 fn named_in(folder: &Path, named: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(folder).expect("the room is there") {
         let path = entry.expect("it can be listed").path();
@@ -193,7 +193,7 @@ fn named_in(folder: &Path, named: &mut Vec<(String, String)>) {
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = fs::read_to_string(&path).expect("a file of Rust is text");
             for rest in text.split("crate::").skip(1) {
-                // A group of paths, or one.
+                // A group of paths, or a single path.
                 let paths = match rest.strip_prefix('{') {
                     Some(group) => group
                         .split('}')
@@ -239,7 +239,7 @@ fn rooms_of_the_program_use_only_what_lies_below_them() {
     }
 }
 
-/// Where something is concluded from recordings, or said about them.
+/// Files that draw conclusions from recordings, or report on them.
 const CONCLUDES: [&str; 8] = [
     "judge/src/check/judge.rs",
     "judge/src/compare/condition.rs",
@@ -251,8 +251,8 @@ const CONCLUDES: [&str; 8] = [
     "cli/src/output/caveats.rs",
 ];
 
-/// What a probe says of itself is for people. A reason that is found by words in it is another one as soon as somebody
-/// writes a better sentence.
+/// Code that searches for words in a probe's texts. These texts are for people: a search would fail
+/// as soon as a text is improved.
 const WORDS_IN_NAMES: [&str; 4] = [
     ".probe.contains(",
     ".in_use.contains(",
@@ -260,7 +260,7 @@ const WORDS_IN_NAMES: [&str; 4] = [
     ".remedy.contains(",
 ];
 
-/// The files of Rust below a folder, without those of tests.
+/// Collects the Rust files below a folder, without tests.
 fn product(folder: &Path, found: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(folder).expect("the folder is there") {
         let path = entry.expect("it can be listed").path();
@@ -278,7 +278,7 @@ fn product(folder: &Path, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// That a blind spot is made in one place alone, the compiler sees to: its field is private.
+/// Only one place can create a blind spot: its field is private, so the compiler checks this.
 #[test]
 fn what_a_recording_could_not_see_is_asked_in_one_place() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

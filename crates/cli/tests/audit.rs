@@ -1,4 +1,4 @@
-//! `vmnoise audit` as a user runs it.
+//! Tests of `vmnoise audit` as a user runs it.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -54,8 +54,9 @@ fn a_recording_of_another_machine_is_refused() {
     }
 }
 
-/// A clone has this machine's name and kernel, and so has this machine before it was started again: neither is looked
-/// at as it is now. Of this machine the audit says what differs by now, and looks at what the recording lacks.
+/// A clone has the same name and kernel as this machine, and so has this machine before its last
+/// boot: for both, the present settings do not count. For this machine since its boot, the audit
+/// reports changed settings and reads missing ones.
 #[test]
 fn a_recording_is_judged_by_how_its_machine_was_set() {
     let folder = tempfile::tempdir().unwrap();
@@ -83,7 +84,7 @@ fn a_recording_is_judged_by_how_its_machine_was_set() {
     }
 }
 
-/// How a machine of four CPUs is set; it has these files besides.
+/// Returns a change to the settings of a machine with four CPUs, with these additional files.
 fn set(files: &[(&str, &str)]) -> impl FnOnce(&mut HostFacts) {
     let mut settings = Settings::default();
     let usual = [
@@ -132,14 +133,14 @@ fn another_machine_is_judged_by_how_it_was_set() {
     assert_eq!(irq["places"][0]["write"]["was"], "0-3");
     let good = audited["good"].as_array().unwrap();
     assert!(good.contains(&"nohz-full".into()), "{good:?}");
-    // What nobody asked about then is not known now.
+    // A setting that was not recorded then is unknown now.
     let unread = finding(&audited, "thp").unwrap();
     assert_eq!(unread["verdict"], "cannot_be_read");
     assert!(audit("").contains("was not read when that was recorded"));
-    // On another CPU of that machine all is well.
+    // Another CPU of that machine has no finding.
     let other: Value = serde_json::from_str(&audit("-c 1 --format json")).unwrap();
     assert!(finding(&other, "isolated-cpus").is_none());
-    // No name makes a row or a cell.
+    // A foreign name creates no row or cell.
     let table = audit("--format markdown");
     let rows = table.lines().filter(|line| line.starts_with('|'));
     assert!(rows.clone().count() > 4);
@@ -154,7 +155,7 @@ fn another_machine_is_judged_by_how_it_was_set() {
     );
 }
 
-/// A guest and its host: what neither is by itself.
+/// Findings that concern guest and host together.
 #[test]
 fn a_guest_and_its_host_are_judged_together() {
     let folder = tempfile::tempdir().unwrap();
@@ -185,7 +186,7 @@ fn a_guest_and_its_host_are_judged_together() {
     assert_eq!(audited["schema"], "vmnoise.audit-pair/1");
     assert_eq!(audited["guest"]["cpus"], serde_json::json!([0]));
     assert_eq!(audited["host"]["cpus"], serde_json::json!([3]));
-    // Who took how much is what the join says.
+    // The times come from the join.
     let joined = json("explain guest.vmn host.vmn --format json -T 1us");
     let culprits = joined["culprits"].as_array().unwrap();
     let took = |share: &str, name: &str| -> u64 {
@@ -202,7 +203,8 @@ fn a_guest_and_its_host_are_judged_together() {
     assert_eq!(ticks["verdict"], "explains");
     assert_eq!(ticks["explained_ns"], took("host_irq", "local_timer:236"));
     assert!(ticks["explained_ns"].as_u64().unwrap() > 0);
-    // Isolation moves none of the kernel's own threads, a vCPU that halts meets them too, and they are all there was.
+    // Isolation does not move the kernel's own threads, a vCPU that halts meets them too, and there
+    // was nothing else.
     for rule in ["guest-polls-shared-cpu", "isolated-guest-cpu-shared"] {
         let shared = finding(&audited["both"], rule).unwrap();
         assert_eq!(shared["verdict"], "could_matter", "{rule}");
@@ -210,7 +212,7 @@ fn a_guest_and_its_host_are_judged_together() {
     let blind = finding(&audited["both"], "guest-blind-to-steal").unwrap();
     let seen = blind["places"][1]["name"].as_str().unwrap();
     assert!(seen.contains("preempted ksoftirqd/3:31"), "{blind}");
-    // It was on one CPU of its host, and its clock is its own.
+    // The vCPU stayed on one CPU of its host, and the guest reads its own clock.
     for rule in ["isolated-guest-cpu-moves", "guest-clock-exits"] {
         assert!(finding(&audited["both"], rule).is_none(), "{rule}");
     }
@@ -263,7 +265,7 @@ fn strangers_are_not_judged_together() {
     }
 }
 
-/// Each format has each rule once, and says the same of it.
+/// Each format has each rule once, with the same verdict.
 #[test]
 fn all_formats_say_the_same() {
     const CASES: &str = "
@@ -328,7 +330,7 @@ mod root {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// What the interrupts of devices took, by the summary: no finding has more, nor less.
+    /// Compares a finding with the time that interrupts of devices took according to the summary.
     #[test]
     fn a_finding_has_the_time_that_the_summary_has() {
         let folder = tempfile::tempdir().unwrap();
@@ -367,7 +369,7 @@ mod root {
             .unwrap_or(0);
         assert_eq!(explained, took, "{on_this_cpu:?}");
         println!("{numbers:?} took {took} ns");
-        // Most first, and no time twice.
+        // Findings are sorted, and no time counts twice.
         let each: Vec<u64> = findings
             .iter()
             .map(|it| it["explained_ns"].as_u64().unwrap_or(0))
@@ -379,7 +381,8 @@ mod root {
         );
     }
 
-    /// What is measured for it is judged as a recording of its own is, and nothing of it is left.
+    /// Without a recording the audit measures, judges the measurement as a recording, and deletes
+    /// it.
     #[test]
     fn it_measures_for_itself() {
         let folder = tempfile::tempdir().unwrap();
@@ -400,7 +403,7 @@ mod root {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
-    /// What undo.sh writes is what this machine has now, and nothing was changed by looking.
+    /// undo.sh writes the present values of this machine, and the audit changed nothing.
     #[test]
     fn the_scripts_are_a_shells_and_undo_is_what_there_is() {
         let folder = tempfile::tempdir().unwrap();
@@ -434,7 +437,7 @@ mod root {
             apply.keys().collect::<Vec<_>>(),
             undo.keys().collect::<Vec<_>>()
         );
-        // Any machine that nobody tuned has something: this one throttles real-time tasks.
+        // Any untuned machine has a finding: this one throttles real-time tasks.
         assert!(!undo.is_empty());
         for (file, was) in &undo {
             let now = fs::read_to_string(file).unwrap();
@@ -449,7 +452,7 @@ mod root {
     }
 }
 
-/// The names of all rules that it looked at.
+/// Returns the names of all rules that were checked.
 fn rules(line: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let output = vmnoise(folder.path(), line);
@@ -463,7 +466,7 @@ fn rules(line: &str) -> Vec<String> {
     [words("findings"), words("good"), words("absent")].concat()
 }
 
-/// A host's rules are not asked of a guest, nor a guest's of a host, and all others of both.
+/// Rules for hosts are not checked on a guest, nor the reverse; all others are checked on both.
 #[test]
 fn a_machine_is_looked_at_as_what_it_is_asked_to_be() {
     let both = rules("audit --format json");
@@ -487,7 +490,7 @@ fn a_machine_is_looked_at_as_what_it_is_asked_to_be() {
 mod kvm {
     use super::*;
 
-    /// Of two VMs on a host one is looked at alone, by its number, on its own CPU.
+    /// One of two VMs on a host is audited alone, by its number, on its own CPU.
     #[test]
     fn one_vm_is_looked_at_without_the_others() {
         let last = *vmnoise_host::Host::here()

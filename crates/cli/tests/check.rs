@@ -1,4 +1,4 @@
-//! `vmnoise check` as a user runs it.
+//! Tests of `vmnoise check` as a user runs it.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::join_pair::{Flaws, write_guest, write_host, write_tasks};
 
-/// A guest's recordings, of gaps and of wake-ups, and its host's.
+/// Returns a guest's recordings of gaps and wake-ups, and its host's.
 fn recordings() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     write_guest(&folder.path().join("gaps.vmn"));
@@ -35,7 +35,7 @@ fn text(bytes: &[u8]) -> &str {
 #[test]
 fn the_status_says_what_the_verdict_is() {
     let folder = recordings();
-    // Its longest gaps are 62.986 us.
+    // The longest gaps are 62.986 us.
     for (line, status, verdict) in [
         ("gaps.vmn --max 63us", 0, "PASS"),
         ("gaps.vmn --max 62us", 2, "FAIL"),
@@ -123,7 +123,7 @@ fn a_checkups_config_map_goes_in_and_comes_out() {
             "kind: ConfigMap\ndata:\n  spec.timeout: 1m\n  spec.param.oslatDuration: 1ms\n  spec.param.oslatLatencyThresholdMicroSeconds: \"{us}\"\n"
         )
     };
-    // The recordings are short, and the checkup asks for five minutes where nothing else is said.
+    // The recordings are short, and the checkup requires five minutes by default.
     for (us, status, succeeded) in [("63", 0, "true"), ("62", 2, "false")] {
         fs::write(folder.path().join("map.yaml"), map(us)).unwrap();
         let output = check(&folder, "gaps.vmn --budget map.yaml --format config-map");
@@ -137,7 +137,7 @@ fn a_checkups_config_map_goes_in_and_comes_out() {
     }
 }
 
-/// Python's own parser has a second opinion of the XML.
+/// Python's XML parser gives a second opinion.
 #[test]
 fn junit_counts_what_failed_and_what_nobody_can_tell() {
     const COUNT: &str = "
@@ -241,7 +241,7 @@ fn what_cannot_be_checked_is_refused_with_what_can() {
     );
 }
 
-/// Beside its host's recording a guest's says who took its time; alone it does not.
+/// With its host's recording, a guest's shows who took its time; alone it does not.
 #[test]
 fn a_guest_is_judged_by_what_its_host_saw() {
     let folder = recordings();
@@ -262,7 +262,7 @@ fn a_guest_is_judged_by_what_its_host_saw() {
         "{joined}"
     );
     assert_eq!(joined["run"]["file"], "gaps.vmn joined with host.vmn");
-    // 30.257 us of each long exit, of which a second has some thirty.
+    // 30.257 us of each long exit; there are some thirty in a second.
     let preempted = joined["limits"][0]["value"].as_f64().unwrap();
     assert!((0.05..0.2).contains(&preempted), "{joined}");
     let by = |who: &str, limit: &str| {
@@ -275,9 +275,9 @@ fn a_guest_is_judged_by_what_its_host_saw() {
         check_with(&folder, &words, &[]).status.code()
     };
     assert_eq!(by("ksoftirqd*", "1%"), Some(0));
-    // Less than the bound between the clocks makes of it.
+    // A limit of 0 is exceeded even if the bound between the clocks is subtracted.
     assert_eq!(by("ksoftirqd*", "0%"), Some(2));
-    // What the guest's steal clock counted has names now; it is no less for that.
+    // Time of the guest's steal clock is now attributed to culprits, but does not become less.
     let steal = |limit: &str| {
         judged(
             "gaps.vmn host.vmn",
@@ -286,7 +286,7 @@ fn a_guest_is_judged_by_what_its_host_saw() {
         .0
     };
     assert_eq!((steal("1%"), steal("0.01%")), (0, 3));
-    // What is the guest's own is not the host's to tell.
+    // The host's recording does not change the guest's own figures.
     let of_guest =
         |files: &str| judged(files, "--max 62us --limit p50=1ms --format json").1["limits"].clone();
     assert_eq!(
@@ -340,7 +340,8 @@ mod root {
         "/../../packaging/lava/vmnoise.yaml"
     );
 
-    /// The steps of LAVA's test definition, as a dispatcher's shell runs them: it ends at the first that fails.
+    /// Runs the steps of LAVA's test definition as a dispatcher's shell does, which ends at the
+    /// first failure.
     #[test]
     fn the_steps_of_lavas_definition_measure_and_signal() {
         let definition = fs::read_to_string(DEFINITION).unwrap();

@@ -1,4 +1,4 @@
-//! `vmnoise compare` as a user runs it.
+//! Tests of `vmnoise compare` as a user runs it.
 
 use std::process::{Command, Output};
 
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::join_pair::{Flaws, write_guest, write_host, write_tasks};
 
-/// Two recordings of a guest, of gaps and of tasks, and one of its host.
+/// Returns two recordings of a guest, of gaps and of tasks, and one of its host.
 fn recordings() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     write_guest(&folder.path().join("a.vmn"));
@@ -56,7 +56,7 @@ fn a_recording_beside_itself_differs_in_nothing() {
         assert_ne!(figure["verdict"], "different", "{figure}");
         assert_eq!(figure["first"], figure["second"]);
     }
-    // Not known is not 0.
+    // Unknown is not 0.
     let hardware = figures.iter().find(|it| it["figure"] == "hw").unwrap();
     assert!(hardware["first"].is_null(), "{hardware}");
 }
@@ -65,12 +65,12 @@ fn a_recording_beside_itself_differs_in_nothing() {
 fn conditions_set_the_status() {
     let folder = recordings();
     let status = |words: &str| compare(&folder, words).status.code();
-    // Its longest gaps are 62.986 us.
+    // The longest gaps are 62.986 us.
     assert_eq!(status("a.vmn --fail-if max>60us"), Some(2));
     assert_eq!(status("a.vmn --fail-if max>70us"), Some(0));
     assert_eq!(status("a.vmn --fail-if max>70us --fail-if gaps>1"), Some(2));
     assert_eq!(status("a.vmn a.vmn --fail-if noise<100%"), Some(2));
-    // What nobody knows cannot pass.
+    // An unknown figure cannot pass.
     assert_eq!(status("a.vmn --fail-if hw>1%"), Some(2));
     let said = compare(&folder, "a.vmn --fail-if max>60us");
     let said = text(&said.stdout);
@@ -133,14 +133,15 @@ fn latencies_and_exits_have_figures_of_their_own() {
         (&tasks["of"], &tasks["threshold_ns"]),
         (&"wakeups".into(), &Value::Null)
     );
-    // A wake-up waits for an exit of 62.486 us, is due 500 ns before it, and is there 900 ns after it.
+    // A wake-up that waits for an exit of 62.486 us is due 500 ns before the exit and comes 900 ns
+    // after it.
     assert_eq!(figure(&tasks, "user.max")["first"], 63_886.0);
     assert_eq!(figure(&tasks, "thread.max")["first"], 63_586.0);
     assert_eq!(figure(&tasks, "irq.max")["first"], 63_186.0);
     let exits = json("host.vmn host.vmn --format json");
     assert_eq!(exits["of"], "exits");
     assert_eq!(figure(&exits, "interrupt.max")["first"], 62_486.0);
-    // Counted once, at the end: there is no window to test.
+    // Exits are counted once, at the end, so there are no windows to test.
     let counted = figure(&exits, "interrupt.exits");
     assert!(counted["first"].as_f64().unwrap() > 0.0);
     assert_eq!(counted["verdict"], "untested");
@@ -163,6 +164,6 @@ fn conditions_look_at_latencies_and_exits() {
     assert_eq!(status("tasks.vmn --fail-if user.max>64us"), Some(0));
     assert_eq!(status("host.vmn --fail-if interrupt.max>62us"), Some(2));
     assert_eq!(status("host.vmn --fail-if INTERRUPT.max>63us"), Some(0));
-    // What did not occur was counted, and is none.
+    // An exit that did not occur has a count of 0.
     assert_eq!(status("host.vmn --fail-if shutdown.exits>0"), Some(0));
 }

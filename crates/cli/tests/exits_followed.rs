@@ -1,4 +1,5 @@
-//! One VM after the other by programs that stay loaded: what is told of each is whole, and its own.
+//! Test of programs that stay loaded and follow one VM after the other: the data on each VM are
+//! complete, and contain no other VM.
 
 mod kvm {
     use std::process::{Child, Command, Stdio};
@@ -11,7 +12,7 @@ mod kvm {
 
     const STRETCH: Duration = Duration::from_millis(300);
 
-    /// A VM that exits all the time; it ends when dropped.
+    /// VM that exits all the time; it ends when dropped.
     struct Guest(Child);
 
     impl Guest {
@@ -44,8 +45,8 @@ mod kvm {
         }
     }
 
-    /// What is told in a stretch of time of this VM: the processes of all vCPUs by their ids, exits one by one and as
-    /// they were counted, and sources.
+    /// Follows this VM for a while. Returns the processes of all vCPUs by their ids, the number of
+    /// exits, both reported and counted, and the number of sources.
     fn stretch(tracer: &mut ExitTracer, vm: Vm) -> (Vec<u32>, u64, u64) {
         let (mut processes, mut told, mut sources) = (Vec::new(), 0, 0);
         let mut take = |event: Event| match event {
@@ -74,7 +75,7 @@ mod kvm {
         tracer.detach().unwrap();
         sleep(Duration::from_millis(50));
         tracer.drain(&mut take).unwrap();
-        // Some kernels hide switches (docs/design.md), and have ends without a begin.
+        // Some kernels hide switches (docs/design.md), and report ends without a beginning.
         let mut losses = tracer.losses().unwrap();
         losses.retain(|loss| loss.kind != LossKind::Unpaired);
         assert!(losses.iter().all(|loss| loss.count == 0), "{losses:?}");
@@ -97,10 +98,10 @@ mod kvm {
             let wall_ns = begin.elapsed().as_nanos() as u64;
             assert_eq!(processes, [vm.pid]);
             println!("{} exits of {}", told, vm.pid);
-            // It exits all the time that it runs, thousands of times a second, and two share a CPU.
+            // The VM exits thousands of times a second while it runs, and two VMs share a CPU.
             assert!(told > 100, "{told}");
             assert_eq!(told, counted);
-            // An exit is two programs at least, and no CPU reads its clock in less than 5 ns.
+            // An exit runs two programs at least, and no CPU reads its clock in less than 5 ns.
             let cost = tracer.probe_ns().unwrap() - cost_ns;
             println!("{cost} ns, {} an exit", cost / told);
             assert!(
@@ -109,7 +110,7 @@ mod kvm {
             );
             cost_ns += cost;
         }
-        // Nothing is attached any more, so nothing costs.
+        // Nothing is attached any more, so nothing costs CPU time.
         sleep(STRETCH);
         assert_eq!(tracer.probe_ns().unwrap(), cost_ns);
     }

@@ -1,4 +1,5 @@
-//! What the exit tracer reports one by one of a real VM, whose CPU is taken by a known task.
+//! Test of the exits that the tracer reports one by one for a real VM, whose CPU is taken by a
+//! known task.
 
 mod kvm {
     use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ mod kvm {
     use vmnoise_host::Host;
     use vmnoise_tracer::{ExitTracer, Streaming};
 
-    /// Works on one CPU until it is killed.
+    /// Task that keeps one CPU busy until it is killed.
     struct Hog(Child);
 
     impl Hog {
@@ -32,12 +33,12 @@ mod kvm {
         }
     }
 
-    /// Everything reported, with its definitions.
+    /// Everything that was reported, with its definitions.
     #[derive(Default)]
     struct Reported {
         sources: Vec<String>,
         vcpus: BTreeMap<VcpuId, Vcpu>,
-        /// Of those that have ended.
+        /// Totals of vCPUs that have ended.
         totals: BTreeMap<VcpuId, VcpuTotals>,
         exits: Vec<VcpuExit>,
         intervals: Vec<VcpuInterval>,
@@ -132,7 +133,7 @@ mod kvm {
         });
         let vcpu = vcpu.expect("the VM made exits");
 
-        // What was counted is what was reported.
+        // Counted exits are equal to reported ones.
         let counted = &reported.totals[&vcpu.id];
         let exits: Vec<&VcpuExit> = reported
             .exits
@@ -146,7 +147,7 @@ mod kvm {
         let vmm_ns: u64 = exits.iter().map(|it| it.exit.split[Share::Vmm]).sum();
         assert_eq!(vmm_ns, counted.split[Share::Vmm]);
 
-        // Its waiting is the hog's, and whoever's.
+        // The vCPU waited for the hog, and perhaps for others.
         let waits = reported.intervals.iter().filter(|it| {
             it.vcpu == vcpu.id && it.kind == VcpuIntervalKind::Waiting && it.cpu == cpu
         });
@@ -173,7 +174,7 @@ mod kvm {
             reported.activities.len(),
             counted.split[Share::Preempted],
         );
-        // Others may want the CPU too, and some of their switches may be reported by nobody.
+        // Other tasks may want the CPU too, and some of their switches may not be reported.
         assert!(hog_ns > 50_000_000, "the hog was at it all the time");
         assert!(named_ns <= waited_ns && named_ns * 10 > waited_ns * 8);
     }

@@ -1,4 +1,4 @@
-//! `vmnoise exits trace` beside a real VM: its lines, its timelines, and its recording.
+//! Test of `vmnoise exits trace` with a real VM: its lines, its timelines, and its recording.
 
 mod kvm {
     use std::process::{Child, Command, Stdio};
@@ -8,7 +8,7 @@ mod kvm {
 
     const VMNOISE: &str = env!("CARGO_BIN_EXE_vmnoise");
 
-    /// Those that a line may have; nobody's name looks like one with its number.
+    /// Shares that a line may have; no name looks like one of them with its number.
     const SHARES: [&str; 9] = [
         "kvm:",
         "vmm:",
@@ -21,7 +21,7 @@ mod kvm {
         "halted:",
     ];
 
-    /// Runs until it is killed.
+    /// Program that runs until it is killed.
     struct Beside(Child);
 
     impl Beside {
@@ -39,7 +39,7 @@ mod kvm {
         }
     }
 
-    /// A VM that makes this exit, once it is there.
+    /// Starts a VM that makes this exit; returns when it runs.
     fn vm(exercise: &str, duration: &str, cpu: &str) -> Beside {
         let arguments = ["microvm", "--exercise", exercise, "-d", duration, "-c", cpu];
         let vm = Beside::start(VMNOISE, &arguments);
@@ -62,7 +62,7 @@ mod kvm {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The numbers behind this word, wherever it is.
+    /// Returns the numbers after this word, wherever it occurs.
     fn numbers<'a>(line: &'a str, word: &'a str) -> impl Iterator<Item = u64> + 'a {
         line.split(' ')
             .filter_map(move |field| field.strip_prefix(word)?.parse().ok())

@@ -1,4 +1,4 @@
-//! `vmnoise export` as a user runs it: tables.
+//! Tests of `vmnoise export` to tables, as a user runs it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::join_pair::{Flaws, write_guest, write_host, write_tasks};
 use crate::perfetto::timers;
 
-/// A guest's recording, and its host's.
+/// Returns the recordings of a guest and its host.
 fn recordings() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     write_guest(&folder.path().join("guest.vmn"));
@@ -30,7 +30,7 @@ fn text(bytes: &[u8]) -> &str {
     str::from_utf8(bytes).unwrap()
 }
 
-/// The folder of this workload's only run.
+/// Returns the folder of the only run with this workload.
 fn run_of(data_set: &Path, host: &str, workload: &str) -> PathBuf {
     let runs = fs::read_dir(data_set.join(format!("host={host}"))).unwrap();
     let mut runs = runs.map(|run| run.unwrap().path());
@@ -38,7 +38,7 @@ fn run_of(data_set: &Path, host: &str, workload: &str) -> PathBuf {
         .unwrap()
 }
 
-/// The rows of a table as maps of what is known; no cell of these tests is quoted.
+/// Returns the rows of a table as maps of known values; no cell in these tests is quoted.
 fn rows(run: &Path, table: &str) -> Vec<BTreeMap<String, String>> {
     let csv = fs::read_to_string(run.join(format!("{table}.csv"))).unwrap();
     let mut lines = csv.lines();
@@ -80,7 +80,7 @@ fn the_parts_of_a_gap_add_up_and_so_does_each_period() {
     let total_ns: u64 = periods.iter().map(|period| ns(period, "noise_ns")).sum();
     assert_eq!(total_ns, noise_ns);
     for period in &periods {
-        // Not known is not 0.
+        // Unknown is not 0.
         assert!(!period.contains_key("preempted_ns"), "{period:?}");
         let shares = period.keys().filter(|name| {
             name.ends_with("_ns")
@@ -129,7 +129,7 @@ fn a_guest_and_its_host_are_joined_in_whatever_order_they_come() {
     }
 }
 
-/// What the host had is on its CPU 3, and nothing else is on any.
+/// Checks that the host's parts name its CPU 3, and that other parts name no host CPU.
 fn on_the_hosts_cpu(parts: &[BTreeMap<String, String>]) {
     for part in parts {
         let is_the_hosts = ["preempted", "host_irq"].contains(&part["share"].as_str());
@@ -160,7 +160,7 @@ fn a_guests_late_tasks_are_joined_with_their_host() {
         );
     }
     assert!(!rows(&run_of(&folder.path().join("out"), "h", "-vcpus"), "exits").is_empty());
-    // Alone, nobody says where on a host it was.
+    // Without the host's recording, the CPU of the host is unknown.
     let output = export(&folder, "tasks.vmn --host alone --csv out");
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
     let alone = run_of(&folder.path().join("out"), "alone", "-timer");
@@ -176,7 +176,7 @@ fn a_guests_late_tasks_are_joined_with_their_host() {
     );
 }
 
-/// By another program.
+/// Checks with other programs.
 mod engine {
     use super::*;
 
@@ -373,6 +373,6 @@ fn wake_ups_become_tables_and_what_cyclictest_writes() {
     assert_eq!((&thread["min"], &thread["max"]), (&20.into(), &20.into()));
     assert_eq!(thread["histogram"]["20"], 100);
     assert_eq!(json["sysinfo"]["nodename"], "h");
-    // Of another machine than this one.
+    // The recording is from another machine than this one.
     assert!(json["sysinfo"]["machine"].is_null(), "{json}");
 }

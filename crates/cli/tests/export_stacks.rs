@@ -1,4 +1,5 @@
-//! `vmnoise export --folded`: stacks add up to what `vmnoise explain` says, and draw a flame graph.
+//! Tests of `vmnoise export --folded`: the stacks add up to the result of `vmnoise explain`, and
+//! draw a flame graph.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +12,8 @@ use tempfile::TempDir;
 use crate::join_pair::{Flaws, write_guest, write_host, write_tasks};
 use crate::timer_recording;
 
-/// A guest's gaps and its tasks, its host's exits, and tasks that were late for many reasons.
+/// Returns recordings of a guest's gaps and tasks, of its host's exits, and of tasks with many
+/// causes of lateness.
 fn recordings() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     write_guest(&folder.path().join("guest.vmn"));
@@ -32,7 +34,7 @@ fn explained(folder: &TempDir, words: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Every stack by its frames, with its nanoseconds.
+/// Returns every stack as frames, with its nanoseconds.
 fn stacks(folder: &TempDir, words: &str) -> Vec<(Vec<String>, u64)> {
     let output = vmnoise(folder, &format!("export {words} --folded out.folded"));
     let said = String::from_utf8_lossy(&output.stderr);
@@ -46,7 +48,7 @@ fn stacks(folder: &TempDir, words: &str) -> Vec<(Vec<String>, u64)> {
     text.lines().map(stack).collect()
 }
 
-/// Nanoseconds by the frame in this place.
+/// Returns the nanoseconds by the frame at this position.
 fn sums(stacks: &[(Vec<String>, u64)], place: usize) -> BTreeMap<&str, u64> {
     let mut sums = BTreeMap::new();
     for (frames, ns) in stacks {
@@ -55,7 +57,7 @@ fn sums(stacks: &[(Vec<String>, u64)], place: usize) -> BTreeMap<&str, u64> {
     sums
 }
 
-/// The shares of this object that are more than none, without those that are left out.
+/// Returns the shares of this object that are greater than 0, except `without`.
 fn shares<'a>(of: &'a Value, without: &str) -> BTreeMap<&'a str, u64> {
     let shares = of.as_object().unwrap().iter();
     let known = shares.filter_map(|(name, ns)| Some((name.as_str(), ns.as_u64()?)));
@@ -101,7 +103,7 @@ fn stacks_of_wake_ups_add_up_to_each_phase_and_share() {
     assert_eq!(hog, 300_000, "{stacks:?}");
 }
 
-/// What of exits is noise, by reason and share, as the kernel counted it.
+/// Returns the noise of exits by reason and share, as the kernel counted it.
 fn counted(ours: &Value) -> BTreeMap<(String, String), u64> {
     let mut counted = BTreeMap::new();
     for vcpu in ours["vms"][0]["vcpus"].as_array().unwrap() {
@@ -142,7 +144,7 @@ fn stacks_of_exits_add_up_to_what_the_kernel_counted() {
             .iter()
             .any(|(frames, _)| frames.last().unwrap() == "ksoftirqd/3:31")
     );
-    // Most exits of this one were not reported one by one: nobody is named for these.
+    // Most exits of this recording were not reported one by one, so their culprits are unknown.
     let few = Flaws {
         only_long_exits: true,
         ..Flaws::default()

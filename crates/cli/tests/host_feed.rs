@@ -1,4 +1,5 @@
-//! `vmnoise osnoise` and `timerlat` while somebody at the other end of a socket says that he is its host.
+//! Tests of `vmnoise osnoise` and `timerlat` with a feed from a program that claims to be their
+//! host.
 
 pub mod root {
     use std::io::Write;
@@ -19,7 +20,7 @@ pub mod root {
         "/../../fuzz/corpus/feed_decoder"
     );
 
-    /// The host of the last CPU, which counts an exit for each millisecond or so.
+    /// Pretended host of the last CPU, which counts about one exit per millisecond.
     pub struct PseudoHost {
         vcpu: u32,
         from_tsc: u64,
@@ -96,7 +97,7 @@ pub mod root {
             .unwrap_or_else(|| panic!("{value} is no number"))
     }
 
-    /// Sends until nobody listens any more.
+    /// Sends until the other end is closed.
     pub fn send(mut to: UnixStream, mut bytes: impl FnMut() -> Vec<u8>) {
         while to.write_all(&bytes()).is_ok() {
             std::thread::sleep(Duration::from_millis(50));
@@ -125,7 +126,7 @@ pub mod root {
         );
         assert_eq!(reported["virt_ns"], exits * 100);
         assert_eq!(reported["culprits"][0]["name"], "disturber:4711");
-        // Nobody observes what the hardware takes of a sleep.
+        // The hardware's part of a sleep cannot be observed.
         assert_eq!(reported["hw_at_least_ns"], 0);
         assert!(reported["hw_at_most_ns"].is_null(), "{reported}");
         assert_eq!(result["feed"]["detail"], "full");
@@ -153,7 +154,7 @@ pub mod root {
         let host = PseudoHost::of(cpu);
         let run = osnoise(cpu, &port, &recording, "-d 3s -p 500ms --json-lines");
         let (mut first, _) = listener.accept().unwrap();
-        // It may hang up in the middle of a frame, and come again.
+        // The host may hang up in the middle of a frame, and connect again.
         let half = encode(&host.frame());
         first.write_all(&half[..half.len() / 2]).unwrap();
         drop(first);
@@ -241,7 +242,7 @@ pub mod root {
                 let noise = (word ^ turn).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 bytes.extend((noise >> 7).to_le_bytes());
             }
-            // Whole frames that lie.
+            // Complete frames with false contents.
             let lie = |change: fn(&mut HostFrame)| {
                 let mut frame = host.frame();
                 change(&mut frame);

@@ -1,4 +1,4 @@
-//! A task and a virtual machine whose names steer a terminal and forge a line, through every
+//! Tests with a task and a VM whose names contain control characters and a forged line, in every
 //! output of every command.
 
 mod kvm {
@@ -17,16 +17,16 @@ mod kvm {
     use crate::host_feed::root::{PseudoHost, send};
     use crate::join_pair::{Flaws, write_guest, write_host};
 
-    /// Clears the screen, goes back to the line's begin and to another column, ends the line and
-    /// forges another, which is written from right to left and steers on (CSI of C1): the 15 bytes
-    /// of a task's name.
+    /// Name that clears the screen, returns to the beginning of the line and to another column,
+    /// ends the line, and forges another line that is written from right to left and contains a
+    /// control sequence (CSI of C1). It has the 15 bytes of a task's name.
     const HOSTILE: &str = "\u{1b}[J\r\t\nFAKE\u{202e}\u{9b}";
-    /// As it is shown.
+    /// Name as it must be shown.
     const SHOWN: &str = "␛[J␍␉␊FAKE\u{fffd}\u{fffd}";
-    /// What stands in it as it was given.
+    /// Part of the name that is shown unchanged.
     const FORGED: &str = "FAKE";
 
-    /// Killed when it is dropped.
+    /// Process that is killed on drop.
     struct Process(Child);
 
     impl Drop for Process {
@@ -36,14 +36,14 @@ mod kvm {
         }
     }
 
-    /// Under that name the kernel runs this program.
+    /// Returns a command that runs this program under the hostile name.
     fn disguised(folder: &Path, program: &str) -> Command {
         let name = folder.join(HOSTILE);
         symlink(program, &name).unwrap();
         Command::new(name)
     }
 
-    /// A task of that name that works for a while and sleeps for a while, on this CPU.
+    /// Starts a task with this name that alternately works and sleeps on this CPU.
     fn task(folder: &Path, cpu: u32) -> Process {
         let script = "exec 9<> <(:); while :; do i=0; \
                       while [ $i -lt 20000 ]; do i=$((i+1)); done; read -t 0.002 -u 9; done";
@@ -58,7 +58,7 @@ mod kvm {
         task
     }
 
-    /// A VM of that name: its VMM was given none, so it goes by that of its program.
+    /// Starts a VM with this name: its VMM has no name for it, so the name of the program is used.
     fn vm(folder: &Path, cpu: u32) -> Process {
         let child = disguised(folder, env!("CARGO_BIN_EXE_vmnoise"))
             .args(["microvm", "--exercise", "io", "-d", "600s", "-c"])
@@ -69,16 +69,17 @@ mod kvm {
         Process(child.unwrap())
     }
 
-    /// CPU of the process of [`is_a_vmm_if_it_is_told_to`].
+    /// CPU for the process of [`is_a_vmm_if_it_is_told_to`].
     const VMM_CPU: &str = "VMNOISE_VMM_CPU";
 
-    /// A VM that goes by the name on the command line of its VMM, which is far longer than a task's.
+    /// Starts a VM whose name is on the command line of its VMM; it is much longer than a task's
+    /// name.
     fn named_vm(cpu: u32) -> Process {
         let name = format!("{HOSTILE}\u{2028}{}", "x".repeat(300));
         let this = "hostile::kvm::is_a_vmm_if_it_is_told_to";
         let child = Command::new(std::env::current_exe().unwrap())
             .arg0("qemu-system-x86_64")
-            // All that follows `--` would be names of tests, too.
+            // All words after `--` would be names of tests too.
             .args(["--exact", "--test-threads=1", this, "--", "-name"])
             .arg(format!("guest={name},debug-threads=on"))
             .env(VMM_CPU, cpu.to_string())
@@ -88,12 +89,12 @@ mod kvm {
         Process(child.unwrap())
     }
 
-    /// How such a name begins as it is shown.
+    /// Returns the beginning of such a name as it must be shown.
     fn named_shown() -> String {
         format!("{SHOWN}\u{fffd}x")
     }
 
-    /// A process of [`named_vm`]; by itself it does nothing.
+    /// Becomes a VMM as the process of [`named_vm`]; does nothing otherwise.
     #[test]
     fn is_a_vmm_if_it_is_told_to() {
         if let Some(cpu) = std::env::var_os(VMM_CPU) {
@@ -108,27 +109,27 @@ mod kvm {
             .args(words)
             .output()
             .unwrap();
-        // 2: a limit was hit.
+        // Status 2 means that a limit was hit.
         let ended = output.status.success() || output.status.code() == Some(2);
         assert!(ended, "{words:?}: {output:?}");
-        // What goes to files has nothing to say.
+        // A command that writes files may print nothing.
         let reports =
             !output.stdout.is_empty() || words.iter().any(|word| word.starts_with("out/"));
         assert!(reports, "{words:?}: {output:?}");
         output
     }
 
-    /// Letters that are not to be seen, or change where or how others are.
+    /// Returns whether a letter is invisible, or changes the place or appearance of others.
     fn steers(letter: char) -> bool {
         let is_unseen = matches!(
             letter,
             '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
         );
-        // The analysis of a latency has tabs of its own; that of a name is looked at where it is.
+        // The analysis of a latency contains tabs; names are checked separately.
         is_unseen || letter.is_control() && letter != '\t'
     }
 
-    /// How often the name is there: each time as it is to be shown, letter by letter.
+    /// Returns how often the name occurs; it must always be shown in the safe form.
     fn names_in(what: &str, bytes: &[u8]) -> usize {
         names_in_of(SHOWN, what, bytes)
     }
@@ -149,7 +150,7 @@ mod kvm {
         found
     }
 
-    /// Whether a text has nothing in it but letters; how often it has the name.
+    /// Checks that a text contains only visible letters; returns how often it has the name.
     fn names_in_text(what: &str, bytes: &[u8]) -> usize {
         names_in_text_of(SHOWN, what, bytes)
     }
@@ -162,7 +163,7 @@ mod kvm {
         names_in_of(shown, what, bytes)
     }
 
-    /// Runs it, and says whether the name was shown.
+    /// Runs the command; returns whether the name was shown.
     fn shows(folder: &Path, line: &str) -> bool {
         shows_words(folder, &line.split_whitespace().collect::<Vec<_>>())
     }
@@ -174,7 +175,7 @@ mod kvm {
         names_in_text(&what, &output.stdout) > 0
     }
 
-    /// Every file under this folder has the name as it is to be shown, if at all; which have it.
+    /// Returns the files under this folder that contain the name; it must be in the safe form.
     fn files_that_show(folder: &Path) -> Vec<String> {
         let mut found = Vec::new();
         for entry in fs::read_dir(folder).unwrap() {
@@ -217,10 +218,10 @@ mod kvm {
         *Host::here().allowed_cpus().unwrap().last().unwrap()
     }
 
-    /// Files that a run writes about the one gap or wait that ended it.
+    /// Files that a run writes about the gap or wait that ended it.
     const TRACES: [&str; 3] = ["stopped.txt", "action.txt", "late.txt"];
 
-    /// It shares its CPU with whoever measures there, so that each wait has it.
+    /// The task shares the CPU with the measuring thread, so that each wait contains it.
     #[test]
     fn a_hostile_task_is_shown_and_steers_nothing() {
         let (folder, cpu) = (folder(), last_cpu());
@@ -244,8 +245,9 @@ mod kvm {
             "timerlat -d 1s -P o:0 --histogram 500 --histfile out/hist.txt --json out/rt.json \
              --cdf out/cdf.txt",
         ] {
-            // The first gap or wait over a threshold ends a run, and the trace is of that one alone. It may
-            // be the hypervisor's own, whatever the summary names: then neither the trace nor the run counts.
+            // The first gap or wait above a threshold ends a run, and the trace contains only that.
+            // If the hypervisor caused it, the trace does not contain the task, and the run does
+            // not count.
             let traces = TRACES.iter().filter(|name| line.contains(*name));
             let traces: Vec<&str> = traces.copied().collect();
             let are_shown = || {
@@ -268,13 +270,13 @@ mod kvm {
         ] {
             assert!(shows(folder, line), "{line}: no trace of {SHOWN}");
         }
-        // The one thread that is measured is that of this name.
+        // The only measured thread has the hostile name.
         let pid = task.0.id().to_string();
         for words in [["--pid", &*pid], ["--comm", HOSTILE]] {
             let words = [&["osnoise", "-d", "1s", "--format", "json"], &words[..]].concat();
             assert!(shows_words(folder, &words), "{words:?}: no trace");
         }
-        // These name nobody, or what differs.
+        // These outputs contain no names, or only differences.
         for line in [
             &*of("osnoise hist -d 1s"),
             "compare noise.rec noise.rec",
@@ -299,10 +301,10 @@ mod kvm {
         assert_files_show(&folder.join("out"), &[&TRACES[..], &files].concat());
     }
 
-    /// What a host hands in may have any bytes as a name, and be sealed all the same.
+    /// A recording from a host may contain any bytes as a name and still be sealed.
     #[test]
     fn a_guest_and_its_host_of_hostile_names_steer_nothing() {
-        /// As many bytes, and an interrupt of both.
+        /// Names with the same number of bytes, and an interrupt of both.
         const NAMES: [&str; 2] = ["a VM of a guest", "local_timer:236"];
         let folder = folder();
         let folder = folder.path();
@@ -346,12 +348,12 @@ mod kvm {
         assert_files_show(&folder.join("out"), &files);
     }
 
-    /// Of a host that feeds its guest: a frame with control characters in a name is refused whole
-    /// (`crates/feed`), and these are none.
+    /// Name in a feed from a host. Control characters are refused with the whole frame
+    /// (`crates/feed`), but these letters are no control characters.
     const HOSTS_NAME: &str = "\u{2028}FAKE\u{202e}\u{200b}";
     const HOSTS_NAME_SHOWN: &str = "\u{fffd}FAKE\u{fffd}\u{fffd}";
 
-    /// A frame of the host in which a culprit and a reason have such a name, sealed all the same.
+    /// Returns a frame of the host with this name for a culprit and a reason; it is sealed.
     fn hostile_frame(host: &PseudoHost) -> Vec<u8> {
         const NAMES: [&str; 2] = ["a culprit....", "a reason....."];
         let mut frame = host.frame();
@@ -367,12 +369,12 @@ mod kvm {
         bytes
     }
 
-    /// Whether it has the host's name, as it is to be shown.
+    /// Returns whether the text contains the host's name in the safe form.
     fn shows_hosts_name(what: &str, bytes: &[u8]) -> bool {
         names_in_text_of(HOSTS_NAME_SHOWN, what, bytes) > 0
     }
 
-    /// Whether a run that such a host feeds shows the name.
+    /// Returns whether a run with such a feed shows the name.
     fn shows_of_its_host(folder: &Path, cpu: u32, line: &str) -> bool {
         let port = folder.join("port");
         let listener = UnixListener::bind(&port).unwrap();
@@ -439,7 +441,7 @@ mod kvm {
         ] {
             assert!(shows(folder, line), "{line}: no trace of {SHOWN}");
         }
-        // The one by its name, and cut to what a name may have.
+        // The VM with this name, cut to the length of names.
         let mut words = vec!["exits", "-d", "1s", "--format", "json", "--vm"];
         let name = format!(
             "{SHOWN}\u{fffd}{}…",

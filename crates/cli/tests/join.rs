@@ -1,4 +1,4 @@
-//! `vmnoise explain GUEST HOST` as a user runs it, on two recordings of known content.
+//! Tests of `vmnoise explain GUEST HOST` as a user runs it, on two recordings with known content.
 
 use std::fs;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ impl Pair {
         Reported::from(output.unwrap())
     }
 
-    /// Leaves this much of a file, in percent.
+    /// Keeps only this part of a file, in percent.
     fn cut(&self, name: &str, percent: usize) {
         let bytes = fs::read(self.path(name)).unwrap();
         fs::write(self.path(name), &bytes[..bytes.len() * percent / 100]).unwrap();
@@ -67,7 +67,7 @@ impl Reported {
         serde_json::from_str(&self.stdout).unwrap()
     }
 
-    /// Nothing was joined, and one line says why.
+    /// Checks that nothing was joined, and that one line says why.
     fn refused(&self, status: i32, why: &str) {
         assert_eq!((self.status, &*self.stdout), (status, ""), "{self:?}");
         assert_eq!(self.stderr.lines().count(), 1, "{self:?}");
@@ -132,7 +132,7 @@ fn the_culprit_is_named_first_and_everything_adds_up() {
         assert_eq!(sum(&exits[0]["parts"], "ns"), 62_486);
     }
 
-    // KVM took longer than in exits with nothing else in them: that is not its own.
+    // KVM took longer than in exits without other activities; this time is not its own.
     let thesis = &json["thesis"];
     assert_eq!(thesis["exits"], long);
     assert_eq!(thesis["length_ns"], long * 62_486);
@@ -178,7 +178,7 @@ fn a_late_task_shows_who_on_the_host_made_it_late() {
     let first = &json["culprits"][0];
     let who = [&first["name"], &first["share"], &first["side"]];
     assert_eq!(who, ["ksoftirqd/3:31", "preempted", "host"]);
-    // Each long exit makes one task late by all of it, and by 500 ns before and 900 after.
+    // Each long exit delays one task by its length, plus 500 ns before and 900 ns after.
     let late = first["wakeups"].as_u64().unwrap();
     assert_eq!(first["total_ns"], late * 20_362);
     assert_eq!(
@@ -194,7 +194,7 @@ fn a_late_task_shows_who_on_the_host_made_it_late() {
         let of = |key: &str| sides[key].as_u64().unwrap();
         let both_ns = of("guest_ns") + of("host_ns");
         assert_eq!(both_ns + of("unknown_ns"), of("total_ns"), "{sides}");
-        // Phases, and exits in them, that are too short for the clock.
+        // Phases, and exits in them, that are too short for the clocks.
         let unsure_ns = json["joined"]["unsure"]["ns"].as_u64().unwrap();
         assert!(of("unknown_ns") <= unsure_ns, "{sides} {unsure_ns}");
     }
@@ -302,7 +302,7 @@ fn what_is_no_file_is_refused() {
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let mut file = fs::File::open(pair.path("host.rec")).unwrap();
-    // It need not read all of it before it refuses.
+    // The program may refuse before it has read everything.
     let _ = std::io::copy(&mut file, &mut stdin);
     drop(stdin);
     let reported = Reported::from(child.wait_with_output().unwrap());

@@ -1,5 +1,5 @@
-//! Nobody polls for a program that cannot end it any more: its terminal takes nothing, or its
-//! first thread is held.
+//! Tests of leases: no workload polls on if the program cannot end it, because its terminal takes
+//! no output or its first thread is held.
 
 mod root {
     use std::fs;
@@ -18,21 +18,22 @@ mod root {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     use rustix::termios::{Winsize, tcsetwinsize};
 
-    /// Whatever a busy machine takes to come to it.
+    /// Time limit on a busy machine.
     const LONG_ENOUGH: Duration = Duration::from_secs(30);
-    /// Nobody works for longer than this after the last renewal (`measure.rs`).
+    /// Longest time for which a workload runs after the last renewal (`measure.rs`).
     const LEASE: Duration = Duration::from_secs(5);
-    /// A lease is renewed once in this time, and ends so long after its run.
+    /// Time between renewals, and time for which a lease outlasts its run.
     const RENEWAL: Duration = Duration::from_secs(1);
-    /// A poller has the CPU for all of this, or for nothing of it.
+    /// Time over which the CPU time of a poller is measured: it has all of this time, or almost
+    /// nothing.
     const LOOK: Duration = Duration::from_millis(500);
-    /// A thread looks for its lease once in this time (`workload/src/lease.rs`).
+    /// Interval at which a thread checks its lease (`workload/src/lease.rs`).
     const LEASE_LOOK: Duration = Duration::from_millis(20);
-    /// Of the time that a thread looks for its lease it has this part of a CPU at most: each look
-    /// takes microseconds. A tick, by which CPU time is told of a thread that runs, is less, too.
+    /// Divisor for the CPU time of a thread that only checks its lease: each check takes
+    /// microseconds. A tick, the granularity of a running thread's CPU time, is less too.
     const LOOKS_PART: u32 = 50;
 
-    /// Killed when it is dropped.
+    /// Process that is killed on drop.
     struct Run(Child);
 
     impl Drop for Run {
@@ -58,7 +59,7 @@ mod root {
             Run(child.unwrap())
         }
 
-        /// On a terminal that is its own, stderr left out.
+        /// Starts the program on a terminal of its own, without stderr.
         fn start_on(terminal: &Path, term: &str, line: &str) -> Run {
             let open = || fs::File::options().read(true).write(true).open(terminal);
             let child = Command::new("setsid")
@@ -72,7 +73,7 @@ mod root {
             Run(child.unwrap())
         }
 
-        /// Ends it by one Ctrl-C, though nobody takes its result.
+        /// Ends the program by one Ctrl-C, although nothing reads its result.
         fn interrupt(&mut self) {
             self.signal(Signal::INT);
             let begin = Instant::now();
@@ -87,7 +88,7 @@ mod root {
             kill_process(pid, signal).unwrap();
         }
 
-        /// Its measuring thread, in /proc; `None` if it is gone.
+        /// Returns the /proc folder of its measuring thread; `None` if the thread has ended.
         fn measuring(&self) -> Option<PathBuf> {
             let tasks = fs::read_dir(format!("/proc/{}/task", self.0.id())).ok()?;
             let mut tasks = tasks.flatten().map(|task| task.path());
@@ -99,7 +100,7 @@ mod root {
             })
         }
 
-        /// Nanoseconds that its measuring thread had of a CPU so far; `None` if it is gone.
+        /// Returns the CPU time of its measuring thread in ns; `None` if the thread has ended.
         fn polled_ns(&self) -> Option<u64> {
             let schedstat = fs::read_to_string(self.measuring()?.join("schedstat")).ok()?;
             schedstat.split(' ').next()?.parse().ok()
@@ -112,14 +113,14 @@ mod root {
             waitpid(tid, Some(WaitPidFlag::__WALL)).unwrap();
         }
 
-        /// All that it tells, once it has ended.
+        /// Returns the whole output after the end.
         fn reported(&mut self) -> String {
             let mut reported = String::new();
             std::io::Read::read_to_string(self.0.stdout.as_mut().unwrap(), &mut reported).unwrap();
             reported
         }
 
-        /// How often its measuring thread went to sleep so far; `None` if it is gone.
+        /// Returns how often its measuring thread has slept; `None` if the thread has ended.
         fn sleeps(&self) -> Option<u64> {
             let status = fs::read_to_string(self.measuring()?.join("status")).ok()?;
             let mut lines = status.lines();
@@ -127,8 +128,8 @@ mod root {
             count?.trim().parse().ok()
         }
 
-        /// Whether it works, over a while: it polls, or sleeps from timer to timer, far more often
-        /// than whoever looks for a lease.
+        /// Returns whether it works for a while: it polls, or sleeps between timers, which is far
+        /// more often than lease checks.
         fn works(&self) -> bool {
             let before = self.polled_ns().zip(self.sleeps());
             let begun = Instant::now();
@@ -143,7 +144,8 @@ mod root {
                 || (now - then) as f64 > 4.0 * looks
         }
 
-        /// Seconds since its measuring thread was started, to a tick (proc_pid_stat(5), proc_uptime(5)).
+        /// Returns the seconds since the start of its measuring thread, to a tick
+        /// (proc_pid_stat(5), proc_uptime(5)).
         fn measures_since_s(&self) -> f64 {
             let stat = fs::read_to_string(self.measuring().unwrap().join("stat")).unwrap();
             let (_, fields) = stat.rsplit_once(") ").unwrap();
@@ -153,7 +155,7 @@ mod root {
             uptime_s - started / 100.0
         }
 
-        /// Whether each of its threads is stopped.
+        /// Returns whether each of its threads is stopped.
         fn is_stopped(&self) -> bool {
             let threads = fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
             let stats = threads.flatten().map(|thread| thread.path().join("stat"));
@@ -162,7 +164,7 @@ mod root {
                 .all(|stat| stat.rsplit_once(") ").unwrap().1.starts_with('T'))
         }
 
-        /// Waits until its measuring thread has had some of a CPU since, however little.
+        /// Waits until its measuring thread has had any CPU time.
         fn wait_until_it_runs(&self) {
             let (begin, before) = (Instant::now(), self.polled_ns());
             // A tick of the loop, and a wake-up of a task, are shorter.
@@ -184,7 +186,7 @@ mod root {
         }
     }
 
-    /// A pipe that takes nothing.
+    /// Returns a pipe that takes no data.
     fn full_pipe() -> (OwnedFd, fs::File) {
         let (from, to) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         fcntl_setfl(&to, OFlags::NONBLOCK).unwrap();
@@ -194,7 +196,7 @@ mod root {
         (from, to)
     }
 
-    /// A terminal that takes nothing more while its other end is open, and its name.
+    /// Returns a terminal that takes no data while its other end is open, and its name.
     fn full_terminal() -> (OwnedFd, PathBuf) {
         let other_end = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&other_end).unwrap();
@@ -214,7 +216,7 @@ mod root {
         (other_end, name)
     }
 
-    /// Writes until nothing more is taken.
+    /// Writes until no more data are taken.
     fn fill(mut to: &fs::File) {
         loop {
             match to.write(&[b'x'; 4096]) {
@@ -230,8 +232,8 @@ mod root {
         let (from, to) = full_pipe();
         let mut run = Run::start("osnoise trace -c 1 -P f:1 -d 1s", to.into());
         run.wait_until_it(true);
-        // Nobody else counts how long it polls: it has its second, and the one by which a lease
-        // outlasts its run.
+        // No other part of the program ends the polling: it lasts one second, and the time by which
+        // a lease outlasts its run.
         let begin = Instant::now();
         while let Some(polled_ns) = run.polled_ns() {
             let polled = Duration::from_nanos(polled_ns);
@@ -241,14 +243,14 @@ mod root {
             }
             assert!(begin.elapsed() < LONG_ENOUGH, "it polls on");
         }
-        // The result waits for its reader, but not after Ctrl-C.
+        // The result waits for its reader, until Ctrl-C.
         assert_eq!(run.0.try_wait().unwrap(), None);
         run.interrupt();
         drop(from);
     }
 
-    /// As a connection that hangs, and as Ctrl-S under a table: a live frame in one terminal, a table that is
-    /// renewed in another.
+    /// Like a connection that hangs, and like Ctrl-S: a live frame in one terminal, and a table
+    /// that is redrawn in another.
     #[test]
     fn a_terminal_that_takes_nothing_holds_up_no_run_that_draws_on_it() {
         let folder = tempfile::tempdir().unwrap();
@@ -259,7 +261,7 @@ mod root {
             let line = format!("{command} -d 600s -o {name}");
             let mut run = Run::start_on(&terminal, term, &line);
             run.wait_until_it(true);
-            // Who waits for the terminal renews no lease.
+            // A thread that waits for the terminal would renew no lease.
             std::thread::sleep(2 * LEASE);
             assert!(run.works(), "{term}: {command} works no more");
             let mut other = fs::File::options().write(true).open(&terminal).unwrap();
@@ -269,14 +271,14 @@ mod root {
             run.interrupt();
             lacks_nothing(name, command);
         };
-        // Both at once: they wait for most of the time.
+        // Both run in parallel, since they mostly wait.
         std::thread::scope(|scope| {
             scope.spawn(|| draws_on("xterm", "osnoise top -c 1"));
             scope.spawn(|| draws_on("dumb", "timerlat top -c 1"));
         });
     }
 
-    /// The recording is complete, and its run was never held up.
+    /// Checks that the recording is complete and that its run was never delayed.
     fn lacks_nothing(name: &str, command: &str) {
         let explained = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
             .args(["explain", name, "--format", "json"])
@@ -292,7 +294,8 @@ mod root {
         assert_eq!(cpu["not_measured_ns"], 0, "{command}");
     }
 
-    /// A line for each period in a pipe that is full; how far the run is, on a terminal that takes nothing.
+    /// A line for each period into a full pipe, and a progress line on a terminal that takes no
+    /// data.
     #[test]
     fn a_stderr_that_takes_nothing_holds_up_no_run_and_no_result() {
         let folder = tempfile::tempdir().unwrap();
@@ -305,14 +308,14 @@ mod root {
             let line = format!("{command} -d 20s -o {name}");
             let mut run = Run::start_saying(&line, Stdio::piped(), stderr.into());
             run.wait_until_it(true);
-            // Who waits for stderr renews no lease.
+            // A thread that waits for stderr would renew no lease.
             std::thread::sleep(2 * LEASE);
             assert!(run.works(), "{command} works no more");
             let mut out = BufReader::new(run.0.stdout.take().unwrap());
             let mut first = String::new();
             out.read_line(&mut first).unwrap();
             assert!(!first.is_empty(), "{command}: no result");
-            // What is said waits for its reader, but not after Ctrl-C.
+            // Messages wait for their reader, until Ctrl-C.
             assert_eq!(
                 run.0.try_wait().unwrap(),
                 None,
@@ -321,7 +324,7 @@ mod root {
             run.interrupt();
             lacks_nothing(name, command);
         };
-        // Both at once: they wait for most of the time.
+        // Both run in parallel, since they mostly wait.
         std::thread::scope(|scope| {
             scope.spawn(|| says_to("microvm -c 1", pipe.into()));
             scope.spawn(|| says_to("osnoise hist -c 1", terminal.into()));
@@ -335,18 +338,19 @@ mod root {
             let line = format!("{command} -d 600s --format json");
             let mut run = Run::start(&line, Stdio::piped());
             run.wait_until_it(true);
-            // Its first thread alone: all others run.
+            // Only its first thread is held.
             let main = Pid::from_raw(run.0.id().cast_signed());
             Run::hold(main);
             let held = Instant::now();
             let before_ns = run.polled_ns().unwrap();
-            // However busy the machine is: who has no CPU as its lease ends has none afterwards.
+            // On a busy machine too: a thread without CPU time at the end of its lease gets none
+            // afterwards.
             std::thread::sleep(LEASE + RENEWAL);
             assert!(!run.works(), "{command} works on");
             let polled = Duration::from_nanos(run.polled_ns().unwrap() - before_ns);
             let most = LEASE + held.elapsed() / LOOKS_PART;
             assert!(polled <= most, "{command}: {polled:?} of {most:?}");
-            // Longer than a run takes to begin: that is no runtime, either.
+            // Longer than the start of a run takes; this time is no runtime either.
             std::thread::sleep(LEASE);
             let unwatched_s = (held.elapsed() - LEASE).as_secs_f64();
             let so_far_s = run.measures_since_s();
@@ -357,13 +361,13 @@ mod root {
             let reported = run.reported();
             let most_s = so_far_s + let_go.elapsed().as_secs_f64() - unwatched_s;
             assert!(run.0.wait().unwrap().success(), "{command}");
-            // What nobody watched is no gap or latency, and no runtime.
+            // Time without a lease is no gap, no latency, and no runtime.
             let reported: serde_json::Value = serde_json::from_str(&reported).unwrap();
             let cpu = &reported["cpus"][0];
             let number =
                 |value: &serde_json::Value| value.as_u64().unwrap_or_else(|| panic!("{cpu}"));
             let (measured_ns, max_ns) = match cpu.get("user") {
-                // It woke up each 100 us, or missed that.
+                // The task woke up each 100 us, or missed the wake-up.
                 Some(user) => {
                     let expiries = number(&cpu["count"]) + number(&cpu["missed"]);
                     (100_000 * expiries, number(&user["max_ns"]))
@@ -394,9 +398,10 @@ mod root {
         let least_ns = inside.elapsed().as_nanos() as u64;
         run.signal(Signal::INT);
         let reported = run.reported();
-        // For so long the end waits for a thread that is held (`measure.rs`); its run is over by then.
+        // The end waits for this time for a thread that is held (`measure.rs`); the run is over by
+        // then.
         let most_ns = (around.elapsed() - Duration::from_secs(5)).as_nanos() as u64;
-        // Its tracer hears first that it has ended.
+        // The tracer is notified first that the process has ended.
         waitpid(tid, Some(WaitPidFlag::__WALL)).unwrap();
         assert!(run.0.wait().unwrap().success());
         let reported: serde_json::Value = serde_json::from_str(&reported).unwrap();
@@ -410,7 +415,7 @@ mod root {
         assert!(longest_ns < least_ns, "{cpu}");
     }
 
-    /// Stopped and let go as by Ctrl-Z and `fg`, for longer than a lease and for less.
+    /// Stops and continues the program as Ctrl-Z and `fg` do, for longer and for less than a lease.
     #[test]
     fn a_run_that_was_stopped_goes_on_and_says_what_was_not_measured() {
         let folder = tempfile::tempdir().unwrap();
@@ -426,7 +431,7 @@ mod root {
             let line = format!("{command} -d 600s --format json -o {name}");
             let _ = fs::remove_file(&file);
             let mut run = Run::start(&line, Stdio::piped());
-            // Its thread works before, too: it is set up.
+            // The thread also works before, during the set-up.
             while !fs::metadata(&file).is_ok_and(|file| file.len() > 0) {
                 std::thread::sleep(Duration::from_millis(20));
             }
@@ -436,7 +441,7 @@ mod root {
             while !run.is_stopped() {
                 assert!(around.elapsed() < LONG_ENOUGH, "{command}: not stopped");
             }
-            // A thread is called stopped a moment before it leaves its CPU.
+            // A thread is reported as stopped a moment before it leaves its CPU.
             std::thread::sleep(LOOK);
             let inside = Instant::now();
             std::thread::sleep(Duration::from_secs(stop_s));
@@ -454,7 +459,7 @@ mod root {
                 (least_ns..=most_ns).contains(&not_measured_ns),
                 "{command}: {not_measured_ns} of {least_ns} to {most_ns}"
             );
-            // It is nobody's noise, and no latency.
+            // The stop is no noise and no latency.
             let longest = match cpu.get("user") {
                 Some(user) => &user["max_ns"],
                 None => &cpu["max_gap_ns"],

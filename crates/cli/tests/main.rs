@@ -1,4 +1,4 @@
-//! What vmnoise does as a program, and what its documents say of it.
+//! Tests of vmnoise as a program, and of its documents.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod join_pair;

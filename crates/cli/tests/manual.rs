@@ -1,4 +1,4 @@
-//! The manual and the shells' completions, read by the programs that they are for.
+//! Tests of the manual and the shells' completions with the programs that read them.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -16,7 +16,7 @@ fn vmnoise(words: &[&str]) -> String {
     String::from_utf8(output(Command::new(binary).args(words)).stdout).unwrap()
 }
 
-/// The commands that this one has, and what it takes, as its help says.
+/// Returns the subcommands and options of a command, according to its help.
 fn reported_by_help(words: &[&str]) -> (Vec<String>, Vec<String>) {
     let help = vmnoise(&[words, &["--help"]].concat());
     let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
@@ -35,7 +35,8 @@ fn reported_by_help(words: &[&str]) -> (Vec<String>, Vec<String>) {
     (commands.collect(), options.map(name).collect())
 }
 
-/// Each command has a page, which groff takes without a warning and which names each option.
+/// Checks that each command has a page that groff accepts without a warning, and that the page
+/// names each option.
 fn assert_has_pages(folder: &Path, words: &[&str]) {
     let name = [&["vmnoise"], words].concat().join("-");
     let page = folder.join(format!("{name}.1"));
@@ -45,7 +46,7 @@ fn assert_has_pages(folder: &Path, words: &[&str]) {
             .arg(&page),
     );
     assert_eq!(String::from_utf8_lossy(&shown.stderr), "", "{name}");
-    // As groff emboldens and breaks it.
+    // In the page's source, since groff adds emphasis and line breaks.
     let source = std::fs::read_to_string(&page).unwrap().replace('\\', "");
     let (commands, options) = reported_by_help(words);
     for option in &options {
@@ -84,7 +85,7 @@ fn a_manual_that_cannot_be_written_says_where() {
     assert!(said.contains(folder.to_str().unwrap()), "{said}");
 }
 
-/// What this shell offers after sourcing its script.
+/// Returns the completions that this shell offers after sourcing its script.
 fn offered(shell: &str, script: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("completions");

@@ -1,5 +1,5 @@
-//! What a slip of the hand must not cost: a recording that is its own output, a result whose file
-//! has no room, the same recording twice.
+//! Tests of users' mistakes: a recording named as its own output, a result on a full disk, the same
+//! recording given twice.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::{join_pair, many_gaps};
 
-/// A recording of gaps and one of timers, in a folder of their own.
+/// Returns a folder with a recording of gaps and one of timers.
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     many_gaps::write(&folder.path().join("gaps.vmn"), 5_000, 100);
@@ -16,7 +16,7 @@ fn folder() -> TempDir {
     folder
 }
 
-/// Runs the binary in this folder: its status, and what it said on stderr.
+/// Runs the binary in this folder; returns its status and its messages.
 fn vmnoise(folder: &Path, arguments: &str) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
     let output = command
@@ -59,7 +59,7 @@ fn no_recording_is_overwritten_by_what_is_made_of_one() {
         assert!(said.ends_with(expected), "{arguments}: {said}");
     }
     assert_eq!(names.map(|name| bytes(&folder, name)), before);
-    // Only a recording is worth that: a page is made anew.
+    // Only recordings are protected: a page is written again.
     for _ in 0..2 {
         assert_eq!(vmnoise(folder.path(), "report gaps.vmn -o page.html").0, 0);
     }
@@ -127,7 +127,7 @@ fn a_result_without_room_is_an_error_that_says_where() {
     }
 }
 
-/// A file of a tenant's may be called anything.
+/// Another user may give a file any name.
 #[test]
 fn a_file_is_called_what_steers_nothing() {
     const FORGED: &str = "it\nvmnoise: all is well\u{202e}";
@@ -189,7 +189,7 @@ mod root {
 
     use super::*;
 
-    /// Its owner would read what is written to it.
+    /// The owner of a file could read its new content.
     #[test]
     fn no_recording_and_no_trace_goes_to_a_file_of_somebody_else() {
         let folder = tempfile::tempdir().unwrap();
@@ -207,12 +207,12 @@ mod root {
         }
     }
 
-    /// They name every task that ran.
+    /// Recordings and traces name every task that ran.
     #[test]
     fn recordings_and_traces_are_for_their_owner() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        // Whatever it was before.
+        // The file may have had any mode before.
         std::fs::write(path("old.vmn"), "").unwrap();
         let stops = "osnoise -c 1 -d 20s -s 1 -t -o old.vmn";
         let (status, said) = vmnoise(folder.path(), stops);
@@ -221,7 +221,7 @@ mod root {
             let mode = std::fs::metadata(path(name)).unwrap().mode() & 0o777;
             assert_eq!(mode, 0o600, "{name}");
         }
-        // Nobody asked for what a link of that name points to.
+        // The user did not name the target of the link.
         std::fs::write(path("victim"), "theirs").unwrap();
         std::fs::remove_file(path("osnoise_trace.txt")).unwrap();
         symlink("victim", path("osnoise_trace.txt")).unwrap();

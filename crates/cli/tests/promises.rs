@@ -1,4 +1,4 @@
-//! Each promise of docs/security.md names a test that is there.
+//! Checks that each promise of docs/security.md names an existing test.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn each_names_its_test() {
         promises += 1;
     }
     let named = page.lines().filter(|line| line.contains(".rs`")).count();
-    // The introduction names this file, and the first table its first promise's file once.
+    // The introduction names this file, and the first table names its first promise's file once.
     assert_eq!(promises, named - 1, "a row that is read as none");
     assert!(promises > 15);
 }

@@ -1,4 +1,4 @@
-//! The JSON of rt-tests, as scripts read it that were made for cyclictest.
+//! Test of the JSON of rt-tests as scripts for cyclictest read it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::timer_recording;
 
-/// A recording of `timerlat`, exported.
+/// Returns the exported JSON of a `timerlat` recording.
 fn exported() -> Value {
     let folder = tempfile::tempdir().unwrap();
     timer_recording::write(&folder.path().join("timer.vmn"));
@@ -36,14 +36,14 @@ fn what_linaros_scripts_look_up_is_there() {
         let thread = &threads[&number.to_string()];
         let [min, avg, max] = ["min", "avg", "max"].map(|key| thread[key].as_f64().unwrap());
         assert!(min <= avg && avg <= max, "{thread}");
-        // Of another program's threads they would look there instead.
+        // With this key, scripts would expect the threads of another program.
         assert!(thread.get("receiver").is_none());
     }
     assert!(reported.get("num_irqs").is_none() && reported.get("inversion").is_none());
 }
 
-/// The keys of a document, with their paths; threads and buckets by no number, and those
-/// that cyclictest ends with a colon without it.
+/// Collects the keys of a document with their paths. Numbers of threads and buckets become one key,
+/// and cyclictest's colons at the end of keys are removed.
 fn keys_of(value: &Value, path: &str, keys: &mut BTreeSet<String>) {
     for (key, value) in value.as_object().into_iter().flatten() {
         let is_number = key.bytes().all(|byte| byte.is_ascii_digit());

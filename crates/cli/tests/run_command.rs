@@ -1,4 +1,4 @@
-//! `vmnoise run` as those type it who compare benchmarks.
+//! Tests of `vmnoise run` as used for comparing benchmarks.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -21,7 +21,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// The document of a run.
+/// Returns the JSON document of a run.
 fn document(arguments: &[&str]) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.json");
@@ -30,7 +30,7 @@ fn document(arguments: &[&str]) -> Value {
     serde_json::from_slice(&fs::read(&file).unwrap()).unwrap()
 }
 
-/// Without rights to trace: the bounding set is what a program may have at most.
+/// Runs vmnoise without the right to trace, by an empty bounding set.
 fn without_rights(arguments: &[&str]) -> Output {
     let mut command = Command::new("setpriv");
     command.args([
@@ -42,13 +42,13 @@ fn without_rights(arguments: &[&str]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
-/// Told by its number, and not by a terminal.
+/// The signal comes from another process, not from a terminal.
 #[test]
 fn a_signal_is_passed_on_as_it_came() {
     for (signal, code) in [("INT", 7), ("TERM", 8), ("HUP", 9)] {
         let traps = "trap 'exit 7' INT; trap 'exit 8' TERM; trap 'exit 9' HUP";
         let script = format!("{traps}; echo ready; while :; do sleep 0.02; done");
-        // A shell cannot trap a signal that was ignored when it started, as nohup(1) has it.
+        // A shell cannot trap a signal that was ignored at its start, as under nohup(1).
         let mut command = Command::new("env");
         command.args([
             "--default-signal",
@@ -70,7 +70,7 @@ fn a_signal_is_passed_on_as_it_came() {
         let stdout = child.stdout.take().unwrap();
         BufReader::new(stdout).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
-        // setsid(1) forks only where it leads a group already.
+        // setsid(1) forks only if it is the leader of a group.
         let killed = Command::new("kill")
             .args(["-s", signal, &child.id().to_string()])
             .status();
@@ -87,7 +87,7 @@ fn the_status_is_the_commands() {
     assert_eq!(status(&["--", "/nowhere"]), 127);
     assert_eq!(status(&["--", "/"]), 126);
     assert_eq!(status(&["--fit", "noise<x", "--", "true"]), 129);
-    // The command's own failure goes before the verdict.
+    // The command's own failure takes precedence over the verdict.
     assert_eq!(
         status(&["--strict", "--fit", "noise<0.0001%", "--", "false"]),
         1
@@ -155,11 +155,11 @@ mod root {
         assert_eq!(tasks + waits, ns("waited"), "{document}");
     }
 
-    /// How often a run is tried of which all events are to be seen: on some kernels a switch now and then fires none
-    /// (docs/design.md), and then nobody can tell.
+    /// Number of attempts for a run in which all events must be seen: on some kernels a switch
+    /// fires no event now and then (docs/design.md), and then the verdict is "cannot tell".
     const TRIES: usize = 5;
 
-    /// What is said where no event was missed.
+    /// Returns the document of a run in which no event was missed.
     fn seen_whole(arguments: &[&str]) -> Value {
         let is_whole = |it: &Value| {
             let runs = it["runs"].as_array().unwrap();
@@ -172,7 +172,7 @@ mod root {
 
     #[test]
     fn an_unfit_run_is_repeated_and_a_fit_one_is_not() {
-        // A program takes some switch or interrupt, and a day nobody takes.
+        // Some switch or interrupt always takes a little time, but never a day.
         let unfit = [
             "--retry",
             "2",
@@ -203,7 +203,7 @@ mod root {
             "-c",
             COUNT,
         ];
-        // 3 where this kernel did not show how the program got its CPU.
+        // The status is 3 if this kernel did not show how the program got its CPU.
         let told: Vec<_> = (0..TRIES).map(|_| status(&unfit)).collect();
         assert!(told.contains(&4), "{told:?}");
         assert!(told.iter().all(|it| [3, 4].contains(it)), "{told:?}");
@@ -228,7 +228,7 @@ mod root {
         }
     }
 
-    /// As in a container with a limit: the shell is held back, and whoever it starts.
+    /// As in a container with a CPU limit: the shell and its children are throttled.
     #[test]
     fn a_tenant_without_rights_is_told_of_the_quota_that_held_it_back() {
         if let Err(why) = Quota::is_there() {
@@ -237,7 +237,7 @@ mod root {
         let throttled = |percent: u32| {
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("run.json");
-            // It waits for its quota.
+            // The shell waits until its quota is set.
             let mut command = Command::new("sh");
             let line = "read -r _; exec setpriv --bounding-set -all \"$@\"";
             command.args(["-c", line, "sh", env!("CARGO_BIN_EXE_vmnoise"), "run"]);
@@ -251,13 +251,13 @@ mod root {
             let document: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
             document["runs"][0]["kernel"]["groups_throttled_ns"].as_u64()
         };
-        // The shell counts for much longer than the 10 ms that it has of each 100; and 400 is more than there is of one
-        // CPU, which is all that one thread takes. These tests may have a quota themselves.
+        // The shell counts for much longer than its 10 ms of each 100 ms. A quota of 400 is more
+        // than one CPU, and one thread uses only one. The tests themselves may have a quota too.
         let (much, none) = (throttled(10).unwrap(), throttled(400).unwrap());
         assert!(much > 2 * none, "{much} ns, {none} ns");
     }
 
-    /// Its ten runs or more and all that they start are one command's.
+    /// All runs of the benchmark, ten or more, and all their processes belong to one command.
     #[test]
     fn hyperfines_line_is_of_all_its_runs() {
         let folder = tempfile::tempdir().unwrap();
@@ -285,16 +285,16 @@ mod root {
         assert!(text(&output.stdout).contains("test_sum"), "{output:?}");
         let noise = fs::read_to_string(folder.path().join("noise.txt")).unwrap();
         assert!(noise.contains(": pytest --benchmark-only: "), "{noise}");
-        // It ran for the second that pytest-benchmark gives a benchmark, at least.
+        // It ran for at least the second that pytest-benchmark gives a benchmark.
         assert!(noise.contains("ran "), "{noise}");
     }
 
-    /// Of a rate nobody knows the right figure here; but it is told by itself, and is a part of what there is.
+    /// The true rate is unknown here; but it is reported separately, and lies between 0 and 100 %.
     #[test]
     fn a_rate_is_in_no_figure_of_what_was_taken() {
         let document = document(&["--preflight", "100ms", "--", "sh", "-c", COUNT]);
         let cpus = document["preflight"].as_array().unwrap();
-        // The least that is taken.
+        // Shortest time that is accepted.
         assert!(status(&["--preflight", "10ms", "--", "true"]) == 0);
         for cpu in cpus {
             let lost = cpu["rate_lost_percent"].as_f64().unwrap();
@@ -311,7 +311,7 @@ mod root {
     }
 }
 
-/// The line of docs/run.md that runs this tool, as it stands there.
+/// Returns the line of docs/run.md that runs this tool.
 fn documented(tool: &str) -> String {
     let docs = include_str!("../../../docs/run.md");
     let fenced = docs.split("```").skip(1).step_by(2).map(str::trim);
@@ -323,7 +323,7 @@ fn documented(tool: &str) -> String {
     line.to_owned()
 }
 
-/// Runs it by a shell in this folder, where `vmnoise` is this one.
+/// Runs this line in a shell in this folder, with this binary as `vmnoise`.
 fn by_a_shell(folder: &Path, line: &str) -> Output {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let own = Path::new(env!("CARGO_BIN_EXE_vmnoise")).parent().unwrap();
@@ -338,7 +338,7 @@ fn by_a_shell(folder: &Path, line: &str) -> Output {
     output
 }
 
-/// That of the benchmarks' tools which compiles for minutes.
+/// Test of the benchmark tool that compiles for minutes.
 mod lab_full {
     mod newcomer {
         use super::super::*;

@@ -1,4 +1,4 @@
-//! `vmnoise scale` as a user runs it.
+//! Tests of `vmnoise scale` as a user runs it.
 
 use std::process::{Command, Output};
 
@@ -10,7 +10,7 @@ use crate::many_gaps::{RARE_EVERY, RARE_NS, SHORT_TICK_NS, write_rare_task};
 
 const TICKS: u64 = 6_000;
 
-/// The same ticks with somebody rare and without.
+/// Returns recordings with the same ticks, with and without a rare culprit.
 fn recordings() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     write_rare_task(&folder.path().join("loud.vmn"), TICKS, true);
@@ -31,8 +31,8 @@ fn document(folder: &TempDir, words: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The injected culprit is named where it is what ranks wait for, and the tick, which is quiet and always
-/// there, is not.
+/// The injected culprit is named at the scale at which ranks wait for it. The tick, which is short
+/// and frequent, is not.
 #[test]
 fn the_injected_culprit_is_named_at_the_scale_at_which_it_costs() {
     let folder = recordings();
@@ -46,14 +46,14 @@ fn the_injected_culprit_is_named_at_the_scale_at_which_it_costs() {
         .collect();
     assert_eq!(names[..2], ["local_timer", "ksmd"]);
     assert_eq!(loud["suspects"][1]["gaps"], TICKS / RARE_EVERY);
-    // 200 ns of each gap are the way in and out, which nobody is known to have.
+    // 200 ns of each gap are the way in and out, which has no known culprit.
     assert_eq!(loud["suspects"][1]["most_ns"], RARE_NS - 200);
     let gain = |scale: usize, suspect: usize| {
         loud["scales"][scale]["without"][suspect]["gain_percent"]
             .as_f64()
             .unwrap()
     };
-    // One step in 600 is longer by 30 %; of 4,096 always some.
+    // One step in 600 is longer by 30 %; with 4,096 ranks, some rank always has such a step.
     assert!(gain(0, 1) < 0.1, "{loud}");
     assert!((gain(1, 1) - 100.0 * 0.3 / 1.3).abs() < 0.5, "{loud}");
     assert!(gain(1, 0) < 0.5, "{loud}");
@@ -66,7 +66,7 @@ fn the_injected_culprit_is_named_at_the_scale_at_which_it_costs() {
     assert!(text.contains("thread ksmd  2"), "{text}");
 }
 
-/// One rank loses what the summary says its CPU lost.
+/// A single rank loses what its CPU lost according to the summary.
 #[test]
 fn one_rank_loses_what_its_cpu_loses() {
     let folder = recordings();
@@ -81,14 +81,14 @@ fn one_rank_loses_what_its_cpu_loses() {
         / 100.0;
     let one = document(&folder, "loud.vmn --ranks 1 --step 100us");
     let slowdown = one["scales"][0]["slowdown_percent"].as_f64().unwrap() / 100.0;
-    // The run's last step does not begin.
+    // The last step of the run does not begin.
     assert!(
         (slowdown / (1.0 / left - 1.0) - 1.0).abs() < 1e-3,
         "{slowdown} {left}"
     );
 }
 
-/// What hosts have is not mixed up: one of two is quiet, and a rank on it meets nothing but ticks.
+/// Hosts stay separate: one of two is quiet, and a rank on it meets only ticks.
 #[test]
 fn each_recording_is_a_host() {
     let folder = recordings();
@@ -105,7 +105,7 @@ fn what_is_beyond_the_recording_is_said() {
     let beyond = document(&folder, "quiet.vmn --ranks 1000000 --step 10ms");
     let scale = &beyond["scales"][0];
     assert!(beyond["carried_ranks"].as_u64() < Some(3_000), "{beyond}");
-    // Ticks are all alike: no tail says how long the longest of a million is.
+    // All ticks are alike, so no tail predicts the longest of a million.
     assert_eq!(
         (&scale["basis"], &scale["step_ns"]),
         (&"nothing".into(), &Value::Null)

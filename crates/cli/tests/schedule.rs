@@ -1,4 +1,4 @@
-//! `vmnoise schedule` as a user runs it.
+//! Tests of `vmnoise schedule` as a user runs it.
 
 use std::fs;
 use std::path::Path;
@@ -45,7 +45,8 @@ fn json(folder: &TempDir, words: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A window that begins with the task's turn waits for all of it, and for the tick after it.
+/// Response of the task if its window begins with the disturbing task's turn: it waits for the
+/// whole turn and for the next tick.
 const WORST_NS: u64 = TURN_NS + TICK_NS + 200_000;
 
 #[test]
@@ -68,13 +69,14 @@ fn each_length_of_window_has_the_least_that_was_left_in_any() {
     for (window, row) in windows.iter().zip(rows) {
         let length_ns = window["window_ns"].as_u64().unwrap();
         let left_ns = window["left_at_least_ns"].as_u64().unwrap();
-        // One tick each millisecond that a window meets, and one turn each tenth of a second.
+        // One tick in each millisecond of the window, and one turn in each tenth of a second.
         let ticks = length_ns / 1_000_000 * TICK_NS;
         let turns = length_ns / 100_000_000 * TURN_NS;
         let taken_ns = length_ns - left_ns;
         assert!(taken_ns >= (ticks + turns).min(length_ns), "{window}");
         assert!(taken_ns <= ticks + turns + TICK_NS + TURN_NS, "{window}");
-        // Each share's own worst window: one tick or one turn more than it surely has.
+        // The worst window of each share: one tick or one turn more than the share has in every
+        // window.
         let shares = &window["shares_at_most_ns"];
         let [irq_ns, thread_ns] = ["irq", "thread"].map(|it| shares[it].as_u64().unwrap());
         assert!(
@@ -93,8 +95,8 @@ fn each_length_of_window_has_the_least_that_was_left_in_any() {
 #[test]
 fn what_went_by_unseen_is_not_called_left() {
     let folder = folder();
-    // Where two stretches meet, a window may have had what went by unseen in either.
-    // One that is longer than a millisecond meets the next tick.
+    // A window across two readings of the counters may contain the unobserved time of both. A
+    // window longer than a millisecond meets the next tick.
     let holds = (100_000, 0, "holds", 0);
     for (blind_ns, tick_ns, verdict, status) in [holds, (300_000, TICK_NS, "cannot_tell", 3)] {
         write_blind_now_and_then(&folder.path().join("blind.vmn"), 3_000, blind_ns);
@@ -126,7 +128,7 @@ fn tasks_hold_or_may_miss_or_cannot_be_told() {
     // The next tick comes only after the deadline.
     assert_eq!(held["breakdown_gap_ns"], 1_000_001 - WORST_NS);
     let without = task("run.vmn --tasks tasks.toml --without ksmd");
-    // The way into the turn and out of it is nobody's.
+    // The way into the turn and out of it has no culprit.
     assert_eq!(without["response_ns"], TICK_NS + 200 + 200_000);
 
     let status = |words: &str| schedule(&folder, words).status.code();
@@ -139,7 +141,7 @@ fn tasks_hold_or_may_miss_or_cannot_be_told() {
         status("run.vmn --tasks tight.toml --without thread"),
         Some(0)
     );
-    // Twenty milliseconds hold 30 busy windows.
+    // Twenty milliseconds contain 30 busy windows.
     write_by_the_clock(&folder.path().join("short.vmn"), 20);
     assert_eq!(status("short.vmn --tasks tasks.toml"), Some(3));
     let said = schedule(&folder, "short.vmn --tasks tasks.toml").stdout;
@@ -148,7 +150,7 @@ fn tasks_hold_or_may_miss_or_cannot_be_told() {
         said.contains("CANNOT TELL") && said.contains("record for 1.000 s"),
         "{said}"
     );
-    // A run that is shorter than a period adds nothing, and no harm.
+    // A run that is shorter than a period adds nothing and does no harm.
     write_by_the_clock(&folder.path().join("tiny.vmn"), 9);
     let windows = |words: &str| json(&folder, words)["cpus"][0]["tasks"][0]["windows"].clone();
     let alone = windows("run.vmn --tasks tasks.toml");
@@ -173,7 +175,7 @@ fn the_worst_window_names_who_took_it() {
         row.contains("550.0 us") && row.contains("450.0 us"),
         "{row}"
     );
-    // The edges of a gap are the way in and out, which no activity has.
+    // The edges of a gap are the way in and out, which belong to no activity.
     assert!(
         row.contains("thread ksmd:31 399.8 us, irq local_timer:236 49.8 us"),
         "{row}"
@@ -208,7 +210,7 @@ fn nothing_that_is_read_is_overwritten_and_no_run_counts_twice() {
     assert_eq!(fs::read(folder.path().join("run.vmn")).unwrap(), before);
     fs::write(folder.path().join("again.vmn"), before).unwrap();
     refused(&folder, "run.vmn again.vmn", "are of the same run");
-    // A second later than the other, which takes three.
+    // It begins a second after the other run, which takes three seconds.
     write_by_the_clock(&folder.path().join("meanwhile.vmn"), 3_001);
     let at_once = "are of CPU 0 at the same time";
     refused(&folder, "run.vmn meanwhile.vmn", at_once);
@@ -228,7 +230,7 @@ fn the_latency_of_timers_blocks() {
     assert!(text(&output.stderr).contains("name a recording of `osnoise` or `microvm`"));
 }
 
-/// As LiME writes them: facts of its release 0.4.0.
+/// Writes a model as LiME 0.4.0 does.
 fn write_model(folder: &Path, id: &str, policy: Value, kernel: &str) {
     let models = json!({
         "rbf": {"steps": [[1, 200_000]]},
@@ -272,7 +274,7 @@ fn models_of_lime_are_tasks() {
         (&task["name"], &task["priority"]),
         (&"control".into(), &80.into())
     );
-    // What it sleeps in a job counts as work; it is to be done before the next one.
+    // The sleep within a job counts as work; a job must end before the next one.
     assert_eq!(
         (&task["cost_ns"], &task["deadline_ns"]),
         (&200_000.into(), &9_999_000.into())
@@ -328,7 +330,7 @@ fn models_of_lime_are_tasks() {
     }
 }
 
-/// The kernel of the recording.
+/// Returns the kernel of the recording.
 fn json_of_kernel(folder: &TempDir) -> String {
     let mut explain = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
     explain.current_dir(folder.path());
@@ -405,7 +407,7 @@ fn what_makes_no_sense_is_refused_in_a_line() {
             "write fp (SCHED_FIFO by priorities), edf",
         ),
         ("[[task]]", "[[tasks]]", "line 3: "),
-        // What is quoted may not begin a line of its own.
+        // A quoted name must not begin a new line.
         (
             "name = \"control\"\ncost = \"200us\"",
             "name = \"x\\nforged: holds\"\ncost = \"0us\"",
@@ -429,7 +431,7 @@ fn what_makes_no_sense_is_refused_in_a_line() {
     assert!(text(&output.stderr).contains("cannot read nothing.toml"));
 }
 
-/// Ticks of 50 us are in one of the runs.
+/// Only one of the runs contains the ticks of 50 us.
 #[test]
 fn from_which_length_on_runs_have_gaps_is_told_as_a_range() {
     let folder = folder();

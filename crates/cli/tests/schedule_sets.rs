@@ -1,4 +1,5 @@
-//! `vmnoise schedule` of tasks that share a CPU, under each policy; of two CPUs; and of a recording that lost gaps.
+//! Tests of `vmnoise schedule` with tasks that share a CPU, under each policy; with two CPUs; and
+//! with a recording that lost gaps.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -13,7 +14,8 @@ use vmnoise_recording::{Reader, Writer};
 use crate::join_pair::write_tasks;
 use crate::many_gaps::{TICK_NS, TURN_NS, write, write_by_the_clock};
 
-/// What is left to be chosen: the policy, who of the two goes first, and how the first can be interrupted.
+/// Task set with placeholders: the policy, the priorities of the two tasks, and the preemption of
+/// the first.
 const SET: &str = r#"
 policy = "POLICY"
 [[task]]
@@ -30,8 +32,8 @@ deadline = "4ms"
 PRIORITY_40
 "#;
 
-/// A window waits for one turn and one tick at most, as long as no more than this is asked of it: what is left from a tick
-/// to a turn, and from there to the next tick.
+/// Longest work that waits for at most one turn and one tick: the time between a tick and a turn,
+/// and from there to the next tick.
 const UP_TO_NS: u64 = 1_000_000 - TICK_NS - TURN_NS;
 const TAKEN_NS: u64 = TURN_NS + TICK_NS;
 
@@ -46,7 +48,7 @@ fn json(folder: &TempDir, words: &str) -> Value {
     serde_json::from_slice(&schedule(folder, words).stdout).unwrap()
 }
 
-/// The responses of both, nanoseconds.
+/// Returns the responses of both tasks, in nanoseconds.
 fn responses_ns(folder: &TempDir, policy: &str, preemption: &str) -> [u64; 2] {
     let priority = |it: u32| match policy {
         "fp" => format!("priority = {it}"),
@@ -75,23 +77,24 @@ fn who_waits_for_whom_is_the_policys_to_say() {
     let both_ns = long_ns + short_ns;
     assert!(both_ns <= UP_TO_NS);
     let [alone_ns, together_ns] = [short_ns, both_ns].map(|ns| ns + TAKEN_NS);
-    // Whose deadline is earlier goes first, as who has the higher priority does.
+    // The earlier deadline goes first, like the higher priority.
     for policy in ["edf", "fp"] {
         assert_eq!(responses_ns(&folder, policy, ""), [together_ns, alone_ns]);
-        // A job that has just begun cannot be stopped any more, nor in a section of it.
+        // A job that has just begun cannot be preempted at all, or not within a section.
         let [_, blocked_ns] = responses_ns(&folder, policy, "non_preemptive = \"all\"");
         assert_eq!(blocked_ns, alone_ns + long_ns - 1);
         let [_, blocked_ns] = responses_ns(&folder, policy, "non_preemptive = \"50us\"");
         assert_eq!(blocked_ns, alone_ns + 50_000 - 1);
     }
-    // The other one may have come just before.
+    // The other job may have come just before.
     assert_eq!(responses_ns(&folder, "fifo", ""), [together_ns; 2]);
 }
 
 #[test]
 fn each_cpu_is_judged_and_the_worst_of_them_is_the_status() {
     let folder = tempfile::tempdir().unwrap();
-    // No gap is longer than 5 us, and none closer than 30 us to the next one, but for the long ones of CPU 0.
+    // No gap is longer than 5 us, and the next one is at least 30 us away, except for the long ones
+    // of CPU 0.
     let longest_ns = *write(&folder.path().join("run.vmn"), 20_000, 1_000)
         .last()
         .unwrap();
@@ -121,7 +124,7 @@ fn each_cpu_is_judged_and_the_worst_of_them_is_the_status() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// A copy in which so many gaps were lost.
+/// Writes a copy of a run in which this number of gaps was lost.
 fn lose(run: &Path, copy: &Path, count: u64) {
     let mut reader = Reader::open(run).unwrap();
     let mut writer = Writer::create(copy, reader.facts()).unwrap();

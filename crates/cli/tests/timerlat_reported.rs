@@ -1,5 +1,5 @@
-//! What `vmnoise explain` prints of a recorded `vmnoise timerlat`, to the byte. The files in
-//! `tests/reported` are what a reader sees; `TRYCMD=overwrite` renews them.
+//! Test of the exact output of `vmnoise explain` for a recorded `vmnoise timerlat`.
+//! `tests/reported` has the expected files; `TRYCMD=overwrite` renews them.
 
 use std::fs;
 use std::path::Path;

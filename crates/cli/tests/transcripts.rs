@@ -1,5 +1,5 @@
-//! What people type and what they get: help, errors, exit statuses. The files are
-//! transcripts and documentation at once; `TRYCMD=overwrite` renews them.
+//! Tests of commands and their output: help, errors, exit statuses. The files are transcripts and
+//! documentation; `TRYCMD=overwrite` renews them.
 
 #[test]
 fn transcripts() {

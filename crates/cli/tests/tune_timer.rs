@@ -1,4 +1,5 @@
-//! `vmnoise tune-timer` on this machine: what it says adds up, and it leaves the machine as it was.
+//! Test of `vmnoise tune-timer` on this machine: its figures add up, and it changes no setting of
+//! the machine.
 
 mod kvm {
     use std::fs;
@@ -19,7 +20,7 @@ mod kvm {
         fs::read_to_string(format!("/sys/module/kvm/parameters/{name}")).ok()
     }
 
-    /// No timer of this machine is 10 s late for long, and none ever comes in no time.
+    /// No timer of this machine is 10 s late, and none takes no time at all.
     #[test]
     fn a_setting_is_named_where_all_keep_the_goal_and_nothing_is_set() {
         let before = parameter("halt_poll_ns");

@@ -1,4 +1,4 @@
-//! What the documents send a newcomer to is there.
+//! Checks that everything exists to which the documents refer a newcomer.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,13 +30,13 @@ fn each_stop_of_a_gap_is_a_function() {
         files.insert(file);
         stops += 1;
     }
-    // The page says how many.
+    // The page says how many there are.
     assert!(way.contains("30 files"));
     assert_eq!(stops, 30);
     assert_eq!(files.len(), 30, "{files:?}");
 }
 
-/// A link inside of a document leads somewhere.
+/// Each link in a document leads to an existing target.
 #[test]
 fn each_link_between_documents_leads_somewhere() {
     let folders = ["", "docs", "docs/how-to", "docs/examples", "docs/internals"];

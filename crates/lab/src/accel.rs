@@ -1,24 +1,24 @@
-//! On what cells are run.
+//! Environment in which cells run.
 
 use std::fmt;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// On what cells are run.
+/// Environment in which cells run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Accel {
-    /// In emulation, on any machine.
+    /// Emulation, on any machine.
     Tcg,
-    /// On this machine's own kernel and KVM, in real time.
+    /// This machine's own kernel and KVM, in real time.
     Kvm,
-    /// In this Dom0, with its own kernel and Xen, in real time.
+    /// This Dom0, with its own kernel and Xen, in real time.
     Xen,
 }
 
 impl Accel {
-    /// Whether time was that of a machine, and not of an emulated one.
+    /// Returns whether time was real and not emulated.
     pub fn is_real(self) -> bool {
         self != Accel::Tcg
     }

@@ -1,8 +1,10 @@
-//! What a run leaves: a folder with its scenario, and in it a folder for each cell that has ended.
+//! Results of a run: a folder with its scenario, and a folder for each finished cell.
 //!
-//! `scenario.toml` is the text that was run, `CELL/cell.json` how a cell ended and what it measured,
-//! `CELL/*.vmn` its recordings, `CELL/measured-*.json` what cyclictest wrote, or what vmnoise's own guest said beside
-//! its recording, `CELL/console.txt` what its machines said.
+//! - `scenario.toml`: text of the scenario
+//! - `CELL/cell.json`: end of the cell, and its figures
+//! - `CELL/*.vmn`: recordings
+//! - `CELL/measured-*.json`: output of cyclictest, or of vmnoise's own guest
+//! - `CELL/console.txt`: console of its machines
 
 use std::fs;
 use std::io::Write;
@@ -19,31 +21,31 @@ use crate::scenario::Scenario;
 const SCENARIO: &str = "scenario.toml";
 const CELL: &str = "cell.json";
 
-/// How a cell ended.
+/// End of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Its name.
+    /// Name of the cell.
     pub cell: String,
-    /// On what it ran.
+    /// Environment of the cell.
     pub accel: Accel,
-    /// On which machine, if that was a real one.
+    /// Machine of the cell, if it was a real one.
     pub machine: Option<Machine>,
-    /// What was random came from it.
+    /// Seed of everything random.
     pub seed: u64,
-    /// Which programs measured: the version, and what tells one `vmnoise` from another.
+    /// Version of the measuring programs, with a digest that distinguishes two builds of `vmnoise`.
     pub version: String,
-    /// How long it took on this machine, ms.
+    /// Time for the cell on this machine, in ms.
     pub took_ms: u64,
-    /// What was run, on which side.
+    /// Commands that were run, each with its side.
     pub commands: Vec<String>,
-    /// One for each repetition; none if it failed.
+    /// Figures of each repetition; empty if the cell failed.
     pub repetitions: Vec<Figures>,
-    /// Why it failed, with the end of its console.
+    /// Reason of a failure, with the end of the console.
     pub failure: Option<String>,
 }
 
 impl Ended {
-    /// In words.
+    /// Describes environment, seed and version in words.
     pub fn made_with(&self) -> String {
         let machine = self.machine.as_ref().map(Machine::words);
         let machine = machine.map_or(String::new(), |machine| format!(" ({machine})"));
@@ -54,19 +56,19 @@ impl Ended {
     }
 }
 
-/// A run's folder.
+/// Folder of a run.
 #[derive(Debug, Clone)]
 pub struct Folder {
     path: PathBuf,
-    /// What was run.
+    /// Scenario of the run.
     pub scenario: Scenario,
 }
 
 impl Folder {
-    /// One for this scenario, or the one that is there and has the same.
+    /// Creates a folder for this scenario, or opens the existing one with the same scenario.
     ///
     /// # Errors
-    /// If it holds another scenario, or cannot be written.
+    /// If the folder holds another scenario, or cannot be written.
     pub fn create(path: &Path, text: &str) -> Result<Folder> {
         let place = || path.display().to_string();
         fs::create_dir_all(path).with_context(place)?;
@@ -74,7 +76,7 @@ impl Folder {
         match fs::read_to_string(&file) {
             Ok(there) => ensure!(
                 Scenario::parse(&there).ok() == Scenario::parse(text).ok(),
-                "{} is of another scenario: name another folder with -o, or remove it",
+                "{} holds another scenario: name another folder with -o, or remove this one",
                 place()
             ),
             Err(_) => replace(&file, text.as_bytes())?,
@@ -82,7 +84,7 @@ impl Folder {
         Folder::open(path)
     }
 
-    /// One that a run has left.
+    /// Opens the folder that a run has written.
     ///
     /// # Errors
     /// If there is none.
@@ -90,7 +92,7 @@ impl Folder {
         let file = path.join(SCENARIO);
         let text = fs::read_to_string(&file).with_context(|| {
             format!(
-                "{}: no folder of `vmnoise-lab run -o` is here",
+                "{}: `vmnoise-lab run -o` has not written this folder",
                 file.display()
             )
         })?;
@@ -101,7 +103,7 @@ impl Folder {
         })
     }
 
-    /// Its text, as it was run.
+    /// Returns the text of the scenario.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -110,10 +112,10 @@ impl Folder {
         fs::read_to_string(&file).with_context(|| file.display().to_string())
     }
 
-    /// How a cell ended; `None` if it was not run to its end.
+    /// Returns the end of a cell; `None` if the cell did not finish.
     ///
     /// # Errors
-    /// If that cannot be read.
+    /// If it cannot be read.
     pub fn ended(&self, cell: &str) -> Result<Option<Ended>> {
         let file = self.cell(cell).join(CELL);
         let place = || file.display().to_string();
@@ -124,8 +126,8 @@ impl Folder {
         }
     }
 
-    /// Puts a cell's files into its folder, recordings first, and gives their folder. It has ended only with
-    /// [`end`](Self::end).
+    /// Writes a cell's files into its folder, recordings first, and returns the folder. The cell
+    /// counts as finished only after [`end`](Self::end).
     ///
     /// # Errors
     /// If they cannot be written.
@@ -138,25 +140,25 @@ impl Folder {
         Ok(folder)
     }
 
-    /// A cell has ended.
+    /// Stores the end of a cell.
     ///
     /// # Errors
-    /// If that cannot be written.
+    /// If it cannot be written.
     pub fn end(&self, ended: &Ended) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(ended)?;
         text.push(b'\n');
         self.keep(&ended.cell, &[(CELL.to_owned(), text)]).map(drop)
     }
 
-    /// Takes over what another run of the same scenario has measured. What failed there, or is measured here
-    /// too, is left.
+    /// Copies the cells that another run of the same scenario has measured, except failed ones and
+    /// those that are measured here. Returns their number.
     ///
     /// # Errors
-    /// If it is of another scenario, or the files cannot be copied.
+    /// If the other folder has another scenario, or if files cannot be copied.
     pub fn take(&self, other: &Folder) -> Result<usize> {
         if self.scenario != other.scenario {
             bail!(
-                "{} and {} are of two scenarios: only runs of one can be merged",
+                "{} and {} hold different scenarios: only runs of the same one can be merged",
                 self.path.display(),
                 other.path.display()
             );
@@ -175,7 +177,7 @@ impl Folder {
         Ok(taken)
     }
 
-    /// How it ended comes last.
+    /// Copies a cell; the file with its end comes last.
     fn copy(&self, cell: &str, other: &Folder) -> Result<()> {
         let from = other.cell(cell);
         let mut files: Vec<PathBuf> = fs::read_dir(&from)?
@@ -195,7 +197,7 @@ impl Folder {
     }
 }
 
-/// Whole or not at all.
+/// Writes a file whole or not at all.
 fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let place = || path.display().to_string();
     let folder = path.parent().context("a file in no folder")?;

@@ -1,22 +1,24 @@
-//! The Xen below a Dom0, as `xl` tells of it: which one it is, and which CPUs of the machine Dom0 may run on.
+//! Xen below a Dom0 as `xl` describes it: its version, and the CPUs of the machine that Dom0 may
+//! use.
 
 use serde::{Deserialize, Serialize};
 
-/// A Xen that runs.
+/// Running Xen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Xen {
-    /// `4.17.5`.
+    /// Version, such as `4.17.5`.
     pub version: String,
-    /// By which it chooses who runs.
+    /// Name of the scheduler.
     pub scheduler: String,
-    /// The CPUs of the machine.
+    /// CPUs of the machine.
     pub cpus: Vec<u32>,
-    /// For each vCPU of Dom0 the CPUs of the machine that it may run on, as `xl` writes them: `2`, `0-1,3` or `all`.
+    /// For each vCPU of Dom0, the CPUs of the machine that it may run on, as `xl` prints them: `2`,
+    /// `0-1,3` or `all`.
     pub dom0: Vec<String>,
 }
 
 impl Xen {
-    /// Out of what `xl info -n` and `xl vcpu-list 0` print.
+    /// Parses the output of `xl info -n` and `xl vcpu-list 0`.
     pub fn of(info: &str, vcpus: &str) -> Xen {
         Xen {
             version: value(info, "xen_version").unwrap_or_default().to_owned(),
@@ -26,8 +28,8 @@ impl Xen {
         }
     }
 
-    /// The CPU of the machine for the vCPU of a guest: the last one that Dom0 never runs on. A machine of one CPU has
-    /// no choice, and all share that one.
+    /// Returns the CPU of the machine for a guest's vCPU: the last one that Dom0 never runs on. On
+    /// a machine with one CPU, all share that one.
     pub fn guest_cpu(&self) -> Option<u32> {
         if let [only] = self.cpus[..] {
             return Some(only);
@@ -37,7 +39,7 @@ impl Xen {
         cpus.rfind(|cpu| is_free(*cpu))
     }
 
-    /// In words.
+    /// Describes Xen in words.
     pub fn words(&self) -> String {
         format!(
             "Xen {} ({}; Dom0's CPUs may run on {} of {})",
@@ -48,13 +50,13 @@ impl Xen {
         )
     }
 
-    /// Whether a guest shares its CPU with Dom0, for there is no other.
+    /// Returns whether a guest shares the only CPU with Dom0.
     pub fn has_one_cpu(&self) -> bool {
         self.cpus.len() == 1
     }
 }
 
-/// How much memory no domain has, MiB, if `xl info` tells.
+/// Returns the memory that no domain uses, in MiB, if `xl info` reports it.
 pub fn free_mib(info: &str) -> Option<u32> {
     value(info, "free_memory")?.parse().ok()
 }
@@ -65,8 +67,9 @@ fn value<'a>(info: &'a str, key: &str) -> Option<&'a str> {
     Some(value.trim())
 }
 
-/// As many as there are, if all are on. If not, those of the table below `cpu_topology` and a line of titles, which has a
-/// line for each that is on, ` 3:  1  0  0`, but none at all where the CPU tells nothing of its cores.
+/// Returns the CPUs of the machine. If all are online, their number is enough. Otherwise they are
+/// the lines below `cpu_topology` and a title, such as ` 3:  1  0  0`. A CPU without information on
+/// its cores has no line.
 fn cpus(info: &str) -> Vec<u32> {
     let number = |key| value(info, key)?.parse::<u32>().ok();
     match (number("nr_cpus"), number("max_cpu_id")) {
@@ -80,8 +83,8 @@ fn cpus(info: &str) -> Vec<u32> {
     }
 }
 
-/// Of lines such as `Domain-0 0 3 3 r-- 13.2 3 / all`: name, domain, vCPU, CPU, state, seconds, and where it has to be
-/// and had better be.
+/// Returns the hard affinities, from lines such as `Domain-0 0 3 3 r-- 13.2 3 / all`: name, domain,
+/// vCPU, CPU, state, seconds, hard and soft affinity.
 fn affinities(vcpus: &str) -> Vec<String> {
     let affinity = |line: &str| {
         let (before, _) = line.rsplit_once(" / ")?;
@@ -94,7 +97,7 @@ fn affinities(vcpus: &str) -> Vec<String> {
     vcpus.lines().filter_map(affinity).collect()
 }
 
-/// Whether a list of CPUs has this one. What is no list may be any.
+/// Returns whether a list of CPUs contains this one; unknown text may contain any.
 fn has(list: &str, cpu: u32) -> bool {
     list.split(',').any(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -116,7 +119,7 @@ mod tests {
         info_with(cpus, &cpus.iter().map(cpu).collect::<String>())
     }
 
-    /// As Xen 4.17 has it.
+    /// Returns the output of Xen 4.17.
     fn info_with(cpus: &[u32], topology: &str) -> String {
         format!(
             "host                   : dom0\nnr_cpus                : {}\nmax_cpu_id             : {}\n\
@@ -129,7 +132,7 @@ mod tests {
         )
     }
 
-    /// With so many CPUs, and a Dom0 whose vCPUs may have these.
+    /// Returns a Xen with these CPUs, and a Dom0 whose vCPUs may use these lists.
     fn xen(cpus: &[u32], dom0: &[&str]) -> Xen {
         let vcpu = |(number, list): (usize, &&str)| {
             format!(

@@ -1,5 +1,6 @@
-//! The papers' experiments on KVM and Xen, to be run again: scenarios as data, cells in emulation, on a host of
-//! KVM or in a Dom0 of Xen, and the papers' figures beside those that were measured.
+//! Repetition of the papers' experiments on KVM and Xen: scenarios as data, cells in emulation, on
+//! a host of KVM or in a Dom0 of Xen, and reports that compare the measured figures with the
+//! papers'.
 #![forbid(unsafe_code)]
 
 pub mod accel;

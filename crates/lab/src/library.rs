@@ -1,6 +1,6 @@
-//! The scenarios that come with the program.
+//! Scenarios that come with the program.
 
-/// Each by its name, with its text.
+/// Names and texts of all scenarios.
 pub const ALL: [(&str, &str); 18] = [
     ("kvm-and-xen", include_str!("../scenarios/kvm-and-xen.toml")),
     (
@@ -46,7 +46,7 @@ pub const ALL: [(&str, &str); 18] = [
     ("net-rx-tail", include_str!("../scenarios/net-rx-tail.toml")),
 ];
 
-/// The text of the one of this name.
+/// Returns the text of the scenario with this name.
 pub fn text(name: &str) -> Option<&'static str> {
     let mut all = ALL.iter();
     all.find_map(|(known, text)| (*known == name).then_some(*text))

@@ -1,28 +1,29 @@
-//! Which machine a cell ran on, where that was a real one: it is kept with the cell, for folders of several machines can
-//! be merged.
+//! Real machine of a cell. It is stored with the cell, because folders of several machines can be
+//! merged.
 
 use serde::{Deserialize, Serialize};
 
 use crate::hypervisor::Xen;
 
-/// A machine, and what was booted on it.
+/// Machine, and the system that was booted on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The model of its CPU.
+    /// Model of its CPU.
     pub cpu: String,
-    /// `uname -r` of the host, or of Dom0.
+    /// Kernel release (`uname -r`) of the host or of Dom0.
     pub kernel: String,
-    /// The Xen below Dom0.
+    /// Xen below Dom0.
     pub xen: Option<Xen>,
 }
 
 impl Machine {
-    /// Whether they can be one, with another kernel or hypervisor: two of one model are not told from each other.
+    /// Returns whether both may be the same machine, with another kernel or hypervisor. Two
+    /// machines of one model cannot be distinguished.
     pub fn can_be(&self, other: &Machine) -> bool {
         self.cpu == other.cpu
     }
 
-    /// In words.
+    /// Describes the machine in words.
     pub fn words(&self) -> String {
         let xen = self.xen.as_ref().map(Xen::words);
         let xen = xen.map_or(String::new(), |xen| format!(" on {xen}"));
@@ -30,7 +31,7 @@ impl Machine {
     }
 }
 
-/// The model of the CPU, by /proc/cpuinfo (proc(5)).
+/// Returns the model of the CPU from /proc/cpuinfo (proc(5)).
 pub(crate) fn cpu_model(cpuinfo: &str) -> String {
     let mut lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
     let model = lines.find(|(key, _)| key.trim() == "model name");

@@ -1,4 +1,4 @@
-//! `vmnoise-lab`: the papers' experiments, one command each.
+//! `vmnoise-lab`: the papers' experiments, one command for each.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -52,7 +52,7 @@ fn dispatch(command: Command) -> Result<()> {
     }
 }
 
-/// Who reads it may have seen enough.
+/// Prints to stdout; a reader that has closed it is no error.
 fn print(text: &str) -> Result<()> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
@@ -69,13 +69,13 @@ fn list() -> Result<String> {
     Ok(lines)
 }
 
-/// By its name, or from its file: the text, and what it says.
+/// Reads a scenario by its name or from its file; returns the text and the scenario.
 fn read(scenario: &str) -> Result<(String, Scenario)> {
     if let Some(text) = library::text(scenario) {
         return Ok((text.to_owned(), Scenario::parse(text)?));
     }
     let text = std::fs::read_to_string(scenario).with_context(|| {
-        format!("{scenario} is no file that can be read, and none of `vmnoise-lab list`")
+        format!("{scenario} is neither a readable file nor a name from `vmnoise-lab list`")
     })?;
     let parsed = Scenario::parse(&text).with_context(|| scenario.to_owned())?;
     Ok((text, parsed))
@@ -132,7 +132,7 @@ fn measure(arguments: &RunArguments) -> Result<()> {
     let folder = Folder::create(&folder, &text)?;
     let asked_to_end = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // The second one ends the process.
+        // A second signal ends the process at once.
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&asked_to_end))?;
         signal_hook::flag::register(signal, Arc::clone(&asked_to_end))?;
     }
@@ -144,7 +144,7 @@ fn measure(arguments: &RunArguments) -> Result<()> {
     println!("took {} s", begun.elapsed().as_secs());
     ensure!(
         !asked_to_end.load(Ordering::Relaxed),
-        "ended early: the same command goes on with the cells that are left"
+        "ended early: the same command goes on with the remaining cells"
     );
     ensure!(
         failed == 0,
@@ -153,7 +153,7 @@ fn measure(arguments: &RunArguments) -> Result<()> {
     Ok(())
 }
 
-/// What every cell needs, before time is spent.
+/// Checks the programs that every cell needs, before time is spent.
 fn ready(place: &Place) -> Result<()> {
     ensure!(
         vmnoise_labs::find_binary().is_some(),

@@ -1,4 +1,4 @@
-//! What measures, wherever it runs, and what is brought out of there.
+//! Programs that measure in all environments, and their results.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,43 +8,44 @@ use vmnoise_labs::stress_ng;
 
 use crate::scenario::{Cell, Exercise, Hypervisor, Kernel, Load, Measure, Policy, Workload};
 
-/// What a guest runs first, or alone: it is there when this has ended.
+/// First or only command of a guest; its end shows that the guest is up.
 pub(crate) const THERE: &str = "vmnoise --version";
 
-/// The recording of the host of a guest.
+/// Recording of a guest's host.
 pub const HOST: &str = "host.vmn";
 
-/// The program of rt-tests, as machines have it that were booted for this, and hosts.
+/// Program of rt-tests.
 pub const CYCLICTEST: &str = "cyclictest";
-/// How long a latency may be of which it keeps how often it came, nanoseconds: four periods of the papers. It has a
-/// counter for each nanosecond, and writes them all down in the end.
+/// Longest latency with a counter of its own, in nanoseconds: four periods of the papers.
+/// cyclictest has a counter for each nanosecond, and writes all of them at the end.
 const REACH_NS: u32 = 200_000;
 
-/// A cell that is to be measured.
+/// Cell that is to be measured.
 #[derive(Debug, Clone, Copy)]
 pub struct Job<'a> {
-    /// Which.
+    /// Cell.
     pub cell: &'a Cell,
-    /// What is measured in it, and how often.
+    /// Workload, duration and repetitions.
     pub measure: &'a Measure,
-    /// What is random comes from it, where time is virtual.
+    /// Seed of everything random, if time is virtual.
     pub seed: u64,
-    /// Becomes true when it is to end before.
+    /// Flag that becomes true when the user ends the run.
     pub asked_to_end: &'a Arc<AtomicBool>,
 }
 
-/// What one cell brought out.
+/// Results of one cell.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Brought {
-    /// Recordings by the names of their files.
+    /// Recordings, by the names of their files.
     pub recordings: Vec<(String, Vec<u8>)>,
-    /// What its machines said while they ran.
+    /// Consoles of its machines.
     pub console: String,
-    /// What was run, on which side.
+    /// Commands that were run, each with its side.
     pub commands: Vec<String>,
 }
 
-/// What all repetitions of a cell leave, by the names of their files: recordings, or what cyclictest writes.
+/// Returns the names of the files that all repetitions of a cell write: recordings, or outputs of
+/// cyclictest.
 pub fn files(cell: &Cell, measure: &Measure) -> impl Iterator<Item = String> + use<> {
     let ending = match cell.workload {
         Workload::Cyclictest => "json",
@@ -53,36 +54,36 @@ pub fn files(cell: &Cell, measure: &Measure) -> impl Iterator<Item = String> + u
     (1..=measure.repeat).map(move |repetition| format!("measured-{repetition}.{ending}"))
 }
 
-/// What the program that made a recording said, where it says something.
+/// Returns the name of the file with the output of the program that made a recording.
 pub fn said(recording: &str) -> String {
     recording.replace(".vmn", ".json")
 }
 
-/// Where they are inside a machine that was booted for them.
+/// Returns the paths of these files in a machine that was booted for the cell.
 pub(crate) fn inside(cell: &Cell, measure: &Measure) -> impl Iterator<Item = String> + use<> {
     files(cell, measure).map(|file| format!("/tmp/{file}"))
 }
 
-/// Why this cannot be measured as it is asked for, wherever it is.
+/// Returns why this cannot be measured in any environment, if so.
 pub(crate) fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
     let (period_ns, duration_ns) = (cell.period.ns(), measure.duration.ns());
     match cell.workload {
         Workload::Cyclictest if period_ns == 0 || !period_ns.is_multiple_of(1000) => Some(
-            "cyclictest is told its `period` in microseconds: make it a whole number of them, at least one",
+            "cyclictest takes its `period` in microseconds: make it a whole number of them, at least one",
         ),
-        // It takes 0 of them for no end.
-        Workload::Cyclictest if duration_ns < period_ns => Some(
-            "cyclictest is told how many periods to wait for: make `duration` at least one `period`",
-        ),
+        // cyclictest takes 0 periods as no end.
+        Workload::Cyclictest if duration_ns < period_ns => {
+            Some("cyclictest counts whole periods: make `duration` at least one `period`")
+        }
         Workload::Cyclictest | Workload::Timerlat | Workload::Osnoise | Workload::Exercise => None,
     }
 }
 
-/// What measures once, and records it here.
+/// Returns the command that measures once and records to `output`.
 pub(crate) fn command(cell: &Cell, measure: &Measure, output: &str) -> String {
     let duration = measure.duration;
     let period = cell.period;
-    // As `-P` has it.
+    // Policy in the syntax of `-P`.
     let policy = match cell.policy {
         Policy::Usual => "",
         Policy::Other => " -P o:0",
@@ -114,13 +115,14 @@ pub(crate) fn command(cell: &Cell, measure: &Measure, output: &str) -> String {
     }
 }
 
-/// Begins what loads an emulated machine, and works on beside the commands after it.
+/// Returns the commands that start the load of an emulated machine; it continues during the later
+/// commands.
 pub(crate) fn load(cell: &Cell) -> Vec<String> {
     match cell.load {
         Load::SystemCalls => vec!["& lab-disturb calls 0".to_owned()],
         Load::Bursts => vec!["& lab-disturb turns 0 1000 10007 /tmp/turns".to_owned()],
         Load::Network => vec!["lab-network storm".to_owned()],
-        // It takes long to begin.
+        // stress-ng takes long to start.
         Load::StressNg => {
             let begins = format!("& {}", stress_ng::command(0, "/tmp"));
             [begins].into_iter().chain(load_works(cell)).collect()
@@ -129,7 +131,8 @@ pub(crate) fn load(cell: &Cell) -> Vec<String> {
     }
 }
 
-/// Fails unless that is at work: after what is measured, it was until then. Packets go on without a program.
+/// Returns a command that fails unless the load works; after the measurement it shows that the load
+/// lasted until then. Packets need no program.
 pub(crate) fn load_works(cell: &Cell) -> Option<String> {
     let program = match cell.load {
         Load::SystemCalls | Load::Bursts => "lab-disturb",
@@ -139,12 +142,14 @@ pub(crate) fn load_works(cell: &Cell) -> Option<String> {
     Some(format!("lab-guest works {program}"))
 }
 
-/// Begins what a guest of this machine runs: it says that it is there, and sleeps until all is set up around it.
+/// Returns the first commands of a guest of this machine: it reports that it is up, and sleeps
+/// while everything is set up.
 pub(crate) fn begins(sleep_ms: u32) -> Vec<String> {
     vec![THERE.to_owned(), format!("lab-vmm run:{sleep_ms} --")]
 }
 
-/// All that a guest of KVM runs. While it sleeps it is stopped, until its host records. At the end it sleeps once more, until its host has written the last of that.
+/// Returns all commands of a guest of KVM. In its first sleep the host stops the guest until it
+/// records. In its last sleep the host writes the rest of its recording.
 pub(crate) fn in_guest(cell: &Cell, measure: &Measure, sleeps_ms: [u32; 2]) -> Vec<String> {
     let [first_ms, last_ms] = sleeps_ms;
     let files: Vec<String> = inside(cell, measure).collect();
@@ -157,19 +162,19 @@ pub(crate) fn in_guest(cell: &Cell, measure: &Measure, sleeps_ms: [u32; 2]) -> V
     commands
 }
 
-/// How many of those commands are over when all is measured.
+/// Returns how many of these commands have ended when everything is measured.
 pub(crate) fn until_measured(measure: &Measure) -> usize {
     2 + measure.repeat as usize
 }
 
-/// What the kernel of a guest of Xen is told besides.
+/// Returns the additional kernel command line of a guest of Xen.
 pub(crate) fn command_line(cell: &Cell) -> String {
     let slop = cell.timer_slop;
     let slop = slop.map(|it| format!("xen_timer_slop={}", it.ns()));
     slop.unwrap_or_default()
 }
 
-/// The package of Debian; which one is the ordinary kernel depends on who boots it.
+/// Returns Debian's package of a kernel; `ordinary` is the ordinary kernel for this environment.
 pub(crate) fn image(kernel: Kernel, ordinary: bed::Kernel) -> bed::Kernel {
     match kernel {
         Kernel::Ordinary => ordinary,
@@ -177,18 +182,19 @@ pub(crate) fn image(kernel: Kernel, ordinary: bed::Kernel) -> bed::Kernel {
     }
 }
 
-/// The programs of Debian that emulated machines carry for a cell, its host's load among them.
+/// Returns the programs of Debian that emulated machines need for a cell, including those of the
+/// host's load.
 pub(crate) fn packaged(cell: &Cell) -> Vec<Packaged> {
     let loads = (cell.load == Load::StressNg).then_some(Packaged::StressNg);
     packaged_to_measure(cell).into_iter().chain(loads).collect()
 }
 
-/// The one of them that measures: a guest carries no other.
+/// Returns the program of Debian that measures, if any; guests need no other.
 pub(crate) fn packaged_to_measure(cell: &Cell) -> Option<Packaged> {
     (cell.workload == Workload::Cyclictest).then_some(Packaged::Cyclictest)
 }
 
-/// Commands, each with the side that it runs on.
+/// Returns the commands, each with its side.
 pub(crate) fn on<C: AsRef<str>>(side: &str, commands: &[C]) -> Vec<String> {
     let commands = commands.iter();
     commands

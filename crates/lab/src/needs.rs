@@ -1,4 +1,4 @@
-//! What a run has to fetch, and whether there is a way to it and room for it.
+//! Check of the packages, network and disk that a run needs.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,16 @@ use vmnoise_labs::bed::{self, ToFetch};
 use crate::place::Place;
 use crate::plan::Planned;
 
-/// What a run of these cells needs, in words.
+/// Returns the needs of a run of these cells, in words.
 ///
 /// # Errors
-/// If this machine has not the room, or no way to what is not here yet: what is missing, and what to do.
+/// If the disk has too little room, or if missing packages cannot be fetched; the error names the
+/// remedy.
 pub fn check(planned: &[Planned], place: &Place) -> Result<String> {
     let to_run = planned.iter().filter(|it| it.refusal.is_none());
     let parts: BTreeSet<_> = to_run.flat_map(|it| place.parts(&it.cell)).collect();
     let to_fetch = bed::to_fetch(&parts)
-        .context("apt does not know what has to be fetched: run `apt-get update` with a network")?;
+        .context("apt does not know the packages to fetch: run `apt-get update` with a network")?;
     judge(
         &to_fetch,
         place.room_bytes(),
@@ -35,11 +36,11 @@ fn judge(
     let [needed_mb, free_mb] = [bytes + room_bytes, free_bytes].map(|bytes| bytes / 1_000_000);
     ensure!(
         needed_mb <= free_mb,
-        "{needed_mb} MB of disk are needed under target/lab, and {free_mb} MB are free: make room there"
+        "target/lab needs {needed_mb} MB of disk, but only {free_mb} MB are free: make room there"
     );
     if packages.is_empty() {
         return Ok(format!(
-            "All packages are here, so no network is needed; {needed_mb} MB of disk are, and {free_mb} MB are free."
+            "All packages are here, so no network is needed. {needed_mb} MB of disk are needed, and {free_mb} MB are free."
         ));
     }
     let names = packages.join(", ");
@@ -47,7 +48,7 @@ fn judge(
         format!("{names} are not here yet, and Debian's mirror does not answer: try again with a network")
     })?;
     Ok(format!(
-        "Not here yet, and fetched from Debian's mirror, which answers: {names}. {needed_mb} MB of disk are needed, \
+        "To be fetched from Debian's mirror, which answers: {names}. {needed_mb} MB of disk are needed, \
          and {free_mb} MB are free."
     ))
 }

@@ -1,4 +1,4 @@
-//! Where cells are run: in emulation, or on this machine itself, with its KVM or its Xen.
+//! Environments of cells: emulation, or this machine with its KVM or its Xen.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use crate::measuring::{self, Brought, Job, image};
 use crate::scenario::{Cell, Measure};
 use crate::{emulation, host};
 
-/// Where cells are run.
+/// Environment of cells.
 #[derive(Debug, Clone)]
 pub enum Place {
-    /// In machines that QEMU emulates.
+    /// Machines that QEMU emulates.
     Emulation,
-    /// On this one, with its KVM.
+    /// This machine with its KVM.
     Host(host::Host),
-    /// On this one, with the Xen below it.
+    /// This machine with the Xen below it.
     Dom0(host::Dom0),
 }
 
 impl Place {
-    /// As it is asked for.
+    /// Creates the environment that the user chose.
     ///
     /// # Errors
-    /// If this machine tells nothing of itself.
+    /// If the kernel's files of this machine cannot be read.
     pub fn of(accel: Accel) -> Result<Place> {
         Ok(match accel {
             Accel::Tcg => Place::Emulation,
@@ -35,7 +35,7 @@ impl Place {
         })
     }
 
-    /// As it was asked for.
+    /// Returns the choice of the user.
     pub fn accel(&self) -> Accel {
         match self {
             Place::Emulation => Accel::Tcg,
@@ -44,7 +44,7 @@ impl Place {
         }
     }
 
-    /// Which machine a cell runs on, if it is a real one.
+    /// Returns the machine that a cell runs on, if it is a real one.
     pub fn machine(&self) -> Option<Machine> {
         let (host, xen) = match self {
             Place::Emulation => return None,
@@ -58,7 +58,7 @@ impl Place {
         })
     }
 
-    /// Why no cell at all can be run, if that is so.
+    /// Returns why no cell can be run, if so.
     pub fn lack(&self) -> Option<&str> {
         match self {
             Place::Emulation => None,
@@ -67,7 +67,7 @@ impl Place {
         }
     }
 
-    /// Why this cell cannot be had here, if it cannot.
+    /// Returns why this cell cannot be run here, if so.
     pub fn refusal(&self, cell: &Cell, measure: &Measure) -> Option<String> {
         match self {
             Place::Emulation => emulation::refusal(cell, measure).map(str::to_owned),
@@ -76,7 +76,7 @@ impl Place {
         }
     }
 
-    /// What has to be known of a cell that was measured here, besides its figures.
+    /// Returns the limitation of a cell that was measured here, if any.
     pub fn caveat(&self, cell: &Cell) -> Option<&'static str> {
         match self {
             Place::Emulation | Place::Host(_) => None,
@@ -84,7 +84,7 @@ impl Place {
         }
     }
 
-    /// About how long a cell takes.
+    /// Returns an estimate of the time for a cell.
     pub fn takes(&self, cell: &Cell, measure: &Measure) -> Duration {
         match self {
             Place::Emulation => emulation::takes(cell, measure),
@@ -92,7 +92,8 @@ impl Place {
         }
     }
 
-    /// How many cells run side by side. Where time is real none may disturb another.
+    /// Returns how many cells run in parallel. In real time only one runs, so that none disturbs
+    /// another.
     pub fn jobs(&self) -> usize {
         match self {
             Place::Emulation => emulation::jobs(),
@@ -100,10 +101,10 @@ impl Place {
         }
     }
 
-    /// Measures a cell as often as is asked, unless it is asked to end before that.
+    /// Makes all repetitions of a cell, unless the user ends the run earlier.
     ///
     /// # Errors
-    /// If it does not come to its end.
+    /// If the cell does not finish.
     pub fn run(&self, job: Job<'_>) -> Result<Brought> {
         match self {
             Place::Emulation => emulation::run(job),
@@ -112,7 +113,7 @@ impl Place {
         }
     }
 
-    /// What a cell is made of that has to be here.
+    /// Returns the parts of a cell that must be available.
     pub fn parts(&self, cell: &Cell) -> Vec<Part> {
         match self {
             Place::Emulation => emulation::parts(cell),
@@ -127,8 +128,8 @@ impl Place {
         }
     }
 
-    /// What cells leave under target/lab while they run, bytes. Those of a host are in the folder for temporary
-    /// files, of which `effects` says how much.
+    /// Returns the bytes that cells need under target/lab while they run. On a host their files are
+    /// in the folder for temporary files; `effects` reports the size.
     pub fn room_bytes(&self) -> u64 {
         match self {
             Place::Emulation => 1 << 30,
@@ -136,7 +137,7 @@ impl Place {
         }
     }
 
-    /// Whether cells are run by the QEMU of this machine.
+    /// Returns whether cells use the QEMU of this machine.
     pub fn takes_qemu(&self) -> bool {
         match self {
             Place::Emulation | Place::Host(_) => true,
@@ -144,16 +145,16 @@ impl Place {
         }
     }
 
-    /// What a run does to this machine.
+    /// Returns the effects of a run on this machine.
     pub fn effects(&self) -> String {
         match self {
             Place::Emulation => "Nothing else of this machine is changed.".to_owned(),
             Place::Host(host) => format!(
-                "This is Linux {release}, and time is real: leave the machine alone meanwhile. What is measured has CPU \
-                 {cpu}: a bare cell there, or the thread of a vCPU, at SCHED_FIFO 99 where the cell says so; others there \
-                 have to wait, and a load works there too. All else of a guest keeps off it. A guest has 1 GB of memory, and \
-                 up to 300 MB in {temporary}. No setting of this machine is changed, and what is started ends with the \
-                 run.",
+                "This is Linux {release}, and time is real: leave the machine alone meanwhile. A bare cell, or \
+                 the thread of a vCPU, runs on CPU {cpu}, at SCHED_FIFO 99 if the cell says so: other tasks on this CPU \
+                 have to wait. A load runs on it too. All other threads of a guest run on other CPUs. A guest has 1 GB of \
+                 memory, and up to 300 MB in {temporary}. No setting of this machine is changed, and everything that is \
+                 started ends with the run.",
                 release = host.release,
                 cpu = host.cpu,
                 temporary = std::env::temp_dir().display()

@@ -1,4 +1,4 @@
-//! What a run will take, before anything is done.
+//! Plan of a run.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,18 +9,18 @@ use vmnoise_labs::bed::Part;
 use crate::place::Place;
 use crate::scenario::{Cell, Scenario};
 
-/// One cell, and what stands against it.
+/// Cell in a plan.
 #[derive(Debug, Clone)]
 pub struct Planned {
-    /// What is run.
+    /// Cell to run.
     pub cell: Cell,
-    /// Why it cannot be, if it cannot.
+    /// Reason why it cannot be run, if so.
     pub refusal: Option<String>,
-    /// About how long it takes.
+    /// Estimated time.
     pub takes: Duration,
 }
 
-/// All cells, or those that are named.
+/// Returns all cells, or the named ones.
 pub fn cells(scenario: &Scenario, only: &[String], place: &Place) -> Vec<Planned> {
     let cells = scenario.cells().into_iter();
     let chosen = cells.filter(|cell| only.is_empty() || only.contains(&cell.name()));
@@ -33,13 +33,13 @@ pub fn cells(scenario: &Scenario, only: &[String], place: &Place) -> Vec<Planned
         .collect()
 }
 
-/// How long all that can be run takes together, about.
+/// Returns the estimated time for all cells that can be run.
 pub fn estimate(planned: &[Planned], place: &Place) -> Duration {
     let to_run = planned.iter().filter(|it| it.refusal.is_none());
     to_run.map(|it| it.takes).sum::<Duration>() / u32::try_from(place.jobs()).unwrap_or(1)
 }
 
-/// As `vmnoise-lab plan` prints it.
+/// Returns the output of `vmnoise-lab plan`.
 pub fn text(scenario: &Scenario, planned: &[Planned], place: &Place) -> String {
     let mut text = format!("{}\n{}\n\n", scenario.title, scenario.source);
     let mut packages = BTreeSet::new();
@@ -63,10 +63,8 @@ pub fn text(scenario: &Scenario, planned: &[Planned], place: &Place) -> String {
         _ = writeln!(text, "\nNone can be run here now: {lack}.");
     }
     let programs = match place.takes_qemu() {
-        true => "QEMU (package qemu-system-x86) has to be there.",
-        false => {
-            "`xl` has to be there (package xen-utils-common), and qemu-system-xen for an HVM guest."
-        }
+        true => "QEMU is needed (package qemu-system-x86).",
+        false => "`xl` is needed (package xen-utils-common), and qemu-system-xen for an HVM guest.",
     };
     _ = writeln!(
         text,

@@ -1,4 +1,4 @@
-//! What a machine measures itself, and prints: its console is the only way out of it.
+//! Measurements in a machine whose only way out is its console: it prints its recordings.
 
 use anyhow::{Context, Result, ensure};
 use vmnoise_labs::bed::CommandOutput;
@@ -6,14 +6,15 @@ use vmnoise_labs::bed::CommandOutput;
 use crate::measuring;
 use crate::scenario::{Cell, Measure};
 
-/// All repetitions, and then their recordings one after the other, as text.
+/// Returns the commands that make all repetitions and then print their recordings as text.
 pub(crate) fn commands(cell: &Cell, measure: &Measure) -> Vec<String> {
     measured(cell, measure)
         .chain(files(cell, measure))
         .collect()
 }
 
-/// The same on the machine that the load is on, which has to be there until all is measured.
+/// Returns the same for the machine with the load; it also checks that the load lasted until the
+/// end.
 pub(crate) fn commands_beside_load(cell: &Cell, measure: &Measure) -> Vec<String> {
     let load_works = measuring::load_works(cell);
     let measured = measured(cell, measure).chain(load_works);
@@ -28,10 +29,11 @@ fn files(cell: &Cell, measure: &Measure) -> impl Iterator<Item = String> {
     measuring::inside(cell, measure).map(|file| format!("lab-guest print {file}"))
 }
 
-/// The recordings by the names of their files: what those commands said, at the end of all that was said.
+/// Returns the recordings by the names of their files. The outputs of the printing commands are the
+/// last ones.
 ///
 /// # Errors
-/// If one of them failed, or one before them.
+/// If any command failed.
 pub(crate) fn recordings(
     cell: &Cell,
     measure: &Measure,

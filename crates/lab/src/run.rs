@@ -1,4 +1,5 @@
-//! Runs cells side by side. Each that ends is kept at once: a run that is ended or killed goes on from there.
+//! Runs cells in parallel. Each finished cell is stored at once, so that an interrupted run can
+//! continue.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -19,26 +20,26 @@ use crate::plan::Planned;
 
 const CONSOLE: &str = "console.txt";
 
-/// What is known of a run so far.
+/// Step of a run.
 #[derive(Debug)]
 pub enum Step<'a> {
-    /// A cell has ended before, and is kept.
+    /// A cell was measured before and is kept.
     Kept(&'a str),
-    /// A cell cannot be had here.
+    /// A cell cannot be run here; the second text is the reason.
     Refused(&'a str, &'a str),
     /// A cell begins.
     Begins(&'a str),
-    /// A cell has ended, and so many are left.
+    /// A cell has ended; the number is that of the remaining cells.
     Ended(&'a Ended, usize),
 }
 
-/// Runs what has not been measured yet. `asked_to_end` becomes true when no more is to be begun: what is at
-/// work then ends as well, and is not kept.
+/// Runs the cells that have not been measured yet. When `asked_to_end` becomes true, no further
+/// cell begins; the running ones end and are not kept.
 ///
-/// Gives how many cells failed.
+/// Returns the number of failed cells.
 ///
 /// # Errors
-/// If what a cell measured cannot be written; a cell that fails is kept as failed, and the others go on.
+/// If results cannot be written. A failed cell is stored as failed, and the other cells continue.
 pub fn run(
     folder: &Folder,
     planned: Vec<Planned>,
@@ -81,7 +82,7 @@ pub fn run(
                 asked_to_end,
             };
             let ended = measured(folder, place, &version, job)?;
-            // What was interrupted is neither measured nor failed, nor is it known to be whole.
+            // An interrupted cell is neither measured nor failed, and its files may be incomplete.
             if !asked_to_end.load(Ordering::Relaxed) {
                 folder.end(&ended)?;
                 failed.fetch_add(usize::from(ended.failure.is_some()), Ordering::Relaxed);
@@ -111,7 +112,8 @@ fn lock<T>(it: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Two builds differ in what they measure, also of one version.
+/// Returns the version with a digest of the binary, since two builds of one version may measure
+/// differently.
 fn version() -> Result<String> {
     let path = binary();
     let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;

@@ -1,4 +1,4 @@
-//! What the cells that were measured say to what a paper concludes.
+//! Verdicts on a paper's conclusions, from the measured cells.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use crate::accel::Accel;
 use crate::figures::Figures;
 use crate::scenario::{Conclusion, Statistic};
 
-/// What is to be said of a conclusion.
+/// Verdict on a conclusion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It holds for every repetition of one cell against every one of the other.
+    /// The conclusion holds for each pair of repetitions of its two cells.
     Reproduced,
-    /// It holds for none.
+    /// The conclusion holds for no pair.
     NotReproduced,
-    /// Why nothing can be said.
+    /// No verdict is possible; the text is the reason.
     CannotBeJudged(String),
 }
 
@@ -29,17 +29,17 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A conclusion, beside what was measured.
+/// Verdict on a conclusion, with the measured range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// What is to be said.
+    /// Verdict.
     pub verdict: Verdict,
-    /// The least and the largest quotient of any two repetitions, or part of any.
+    /// Smallest and largest quotient of any two repetitions, or part of any repetition.
     pub quotients: Option<[f64; 2]>,
 }
 
-/// Judges a conclusion by the repetitions of its two cells, which ran on the same, or of its only one. A cell
-/// that was not measured has none.
+/// Judges a conclusion by the repetitions of its two cells, which ran in the same environment, or
+/// of its only cell. A cell that was not measured has no repetitions.
 pub fn judge(
     conclusion: &Conclusion,
     accel: Accel,
@@ -52,7 +52,7 @@ pub fn judge(
         (_, None) if of.is_empty() || by.is_some_and(<[Figures]>::is_empty) => {
             Verdict::CannotBeJudged("a cell was not measured".to_owned())
         }
-        (_, None) => Verdict::CannotBeJudged("there is nothing of it".to_owned()),
+        (_, None) => Verdict::CannotBeJudged("no such figure was measured".to_owned()),
         (Some(why), Some(_)) => Verdict::CannotBeJudged(why.clone()),
         (None, Some(quotients)) => {
             let agreed = quotients.iter().filter(|it| conclusion.agrees(**it));
@@ -74,7 +74,7 @@ fn range([least, most]: [f64; 2], it: &f64) -> [f64; 2] {
     [least.min(*it), most.max(*it)]
 }
 
-/// Of any repetition of the one by any of the other, or each of the one.
+/// Returns the quotients of all pairs of repetitions, or the figures of the single cell.
 fn quotients(statistic: Statistic, of: &[Figures], by: Option<&[Figures]>) -> Option<Vec<f64>> {
     let figures = |cell: &[Figures]| {
         let all = cell.iter().map(|it| it.statistic(statistic));
@@ -83,7 +83,7 @@ fn quotients(statistic: Statistic, of: &[Figures], by: Option<&[Figures]>) -> Op
     let (of, by) = (figures(of)?, by.map_or(Some(vec![1.0]), figures)?);
     let of_one = |of: f64| by.iter().map(move |by| of / by);
     let quotients: Vec<f64> = of.iter().flat_map(|of| of_one(*of)).collect();
-    // Something is more than nothing by any factor; nothing is no part of nothing.
+    // A figure divided by 0 is infinite, which is a valid quotient; 0 divided by 0 is not.
     let are_some = !quotients.is_empty() && quotients.iter().all(|it| !it.is_nan());
     are_some.then_some(quotients)
 }
@@ -209,7 +209,7 @@ mod tests {
         };
         assert_eq!(verdict(Some(9), Some(1)), Verdict::Reproduced);
         assert_eq!(verdict(Some(1), Some(9)), Verdict::NotReproduced);
-        let nothing = Verdict::CannotBeJudged("there is nothing of it".to_owned());
+        let nothing = Verdict::CannotBeJudged("no such figure was measured".to_owned());
         assert_eq!(verdict(None, Some(0)), nothing, "it was not witnessed");
         assert_eq!(verdict(Some(0), Some(0)), nothing);
     }

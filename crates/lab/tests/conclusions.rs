@@ -1,5 +1,5 @@
-//! Conclusions of scenarios, judged by figures of which they are true, and by others of which they are not: the
-//! papers' own where they give any, and made-up ones beside those.
+//! Checks of the scenarios' conclusions with figures for which they hold, and with figures for
+//! which they do not: the papers' own figures where there are any, otherwise invented ones.
 
 use vmnoise_lab::accel::Accel;
 use vmnoise_lab::figures::Figures;
@@ -7,7 +7,7 @@ use vmnoise_lab::library;
 use vmnoise_lab::scenario::Scenario;
 use vmnoise_lab::verdict::{Verdict, judge};
 
-/// Each conclusion holds by the first, and by the second none does.
+/// Checks that each conclusion holds for the figures of `right`, and none for those of `wrong`.
 fn told_apart(scenario: &str, right: impl Fn(&str) -> Figures, wrong: impl Fn(&str) -> Figures) {
     let scenario = Scenario::parse(library::text(scenario).unwrap()).unwrap();
     assert!(!scenario.conclusion.is_empty());
@@ -28,7 +28,7 @@ fn told_apart(scenario: &str, right: impl Fn(&str) -> Figures, wrong: impl Fn(&s
     }
 }
 
-/// One gap, or latency.
+/// Returns the figures of one gap or latency.
 fn worst(ns: u64) -> Figures {
     Figures {
         lengths: vec![(ns, 1)],
@@ -37,7 +37,7 @@ fn worst(ns: u64) -> Figures {
     }
 }
 
-/// As `worst`, and what a second of polling lost.
+/// Returns the same with the time that a second of polling lost.
 fn noise(worst_ns: u64, taken_ns: u64) -> Figures {
     Figures {
         shares_ns: [("irq".to_owned(), taken_ns)].into(),

@@ -1,13 +1,13 @@
-//! `--accel kvm` and `--accel xen`: on a host whose KVM is emulated whole, in a Dom0 whose machine is, and what is
-//! said where there is neither.
+//! Tests of `--accel kvm` and `--accel xen`: on a host with emulated KVM, in a Dom0 on an emulated
+//! machine, and the messages where neither is available.
 
 use serde_json::Value;
 
 use crate::program::Place;
 
-/// A guest of its own kind of kernel and one of the other, beside a load.
+/// Two guests with a load: one whose host kernel is the running one, and one that needs another.
 const RUN: &str = "vmnoise-lab run kvm-and-xen-under-load --accel kvm -o /tmp/run --only kvm-ordinary-ordinary kvm-rt-rt";
-/// Likewise, in a Dom0.
+/// The same in a Dom0.
 const RUN_IN_DOM0: &str = "vmnoise-lab run xen-guest-types --accel xen --repeat 1 -o /tmp/run --only \
                            pvh-ordinary-ordinary pvh-rt-ordinary";
 
@@ -24,7 +24,7 @@ fn a_plan_for_this_machine_says_what_is_not_run_and_what_happens_to_it() {
     assert!(!plan.contains("xen-system"), "{plan}");
 }
 
-/// No machine that tests run on is a Dom0.
+/// No machine that runs tests is a Dom0.
 #[test]
 fn without_xen_a_plan_says_what_to_boot_and_nothing_is_run() {
     let place = Place::with("");
@@ -49,7 +49,7 @@ mod lab_full {
 
         use super::super::*;
 
-        /// Of a machine that boots guests itself.
+        /// Returns the programs for a machine that boots guests.
         fn programs() -> Vec<PathBuf> {
             let mut programs: Vec<PathBuf> = vec![env!("CARGO_BIN_EXE_vmnoise-lab").into()];
             for program in [
@@ -64,7 +64,8 @@ mod lab_full {
             programs
         }
 
-        /// The cell that a run has measured; `refused` is what the run has to say of the other.
+        /// Returns the cell that a run has measured; the output must contain `refused` for the
+        /// other cell.
         fn measured(run: &CommandOutput, cell: &CommandOutput, refused: &str) -> Value {
             println!("{}{}", run.stdout, run.stderr);
             let told = run.text().unwrap();
@@ -126,7 +127,7 @@ mod lab_full {
             ] {
                 assert!(commands.contains(words), "{words}: {commands}");
             }
-            // The one CPU is both's.
+            // Both share the only CPU.
             let measured = &cell["repetitions"][0];
             assert_eq!(measured["who"][0]["share"], "steal", "{measured}");
             assert_eq!(cell["machine"]["xen"]["scheduler"], "credit2", "{cell}");

@@ -1,4 +1,4 @@
-//! The program as a researcher uses it: cells in emulation, and what is made of them.
+//! Tests of the program as a researcher uses it: cells in emulation, and their reports.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod conclusions;

@@ -1,4 +1,4 @@
-//! A small scenario from its file to its page.
+//! Tests of a small scenario, from its file to its page.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::program::{Place, child_of};
 
-/// A host, KVM on it and on a real-time kernel, and a PV guest of Xen, all beside a load.
+/// A host, KVM on an ordinary and on a real-time kernel, and a PV guest of Xen, all with a load.
 const SCENARIO: &str = r#"
 title = "A matrix for tests"
 source = "none"
@@ -114,13 +114,13 @@ mod virtual_time {
                     of_kvm + of_vmm >= number(&said["count"]),
                     "{cell}: {measured}"
                 );
-                // The guest also sees the way out and in, which is no part of what its host has.
+                // The guest's length includes the way out and in, which the host's does not.
                 let least = number(&measured["lengths"][0][0]);
                 assert!(
                     least < number(&said["exit_ns"]["min"]),
                     "{cell}: {least} {said}"
                 );
-                // Lengths are kept to three digits, as the longest that they stand for.
+                // A length is kept to three digits, as the upper end of its bucket.
                 let stands_for = 1 << (least >> 10).max(1).ilog2();
                 assert!(
                     number(&measured["overhead_ns"]) > least - stands_for,
@@ -130,7 +130,7 @@ mod virtual_time {
         }
     }
 
-    /// A service manager, and `kill`, signal the program alone, and not what it has started.
+    /// Service managers and `kill` signal only the program, and not its children.
     #[test]
     fn who_asks_it_to_end_is_rid_of_its_machines_too() {
         let place = Place::with(SCENARIO);
@@ -159,7 +159,7 @@ mod virtual_time {
         assert!(!place.path("run/bare-ordinary/cell.json").exists());
     }
 
-    /// One of each hypervisor, as the papers' experiments run them.
+    /// One cell of each hypervisor, as in the papers' experiments.
     #[test]
     fn a_kvm_cell_and_a_xen_cell_are_measured_and_explained() {
         let cells = ["kvm-ordinary", "xen-ordinary"];
@@ -170,7 +170,7 @@ mod virtual_time {
     }
 }
 
-/// Checks that these cells were measured, and that what made the worst wake-up was found.
+/// Checks that these cells were measured, and that the cause of the worst wake-up was found.
 fn assert_measured(place: &Place, cells: &[&str]) {
     for cell in cells {
         let ended = place.json(&format!("run/{cell}/cell.json"));
@@ -180,10 +180,10 @@ fn assert_measured(place: &Place, cells: &[&str]) {
         let samples: u64 = samples.map(|it| it[1].as_u64().unwrap()).sum();
         let who = made_by(measured);
         if cell.starts_with("kvm") {
-            // 100 ms of a period of 100 us; the first is armed when the task is there.
+            // 100 ms with a period of 100 us; the first timer is armed when the task is up.
             assert!((990..=1_000).contains(&samples), "{cell}: {samples}");
-            // A task of one period that nobody disturbs does not say by how many of its periods the
-            // clocks are off: then nobody on the host is named, and that is told.
+            // If nothing disturbs a task of one period, the number of periods between the clocks is
+            // unknown. Then no culprit on the host is named, and a caveat says so.
             if measured["is_joined"] == true {
                 // The guest's timer is a write to an MSR, which KVM answers.
                 assert!(who.contains(&"kvm"), "{}", measured["who"]);
@@ -193,14 +193,15 @@ fn assert_measured(place: &Place, cells: &[&str]) {
                 assert!(caveats.contains("nothing proves"), "{caveats}");
             }
         } else if cell.starts_with("xen") {
-            // The load of Dom0 has the one CPU for a time slice; wake-ups in it are missed.
+            // The load of Dom0 takes the only CPU for a time slice, and wake-ups in it are missed.
             assert!(samples > 0);
             assert_eq!(who[0], "steal", "{}", measured["who"]);
         }
     }
 }
 
-/// Shares, the largest first. Those who are named have at most what the worst was.
+/// Returns the shares of the worst, largest first, and checks that their sum does not exceed the
+/// worst.
 fn made_by(measured: &Value) -> Vec<&str> {
     println!("{} {}", measured["worst_ns"], measured["who"]);
     let who = measured["who"].as_array().unwrap();
@@ -238,7 +239,7 @@ mod lab_full {
             assert!(page.contains("a cell was not measured"), "{page}");
         }
 
-        /// The cells of three kinds of machine.
+        /// Cells of three kinds of machine.
         #[test]
         fn the_same_seed_gives_the_same_cells_to_the_last_bit_and_another_does_not() {
             let cells = ["bare-ordinary", "kvm-ordinary", "xen-ordinary"];

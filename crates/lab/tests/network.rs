@@ -1,4 +1,4 @@
-//! Packets that a machine receives while it is measured.
+//! Tests of a machine that receives packets while it is measured.
 
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ mod virtual_time {
         println!("{} {}", idle["who"], network["who"]);
         assert_eq!(network["who"][0]["name"], "NET_RX:3");
         assert!(2 * ns(&network, "net_rx_ns") > ns(&network, "worst_ns"));
-        // Whose interrupt it was stands beside it: `irq/25-virtio0-:91` is its thread.
+        // The interrupt's thread is named too: `irq/25-virtio0-:91`.
         assert!(network["who"].to_string().contains("virtio"), "{network}");
         // This machine has no network card.
         assert_eq!(ns(&idle, "net_rx_ns"), 0);

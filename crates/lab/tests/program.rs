@@ -1,4 +1,4 @@
-//! `vmnoise-lab` at work, in a folder that goes with this.
+//! Runs `vmnoise-lab` in a temporary folder.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -6,13 +6,13 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Its folder, in which a run has its own.
+/// Temporary folder in which runs have their folders.
 pub struct Place {
     folder: TempDir,
 }
 
 impl Place {
-    /// With this scenario in it.
+    /// Creates a folder with this scenario.
     pub fn with(scenario: &str) -> Place {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("scenario.toml"), scenario).unwrap();
@@ -36,7 +36,7 @@ impl Place {
         self.command(arguments).output().unwrap()
     }
 
-    /// Leaves it at work.
+    /// Starts the program and leaves it running.
     pub fn start(&self, arguments: &[&str]) -> Child {
         let mut command = self.command(arguments);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
@@ -49,7 +49,7 @@ impl Place {
         command
     }
 
-    /// What it prints.
+    /// Returns the output; the program must succeed.
     pub fn said(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let said = String::from_utf8(output.stderr).unwrap();
@@ -57,7 +57,7 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What it refuses to do, and why.
+    /// Returns the error message; the program must fail.
     pub fn refused(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(!output.status.success(), "{arguments:?}");
@@ -65,12 +65,12 @@ impl Place {
     }
 }
 
-/// A process that this one has started with such an argument.
+/// Returns a process that `parent` has started with this argument.
 pub fn child_of(parent: u32, argument: &str) -> Option<u32> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes.into_iter().find_map(|process| {
         let id = process.file_name().to_str()?.parse().ok()?;
-        // It may end while it is looked at. `ID (NAME) STATE PARENT` (proc(5)).
+        // The process may end meanwhile. The file has `ID (NAME) STATE PARENT` (proc(5)).
         let read = |file: &str| std::fs::read_to_string(process.path().join(file)).ok();
         let stat = read("stat")?;
         let after_name = stat.rsplit_once(')')?.1;

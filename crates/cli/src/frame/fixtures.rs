@@ -1,4 +1,4 @@
-//! Two CPUs and three gaps, for the tests of the frame.
+//! A run of two CPUs and three gaps, for the tests of the frame.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::snapshot::{Gap, Part, Row, Snapshot, Words, cells, headings};
 use super::term_style::TermStyle;
 use crate::units::human;
 
-/// A CPU, its noise and the largest shares.
+/// CPU, its noise in ns, and its largest shares.
 type Cpu<'a> = (u64, Option<u64>, &'a str);
 
 fn columns<'a>() -> Columns<'static, Cpu<'a>> {
@@ -24,7 +24,7 @@ fn columns<'a>() -> Columns<'static, Cpu<'a>> {
         .name("largest shares", |(.., shares)| Some(shares))
 }
 
-/// Length, CPU and the largest part.
+/// Length in ns, CPU and largest part of a gap.
 type Length = (u64, u64, String);
 
 fn gap_columns() -> Columns<'static, Length> {
@@ -90,19 +90,19 @@ fn snapshot(second: u64) -> Snapshot {
     }
 }
 
-/// Four seconds of a run.
+/// Returns the model after four seconds of a run.
 pub fn model() -> Model {
     let mut model = Model::of(&words(), 1_000_000_000);
     (1..=4).for_each(|second| model.take(snapshot(second)));
     model
 }
 
-/// The fifth.
+/// Returns the snapshot of the fifth second.
 pub fn later() -> Snapshot {
     snapshot(5)
 }
 
-/// What 80x24 show of a run after these keys.
+/// Returns the screen of 80x24 after these snapshots and keys.
 pub fn screen(words: Words, snapshots: Vec<Snapshot>, keys: &[Key]) -> String {
     let mut model = Model::of(&words, 1_000_000_000);
     let length = snapshots.last().map(|last| last.elapsed);

@@ -1,8 +1,8 @@
-//! Keys out of the bytes that a terminal sends.
+//! Decoder for the keys that a terminal sends.
 //!
-//! The terminal is asked for what is there and never waited for: the thread that reads keys
-//! is the one that drains the rings. A library's reader may wait for the rest of a key that
-//! was cut off, and may turn in circles on a terminal that is gone.
+//! The terminal is read without waiting, because the same thread drains the rings. The reader of a
+//! library may wait for the rest of a key that was cut off, and may loop forever on a terminal that
+//! is gone.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -12,7 +12,7 @@ const NO_TIME: Timespec = Timespec {
     tv_nsec: 0,
 };
 
-/// What was pressed.
+/// Key that was pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
     /// A letter.
@@ -34,11 +34,11 @@ pub enum Key {
     End,
 }
 
-/// The terminal is gone.
+/// Error: the terminal is gone.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Gone;
 
-/// The keys pressed since the last call.
+/// Returns the keys pressed since the last call.
 ///
 /// # Errors
 /// If the terminal is gone.
@@ -63,7 +63,7 @@ pub fn pressed() -> Result<Vec<Key>, Gone> {
     }
 }
 
-/// The keys in these bytes. What stands for no key here is left out.
+/// Decodes these bytes, and skips everything that is no known key.
 pub fn decode(bytes: &[u8]) -> Vec<Key> {
     let text = String::from_utf8_lossy(bytes);
     let mut rest = text.as_ref();
@@ -91,14 +91,14 @@ fn plain(letter: char) -> Option<Key> {
     }
 }
 
-/// What follows an escape: a sequence (`[` or `O`, parameters, a last letter), or nothing of
-/// it. Returns the length with the escape.
+/// Decodes the text after an escape: the rest of a sequence (`[` or `O`, parameters, a last
+/// letter), or nothing. Returns the key, and the length with the escape.
 fn after_escape(behind: &str) -> (Option<Key>, usize) {
     let Some(sequence) = behind.strip_prefix(['[', 'O']) else {
         return (Some(Key::Escape), 1);
     };
     let Some(last) = sequence.find(|c: char| ('@'..='~').contains(&c)) else {
-        // Cut off, or no sequence at all.
+        // The sequence is cut off, or it is no sequence.
         return (None, 1 + behind.len());
     };
     let key = match &sequence[..=last] {

@@ -10,13 +10,13 @@ use crate::output::tree::phase;
 use crate::run::trace_line::who;
 use crate::units::{human, seconds};
 
-/// How many are listed.
+/// Number of intervals in the list.
 const LISTED: usize = 64;
 
-/// By its length; of equals the earlier ranks higher.
+/// Rank by length; of two equal lengths, the earlier one ranks higher.
 type Rank = (u64, Reverse<(u64, u32)>);
 
-/// The longest so far.
+/// Longest intervals so far.
 #[derive(Debug)]
 pub struct LongestIntervals(Longest<Rank, Interval>);
 
@@ -32,7 +32,7 @@ impl LongestIntervals {
         self.0.see((interval.dur_ns, order), || interval.clone());
     }
 
-    /// The longest first.
+    /// Returns the intervals with names, longest first.
     pub fn named(&self, explainer: &Explainer) -> Vec<NamedInterval> {
         let named = self.0.iter().map(|interval| explainer.named(interval));
         let mut named: Vec<NamedInterval> = named.collect();
@@ -41,7 +41,7 @@ impl LongestIntervals {
     }
 }
 
-/// The list of them.
+/// Returns the columns of the list.
 pub fn gap_columns(length: &'static str) -> Columns<'static, NamedInterval> {
     Columns::<NamedInterval>::default()
         .time(length, |it| it.dur_ns)
@@ -53,7 +53,7 @@ pub fn gap_columns(length: &'static str) -> Columns<'static, NamedInterval> {
         .words("most of it", |it| most(it).into())
 }
 
-/// Its line, and its budget.
+/// Returns the line and the budget of an interval.
 pub fn gap(of: &NamedInterval) -> Gap {
     let parts = of.parts.iter().map(|part| Part {
         ns: part.ns,
@@ -67,7 +67,7 @@ pub fn gap(of: &NamedInterval) -> Gap {
     )
 }
 
-/// How long, and where.
+/// Returns the length and place of an interval.
 pub fn title(of: &NamedInterval) -> String {
     let lost = match of.lost_activities() {
         0 => String::new(),
@@ -77,7 +77,7 @@ pub fn title(of: &NamedInterval) -> String {
     format!("{}, CPU {} at {at}{lost}", human(of.dur_ns), of.cpu)
 }
 
-/// The largest part, in words.
+/// Returns the largest part, in words.
 pub fn most(of: &NamedInterval) -> String {
     let largest = match of.detail {
         Detail::Gap(_) => of.parts.first(),

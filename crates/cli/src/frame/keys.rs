@@ -1,4 +1,4 @@
-//! What each key does: a model and a key make the next model.
+//! Effect of each key: `press` returns the model that follows.
 
 use super::input::Key;
 use super::model::{Model, Opened, Pane};
@@ -6,7 +6,7 @@ use super::model::{Model, Opened, Pane};
 /// Lines of a page.
 const PAGE: isize = 10;
 
-/// What is shown when somebody asks.
+/// Keys and their effects, as shown by `?`.
 pub const HELP: [(&str, &str); 11] = [
     ("?", "show these keys, or go back"),
     ("q, Ctrl-C", "end the run and print its result"),
@@ -21,7 +21,7 @@ pub const HELP: [(&str, &str); 11] = [
     ("Ctrl-Z", "stop; continue with `fg`"),
 ];
 
-/// The keys for those who read help before they begin.
+/// Returns the list of keys for the help of the command line.
 pub fn explained() -> String {
     let line = |(key, what): (&str, &str)| format!("  {key:<27}{what}\n");
     let lines: String = HELP.map(line).concat();
@@ -30,7 +30,7 @@ pub fn explained() -> String {
         .to_owned()
 }
 
-/// The model after this key.
+/// Returns the model after this key.
 pub fn press(mut model: Model, key: Key) -> Model {
     if key == Key::Ctrl('c') {
         model.quits = true;
@@ -45,7 +45,7 @@ pub fn press(mut model: Model, key: Key) -> Model {
         Key::Letter('?') => model.help = !model.help,
         Key::Letter(' ') => model.freeze_or_go_on(),
         Key::Escape => close(&mut model),
-        // The keys are explained on what they would change.
+        // While the keys are explained, they change nothing else.
         _ if model.help => {}
         Key::Up => model.go(-1),
         Key::Down => model.go(1),
@@ -91,7 +91,7 @@ fn type_filter(mut model: Model, key: Key) -> Model {
     model
 }
 
-/// The topmost thing first.
+/// Closes the topmost of help, budget and filter.
 fn close(model: &mut Model) {
     if model.help {
         model.help = false;

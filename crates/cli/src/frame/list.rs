@@ -1,20 +1,20 @@
-//! What one list of the frame shows: which lines, in which order, which of them is chosen.
+//! State of a list in the frame: which lines it shows, in which order, and which one is chosen.
 
 use super::snapshot::Row;
 
-/// The state of a list, apart from its lines.
+/// State of a list, without its lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct List {
-    /// The column it is sorted by; `None` leaves the order in which lines come.
+    /// Column for sorting; `None` keeps the given order.
     pub sorted_by: Option<usize>,
-    /// Only lines with these letters, in any case.
+    /// Text that a line must contain, in upper or lower case.
     pub filter: String,
-    /// The chosen line; `None` is whichever is first.
+    /// Key of the chosen line; `None` is the first line.
     pub chosen: Option<u64>,
 }
 
 impl List {
-    /// The lines to show, as indices.
+    /// Returns the indices of the lines to show.
     pub fn shown(&self, rows: &[&Row]) -> Vec<usize> {
         let wanted = self.filter.to_lowercase();
         let matches = |row: &Row| {
@@ -36,19 +36,19 @@ impl List {
         shown
     }
 
-    /// Where the chosen line is among those shown.
+    /// Returns the position of the chosen line among those shown.
     pub fn place(&self, rows: &[&Row]) -> Option<usize> {
         let shown = self.shown(rows);
         let chosen = shown.iter().position(|i| Some(rows[*i].key) == self.chosen);
         chosen.or_else(|| (!shown.is_empty()).then_some(0))
     }
 
-    /// The chosen line, as an index.
+    /// Returns the index of the chosen line.
     pub fn index(&self, rows: &[&Row]) -> Option<usize> {
         Some(self.shown(rows)[self.place(rows)?])
     }
 
-    /// Chooses the line so many further down, or up, as far as there are lines.
+    /// Moves the choice down by `by` lines, or up if negative, at most to the last or first line.
     pub fn go(&mut self, by: isize, rows: &[&Row]) {
         let shown = self.shown(rows);
         let Some(place) = self.place(rows) else {
@@ -58,7 +58,7 @@ impl List {
         self.chosen = Some(rows[shown[place]].key);
     }
 
-    /// Sorts by the next column; after the last one, as lines come.
+    /// Sorts by the next column; after the last column, restores the given order.
     pub fn sort_by_next(&mut self, columns: usize) {
         let next = self.sorted_by.map_or(0, |column| column + 1);
         self.sorted_by = Some(next).filter(|next| *next < columns);

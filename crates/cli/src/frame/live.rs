@@ -1,4 +1,4 @@
-//! The frame at work: takes snapshots and keys, and draws when either changed something.
+//! Frame at work: takes snapshots and keys, and redraws after a change.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,22 +18,22 @@ use crate::progress;
 use crate::run::{Period, View};
 use crate::say;
 
-/// How many of the latest notices are said again.
+/// Number of the latest notices that are repeated at the end.
 const SAID_AGAIN: usize = 20;
 
-/// A frame on this terminal.
+/// Frame on this terminal.
 struct Live<S> {
     source: S,
     screen: Screen,
     model: Model,
     setting: Setting,
-    /// Dropped after the screen: said again where it stays.
+    /// Notices; dropped after `screen`, so that they are printed on the normal screen.
     notices: Notices,
     has_changed: bool,
     is_lost: bool,
 }
 
-/// Takes the terminal for a run that begins, or says why not and leaves it.
+/// Takes the terminal for a run that begins; prints the reason and returns `None` if it refuses.
 pub fn begin<S: Source + Default + 'static>(facts: &RunFacts) -> Option<Box<dyn View>> {
     let screen = Screen::take().inspect_err(|error| {
         say::say(format_args!("no live view: the terminal refuses: {error}"));
@@ -72,7 +72,7 @@ impl<S: Source> View for Live<S> {
         self.show(snapshot);
     }
 
-    /// Reads keys and draws. Waits for neither.
+    /// Reads keys and draws; waits for neither.
     fn turn(&mut self) {
         if self.is_lost || self.screen.hung_up() {
             self.is_lost = true;
@@ -83,7 +83,7 @@ impl<S: Source> View for Live<S> {
         self.is_lost = turned.is_err();
     }
 
-    /// It is said now, and once more at the end.
+    /// Shows the notice now, and prints it again at the end.
     fn notice(&mut self, message: &str) {
         self.model.notice = Some(message.to_owned());
         self.notices.push(message);
@@ -133,11 +133,11 @@ impl<S: Source> Live<S> {
     }
 }
 
-/// What was said on a screen that is gone.
+/// Notices to print again after the frame has gone.
 #[derive(Debug, Default)]
 struct Notices {
     latest: VecDeque<String>,
-    /// How many were before those.
+    /// Number of notices that were dropped before these.
     earlier: u64,
 }
 
@@ -156,7 +156,7 @@ impl Drop for Notices {
         if self.earlier > 0 {
             say::say(format_args!("{} notices, and then:", self.earlier));
         }
-        // What a command of the user's said is among them.
+        // Output of the user's commands is among the notices.
         self.latest.iter().for_each(say::say);
     }
 }

@@ -1,8 +1,8 @@
-//! The live view of every `top`: one frame that fills the terminal, with one set of keys.
+//! Live view of every `top`: a frame that fills the terminal, with one set of keys.
 //!
-//! A command says what it shows by a [`Source`]; the rest is the same for all. The frame is
-//! read and drawn by the thread that drains events, between two drains; a thread of its own writes
-//! what was drawn on the terminal.
+//! Each command implements a [`Source`]; everything else is common. The thread that drains events
+//! also reads the keys and draws the frame, between two drains. Another thread writes the output to
+//! the terminal.
 
 mod draw;
 #[cfg(test)]
@@ -36,22 +36,22 @@ pub use wakeups::Wakeups;
 
 use snapshot::{Snapshot, Words};
 
-/// A frame of this source for a run that is to be shown, if the terminal can.
+/// Returns a frame of this source, if `is_shown` and the terminal can show one.
 pub fn of<S: Source + Default + 'static>(is_shown: bool) -> Option<Frame> {
     (is_shown && term_caps::can_show()).then_some(live::begin::<S>)
 }
 
-/// What a command shows.
+/// Source of the data that a command shows in its frame.
 pub trait Source {
-    /// Its words.
+    /// Returns the labels of the frame.
     fn words(&self, facts: &RunFacts) -> Words;
-    /// A gap or a wake-up was explained.
+    /// Takes an explained gap or wake-up.
     fn interval(&mut self, _interval: &Interval) {}
-    /// A period of gaps or wake-ups ended: what there is to see now.
+    /// Returns the display after a period of gaps or wake-ups.
     fn period(&mut self, _period: &Period<'_>) -> Snapshot {
         Snapshot::default()
     }
-    /// A period of exits ended: what there is to see now.
+    /// Returns the display after a period of exits.
     fn exits_so_far(&mut self, _measured: Duration, _exits: &ExitExplainer) -> Snapshot {
         Snapshot::default()
     }

@@ -1,4 +1,4 @@
-//! What the frame shows and what was done to it by keys: pure, whatever terminal there is.
+//! State of the frame: its data and the effects of keys, independent of the terminal.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,10 +6,10 @@ use super::list::List;
 use super::snapshot::{Gap, Row, Snapshot, Words};
 use crate::units::human;
 
-/// Points of a curve that are kept: more than any terminal is wide.
+/// Number of points kept for a curve: more than the width of any terminal.
 const POINTS: usize = 1024;
 
-/// Who has the keys.
+/// List that receives the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pane {
     #[default]
@@ -17,45 +17,45 @@ pub enum Pane {
     Gaps,
 }
 
-/// A budget that fills the screen.
+/// Budget that fills the screen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Opened {
-    /// Whose it is; it stays, whatever comes.
+    /// Gap of the budget; new snapshots do not change it.
     pub gap: Gap,
-    /// Parts above the screen.
+    /// Number of parts above the visible ones.
     pub above: usize,
 }
 
-/// All of it.
+/// State of the whole frame.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     latest: Snapshot,
-    /// What is shown while time stands still.
+    /// Snapshot that is shown while the display is frozen.
     frozen: Option<Snapshot>,
-    /// One curve for each row, by its key.
+    /// Curves by the keys of their rows.
     pub curves: BTreeMap<u64, VecDeque<f64>>,
-    /// Who has the keys.
+    /// List that receives the keys.
     pub pane: Pane,
-    /// The upper list.
+    /// State of the upper list.
     pub rows: List,
-    /// The lower list.
+    /// State of the lower list.
     pub gaps: List,
-    /// How many columns the two have.
+    /// Numbers of columns of the two lists.
     columns: [usize; 2],
-    /// Whether letters go to the filter of the list that has the keys.
+    /// Whether letters go to the filter of the active list.
     pub typing: bool,
-    /// Whether the keys are explained.
+    /// Whether the keys are being explained.
     pub help: bool,
-    /// The budget that fills the screen.
+    /// Budget that fills the screen.
     pub opened: Option<Opened>,
-    /// Whether the run is to end.
+    /// Whether the user wants to end the run.
     pub quits: bool,
-    /// What went wrong last.
+    /// Latest notice.
     pub notice: Option<String>,
 }
 
 impl Model {
-    /// Nothing to see before the first period is over.
+    /// Creates the model for the time before the first period ends.
     pub fn of(words: &Words, period_ns: u64) -> Model {
         let headline = format!("measuring: numbers come each {}", human(period_ns));
         Model {
@@ -68,7 +68,7 @@ impl Model {
         }
     }
 
-    /// A period is over.
+    /// Takes the snapshot of a period.
     pub fn take(&mut self, snapshot: Snapshot) {
         for (key, level) in &snapshot.levels {
             let curve = self.curves.entry(*key).or_default();
@@ -80,17 +80,17 @@ impl Model {
         self.latest = snapshot;
     }
 
-    /// What is shown.
+    /// Returns the snapshot that is shown.
     pub fn shown(&self) -> &Snapshot {
         self.frozen.as_ref().unwrap_or(&self.latest)
     }
 
-    /// Whether time stands still.
+    /// Returns whether the display is frozen.
     pub fn is_frozen(&self) -> bool {
         self.frozen.is_some()
     }
 
-    /// Stops what is shown, or lets it go on with the latest.
+    /// Freezes the display, or continues with the latest snapshot.
     pub fn freeze_or_go_on(&mut self) {
         self.frozen = match self.frozen {
             Some(_) => None,
@@ -98,7 +98,7 @@ impl Model {
         };
     }
 
-    /// The list that has the keys.
+    /// Returns the list that receives the keys.
     pub fn list(&mut self) -> &mut List {
         match self.pane {
             Pane::Rows => &mut self.rows,
@@ -112,19 +112,19 @@ impl Model {
         self.list().sort_by_next(columns);
     }
 
-    /// The gap that is chosen.
+    /// Returns the chosen gap.
     pub fn chosen_gap(&self) -> Option<&Gap> {
         let gaps = &self.shown().gaps;
         Some(&gaps[self.gaps.index(&lines(gaps))?])
     }
 
-    /// The row that is chosen.
+    /// Returns the chosen row.
     pub fn chosen_row(&self) -> Option<&Row> {
         let rows = &self.shown().rows;
         Some(&rows[self.rows.index(&Vec::from_iter(rows))?])
     }
 
-    /// Moves in the budget that is open, or else in the list that has the keys.
+    /// Scrolls the open budget, or else moves in the list that receives the keys.
     pub fn go(&mut self, by: isize) {
         if let Some(Opened { gap, above }) = &mut self.opened {
             let last = gap.parts.len().saturating_sub(1);
@@ -139,7 +139,7 @@ impl Model {
     }
 }
 
-/// The lines of gaps in their list.
+/// Returns the lines of these gaps.
 pub fn lines(gaps: &[Gap]) -> Vec<&Row> {
     gaps.iter().map(|gap| &gap.row).collect()
 }

@@ -1,4 +1,4 @@
-//! What `microvm` and `osnoise` show: the noise of each CPU, and the longest gaps.
+//! Frame of `microvm` and `osnoise`: the noise of each CPU, and the longest gaps.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::output::summary_view::largest;
 use crate::run::Period;
 use crate::units::{human, seconds};
 
-/// One CPU in one period.
+/// Noise of one CPU in one period.
 struct Line<'a> {
     line: &'a PeriodLine,
     max_so_far_ns: u64,
@@ -33,7 +33,7 @@ fn columns<'a>() -> Columns<'static, Line<'a>> {
         .words("largest shares", |it| largest(it.line).into())
 }
 
-/// The noise so far.
+/// Noise so far.
 #[derive(Debug, Default)]
 pub struct Noise {
     longest: LongestIntervals,
@@ -86,7 +86,7 @@ impl Noise {
     }
 }
 
-/// How much of the period was noise, in percent.
+/// Returns the noise in percent of the period, with the CPU as key.
 fn level(line: &PeriodLine) -> Option<(u64, f64)> {
     let runtime_ns = line.runtime_ns.filter(|ns| *ns > 0)?;
     let percent = line.noise_ns as f64 * 100.0 / runtime_ns as f64;
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use crate::fixtures;
 
-    /// Two gaps, the second longer, with an interrupt in it.
+    /// Returns two gaps; the second is longer and contains an interrupt.
     fn events() -> Vec<Event> {
         let anchor = |at| {
             Event::Anchor(Anchor {
@@ -183,7 +183,7 @@ mod tests {
             "{}",
             snapshot.headline
         );
-        // No tally told how long the thread ran.
+        // No tally gave the run time of the thread.
         let cells: Vec<&str> = snapshot.rows[0]
             .cells
             .iter()

@@ -1,6 +1,6 @@
-//! The terminal while the frame has it: raw, and on its other screen. However the run ends,
-//! it is given back as it was. What is drawn on it waits where it takes nothing, and nobody who drains
-//! events waits for that.
+//! Terminal while the frame owns it: in raw mode, on the alternate screen. It is restored however
+//! the run ends. Output waits in memory if the terminal is slow, so that the thread that drains
+//! events never waits for it.
 
 use std::io::{ErrorKind, Write};
 use std::mem::ManuallyDrop;
@@ -22,16 +22,16 @@ use super::write_only::WriteOnly;
 use crate::stdout;
 use crate::write_behind::WriteBehind;
 
-/// What is written on the terminal while it is the frame's. A panic has to give it back, wherever
-/// it comes from.
+/// Writer of the terminal while the frame owns it. Global, because a panic on any thread must
+/// restore the terminal.
 static TAKEN: Mutex<Option<WriteBehind>> = Mutex::new(None);
 static HOOK: Once = Once::new();
 
-/// A terminal that is the frame's until this is dropped.
+/// Terminal that the frame owns until this is dropped.
 #[derive(Debug)]
 pub struct Screen {
-    /// Never dropped: on a terminal that is gone it would tell so on a stderr that is gone,
-    /// and panic before the recording is complete.
+    /// Never dropped: with the terminal gone, its destructor would report an error on stderr, which
+    /// is gone too, and panic before the recording is complete.
     terminal: ManuallyDrop<Terminal<WriteOnly<Taken>>>,
     signals: Signals,
     size: Option<Size>,
@@ -45,10 +45,10 @@ struct Signals {
 }
 
 impl Screen {
-    /// Takes it.
+    /// Takes the terminal.
     ///
     /// # Errors
-    /// If it refuses.
+    /// If the terminal refuses.
     pub fn take() -> std::io::Result<Screen> {
         let signals = Signals::default();
         for (signal, flag) in [
@@ -86,29 +86,30 @@ impl Screen {
         self.terminal.clear()
     }
 
-    /// Whether it shows all that was drawn. What it has not taken yet, later drawings cannot replace.
+    /// Returns whether the terminal has taken all output. A later drawing cannot replace output
+    /// that still waits.
     ///
     /// # Errors
-    /// If a thread that panicked gave the terminal back.
+    /// If a panicking thread has restored the terminal.
     pub fn is_drawn(&self) -> std::io::Result<bool> {
         let out = taken();
         let out = out.as_ref().ok_or(ErrorKind::NotConnected)?;
         Ok(out.is_idle())
     }
 
-    /// No key is read any more: Ctrl-C is a signal again. Nothing is waited for.
+    /// Ends the reading of keys, so that Ctrl-C is a signal again; does not wait.
     pub fn leave_keys(&self) {
-        // A terminal that is gone takes nothing back.
+        // The terminal may be gone.
         let _ = disable_raw_mode();
     }
 
-    /// Whether the terminal hung up.
+    /// Returns whether the terminal hung up.
     pub fn hung_up(&self) -> bool {
         self.signals.hang_up.load(Ordering::Relaxed)
     }
 
-    /// Stops this process if it was asked to, and takes the terminal again when it goes on.
-    /// Returns whether all has to be drawn again.
+    /// Stops this process if the user asked for it, and takes the terminal again afterwards.
+    /// Returns whether everything must be redrawn.
     ///
     /// # Errors
     /// If the terminal refuses.
@@ -118,7 +119,8 @@ impl Screen {
             self.stopped()?;
             return Ok(true);
         }
-        // Stopped by a signal that nobody can catch: the terminal was others' meanwhile.
+        // The process was stopped by SIGSTOP, which nobody can catch; other programs had the
+        // terminal.
         if self.signals.go_on.swap(false, Ordering::Relaxed) {
             disable_raw_mode()?;
             execute!(Taken, LeaveAlternateScreen)?;
@@ -128,8 +130,8 @@ impl Screen {
         Ok(false)
     }
 
-    /// Stops what was started together with this process, and this process, as Ctrl-Z does
-    /// where it is no key. The terminal is given back first: in the background nobody may.
+    /// Stops the whole process group, as Ctrl-Z does in normal mode. Restores the terminal first,
+    /// since a stopped process may not use it.
     ///
     /// # Errors
     /// If the terminal refuses.
@@ -139,7 +141,7 @@ impl Screen {
         self.stopped()
     }
 
-    /// Stops until somebody says otherwise, and takes the terminal again.
+    /// Waits stopped until SIGCONT, and takes the terminal again.
     fn stopped(&mut self) -> std::io::Result<()> {
         emulate_default_handler(SIGTSTP)?;
         for flag in [&self.signals.stop, &self.signals.go_on] {
@@ -148,13 +150,13 @@ impl Screen {
         self.enter()
     }
 
-    /// Whether its size has changed since the last call.
+    /// Returns whether the size has changed since the last call.
     pub fn resized(&mut self) -> bool {
         let size = self.terminal.size().ok();
         std::mem::replace(&mut self.size, size) != size
     }
 
-    /// Forgets what is on it, so that all is drawn again.
+    /// Clears the terminal, so that everything is redrawn.
     ///
     /// # Errors
     /// If the terminal refuses.
@@ -162,7 +164,7 @@ impl Screen {
         self.terminal.clear()
     }
 
-    /// Draws.
+    /// Draws a picture.
     ///
     /// # Errors
     /// If the terminal refuses.
@@ -178,7 +180,7 @@ impl Drop for Screen {
     }
 }
 
-/// The terminal while it is the frame's.
+/// Writer to the terminal that the frame owns.
 #[derive(Debug)]
 struct Taken;
 
@@ -195,15 +197,15 @@ impl Write for Taken {
     }
 }
 
-/// No code panics while it holds the lock.
+/// Locks the writer. No code panics while it holds the lock.
 fn taken() -> MutexGuard<'static, Option<WriteBehind>> {
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives the terminal back, once, and waits until it has taken all of it.
+/// Restores the terminal, at most once, and waits until it has taken all output.
 ///
 /// # Errors
-/// If it is gone and takes nothing back, or takes nothing and Ctrl-C has ended the wait.
+/// If the terminal is gone, or if it takes no output and Ctrl-C ended the wait.
 fn give_back() -> std::io::Result<()> {
     let out = taken().take();
     let Some(mut out) = out else {
@@ -232,7 +234,7 @@ mod tests {
             let _screen = Screen::take().unwrap();
             panic!("on purpose");
         }
-        // This very test, once more, in a terminal.
+        // Runs this test again in a terminal.
         let exe = std::env::current_exe().unwrap();
         let run = format!("'{}' --exact {THIS} --nocapture", exe.display());
         let mut script = Command::new("script");

@@ -1,4 +1,4 @@
-//! What a command shows of its run at one moment: the same for all of them.
+//! State of a run at the end of a period, in the same form for every command.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use vmnoise_events::column::{self, Columns};
 
 use crate::output::cells;
 
-/// The head of a column of a list.
+/// Heading of a column of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heading {
-    /// What it says.
+    /// Title.
     pub name: String,
-    /// Whether words stand below it, which begin on the left.
+    /// Whether the column holds words, which are aligned to the left.
     pub words: bool,
 }
 
-/// Those of these columns.
+/// Returns the headings of these columns.
 pub fn headings<R>(columns: &Columns<'_, R>) -> Vec<Heading> {
     let columns = columns.0.iter();
     columns
@@ -26,17 +26,16 @@ pub fn headings<R>(columns: &Columns<'_, R>) -> Vec<Heading> {
         .collect()
 }
 
-/// One place in a list.
+/// Cell of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
-    /// What is shown.
+    /// Text of the cell.
     pub text: String,
-    /// What it is sorted by, the greatest first; `None` sorts by the text, and unknown
-    /// values behind all others.
+    /// Value for sorting, greatest first; `None` sorts by the text, after all known values.
     pub value: Option<f64>,
 }
 
-/// What a line has in each of these columns.
+/// Returns the cells of a line, one for each column.
 pub fn cells<R>(columns: &Columns<'_, R>, line: &R) -> Vec<Cell> {
     let cell = |cell: &column::Cell<'_, R>| Cell {
         text: cells::of(cell, line),
@@ -50,24 +49,24 @@ pub fn cells<R>(columns: &Columns<'_, R>, line: &R) -> Vec<Cell> {
     columns.0.iter().map(|column| cell(&column.cell)).collect()
 }
 
-/// The number of a CPU, which is sorted from the first to the last.
+/// Returns the number of a CPU, with a value that sorts CPUs in ascending order.
 pub fn index(cpu: u32) -> (String, Option<f64>) {
     (cpu.to_string(), Some(-f64::from(cpu)))
 }
 
-/// One line of a list.
+/// Line of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Says which it is from one moment to the next.
+    /// Identity of the line, the same in each snapshot.
     pub key: u64,
-    /// As many as there are columns.
+    /// Cells, one for each column.
     pub cells: Vec<Cell>,
-    /// What a filter finds it by beside its cells.
+    /// Further texts, besides the cells, in which a filter searches.
     pub found_by: Vec<String>,
 }
 
 impl Row {
-    /// A line that a filter finds by what it shows.
+    /// Creates a line; a filter searches only in its cells.
     pub fn new(key: u64, cells: Vec<Cell>) -> Row {
         Row {
             key,
@@ -77,28 +76,28 @@ impl Row {
     }
 }
 
-/// One part of a gap's budget.
+/// Part of a gap's budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// How long.
+    /// Length in nanoseconds.
     pub ns: u64,
-    /// Under which share, and who it was.
+    /// Share, and culprit if known.
     pub words: String,
 }
 
-/// A gap, or what else took time, with its budget.
+/// Gap, wake-up or exit, with its budget.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gap {
-    /// Its line in the list.
+    /// Line in the list.
     pub row: Row,
-    /// The first line of its budget.
+    /// Title of the budget.
     pub title: String,
-    /// Adds up to its length.
+    /// Parts of the budget, which add up to the length of the gap.
     pub parts: Vec<Part>,
 }
 
 impl Gap {
-    /// A gap that a filter finds by all who had a part of it.
+    /// Creates a gap; a filter also searches in the words of its parts.
     pub fn new(key: u64, cells: Vec<Cell>, title: String, parts: Vec<Part>) -> Gap {
         let found_by = parts.iter().map(|part| part.words.clone()).collect();
         Gap {
@@ -112,34 +111,34 @@ impl Gap {
     }
 }
 
-/// The words of a command's frame, which stay the same.
+/// Labels of a command's frame, which never change.
 #[derive(Debug, Clone)]
 pub struct Words {
-    /// The command.
+    /// Name of the command.
     pub command: &'static str,
-    /// What the rows are.
+    /// Title of the rows.
     pub rows: &'static str,
-    /// Their columns.
+    /// Columns of the rows.
     pub row_columns: Vec<Heading>,
-    /// What the curve of a row shows.
+    /// Description of a row's curve.
     pub curve: &'static str,
-    /// What the gaps are.
+    /// Title of the gaps.
     pub gaps: &'static str,
-    /// Their columns.
+    /// Columns of the gaps.
     pub gap_columns: Vec<Heading>,
 }
 
-/// The state of a run when a period is over.
+/// State of a run at the end of a period.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
-    /// Since its start.
+    /// Time since the start of the run.
     pub elapsed: Duration,
-    /// The finding so far, in one line.
+    /// Main finding so far, in one line.
     pub headline: String,
-    /// What it is about: CPUs, or vCPUs.
+    /// Rows, one for each CPU or for each vCPU and reason.
     pub rows: Vec<Row>,
-    /// The next point of each row's curve, by the row's key; one that is unknown is left out.
+    /// Next point of each row's curve, by the row's key; unknown ones are left out.
     pub levels: Vec<(u64, f64)>,
-    /// The longest so far, the longest first.
+    /// Longest gaps so far, longest first.
     pub gaps: Vec<Gap>,
 }

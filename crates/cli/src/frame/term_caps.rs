@@ -1,5 +1,5 @@
-//! Whether a live view is a frame: only where somebody sits before a terminal that can show
-//! one. Everywhere else what is printed is printed as ever.
+//! Check whether a live view may fill the terminal: a user must sit at a terminal that can show a
+//! frame. Otherwise the command prints as usual.
 
 use std::io::IsTerminal;
 
@@ -8,11 +8,11 @@ use rustix::termios::{tcgetpgrp, tcgetwinsize};
 
 use crate::progress::can_draw_over;
 
-/// Whether a frame can be shown: keys can be read, and the picture is seen.
+/// Returns whether keys can be read and the frame would be visible.
 pub fn can_show() -> bool {
     let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
     let seen = stdin.is_terminal() && stdout.is_terminal();
-    // A background job that reads keys is stopped.
+    // The kernel stops a background job that reads keys.
     let in_front = tcgetpgrp(&stdin).is_ok_and(|group| group == getpgrp());
     let has_size = tcgetwinsize(&stdout).is_ok_and(|size| size.ws_col > 0 && size.ws_row > 0);
     seen && in_front && has_size && can_draw_over()

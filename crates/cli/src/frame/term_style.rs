@@ -1,9 +1,9 @@
-//! What the terminal can show: letters beyond ASCII, and colours.
+//! Styles that the terminal supports: letters beyond ASCII, and colours.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::bar;
 
-/// Bars where there is nothing but ASCII.
+/// Bars for terminals with ASCII only.
 const ASCII_BARS: bar::Set<'static> = bar::Set {
     full: "#",
     seven_eighths: "#",
@@ -16,17 +16,17 @@ const ASCII_BARS: bar::Set<'static> = bar::Set {
     empty: " ",
 };
 
-/// How things are drawn.
+/// Style of the drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TermStyle {
-    /// Nothing beyond ASCII.
+    /// Whether only ASCII can be shown.
     pub ascii: bool,
-    /// No colour; bold and reverse stay.
+    /// Whether colours are left out; bold and reverse remain.
     pub plain: bool,
 }
 
 impl TermStyle {
-    /// What this environment says.
+    /// Derives the style from these environment variables.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> TermStyle {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
@@ -41,7 +41,7 @@ impl TermStyle {
         }
     }
 
-    /// The letters that a curve is made of.
+    /// Returns the characters of a curve.
     pub fn bars(self) -> bar::Set<'static> {
         match self.ascii {
             true => ASCII_BARS,
@@ -49,7 +49,7 @@ impl TermStyle {
         }
     }
 
-    /// A name that somebody else chose, as this terminal can show it.
+    /// Returns a foreign name as this terminal can show it.
     pub fn text(self, text: &str) -> String {
         let shown = |c: char| if self.ascii && !c.is_ascii() { '?' } else { c };
         text.chars().map(shown).collect()
@@ -62,17 +62,17 @@ impl TermStyle {
         }
     }
 
-    /// The first line.
+    /// Returns the style of the first line.
     pub fn bar_line(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// What a part of the screen is.
+    /// Returns the style of the heading of each part of the screen.
     pub fn heading(self) -> Style {
         self.coloured(Style::new().add_modifier(Modifier::BOLD), Color::Cyan)
     }
 
-    /// The chosen line of the list that has the keys, or of another.
+    /// Returns the style of the chosen line; `has_keys` says whether its list receives the keys.
     pub fn chosen(self, has_keys: bool) -> Style {
         match has_keys {
             true => Style::new().add_modifier(Modifier::REVERSED),
@@ -80,12 +80,12 @@ impl TermStyle {
         }
     }
 
-    /// What deserves a look.
+    /// Returns the style of notices.
     pub fn notice(self) -> Style {
         self.coloured(Style::new().add_modifier(Modifier::BOLD), Color::Yellow)
     }
 
-    /// The curve.
+    /// Returns the style of the curve.
     pub fn curve(self) -> Style {
         self.coloured(Style::new(), Color::Green)
     }

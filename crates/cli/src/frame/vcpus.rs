@@ -1,4 +1,4 @@
-//! What `exits` shows: each vCPU and each of its reasons to exit, and the longest exits.
+//! Frame of `exits`: each vCPU with its exit reasons, and the longest exits.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -25,15 +25,15 @@ fn words() -> Words {
     }
 }
 
-/// The exits so far.
+/// Exits so far.
 #[derive(Debug, Default)]
 pub struct Vcpus {
     measured: Duration,
-    /// Time outside the guest until the last period, by row.
+    /// Time outside the guest until the last period, by the key of the row.
     before_ns: BTreeMap<u64, u64>,
 }
 
-/// One row before it is written down.
+/// Row before its cells are formatted.
 struct Line<'a> {
     vcpu: String,
     reason: &'a str,
@@ -44,7 +44,7 @@ struct Line<'a> {
     lengths: Option<&'a ReasonExits>,
 }
 
-/// The columns of a run that has lasted for so long.
+/// Returns the columns of a run that has lasted `measured`.
 fn columns<'a>(measured: Duration) -> Columns<'static, Line<'a>> {
     let measured_ns = measured.as_nanos().max(1) as f64;
     Columns::<Line<'a>>::default()
@@ -60,7 +60,7 @@ fn columns<'a>(measured: Duration) -> Columns<'static, Line<'a>> {
         .words("where it went", |line| largest(line.taken).into())
 }
 
-/// A vCPU by its name, and one of its exits.
+/// Name of a vCPU, and one of its exits.
 type Longest<'a> = (&'a str, &'a WorstExit);
 
 fn gap_columns<'a>() -> Columns<'static, Longest<'a>> {
@@ -119,7 +119,7 @@ impl Vcpus {
     }
 }
 
-/// The vCPU, then its reasons.
+/// Returns the line of the vCPU, then those of its exit reasons.
 fn lines<'a>(vm: &'a VmExits, vcpu: &'a VcpuExits) -> Vec<Line<'a>> {
     let all = Line {
         vcpu: name(vm, vcpu),

@@ -1,4 +1,4 @@
-//! What `timerlat` shows: how late each CPU woke up, and the latest wake-ups phase by phase.
+//! Frame of `timerlat`: the latency of each CPU, and the latest wake-ups by phase.
 
 use std::collections::BTreeMap;
 
@@ -33,12 +33,12 @@ fn words() -> Words {
     }
 }
 
-/// The wake-ups so far.
+/// Wake-ups so far.
 #[derive(Debug, Default)]
 pub struct Wakeups {
     columns: Columns,
     latest: LongestIntervals,
-    /// The latest wake-up of this period.
+    /// Longest latency of this period, by CPU.
     period_max_ns: BTreeMap<u32, u64>,
 }
 
@@ -105,7 +105,7 @@ mod tests {
         explainer
     }
 
-    /// One of 60 us, 40 of them until a task that ran on let it run.
+    /// Returns a wake-up of 60 us; for 40 us of it another task ran on.
     fn late() -> Interval {
         let part = |phase, share, source, ns| Part {
             phase: Some(phase),

@@ -1,9 +1,10 @@
-//! A terminal that is told what to show and never asked where its cursor is. What it is told waits
-//! until it is flushed, and goes out as one.
+//! Terminal that is only written to and never asked for its cursor's position. Output is buffered
+//! until it is flushed.
 //!
-//! The library asks whenever it clears, which it does at each new size, and waits for the answer
-//! up to two seconds: meanwhile nobody drains the rings, and keys get lost. Not every terminal
-//! answers. The frame hides the cursor, so it does not matter where it is.
+//! The library asks for the position each time it clears the screen, which it does after each
+//! resize, and waits up to two seconds for the answer. Meanwhile nothing drains the rings, and keys
+//! get lost. Some terminals never answer. The frame hides the cursor, so its position does not
+//! matter.
 
 use std::io::{BufWriter, Result, Write};
 
@@ -11,15 +12,15 @@ use ratatui::backend::{Backend, ClearType, CrosstermBackend, WindowSize};
 use ratatui::buffer::Cell;
 use ratatui::layout::{Position, Size};
 
-/// What a terminal of many columns and lines takes to be filled, in all colours.
+/// Buffer size that holds a full redraw of a large terminal in all colours, in bytes.
 const PICTURE: usize = 256 << 10;
 
-/// The terminal behind this.
+/// Terminal behind the buffer.
 #[derive(Debug)]
 pub struct WriteOnly<W: Write>(CrosstermBackend<BufWriter<W>>);
 
 impl<W: Write> WriteOnly<W> {
-    /// Tells it by this.
+    /// Creates a terminal that writes to `out`.
     pub fn new(out: W) -> WriteOnly<W> {
         WriteOnly(CrosstermBackend::new(BufWriter::with_capacity(
             PICTURE, out,

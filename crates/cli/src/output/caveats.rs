@@ -1,4 +1,4 @@
-//! The last lines of each result: how it was witnessed, and what it cannot know.
+//! Last lines of each result: its probes, and its limitations.
 
 use vmnoise_events::coverage::{Coverage, Question};
 use vmnoise_events::{ProbeStatus, RunFacts, Share, Workload};
@@ -9,7 +9,7 @@ use super::from_feed;
 use crate::run::cpus::probe_status;
 use crate::units::human;
 
-/// Over the lines of a result.
+/// Heading of these lines.
 pub const HEADING: &str = "What this result rests on";
 
 /// Returns the first line of a result without BPF, which names no culprit; empty with BPF.
@@ -23,17 +23,18 @@ pub fn no_names(facts: &RunFacts) -> String {
     format!("No names without BPF: {remedy}\n")
 }
 
-/// Probe statuses, losses, clock bound, own cost, what stays unexplained.
+/// Renders the heading, and the lines about probes, losses, clock bound, own cost and unexplained
+/// time.
 pub fn render(facts: &RunFacts, summary: &Summary) -> String {
     format!("{HEADING}\n{}", lines(facts, summary))
 }
 
-/// All of it but the heading.
+/// Returns the lines without the heading.
 pub fn lines(facts: &RunFacts, summary: &Summary) -> String {
     probes(&summary.probe_statuses) + &without_probes(facts, summary)
 }
 
-/// What the result cannot know, without how it was witnessed.
+/// Returns the limitations of the result, without its probes.
 pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
     let mut text = String::new();
     if facts.shares_cpu {
@@ -57,7 +58,7 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
         );
     }
     text += &exit_check(facts, summary);
-    // What the exits of a guest's host are is the host's to say.
+    // For a guest, only its host can judge the exits.
     if facts.workload == Workload::Microvm {
         let unbounded_ns = summary.cpus.iter().filter_map(|cpu| cpu.unbounded_kvm_ns);
         text += &unbounded_kvm(unbounded_ns.fold(0, u64::saturating_add));
@@ -69,7 +70,7 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
     }
     text += &steal_outside_gaps(facts, summary);
     let noise = match facts.workload {
-        // One clock stamps both wake-ups and what the kernel did.
+        // One clock stamps both the wake-ups and the kernel's work.
         Workload::Timerlat => "latency",
         _ => {
             text += &format!(" clock bound: {}\n", time(summary.clock_bound_ns));
@@ -91,13 +92,13 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
     text
 }
 
-/// What the recording could not see, and what to do about it.
+/// Returns the blind spots of the recording, with remedies.
 pub fn not_seen(coverage: &Coverage) -> String {
     let spots = coverage.blind_spots(Question::Anything).into_iter();
     spots.map(|spot| format!(" not seen: {spot}\n")).collect()
 }
 
-/// Of a run that was stopped meanwhile.
+/// Returns a line about expiries while the run was stopped; empty if there were none.
 fn expiries_meanwhile(summary: &Summary) -> String {
     let wakeups = summary.wakeups.iter().flat_map(|wakeups| &wakeups.cpus);
     match wakeups.map(|cpu| cpu.not_measured).sum::<u64>() {
@@ -106,7 +107,7 @@ fn expiries_meanwhile(summary: &Summary) -> String {
     }
 }
 
-/// How it was witnessed, and what that cannot show.
+/// Returns the status of each probe, with its limitation.
 pub fn probes(probe_statuses: &[ProbeStatus]) -> String {
     let mut text = String::new();
     for probe_status in probe_statuses {
@@ -119,7 +120,8 @@ pub fn probes(probe_statuses: &[ProbeStatus]) -> String {
     text
 }
 
-/// So much of `kvm` could hide what nobody explains; empty if nothing could.
+/// Returns a line about `kvm` time without a bound, which could hide unexplained time; empty if
+/// there is none.
 pub fn unbounded_kvm(ns: u64) -> String {
     match ns {
         0 => String::new(),
@@ -130,7 +132,7 @@ pub fn unbounded_kvm(ns: u64) -> String {
     }
 }
 
-/// Where every exit is witnessed, KVM's own count is an independent check on it.
+/// Compares the exits seen with KVM's own count, which is independent.
 fn exit_check(facts: &RunFacts, summary: &Summary) -> String {
     let mut text = String::new();
     for cpu in summary.cpus.iter().filter(|_| facts.witnesses.kvm_exit) {
@@ -147,7 +149,7 @@ fn exit_check(facts: &RunFacts, summary: &Summary) -> String {
     text
 }
 
-/// What a hypervisor takes while an observed thread runs is in no gap; its sum is known.
+/// Returns the steal time while an observed thread ran: it is in no gap, and only its sum is known.
 fn steal_outside_gaps(facts: &RunFacts, summary: &Summary) -> String {
     let mut text = String::new();
     for cpu in summary
@@ -168,7 +170,7 @@ fn steal_outside_gaps(facts: &RunFacts, summary: &Summary) -> String {
     text
 }
 
-/// What came too late to explain anything; empty if nothing did.
+/// Returns a line about events that came too late to explain anything; empty if there were none.
 pub fn late(events: u64) -> String {
     match events {
         0 => String::new(),
@@ -176,7 +178,7 @@ pub fn late(events: u64) -> String {
     }
 }
 
-/// What was lost, by kind, in parentheses; empty if nothing was.
+/// Returns the losses by kind, in parentheses; empty if there were none.
 pub fn by_kind(losses: &Losses) -> String {
     let lost = losses.iter().filter(|(_, count)| *count > 0);
     let kinds: Vec<String> = lost

@@ -1,10 +1,10 @@
-//! One figure in a cell of a table; what is unknown is `-`.
+//! Formats for the cells of tables; an unknown value is `-`.
 
 use vmnoise_events::column::Cell;
 
 use crate::units::human;
 
-/// What stands in a cell of this row.
+/// Returns the text of a cell in this row.
 pub fn of<R>(cell: &Cell<'_, R>, row: &R) -> String {
     match cell {
         Cell::Words(of) => of(row).into_owned(),
@@ -18,17 +18,17 @@ pub fn of<R>(cell: &Cell<'_, R>, row: &R) -> String {
     }
 }
 
-/// A length of time.
+/// Formats a length of time.
 pub fn time(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".into(), human)
 }
 
-/// A count.
+/// Formats a count.
 pub fn number(count: Option<u64>) -> String {
     count.map_or_else(|| "-".into(), |count| count.to_string())
 }
 
-/// A percentage, to a thousandth.
+/// Formats a percentage with three decimals.
 pub fn percent(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.3}"))
 }

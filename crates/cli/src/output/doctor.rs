@@ -1,4 +1,4 @@
-//! The table of probes of `vmnoise doctor`.
+//! Table of probes of `vmnoise doctor`.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use vmnoise_events::{HostFacts, ProbeStatus};
 use super::json;
 use crate::output::format::Format;
 
-/// `vmnoise.doctor/1`.
+/// JSON document `vmnoise.doctor/1`.
 #[derive(Debug, Serialize)]
 struct Document<'a> {
     schema: &'static str,

@@ -1,4 +1,4 @@
-//! What exits took: the table and the JSON of `vmnoise microvm --exercise`.
+//! Cost of exits: the table and the JSON of `vmnoise microvm --exercise`.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -9,20 +9,20 @@ use super::{json, table, write};
 use crate::output::format::Format;
 use crate::units::to_ns;
 
-/// What was asked.
+/// Options of the user.
 #[derive(Debug, Serialize)]
 pub struct Options {
-    /// The exit.
+    /// Exit that is exercised.
     pub exercise: Exercise,
-    /// The CPUs, one vCPU each.
+    /// CPUs, with one vCPU each.
     pub cpus: Vec<u32>,
-    /// How long.
+    /// Duration in nanoseconds.
     pub duration_ns: u64,
-    /// Policy of the vCPU threads.
+    /// Scheduling policy of the vCPU threads.
     pub priority: Option<Policy>,
 }
 
-/// `vmnoise.exercise/1`.
+/// JSON document `vmnoise.exercise/1`.
 #[derive(Debug, Serialize)]
 pub struct Document<'a> {
     schema: &'static str,
@@ -50,7 +50,7 @@ struct Row {
 }
 
 impl<'a> Document<'a> {
-    /// The document of these rows.
+    /// Creates the document of these rows.
     pub fn new(
         host: &'a HostFacts,
         started_at: String,

@@ -1,8 +1,8 @@
-//! How a result is printed.
+//! Output formats of results.
 
 use clap::{Args, ValueEnum};
 
-/// How a result is printed on stdout.
+/// Output format of a result on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people
@@ -11,7 +11,7 @@ pub enum Format {
     Json,
 }
 
-/// What a histogram prints beside its buckets, in rtla's words.
+/// Parts of a histogram around its buckets, with rtla's option names.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct HistFrame {
     /// Print empty buckets too
@@ -25,7 +25,7 @@ pub struct HistFrame {
     pub no_summary: bool,
 }
 
-/// How latencies are printed on stdout.
+/// Output format of latencies on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LatencyFormat {
     /// For people, in rtla's table
@@ -36,7 +36,7 @@ pub enum LatencyFormat {
     Cyclictest,
 }
 
-/// How a comparison is printed on stdout.
+/// Output format of a comparison on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CompareFormat {
     /// For people
@@ -47,7 +47,7 @@ pub enum CompareFormat {
     Html,
 }
 
-/// How a verdict is printed on stdout.
+/// Output format of a verdict on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CheckFormat {
     /// For people
@@ -64,7 +64,7 @@ pub enum CheckFormat {
     ConfigMap,
 }
 
-/// How an audit is printed on stdout.
+/// Output format of an audit on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AuditFormat {
     /// For people
@@ -79,7 +79,7 @@ pub enum AuditFormat {
     Markdown,
 }
 
-/// How the result of a command is printed.
+/// Output format for the result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RunFormat {
     /// For people

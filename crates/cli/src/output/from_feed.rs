@@ -1,13 +1,13 @@
-//! What the host of a guest says it took, from its feed.
+//! Time that the host of a guest took, as reported by its feed.
 
 use vmnoise_explain::{CpuFromFeed, CpuSummary, EXIT_COLUMNS, Summary};
 
 use super::table;
 
-/// Names of one CPU beyond these are in the JSON.
+/// Number of culprits of one CPU that are printed; the others are in the JSON.
 const NAMES_PER_CPU: usize = 12;
 
-/// Its tables, behind an empty line; empty where no host reported anything.
+/// Renders the tables after an empty line; empty if no host reported anything.
 pub fn render(summary: &Summary) -> String {
     let cpus_from_feed = || {
         let cpus = summary.cpus.iter();
@@ -54,7 +54,7 @@ pub fn render(summary: &Summary) -> String {
     out
 }
 
-/// What the feed itself was, as one of the last lines; empty where there was none.
+/// Returns the line about the feed itself; empty without a feed.
 pub fn limits(summary: &Summary) -> String {
     let Some(feed) = &summary.feed else {
         return String::new();
@@ -67,7 +67,7 @@ pub fn limits(summary: &Summary) -> String {
     )
 }
 
-/// The first names of each CPU; `None` where no CPU's host reports them.
+/// Returns the first entries of each CPU; `None` if no host reports them.
 fn names<'a, T: 'a>(
     cpus_from_feed: impl Iterator<Item = (&'a CpuSummary, &'a CpuFromFeed)>,
     of: impl Fn(&'a CpuFromFeed) -> Option<&'a [T]>,
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::fixtures;
 
-    /// CPU 16 as its host tells it, this openly.
+    /// Returns the summary of CPU 16 with a feed of this detail.
     fn summary(detail: FeedDetail) -> Summary {
         let mut facts = fixtures::facts();
         facts.host.hypervisor = Some("KVM".into());

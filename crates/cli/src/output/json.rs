@@ -1,4 +1,4 @@
-//! `--format json`: one versioned object (docs/json.md). Unknown is null.
+//! Documents of `--format json`: one versioned object each (docs/json.md). Unknown values are null.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use vmnoise_judge::compare::Unit;
 
 use super::recorded::Origin;
 
-/// What every result begins with.
+/// Head of every result.
 #[derive(Debug, Serialize)]
 pub struct Head<'a> {
     schema: &'static str,
@@ -23,7 +23,7 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// The head of this run's result.
+    /// Creates the head of this run's result.
     pub fn new(schema: &'static str, facts: &'a RunFacts) -> Head<'a> {
         Head {
             schema,
@@ -37,7 +37,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Which recording a document is about, where it is about several or about a verdict.
+/// Identity of a recording, in documents about several recordings or a verdict.
 #[derive(Debug, Serialize)]
 pub struct Recorded<'a> {
     file: &'a str,
@@ -50,7 +50,7 @@ pub struct Recorded<'a> {
 }
 
 impl<'a> Recorded<'a> {
-    /// The recording in this file.
+    /// Creates the identity of the recording in this file.
     pub fn new(file: &'a str, facts: &'a RunFacts) -> Recorded<'a> {
         Recorded {
             file,
@@ -63,7 +63,7 @@ impl<'a> Recorded<'a> {
         }
     }
 
-    /// One that a prediction was made from.
+    /// Creates the identity of a recording that a prediction was made from.
     pub fn of(file: &'a str, origin: &'a Origin) -> Recorded<'a> {
         Recorded {
             file,
@@ -77,7 +77,7 @@ impl<'a> Recorded<'a> {
     }
 }
 
-/// The word for what numbers are in.
+/// Returns the name of a unit.
 pub const fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::Percent => "percent",
@@ -86,7 +86,7 @@ pub const fn unit(unit: Unit) -> &'static str {
     }
 }
 
-/// `vmnoise.summary/1`.
+/// JSON document `vmnoise.summary/1`.
 #[derive(Debug, Serialize)]
 pub struct SummaryDocument<'a> {
     #[serde(flatten)]
@@ -96,7 +96,7 @@ pub struct SummaryDocument<'a> {
 }
 
 impl<'a> SummaryDocument<'a> {
-    /// The document of this run.
+    /// Creates the document of this run.
     pub fn new(facts: &'a RunFacts, summary: &'a Summary) -> SummaryDocument<'a> {
         SummaryDocument {
             head: Head::new("vmnoise.summary/1", facts),

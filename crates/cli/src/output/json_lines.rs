@@ -1,5 +1,5 @@
-//! `--json-lines`: one object a line, for each period and at last for the run
-//! (docs/json.md). Unknown is null.
+//! Output of `--json-lines`: one object per line, for each period and at the end for the run
+//! (docs/json.md). Unknown values are null.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use super::json::SummaryDocument;
 use super::stream::Stream;
 use crate::run::{Period, RecentTrace, View};
 
-/// `vmnoise.period/1`.
+/// JSON document `vmnoise.period/1`.
 #[derive(Debug, Serialize)]
 struct PeriodDocument<'a> {
     schema: &'static str,
@@ -22,7 +22,7 @@ struct PeriodDocument<'a> {
     cpus: &'a [PeriodLine],
 }
 
-/// Prints each period when it is over.
+/// View that prints each period at its end.
 #[derive(Debug)]
 pub struct JsonLines {
     keeps_trace: bool,
@@ -31,7 +31,7 @@ pub struct JsonLines {
 }
 
 impl JsonLines {
-    /// `keeps_trace`: the last lines of the trace may be saved.
+    /// Creates the view; `keeps_trace` says that the last lines of the trace may be saved.
     pub fn new(keeps_trace: bool) -> JsonLines {
         JsonLines {
             keeps_trace,
@@ -61,7 +61,7 @@ impl View for JsonLines {
             since_start_ns: u64::try_from(period.since_start.as_nanos()).unwrap_or(u64::MAX),
             cpus: period.lines,
         });
-        // What cannot be said now, the summary says.
+        // The summary contains everything that cannot be printed now.
         self.stream.print(&line.unwrap_or_default());
     }
 

@@ -1,4 +1,4 @@
-//! For whatever reads the results of tests: a suite, with a case for each thing that was looked at.
+//! JUnit XML: suites with a case for each thing that was tested.
 
 use std::io;
 
@@ -8,42 +8,42 @@ use quick_xml::events::{BytesDecl, BytesText, Event};
 
 type Xml = Writer<Vec<u8>>;
 
-/// What became of a case.
+/// Result of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is as it should be.
+    /// The test passed.
     Good,
-    /// Nothing is decided by it.
+    /// The case does not affect the result.
     Skipped,
-    /// It is not.
+    /// The test failed.
     Failed,
-    /// Nobody can tell: an error of the test, no failure of the machine.
+    /// The result is unknown: an error of the test, not a failure of the machine.
     Unknown,
 }
 
-/// What one case is about.
+/// Test case.
 pub struct Case {
-    /// As it is called.
+    /// Name.
     pub name: String,
-    /// What became of it.
+    /// Result.
     pub outcome: Outcome,
-    /// The same in the word of whoever looked.
+    /// Result in the words of the command.
     pub verdict: &'static str,
-    /// In one line.
+    /// Message in one line.
     pub message: String,
-    /// What else is to be said, in lines.
+    /// Further lines of output.
     pub said: Vec<String>,
 }
 
 /// Cases that belong together.
 pub struct Suite {
-    /// As they are called.
+    /// Name.
     pub name: String,
-    /// In their order.
+    /// Cases in order.
     pub cases: Vec<Case>,
 }
 
-/// A document of these suites.
+/// Renders a document of these suites.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -111,7 +111,7 @@ impl Case {
     }
 }
 
-/// XML has no word for some characters, be they escaped or not.
+/// Replaces characters that XML cannot represent, even escaped.
 fn sayable(text: &str) -> String {
     let is_sayable = |letter: char| match letter {
         '\n' | '\t' => true,

@@ -1,4 +1,4 @@
-//! One file per output. Results go to stdout, all else to stderr.
+//! Outputs, one file for each. Results go to stdout, everything else to stderr.
 
 mod advice;
 pub mod audit;

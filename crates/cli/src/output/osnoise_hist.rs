@@ -1,4 +1,4 @@
-//! The histogram of `rtla osnoise hist`: gaps by length, a column for each CPU.
+//! Histogram of `rtla osnoise hist`: gaps by length, with a column for each CPU.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::{caveats, cells, rtla, stop, text};
 use crate::called_as;
 use crate::run::{Meanwhile, RecentTrace, View};
 
-/// What options say of it.
+/// Options of the histogram.
 #[derive(Debug, Clone, Args)]
 pub struct Buckets {
     /// Width of a bucket in microseconds
@@ -29,7 +29,7 @@ pub struct Buckets {
     no_index: bool,
 }
 
-/// Collects the gaps of a run.
+/// View that collects the gaps of a run.
 #[derive(Debug)]
 pub struct Hist {
     asked: Buckets,
@@ -38,7 +38,7 @@ pub struct Hist {
 }
 
 impl Hist {
-    /// Such a histogram. `keeps_trace`: the last lines of the trace may be needed.
+    /// Creates the view; `keeps_trace` says that the last lines of the trace may be needed.
     pub fn new(asked: &Buckets, keeps_trace: bool) -> Hist {
         Hist {
             asked: asked.clone(),
@@ -124,7 +124,7 @@ impl Hist {
         out
     }
 
-    /// One line: its name, unless left out, and a cell for each CPU.
+    /// Returns one line: its name, unless left out, and a cell for each CPU.
     fn row(&self, name: &str, cell: impl Fn(&LinearHistogram, u32) -> String) -> String {
         let mut line = match self.asked.no_index {
             false => format!("{name:<6}"),

@@ -1,4 +1,4 @@
-//! The table of `rtla osnoise top`, with the columns of a guest behind it.
+//! Table of `rtla osnoise top`, with additional columns for guests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use super::{cells, rtla};
 
 const TITLE: &str = "Operating System Noise";
 const COLUMNS: &str = "CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single          HW          NMI          IRQ      Softirq       Thread";
-/// Narrow enough for 200 columns in all.
+/// Additional columns for guests; the whole table fits into 200 characters.
 const GUEST_COLUMNS: [&str; 5] = ["STEAL", "VIRT", "HW_NOISE", "LW_EX", "HW_EX"];
 
-/// What each CPU has shown so far.
+/// Figures of each CPU so far.
 #[derive(Debug, Default)]
 pub struct OsnoiseTable {
     rows: BTreeMap<u32, Row>,
@@ -20,11 +20,12 @@ pub struct OsnoiseTable {
 
 #[derive(Debug, Default, Clone)]
 struct Row {
-    /// `None` where the run was not cut into periods; nor is `max_noise_ns` known then.
+    /// Number of periods; `None` if the run was not divided into periods. Then `max_noise_ns` is
+    /// unknown too.
     periods: Option<u64>,
     runtime_ns: u64,
     noise_ns: u64,
-    /// The most of one period.
+    /// Largest noise of one period.
     max_noise_ns: Option<u64>,
     max_single_ns: u64,
     interference: Interference,
@@ -32,7 +33,7 @@ struct Row {
 }
 
 impl OsnoiseTable {
-    /// A period that ended.
+    /// Adds a period that has ended.
     pub fn add(&mut self, lines: &[PeriodLine]) {
         for line in lines {
             let row = self.rows.entry(line.cpu).or_default();
@@ -46,7 +47,7 @@ impl OsnoiseTable {
         }
     }
 
-    /// A run that was shorter than a period has one all the same.
+    /// Counts a run that was shorter than a period as one period.
     pub fn close_period(&mut self, cpus: &[CpuSummary]) {
         for cpu in cpus {
             let row = self.rows.entry(cpu.cpu).or_default();
@@ -57,7 +58,7 @@ impl OsnoiseTable {
         }
     }
 
-    /// Puts in what the summary knows exactly.
+    /// Replaces the sums by the exact values of the summary.
     pub fn settle(&mut self, cpus: &[CpuSummary]) {
         for cpu in cpus {
             let row = self.rows.entry(cpu.cpu).or_default();
@@ -69,7 +70,8 @@ impl OsnoiseTable {
         }
     }
 
-    /// The table of so long a run. The columns of a guest only where this is one.
+    /// Renders the table of a run that lasted `elapsed`; the columns for guests only if
+    /// `in_a_guest`.
     pub fn render(&self, elapsed: Duration, in_a_guest: bool) -> String {
         let mut out = format!(
             "{TITLE:>64}\nduration: {} | time is in us\n{COLUMNS}",

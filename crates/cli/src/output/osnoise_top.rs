@@ -1,4 +1,4 @@
-//! `vmnoise osnoise top`: one table, while the run goes on and at its end.
+//! Output of `vmnoise osnoise top`: one table, during the run and at its end.
 
 use std::io::IsTerminal;
 
@@ -13,10 +13,10 @@ use crate::called_as;
 use crate::output::format::Format;
 use crate::run::{Meanwhile, Period, RecentTrace, View};
 
-/// Parts of the longest gap that are shown while the run goes on.
+/// Number of parts of the longest gap that are shown during the run.
 const LIVE_PARTS: usize = 8;
 
-/// Redraws the table each period on a terminal; prints it once elsewhere.
+/// View that redraws the table each period on a terminal, and prints it once elsewhere.
 #[derive(Debug)]
 pub struct Top {
     format: Format,
@@ -29,8 +29,8 @@ pub struct Top {
 }
 
 impl Top {
-    /// Such a table; if it is `quiet`, not before the end. `keeps_trace`: the last lines of the trace
-    /// may be needed.
+    /// Creates the view. `quiet` shows the table only at the end; `keeps_trace` says that the last
+    /// lines of the trace may be needed.
     pub fn new(format: Format, quiet: bool, keeps_trace: bool) -> Top {
         Top {
             format,
@@ -43,12 +43,12 @@ impl Top {
         }
     }
 
-    /// Shows no table while the run goes on: a frame is there instead.
+    /// Shows no table during the run, because a frame is shown.
     pub fn be_silent(&mut self) {
         self.draws = false;
     }
 
-    /// Whether the table is shown while the run goes on.
+    /// Returns whether the table is shown during the run.
     pub fn draws(&self) -> bool {
         self.draws
     }
@@ -108,7 +108,7 @@ impl View for Top {
     }
 }
 
-/// Short, so that the table above it stays on the screen.
+/// Renders the longest gap briefly, so that the table above it stays on the screen.
 fn longest_so_far(gap: Option<&NamedInterval>) -> String {
     let Some(gap) = gap else {
         return String::new();

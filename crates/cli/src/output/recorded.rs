@@ -1,40 +1,40 @@
-//! Recordings that a prediction was made from, and what of their runs may be missing in them.
+//! Recordings that a prediction was made from, with their coverage.
 
 use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{RunFacts, Workload};
 use vmnoise_predict::Record;
 
-/// A recording, read.
+/// Recording that was read.
 #[derive(Debug)]
 pub struct Recorded {
-    /// Where it lies.
+    /// Path of the recording.
     pub file: String,
-    /// Whether it is one of a data set, and was not named by itself.
+    /// Whether the recording belongs to a data set, and was not named individually.
     pub of_data_set: bool,
-    /// Which run it is.
+    /// Origin of the recording.
     pub origin: Origin,
-    /// Ascending by CPU; those that reported nothing are not among them.
+    /// CPUs that reported something, in ascending order.
     pub cpus: Vec<RecordedCpu>,
-    /// What its run could see.
+    /// Coverage of its run.
     pub coverage: Coverage,
 }
 
-/// Which run of which machine.
+/// Machine and run of a recording.
 #[derive(Debug)]
 pub struct Origin {
-    /// The vmnoise that recorded.
+    /// Version of vmnoise that recorded.
     pub tool_version: String,
-    /// Who observed.
+    /// Workload of the run.
     pub workload: Workload,
-    /// When it started, RFC 3339 in UTC.
+    /// Start of the run, RFC 3339 in UTC.
     pub started_at: String,
-    /// The machine's name.
+    /// Name of the machine.
     pub host: Option<String>,
-    /// `uname -r`.
+    /// Kernel release (`uname -r`).
     pub kernel: String,
-    /// What the machine itself ran on; `None` on bare metal.
+    /// Hypervisor below the machine; `None` on bare metal.
     pub hypervisor: Option<String>,
-    /// The CPUs that were to be measured, ascending.
+    /// CPUs that were to be measured, in ascending order.
     pub cpus: Vec<u32>,
 }
 
@@ -53,20 +53,20 @@ impl From<&RunFacts> for Origin {
     }
 }
 
-/// One CPU of it.
+/// One CPU of a recording.
 #[derive(Debug)]
 pub struct RecordedCpu {
-    /// Its gaps, with what each culprit took of them.
+    /// Gaps of the CPU, with the time that each culprit took.
     pub record: Record,
-    /// How much of its span nobody looked: gaps were written down, or the workload was stopped;
-    /// nanoseconds.
+    /// Unobserved time in its span, in nanoseconds: the workload was stopped, or was storing gaps.
     pub unseen_ns: u64,
-    /// Gaps of which some of those who took them were lost; `None` where no counter could say.
+    /// Number of gaps for which the activities of some culprits were lost; `None` if no counter
+    /// says this.
     pub incomplete_gaps: Option<u64>,
 }
 
 impl Recorded {
-    /// How long each of its CPUs was looked at, at least; nanoseconds.
+    /// Returns the shortest span of its CPUs, in nanoseconds.
     pub fn shortest_ns(&self) -> u64 {
         let spans = self.cpus.iter().map(|cpu| cpu.record.span_ns());
         spans.min().unwrap_or(0)

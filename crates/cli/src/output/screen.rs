@@ -1,12 +1,12 @@
-//! A terminal that is drawn over, so that what is on it does not flicker.
+//! Redrawing of a terminal without flicker.
 
-/// To the first corner of the terminal.
+/// Moves the cursor to the upper left corner.
 const HOME: &str = "\x1b[H";
-/// Clears what an earlier drawing left behind a line, and below the last.
+/// Clears the rest of an earlier drawing, after a line and below the last line.
 const REST_OF_LINE: &str = "\x1b[K\n";
 const REST_OF_SCREEN: &str = "\x1b[J";
 
-/// The text in place of what the terminal showed before.
+/// Returns the text with control sequences that draw it over the previous content.
 pub fn redrawn(text: &str) -> String {
     let lines = text.lines().map(|line| line.to_owned() + REST_OF_LINE);
     format!("{HOME}{}{REST_OF_SCREEN}", lines.collect::<String>())

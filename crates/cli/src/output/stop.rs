@@ -1,4 +1,4 @@
-//! What a stop tells: the gap that did it, what made it, and what to change.
+//! Report on a stop: the gap that caused it, the noise in this gap, and advice.
 
 use vmnoise_events::RunFacts;
 use vmnoise_explain::{Summary, TraceLine};
@@ -6,7 +6,7 @@ use vmnoise_explain::{Summary, TraceLine};
 use super::{advice, tree};
 use crate::run::{RecentTrace, trace_line};
 
-/// The report, with an empty line behind it; nothing if no gap stopped the run.
+/// Renders the report and an empty line; empty if no gap stopped the run.
 pub fn report(facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> String {
     let Some(gap) = &summary.stopped_by else {
         return String::new();

@@ -1,4 +1,4 @@
-//! Results that are printed while the run goes on.
+//! Results that are printed during the run.
 
 use std::io::{self, Write};
 
@@ -10,26 +10,26 @@ use crate::say;
 use crate::stdout;
 use crate::write_behind::WriteBehind;
 
-/// Stdout, until its reader has seen enough. A run never waits for one that is slow; a recording
-/// that is read does.
+/// Stdout, until its reader closes it. A live run never waits for a slow reader; replaying a
+/// recording does.
 #[derive(Debug, Default)]
 pub struct Stream {
-    /// Of a run that has printed something.
+    /// Writer of stdout; `None` until the run prints something.
     out: Option<WriteBehind>,
     lost_lines: u64,
     gone: bool,
 }
 
 impl Stream {
-    /// Prints as soon as the reader takes it.
+    /// Prints the text as soon as the reader takes it.
     pub fn print(&mut self, text: &str) {
         if !self.is_gone() {
             self.gone = self.write(text).is_err();
         }
     }
 
-    /// Draws in place of what the terminal showed before. One that has not taken the last
-    /// drawing yet is not given another: the next drawing replaces it anyway.
+    /// Draws the text in place of the terminal's previous content. Skips it while the terminal has
+    /// not taken the last drawing, since the next drawing replaces it anyway.
     pub fn redraw(&mut self, text: &str) {
         if self.out.as_ref().is_none_or(WriteBehind::is_idle) {
             self.print(&screen::redrawn(text));
@@ -37,13 +37,13 @@ impl Stream {
     }
 
     fn write(&mut self, text: &str) -> io::Result<()> {
-        // A recording is read: nobody drains events, and nothing has to be left out.
+        // While a recording is replayed, no events have to be drained, so waiting is harmless.
         if !interrupt::is_caught() {
             return stdout::write_all(text.as_bytes());
         }
         let out = match &mut self.out {
             Some(out) => out,
-            // Begun only now, so that its thread runs on the CPUs that this one was moved to.
+            // Created only now, so that its thread runs on the CPUs to which this thread was moved.
             none => none.insert(stdout::behind()?),
         };
         if out.has_room() {
@@ -53,10 +53,10 @@ impl Stream {
         Ok(())
     }
 
-    /// Waits for the reader of what waits; what was lost is reported on stderr.
+    /// Waits until the reader has taken everything; reports lost lines on stderr.
     ///
     /// # Errors
-    /// As of [`stdout::end`].
+    /// As [`stdout::end`].
     pub fn end(&mut self) -> Result<()> {
         let written = self.out.take().map_or(Ok(()), stdout::end);
         if self.lost_lines > 0 {
@@ -68,7 +68,7 @@ impl Stream {
         written.context(super::CANNOT_WRITE)
     }
 
-    /// Whether printing has failed. The result, written last, says why.
+    /// Returns whether printing has failed. Writing the final result reports the reason.
     pub fn is_gone(&self) -> bool {
         self.gone || self.out.as_ref().is_some_and(WriteBehind::is_refused)
     }

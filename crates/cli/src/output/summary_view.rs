@@ -1,4 +1,4 @@
-//! The summary, with or without a line for each period before it.
+//! Views that print the summary, with or without a line for each period before it.
 
 use anyhow::Result;
 use vmnoise_events::{RunFacts, Share};
@@ -9,10 +9,10 @@ use crate::run::{Period, RecentTrace, View};
 use crate::say;
 use crate::units::human;
 
-/// Only the summary, at the end.
+/// View that prints only the summary.
 #[derive(Debug)]
 pub struct Final {
-    /// How it is printed.
+    /// Format of the summary.
     pub format: Format,
 }
 
@@ -22,10 +22,10 @@ impl View for Final {
     }
 }
 
-/// One line per period and CPU on stderr, then the summary.
+/// View that prints a line for each period and CPU on stderr, then the summary.
 #[derive(Debug)]
 pub struct Lines {
-    /// How the summary is printed.
+    /// Format of the summary.
     pub format: Format,
 }
 
@@ -61,7 +61,7 @@ impl View for Lines {
     }
 }
 
-/// The three shares that took most of the period.
+/// Returns the three shares that took most of the period.
 pub fn largest(line: &PeriodLine) -> String {
     let known = line
         .shares

@@ -1,11 +1,11 @@
-//! Plain columns, as the tools of this field print them: no borders, numbers to the right.
+//! Tables in the usual layout of performance tools: no borders, numbers on the right.
 
 use comfy_table::{CellAlignment, Table, presets};
 use vmnoise_events::column::Columns;
 
 use super::cells;
 
-/// Renders a row for each of these.
+/// Renders a row for each item of `rows`.
 pub fn of<'a, R>(rows: &[R], columns: impl FnOnce(Columns<'a, R>) -> Columns<'a, R>) -> String {
     let Columns(columns) = columns(Columns::default());
     let mut table = Table::new();

@@ -1,5 +1,4 @@
-//! The summary for people: where the time went, who took it, and the longest gaps as
-//! budgets.
+//! Summary as text for people: shares, culprits, and the longest gaps with their budgets.
 
 use vmnoise_events::{RunFacts, Workload};
 use vmnoise_explain::{CpuSummary, Place, Summary, cpu_columns};
@@ -8,10 +7,10 @@ use super::tree::tree;
 use super::{caveats, from_feed, table};
 use crate::units::human;
 
-/// Sources beyond these are in the JSON.
+/// Number of sources of one CPU that are printed; the others are in the JSON.
 const SOURCES_PER_CPU: usize = 12;
 
-/// The whole result. Ends with a newline.
+/// Renders the whole result; ends with a newline.
 pub fn render(facts: &RunFacts, summary: &Summary) -> String {
     let mut text = caveats::no_names(facts);
     if let Some(gap) = &summary.stopped_by {
@@ -63,7 +62,7 @@ fn overview(cpus: &[CpuSummary]) -> String {
     })
 }
 
-/// Shares that took time, and those that nobody could see here.
+/// Renders the shares that took time, and those that could not be seen.
 pub fn shares(cpu: &CpuSummary) -> String {
     let shares = cpu.shares_ns.iter();
     let shares = shares.filter(|(_, ns)| ns.is_none_or(|ns| ns > 0));
@@ -77,7 +76,7 @@ pub fn shares(cpu: &CpuSummary) -> String {
     })
 }
 
-/// What a machine below may have had of the residual.
+/// Renders the part of the residual that the host of this machine may have taken.
 fn outer_steal(cpu: &CpuSummary) -> String {
     match cpu.outer_steal_ns {
         Some(ns) => format!(

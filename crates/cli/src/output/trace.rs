@@ -1,5 +1,5 @@
-//! The trace of `vmnoise osnoise trace` and `vmnoise timerlat trace`: line by line while it goes
-//! on, then what the run ended with. A recording gives the same bytes.
+//! Trace of `vmnoise osnoise trace` and `vmnoise timerlat trace`: line by line during the run, then
+//! the end of the result. Replaying a recording prints the same bytes.
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
@@ -10,10 +10,10 @@ use super::timerlat::analysis;
 use super::{caveats, stop};
 use crate::run::{Meanwhile, RecentTrace, View, trace_line};
 
-/// What is told of that which stopped a run; empty if nothing did.
+/// Report on the gap or wake-up that stopped a run; empty if none did.
 type Analysis = fn(&RunFacts, &Summary, &RecentTrace) -> String;
 
-/// Prints every line as soon as it is certain.
+/// View that prints every line as soon as it is final.
 #[derive(Debug)]
 pub struct Trace {
     quiet: bool,
@@ -22,12 +22,13 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Of gaps; `quiet` prints the end only.
+    /// Creates the view for gaps; `quiet` prints only the end.
     pub fn of_gaps(quiet: bool) -> Trace {
         Trace::new(quiet, Some(stop::report))
     }
 
-    /// Of wake-ups; `analyzes` is to tell why the last one was late, if that stopped the run.
+    /// Creates the view for wake-ups; `analyzes` adds the analysis of the last one if that stopped
+    /// the run.
     pub fn of_wakeups(quiet: bool, analyzes: bool) -> Trace {
         Trace::new(quiet, analyzes.then_some(analysis::report))
     }
@@ -72,7 +73,7 @@ impl View for Trace {
         self.stream.is_gone()
     }
 
-    /// Writing once more says what is wrong with stdout, if it is gone.
+    /// Writing once more also reports an earlier error of stdout.
     fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {
         self.stream.end()?;
         let mut end = String::from(if self.quiet { "" } else { "\n" });

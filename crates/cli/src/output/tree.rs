@@ -1,4 +1,4 @@
-//! Trees as text: a line for each branch; what a branch divides into adds up to it.
+//! Trees as text: a line for each branch; the parts of a branch add up to it.
 
 use vmnoise_events::Share;
 use vmnoise_explain::{Branch, Detail, Most, NamedInterval, NamedPart, Phase, What};
@@ -7,23 +7,23 @@ use crate::output::exits::cpus;
 use crate::run::trace_line::who;
 use crate::units::{human, seconds, us};
 
-/// Of many more branches on one level the shortest are put together.
+/// Limits for the branches of one level; the shortest beyond them are merged.
 pub const MOST: Most = Most {
     exits: 12,
     parts: 12,
     evenly: true,
 };
 
-/// What stands around the branches of a tree that names both sides.
+/// Labels of a tree that shows both sides.
 #[derive(Debug, Clone, Copy)]
 pub struct Words {
-    /// Behind the names of whom the guest's kernel knows.
+    /// Suffix for names that the guest's kernel knows.
     pub side: &'static str,
-    /// After what exits began.
+    /// Time from which the starts of exits are counted.
     pub since: &'static str,
 }
 
-/// One gap or wake-up and its budget; the parts add up to the first line.
+/// Renders a gap or wake-up with its budget; the parts add up to the first line.
 pub fn tree(of: &NamedInterval) -> String {
     let lost = match of.lost_activities() {
         0 => String::new(),
@@ -47,7 +47,7 @@ pub fn tree(of: &NamedInterval) -> String {
     text
 }
 
-/// One line for each of these times, which divide into nothing.
+/// Renders one line for each of these times, which have no parts.
 pub fn lines(parts: Vec<(u64, String)>, out: &mut String) {
     for (index, (ns, words)) in parts.iter().enumerate() {
         let length = format!("{:>12}", human(*ns));
@@ -55,7 +55,7 @@ pub fn lines(parts: Vec<(u64, String)>, out: &mut String) {
     }
 }
 
-/// In us, one line for each branch, and what it divides into below it.
+/// Renders one line in µs for each branch, followed by its parts.
 pub fn draw(branches: &[Branch<'_>], words: Words, indent: &str, out: &mut String) {
     for (index, branch) in branches.iter().enumerate() {
         let is_last = index + 1 == branches.len();
@@ -79,7 +79,7 @@ impl Words {
             What::Phase(None) => "phases not told apart".to_owned(),
             What::Phase(of) => phase(*of).to_owned(),
             What::Guest(part) => words_of(part, self.side),
-            // The exit above says its reason.
+            // The line of the exit already shows its reason.
             What::Host(part) if matches!(part.share, Share::Kvm | Share::Vmm) => {
                 part.share.to_string()
             }
@@ -104,7 +104,7 @@ fn words_of(part: &NamedPart, side: &str) -> String {
     format!("{:<12} {}{side}", part.share, who(part))
 }
 
-/// What a phase is called; one that is unknown is not told apart from others.
+/// Returns the name of a phase; `-` if unknown.
 pub fn phase(phase: Option<Phase>) -> &'static str {
     phase.map_or("-", Phase::name)
 }

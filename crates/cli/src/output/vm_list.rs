@@ -1,4 +1,4 @@
-//! The VMs of a host, for `vmnoise exits --list`.
+//! List of the VMs of a host, for `vmnoise exits --list`.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use vmnoise_host::Vm;
 use super::{json, table};
 use crate::output::format::Format;
 
-/// `vmnoise.vms/1`.
+/// JSON document `vmnoise.vms/1`.
 #[derive(Debug, Serialize)]
 struct VmList<'a> {
     schema: &'static str,
@@ -77,7 +77,7 @@ pub fn print(vms: &[Vm], format: Format) -> Result<()> {
     super::write((out + &identities).as_bytes())
 }
 
-/// What is known of a VM beside its name, as a line below the table.
+/// Returns a line with the other identifying facts of a VM.
 fn identity(vm: &Vm) -> Option<String> {
     let known = vm.identity.known();
     let facts: Vec<String> = known

@@ -1,21 +1,22 @@
-//! What is kept of the instant at which a limit stopped a run: the stack that the timer's interrupt found, and who had
-//! each CPU. It is asked for, and is in no recording.
+//! Evidence kept for the instant at which a limit stopped a run: the stack at the timer's
+//! interrupt, and the task on each CPU. It is kept only on request and is not part of a recording.
 
 use clap::ValueEnum;
 use vmnoise_tracer::{Frame, Occupant, StopAsked, StopWitness};
 
-/// What is asked for.
+/// Options for the evidence of a stop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AskedAtStop {
-    /// The stack, if the task was so late, nanoseconds.
+    /// Least lateness of a wake-up for which the stack is kept, in nanoseconds; `None` keeps no
+    /// stack.
     pub stack_from_ns: Option<u64>,
-    /// How it is printed.
+    /// Format of frames that have no symbol.
     pub format: StackFormat,
-    /// Who had each CPU.
+    /// Whether the task on each CPU is kept.
     pub tasks: bool,
 }
 
-/// What is printed of a frame that lies in no function known by name, in rtla's words.
+/// Format of a stack frame without a symbol, with rtla's names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum StackFormat {
     /// Nothing, nor of those behind it
@@ -27,20 +28,20 @@ pub enum StackFormat {
     Full,
 }
 
-/// What was kept.
+/// Evidence of one stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtStop {
-    /// Of which wake-up: when it was due, CLOCK_MONOTONIC in nanoseconds, and on which CPU.
+    /// Wake-up that was late: its due time (CLOCK_MONOTONIC, nanoseconds) and its CPU.
     pub wakeup: (u64, u32),
     asked: AskedAtStop,
-    /// The innermost frame first; `None` where it is not there (any more).
+    /// Stack, innermost frame first; `None` if it was not kept or was already overwritten.
     stack: Option<Vec<Frame>>,
-    /// By the number of the CPU; `None` where nobody was seen.
+    /// Task on each CPU, by CPU number; `None` if no switch was seen there.
     occupants: Vec<Option<Occupant>>,
 }
 
 impl AskedAtStop {
-    /// What has to be witnessed for it; `None` if nothing.
+    /// Returns what the BPF programs must keep; `None` if no evidence is asked for.
     pub fn witness(&self) -> Option<StopAsked> {
         let asked = StopAsked {
             stacks: self.stack_from_ns.is_some(),
@@ -49,7 +50,8 @@ impl AskedAtStop {
         (asked != StopAsked::default()).then_some(asked)
     }
 
-    /// What the witness kept of a wake-up of this CPU, that was to be at `start_ns` (CLOCK_MONOTONIC) and was so late.
+    /// Returns the evidence for a wake-up of `cpu` that was due at `start_ns` (CLOCK_MONOTONIC) and
+    /// came `late_ns` too late.
     pub fn of(self, witness: &StopWitness, cpu: u32, start_ns: u64, late_ns: u64) -> AtStop {
         let until_ns = start_ns.saturating_add(late_ns);
         let wants_stack = self.stack_from_ns.is_some_and(|from_ns| late_ns >= from_ns);
@@ -71,11 +73,12 @@ impl AskedAtStop {
     }
 }
 
-/// What comes before it is the way from the interrupt's handler to the program that kept the stack.
+/// Innermost kernel function that belongs to the wake-up; the frames before it in the list belong to
+/// the BPF program that kept the stack.
 const WAKES: &str = "try_to_wake_up";
 
 impl AtStop {
-    /// The stack in rtla's lines; nothing where none is asked for.
+    /// Returns the stack in rtla's format; empty if no stack is asked for.
     pub fn stack(&self) -> String {
         if self.asked.stack_from_ns.is_none() {
             return String::new();
@@ -97,7 +100,7 @@ impl AtStop {
         out
     }
 
-    /// Who had each CPU in rtla's lines; nothing where that is not asked for.
+    /// Returns the task on each CPU in rtla's format; empty if tasks are not asked for.
     pub fn tasks(&self) -> String {
         if !self.asked.tasks {
             return String::new();

@@ -1,5 +1,4 @@
-//! The explainer that a run's workload needs. Live and from a recording, all that is explained goes
-//! through here.
+//! Explainer of a run, chosen by its workload. Live runs and recordings use the same one.
 
 use vmnoise_events::{Event, FinishReason, RunFacts, SourceId, Workload};
 use vmnoise_explain::{ExitExplainer, ExitsRun, Explainer, Summary};
@@ -7,7 +6,7 @@ use vmnoise_explain::{ExitExplainer, ExitsRun, Explainer, Summary};
 use super::recent_trace::GapKey;
 use super::view::View;
 
-/// One of the two explainers, at work.
+/// Explainer at work, of either kind.
 #[derive(Debug)]
 pub enum Explaining {
     /// Gaps or wake-ups of CPUs.
@@ -16,7 +15,7 @@ pub enum Explaining {
     Vcpus(Box<ExitExplainer>),
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug)]
 pub enum Explained {
     /// Gaps or wake-ups of CPUs.
@@ -26,7 +25,7 @@ pub enum Explained {
 }
 
 impl Explaining {
-    /// The one for this run.
+    /// Creates the explainer for this run.
     pub fn new(facts: &RunFacts, with_trace: bool) -> Explaining {
         match (facts.workload, with_trace) {
             (Workload::Exits, false) => Explaining::Vcpus(Box::new(ExitExplainer::new(facts))),
@@ -38,7 +37,7 @@ impl Explaining {
         }
     }
 
-    /// Takes the next event; `view` hears of what it makes certain.
+    /// Takes the next event; `view` receives everything that the event makes certain.
     pub fn push(&mut self, event: &Event, view: &mut dyn View) {
         match self {
             Explaining::Cpus(explainer) => explainer.push(event, &mut |it| view.interval(it)),
@@ -47,7 +46,7 @@ impl Explaining {
         self.hand_over(view);
     }
 
-    /// Explains what still waits, as at the end of a stream that was cut off.
+    /// Explains everything still pending, as at the end of a stream that was cut off.
     pub fn run_out(&mut self, view: &mut dyn View) {
         match self {
             Explaining::Cpus(explainer) => explainer.run_out(&mut |it| view.interval(it)),
@@ -71,7 +70,7 @@ impl Explaining {
         }
     }
 
-    /// The name that the stream gave to a source; `undefined` where it gave none.
+    /// Returns the name that the stream gave to a source; `undefined` if it gave none.
     pub fn source_name(&self, id: SourceId) -> &str {
         match self {
             Explaining::Cpus(explainer) => explainer.source_name(id),
@@ -79,7 +78,7 @@ impl Explaining {
         }
     }
 
-    /// Sums up.
+    /// Returns the result.
     pub fn finish(self) -> Explained {
         match self {
             Explaining::Cpus(explainer) => Explained::Cpus(Box::new(explainer.finish())),
@@ -89,7 +88,7 @@ impl Explaining {
 }
 
 impl Explained {
-    /// Why the run ended, as far as that says how it went: a VM ends when it likes.
+    /// Returns why the run ended; `None` for vCPUs, since a VM may end at any time.
     pub fn finish_reason(&self) -> Option<FinishReason> {
         match self {
             Explained::Cpus(summary) => summary.finish_reason,
@@ -97,7 +96,7 @@ impl Explained {
         }
     }
 
-    /// What stopped the run, if a gap or a wake-up did.
+    /// Returns the gap or wake-up that stopped the run, if any.
     pub fn stopped_by(&self) -> Option<GapKey> {
         let Explained::Cpus(summary) = self else {
             return None;

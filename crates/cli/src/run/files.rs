@@ -1,5 +1,5 @@
-//! Files that something will be written to: tried before there is a result to lose, and never
-//! a recording, which nobody could measure again.
+//! Checks of output files: a path is opened before the run, so that no result is lost, and a
+//! recording is never overwritten.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
@@ -15,14 +15,14 @@ use vmnoise_recording::Reader;
 use crate::say;
 use crate::status::UsageError;
 
-/// Opens an output file, so that a path that cannot be written is refused before the run. A new
-/// one belongs to whoever called sudo; what is in an old one stays until there is something to write.
+/// Opens an output file, so that an unwritable path is refused before the run. A new file belongs
+/// to the user who called sudo. An old file keeps its content until the first write.
 pub fn claim(path: &Path, what: &str, readers: Readers) -> Result<File> {
     claim_with(path, what, readers, OFlags::empty())
 }
 
-/// As `claim`, for the trace, which its owner alone may read. `ours` is the name that it has
-/// where nobody named it: what a link of that name points to is not touched.
+/// Opens the trace file, which only its owner may read. If `path` is `ours`, the default name, a
+/// symlink is refused, so that its target is not touched.
 pub fn claim_trace(path: &Path, ours: &str) -> Result<()> {
     let flags = match path == Path::new(ours) {
         true => OFlags::NOFOLLOW,
@@ -54,7 +54,7 @@ fn claim_with(path: &Path, what: &str, readers: Readers, flags: OFlags) -> Resul
     Ok(file)
 }
 
-/// Whoever owns a file reads what is written to it, and may have it open already.
+/// Refuses a file of another user: its owner could read the content, and may have it open already.
 fn refuse_file_of_others(file: &File, path: &Path, what: &str) -> Result<()> {
     let found = file.metadata()?;
     if found.is_file() && !is_ours(&found) {
@@ -67,12 +67,13 @@ fn refuse_file_of_others(file: &File, path: &Path, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Opens a file that is there, or that a link points to.
+/// Opens an existing file, or the target of a symlink.
 fn open_again(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
     let opened = options.create(true).open(path);
     opened.or_else(|refused| {
-        // In a folder like /tmp root may not open what others made as if it were to make it
-        // (fs.protected_regular); but what it made itself for the same user is no trap.
+        // In a folder like /tmp, root may not open another user's file with O_CREAT
+        // (fs.protected_regular). A file of the user who called sudo is safe: root made it for that
+        // user.
         let theirs = options.create(false).open(path).ok();
         let is_theirs = |file: &File| {
             let owner = file.metadata().ok().map(|found| found.uid());
@@ -82,7 +83,7 @@ fn open_again(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
     })
 }
 
-/// Writes a result that people or programs look at: it is replaced whole or not at all.
+/// Writes a result for people or programs; the file is replaced whole or not at all.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -92,8 +93,8 @@ pub fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
     file.finish()
 }
 
-/// Begins a recording in this file, which its owner alone may read from now on: it names
-/// every task that ran. A pipe or /dev/null has nothing to empty.
+/// Begins a recording in this file, which from now on only its owner may read, because it names
+/// every task that ran. A pipe or /dev/null has nothing to truncate.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -105,28 +106,29 @@ pub fn begin_recording(file: &File) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A run that never began or was never stopped leaves no empty file behind.
+/// Removes the empty file of a run that never began or was never stopped.
 pub fn remove_if_empty(path: &Path) {
     if fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0) {
-        // The error of the run is the one to tell.
+        // The error of the run is more important than this one.
         let _ = fs::remove_file(path);
     }
 }
 
-/// Files of results. Those that got none are gone when this is dropped.
+/// Files of results. Drop removes those that stayed empty.
 #[derive(Debug, Default)]
 pub struct Claimed(Vec<PathBuf>);
 
 impl Claimed {
-    /// Whether there is none.
+    /// Returns whether there are no files.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Claims a file for each result, each by its name, made out of these recordings.
+    /// Claims a file for each result; `recordings` are the inputs.
     ///
     /// # Errors
-    /// If one cannot be written, is meant for two results, is a recording, or lies among tables that are read.
+    /// If a file cannot be written, is meant for two results, is a recording, or lies among tables
+    /// that are read.
     pub fn results<'a>(
         results: impl IntoIterator<Item = (&'static str, &'a PathBuf)>,
         recordings: &[PathBuf],
@@ -140,7 +142,7 @@ impl Claimed {
                 let why = format!("{path} is to hold two results: name a file for each");
                 return Err(UsageError(why).into());
             }
-            // Who reads from a pipe would see its end.
+            // Opening a pipe and closing it would show its reader an end of file.
             if !fs::metadata(path).is_ok_and(|found| is_special(&found)) {
                 claim(path, what, Readers::Anyone)?;
             }
@@ -156,10 +158,10 @@ impl Drop for Claimed {
     }
 }
 
-/// Refuses an output that is one of these recordings, be it damaged, or another.
+/// Refuses an output that is one of these recordings, even a damaged one, or any other recording.
 ///
 /// # Errors
-/// If it is.
+/// If the output is a recording.
 pub fn refuse_recording(output: &Path, recordings: &[PathBuf]) -> Result<()> {
     let is_file = fs::metadata(output).is_ok_and(|found| found.is_file());
     let is_read = recordings.iter().any(|path| is_same(output, path));
@@ -173,13 +175,13 @@ pub fn refuse_recording(output: &Path, recordings: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses an output in the folder of a run or an hour of a data set that is read: there it would be one of the tables, or
-/// be read as one.
+/// Refuses an output in the folder of a run or an hour of a data set that is read: the file would
+/// replace one of the tables, or be read as one.
 ///
 /// # Errors
-/// If it lies there.
+/// If the output lies there.
 pub fn refuse_among_tables(output: &Path, inputs: &[PathBuf]) -> Result<()> {
-    // A link is followed to what would be overwritten, as far as that is there already.
+    // A symlink is followed to its target, as far as the target exists.
     let whole = fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
     let folder = match whole.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -201,7 +203,7 @@ pub fn refuse_among_tables(output: &Path, inputs: &[PathBuf]) -> Result<()> {
     }
 }
 
-/// Whether both names are of one file.
+/// Returns whether both names are of one file.
 pub fn is_same(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| {
         let found = fs::metadata(path).ok()?;

@@ -1,14 +1,15 @@
-//! Which losses are news: each drain reads what was lost, before the watermark that promises that
-//! nothing more comes, and says what has changed.
+//! Filter for losses: each drain reads all losses before its watermark, and reports those that have
+//! changed.
 
 use vmnoise_events::{Loss, LossKind};
 
-/// What was told last, by kind.
+/// Count that was reported last, by kind.
 #[derive(Debug, Default)]
 pub struct LossNews([Option<u64>; LossKind::ALL.len()]);
 
 impl LossNews {
-    /// Those of which something else was told last, or nothing yet: a 0 is known to be 0.
+    /// Returns the losses whose count has changed or was never reported; a first count of 0 is
+    /// reported too.
     pub fn of(&mut self, losses: Vec<Loss>) -> impl Iterator<Item = Loss> {
         losses.into_iter().filter(|loss| {
             let reported = self.0[loss.kind as usize].replace(loss.count);

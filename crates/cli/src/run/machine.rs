@@ -1,4 +1,4 @@
-//! The machine that a run measures, and where the tool's own threads go on it.
+//! Machine that a run measures, and placement of the tool's own threads on it.
 
 use std::time::Duration;
 
@@ -14,37 +14,37 @@ use super::rank;
 use crate::say;
 use crate::status::UsageError;
 
-/// How long the TSC is compared with CLOCK_MONOTONIC before the run.
+/// Time for which the TSC is compared with CLOCK_MONOTONIC before the run.
 const TSC_CALIBRATION: Duration = Duration::from_millis(50);
 
-/// The machine a command runs on, read once.
+/// Machine that a command runs on, read once.
 #[derive(Debug)]
 pub struct Machine {
     here: Host,
-    /// What it says of itself.
+    /// Facts about the machine.
     pub facts: HostFacts,
 }
 
 impl Machine {
-    /// Reads it.
+    /// Reads the machine.
     pub fn read() -> Result<Machine> {
         let here = Host::here();
         let facts = here.facts().context("reading the facts of this machine")?;
         Ok(Machine { here, facts })
     }
 
-    /// Its /proc and /sys.
+    /// Returns access to its /proc and /sys.
     pub fn here(&self) -> &Host {
         &self.here
     }
 
-    /// A list of CPUs as the user wrote it, checked against what there is and what
+    /// Parses the user's list of CPUs and checks it against the CPUs of the machine and those that
     /// this process may use.
     pub fn cpus(&self, list: &str) -> Result<Vec<u32>> {
         self.cpus_among(list, &self.facts.allowed_cpus)
     }
 
-    /// The CPUs to measure: those asked for, or else all that the measuring threads may use
+    /// Returns the CPUs to measure: the listed ones, or else all that the measuring threads may use
     /// in their control group.
     pub fn cpus_of(&self, list: Option<&str>, cgroup: Option<&Cgroup>) -> Result<Vec<u32>> {
         let allowed = match cgroup.and_then(Cgroup::cpus) {
@@ -65,7 +65,7 @@ impl Machine {
         Ok(cpus)
     }
 
-    /// What is true of a run that begins here and now, by the machine's own clock.
+    /// Returns the facts of a run that begins now and uses the machine's own clock.
     pub fn facts_of_run(
         &self,
         workload: Workload,
@@ -93,9 +93,9 @@ impl Machine {
         }
     }
 
-    /// Moves the tool's own threads (those started later inherit it) off the measured
-    /// CPUs, or to those of `housekeeping`. Where there is no other CPU it says so and
-    /// stays: returns whether it did.
+    /// Moves the tool's own threads off the measured CPUs, or to those of `housekeeping`. Threads
+    /// that start later inherit the placement. Returns whether they share a CPU with the
+    /// measurement, and warns if so.
     pub fn keep_off(&self, measured: &[u32], housekeeping: Option<&[u32]>) -> Result<bool> {
         let is_measured = |cpu: &u32| measured.contains(cpu);
         let allowed = self.facts.allowed_cpus.iter().copied();
@@ -116,7 +116,7 @@ impl Machine {
     }
 }
 
-/// Cycles of the TSC in a second.
+/// Returns the frequency of the TSC in Hz.
 pub fn tsc_hz() -> u64 {
     tsc::calibrate_hz(TSC_CALIBRATION)
 }

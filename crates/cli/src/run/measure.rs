@@ -1,5 +1,5 @@
-//! The live loop, whatever is measured: drains a source from housekeeping CPUs 50 times a second,
-//! has shown what came, and reacts to limits, until the run is over.
+//! Live loop of every run: drains a source from housekeeping CPUs 50 times a second, updates the
+//! views, and reacts to limits, until the run is over.
 
 use std::time::{Duration, Instant};
 
@@ -11,47 +11,49 @@ use super::session::{Outcome, Session};
 use crate::interrupt;
 use vmnoise_rights::Work;
 
-/// Drains and clock anchors are this far apart: 50 a second, so that no NTP slope
-/// change goes unseen and no ring fills up.
+/// Time between drains and clock anchors. At 50 a second, no change of the NTP slope goes unseen
+/// and no ring fills up.
 pub(super) const TICK: Duration = Duration::from_millis(20);
-/// A BPF program may have stamped an event and not yet submitted it; it runs with
-/// preemption off, so this is ample.
+/// Longest time between the timestamp of an event and its submission by the BPF program. The
+/// program runs with preemption off, so this is ample.
 pub(super) const SUBMIT_SLACK_NS: u64 = 1_000_000;
-/// What was recorded is flushed at least this often, however long a period is.
+/// Longest time between two flushes of the recording, even if a period is longer.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// What a run drains, and hands to its session event by event.
+/// Source of a run's events, which it hands to the session.
 pub trait Source {
-    /// What it still does once the programs are attached.
+    /// Returns the work that remains after the programs are attached, which decides the rights to
+    /// keep.
     fn works(&self) -> Vec<Work>;
-    /// Lets it go, and throws away what comes of its warm-up. Returns when the run is to end, if
-    /// that is not its duration later.
+    /// Starts the measurement and discards its warm-up. Returns when the run is to end, if this
+    /// differs from the duration after the return.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If the source cannot be started.
     fn start(&mut self, session: &mut Session<'_>) -> Result<Option<Instant>>;
-    /// Hands over what came since the last call. Nothing is waited for.
+    /// Hands over everything that came since the last call, without waiting.
     ///
     /// # Errors
-    /// If nothing more can be known of the run.
+    /// If the source can deliver nothing more.
     fn drain(&mut self, session: &mut Session<'_>) -> Result<()>;
-    /// A period is over: hands over what is counted, and has it shown. Returns whether the period
+    /// Ends a period: hands over the counters and has the period shown. Returns whether the period
     /// hit a limit.
     ///
     /// # Errors
     /// As [`Self::drain`].
     fn period(&mut self, session: &mut Session<'_>, since_start: Duration) -> Result<bool>;
-    /// Why it has ended by itself, if it has.
+    /// Returns why the source has ended by itself; `None` while it runs.
     fn failure(&self) -> Option<String>;
-    /// Stops it, and hands over what is outstanding, with the end of the run.
+    /// Stops the source, and hands over the rest of the events and the end of the run.
     ///
     /// # Errors
     /// As [`Self::drain`].
     fn end(&mut self, reason: FinishReason, session: &mut Session<'_>) -> Result<()>;
 }
 
-/// Runs to the end of the duration or of what is measured, to a limit that stops it, or to Ctrl-C.
-/// Returns what it came to, and whether a limit stopped it, whose actions are still to be carried out.
+/// Runs until the duration or the source ends, a limit stops the run, or Ctrl-C. Returns the
+/// outcome, and whether a limit stopped the run; the actions of this limit are still to be carried
+/// out.
 ///
 /// # Errors
 /// Those of the source.
@@ -107,7 +109,7 @@ pub fn measure(
             break FinishReason::Duration;
         }
     };
-    // From here on Ctrl-C is a signal again.
+    // From here on, Ctrl-C arrives as a signal again.
     session.shown().end_live();
     source.end(reason, &mut session)?;
     Ok((session.finish(), reason == FinishReason::Stop))

@@ -1,5 +1,5 @@
-//! A run: sets up what is measured, drains it, explains and records it, and reacts to its limits. What a
-//! run is shown by is not its concern: that comes in by the trait of `view.rs`.
+//! Engine of a run: sets up the source, drains it, explains and records its events, and reacts to
+//! limits. The views that show a run implement the trait of `view.rs`.
 
 pub mod at_stop;
 pub mod command;
@@ -47,30 +47,30 @@ use crate::status::Status;
 use vmnoise_rights::Work;
 use vmnoise_rights::account::Account;
 
-/// As long as anyone could mean by "until Ctrl-C".
+/// Duration of a run without a limit, which Ctrl-C ends.
 pub const FOREVER_NS: u64 = Options::FOREVER_NS;
 
-/// What is asked of a run, whatever it measures.
+/// Options of a run that hold for every source.
 #[derive(Debug, Default)]
 pub struct Run {
-    /// Where the recording goes.
+    /// Path of the recording.
     pub output: Option<PathBuf>,
-    /// Where the last lines of the trace go if the run is stopped.
+    /// Path for the last lines of the trace if a limit stops the run.
     pub trace_file: Option<PathBuf>,
-    /// What a trace is called that is to be called nothing else.
+    /// Default name of a trace.
     pub trace_name: &'static str,
-    /// What to do when a limit is hit.
+    /// Actions when a limit is hit.
     pub on_threshold: Vec<Action>,
-    /// What to do after the result.
+    /// Actions after the result.
     pub on_end: Vec<Action>,
-    /// Whose rights the run has.
+    /// Account whose rights the run takes.
     pub user: Option<Account>,
-    /// Whether files of results are written under their names after the run.
+    /// Whether result files are written under their names after the run.
     pub saves_results: bool,
 }
 
 impl Run {
-    /// What is to be done once the programs are attached.
+    /// Returns the work that remains after the programs are attached.
     fn works(&self, source: &impl Source) -> Vec<Work> {
         let acts = |is_it: fn(&Action) -> bool| self.actions().any(is_it);
         let mut works = source.works();
@@ -89,11 +89,11 @@ impl Run {
     }
 }
 
-/// Makes the run; `set_up` prepares what is measured, while this process has all its rights. The view shows it
-/// and prints the result, and until then there is the frame.
+/// Makes a run. `set_up` prepares the source while this process still has all its rights. `view`
+/// shows the run and prints the result; `frame` fills the terminal until then.
 ///
 /// # Errors
-/// What stands in the way; or, after the result, the fault of the recording.
+/// If the run cannot be set up or fails; or, after the result, the error of the recording.
 pub fn run_measurement<S: Source + 'static>(
     run: &Run,
     view: &mut dyn View,
@@ -112,7 +112,7 @@ pub fn run_measurement<S: Source + 'static>(
     let outcome = carry_out(run, recording, view, frame, set_up);
     let given_up = |error: &anyhow::Error| error.is::<GivenUp>();
     let trace_file = match &outcome {
-        // To remove it would wait for its disk.
+        // Removing the file would wait for the disk that hangs.
         Err(error) if given_up(error) => &None,
         _ => &run.trace_file,
     };
@@ -132,8 +132,8 @@ fn carry_out<S: Source + 'static>(
     let helpers = Helpers::for_actions(run.actions())?;
     vmnoise_rights::begin(run.user.as_ref())?;
     interrupt::catch().context("catching Ctrl-C")?;
-    // Before anything is watched: it takes a moment, in which nobody drains. What cannot be read is unknown, as in older
-    // recordings.
+    // Read before the measurement, since nothing is drained meanwhile. Unreadable settings are
+    // unknown, as in older recordings.
     let settings = recording
         .as_ref()
         .and_then(|_| vmnoise_audit::settings(Path::new("/")).ok());
@@ -179,7 +179,7 @@ fn carry_out<S: Source + 'static>(
         }
     }
     if stopped && called_as::is_rtla() {
-        // There an action that fails ends the others, and the limit is what happened.
+        // In rtla a failed action ends the list, and the run still reports the limit.
         if let Some(failed) = failure.take() {
             Status::of_error(&failed);
         }
@@ -188,8 +188,7 @@ fn carry_out<S: Source + 'static>(
     match write_error.or(failure).or(ended.err()) {
         Some(error) => Err(error),
         None if stopped => Ok(Status::Limit),
-        // Its reason was reported when it happened. A thread that is observed may end when it
-        // likes.
+        // The reason was reported when it happened. An observed thread may end at any time.
         None if finish_reason == Some(FinishReason::Failed)
             && facts.workload != Workload::Observed =>
         {

@@ -1,11 +1,11 @@
-//! Which process of a parallel program this is, as its launcher says it.
+//! Rank of this process in a parallel program, as its launcher gives it.
 
-/// Where launchers write it down. `PMIx` comes first, for a process that `mpirun` starts inside of a step of Slurm
-/// has `SLURM_PROCID` too, which is that of Open MPI's daemon.
-/// (OpenPMIx' src/server/pmix_server.c, Open MPI 4.1's orte/mca/schizo/ompi/schizo_ompi.c, srun(1).)
+/// Variables in which launchers store the rank. `PMIx` comes first: under `mpirun` within a Slurm
+/// step, `SLURM_PROCID` is the rank of Open MPI's daemon. (OpenPMIx' src/server/pmix_server.c, Open
+/// MPI 4.1's orte/mca/schizo/ompi/schizo_ompi.c, srun(1).)
 const VARIABLES: [&str; 3] = ["PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"];
 
-/// The rank that the first of these variables says which holds a number.
+/// Returns the number in the first of these variables that holds one.
 pub fn rank(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
     let said = VARIABLES.iter().filter_map(|name| variable(name));
     said.filter_map(|text| text.parse().ok()).next()

@@ -1,4 +1,4 @@
-//! The last lines of the trace: what led to a stop, and what `--trace` saves.
+//! Last lines of the trace: the events before a stop, and the content of a saved trace.
 
 use std::collections::VecDeque;
 
@@ -8,14 +8,13 @@ use vmnoise_explain::{Noise, TraceLine};
 use crate::run::at_stop::AtStop;
 use crate::run::trace_line;
 
-/// About as many as the default buffer of rtla holds for one CPU (1.4 MB).
+/// Most lines kept: about as many as rtla's default buffer holds for one CPU (1.4 MB).
 const KEPT: usize = 32_768;
 
-/// Which gap or wake-up: when it began or was due, CLOCK_MONOTONIC in nanoseconds, and on
-/// which CPU.
+/// Key of a gap or wake-up: its start or due time (CLOCK_MONOTONIC, nanoseconds), and its CPU.
 pub type GapKey = (u64, u32);
 
-/// The last lines, oldest first.
+/// Last lines, oldest first.
 #[derive(Debug, Default)]
 pub struct RecentTrace {
     workload: Option<Workload>,
@@ -25,7 +24,7 @@ pub struct RecentTrace {
 }
 
 impl RecentTrace {
-    /// Of a run with this workload.
+    /// Creates an empty trace of a run with this workload.
     pub fn of(workload: Workload) -> RecentTrace {
         RecentTrace {
             workload: Some(workload),
@@ -33,7 +32,7 @@ impl RecentTrace {
         }
     }
 
-    /// Takes the next line.
+    /// Appends a line and drops the oldest if there are too many.
     pub fn push(&mut self, line: TraceLine) {
         if self.lines.len() == KEPT {
             self.lines.pop_front();
@@ -41,23 +40,23 @@ impl RecentTrace {
         self.lines.push_back(line);
     }
 
-    /// What is saved ends with this gap, which hit a limit; with `None`, where the lines
-    /// do.
+    /// Ends the saved trace with this gap, which hit a limit; with `None` the trace keeps all its
+    /// lines.
     pub fn save_up_to(&mut self, gap: Option<GapKey>) {
         self.saved_up_to = gap;
     }
 
-    /// What was kept of the instant at which a limit was hit.
+    /// Stores the evidence of the instant at which a limit was hit.
     pub fn keep_at_stop(&mut self, at_stop: AtStop) {
         self.at_stop = Some(at_stop);
     }
 
-    /// The same, if it was by this wake-up.
+    /// Returns that evidence, if this wake-up hit the limit.
     pub fn at_stop(&self, wakeup: GapKey) -> Option<&AtStop> {
         self.at_stop.as_ref().filter(|kept| kept.wakeup == wakeup)
     }
 
-    /// The noise that overlaps a gap, or a late wake-up, in the order of its ends.
+    /// Returns the noise that overlaps a gap or a late wake-up, ordered by end.
     pub fn inside(&self, (start_mono_ns, cpu): GapKey, dur_ns: u64) -> Vec<&Noise> {
         let end_mono_ns = start_mono_ns.saturating_add(dur_ns);
         let noise = self.lines.iter().filter_map(|line| match line {
@@ -72,7 +71,7 @@ impl RecentTrace {
         overlapping.collect()
     }
 
-    /// The lines in the format of the trace mode, up to the gap that hit a limit if one did.
+    /// Returns the lines in the format of the trace mode, up to the gap that hit a limit, if any.
     pub fn text(&self) -> String {
         let mut text = trace_line::header(self.workload.unwrap_or(Workload::Osnoise));
         for line in &self.lines {
@@ -85,7 +84,7 @@ impl RecentTrace {
     }
 }
 
-/// Whether this is the line of that gap, or the last one of that wake-up.
+/// Returns whether this is the line of that gap, or the last line of that wake-up.
 fn ends_with(gap: GapKey, line: &TraceLine) -> bool {
     match line {
         TraceLine::Sample(sample) => (sample.start_mono_ns, sample.cpu) == gap,

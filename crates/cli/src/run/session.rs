@@ -1,5 +1,5 @@
-//! One path from events to output: whatever feeds it, live probes or a
-//! recording, goes through here in the same order and gives the same summary.
+//! Path from events to output. Live probes and recordings use the same path, so both give the same
+//! summary.
 
 use std::time::Duration;
 
@@ -17,45 +17,45 @@ use super::view::{OuterSteal, Period, View};
 use crate::feed::sender::{Culprits, FeedReport};
 use crate::write_behind::WriteBehind;
 
-/// Takes the events of a run: explains them, shows them, and records them if asked.
+/// Session of a run: explains its events, shows the results, and records the events if asked.
 pub struct Session<'a> {
     explaining: Explaining,
     sinks: Sinks<'a>,
     recorder: Recorder,
-    /// The first and the last clock reading, CLOCK_MONOTONIC in nanoseconds.
+    /// First and last clock reading, CLOCK_MONOTONIC in nanoseconds.
     span_ns: Option<(u64, u64)>,
     feeds: Vec<FeedReport>,
 }
 
-/// Who hears of what is explained.
+/// Receivers of explained events.
 struct Sinks<'a> {
     shown: Shown<'a>,
     trace: RecentTrace,
-    /// Where guests are told names.
+    /// Sums by culprit, if guests receive names.
     culprits: Option<Culprits>,
-    /// The earliest gap, or late wake-up, that hit a limit since that was asked for.
+    /// Earliest gap or late wake-up that hit a limit since the last call of `take_limit_hit`.
     stop_hit: Option<GapKey>,
-    /// The earliest of all of them, as far as they are known.
+    /// Earliest gap or late wake-up of the run that hit a limit, among those explained so far.
     first_hit: Option<Interval>,
 }
 
-/// What a run comes to.
+/// Outcome of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The result.
+    /// Explained result.
     pub explained: Explained,
-    /// The last lines of the trace, if the view wanted it.
+    /// Last lines of the trace, if the view wanted them.
     pub trace: RecentTrace,
-    /// How long it was, by the stream.
+    /// Measured time, by the clock readings in the stream.
     pub measured: Duration,
-    /// What became of the feeds to guests.
+    /// Reports on the feeds to guests.
     pub feeds: Vec<FeedReport>,
-    /// The recording, which the disk may not have yet.
+    /// Recording, which the disk may not have completely yet.
     pub recorded: Recorded,
 }
 
 impl<'a> Session<'a> {
-    /// A session for this run; `writer` has the facts already.
+    /// Creates a session for this run; `writer` has written the facts already.
     pub fn new(
         facts: &RunFacts,
         writer: Option<Writer<WriteBehind>>,
@@ -89,7 +89,7 @@ impl<'a> Session<'a> {
         self.explaining.push(event, &mut self.sinks);
     }
 
-    /// Makes sure that what was recorded so far survives the end of this process.
+    /// Has the recorded data written, so that they survive the end of this process.
     pub fn flush(&mut self) {
         self.recorder.flush();
         self.report_recorder();
@@ -101,13 +101,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// What shows the run.
+    /// Returns the views of the run.
     pub fn shown(&mut self) -> &mut Shown<'a> {
         &mut self.sinks.shown
     }
 
-    /// Whether a limit was hit since the last call: that of a whole period, or that of a
-    /// gap, with which the trace to be saved then ends.
+    /// Returns whether a limit was hit since the last call: that of a whole period (`of_period`),
+    /// or that of a gap. In the second case the saved trace ends with this gap.
     pub fn take_limit_hit(&mut self, of_period: bool) -> bool {
         let gap = self.sinks.stop_hit.take();
         let hit = of_period || gap.is_some();
@@ -117,22 +117,23 @@ impl<'a> Session<'a> {
         hit
     }
 
-    /// The earliest gap, or late wake-up, that hit a limit, as far as they are explained.
+    /// Returns the earliest gap or late wake-up that hit a limit, among those explained so far.
     pub fn first_hit(&self) -> Option<&Interval> {
         self.sinks.first_hit.as_ref()
     }
 
-    /// What was kept of the instant at which it did.
+    /// Stores the evidence of the instant at which a limit was hit.
     pub fn keep_at_stop(&mut self, at_stop: AtStop) {
         self.sinks.trace.keep_at_stop(at_stop);
     }
 
-    /// The last lines of the trace so far.
+    /// Returns the last lines of the trace so far.
     pub fn recent_trace(&self) -> &RecentTrace {
         &self.sinks.trace
     }
 
-    /// A period is over: shows it. Returns what it took from each CPU, where CPUs are measured.
+    /// Ends a period and shows it. Returns the time taken from each CPU; empty for a run over
+    /// vCPUs.
     pub fn period(&mut self, since_start: Duration, outer_steal: &OuterSteal) -> Vec<PeriodLine> {
         let measured = self.measured();
         let shown = &mut self.sinks.shown;
@@ -156,19 +157,19 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Sums up who takes each vCPU's time, for [`Self::culprits`].
+    /// Begins to sum up each vCPU's lost time by culprit, for [`Self::culprits`].
     pub fn sum_culprits(&mut self) {
         self.sinks.culprits = Some(Culprits::default());
     }
 
-    /// Who took this vCPU's time so far, the most expensive first.
+    /// Returns the culprits of this vCPU so far, the most expensive first.
     pub fn culprits(&self, vcpu: VcpuId) -> Vec<HostCulprit> {
         let culprits = self.sinks.culprits.iter();
         let named = culprits.flat_map(|sums| sums.of(vcpu, |id| self.explaining.source_name(id)));
         named.collect()
     }
 
-    /// Takes what became of the feeds.
+    /// Stores the reports on the feeds.
     pub fn report_feeds(&mut self, feeds: Vec<FeedReport>) {
         self.feeds = feeds;
     }
@@ -178,7 +179,7 @@ impl<'a> Session<'a> {
         Duration::from_nanos(last_ns.saturating_sub(first_ns))
     }
 
-    /// Sums up, and hands the end of the recording over.
+    /// Ends the session: explains the rest and ends the recording.
     pub fn finish(mut self) -> Outcome {
         let measured = self.measured();
         self.explaining.run_out(&mut self.sinks);
@@ -225,7 +226,7 @@ impl View for Sinks<'_> {
 }
 
 impl Outcome {
-    /// Prints it.
+    /// Prints the result.
     ///
     /// # Errors
     /// If stdout cannot be written.
@@ -253,7 +254,7 @@ mod tests {
     use crate::run::recorder;
     use crate::run::trace_line;
 
-    /// Prints the trace into memory.
+    /// View that prints the trace into memory.
     #[derive(Default)]
     struct Memory(String);
 
@@ -277,7 +278,7 @@ mod tests {
         })
     }
 
-    /// The samples of the osnoise paper's case, over and over, the last one cut off.
+    /// Returns the samples of the osnoise paper's case, again and again; the last one is cut off.
     fn events() -> Vec<Event> {
         let names = ["eno1:62", "ksoftirqd/16:129"];
         let mut events: Vec<Event> = (0..)

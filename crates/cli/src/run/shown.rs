@@ -1,5 +1,5 @@
-//! All that shows one run: the view of its result, and on the terminal a frame or a line that says
-//! how long it still takes.
+//! Views of one run: the view of its result, and, on a terminal, a frame or a line with the
+//! remaining time.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use super::view::{Frame, Meanwhile, View};
 use crate::progress::{TimeLine, planned};
 use crate::say;
 
-/// The view, and what is on the terminal before its result.
+/// View of the result, and the display on the terminal before it.
 pub struct Shown<'a> {
     view: &'a mut dyn View,
-    /// The frame that the run is to have.
+    /// Frame that the run will have.
     frame: Option<Frame>,
     live: Option<Box<dyn View>>,
     line: Option<TimeLine>,
 }
 
 impl<'a> Shown<'a> {
-    /// Where there is a frame, `view` draws nothing before its result.
+    /// Creates the views; if there is a frame, `view` draws nothing before its result.
     pub fn new(view: &'a mut dyn View, frame: Option<Frame>) -> Shown<'a> {
         Shown {
             view,
@@ -29,12 +29,12 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// Whether the trace is to be reported.
+    /// Returns whether the trace must be reported.
     pub fn wants_trace(&self) -> bool {
         self.view.wants_trace()
     }
 
-    /// Reports to the view, and to the frame while there is one.
+    /// Reports to the view, and to the frame if there is one.
     pub fn report(&mut self, report: impl Fn(&mut dyn View)) {
         report(self.view);
         if let Some(live) = &mut self.live {
@@ -42,14 +42,14 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// The workload warms up for so long.
+    /// Shows that the workload warms up for `length`.
     pub fn warm_up(&mut self, length: Duration) {
         if self.frame.is_some() || self.view.meanwhile() != Meanwhile::Nothing {
             self.line = TimeLine::begin("warmed up", Some(length));
         }
     }
 
-    /// The workload measures from here on.
+    /// Shows that the measurement begins.
     pub fn begin(&mut self, facts: &RunFacts) {
         self.line = None;
         self.view.begin(facts);
@@ -64,7 +64,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// A turn of the loop that drains events.
+    /// Updates the display; called in each turn of the loop that drains events.
     pub fn turn(&mut self) {
         self.report(|view| view.turn());
         if let Some(line) = &mut self.line {
@@ -72,7 +72,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// Something went wrong, and the run goes on.
+    /// Shows a message about a problem that does not end the run.
     pub fn notice(&mut self, message: &str) {
         match (&mut self.live, &mut self.line) {
             (Some(live), _) => live.notice(message),
@@ -81,22 +81,22 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// Whether the terminal is drawn on, so that others may not write there.
+    /// Returns whether the terminal is being drawn on, so that nobody else may write there.
     pub fn draws_live(&self) -> bool {
         self.live.is_some() || self.line.is_some()
     }
 
-    /// Whether nobody can see what is shown any more, or wants to: the run may end.
+    /// Returns whether the user cannot see the output any more, or has closed it: the run may end.
     pub fn is_gone(&self) -> bool {
         self.view.is_gone() || self.live.as_ref().is_some_and(|live| live.is_gone())
     }
 
-    /// Whether all that was asked for has been measured.
+    /// Returns whether everything that was asked for has been measured.
     pub fn is_complete(&self) -> bool {
         self.view.is_complete()
     }
 
-    /// The run ends: no more is drawn. Nothing is waited for.
+    /// Ends the drawing, without waiting.
     pub fn end_live(&mut self) {
         if let Some(live) = &mut self.live {
             live.end();

@@ -1,10 +1,10 @@
-//! One line of the trace in the words of the kernel's osnoise tracer
-//! (include/trace/events/osnoise.h), so that what reads those reads ours.
+//! Lines of the trace in the format of the kernel's osnoise tracer
+//! (include/trace/events/osnoise.h), so that existing parsers read them.
 
 use vmnoise_events::{ActivityKind, Workload};
 use vmnoise_explain::{Context, NamedPart, Noise, Sample, TraceLine};
 
-/// What the columns of a trace are.
+/// Returns the header that names the columns of a trace.
 pub fn header(workload: Workload) -> String {
     let command = match workload {
         Workload::Timerlat => "timerlat",
@@ -16,7 +16,7 @@ pub fn header(workload: Workload) -> String {
     )
 }
 
-/// The line; below a sample the line of its budget. Ends with a newline.
+/// Returns the line, and for a sample a second line with its budget. Ends with a newline.
 pub fn render(line: &TraceLine) -> String {
     match line {
         TraceLine::Noise(noise) => self::noise(noise),
@@ -28,19 +28,19 @@ pub fn render(line: &TraceLine) -> String {
     }
 }
 
-/// The line of an activity. Ends with a newline.
+/// Returns the line of an activity. Ends with a newline.
 pub fn noise(noise: &Noise) -> String {
     prefixed(noise.cpu, noise.end_mono_ns, &noise_event(noise))
 }
 
-/// CPU and time as ftrace prints them: `[cpu]`, seconds rounded to microseconds.
+/// Prefixes CPU and time as ftrace does: `[cpu]`, seconds rounded to microseconds.
 pub fn prefixed(cpu: u32, at_mono_ns: u64, text: &str) -> String {
     let us = at_mono_ns.saturating_add(500) / 1000;
     let (seconds, us) = (us / 1_000_000, us % 1_000_000);
     format!("[{cpu:03}] {seconds:>5}.{us:06}: {text}\n")
 }
 
-/// A time as the kernel's tracer prints it, `%llu.%09u`: seconds.
+/// Formats a time as the kernel's tracer does (`%llu.%09u`): seconds.
 pub fn instant(mono_ns: u64) -> String {
     format!("{}.{:09}", mono_ns / 1_000_000_000, mono_ns % 1_000_000_000)
 }
@@ -52,16 +52,16 @@ fn noise_event(noise: &Noise) -> String {
         ActivityKind::Nmi => format!("nmi_noise: {time}"),
         ActivityKind::Irq => format!("irq_noise: {name} {time}"),
         ActivityKind::Softirq => format!("softirq_noise: {} {time}", padded(name)),
-        // Nobody ran although the workload could have: for the kernel's tracer a turn
-        // of the idle task.
+        // No task ran although the workload could have. The kernel's tracer shows this as a turn of
+        // the idle task.
         ActivityKind::Throttled => format!("thread_noise: swapper/{cpu}:0 {time}"),
-        // The kernel's tracer cannot be stopped.
+        // The kernel's tracer has no event for this, since it cannot be stopped.
         ActivityKind::Stopped => format!("not_measured: stopped {time}"),
         _ => format!("thread_noise: {} {time}", padded(name)),
     }
 }
 
-/// As the kernel's timerlat tracer (kernel/trace/trace_output.c).
+/// Formats a context as the kernel's timerlat tracer does (kernel/trace/trace_output.c).
 fn timer(context: &Context) -> String {
     let Context {
         number,
@@ -96,7 +96,7 @@ fn budget(sample: &Sample) -> String {
     )
 }
 
-/// Who took a part; empty where nobody can be named.
+/// Returns the culprit of a part; empty if unknown.
 pub fn who(part: &NamedPart) -> String {
     let times = match part.count {
         0 | 1 => String::new(),
@@ -111,12 +111,12 @@ pub fn who(part: &NamedPart) -> String {
     }
 }
 
-/// `start %llu.%09u duration %llu ns`.
+/// Formats `start %llu.%09u duration %llu ns`.
 fn span(start_ns: u64, dur_ns: u64) -> String {
     format!("start {} duration {dur_ns} ns", instant(start_ns))
 }
 
-/// `%8s:%d` of a name such as `comm:pid`.
+/// Formats a name such as `comm:pid` as `%8s:%d`.
 fn padded(name: &str) -> String {
     match name.rsplit_once(':') {
         Some((name, number)) => format!("{name:>8}:{number}"),

@@ -1,4 +1,5 @@
-//! Who hears of a run: what prints its result, what fills the terminal until then, and who gathers of it.
+//! Trait of the views of a run: printers of the result, the frame on the terminal, and gatherers of
+//! data.
 
 use std::time::Duration;
 
@@ -12,92 +13,93 @@ use vmnoise_explain::{
 use super::recent_trace::RecentTrace;
 pub use crate::feed::sender::FeedReport;
 
-/// How far the steal clock of the machine below each CPU has advanced in a period.
+/// Advance of the steal clock of the machine below, for each CPU in a period.
 pub type OuterSteal = [(u32, Option<u64>)];
 
-/// One period of gaps or wake-ups, when it is over.
+/// One period of gaps or wake-ups, at its end.
 #[derive(Debug)]
 pub struct Period<'a> {
-    /// Its end, since the start of the run.
+    /// End of the period, since the start of the run.
     pub since_start: Duration,
-    /// What it took from each CPU.
+    /// Time taken from each CPU.
     pub lines: &'a [PeriodLine],
-    /// What the machine below took meanwhile.
+    /// Steal time of the machine below.
     pub outer_steal: &'a OuterSteal,
-    /// The longest gap of the run so far.
+    /// Longest gap of the run so far.
     pub longest: Option<NamedInterval>,
-    /// Who is who.
+    /// Explainer, which knows the names of sources.
     pub explainer: &'a Explainer,
 }
 
-/// What there is to see of a run before its result.
+/// Display of a run before its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meanwhile {
-    /// What the view shows.
+    /// Display of the view itself.
     Own,
-    /// Nothing of the view: how long it still takes.
+    /// Remaining time only.
     Time,
-    /// Nothing, as it was asked for.
+    /// Nothing, at the user's request.
     Nothing,
 }
 
-/// Hears of a run, shows it or prints its result: each does what it is there for.
+/// View of a run. Each view implements the methods that it needs.
 pub trait View {
-    /// Whether the trace is to be reported, and its last lines kept for the end.
+    /// Returns whether the trace is reported, and its last lines are kept for the end.
     fn wants_trace(&self) -> bool {
         false
     }
-    /// What there is to see while the run goes on.
+    /// Returns the display while the run goes on.
     fn meanwhile(&self) -> Meanwhile {
         Meanwhile::Own
     }
-    /// The workload measures from here on.
+    /// Handles the beginning of the measurement.
     fn begin(&mut self, _facts: &RunFacts) {}
-    /// An event of a recording that is about to be explained.
+    /// Handles an event of a recording before it is explained.
     fn event(&mut self, _event: &Event) {}
-    /// A gap or a wake-up was explained.
+    /// Handles an explained gap or wake-up.
     fn interval(&mut self, _interval: &Interval) {}
-    /// An exit of a vCPU was explained.
+    /// Handles an explained exit of a vCPU.
     fn exit(&mut self, _exit: &ExitBudget) {}
-    /// Lines of the trace became certain.
+    /// Handles lines of the trace that are final.
     fn trace(&mut self, _lines: &[TraceLine]) {}
-    /// Exits of the trace became certain.
+    /// Handles exits of the trace that are final.
     fn traced_exits(&mut self, _exits: &[TracedExit]) {}
-    /// A period of gaps or wake-ups ended.
+    /// Handles the end of a period of gaps or wake-ups.
     fn period(&mut self, _period: &Period<'_>) {}
-    /// A period of exits ended.
+    /// Handles the end of a period of exits.
     fn exits_so_far(&mut self, _measured: Duration, _exits: &ExitExplainer) {}
-    /// A turn of the loop that drains events, many times a second. Whoever waits here makes
-    /// events get lost.
+    /// Handles a turn of the loop that drains events, many times a second. Waiting here causes lost
+    /// events.
     fn turn(&mut self) {}
-    /// No turn follows: the run ends. It is dropped once nothing is left to drain.
+    /// Handles the last turn: the run ends. The view is dropped after the last drain.
     fn end(&mut self) {}
-    /// Something went wrong, and the run goes on.
+    /// Handles a message about a problem that does not end the run.
     fn notice(&mut self, _message: &str) {}
-    /// Whether nobody can see what is shown any more, or wants to: the run may end.
+    /// Returns whether the user cannot see the output any more, or has closed it: the run may end.
     fn is_gone(&self) -> bool {
         false
     }
-    /// Whether all that was asked for has been measured: the run may end before its time.
+    /// Returns whether everything that was asked for has been measured: the run may end early.
     fn is_complete(&self) -> bool {
         false
     }
-    /// A limit was hit after so long, and its actions are carried out next.
+    /// Handles a limit that was hit after `measured`, before its actions are carried out.
     ///
     /// # Errors
     /// If stdout cannot be written.
     fn acts(&mut self, _measured: Duration) -> Result<()> {
         Ok(())
     }
-    /// A run of gaps or wake-ups is over: prints its result on stdout. `trace` has the last
-    /// lines, if they were wanted.
+    /// Handles the end of a run of gaps or wake-ups, and prints its result on stdout. `trace` has
+    /// the last lines, if they were wanted.
     ///
     /// # Errors
     /// If stdout cannot be written.
     fn finish(&mut self, _: &RunFacts, _: &Summary, _trace: &RecentTrace) -> Result<()> {
         Ok(())
     }
-    /// A run over vCPUs is over: prints its result on stdout, and what became of the feeds.
+    /// Handles the end of a run over vCPUs, and prints its result and the reports on the feeds on
+    /// stdout.
     ///
     /// # Errors
     /// If stdout cannot be written.
@@ -112,6 +114,6 @@ pub trait View {
     }
 }
 
-/// Begins to fill the terminal with a view of a run, which stays until it is dropped: that waits until
-/// the terminal has taken all of it. Where the terminal refuses, that is said and there is none.
+/// Fills the terminal with a view of a run; returns `None` with a message if the terminal refuses.
+/// Dropping the view waits until the terminal has taken all output.
 pub type Frame = fn(&RunFacts) -> Option<Box<dyn View>>;

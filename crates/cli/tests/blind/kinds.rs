@@ -6,30 +6,30 @@ use vmnoise_events::{Loss, LossKind, Policy, RunFacts, Witnesses, Workload};
 
 use super::world::{AFTER_NS, By, EVERY_NS, Hides, LENGTH_NS, World, record};
 
-/// One way.
+/// Way in which a recording hides something.
 pub struct Kind {
     pub name: &'static str,
-    /// What every command calls it that cannot tell.
+    /// Reasons that every command gives if it cannot tell.
     pub reasons: &'static [&'static str],
-    /// What is true.
+    /// True state of the machine.
     pub world: World,
     hides: Hides,
     lost: Option<LossKind>,
     change: fn(&mut RunFacts),
-    /// Whether time is hidden, and not only whose it was.
+    /// Whether time is hidden, and not only its culprit.
     pub hides_time: bool,
-    /// Whether it hides what a task loses, and nothing of the recorder's own gaps.
+    /// Whether it hides only the losses of tasks, and nothing about the recorder's own gaps.
     pub of_tasks: bool,
 }
 
 impl Kind {
-    /// Writes a recording that hides it.
+    /// Writes a recording with this blind spot.
     pub fn write_blind(&self, path: &Path) {
         let lost = self.lost.map(|kind| Loss { kind, count: 500 });
         record(path, self.world, self.hides, lost, self.change);
     }
 
-    /// Writes one of the same world that hides nothing.
+    /// Writes a recording of the same world without a blind spot.
     pub fn write_whole(&self, path: &Path) {
         record(path, self.world, Hides::Nothing, None, |_| {});
     }
@@ -39,7 +39,7 @@ const fn world(by: By) -> World {
     World { by, from_ns: 0 }
 }
 
-/// Nobody takes any time in the first half of the run.
+/// World in which no time is taken in the first half of the run.
 const LATER: World = World {
     by: By::Task,
     from_ns: LENGTH_NS / 2,
@@ -138,12 +138,12 @@ pub fn all() -> Vec<Kind> {
             LATER,
             Hides::Clock(LENGTH_NS / 2),
         ),
-        // The others are of two recordings: `mod.rs`.
+        // `mod.rs` has the other ways, which need two recordings.
     ]
 }
 
-/// Time that is left in each period is enough for a task of this cost within this deadline where nobody takes any, and not
-/// where somebody does.
+/// Task that meets its deadline in each period in which no time is taken, and misses it in the
+/// others.
 pub const TASKS: &str = r#"
 policy = "fp"
 [[task]]

@@ -1,5 +1,6 @@
-//! No command that concludes says more of a recording that hides something than is true, and all of them name the same
-//! reason. Each recording has a twin of the same world that hides nothing, and of which every command says what is true.
+//! Checks that no command draws a wrong conclusion from a recording with a blind spot, and that all
+//! commands name the same reason. Each recording has a twin of the same world without a blind spot,
+//! on which every command must give the true answer.
 
 mod kinds;
 mod pairs;
@@ -15,18 +16,18 @@ use tempfile::TempDir;
 use self::kinds::{Kind, TASKS};
 use self::world::By;
 
-/// What a command says.
+/// Answer of a command.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
-    /// That somebody takes too much.
+    /// Too much time is taken.
     Bad,
-    /// That nobody does.
+    /// Not too much time is taken.
     Good,
-    /// That it cannot tell, and why.
+    /// The command cannot tell, for these reasons.
     Cannot(Vec<String>),
 }
 
-/// Words that say no more than that whose time it was is not known.
+/// Reasons that only say that the culprit is unknown.
 const BY_ITSELF: [&str; 7] = [
     "host_unsure",
     "kvm_unbounded",
@@ -51,7 +52,7 @@ fn document(folder: &Path, line: &str) -> Value {
     })
 }
 
-/// The words of blind spots and reasons, as far as they are any.
+/// Returns the reasons in these lists, except those in `BY_ITSELF`.
 fn reasons<'a>(lists: impl IntoIterator<Item = &'a Value>) -> Vec<String> {
     let all = lists.into_iter().flat_map(|it| it.as_array().unwrap());
     let words = all.map(|it| it["reason"].as_str().unwrap().to_owned());
@@ -93,7 +94,7 @@ fn schedule(folder: &Path, file: &str) -> Said {
     }
 }
 
-/// Steps that are hardly longer are good. Of no gap at all nothing is predicted.
+/// Good means that steps are hardly longer. Without any gap there is no prediction.
 fn scale(folder: &Path, file: &str) -> Said {
     let line = format!("scale|{file}|--ranks|4|--step|1ms");
     let output = vmnoise(folder, &line);
@@ -112,7 +113,7 @@ fn scale(folder: &Path, file: &str) -> Said {
     }
 }
 
-/// What is printed of the recording itself.
+/// Returns the blind spots that a command prints for a recording.
 fn printed(folder: &Path, command: &str, file: &str) -> Vec<String> {
     reasons([&document(folder, &format!("{command}|{file}"))["blind_spots"]])
 }
@@ -123,9 +124,9 @@ type Ask = Box<dyn Fn(&Path, &str) -> Said>;
 struct Asked {
     name: &'static str,
     said: Ask,
-    /// Whether it is about who took the time.
+    /// Whether the command is about culprits.
     of_owners: bool,
-    /// Whether it is about what a task would lose.
+    /// Whether the command is about the losses of a task.
     of_tasks: bool,
 }
 
@@ -182,7 +183,8 @@ fn folder(kind: &Kind) -> TempDir {
     folder
 }
 
-/// A run that pauses is refused for what needs all of its time, in one line with the same advice.
+/// Returns whether a run with pauses is refused in one line with the same advice; the commands here
+/// need unbroken runs.
 fn refuses(folder: &Path, file: &str, line: &str) -> bool {
     let output = vmnoise(folder, &format!("{line}|{file}"));
     let said = String::from_utf8_lossy(&output.stderr);
@@ -232,7 +234,7 @@ fn nothing_is_concluded_from_what_a_recording_hides() {
                 (Said::Cannot(reasons), true) => {
                     assert_eq!(reasons, kind.reasons, "{name}: {command}");
                 }
-                // What was seen is bad enough.
+                // The visible time is already too much.
                 (Said::Bad, _) | (_, false) => {}
             }
         }

@@ -1,4 +1,5 @@
-//! Two recordings, of which the second is of another machine, or of a host on which the vCPU was for a while only.
+//! Pairs of recordings, of which the second is from another machine, or from a host that had the
+//! vCPU only for a time.
 
 use std::fs;
 use std::path::Path;
@@ -11,13 +12,13 @@ use super::world::{By, CPU, Hides, LENGTH_NS, World, record};
 use super::{Said, check, document, reasons};
 use crate::join_pair::{Flaws, facts, write_guest, write_host};
 
-/// Nobody takes anything but the timer.
+/// World in which only the timer takes time.
 const QUIET: World = World {
     by: By::Task,
     from_ns: LENGTH_NS,
 };
 
-/// A task that was late once, on a machine of this name.
+/// Writes a task that was late once, on a machine with this name.
 fn write_timers(path: &Path, machine: &str, late_ns: u64) {
     let mut facts = facts(Workload::Timerlat);
     facts.options.cpus = vec![CPU];
@@ -52,7 +53,8 @@ fn write_timers(path: &Path, machine: &str, late_ns: u64) {
     writer.finish().unwrap();
 }
 
-/// The timers of this machine are 4 ms late once, which is all that the task has; those of another one never are.
+/// The timers of this machine are once 4 ms late, which uses up all the time of the task; those of
+/// the other machine never are.
 #[test]
 fn the_timers_of_another_machine_say_nothing_of_this_one() {
     let folder = tempfile::tempdir().unwrap();
@@ -86,8 +88,8 @@ fn the_timers_of_another_machine_say_nothing_of_this_one() {
     );
 }
 
-/// Tasks of the host have 30 us of each long exit, a tenth of a percent of the guest's time; in half of it less than the
-/// limit.
+/// Tasks of the host take 30 us of each long exit, a tenth of a percent of the guest's time. In
+/// half of the time this is below the limit.
 const LIMIT: &str = "host.vmn|--limit|preempted=0.08%";
 
 #[test]

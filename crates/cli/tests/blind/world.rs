@@ -1,4 +1,4 @@
-//! A CPU of which somebody takes time, and recordings of it. What is true is known before anybody records.
+//! CPU from which time is taken, and recordings of it. The truth is known before the recording.
 
 use std::path::Path;
 
@@ -9,29 +9,29 @@ use crate::join_pair::facts;
 
 pub const CPU: u32 = 1;
 pub const LENGTH_NS: u64 = 2_000_000_000;
-/// Somebody takes the CPU so often, …
+/// Period in which the CPU is taken.
 pub const EVERY_NS: u64 = 4_000_000;
-/// … for so long, …
+/// Time for which it is taken in each period.
 pub const TAKEN_NS: u64 = 1_900_000;
-/// … so long after the timer, …
+/// Delay after the timer.
 pub const AFTER_NS: u64 = 1_500_000;
-/// … which takes this.
+/// Time that the timer takes.
 const TICK_NS: u64 = 5_000;
 const BEGIN_NS: u64 = 1_000_000_000;
 const DRAIN_NS: u64 = 20_000_000;
 
-/// Who takes the time.
+/// Culprit that takes the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// A task of SCHED_FIFO 30.
+    /// Task at SCHED_FIFO 30.
     Task,
-    /// The hypervisor, without a word.
+    /// Hypervisor without a steal clock.
     Hypervisor,
-    /// The hypervisor, whose steal clock says so.
+    /// Hypervisor with a steal clock.
     Host,
 }
 
-/// The CPU as it is: the timer, and somebody from an instant of the run on.
+/// True state of the CPU: the timer, and a culprit from some instant on.
 #[derive(Debug, Clone, Copy)]
 pub struct World {
     pub by: By,
@@ -39,7 +39,7 @@ pub struct World {
 }
 
 impl World {
-    /// When somebody has the CPU, since the begin of the run.
+    /// Returns the times at which the culprit has the CPU, since the beginning of the run.
     fn taken(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let from_ns = self.from_ns;
         let periods = (0..LENGTH_NS / EVERY_NS).map(|nth| nth * EVERY_NS + AFTER_NS);
@@ -47,33 +47,33 @@ impl World {
         begins.map(|begin_ns| (begin_ns, begin_ns + TAKEN_NS))
     }
 
-    /// What part of the run somebody has, 0 to 1.
+    /// Returns the part of the run that the culprit takes, from 0 to 1.
     pub fn taken_part(&self) -> f64 {
         let ns: u64 = self.taken().map(|(begin, end)| end - begin).sum();
         ns as f64 / LENGTH_NS as f64
     }
 }
 
-/// What a recording does not show of that.
+/// Information that a recording hides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Hides {
     #[default]
     Nothing,
-    /// The gaps.
+    /// Gaps of the culprit.
     Gaps,
-    /// Who made them.
+    /// Culprits of the gaps.
     Owners,
-    /// That the steal clock moved.
+    /// Advance of the steal clock.
     Steal,
     /// Everything from here on: the recorder was killed.
     End(u64),
     /// Everything from here on: the clock goes back.
     Clock(u64),
-    /// All but the first of each period, by so much.
+    /// Rest of each period, after this time.
     AllBut(u64),
 }
 
-/// Writes a recording of that world, by a recorder with these facts.
+/// Writes a recording of this world by a recorder with these facts.
 pub fn record(
     path: &Path,
     world: World,
@@ -145,7 +145,7 @@ pub fn record(
     }
 }
 
-/// How the machine was set: it has four CPUs, and nothing is known but that.
+/// Returns settings of a machine of which only its four CPUs are known.
 fn settings() -> Settings {
     let mut settings = Settings::default();
     for (path, text) in [
@@ -158,7 +158,7 @@ fn settings() -> Settings {
     settings
 }
 
-/// Gaps and activities with when they are over.
+/// Returns gaps and activities, each with its end.
 fn observed(world: World, hides: Hides, facts: &RunFacts) -> Vec<(u64, Event)> {
     let ticks = (0..LENGTH_NS / EVERY_NS).map(|nth| (nth * EVERY_NS + 1_000, TICK_NS));
     let ticks = ticks.map(|(begin_ns, ns)| (begin_ns, begin_ns + ns, Some(ActivityKind::Irq)));

@@ -1,4 +1,4 @@
-//! Recordings that a stranger could hand in: sealed and well formed, and made to cost whoever reads them.
+//! Recordings that an attacker could hand in: sealed, well formed, and expensive to read.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,15 +10,15 @@ use crate::join_pair::facts;
 
 pub(super) const ALL_CPUS: u32 = 8_192;
 
-/// One kind of them.
+/// Kind of such a recording.
 #[derive(Debug, Clone, Copy)]
 pub struct Bomb {
     pub name: &'static str,
     workload: Workload,
     cpus: u32,
-    /// Of periodic tasks.
+    /// Period of periodic tasks.
     period_ns: u64,
-    /// The events of each turn; a turn is as many rows.
+    /// Events of each turn; a turn adds as many rows.
     turn: fn(u64) -> Vec<Event>,
 }
 
@@ -37,7 +37,7 @@ const fn bomb(
     }
 }
 
-/// An ordinary recording, to compare with: an interrupt in every gap, and watermarks now and then.
+/// Ordinary recording for comparison: an interrupt in every gap, and a watermark from time to time.
 pub const ORDINARY: Bomb = bomb("ordinary", Workload::Osnoise, 4, |turn| {
     let (cpu, at_ns) = ((turn % 4) as u32, 1_000_000 + turn * 20_000);
     let mut events = vec![
@@ -241,7 +241,7 @@ pub const BOMBS: &[Bomb] = &[
 ];
 
 impl Bomb {
-    /// Writes it, so many bytes long or little more.
+    /// Writes the recording with `bytes` bytes or little more.
     pub fn write(&self, path: &Path, bytes: u64) {
         let mut facts = facts(self.workload);
         facts.options.cpus = (0..self.cpus).collect();
@@ -270,7 +270,7 @@ impl Bomb {
     }
 }
 
-/// What an event takes of the file, about.
+/// Returns the approximate size of an event in the file.
 pub(super) fn bytes_of(event: &Event) -> u64 {
     match event {
         Event::Vcpu(_) => 150,

@@ -1,6 +1,6 @@
-//! Recordings from strangers: whatever a file holds, or two that are joined, each command stays within so much
-//! memory, and says nothing impossible (docs/reliability.md).
-//! `cargo test -p vmnoise --test all bombs:: -- --nocapture` prints what it measures.
+//! Checks that each command stays within its memory and prints nothing impossible, whatever a
+//! recording or a joined pair contains (docs/reliability.md).
+//! `cargo test -p vmnoise --test all bombs:: -- --nocapture` prints the measurements.
 
 pub mod made;
 mod nonsense;
@@ -17,13 +17,13 @@ use run::{is_optimized, run};
 use vmnoise_events::Workload;
 
 const MEGABYTE: u64 = 1_000_000;
-/// Of a file of 1 MB.
+/// Memory for a file of 1 MB.
 const SMALL_KIB: u64 = 256 << 10;
-/// What a release binary may have of a CPU for it. Who shares the machine adds no CPU time but by
-/// caches that are cold, and the longest had 0.8 s where many builds shared it: there is room for that.
+/// CPU time of a release binary for a file of 1 MB. Other load on the machine adds CPU time only
+/// through cold caches: under many builds the longest took 0.8 s.
 const SMALL_TIME: Duration = Duration::from_secs(2);
 
-/// What is done with a recording, in its folder.
+/// Commands on a recording, run in its folder.
 const COMMANDS: &[&str] = &[
     "explain it.vmn",
     "explain it.vmn --format json",
@@ -35,7 +35,7 @@ const COMMANDS: &[&str] = &[
     "export it.vmn --perfetto it.pftrace",
 ];
 
-/// What is done with a guest's and its host's.
+/// Commands on the recordings of a guest and its host.
 const JOINS: &[&str] = &[
     "explain guest.vmn host.vmn",
     "explain guest.vmn host.vmn --format json --top 65536",
@@ -44,10 +44,10 @@ const JOINS: &[&str] = &[
     "export guest.vmn host.vmn --perfetto it.pftrace",
 ];
 
-/// One recording, or two.
+/// Recording or pair of recordings.
 trait Handed {
     fn name(&self) -> &'static str;
-    /// Writes so many bytes, and says how many they became.
+    /// Writes `bytes` bytes, and returns the actual number.
     fn write(&self, folder: &Path, bytes: u64) -> u64;
     fn commands(&self) -> &'static [&'static str];
 }
@@ -93,7 +93,7 @@ fn handed() -> impl Iterator<Item = &'static dyn Handed> {
 
 #[test]
 fn a_megabyte_from_a_stranger_stays_small() {
-    // Less than a megabyte where nothing is optimized, and then it takes as long as it likes.
+    // A binary without optimization gets less than a megabyte, and no time limit.
     let (bytes, most) = match is_optimized() {
         true => (MEGABYTE, SMALL_TIME),
         false => (MEGABYTE / 4, Duration::MAX),
@@ -115,11 +115,11 @@ fn a_megabyte_from_a_stranger_stays_small() {
     }
 }
 
-/// What an event takes of a file, about.
+/// Approximate size of an event in a file.
 const BYTES_OF_EVENT: f64 = 90.0;
 const TRIES: u32 = 3;
 
-/// Seeds for each kind of recording.
+/// Number of seeds for each kind of recording.
 const SEEDS: u64 = 6;
 
 #[test]
@@ -143,7 +143,7 @@ fn nonsense_of_a_guest_and_its_host_is_told_as_none_either() {
         nonsense::write_pair(&guest, &host, workload, seed);
         let reported = what_is_wrong(folder.path(), JOINS);
         wrong.extend(reported.map(|what| format!("{workload:?} {seed}: {what}")));
-        // Only what was joined has tables.
+        // Only a joined pair has tables.
         joined += u64::from(folder.path().join("tables").exists());
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -155,7 +155,8 @@ fn seeded(workloads: &[Workload]) -> impl Iterator<Item = (Workload, u64)> {
     workloads.flat_map(|workload| (0..SEEDS).map(move |seed| (*workload, seed)))
 }
 
-/// Of what these commands print, of their page and of their tables.
+/// Returns the impossible statements in the output of these commands, in their page and in their
+/// tables.
 fn what_is_wrong(folder: &Path, commands: &[&str]) -> impl Iterator<Item = String> {
     let mut checked = Vec::new();
     for line in commands {
@@ -172,18 +173,18 @@ fn what_is_wrong(folder: &Path, commands: &[&str]) -> impl Iterator<Item = Strin
     checked.into_iter().filter_map(Result::err)
 }
 
-/// How many times the size of a small one.
+/// Factor between a small and a large file.
 const LARGER: u64 = 4;
 const LARGE: u64 = 100;
-/// Of a file of 100 MB.
+/// Memory for a file of 100 MB.
 const LARGE_KIB: u64 = 1 << 20;
 
-/// A large file does not fit into caches that hold a small one.
+/// Slowdown that is allowed because a large file does not fit into caches.
 const CACHES: f64 = 2.0;
 
-/// What is handed over in the two sizes. Each event may take a time that grows with the logarithm of how many
-/// there are, and up to [`CACHES`] times as long where they no longer fit into a cache. Where the sizes are so
-/// near one another that this is no judge of a square, the time is to grow rather like that than like a square.
+/// Compares the times for two sizes. The time per event may grow with the logarithm of their
+/// number, and by up to [`CACHES`] if they no longer fit into a cache. If the sizes are too close
+/// to rule out a square in this way, the growth must be closer to this than to a square.
 fn assert_time_grows_with_the_size(it: &dyn Handed, times: u64, most_kib: u64) {
     let [small, large] = [MEGABYTE, MEGABYTE * times].map(|bytes| {
         let folder = tempfile::tempdir().unwrap();
@@ -196,7 +197,7 @@ fn assert_time_grows_with_the_size(it: &dyn Handed, times: u64, most_kib: u64) {
     let most = (CACHES * in_order).min((in_order * squared).sqrt());
     for line in it.commands() {
         let mut least = [Duration::MAX; 2];
-        // What else the machine does only adds to it.
+        // Other load on the machine only adds time, so the least counts.
         for _ in 0..TRIES {
             for (least, (folder, _)) in least.iter_mut().zip([&small, &large]) {
                 let cost = run(folder.path(), line, most_kib);

@@ -1,4 +1,4 @@
-//! Recordings whose numbers contradict one another: sealed, well formed, and true of no machine.
+//! Recordings with contradictory numbers: sealed, well formed, and impossible on any machine.
 
 use std::fs::File;
 use std::path::Path;
@@ -19,13 +19,13 @@ pub const WORKLOADS: [Workload; 5] = [
 ];
 const EVENTS: usize = 300;
 
-/// What a guest runs that is joined with its host.
+/// Workloads of a guest that is joined with its host.
 pub const JOINED: [Workload; 2] = [Workload::Osnoise, Workload::Timerlat];
-/// Of either side: a half of it proves the pair.
+/// Size of each side: the first half proves the pair.
 const PAIR_BYTES: u64 = 150_000;
 
-/// Numbers as they come; the largest is half of what a signed one holds, so that whatever begins with the digits
-/// of 2^64 was never reported.
+/// Random numbers. The largest is half of the range of a signed number, so that output with the
+/// digits of 2^64 cannot come from the input.
 struct Numbers(u64);
 
 impl Numbers {
@@ -72,7 +72,7 @@ pub fn write(path: &Path, workload: Workload, seed: u64) {
     (0..4).for_each(|id| push(vcpu(id)));
     let mut at_ns = 0;
     for _ in 0..EVENTS {
-        // A clock that goes on most of the time.
+        // The clock goes forward most of the time.
         at_ns = match numbers.below(8) {
             0 => numbers.any(),
             _ => at_ns + numbers.below(100_000),
@@ -87,7 +87,8 @@ pub fn write(path: &Path, workload: Workload, seed: u64) {
     writer.finish().unwrap();
 }
 
-/// Writes a guest and its host of this seed: what proves them is true, and nothing after it.
+/// Writes a guest and its host of this seed: the first part is true and proves the pair, the rest
+/// is nonsense.
 pub fn write_pair(guest: &Path, host: &Path, workload: Workload, seed: u64) {
     let mut numbers = Numbers(seed);
     let facts = facts_of_guest(workload, 1);

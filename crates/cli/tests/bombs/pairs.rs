@@ -1,5 +1,5 @@
-//! Guests and hosts that a stranger could hand in together: a pair that can be proven, and then what makes
-//! finding it, or laying the one over the other, cost whoever does.
+//! Pairs of guest and host that an attacker could hand in: they can be proven, and contain data
+//! that make it expensive to find or join them.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,15 +10,15 @@ use vmnoise_recording::Writer;
 use super::made::{ALL_CPUS, anchor, bytes_of, gap, irq, source, wakeup};
 use crate::join_pair::facts;
 
-/// One kind of them.
+/// Kind of such a pair.
 #[derive(Debug, Clone, Copy)]
 pub struct Pair {
     pub name: &'static str,
-    /// What the guest runs.
+    /// Workload of the guest.
     workload: Workload,
-    /// CPUs of the guest.
+    /// Number of CPUs of the guest.
     cpus: u32,
-    /// The events of each turn; a turn is as many rows.
+    /// Events of each turn; a turn adds as many rows.
     guest: fn(u64) -> Vec<Event>,
     host: fn(u64) -> Vec<Event>,
 }
@@ -37,10 +37,10 @@ const fn pair(
     }
 }
 
-/// Turns in which any pair is one that can be proven.
+/// Number of first turns, which prove any pair.
 pub(super) const PROVEN: u64 = 600;
 
-/// A pair to compare with: each exit in a gap of its own.
+/// Ordinary pair for comparison: each exit is in a gap of its own.
 pub const ORDINARY: Pair = pair("an ordinary pair", ordinary_gap, ordinary_exit);
 
 pub const PAIRS: &[Pair] = &[
@@ -132,7 +132,7 @@ pub const PAIRS: &[Pair] = &[
 ];
 
 impl Pair {
-    /// Writes both, each so many bytes long or little more.
+    /// Writes both recordings, each with `bytes` bytes or little more.
     pub fn write(&self, guest: &Path, host: &Path, bytes: u64) {
         let of_guest = facts_of_guest(self.workload, self.cpus);
         fill_guest(guest, &of_guest, bytes, self.guest);
@@ -151,7 +151,7 @@ pub(super) fn facts_of_guest(workload: Workload, cpus: u32) -> RunFacts {
     facts
 }
 
-/// Gaps or wake-ups that prove the pair, and then this.
+/// Writes gaps or wake-ups that prove the pair, and then these events.
 pub(super) fn fill_guest(
     path: &Path,
     facts: &RunFacts,
@@ -165,7 +165,7 @@ pub(super) fn fill_guest(
     fill(path, facts, bytes, first, then);
 }
 
-/// Exits that prove it, and then this.
+/// Writes exits that prove the pair, and then these events.
 pub(super) fn fill_host(path: &Path, bytes: u64, then: impl FnMut(u64) -> Vec<Event>) {
     let mut facts = facts(Workload::Exits);
     facts.host.name = Some("stranger".into());
@@ -212,7 +212,7 @@ pub(super) fn at_ns(turn: u64) -> u64 {
     1_000_000 + turn * 30_000 + (mixed >> 32) % 17_000
 }
 
-/// What comes after those that prove the pair, by number.
+/// Returns the number of a turn after those that prove the pair.
 fn later(turn: u64) -> u64 {
     turn - PROVEN + 1
 }
@@ -222,7 +222,7 @@ fn ordinary_gap(turn: u64) -> Vec<Event> {
     vec![gap(0, at_ns - 200, at_ns + 5_300), polled(0, at_ns + 6_000)]
 }
 
-/// In time in between, and late for the exit.
+/// Returns wake-ups that are in time between exits, and late for the exit.
 fn task(turn: u64) -> Vec<Event> {
     let at_ns = at_ns(turn);
     vec![
@@ -236,7 +236,7 @@ fn ordinary_exit(turn: u64) -> Vec<Event> {
     vec![exit(0, at_ns(turn), 5_000)]
 }
 
-/// The TSC is far from where the anchors before have it.
+/// Returns an anchor whose TSC is far from the earlier anchors.
 fn jump(turn: u64) -> Event {
     let at_ns = at_ns(turn);
     let tsc = at_ns + turn % 2 * 1_000_000_000;

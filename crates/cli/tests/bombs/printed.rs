@@ -1,19 +1,20 @@
-//! What no output may say, whatever the numbers are that it is made of.
+//! Checks for impossible statements in outputs.
 
 use std::fs;
 use std::path::Path;
 
-/// The first digits of 2^64, and of its thousandth and millionth: a number that went below 0.
+/// First digits of 2^64, and of its thousandth and millionth: a negative number that wrapped
+/// around.
 const WRAPPED: &str = "18446744073";
-/// What one thread takes is a part of its time. BPF runs on all CPUs, also those that are not measured, and
-/// nobody says how many: its cost is reported in whole CPUs.
+/// Percentages that may exceed 100. BPF runs on all CPUs, also on those that are not measured;
+/// their number is unknown, so its cost is reported in whole CPUs.
 const OF_MANY_CPUS: [&str; 2] = ["own cost", "percent_of_runtime"];
 
-/// Looks at a text or a document in JSON.
+/// Checks a text or a JSON document.
 pub fn check(text: &str) -> Result<(), String> {
     for line in text.lines() {
         let wrong = |what: &str| Err(format!("{what}: {line}"));
-        // With a point anywhere between.
+        // The decimal point may be anywhere.
         let digits: String = line.chars().filter(|letter| *letter != '.').collect();
         if digits.contains(WRAPPED) {
             return wrong("a number that went below 0");
@@ -28,7 +29,7 @@ pub fn check(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Looks at every table of a data set.
+/// Checks every table of a data set.
 pub fn check_tables(folder: &Path) -> Result<(), String> {
     for entry in fs::read_dir(folder).into_iter().flatten() {
         let path = entry.map_err(|error| error.to_string())?.path();
@@ -43,14 +44,14 @@ pub fn check_tables(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Lengths, counts and instants are none of them below 0.
+/// Lengths, counts and instants are never negative.
 fn check_cells(table: &str) -> Result<(), String> {
     let below = |cell: &str| cell.parse::<f64>().is_ok_and(|number| number < 0.0);
     let line = table.lines().find(|line| line.split(',').any(below));
     line.map_or(Ok(()), |line| Err(format!("a number below 0: {line}")))
 }
 
-/// Looks at a page, without its programs and styles.
+/// Checks the text of a page, without scripts and styles.
 pub fn check_page(page: &str) -> Result<(), String> {
     let mut shown = String::new();
     for (nth, piece) in page.split("<script").enumerate() {
@@ -66,7 +67,7 @@ pub fn check_page(page: &str) -> Result<(), String> {
     check(&shown)
 }
 
-/// Numbers before a `%`, and behind a key that says what they are.
+/// Returns the numbers before a `%`, and those after a key of a percentage.
 fn percentages(line: &str) -> impl Iterator<Item = f64> {
     let signs = line
         .match_indices('%')

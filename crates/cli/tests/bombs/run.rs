@@ -1,4 +1,4 @@
-//! One command, held to its memory, and what it cost.
+//! Runs one command with limited memory, and measures its cost.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -10,18 +10,18 @@ use std::time::{Duration, SystemTime};
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
-/// What a command came to.
+/// Cost and output of a command.
 #[derive(Debug)]
 pub struct Cost {
-    /// On a CPU, in the program and in the kernel.
+    /// CPU time, in the program and in the kernel.
     pub cpu: Duration,
-    /// What the largest command so far had in memory at once.
+    /// Peak memory of the largest command so far.
     pub largest_kib: i64,
-    /// What it printed.
+    /// Output on stdout.
     pub printed: String,
-    /// What it said on stderr.
+    /// Output on stderr.
     pub reported: String,
-    /// Whether it came to an end of its own making: a result, or a fault that it names.
+    /// Whether the command ended by itself, with a result or an error message.
     pub has_ended_in_order: bool,
 }
 
@@ -32,15 +32,15 @@ impl fmt::Display for Cost {
     }
 }
 
-/// The program that is tried.
+/// Program under test.
 struct Binary {
     path: OsString,
     is_optimized: bool,
 }
 
-/// The one that this variable names, which is taken to be a release binary; or that of
-/// `cargo build --release` if it is of these sources, as in the gate, which builds it first; or the
-/// one that was built for this test.
+/// Binary under test: that of the environment variable, which must be a release binary. Without it,
+/// the release binary of `cargo build`, if it is up to date, as in the gate, which builds it first.
+/// Otherwise the binary that was built for this test.
 static BINARY: LazyLock<Binary> = LazyLock::new(|| {
     let release = || released().map(PathBuf::into_os_string);
     match std::env::var_os("VMNOISE_BINARY").or_else(release) {
@@ -55,13 +55,13 @@ static BINARY: LazyLock<Binary> = LazyLock::new(|| {
     }
 });
 
-/// Whether it is a release binary.
+/// Returns whether the binary is a release binary.
 pub fn is_optimized() -> bool {
     BINARY.is_optimized
 }
 
-/// The release binary, if it was built since any of its sources changed. Cargo lists these beside
-/// it: `BINARY: SOURCE SOURCE`.
+/// Returns the release binary, if none of its sources is newer. Cargo lists the sources in a file
+/// next to it: `BINARY: SOURCE SOURCE`.
 fn released() -> Option<PathBuf> {
     let profiles = Path::new(env!("CARGO_BIN_EXE_vmnoise"))
         .parent()?
@@ -69,7 +69,7 @@ fn released() -> Option<PathBuf> {
     let binary = profiles.join("release/vmnoise");
     let built = changed(&binary)?;
     let listed = std::fs::read_to_string(binary.with_extension("d")).ok()?;
-    // A space in a path is escaped, as make reads it.
+    // A space in a path is escaped as in make.
     let listed = listed.replace("\\ ", "\0");
     let (_, sources) = listed.split_once(": ")?;
     let mut sources = sources.split_whitespace().map(|it| it.replace('\0', " "));
@@ -82,9 +82,9 @@ fn changed(file: &Path) -> Option<SystemTime> {
     file.metadata().ok()?.modified().ok()
 }
 
-/// Runs it with no more memory than this, its address space counted.
+/// Runs the command with this limit on its address space.
 pub fn run(folder: &Path, line: &str, most_kib: u64) -> Cost {
-    /// What children used is told of all of them together.
+    /// The kernel reports the use of all children together, so only one may run.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = children();
@@ -102,7 +102,7 @@ pub fn run(folder: &Path, line: &str, most_kib: u64) -> Cost {
         cpu: cpu(&after) - cpu(&before),
         largest_kib: after.max_rss(),
         printed: String::from_utf8_lossy(&output.stdout).into_owned(),
-        // Without a code a signal ended it.
+        // Without an exit code, a signal ended it.
         has_ended_in_order: is_clean && output.status.code().is_some(),
         reported,
     }

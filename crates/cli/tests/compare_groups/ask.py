@@ -1,5 +1,5 @@
-"""Holds a comparison of two groups (vmnoise.compare/1, on stdin) against scipy: every p, Holm's
-correction, and each interval as the shifts that scipy's own test does not refuse."""
+"""Checks a comparison of two groups (vmnoise.compare/1, on stdin) with scipy: every p, Holm's
+correction, and each interval, which must be the shifts that scipy's test does not reject."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ def p_of(before, after):
     values = before + after
     if len(set(values)) == len(values):
         return mannwhitneyu(after, before, method="exact").pvalue
-    # scipy's exact method knows no ties: every permutation instead.
+    # scipy's exact method does not support ties, so all permutations are tested.
     tested = permutation_test(
         (after, before), u_statistic, vectorized=True, n_resamples=numpy.inf, alternative="two-sided"
     )
@@ -39,7 +39,7 @@ def check_interval(figure, before, after, level):
     assert figure["shift"] == numpy.median(differences), figure
     interval = figure["interval"]
     for low, high in zip(differences, differences[1:]):
-        # Without ties the interval is that of the test; with them it may only be wider.
+        # Without ties the interval is exactly that of the test; with ties it may be wider.
         middle = (low + high) / 2
         shifted = [b - middle for b in after]
         if high - low < LEAST or len(set(before + shifted)) < len(before + shifted):

@@ -1,5 +1,5 @@
-//! `vmnoise compare --before … --after …`: a change that takes time is found, chance is not, and too
-//! few runs are told as such.
+//! Tests of `vmnoise compare --before … --after …`: a change that takes time is found, chance is
+//! not, and too few runs are reported.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -11,7 +11,8 @@ use vmnoise_recording::Writer;
 
 const TICK_NS: u64 = 20_000_000;
 
-/// Half a second of a polling thread in a guest, with a gap in each tick; of each the steal clock takes `steal_ns`.
+/// Writes half a second of a polling thread in a guest, with a gap in each tick; the steal clock
+/// advances by `steal_ns` in each gap.
 fn write(path: &Path, seed: u64, started_at: &str, steal_ns: u64) {
     let mut facts = fixtures::facts(Workload::Osnoise);
     facts.started_at = started_at.into();
@@ -60,7 +61,8 @@ fn write(path: &Path, seed: u64, started_at: &str, steal_ns: u64) {
     writer.finish().unwrap();
 }
 
-/// So many runs before a change (`b0.vmn`, …) and after it (`a0.vmn`, …), in turns; after it, steal has 20 us of each gap.
+/// Returns alternating runs before a change (`b0.vmn`, …) and after it (`a0.vmn`, …); after it,
+/// each gap has 20 us of steal.
 fn recordings(runs: u64, steal_ns: u64) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for nth in 0..runs {
@@ -116,7 +118,7 @@ fn a_change_that_takes_time_is_found_with_its_size() {
         (steal["shift"].as_f64().unwrap() - 0.1).abs() < 0.001,
         "{steal}"
     );
-    // As many gaps in each run: there is nothing to test.
+    // Each run has the same number of gaps, so there is nothing to test.
     assert_eq!(figure(&found, "gaps")["verdict"], "untested");
     assert_ne!(figure(&found, "hv_or_hw")["verdict"], "different");
     assert!(found["comparisons"].as_array().unwrap().is_empty());
@@ -168,7 +170,7 @@ fn three_against_three_are_told_to_be_too_few() {
 #[test]
 fn one_group_behind_the_other_is_said_to_hide_what_else_changed() {
     let folder = recordings(4, 0);
-    // The first runs of each kind, and the last: time tells the groups apart.
+    // The first runs of each kind, then the last: the groups differ in time.
     let words = format!("--before b0.vmn a0.vmn --after {}", names("a", 2..4));
     let text = compare(&folder, &words);
     let text = String::from_utf8_lossy(&text.stdout);
@@ -211,11 +213,11 @@ fn half_a_question_is_refused() {
     }
 }
 
-/// By another program.
+/// Comparison with another program.
 mod engine {
     use super::*;
 
-    /// What scipy says of the same numbers; how many figures there were, and how many with ties.
+    /// Returns scipy's results for the same numbers, the number of figures, and how many had ties.
     fn ask(found: &[u8]) -> Value {
         let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
         let mut asked = Command::new("python3")
@@ -234,7 +236,7 @@ mod engine {
     #[test]
     fn scipy_finds_the_same() {
         let folder = recordings(7, 300);
-        // 7 against 5, and 3 against 3.
+        // 7 against 5 runs, and 3 against 3.
         for (before, after) in [(7, 5), (3, 3)] {
             let words = format!(
                 "--before {} --after {} --format json",
@@ -245,7 +247,7 @@ mod engine {
             json(&output);
             let asked = ask(&output.stdout);
             assert!(asked["tested"].as_u64().unwrap() >= 6, "{asked}");
-            // The steal clock took as much of each run.
+            // The steal clock took the same time from each run.
             assert!(asked["ties"].as_u64().unwrap() >= 1, "{asked}");
         }
     }

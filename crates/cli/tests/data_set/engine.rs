@@ -1,4 +1,5 @@
-//! DuckDB reads what vmnoise reads of a data set, and vmnoise reads what DuckDB writes.
+//! Checks that DuckDB reads the same from a data set as vmnoise, and that vmnoise reads DuckDB's
+//! output.
 
 use std::process::Command;
 
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Folder, fleet, root};
 
-/// Runs a script beside this file on a data set, and returns what it printed.
+/// Runs a script from this folder on a data set, and returns its output.
 fn python(script: &str, folder: &Folder) -> Vec<u8> {
     let output = Command::new("python3")
         .arg(root().join("crates/cli/tests/data_set").join(script))

@@ -1,4 +1,4 @@
-//! Data sets that are read back: predictions from them are those from the recordings that they were written of.
+//! Tests of data sets: predictions from them equal those from the recordings that were exported.
 
 mod engine;
 mod refused;
@@ -14,7 +14,7 @@ use crate::many_gaps::{write, write_cpus, write_rank, write_rare_task};
 const GAPS: u64 = 40_000;
 const PEAK_EVERY: u64 = 999;
 
-/// A folder with recordings, and a data set.
+/// Folder with recordings and a data set.
 struct Folder(TempDir);
 
 impl Folder {
@@ -32,7 +32,7 @@ impl Folder {
         command.args(words.split_whitespace()).output().unwrap()
     }
 
-    /// What is printed in order, and without a word beside it.
+    /// Returns the output; the command must succeed without a message.
     fn printed(&self, words: &str) -> Vec<u8> {
         let output = self.vmnoise(words);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -44,12 +44,12 @@ impl Folder {
         serde_json::from_slice(&self.printed(&format!("{words} --format json"))).unwrap()
     }
 
-    /// Adds a recording to the data set as that of a host.
+    /// Adds a recording to the data set under the name of a host.
     fn store(&self, recording: &str, host: &str) {
         self.printed(&format!("export {recording} --parquet fleet --host {host}"));
     }
 
-    /// The folder of a host's only run.
+    /// Returns the folder of a host's only run.
     fn run_of(&self, host: &str) -> PathBuf {
         let runs = std::fs::read_dir(self.path(&format!("fleet/host={host}"))).unwrap();
         let runs: Vec<PathBuf> = runs.map(|run| run.unwrap().path()).collect();
@@ -60,7 +60,7 @@ impl Folder {
     }
 }
 
-/// Three hosts of one, two and four CPUs.
+/// Returns a data set of three hosts with one, two and four CPUs.
 fn fleet() -> Folder {
     let folder = Folder::new();
     write_rare_task(&folder.path("a.vmn"), 6_000, true);
@@ -72,7 +72,7 @@ fn fleet() -> Folder {
     folder
 }
 
-/// All of a document but from which files it was made.
+/// Returns the document without the names of its input files.
 fn without_files(mut document: Value) -> Value {
     for recording in document["recordings"].as_array_mut().unwrap() {
         recording["file"].take();
@@ -121,7 +121,8 @@ fn a_host_or_a_run_of_it_is_taken_by_its_folder() {
     assert_eq!(data_set, recording);
 }
 
-/// Ranks of one host that record one file each lose what their CPUs have in common; the data set knows whose they are.
+/// Ranks of one host that record one file each share the losses of their CPUs; the data set knows
+/// their host.
 #[test]
 fn ranks_of_a_host_that_recorded_at_one_time_are_looked_at_together() {
     let folder = Folder::new();
@@ -146,7 +147,7 @@ fn ranks_of_a_host_that_recorded_at_one_time_are_looked_at_together() {
     );
 }
 
-/// The repository's root.
+/// Returns the root of the repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

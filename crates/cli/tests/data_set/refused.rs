@@ -1,4 +1,4 @@
-//! Folders that are no data set, and data sets that are damaged or make no sense.
+//! Tests of folders that are no data set, and of data sets that are damaged or contradictory.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::join_pair::write_tasks;
 use crate::many_gaps::{write, write_rank, write_rare_task, write_taken_all_the_time};
 
 impl Folder {
-    /// The only line that is said; nothing is printed.
+    /// Returns the only line on stderr; stdout must be empty.
     fn refused(&self, words: &str) -> String {
         let output = self.vmnoise(words);
         let said = String::from_utf8(output.stderr).unwrap();
@@ -45,7 +45,7 @@ fn what_is_no_data_set_is_refused_with_what_to_name() {
     }
 }
 
-/// Writes a table of another run in the place of this one's.
+/// Replaces a table by another table of the same run.
 fn replace(run: &Path, table: &str, by: &str) {
     fs::copy(
         run.join(format!("{by}.parquet")),
@@ -85,7 +85,7 @@ fn tables_that_are_damaged_or_others_are_refused_by_name() {
     replace(&run, "run", "cpus");
     folder.assert_refused("scale fleet", "it has no column `data_version` (int)");
     restore("run");
-    // Parts of a run that has more gaps.
+    // The parts of a run that has more gaps.
     fs::copy(
         folder.run_of("b").join("gap_parts.parquet"),
         run.join("gap_parts.parquet"),
@@ -94,7 +94,8 @@ fn tables_that_are_damaged_or_others_are_refused_by_name() {
     folder.assert_refused("scale fleet", "is of a gap that is not there");
 }
 
-/// Each byte of a small run's tables in turn is another one: that is refused in a line, or changes a value.
+/// Changes each byte of a small run's tables in turn: the change is refused in one line, or changes
+/// a value.
 #[test]
 fn no_byte_makes_reading_fail_otherwise_than_in_a_line() {
     let folder = Folder::new();
@@ -180,7 +181,8 @@ fn a_run_that_is_named_twice_is_refused() {
     }
 }
 
-/// A run of 2.4 s in which a program of steps of 10 s does not get to its first barrier, beside one of 40 s.
+/// In a run of 2.4 s, a program with steps of 10 s does not reach its first barrier; another run
+/// lasts 40 s.
 #[test]
 fn a_run_in_which_no_step_ends_is_named_and_left_out_of_a_data_set() {
     let folder = Folder::new();
@@ -208,7 +210,7 @@ fn a_run_in_which_no_step_ends_is_named_and_left_out_of_a_data_set() {
     folder.assert_refused("scale fleet/host=b --step 10s", "record for longer");
 }
 
-/// The CPU of the longer run is taken from its begin to its end.
+/// The CPU of the longer run is taken from its beginning to its end.
 #[test]
 fn of_a_cpu_that_is_taken_all_the_time_its_own_run_is_named() {
     let folder = Folder::new();
@@ -247,7 +249,7 @@ fn no_table_that_is_read_is_written_over() {
     assert_eq!(output.status.code(), Some(0));
 }
 
-/// Whoever makes a folder may call it anything.
+/// The creator of a folder chooses its name.
 #[test]
 fn no_name_in_a_data_set_steers_the_terminal() {
     let folder = Folder::new();

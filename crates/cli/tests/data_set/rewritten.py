@@ -1,4 +1,4 @@
-"""Has DuckDB write each table of a data set anew, with its own defaults.
+"""Rewrites each table of a data set with DuckDB, with its defaults.
 
 usage: rewritten.py, in the folder that holds the data set `fleet`
 """

@@ -1,4 +1,4 @@
-"""What DuckDB finds in a data set: for each host and CPU its gaps and what they took, and for each culprit what it took.
+"""Sums up a data set with DuckDB: the gaps of each host and CPU with their time, and the time of each culprit.
 
 usage: totals.py, in the folder that holds the data set `fleet`
 """

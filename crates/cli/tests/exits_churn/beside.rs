@@ -1,4 +1,4 @@
-//! `vmnoise exits` at work beside VMs, as anybody runs it.
+//! Runs `vmnoise exits` while VMs run.
 
 use std::fs;
 use std::io::Read;
@@ -9,18 +9,18 @@ use serde_json::Value;
 
 use super::vms::FIRST;
 
-/// How long anything may take before it counts as hung.
+/// Time limit for everything; after it the program counts as hung.
 const BACKSTOP: Duration = Duration::from_secs(60);
 
-/// It counts until it is ended.
+/// Running `vmnoise exits`, which counts until it is ended.
 pub struct Exits {
     process: Child,
-    /// The thread that finds VMs.
+    /// Thread that finds VMs.
     pub finder: u32,
 }
 
 impl Exits {
-    /// Starts it with these options; it counts when this returns.
+    /// Starts the program with these options; returns when it counts.
     pub fn start(options: &str) -> Exits {
         let mut command = Command::new("nice");
         command.args(["-n", &FIRST.to_string(), env!("CARGO_BIN_EXE_vmnoise")]);
@@ -31,7 +31,7 @@ impl Exits {
             .stderr(Stdio::piped());
         let mut process = process.spawn().unwrap();
         let begun = Instant::now();
-        // It is started as soon as counting has begun.
+        // The finder starts as soon as counting has begun.
         let finder = loop {
             match finder_of(process.id()) {
                 Some(finder) => break finder,
@@ -43,12 +43,12 @@ impl Exits {
         Exits { process, finder }
     }
 
-    /// Its process, whose first thread drains the ring.
+    /// Returns the process id, which is also the id of the thread that drains the ring.
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// Memory of its own, in KiB: files that it maps may be put aside.
+    /// Returns the anonymous memory in KiB; pages of mapped files do not count.
     pub fn resident_kb(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:"));
@@ -56,7 +56,7 @@ impl Exits {
         kb.unwrap().parse().unwrap()
     }
 
-    /// Ends it by Ctrl-C. Its result, and what it said on stderr.
+    /// Ends the program by Ctrl-C; returns its result and its messages.
     pub fn end(mut self) -> (Value, String) {
         let pid = self.process.id().to_string();
         let stopped = Command::new("kill").args(["-INT", &pid]).status().unwrap();
@@ -72,7 +72,7 @@ impl Exits {
     }
 }
 
-/// A test that fails leaves none behind.
+/// A failed test leaves no process behind.
 impl Drop for Exits {
     fn drop(&mut self) {
         let _ = self.process.kill();

@@ -1,4 +1,4 @@
-//! What finding VMs costs, and whom it can hold up.
+//! Tests of the cost of finding VMs, and of what a slow finder can delay.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -19,20 +19,20 @@ use vmnoise_host::Host;
 use super::beside::Exits;
 use super::vms::{come_and_go, vmnoise};
 
-/// Open on this machine, beside what is open anyway.
+/// Number of files opened on this machine in addition to the others.
 const FILES: usize = 20_000;
-/// One process may have no more than its limit.
+/// Number of files in one process, which has a limit.
 const FILES_EACH: usize = 2_000;
-/// How long the finder is watched.
+/// Time for which the finder is watched.
 const WATCH: Duration = Duration::from_secs(3);
-/// What it makes of system calls in that time for each VM there is: it looks once a second, so four
-/// times at most, reads one link and waits. Being watched interrupts a wait, which begins anew.
+/// Largest number of system calls in that time for each VM. The finder looks once a second, so at
+/// most four times, reads one link and waits. Tracing interrupts a wait, which then begins again.
 const CALLS_PER_VM: usize = 4 * (1 + 2);
-/// It looks once a second. Had it to look at all that is open, a second would take as much of a CPU as that
-/// does here, at least; it may have a fourth of it.
+/// Divisor for the CPU time of the finder. If it looked at all open files each second, it would
+/// take at least as much CPU time as that takes here; it may take a fourth.
 const LOOKS: f64 = 4.0;
-/// What else the machine does (cold caches, a hypervisor that takes the CPU) only adds to CPU
-/// time, so the least of so many times is what is needed.
+/// Number of measurements, of which the least counts: other load (cold caches, a hypervisor) only
+/// adds CPU time.
 const TRIES: usize = 3;
 
 pub fn reads_no_more_where_many_files_are_open() {
@@ -46,7 +46,7 @@ pub fn reads_no_more_where_many_files_are_open() {
     }
     let exits = Exits::start("");
     let finder = exits.finder;
-    // It has looked at the VMs there are.
+    // The finder has already looked at the VMs that exist.
     std::thread::sleep(Duration::from_secs(2));
     let look_ns = (0..TRIES).map(|_| look_ns()).min().unwrap() as f64;
     let mut least_ns = f64::INFINITY;
@@ -73,7 +73,7 @@ pub fn leaves_no_file_to_the_loop() {
     let recording = folder.path().join("host.vmn");
     let exits = Exits::start(&format!(" -o {}", recording.display()));
     let begun = Instant::now();
-    // Somebody always comes, whose name and clock are asked for.
+    // New VMs come all the time, and each needs a name and a clock.
     let churn = std::thread::spawn(move || come_and_go(2, || begun.elapsed() < 2 * WATCH, || {}));
     let calls = calls_of(exits.pid());
     let gone = churn.join().unwrap();
@@ -99,14 +99,14 @@ pub fn is_waited_for_by_nobody() {
     let come = AtomicUsize::new(0);
     let more = || come.fetch_add(1, Ordering::Relaxed) < VMS;
     let gone = come_and_go(AT_A_TIME, more, || {});
-    // Nor does the end of the run.
+    // The end of the run does not wait for it either.
     let (reported, said) = exits.end();
     held.join().unwrap();
     let vms = reported["vms"].as_array().unwrap();
     for vm in &gone {
         let found = vms.iter().find(|it| it["vm"] == vm.pid);
         let found = found.unwrap_or_else(|| panic!("{} is missing", vm.pid));
-        // Nobody could say more.
+        // Nothing else is known of these VMs.
         assert_eq!(found["name"], format!("vm:{}", vm.pid));
     }
     for kind in ["ring_full", "recursion", "undecodable", "vcpus_full"] {
@@ -119,16 +119,16 @@ pub fn is_waited_for_by_nobody() {
     );
 }
 
-/// Processes that are ended when they are dropped.
+/// Processes that are killed on drop.
 struct Children(Vec<Child>);
 
 impl Children {
-    /// Together they have [`FILES`] open.
+    /// Starts processes that together have [`FILES`] open files.
     fn with_files() -> Children {
         let limits = getrlimit(Resource::Nofile);
         let current = limits.maximum;
         setrlimit(Resource::Nofile, Rlimit { current, ..limits }).unwrap();
-        // A child is given all that is not closed as it starts.
+        // A child inherits all files without close-on-exec.
         let open = |_| rustix::fs::open("/dev/null", OFlags::RDONLY, Mode::empty()).unwrap();
         let files: Vec<OwnedFd> = (0..FILES_EACH).map(open).collect();
         let sleep = |_| Command::new("sleep").arg("600").spawn().unwrap();
@@ -145,7 +145,7 @@ impl Drop for Children {
     }
 }
 
-/// What a thread has of a CPU in a second of a while. A busy machine may make the while longer.
+/// Returns the CPU time of a thread per second, over a time that a busy machine may lengthen.
 fn ns_a_second(tid: u32) -> f64 {
     let (begun, before_ns) = (Instant::now(), on_cpu_ns(tid));
     std::thread::sleep(WATCH);
@@ -153,7 +153,8 @@ fn ns_a_second(tid: u32) -> f64 {
     took_ns as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// What this thread needs of a CPU to read where each file leads that any process has open.
+/// Returns the CPU time that this thread needs to read the links of all open files of all
+/// processes.
 fn look_ns() -> u64 {
     let this = gettid().as_raw_nonzero().get().cast_unsigned();
     let before_ns = on_cpu_ns(this);
@@ -165,13 +166,13 @@ fn look_ns() -> u64 {
     on_cpu_ns(this) - before_ns
 }
 
-/// Nanoseconds that a thread has had of a CPU (Documentation/scheduler/sched-stats.rst).
+/// Returns the CPU time of a thread so far, in ns (Documentation/scheduler/sched-stats.rst).
 fn on_cpu_ns(tid: u32) -> u64 {
     let schedstat = fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap();
     schedstat.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// The numbers of the system calls that a thread makes in a while.
+/// Returns the numbers of the system calls that a thread makes while it is watched.
 fn calls_of(tid: u32) -> Vec<i64> {
     let thread = hold(tid);
     let end = Instant::now() + WATCH;
@@ -180,7 +181,8 @@ fn calls_of(tid: u32) -> Vec<i64> {
         ptrace::syscall(thread, None).unwrap();
         waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
         let registers = ptrace::getregs(thread).unwrap();
-        // It stops at their begins, where the answer is not there yet, and at their ends.
+        // The thread stops at the entry of a call, where the result is still ENOSYS, and at its
+        // exit.
         if registers.rax.cast_signed() == -i64::from(libc::ENOSYS) {
             calls.push(registers.orig_rax.cast_signed());
         }
@@ -189,10 +191,10 @@ fn calls_of(tid: u32) -> Vec<i64> {
     calls
 }
 
-/// Has a thread stand still until its process ends.
+/// Stops a thread until its process ends.
 fn hold_to_its_end(tid: u32) -> JoinHandle<()> {
     let (stands, is_held) = channel();
-    // Nobody but the thread that holds it can let it go.
+    // Only the thread that traces it can release it.
     let holder = std::thread::spawn(move || {
         let thread = hold(tid);
         stands.send(()).unwrap();

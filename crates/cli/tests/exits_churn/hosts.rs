@@ -1,4 +1,4 @@
-//! A host with many VMs, beside `vmnoise exits -o`.
+//! Tests of `vmnoise exits -o` on a host with many VMs.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,15 +13,15 @@ use vmnoise_recording::{Ending, Reader};
 use super::beside::Exits;
 use super::vms::{Gone, come_and_go};
 
-/// Of the table of `vmnoise exits`, where no VM runs as it starts.
+/// Size of the table of `vmnoise exits` if no VM runs at its start.
 const PLACES: usize = 256;
 const VMS: usize = 2 * PLACES;
 
-/// Memory of `vmnoise exits` in KiB, and the VMs that had come, by the second.
+/// For each second: the memory of `vmnoise exits` in KiB, and the number of VMs so far.
 type Memory = Vec<(u64, usize)>;
 
-/// Keeps so many VMs that come and go for this long: every exit of theirs is counted. Tells how
-/// the memory went meanwhile, and how many bytes a VM may leave there.
+/// Runs VMs that come and go, `at_a_time` in parallel, and checks that each of their exits is
+/// counted. Returns the course of the memory, and the bytes that a VM may leave there.
 pub fn counts_every_exit(at_a_time: usize, time: Duration) -> (Memory, usize) {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("host.vmn");
@@ -47,16 +47,16 @@ pub fn counts_every_exit(at_a_time: usize, time: Duration) -> (Memory, usize) {
     (memory, left_bytes / gone.len())
 }
 
-/// What may wait at most, whatever keeps the loop or the disk: the ring (16 MiB) and what is to be
-/// written (64 MiB).
+/// Most memory for data that wait for the loop or the disk: the ring (16 MiB) and the recording's
+/// buffer (64 MiB).
 const WAITING_KB: u64 = (16 + 64) << 10;
-/// One look at the growth, in seconds.
+/// Length of the windows in which growth is measured, in seconds.
 const STRETCH: usize = 10;
 
-/// After its first third a run needs no more memory than before, beyond what is kept of those who
-/// came since. A burst of what waits raises it once, and the allocator keeps that: so most stretches
-/// of time are judged, and all together with room for it. A leak shows in each of them. What the
-/// host did lately is kept for 10 s, so a third is to be longer than that by far.
+/// Checks that a run needs no more memory after its first third, except for the data kept for each
+/// new VM. A burst of waiting data raises the memory once, and the allocator keeps it. So most
+/// windows are judged, and all together with room for such a burst. A leak appears in each window.
+/// Recent activities are kept for 10 s, so a third must be much longer.
 pub fn assert_memory_is_flat(memory: &Memory, bytes_per_vm: usize) {
     let (first, later) = memory.split_at(memory.len() / 3);
     let kept_kb = |came: usize| (bytes_per_vm * came / 1024) as u64;
@@ -77,12 +77,12 @@ pub fn assert_memory_is_flat(memory: &Memory, bytes_per_vm: usize) {
     assert!(grown_kb <= kept_kb(came) + WAITING_KB, "{memory:?}");
 }
 
-/// Who holds a definition: the tracer and the explainer.
+/// Holders of a definition: the tracer and the explainer.
 const HOLDERS: usize = 2;
-/// A list that grows has room for up to twice as much.
+/// Factor for growing lists, whose capacity may be twice their length.
 const ROOM: usize = 2;
 
-/// What the rows of a result are made of while it is measured.
+/// Returns the memory of the rows of a result during the measurement.
 fn bytes_of_rows(reported: &Value) -> usize {
     let vms = reported["vms"].as_array().unwrap().iter();
     let vcpus = vms.flat_map(|vm| vm["vcpus"].as_array().unwrap());
@@ -97,7 +97,7 @@ fn bytes_of_rows(reported: &Value) -> usize {
     ROOM * bytes.sum::<usize>()
 }
 
-/// Every task that was seen has a name for good, and each VM brings some.
+/// Returns the memory of names: each task keeps its name, and each VM brings some tasks.
 fn bytes_of_names(recording: &Path) -> usize {
     let mut bytes = 0;
     let mut reader = Reader::new(File::open(recording).unwrap()).unwrap();
@@ -110,19 +110,20 @@ fn bytes_of_names(recording: &Path) -> usize {
     ROOM * bytes
 }
 
-/// Of a VM that has a place in the table: a kernel may hide the switch to a thread or from it
-/// (docs/design.md), and the exit in progress then is not counted. There is one of each at either
-/// end of its life. Of 478,000 exits of 1,700 VMs one was missed, where many others had the CPUs.
+/// Most exits that may be missed for a VM with a place in the table. A kernel may hide a switch to
+/// or from a thread (docs/design.md); then the exit in progress is not counted. This happens at
+/// most once at each end of its life. Of 478,000 exits of 1,700 VMs one was missed, while many
+/// others had the CPUs.
 const MISSED_EACH: u64 = 2;
 
-/// Where KVM reports no exit, one is counted from a return of KVM_RUN to its next call; where it
-/// does, those that the VMM answered are.
+/// Checks the counts. Where KVM reports no exits, an exit is counted from a return of KVM_RUN to
+/// its next call; otherwise the exits are those that the VMM handled.
 fn assert_every_exit_is_counted(gone: &[Gone], reported: &Value) {
     let losses = &reported["losses"];
     for kind in ["recursion", "undecodable"] {
         assert_eq!(losses[kind], 0, "{losses}");
     }
-    // A process id may come again.
+    // A process id may be used again.
     let mut made: BTreeMap<u64, Option<u64>> = BTreeMap::new();
     for vm in gone {
         let exits = vm.kvm_runs.map(|runs| runs - 1);
@@ -153,8 +154,9 @@ fn assert_every_exit_is_counted(gone: &[Gone], reported: &Value) {
     println!("{all} exits, {missed} of them missed; losses: {losses}");
     // Each of these was reported as lost.
     assert!(missed <= losses["unpaired"].as_u64().unwrap(), "{losses}");
-    // A loop that is kept from its CPU gives no places back for a while. A vCPU that finds none as
-    // it comes is reported, once; its exits are counted from when it has one, if ever. A VM has one vCPU.
+    // A loop that gets no CPU time frees no places for a while. A vCPU without a place is reported
+    // once, when it comes. Its exits are counted from the time at which it gets a place, if ever.
+    // Each VM has one vCPU.
     let places_missed = losses["vcpus_full"].as_u64().unwrap();
     assert!(
         without_place.len() as u64 <= places_missed,

@@ -1,5 +1,5 @@
-//! VMs that come and go faster than anybody looks: each is counted, in a table with room for few,
-//! and found beside the loop that counts.
+//! Tests with VMs that come and go faster than the finder looks: each is counted, in a small table,
+//! and is found without delaying the loop that counts.
 
 mod beside;
 mod finding;

@@ -1,4 +1,4 @@
-//! The table of vCPUs, with few places for many.
+//! Test of the table of vCPUs, with fewer places than vCPUs.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,11 +11,11 @@ use super::vms::come_and_go;
 
 const VMS: usize = 200;
 const AT_A_TIME: usize = 2;
-/// Two VMs of a vCPU each, and those that have ended since the table was looked at: far
-/// fewer than there are VMs, and room for what else runs on this machine.
+/// Number of places: enough for two VMs with one vCPU each, for those that have ended since the
+/// last look, and for other VMs of this machine, but far fewer than VMs in total.
 const PLACES: u32 = 32;
 
-/// Processes of VMMs and their vCPUs' exits.
+/// Processes of the VMMs, and the exits of their vCPUs.
 #[derive(Default)]
 struct Counted {
     processes: BTreeMap<VcpuId, u32>,
@@ -63,7 +63,7 @@ pub fn counts_more_vms_than_it_has_places() {
 
     let losses = tracer.losses().unwrap();
     assert!(losses.iter().any(|loss| loss.kind == LossKind::VcpusFull));
-    // A kernel may hide switches (docs/design.md): an exit in progress then is nobody's.
+    // A kernel may hide switches (docs/design.md); an exit in progress then belongs to no vCPU.
     let mut others = losses.iter().filter(|loss| loss.kind != LossKind::Unpaired);
     assert!(others.all(|loss| loss.count == 0), "{losses:?}");
     let missed = gone.iter().filter(|vm| counted.of_process(vm.pid) == 0);

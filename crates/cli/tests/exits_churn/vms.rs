@@ -1,4 +1,4 @@
-//! VMs that come, run and go, and what their VMMs count.
+//! VMs that come, run and go, and the counts of their VMMs.
 
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -8,18 +8,21 @@ use std::time::Duration;
 use rustix::process::nice;
 use serde_json::Value;
 
-/// How long they run, by turns: some for no more than `vmnoise exits` takes from look to look.
+/// Lengths of the VMs' lives, in turn; some are no longer than the time between two looks of
+/// `vmnoise exits`.
 const RUNS: [&str; 4] = ["10ms", "50ms", "200ms", "1s"];
 
-/// Whoever counts goes first: what is tried is not how 200 guests that never rest share a CPU with
-/// their host. VMs that gave way instead would come one at a time beside any other work there is.
+/// Nice value of `vmnoise exits`: the test does not concern how 200 guests that never rest share a
+/// CPU with their host. If the VMs were niced instead, next to other work they would run one at a
+/// time.
 pub const FIRST: i32 = -20;
 
-/// A VM that has ended.
+/// VM that has ended.
 pub struct Gone {
-    /// The process of its VMM.
+    /// Process of its VMM.
     pub pid: u32,
-    /// How often that called KVM_RUN; `None` if it gave up, since others had its CPU for seconds.
+    /// Number of its calls of KVM_RUN; `None` if the VMM gave up because it got no CPU time for
+    /// seconds.
     pub kvm_runs: Option<u64>,
 }
 
@@ -29,7 +32,7 @@ pub fn vmnoise(words: &str) -> Command {
     command
 }
 
-/// Keeps so many VMs at a time, as long as there are to be more, and looks around meanwhile.
+/// Keeps `at_a_time` VMs running while `more` returns true, and calls `meanwhile` repeatedly.
 pub fn come_and_go(
     at_a_time: usize,
     more: impl Fn() -> bool + Sync,
@@ -48,7 +51,7 @@ pub fn come_and_go(
         let keepers: Vec<_> = places
             .map(|place| scope.spawn(move || keep_one(place)))
             .collect();
-        // From here on: whom it has started would inherit that.
+        // Set only now, since processes started earlier must not inherit it.
         nice(FIRST).unwrap();
         while keepers.iter().any(|keeper| !keeper.is_finished()) {
             thread::sleep(Duration::from_millis(5));
@@ -59,7 +62,7 @@ pub fn come_and_go(
     gone.into_inner().unwrap()
 }
 
-/// From its begin to its end.
+/// Runs one VM to its end.
 fn run(place: usize, time: &str) -> Gone {
     let cpu = place % thread::available_parallelism().unwrap();
     let mut vmm = vmnoise(&format!(

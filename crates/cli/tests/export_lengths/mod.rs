@@ -1,4 +1,4 @@
-//! `vmnoise export --hlog`: what HdrHistogram's tools read of a recording.
+//! Tests of `vmnoise export --hlog` with HdrHistogram's tools.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::join_pair::{Flaws, write_guest, write_host, write_tasks};
 
-/// A guest's gaps and its tasks, and its host's exits.
+/// Returns recordings of a guest's gaps and tasks, and of its host's exits.
 fn recordings() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     write_guest(&folder.path().join("guest.vmn"));
@@ -39,7 +39,8 @@ fn a_log_says_of_what_it_is_and_what_is_missing() {
     assert!(lines[1].contains("latencies until user space") && lines[1].contains("nanoseconds"));
     assert!(lines[2].starts_with("#[StartTime: "), "{}", lines[2]);
     assert_eq!(lines.last(), Some(&"#[Lost events: 0]"));
-    // Every second has a line of all; here the second and what is left of the run.
+    // Every second has a line with all samples: here one for the second, and one for the rest of
+    // the run.
     let of_all = lines
         .iter()
         .filter(|line| line.starts_with(|it: char| it.is_ascii_digit()));
@@ -62,7 +63,7 @@ fn recordings_that_are_not_joined_do_not_go_to_one_file() {
     }
 }
 
-/// By another program.
+/// Checks with another program.
 mod engine {
     use super::*;
 
@@ -84,8 +85,8 @@ mod engine {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// The upper edge of a bucket of three digits may lie above the longest that is in it, which we know
-    /// to the nanosecond.
+    /// Compares a percentile. The upper edge of a three-digit bucket may be above its longest
+    /// length, which we know to the nanosecond.
     fn assert_same(theirs: &Value, ours: u64, max_ns: u64) {
         let theirs = theirs.as_u64().unwrap();
         assert!(theirs.min(max_ns) == ours, "{theirs} {ours} {max_ns}");
@@ -105,7 +106,7 @@ mod engine {
             let ours = cpu["percentiles_ns"][name].as_u64().unwrap();
             assert_same(&all["percentiles"][place], ours, max_ns);
         }
-        // Line after line, from the start of the run on.
+        // The lines follow each other, from the start of the run.
         let started: f64 = 1_767_225_600.0; // 2026-01-01T00:00:00Z
         let mut end = started;
         for line in all["lines"].as_array().unwrap() {
@@ -140,10 +141,10 @@ mod engine {
         let folder = recordings();
         exported(&folder, "host.vmn");
         let read = read(&folder);
-        // 400 exits, each tenth of them 62.486 us long and the others 16 us.
+        // 400 exits; every tenth is 62.486 us long, the others 16 us.
         for tag in ["", "interrupt"] {
             assert_eq!(read[tag]["count"], 400);
-            // The upper edge of its bucket of eight.
+            // Upper edge of its bucket, which is eight wide.
             assert_eq!(read[tag]["percentiles"][0], 16_007);
             assert_same(&read[tag]["percentiles"][4], 62_486, 62_486);
         }

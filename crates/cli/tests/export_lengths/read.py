@@ -1,5 +1,5 @@
-"""Reads an interval log by HdrHistogram's own Python implementation, and prints by tag how many values
-there are, some percentiles, and when each line begins and ends (seconds since the epoch)."""
+"""Reads an interval log with HdrHistogram's own Python implementation, and prints for each tag the number
+of values, some percentiles, and the beginning and end of each line (seconds since the epoch)."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Runs the queries of one section of a page, and prints what they answer as JSON.
+"""Runs the queries of one section of a page, and prints their answers as JSON.
 
 usage: ask.py PAGE SECTION, in the folder that holds the data set
 """

@@ -1,4 +1,4 @@
-"""Asks an engine the questions about hours of a page, and prints what it answers, and how long each took, as JSON.
+"""Runs a page's queries about hours with an engine, and prints the answers and their times as JSON.
 
 usage: ask_hours.py PAGE ENGINE, in the folder that holds the data set
 """

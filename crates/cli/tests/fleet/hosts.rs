@@ -1,5 +1,5 @@
-//! Two hundred hosts as recordings, and what every engine has to answer about them: added up
-//! here from the plan, not from any file.
+//! Recordings of two hundred hosts, and the expected answers about them, computed from the plan and
+//! not from files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub const HOSTS: u64 = 200;
 const MINUTES: u64 = 150;
 const CPUS: u64 = 2;
 const MINUTE_NS: u64 = 60_000_000_000;
-/// CLOCK_MONOTONIC and the TSC, which is the same here, at the first reading.
+/// CLOCK_MONOTONIC and the TSC, which are equal here, at the first reading.
 const BOOT_NS: u64 = 5_000_000_000;
 const IRQ_NS: u64 = 2_000;
 const RESIDUAL_NS: u64 = 300;
@@ -26,7 +26,7 @@ const TASKS: [&str; 5] = [
     "rcuc/1",
 ];
 
-/// What one CPU lost in one minute.
+/// Losses of one CPU in one minute.
 struct Loss {
     start_ns: u64,
     task_ns: u64,
@@ -140,7 +140,7 @@ fn write(path: &Path, host: u64) {
     writer.finish().unwrap();
 }
 
-/// What the three questions have to be answered with.
+/// Expected answers to the three questions.
 #[derive(Debug)]
 pub struct Answers {
     pub worst_hosts: Vec<(String, f64, u64)>,

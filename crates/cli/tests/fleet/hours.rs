@@ -1,5 +1,5 @@
-//! A day of summaries of many hosts, by the writer that `vmnoise serve` has, and what every engine has to answer about
-//! them: added up here from the plan, not from any file.
+//! A day of summaries of many hosts, written by the writer of `vmnoise serve`, and the expected
+//! answers about them, computed from the plan and not from files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,7 +19,7 @@ const TASKS: [&str; 5] = [
     "backup",
     "node_exporter",
 ];
-/// Bounds of lengths; the last has none.
+/// Upper bounds of lengths; the last class has none.
 const UP_TO_NS: [Option<u64>; 8] = [
     Some(10_000),
     Some(50_000),
@@ -31,7 +31,7 @@ const UP_TO_NS: [Option<u64>; 8] = [
     None,
 ];
 
-/// So many hosts with so many VMs each.
+/// Numbers of hosts, and of VMs on each host.
 #[derive(Debug, Clone, Copy)]
 pub struct Fleet {
     pub hosts: u64,
@@ -48,7 +48,7 @@ fn begin(hour: u64) -> Timestamp {
 }
 
 fn waits_of(host: u64, hour: u64, vm: u64) -> Vec<WaitHour> {
-    // What is longest comes more often hour by hour, so that p99 climbs from one bound to the next.
+    // Long waits become more frequent each hour, so that p99 moves from one bound to the next.
     let count = |at: u64| 1_000_000 / 10_u64.pow(at as u32) + hour * 2_000 * at + (host + vm) % 7;
     let waits = UP_TO_NS.iter().zip(0..);
     let waits = waits.map(|(up_to_ns, at)| WaitHour {
@@ -89,10 +89,10 @@ fn vm_hour(host: u64, hour: u64, vm: u64) -> VmHour {
     }
 }
 
-/// What the three questions have to be answered with.
+/// Sums from which the three questions are answered.
 #[derive(Debug, Default)]
 struct Sums {
-    /// What was preempted, and what its vCPUs wanted to run, by host and VM.
+    /// Preempted time and wanted time of the vCPUs, by host and VM.
     vms: BTreeMap<(String, String), (u64, u64)>,
     culprits: BTreeMap<(&'static str, String), (u64, BTreeSet<u64>)>,
     /// Waits by hour and bound.
@@ -134,7 +134,7 @@ impl Sums {
         let vms = self.vms.iter();
         let vms = vms.map(|((host, vm), sums)| (host.clone(), vm.clone(), percent(sums)));
         let mut vms: Vec<_> = vms.collect();
-        // Stable: hosts and VMs stay in their order.
+        // The sort is stable, so hosts and VMs keep their order.
         vms.sort_by(|one, other| other.2.total_cmp(&one.2));
         vms.truncate(10);
         vms
@@ -167,7 +167,7 @@ impl Sums {
     }
 }
 
-/// Writes the files of all hosts into `fleet` of this folder: how many, and their bytes.
+/// Writes the files of all hosts into `fleet` of this folder; returns their number and bytes.
 fn write(folder: &Path, fleet: Fleet) -> (usize, usize) {
     let write = |hosts: Vec<u64>| {
         let mut written = (0, 0);
@@ -201,7 +201,7 @@ fn write(folder: &Path, fleet: Fleet) -> (usize, usize) {
     })
 }
 
-/// A fleet's folder, whose size and time are printed.
+/// Creates a fleet's data set, and prints its size and the time.
 pub fn data_set(fleet: Fleet) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let begun = Instant::now();
@@ -214,7 +214,7 @@ pub fn data_set(fleet: Fleet) -> TempDir {
     folder
 }
 
-/// Each engine's answers are those of the plan, so they are equal.
+/// Checks that the answers of an engine are those of the plan, so that all engines agree.
 pub fn assert_answers_as_planned(engine: &str, folder: &TempDir, fleet: Fleet) {
     let found = super::run_script("ask_hours.py", engine, folder);
     println!("{engine}: seconds {}", found["seconds"]);

@@ -1,4 +1,5 @@
-//! The queries of `docs/data.md` on a data set of 200 hosts, by the engines they are for.
+//! Tests of the queries of `docs/data.md` on a data set of 200 hosts, with the engines that they
+//! are for.
 
 mod hosts;
 mod hours;
@@ -10,12 +11,12 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The root of the repository.
+/// Returns the root of the repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A folder with the data set of all hosts in `fleet`.
+/// Returns a folder with the data set of all hosts in `fleet`.
 fn data_set() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let recordings = hosts::write_all(folder.path());
@@ -31,12 +32,12 @@ fn data_set() -> TempDir {
     folder
 }
 
-/// What the queries of this section of the page answer.
+/// Returns the answers of the queries in this section of the page.
 fn ask(section: &str, folder: &TempDir) -> Value {
     run_script("ask.py", section, folder)
 }
 
-/// What a script beside this file finds in the page and asks of the folder.
+/// Runs a script from this folder with the page, this section and the data set.
 fn run_script(script: &str, section: &str, folder: &TempDir) -> Value {
     let root = root();
     let asked = Command::new("python3")
@@ -52,7 +53,7 @@ fn run_script(script: &str, section: &str, folder: &TempDir) -> Value {
     serde_json::from_slice(&asked.stdout).unwrap()
 }
 
-/// To the last digits, in which engines may add up as they like.
+/// Compares without the last digits, since engines may add in any order.
 fn is_about(found: &Value, expected: f64) -> bool {
     let found = found.as_f64().unwrap();
     (found - expected).abs() <= expected.abs() * 1e-9

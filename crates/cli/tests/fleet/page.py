@@ -1,11 +1,11 @@
-"""What a page has under its headings, and what was answered as JSON takes it."""
+"""Reads the blocks under a page's headings, and converts answers to JSON values."""
 
 import datetime
 import re
 
 
 def blocks(page, section):
-    """The fenced blocks under this heading, in their order."""
+    """Returns the fenced blocks under this heading, in order."""
     with open(page, encoding="utf-8") as file:
         text = file.read()
     body = text.split(f"\n### {section}\n", 1)[1].split("\n## ")[0].split("\n### ")[0]

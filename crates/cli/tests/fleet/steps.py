@@ -1,5 +1,5 @@
-"""Runs the job of a page that says what a barrier costs, for steps of so many nanoseconds and with hosts that come again so
-often, and prints ranks and slowdown as JSON.
+"""Runs the job of a page that computes the cost of a barrier, for steps of STEP_NS and with each host repeated
+TIMES times, and prints ranks and slowdown as JSON.
 
 usage: steps.py PAGE STEP_NS TIMES, in the folder that holds the data set
 """

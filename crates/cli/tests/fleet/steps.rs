@@ -1,4 +1,5 @@
-//! The job of `docs/data.md` that says what a barrier costs, beside `vmnoise scale` on the same data set.
+//! Test of the job in `docs/data.md` that computes the cost of a barrier, against `vmnoise scale`
+//! on the same data set.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -8,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::many_gaps::{write, write_cpus, write_rare_task};
 
-/// CPUs of the hosts together.
+/// CPUs of all hosts.
 const CPUS: u64 = 7;
 
 fn vmnoise(folder: &Path, words: &str) -> Output {
@@ -19,7 +20,7 @@ fn vmnoise(folder: &Path, words: &str) -> Output {
     output
 }
 
-/// Hosts of one, two and four CPUs.
+/// Returns a data set of hosts with one, two and four CPUs.
 fn data_set() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
@@ -33,7 +34,7 @@ fn data_set() -> TempDir {
     folder
 }
 
-/// For gaps that are short beside a step and for such as are several steps long.
+/// Checks gaps that are short compared with a step, and gaps of several steps.
 pub fn assert_as_long_as_predicted() {
     let folder = data_set();
     let root = super::root();

@@ -1,4 +1,4 @@
-//! The page in a headless Chromium.
+//! Test of the page in a headless Chromium.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ fn every_chart_is_drawn_and_the_table_of_hosts_sorts() {
     browser.open(&folder.path().join("fleet.html"));
     let charts = browser.eval("document.querySelectorAll('figure').length");
     assert_eq!(charts, json!(4));
-    // On paper nobody scrolls.
+    // A printed page has no scrolling, so all charts must be drawn.
     browser.eval("dispatchEvent(new Event('beforeprint'))");
     browser
         .wait_for("document.querySelectorAll('figure .plot .main-svg:first-child').length === 4");

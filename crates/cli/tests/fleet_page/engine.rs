@@ -1,4 +1,4 @@
-//! What is on the page is what DuckDB adds up.
+//! Test of the page's figures against DuckDB.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn duckdb_adds_up_to_what_is_on_the_page() {
     assert_eq!(takers.len(), culprits.len());
     for (row, found) in takers.iter().zip(culprits) {
         assert_eq!(row[0].0, found[1].as_str().unwrap_or("-"));
-        // Total, gaps, the most at once, and on how many hosts.
+        // Total, gaps, longest, and number of hosts.
         for (field, column) in [(3, 2), (4, 3), (5, 4), (6, 5)] {
             assert_eq!(row[field].1, number(&found[column]), "{row:?} {found}");
         }

@@ -1,6 +1,6 @@
-//! Generated hosts: two CPUs each, and on each CPU a rank that records it. Rows are shaped as those of a busy machine of two
-//! CPUs that was recorded: 250 ticks a second, each an interrupt with now and then a soft interrupt behind it, what
-//! nobody explains, and tasks that run for longer between them.
+//! Generated hosts with two CPUs each; a rank on each CPU records it. The rows have the shape of a
+//! recording from a busy machine with two CPUs: 250 ticks a second, each an interrupt that is
+//! sometimes followed by a softirq, unexplained time, and tasks that run longer between them.
 
 use std::path::Path;
 use std::process::Command;
@@ -28,25 +28,25 @@ const EXPORTER: u32 = 2;
 const WORST: u32 = 3;
 const STRAGGLER: u32 = 4;
 
-/// A fleet, and who in it is planted.
+/// Fleet with planted culprits.
 #[derive(Debug, Clone, Copy)]
 pub struct Fleet {
     pub hosts: u64,
     pub seconds: u64,
-    /// Loses a 25th of its time to ksmd, on both CPUs.
+    /// Host that loses a 25th of its time to ksmd, on both CPUs.
     pub worst: Option<u64>,
-    /// Loses a 16th to irqbalance.
+    /// Rank that loses a 16th of its time to irqbalance.
     pub straggler: Option<u64>,
-    /// Whether on each host node_exporter has three milliseconds of each second.
+    /// Whether node_exporter takes three milliseconds of each second on each host.
     pub has_exporter: bool,
-    /// So many hosts, the last ones, looked for longer gaps only.
+    /// Number of hosts, the last ones, that recorded only longer gaps.
     pub deaf: u64,
-    /// One host lost records that may have been gaps.
+    /// Host that lost records, which may have been gaps.
     pub lossy: Option<u64>,
 }
 
 impl Fleet {
-    /// Hosts that are alike.
+    /// Creates a fleet of similar hosts.
     pub const fn quiet(hosts: u64, seconds: u64) -> Fleet {
         Fleet {
             hosts,
@@ -59,7 +59,7 @@ impl Fleet {
         }
     }
 
-    /// With a host, a culprit and a rank that stick out.
+    /// Creates a fleet with a host, a culprit and a rank that stand out.
     pub const fn planted(hosts: u64, seconds: u64) -> Fleet {
         Fleet {
             worst: Some(hosts / 3),
@@ -69,10 +69,10 @@ impl Fleet {
         }
     }
 
-    /// A folder with its data set in `fleet`.
+    /// Returns a folder with the fleet's data set in `fleet`.
     pub fn data_set(self) -> TempDir {
         let folder = tempfile::tempdir().unwrap();
-        // A command line does not hold thousands of names, and so many recordings take room.
+        // A command line cannot hold thousands of names, and the recordings take room.
         for some in (0..self.hosts).collect::<Vec<u64>>().chunks(100) {
             let recordings = some.iter().flat_map(|host| [2 * host, 2 * host + 1]);
             let recordings: Vec<_> = recordings
@@ -110,7 +110,7 @@ impl Fleet {
         let mut stream = Stream {
             writer: Writer::create(path, &facts).unwrap(),
             cpu,
-            // Any number that differs from rank to rank.
+            // Any number that differs between ranks.
             random: (rank + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
         };
         for (id, name) in (0..).zip(NAMES) {
@@ -174,7 +174,7 @@ impl Stream {
         self.writer.push(&event).unwrap();
     }
 
-    /// A number below this (Marsaglia's xorshift).
+    /// Returns a random number below this (Marsaglia's xorshift).
     fn random(&mut self, below: u64) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -198,7 +198,7 @@ impl Stream {
         self.push(Event::Watermark(now_ns));
     }
 
-    /// A gap with these turns, one behind the other, and 300 ns on the way in and out.
+    /// Writes a gap with these consecutive turns, plus 300 ns for the way in and out.
     fn gap(&mut self, start_ns: u64, turns: &[(ActivityKind, u32, u64)]) {
         let mut now_ns = start_ns + 150;
         for (kind, source, ns) in turns.iter().filter(|(.., ns)| *ns > 0) {

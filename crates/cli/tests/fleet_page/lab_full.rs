@@ -1,4 +1,4 @@
-//! A thousand hosts.
+//! Test with a thousand hosts.
 
 mod files {
     use std::time::Instant;
@@ -20,7 +20,7 @@ mod files {
         );
         let begun = Instant::now();
         let page = page(&folder);
-        // Of the largest process so far.
+        // Peak memory of the largest process so far.
         println!(
             "a page of {} bytes in {:?}, {} KiB at most",
             page.len(),

@@ -1,4 +1,5 @@
-//! The page of many hosts: who is planted comes first, and of hosts that are alike nobody is blamed.
+//! Tests of the page of many hosts: planted culprits come first, and among similar hosts none is
+//! blamed.
 
 mod browse;
 mod engine;
@@ -21,7 +22,7 @@ fn report(folder: &TempDir, words: &str) -> Output {
     command.args(words.split_whitespace()).output().unwrap()
 }
 
-/// The page of a data set that is in order.
+/// Returns the page of a data set, which must have no errors.
 fn page(folder: &TempDir) -> String {
     let output = report(folder, "fleet -o fleet.html");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -29,18 +30,18 @@ fn page(folder: &TempDir) -> String {
     fs::read_to_string(folder.path().join("fleet.html")).unwrap()
 }
 
-/// What its headline says.
+/// Returns the headline of the page.
 fn headline(page: &str) -> String {
     let (_, after) = page.split_once("<h1>").unwrap();
     plain(after.split_once("</h1>").unwrap().0)
 }
 
-/// With spaces that may break.
+/// Returns the text with ordinary spaces.
 fn plain(text: &str) -> String {
     text.replace(['\n', '\u{a0}'], " ").replace('\u{202f}', "")
 }
 
-/// Its findings, each with its figure before it.
+/// Returns the findings, each with its figure in front.
 fn findings(page: &str) -> Vec<String> {
     let (_, after) = page.split_once("<ol class=\"findings\">").unwrap();
     let (list, _) = after.split_once("</ol>").unwrap();
@@ -56,7 +57,7 @@ fn findings(page: &str) -> Vec<String> {
     items.map(text).collect()
 }
 
-/// The rows of a table: of each field its text, and what it is sorted by.
+/// Returns the rows of a table: for each field its text, and its value for sorting.
 fn rows(page: &str, title: &str) -> Vec<Vec<(String, Option<f64>)>> {
     let (_, after) = page.split_once(&format!("<h2>{title}</h2>")).unwrap();
     let (table, _) = after.split_once("</table>").unwrap();
@@ -77,7 +78,7 @@ fn assert_finds_what_is_planted(page: &str, fleet: Fleet) {
     let worst = host_name(fleet.worst.unwrap());
     let rank = fleet.straggler.unwrap();
     let its_host = host_name(rank / 2);
-    // A tick takes a thousandth, ksmd a 25th.
+    // A tick takes a thousandth, and ksmd a 25th.
     let said = headline(page);
     assert!(
         said.starts_with(&format!(
@@ -113,7 +114,7 @@ fn assert_finds_what_is_planted(page: &str, fleet: Fleet) {
         )) && of_ranks[0].contains("6.2 % of its time, is irqbalance running instead."),
         "{findings:?}"
     );
-    // The two on the worst host, and no others.
+    // Exactly the two ranks on the worst host, and the straggler.
     assert_eq!(of_ranks.len(), 3, "{findings:?}");
     assert_eq!(rows(page, "Hosts")[0][0].0, worst);
     assert_eq!(
@@ -136,7 +137,7 @@ fn of_hosts_that_are_alike_nobody_is_blamed() {
     let said = headline(&page);
     assert!(said.starts_with("None of 48 hosts stands out: "), "{said}");
     let findings = findings(&page);
-    // What the ticks take is told of the fleet, and of nobody in it.
+    // The time of the ticks is a finding on the fleet, and on no single host.
     assert!(
         findings
             .iter()
@@ -156,7 +157,7 @@ fn what_cannot_be_held_against_the_others_is_said() {
         ..Fleet::planted(12, SECONDS)
     };
     let folder = fleet.data_set();
-    // A run whose gaps are gone.
+    // Run whose table of gaps is destroyed.
     let run = fs::read_dir(folder.path().join("fleet/host=node-0002")).unwrap();
     let run = run.map(|it| it.unwrap().path()).min().unwrap();
     fs::write(run.join("gaps.parquet"), "PAR1").unwrap();
@@ -212,7 +213,7 @@ fn what_is_no_fleet_is_refused_in_a_line() {
     }
 }
 
-/// What looked for longer gaps only does not make the figures of others less certain.
+/// A host that recorded only longer gaps does not make the other hosts' figures less certain.
 #[test]
 fn thresholds_that_differ_are_told_as_a_range() {
     let fleet = Fleet {

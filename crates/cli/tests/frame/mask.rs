@@ -1,13 +1,13 @@
-//! What differs from run to run is masked, so that what is left is how a screen is built.
+//! Masks the data that differ between runs, so that the layout of a screen remains.
 
-/// The screen without its figures, names and curve: headings and their order stay.
+/// Removes figures, names and curve from the screen; headings and their order remain.
 pub fn mask(screen: &str) -> String {
     let lines = screen.lines().map(line);
     let lines = lines.filter(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A line of words stays, its numbers masked; one of figures is left out, but for the chosen one.
+/// Masks the numbers in a line of words, and removes lines of figures except the chosen one.
 fn line(line: &str) -> String {
     let text = line.trim();
     let is_bar = |c: char| c.is_whitespace() || ('\u{2581}'..='\u{2588}').contains(&c);
@@ -20,7 +20,7 @@ fn line(line: &str) -> String {
     if text.starts_with("> ") {
         return "> ...".into();
     }
-    // Whether there is room for them depends on the figures below.
+    // This column fits only if the figures below are short.
     let text = text.replace("outer steal", "");
     if let Some((columns, _)) = text.split_once("largest sh") {
         return one_space(columns) + " largest shares";
@@ -34,7 +34,7 @@ fn line(line: &str) -> String {
     }
 }
 
-/// Numbers as one 0, and space as one blank.
+/// Replaces numbers by 0, and each run of spaces by one.
 fn one_space(words: &str) -> String {
     let mut out = String::new();
     for c in words

@@ -1,5 +1,5 @@
-//! The frame in a real terminal: a tmux of our own runs the binary, presses keys, resizes,
-//! stops and goes on, and hangs up. Its screens are kept, with the numbers masked.
+//! Tests of the frame in a real terminal: a tmux server runs the binary, presses keys, resizes,
+//! stops and continues it, and hangs up. Its screens are snapshots with masked numbers.
 
 mod mask;
 mod progress;
@@ -36,7 +36,8 @@ mod tmux {
         assert!(ended.contains("status 0"), "{ended}");
     }
 
-    /// A task that ends lines and clears screens by its name is a name on the frame.
+    /// The name of a task contains control characters that end lines and clear screens; the frame
+    /// must show it as a name.
     #[test]
     fn a_hostile_name_stays_in_its_place() {
         let folder = tempfile::tempdir().unwrap();
@@ -44,7 +45,7 @@ mod tmux {
         std::os::unix::fs::symlink("/bin/bash", &program).unwrap();
         let busy = "exec 9<> <(:); while :; do i=0; \
                     while [ $i -lt 20000 ]; do i=$((i+1)); done; read -t 0.002 -u 9; done";
-        // It has the CPU that is measured, as all that this test starts has.
+        // The task runs on the measured CPU, like everything in this test.
         let mut task = std::process::Command::new(program)
             .args(["-c", busy])
             .spawn()
@@ -90,7 +91,7 @@ mod tmux {
         let screen = terminal.wait("longest: ");
         assert!(screen.is_ascii(), "{screen}");
         let coloured = terminal.with_colours();
-        // 39 is what takes a colour back.
+        // 39 resets the colour.
         let colours = coloured.replace("\x1b[39m", "");
         assert!(!colours.contains("\x1b[3"), "{coloured:?}");
         terminal.press("q");
@@ -119,7 +120,7 @@ mod tmux {
         terminal.wait("longest: ");
         terminal.press("C-z");
         terminal.wait_shell();
-        // As an editor does: it stops again where it would have to draw.
+        // As for an editor: it stops again when it has to draw.
         terminal.press("clear; bg; sleep 1; jobs\n");
         let screen = terminal.wait("Stopped");
         assert!(!screen.contains("longest: "), "{screen}");
@@ -159,7 +160,7 @@ mod tmux {
         let folder = tempfile::tempdir().unwrap();
         let recording = folder.path().join("small.vmn");
         let binary = env!("CARGO_BIN_EXE_vmnoise");
-        // As a full disk: no file may be longer than 8 KiB.
+        // Simulates a full disk: no file may be longer than 8 KiB.
         let limits = "trap '' XFSZ; ulimit -f 8";
         let command = format!(
             "({limits}; TERM=screen {binary} {OSNOISE} -o {})",
@@ -253,14 +254,14 @@ mod tmux {
             .spawn()
             .unwrap();
         let command = format!("exits --vm {}", vm.id());
-        // A VM is known as one once it has vCPUs.
+        // A VM is known only once it has vCPUs.
         std::thread::sleep(std::time::Duration::from_secs(3));
         let terminal = Terminal::run(80, 24, "TERM=screen LC_ALL=C.UTF-8", &command);
         let screen = terminal.wait("(all)");
         vm.kill().unwrap();
         vm.wait().unwrap();
         assert!(screen.contains("The longest exits"), "{screen}");
-        // The VM has ended, and so does the run; what it said of that stays.
+        // The run ends with the VM, and the message about it remains.
         let ended = terminal.ended();
         assert!(ended.contains("has ended; the result covers"), "{ended}");
         assert!(ended.contains("status 0"), "{ended}");

@@ -1,5 +1,5 @@
-//! How far a long job is, in a real terminal: seen while it lasts, and gone when its result
-//! comes; nothing of it where nobody looks.
+//! Tests of the progress line of long jobs, in a real terminal: it is visible while the job runs,
+//! disappears with the result, and is absent without a terminal.
 
 mod tmux {
     use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ mod tmux {
 
     const VARIABLES: &str = "TERM=screen LC_ALL=C.UTF-8";
 
-    /// 600,000 gaps are read in 0.4 s, and the line keeps silent for the first 0.5 s: of so many it shows
-    /// more than half.
+    /// Writes a recording that takes long to read: 600,000 gaps take 0.4 s, and the line appears
+    /// after 0.5 s. So the line is visible for more than half of the time.
     fn big(folder: &TempDir) -> PathBuf {
         let path = folder.path().join("big.vmn");
         many_gaps::write(&path, 2_000_000, 5_000);
@@ -33,7 +33,7 @@ mod tmux {
         let folder = tempfile::tempdir().unwrap();
         let recording = big(&folder);
         let command = format!("explain {}", recording.display());
-        // More lines than the result has.
+        // The screen has more lines than the result.
         let terminal = Terminal::run(160, 200, VARIABLES, &command);
         let screen = terminal.see(" MB read, ");
         assert!(screen.is_ascii(), "{screen}");

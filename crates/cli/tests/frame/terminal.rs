@@ -1,4 +1,4 @@
-//! A terminal of a given size: a tmux server of our own, with a shell in it.
+//! Terminal of a given size: a tmux server with a shell.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,28 +7,28 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Whatever is expected has come by then, on a busy machine too.
+/// Time limit for everything, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// What the shell says when it has the terminal.
+/// Prompt of the shell when it has the terminal.
 const PROMPT: &str = "the shell> ";
 
-/// A shell that runs the binary.
+/// Shell in which the binary runs.
 pub struct Terminal {
-    /// Where the server's socket is.
+    /// Folder with the server's socket.
     folder: TempDir,
 }
 
-/// A process that is to end.
+/// Process that must end.
 pub struct Pid(u32);
 
 impl Terminal {
-    /// Runs the binary with these variables and arguments, and waits for nothing.
+    /// Runs the binary with these variables and arguments, without waiting.
     pub fn run(columns: u32, lines: u32, variables: &str, arguments: &str) -> Terminal {
         let binary = env!("CARGO_BIN_EXE_vmnoise");
         Terminal::shell(columns, lines, &format!("{variables} {binary} {arguments}"))
     }
 
-    /// Gives a shell this line, and waits for nothing.
+    /// Runs this line in a shell, without waiting.
     pub fn shell(columns: u32, lines: u32, command: &str) -> Terminal {
         let terminal = Terminal {
             folder: tempfile::tempdir().unwrap(),
@@ -76,7 +76,7 @@ impl Terminal {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// A key by tmux's name of it, or letters.
+    /// Presses a key with tmux's name, or types letters.
     pub fn press(&self, keys: &str) {
         match keys.strip_suffix('\n') {
             Some(line) => {
@@ -89,12 +89,12 @@ impl Terminal {
         }
     }
 
-    /// The screen as it is.
+    /// Returns the present screen.
     fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-t", "test"])
     }
 
-    /// As `screen`, with what switches colours.
+    /// Returns the screen with control sequences for colours.
     pub fn with_colours(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-e", "-t", "test"])
     }
@@ -112,12 +112,12 @@ impl Terminal {
         ]);
     }
 
-    /// The screen that shows this, when it does.
+    /// Waits for a screen with this text, and returns it.
     pub fn wait(&self, text: &str) -> String {
         self.wait_for(text, |screen| screen.contains(text))
     }
 
-    /// The first screen that shows this, which need not last.
+    /// Returns the first screen with this text, which may be visible only for a moment.
     pub fn see(&self, text: &str) -> String {
         let begin = Instant::now();
         loop {
@@ -130,7 +130,7 @@ impl Terminal {
         }
     }
 
-    /// Until the shell has the terminal again, the frame gone from it.
+    /// Waits until the shell has the terminal again and the frame is gone.
     pub fn wait_shell(&self) {
         self.wait_for("the shell", |screen| {
             let last = screen.trim_end().lines().last().unwrap_or_default();
@@ -138,7 +138,7 @@ impl Terminal {
         });
     }
 
-    /// All that was printed and the status, when the binary has ended.
+    /// Returns the whole output with the exit status after the binary has ended.
     pub fn ended(&self) -> String {
         self.wait_shell();
         self.press("echo status $?\n");
@@ -148,7 +148,7 @@ impl Terminal {
         self.tmux(&["capture-pane", "-p", "-S", "-", "-t", "test"])
     }
 
-    /// Twice the same: one alone may be half drawn.
+    /// Waits for two equal screens, since a single one may be half drawn.
     fn wait_for(&self, what: &str, there: impl Fn(&str) -> bool) -> String {
         let begin = Instant::now();
         let mut before = String::new();
@@ -163,7 +163,7 @@ impl Terminal {
         }
     }
 
-    /// The process of the binary: the shell's only child.
+    /// Returns the process of the binary, the shell's only child.
     pub fn pid(&self) -> Pid {
         let shell = self.tmux(&["display-message", "-p", "-t", "test", "#{pane_pid}"]);
         let shell = shell.trim();
@@ -178,7 +178,7 @@ impl Terminal {
         assert!(status.unwrap().success());
     }
 
-    /// Takes the terminal away.
+    /// Closes the terminal.
     pub fn hang_up(self) {
         drop(self);
     }
@@ -195,7 +195,7 @@ impl Drop for Terminal {
 }
 
 impl Pid {
-    /// Waits until it is no more.
+    /// Waits until the process has ended.
     pub fn wait_for_end(&self) {
         let begin = Instant::now();
         while fs::exists(format!("/proc/{}", self.0)).unwrap() {

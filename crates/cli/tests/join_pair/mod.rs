@@ -1,6 +1,6 @@
 //! A guest and its host as two small recordings: the host's TSC shows the ideal time in
-//! nanoseconds, the guest's is [`OFFSET_TSC`] ahead, and either machine's CLOCK_MONOTONIC
-//! began when it liked.
+//! nanoseconds, the guest's is ahead by [`OFFSET_TSC`], and each machine's CLOCK_MONOTONIC has its
+//! own start.
 
 pub mod two_cpus;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use vmnoise_events::*;
 use vmnoise_recording::Writer;
 
-/// What KVM adds to the host's TSC.
+/// Offset that KVM adds to the host's TSC.
 const OFFSET_TSC: i64 = -400_000_000;
 const HOST_BOOT_NS: u64 = 1_000_000_000;
 const GUEST_BOOT_NS: u64 = 600_000_000;
@@ -18,9 +18,9 @@ const BEGIN_NS: u64 = 2_000_000_000;
 /// The host begins before the guest and ends after it.
 const HOST_NS: std::ops::Range<u64> = BEGIN_NS..BEGIN_NS + 1_200_000_000;
 const GUEST_NS: std::ops::Range<u64> = BEGIN_NS + 100_000_000..BEGIN_NS + 1_100_000_000;
-/// Length of the exit of the thesis' Figure 25.
+/// Length of the exit in the thesis' Figure 25.
 const LONG_NS: u64 = 62_486;
-/// SVM's `interrupt`.
+/// Exit reason `interrupt` of SVM.
 const INTERRUPT: ExitReason = ExitReason {
     isa: Isa::Svm,
     code: 0x60,
@@ -32,25 +32,25 @@ const SOURCES: [&str; 4] = [
     "ksoftirqd/3:31",
 ];
 
-/// What is wrong with a pair.
+/// Defects of a pair.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Flaws {
-    /// Cycles by which the recorded offset is wrong.
+    /// Error of the recorded offset, in cycles.
     pub offset_tsc: i64,
-    /// Another VM has a vCPU of the same number on the same clock.
+    /// Whether another VM has a vCPU with the same number on the same clock.
     pub has_a_twin: bool,
-    /// The host was asked for long exits by interrupts alone.
+    /// Whether the host recorded only long exits by interrupts.
     pub only_long_exits: bool,
-    /// The twin's vCPU is run by the thread that ran the first, as a VMM may do that ends one VM and
+    /// Whether the twin's vCPU runs in the thread of the first, as with a VMM that ends one VM and
     /// begins the next.
     pub shares_a_thread: bool,
-    /// From when to when the vCPU is on this host, nanoseconds since the host's run began; `None` is always.
+    /// Time for which the vCPU is on this host, in ns since the host's run began; `None` is always.
     pub there_ns: Option<(u64, u64)>,
-    /// What the VM is called instead of `web`.
+    /// Name of the VM instead of `web`.
     pub vm_name: Option<&'static str>,
 }
 
-/// Begin of each exit: whether it is a long one, too.
+/// Returns the beginning of each exit, and whether it is a long one.
 fn exits() -> impl Iterator<Item = (u64, bool)> {
     // Irregular, so that no other offset fits as well.
     (0..400).map(|nth| {
@@ -64,7 +64,7 @@ pub fn write_host(path: &Path, flaws: Flaws) {
     write_host_of(path, flaws, |_| {});
 }
 
-/// As `write_host`, of another machine.
+/// Writes the same recording for another machine.
 pub fn write_host_of(path: &Path, flaws: Flaws, change: impl FnOnce(&mut HostFacts)) {
     let mut facts = facts(Workload::Exits);
     change(&mut facts.host);
@@ -129,7 +129,7 @@ pub fn write_guest(path: &Path) {
     write_guest_of(path, |_| {});
 }
 
-/// As `write_guest`, of another machine.
+/// Writes the same recording for another machine.
 pub fn write_guest_of(path: &Path, change: impl FnOnce(&mut HostFacts)) {
     let mut facts = facts(Workload::Osnoise);
     facts.host.kernel = "6.12.9-guest".into();
@@ -157,8 +157,8 @@ pub fn write_guest_of(path: &Path, change: impl FnOnce(&mut HostFacts)) {
     write(path, &facts, observed.collect(), GUEST_NS, guest_looks);
 }
 
-/// Writes another recording of the guest: a task on its CPU 0, which is late for each exit
-/// and wakes up in time in between.
+/// Writes another recording of the guest: a task on its CPU 0, which is late for each exit and in
+/// time otherwise.
 pub fn write_tasks(path: &Path) {
     let mut facts = facts(Workload::Timerlat);
     facts.host.kernel = "6.12.9-guest".into();
@@ -177,7 +177,7 @@ pub fn write_tasks(path: &Path) {
     write(path, &facts, reported, GUEST_NS, guest_looks);
 }
 
-/// A wake-up that was due then, and for which the guest ran again only from an instant on.
+/// Returns a wake-up that was due at `expiry_ns`, while the guest ran again only from `from_ns` on.
 fn activation(expiry_ns: u64, from_ns: u64) -> (u64, Event) {
     let mono_ns = |at_ns: u64| at_ns - HOST_BOOT_NS - GUEST_BOOT_NS;
     let step = |after_ns| Some(mono_ns(from_ns + after_ns));
@@ -243,13 +243,13 @@ fn clock(id: u32, wrong_tsc: i64) -> Event {
     })
 }
 
-/// One exit with what the host did in it, in the order in which it is reported.
+/// Returns one exit with the host's activities in it, in the order of reporting.
 fn exit(id: u32, at_ns: u64, is_long: bool) -> Vec<Event> {
     let start_mono_ns = at_ns - HOST_BOOT_NS;
     let mut events = Vec::new();
     let mut split = ShareMap::from([(Share::Kvm, exit_ns(false))]);
     if is_long {
-        // From when on, for how long, what and who.
+        // Start, length, kind and source.
         let host = [
             (2_000, 11_004, ActivityKind::Irq, 0),
             (16_000, 9_895, ActivityKind::Thread, 1),
@@ -277,7 +277,7 @@ fn exit(id: u32, at_ns: u64, is_long: bool) -> Vec<Event> {
                     source: None,
                 }));
             }
-            // The two vCPUs of a pair with a twin share the CPU, and what happens on it.
+            // The two vCPUs of a pair with a twin share the CPU and its activities.
             if id == 0 {
                 events.push(Event::Activity(Activity {
                     cpu: 3,
@@ -306,7 +306,7 @@ fn exit(id: u32, at_ns: u64, is_long: bool) -> Vec<Event> {
     events
 }
 
-/// What the exits of a vCPU come to.
+/// Returns the totals of a vCPU's exits.
 fn totals_of(vcpu: VcpuId, reported: &[(u64, Event)]) -> VcpuTotals {
     let exits = reported.iter().filter_map(|(_, event)| match event {
         Event::Exit(reported) if reported.vcpu == vcpu => Some(reported.exit),
@@ -340,8 +340,8 @@ fn totals_of(vcpu: VcpuId, reported: &[(u64, Event)]) -> VcpuTotals {
     }
 }
 
-/// Writes a run: the sources, then at each tick the clocks, what is over by then and a
-/// watermark, with a flush now and then.
+/// Writes a run: the sources, then at each tick the clocks, everything that has ended by then, and
+/// a watermark, with a flush from time to time.
 fn write(
     path: &Path,
     facts: &RunFacts,
@@ -382,7 +382,7 @@ fn write(
     writer.finish().unwrap();
 }
 
-/// Facts of a machine without a hypervisor that sees everything.
+/// Returns facts of a machine without a hypervisor, on which everything is visible.
 pub fn facts(workload: Workload) -> RunFacts {
     let mut facts = fixtures::facts(workload);
     let (cpus, probe) = match workload {

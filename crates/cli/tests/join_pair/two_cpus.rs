@@ -1,12 +1,12 @@
-//! A pair of two CPUs of which the second loses time first.
+//! A pair with two CPUs, of which the second loses time first.
 
 use super::*;
 
-/// CPU of the guest, when its first exit begins after the guest's recording, and how much later than the
-/// other CPU's thread its thread reads its clock first.
+/// For each CPU of the guest: its number, the beginning of its first exit after that of the
+/// recording, and the delay of its thread's first clock reading after the other thread's.
 const CPUS: [(u32, u64, u64); 2] = [(0, 138_900_000, 0), (1, 8_700_000, 3_000)];
 
-/// Begin and length of each exit of a vCPU: no two lengths are the same.
+/// Returns the beginning and length of each exit of a vCPU; all lengths differ.
 fn exits(cpu: u32) -> impl Iterator<Item = (u64, u64)> {
     let (_, lag_ns, _) = CPUS[cpu as usize];
     let cpu = u64::from(cpu);
@@ -56,7 +56,7 @@ pub fn write_guest(path: &Path) {
     write_guest_of(path, true);
 }
 
-/// As `write_guest`, without anything that would say when its threads read their clocks first.
+/// Writes the same recording without the times of the threads' first clock readings.
 pub fn write_guest_without_readings(path: &Path) {
     write_guest_of(path, false);
 }

@@ -1,4 +1,5 @@
-//! `vmnoise scale` beside LogGOPSim, which simulates the same program with the same gaps, rank by rank and step by step.
+//! Test of `vmnoise scale` against LogGOPSim, which simulates the same program with the same gaps,
+//! rank by rank and step by step.
 
 mod simulator;
 
@@ -13,7 +14,7 @@ use crate::many_gaps::write_irregular;
 
 const STEP_NS: u64 = 1_000_000;
 const STEPS: u32 = 400;
-/// The simulator puts ranks elsewhere into the trace in each.
+/// Number of simulations; each places the ranks elsewhere in the trace.
 const RUNS: usize = 6;
 
 mod lab_full {
@@ -52,7 +53,7 @@ fn assert_as_long_as_simulated() {
         let undisturbed_ns = simulate(None);
         assert_eq!(undisturbed_ns, (u64::from(STEPS) * STEP_NS) as f64);
         let slowdowns = (0..RUNS).map(|_| {
-            // It draws by the second in which it starts.
+            // The simulator's random seed is the second in which it starts.
             sleep(Duration::from_millis(1_100));
             simulate(Some(&noise)) / undisturbed_ns - 1.0
         });
@@ -66,8 +67,10 @@ fn assert_as_long_as_simulated() {
             100.0 * error,
             100.0 * predicted
         );
-        // An operation is not longer there by gaps that begin while it is longer, which are as large a part of that as
-        // gaps are of a step. Four standard errors, and the width of a cell of the predicted distribution.
+        // In the simulator, gaps that begin while an operation is prolonged do not prolong it
+        // further. Their part of the prolongation is as large as the gaps' part of a step. The
+        // bounds also allow four standard errors, and the width of a cell of the predicted
+        // distribution.
         let least = predicted * (1.0 - predicted) - 4.0 * error;
         let most = predicted * (1.0 + 1.0 / 128.0) + 4.0 * error;
         assert!(

@@ -1,18 +1,19 @@
-//! LogGOPSim, built from its source.
+//! Builds and runs LogGOPSim from its source.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const SOURCE: &str = "https://github.com/spcl/LogGOPSim";
-/// Of December 2023; what its reader of noise does is in `docs/data.md`.
+/// Commit of December 2023; `docs/data.md` describes how it reads noise.
 const COMMIT: &str = "76451de16546c7ea39651c183cbc532f4a3457c0";
 
-/// The programs, in a folder that is kept from one run to the next.
+/// Programs, in a folder that is kept between runs.
 pub struct Simulator(PathBuf);
 
 impl Simulator {
-    /// Fetches and builds it where it is not there; why not, if it cannot be built here.
+    /// Fetches and builds the simulator if it is missing; returns the reason if it cannot be built
+    /// here.
     pub fn build() -> Result<Simulator, String> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let folder = root.join("target/loggopsim");
@@ -24,7 +25,7 @@ impl Simulator {
             }
             let folder = folder.display().to_string();
             git(&["-C", &folder, "checkout", "--quiet", COMMIT])?;
-            // Its own file calls what links these like this.
+            // The target of its makefile that links the programs.
             let mut make = Command::new("make");
             make.arg("--directory").arg(&programs).arg("all");
             said_of(&mut make).map_err(|why| {
@@ -34,8 +35,9 @@ impl Simulator {
         Ok(Simulator(programs))
     }
 
-    /// How long steps take in the simulation, nanoseconds: each of so many ranks needs `step_ns` and then tells
-    /// others that it has come, and waits for them, in rounds that take no time (a dissemination barrier).
+    /// Returns the length of all steps in the simulation, in nanoseconds. Each rank works for
+    /// `step_ns`, then notifies others and waits for them in rounds that take no time (a
+    /// dissemination barrier).
     pub fn ns(
         &self,
         folder: &Path,
@@ -59,7 +61,7 @@ impl Simulator {
         }
         let said = said_of(&mut simulate).unwrap();
         let said = String::from_utf8(said.stdout).unwrap();
-        // Of each host, or of many only when the last one ended.
+        // The output lists each host, or for many hosts only the end of the last one.
         let hosts = said.lines().filter_map(|line| {
             let of_host = ["Host ", "Maximum finishing time at host "];
             let rest = of_host.iter().find_map(|it| line.strip_prefix(it))?;
@@ -110,7 +112,7 @@ fn git(words: &[&str]) -> Result<(), String> {
     said_of(git.arg("60").arg("git").args(words)).map(|_| ())
 }
 
-/// What it says; why it failed.
+/// Returns the output of a command, or the reason of its failure.
 fn said_of(command: &mut Command) -> Result<Output, String> {
     let output = command.output().map_err(|error| error.to_string())?;
     match output.status.success() {

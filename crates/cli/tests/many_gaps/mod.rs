@@ -1,4 +1,4 @@
-//! Recordings of as many gaps, or of as many CPUs, as one likes.
+//! Recordings with any number of gaps or CPUs.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,11 +14,11 @@ const EVERY_NS: u64 = 20_000;
 const INTERRUPT: SourceId = SourceId(0);
 const TASK: SourceId = SourceId(1);
 
-/// A recording that is being written: one clock, an interrupt and a task that make gaps.
+/// Recording that is being written: one clock, and an interrupt and a task that cause gaps.
 struct Stream {
     writer: Writer<File>,
     cpus: Vec<u32>,
-    /// For how long its workload looked at nothing until now, nanoseconds.
+    /// Unobserved time of its workload so far, nanoseconds.
     blind_ns: u64,
 }
 
@@ -27,15 +27,15 @@ impl Stream {
         Stream::begun(path, cpus, 0)
     }
 
-    /// So many seconds after others.
+    /// Begins a recording whose run starts `seconds` after the first possible one.
     fn begun(path: &Path, cpus: u32, seconds: u64) -> Stream {
         Stream::of(path, (0..cpus).collect(), seconds, |_| {})
     }
 
-    /// Of these CPUs, with facts that differ.
+    /// Begins a recording of these CPUs, with changed facts.
     fn of(path: &Path, cpus: Vec<u32>, seconds: u64, change: impl FnOnce(&mut RunFacts)) -> Stream {
         let mut facts = facts(Workload::Osnoise);
-        // Each file is of a run of its own, and no two start at the same microsecond.
+        // Each file is a run of its own, and no two start in the same microsecond.
         let name = path.file_name().unwrap().as_encoded_bytes();
         let nth: u32 = name.iter().map(|byte| u32::from(*byte)).sum();
         facts.started_at = format!("2026-01-01T00:00:{seconds:02}.{nth:05}1Z").into();
@@ -60,7 +60,7 @@ impl Stream {
         self.writer.push(&event).unwrap();
     }
 
-    /// Nothing that follows is earlier than a while before this.
+    /// Writes a time; later events are not much earlier than this.
     fn time(&mut self, now_ns: u64) {
         self.push(Event::Anchor(Anchor {
             before_tsc: now_ns - 30,
@@ -93,7 +93,7 @@ impl Stream {
         }));
     }
 
-    /// A gap that the interrupt made.
+    /// Writes a gap that the interrupt caused.
     fn interrupted(&mut self, cpu: u32, start_ns: u64, length_ns: u64) {
         self.taken(cpu, ActivityKind::Irq, INTERRUPT, start_ns, length_ns);
     }
@@ -130,13 +130,13 @@ impl Stream {
     }
 }
 
-/// Writes a recording of so many gaps on two CPUs, each with its interrupt; every so often one is
-/// longer than the others, and no two of these are of one length. Their lengths.
+/// Writes a recording of `gaps` gaps on two CPUs, each caused by an interrupt. Every `peak_every`th
+/// gap is longer than the others, and these lengths all differ. Returns their lengths.
 pub fn write(path: &Path, gaps: u64, peak_every: u64) -> Vec<u64> {
     write_gaps(Stream::new(path, 2), gaps, peak_every)
 }
 
-/// Writes what [`write`] writes of one of its CPUs, as the rank of this number records it.
+/// Writes the part of [`write`] for one of its CPUs, as the rank with this number records it.
 pub fn write_rank(path: &Path, gaps: u64, peak_every: u64, rank: u32) {
     write_gaps(
         Stream::of(path, vec![rank], 0, |facts| facts.rank = Some(rank)),
@@ -169,13 +169,13 @@ fn write_gaps(mut stream: Stream, gaps: u64, peak_every: u64) -> Vec<u64> {
     peaks
 }
 
-/// The CPU on which something comes back by a clock of its own, and how often.
+/// CPU with a periodic disturbance, and its period.
 pub const BEAT_CPU: u32 = 77;
 pub const BEAT_EVERY_NS: u64 = 4_000_000;
 
-/// Writes two seconds of so many CPUs: each is interrupted at times of its own, the higher its
-/// number the longer. On one of them something that no witness sees comes back by a clock, and at
-/// times without one.
+/// Writes two seconds of `cpus` CPUs. Each is interrupted at times of its own; a higher number
+/// means longer interrupts. One of them has a disturbance of unknown origin, partly periodic and
+/// partly not.
 pub fn write_cpus(path: &Path, cpus: u32) {
     const STEPS: u64 = 500;
     let mut stream = Stream::new(path, cpus);
@@ -188,7 +188,7 @@ pub fn write_cpus(path: &Path, cpus: u32) {
             stream.gap(BEAT_CPU, from_ns + 1_200_000 + anywhere_ns, 4_000);
         }
         for cpu in (0..cpus).filter(|cpu| *cpu != BEAT_CPU) {
-            // Waves over the CPUs and the time.
+            // The lengths form waves over CPUs and time.
             let wave = (step + u64::from(cpu) * 3) % 100;
             let length_ns = 2_000 + u64::from(cpu) * 100 + wave * wave * 20;
             stream.interrupted(cpu, from_ns + 10_000 * u64::from(cpu), length_ns);
@@ -197,20 +197,20 @@ pub fn write_cpus(path: &Path, cpus: u32) {
     stream.finish(BEGIN_NS + STEPS * BEAT_EVERY_NS);
 }
 
-/// What an interrupt takes each millisecond, from the first one on.
+/// Time that an interrupt takes at the beginning of each millisecond.
 pub const TICK_NS: u64 = 50_000;
-/// What a task takes each tenth of a second, in the middle of a millisecond.
+/// Time that a task takes each tenth of a second, in the middle of a millisecond.
 pub const TURN_NS: u64 = 400_000;
-/// How often the counters are read.
+/// Interval at which the counters are read.
 pub const BLIND_EVERY_NS: u64 = 10_000_000;
 
-/// Writes so many milliseconds of one CPU that an interrupt and a task take by the clock. Runs of different
-/// lengths began at different times.
+/// Writes `milliseconds` ms of one CPU with a periodic interrupt and a periodic task. Runs of
+/// different lengths begin at different times.
 pub fn write_by_the_clock(path: &Path, milliseconds: u64) {
     write_blind_now_and_then(path, milliseconds, 0);
 }
 
-/// The same of a run that looks for gaps of at least this length, which the interrupt's have not.
+/// Writes the same with a threshold that the interrupt's gaps do not reach.
 pub fn write_only_turns(path: &Path, milliseconds: u64, threshold_ns: u64) {
     let seconds = milliseconds % 60;
     let mut stream = Stream::of(path, vec![0], seconds, |facts| {
@@ -226,7 +226,7 @@ pub fn write_only_turns(path: &Path, milliseconds: u64, threshold_ns: u64) {
     stream.finish(end_ns);
 }
 
-/// The same, where for so long in each [`BLIND_EVERY_NS`] nobody looks.
+/// Writes the same with `blind_ns` of unobserved time in each [`BLIND_EVERY_NS`].
 pub fn write_blind_now_and_then(path: &Path, milliseconds: u64, blind_ns: u64) {
     let mut stream = Stream::begun(path, 1, milliseconds % 60);
     for nth in 0..milliseconds {
@@ -246,13 +246,14 @@ pub fn write_blind_now_and_then(path: &Path, milliseconds: u64, blind_ns: u64) {
     stream.finish(end_ns);
 }
 
-/// Of `write_rare_task`: the interrupt comes each 4 ms, and the task takes far more at once.
+/// Values of `write_rare_task`: the interrupt comes every 4 ms, and a turn of the task is much
+/// longer.
 const RARE_EVERY_NS: u64 = 4_000_000;
 pub const SHORT_TICK_NS: u64 = 5_000;
 pub const RARE_EVERY: u64 = 150;
 pub const RARE_NS: u64 = 300_000;
 
-/// Writes so many ticks of one CPU, behind each 150th of which the task has its turn; or never has.
+/// Writes `ticks` ticks of one CPU; a turn of the task follows every 150th, if `with_task`.
 pub fn write_rare_task(path: &Path, ticks: u64, with_task: bool) {
     let mut stream = Stream::new(path, 1);
     for nth in 0..ticks {
@@ -269,7 +270,7 @@ pub fn write_rare_task(path: &Path, ticks: u64, with_task: bool) {
     stream.finish(end_ns);
 }
 
-/// Writes so many gaps of one CPU at moments that know nothing of one another, 0.5 ms apart on average, of 2 to 38 us.
+/// Writes `gaps` gaps of one CPU at independent times, 0.5 ms apart on average, of 2 to 38 us.
 pub fn write_irregular(path: &Path, gaps: u64) {
     let mut stream = Stream::new(path, 1);
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
@@ -294,7 +295,7 @@ pub fn write_irregular(path: &Path, gaps: u64) {
     stream.finish(now_ns + EVERY_NS);
 }
 
-/// Writes a run of one CPU that is in one gap all of the time.
+/// Writes a run of one CPU that consists of one gap.
 pub fn write_taken_all_the_time(path: &Path, length_ns: u64) {
     let mut stream = Stream::new(path, 1);
     stream.time(BEGIN_NS);

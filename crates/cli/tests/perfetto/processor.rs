@@ -1,5 +1,5 @@
-//! The same timelines in Perfetto's own trace processor, asked in SQL: what the program that
-//! people use makes of them is what its definitions say (`read.py`).
+//! Tests of the same timelines with Perfetto's trace processor and SQL: the program that people use
+//! must read the same as its definitions (`read.py`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::{Track, export, pair, read, timers};
 
-/// What is asked, by the names of `Answers`.
+/// Queries, by the fields of `Answers`.
 const QUESTIONS: &[(&str, &str)] = &[
     (
         "slices",
@@ -133,7 +133,7 @@ fn asked(trace: &Path) -> Answers {
     serde_json::from_slice(&said.stdout).unwrap()
 }
 
-/// A slice by all that is told of it.
+/// Slice with all its data.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Reported {
     path: [String; 2],
@@ -143,7 +143,8 @@ struct Reported {
     notes: BTreeMap<String, u64>,
 }
 
-/// The names of a track's group and of the track. The mark of the origin belongs to no group.
+/// Returns the names of a track's group and of the track. The mark of the origin belongs to no
+/// group.
 fn group_and_row(track: &Track) -> [String; 2] {
     match &track.path[..] {
         [row] => [String::new(), row.clone()],
@@ -152,7 +153,7 @@ fn group_and_row(track: &Track) -> [String; 2] {
     }
 }
 
-/// The slices and the arrows between them, by the definitions.
+/// Returns the slices, and the arrows between them, according to the definitions.
 fn as_defined(tracks: &[Track]) -> (BTreeSet<Reported>, BTreeSet<[Reported; 2]>) {
     let mut slices = Vec::new();
     for track in tracks {
@@ -184,7 +185,7 @@ fn as_defined(tracks: &[Track]) -> (BTreeSet<Reported>, BTreeSet<[Reported; 2]>)
     )
 }
 
-/// As `as_defined`, by the trace processor.
+/// Returns the same according to the trace processor.
 fn as_processed(answers: &Answers) -> (BTreeSet<Reported>, BTreeSet<[Reported; 2]>) {
     let mut slices = BTreeMap::new();
     for slice in &answers.slices {
@@ -198,7 +199,7 @@ fn as_processed(answers: &Answers) -> (BTreeSet<Reported>, BTreeSet<[Reported; 2
         slices.insert(slice.id, reported);
     }
     for note in &answers.notes {
-        // What it reads of a category is an argument, too.
+        // The processor reads a category as an argument too.
         if let (Some(key), Some(ns)) = (note.key.strip_prefix("debug."), note.ns) {
             let reported = slices.get_mut(&note.id).unwrap();
             reported.notes.insert(key.to_owned(), ns);

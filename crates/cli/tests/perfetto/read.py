@@ -1,5 +1,5 @@
-"""Reads a trace by Perfetto's own definitions (PyPI's `perfetto`), checks what every trace has to
-keep, and prints its tracks as JSON.
+"""Reads a trace with Perfetto's own definitions (PyPI's `perfetto`), checks the rules for every
+trace, and prints its tracks as JSON.
 
 usage: read.py TRACE
 """
@@ -31,8 +31,8 @@ def read(path):
 
 
 def unknown_fields(packets):
-    """How many bytes come back changed: a field that the definitions do not know would be kept,
-    so what is thrown away tells."""
+    """Returns the number of bytes in fields that the definitions do not know: such fields are kept
+    when read, so discarding them makes the packets shorter."""
     kept = sum(len(packet.SerializeToString()) for packet in packets)
     for packet in packets:
         packet.DiscardUnknownFields()
@@ -77,7 +77,7 @@ def gather(packets):
 
 
 def slices_of(track):
-    """Every slice with its depth; fails unless they are balanced and nest properly."""
+    """Returns every slice with its depth; fails unless they are balanced and nest properly."""
     found, open_slices = [], []
     events = sorted(track.events, key=lambda event: event[0])  # stable, as the trace processor
     for at, event, name, notes in events:

@@ -1,4 +1,4 @@
-//! A small recording of `timerlat`: every wake-up is like the others.
+//! Small recording of `timerlat` with identical wake-ups.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::join_pair::facts;
 
 const PERIOD_NS: u64 = 1_000_000;
 
-/// Writes it to this file: CPU 1 wakes up 100 times, each time 20 us late.
+/// Writes the recording: CPU 1 wakes up 100 times, each time 20 us late.
 pub fn write(path: &Path) {
     let mut facts = facts(Workload::Timerlat);
     facts.options.cpus = vec![1];

@@ -1,17 +1,17 @@
-//! The page in a headless Chromium: drawn, clicked, sorted and printed.
+//! Tests of the page in a headless Chromium: drawing, clicks, sorting and printing.
 
 use serde_json::json;
 
 use super::*;
 use vmnoise_labs::browser::Browser;
 
-/// The chart of phases of the first recording.
+/// Chart of phases of the first recording.
 const PHASES: &str = "[...document.querySelectorAll('#run0 figure')].find((it) => it.querySelector('h2').textContent === 'What an average wake-up consists of')";
 
-/// Where the longest moment is drawn, scrolled into the window.
+/// Returns the position of the longest moment after scrolling it into the window.
 fn highest(browser: &mut Browser, plot: &str) -> [f64; 2] {
     browser.middle(plot);
-    // A chart is drawn when it comes into sight.
+    // A chart is drawn only when it becomes visible.
     let points = format!("document.querySelector('{plot}').querySelector('.point')");
     browser.wait_for(&points);
     browser.middle(plot);
@@ -49,7 +49,7 @@ fn spikes_zoom_and_answer_and_tables_sort() {
     let mut browser = Browser::start(false);
     browser.open(&folder.path("page.html"));
 
-    // The longest gap, where the drawing has it.
+    // Longest gap at its place in the drawing.
     let plot = "#run0-spikes .plot";
     let range = format!("document.querySelector('{plot}')._fullLayout.xaxis.range[1]");
     let at = highest(&mut browser, plot);
@@ -109,7 +109,7 @@ fn spikes_zoom_and_answer_and_tables_sort() {
     assert_eq!(browser.requests(), 1, "the page itself and nothing else");
 }
 
-/// The charts' library makes links of such texts, if it is let.
+/// The charts' library turns such texts into links by default.
 const LINK: &str = "<a href=\"https://example.org/\">web</a><br><b>1</b>&lt;";
 
 #[test]
@@ -117,7 +117,7 @@ fn a_name_that_is_a_tag_stays_letters() {
     let folder = Folder::new();
     let flaws = Flaws {
         vm_name: Some(LINK),
-        // Charts name vCPUs where there are several.
+        // Charts name vCPUs if there are several.
         has_a_twin: true,
         ..Flaws::default()
     };
@@ -127,7 +127,7 @@ fn a_name_that_is_a_tag_stays_letters() {
     browser.open(&folder.path("page.html"));
     let plots = browser.eval("document.querySelectorAll('.plot').length");
     for plot in 0..plots.as_u64().unwrap() {
-        // A chart is drawn when it comes into sight.
+        // A chart is drawn only when it becomes visible.
         let plot = format!("document.querySelectorAll('.plot')[{plot}]");
         browser.eval(&format!("{plot}.scrollIntoView()"));
         browser.wait_for(&format!("{plot}.querySelector('.main-svg')"));
@@ -139,7 +139,7 @@ fn a_name_that_is_a_tag_stays_letters() {
     let as_letters = browser.eval("[...document.querySelectorAll('.plot text')].filter((it) => it.textContent.includes('<a href=')).length");
     assert!(as_letters.as_u64().unwrap() > 0, "it is on no chart");
     assert_eq!(browser.complaints(), [""; 0]);
-    // No script runs that came with a name.
+    // No script that came with a name may run.
     browser.eval("{ const script = document.createElement('script'); script.textContent = 'window.ran = 1'; document.body.append(script); }");
     assert_eq!(browser.eval("window.ran === undefined"), json!(true));
 }
@@ -173,7 +173,7 @@ fn a_late_wake_up_shows_phase_by_phase_who_on_the_host_it_waited_for() {
     let hosts = browser.eval("[...document.querySelectorAll('#run0-spikes .timeline rect title')].map((it) => it.textContent)");
     assert!(hosts.to_string().contains("rcuc/3:30: "), "{hosts}");
 
-    // The phases, each by whose time it was.
+    // The phases, divided by side.
     browser.eval("dispatchEvent(new Event('beforeprint'))");
     browser.wait_for(&format!(
         "{PHASES}.querySelectorAll('.bars .point').length > 3"
@@ -181,7 +181,7 @@ fn a_late_wake_up_shows_phase_by_phase_who_on_the_host_it_waited_for() {
     let sides = browser.eval(&format!(
         "{PHASES}.querySelector('.plot').data.map((it) => it.name)"
     ));
-    // Of a phase that is shorter than the clocks are sure of, nobody says whose it was.
+    // The side of a phase that is shorter than the clock error is unknown.
     let all = ["the guest’s", "its host’s", "nobody knows whose"];
     assert_eq!(sides, json!(all));
     browser.call(
@@ -215,7 +215,7 @@ fn phases_of_all_cpus_are_bars_beside_each_other() {
         "{names:?}"
     );
     assert_eq!(names.last(), Some(&"phases not told apart"), "{names:?}");
-    // Bars go from the bottom up.
+    // Bars are ordered from bottom to top.
     assert_eq!(drawn[0].1, ["CPU 1", "CPU 0", "all CPUs"]);
     assert_eq!(browser.complaints(), [""; 0]);
 }
@@ -228,7 +228,7 @@ fn every_chart_is_drawn_in_the_dark_too() {
     browser.open(&folder.path("page.html"));
     let charts = browser.eval("document.querySelectorAll('figure').length");
     assert!(charts.as_u64().unwrap() >= 10, "{charts}");
-    // On paper nobody scrolls.
+    // A printed page has no scrolling, so all charts must be drawn.
     browser.eval("dispatchEvent(new Event('beforeprint'))");
     browser.wait_for(&format!(
         "document.querySelectorAll('figure .plot .main-svg:first-child').length === {charts}"
@@ -298,12 +298,12 @@ fn on_paper_every_section_is_there_and_headings_come_again() {
     assert!(with_columns.count() >= 4, "{text}");
 }
 
-/// Lines are broken elsewhere on paper.
+/// Removes spaces, since lines break elsewhere on paper.
 fn without_spaces(text: &str) -> String {
     text.split_whitespace().collect()
 }
 
-/// Every so many gaps one is longer than all others around it.
+/// Distance of the gaps that are longer than all others around them.
 const PEAK_EVERY: u64 = 4_999;
 
 #[test]

@@ -1,4 +1,4 @@
-//! `vmnoise report` as a user runs it: what is on the page as text, and in a browser.
+//! Tests of `vmnoise report` as a user runs it: the page as text, and in a browser.
 
 mod browse;
 
@@ -17,12 +17,12 @@ use vmnoise_recording::{Reader, Writer};
 use crate::join_pair::{Flaws, write_guest, write_host, write_tasks};
 use crate::{many_gaps, timer_recording};
 
-/// What a page of one recording may weigh that has no more than a few CPUs.
+/// Largest size of a page of one recording with few CPUs.
 const USUAL_BYTES: u64 = 1_200_000;
-/// What any page here may weigh: the charts' library packed (0.6 MB), and 3.3 MB of its own.
+/// Largest size of any page here: the packed charts' library (0.6 MB), and 3.3 MB of its own.
 const MOST_BYTES: usize = 3_900_000;
 
-/// A folder with a guest's recording and its host's.
+/// Folder with the recordings of a guest and its host.
 struct Folder(TempDir);
 
 impl Folder {
@@ -44,7 +44,7 @@ impl Folder {
         command.args(words.split_whitespace()).output().unwrap()
     }
 
-    /// The page of these recordings.
+    /// Returns the page of these recordings.
     fn page(&self, recordings: &str) -> String {
         self.page_and_status(recordings, 0)
     }
@@ -58,7 +58,7 @@ impl Folder {
     }
 }
 
-/// The page without its scripts, its style and its tags: what is read where no script runs.
+/// Returns the page without scripts, style and tags: the text that is visible without scripts.
 pub fn text_of(page: &str) -> String {
     let mut text = String::new();
     let mut rest = page;
@@ -181,7 +181,7 @@ fn what_is_not_known_to_be_kvms_is_nobodys() {
     assert!(text.contains("not explained by any witness"), "{text}");
 }
 
-/// A VMM may run two VMs one after the other by the same thread.
+/// A VMM may run two VMs one after the other in the same thread.
 #[test]
 fn vcpus_of_one_thread_are_two() {
     let folder = Folder::new();
@@ -204,7 +204,7 @@ fn vcpus_of_one_thread_are_two() {
     assert!(takers.iter().eq(&both), "{takers:?}");
 }
 
-/// Copies a recording without its activities, with the facts that this leaves.
+/// Copies a recording without its activities, and changes its facts accordingly.
 fn write_without_activities(from: &Path, to: &Path, change: impl FnOnce(&mut RunFacts)) {
     let mut from = Reader::open(from).unwrap();
     let mut facts = from.facts().clone();
@@ -226,7 +226,7 @@ fn a_run_that_could_not_watch_its_kernel_names_nobody_below_it() {
     write_without_activities(&guest, &blind, |facts| {
         facts.witnesses = Witnesses::default();
     });
-    // Its kernel did nothing, and was watched.
+    // Its kernel was watched, but did nothing.
     write_without_activities(&guest, &quiet, |_| {});
     let unexplained = "unexplained, because vmnoise could not watch all of this kernel";
     let below = "the hypervisor or the hardware below";
@@ -252,7 +252,7 @@ fn the_last_lines_are_the_headline_of_each_run_and_the_place_of_the_page() {
     assert!(said.is_ascii(), "{said}");
     assert!(lost.starts_with("On CPU 0 a thread loses "), "{lost}");
     let text = text_of(&fs::read_to_string(folder.path("page.html")).unwrap());
-    // Every text on a terminal writes microseconds so.
+    // Texts on a terminal use this spelling of microseconds.
     let text = text.replace('µ', "u");
     let headline = format!("{}; {taker}", lost.trim_end_matches('.'));
     assert!(text.contains(&headline), "{headline}: {text}");
@@ -378,7 +378,7 @@ fn a_stranger_cannot_write_into_the_page() {
     assert!(text_of(&page).contains("&#60;b&#62;&#38;.rec"));
 }
 
-/// What the scripts of a chart read, its views.
+/// Returns the data of a chart's views, which its scripts read.
 pub fn views_of(page: &str, title: &str) -> Vec<Value> {
     let (_, after) = page.split_once(&format!("<h2>{title}</h2>")).unwrap();
     let (figure, _) = after.split_once("</figure>").unwrap();
@@ -390,7 +390,7 @@ pub fn views_of(page: &str, title: &str) -> Vec<Value> {
     json.collect()
 }
 
-/// The first fields of the rows of a table.
+/// Returns the first field of each row of a table.
 fn first_fields(page: &str, title: &str) -> BTreeSet<String> {
     let (_, after) = page.split_once(&format!("<h2>{title}</h2>")).unwrap();
     let (table, _) = after.split_once("</table>").unwrap();
@@ -424,7 +424,7 @@ fn of_many_cpus_none_is_lost_and_sixteen_are_drawn_one_by_one() {
     );
     let spikes = &views_of(&page, "Noise over time")[0];
     assert_eq!(spikes["lanes"].as_array().unwrap().len(), all.len());
-    // All together, and sixteen.
+    // One view of all CPUs together, and one of each of the sixteen.
     assert_eq!(views_of(&page, "Who took which part of the time").len(), 17);
     let left = &views_of(&page, "How much of any stretch was left")[0];
     let lines = left["data"].as_array().unwrap();

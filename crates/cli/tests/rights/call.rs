@@ -1,4 +1,4 @@
-//! A system call that a thread of another process is made to do: what the kernel answers it.
+//! Makes a thread of another process do a system call, and returns the kernel's answer.
 
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -6,16 +6,16 @@ use nix::unistd::Pid;
 
 use super::status::Status;
 
-/// The instruction `syscall`.
+/// Code of the instruction `syscall`.
 const SYSCALL: i64 = 0x050f;
 
-/// No descriptor has this number: a call that is allowed answers EBADF.
+/// Unused number of a descriptor: an allowed call answers EBADF.
 const NO_FILE: u64 = 1 << 20;
-/// include/uapi/asm-generic/fcntl.h.
+/// From include/uapi/asm-generic/fcntl.h.
 const F_SETSIG: u64 = 10;
 
-/// Makes a thread try what none needs that works. Each of these would get another answer than
-/// EPERM otherwise: EFAULT, mostly, since it is given no memory.
+/// Makes a thread try calls that no thread at work needs. If allowed, each would get another answer
+/// than EPERM: mostly EFAULT, since it passes no valid memory.
 pub fn refused(thread: &Status) {
     let tid = Pid::from_raw(thread.number("Pid").try_into().unwrap());
     let tgid = thread.number("Tgid");
@@ -44,7 +44,7 @@ pub fn refused(thread: &Status) {
         ("memory of others", libc::SYS_process_vm_readv, [tgid, 0, 0]),
         ("a name space", libc::SYS_unshare, [0, 0, 0]),
         ("another user", libc::SYS_setuid, [0, 0, 0]),
-        // A descriptor that only reads is enough for the mode of a file of the same user.
+        // A read-only descriptor is enough to change the mode of a file of the same user.
         ("the mode of a file", libc::SYS_fchmod, [NO_FILE, 0o4755, 0]),
         (
             "a signal from a descriptor",
@@ -74,15 +74,16 @@ pub fn refused(thread: &Status) {
         let answer = held.calls(number, arguments);
         assert_eq!(answer, -i64::from(libc::EPERM), "{what}: {thread:?}");
     }
-    // Its flags are in memory: glibc takes `clone` where there is none.
+    // The flags of this call are in memory, so a filter cannot check them. After ENOSYS, glibc uses
+    // `clone` instead.
     let answer = held.calls(libc::SYS_clone3, [0, 0, 0]);
     assert_eq!(answer, -i64::from(libc::ENOSYS));
-    // The same file, to read: there is no name.
+    // Opening the same file for reading is allowed and fails, since there is no name.
     let answer = held.calls(libc::SYS_openat, [here, 0, libc::O_RDONLY as u64]);
     assert_eq!(answer, -i64::from(libc::EFAULT));
 }
 
-/// A thread that is stopped in a system call, and goes on with it afterwards.
+/// Thread that is stopped in a system call, and continues with it later.
 struct Held {
     tid: Pid,
     before: libc::user_regs_struct,
@@ -101,7 +102,7 @@ impl Held {
             {
                 return Held { tid, before };
             }
-            // It was elsewhere just then.
+            // The thread was not in a system call.
             ptrace::detach(tid, None).unwrap();
         }
     }
@@ -111,7 +112,7 @@ impl Held {
         let registers = libc::user_regs_struct {
             rip: self.before.rip - 2,
             rax: number.cast_unsigned(),
-            // Nothing is to be done over.
+            // Prevents the kernel from restarting the call.
             orig_rax: u64::MAX,
             rdi: first,
             rsi: second,
@@ -119,7 +120,7 @@ impl Held {
             ..self.before
         };
         ptrace::setregs(self.tid, registers).unwrap();
-        // To its beginning and to its end.
+        // One stop at its entry and one at its exit.
         for _ in 0..2 {
             ptrace::syscall(self.tid, None).unwrap();
             wait(self.tid);

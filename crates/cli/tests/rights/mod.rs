@@ -1,5 +1,5 @@
-//! What vmnoise may still do while it works: by what the kernel says of each of its threads, and by
-//! what it answers them.
+//! Tests of the rights that vmnoise keeps while it works, by the status of each of its threads and
+//! by the kernel's answers to forbidden calls.
 
 mod call;
 mod status;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use status::{Status, kept, threads};
 
-/// How long anything may take before it counts as hung.
+/// Time limit for everything; after it a program counts as hung.
 const BACKSTOP: Duration = Duration::from_secs(30);
 const MEASURE: &str = "`microvm`, `osnoise`, `timerlat`";
 const EXITS: &str = "`exits`";
@@ -20,9 +20,9 @@ const FEED: &str = "`exits --feed`";
 const FINDING: &str = "finding VMs";
 const FILES: &str = "files by name";
 const SIGNALS: &str = "signals";
-/// CAP_BPF of capabilities(7): what a thread keeps that measures.
+/// CAP_BPF of capabilities(7), which a measuring thread keeps.
 const BPF: u64 = 1 << 39;
-/// The user nobody.
+/// User nobody.
 const NOBODY: u32 = 65534;
 
 fn vmnoise(line: &str) -> Command {
@@ -35,7 +35,7 @@ fn vmnoise(line: &str) -> Command {
     command
 }
 
-/// Killed when it is dropped.
+/// Process that is killed on drop.
 struct Run(Child);
 
 impl Drop for Run {
@@ -50,12 +50,12 @@ impl Run {
         Run(vmnoise(line).spawn().unwrap())
     }
 
-    /// Its threads, once `threads` of them are there and their calls are limited.
+    /// Returns its threads, once at least `least` of them exist and their calls are limited.
     fn at_work(&mut self, least: usize) -> Vec<Status> {
         let begin = Instant::now();
         loop {
             let threads = threads(self.0.id());
-            // A container's own filter is inherited: that there is one is not enough.
+            // A filter may be inherited from a container, so its existence alone is not enough.
             let limited = threads.iter().all(|thread| {
                 thread.number("Seccomp") == 2
                     && thread.number("NoNewPrivs") == 1
@@ -76,7 +76,8 @@ fn measures(name: &str) -> bool {
     kinds.iter().any(|kind| name.starts_with(kind))
 }
 
-/// Each thread of a run has what docs/security.md says of this work, and nothing else.
+/// Checks that each thread of a run has exactly the rights that docs/security.md lists for this
+/// work.
 fn has_what_the_table_says(line: &str, works: &[&str], least: usize) {
     look_at(Run::start(line), line, works, least);
 }
@@ -103,7 +104,8 @@ fn look_at(mut run: Run, line: &str, works: &[&str], least: usize) {
     }
 }
 
-/// Ctrl-C ends it as ever although its calls are limited: what it measured is reported.
+/// Checks that Ctrl-C ends the command although its calls are limited, and that it reports its
+/// result.
 fn ends_with_its_result(line: &str, least: usize) {
     let mut run = Run(vmnoise(line).stdout(Stdio::piped()).spawn().unwrap());
     run.at_work(least);
@@ -122,7 +124,7 @@ fn ends_with_its_result(line: &str, least: usize) {
     assert!(!reported.is_empty(), "{line}");
 }
 
-/// The whole test is over before a command of this length is.
+/// Duration that is longer than the whole test.
 const LONG: &str = "-d 600s";
 
 mod root {
@@ -135,20 +137,20 @@ mod root {
     fn each_thread_has_what_the_table_says() {
         let folder = tempfile::tempdir().unwrap();
         let trace = folder.path().join("trace.txt");
-        // The first, the signals' and the one that measures; or the first two.
+        // The first thread, the signals' thread and the measuring one; or the first two.
         let of_osnoise = format!("osnoise -c 1 {LONG}");
         has_what_the_table_says(&of_osnoise, &[MEASURE], 3);
         has_what_the_table_says(&format!("timerlat -c 1 {LONG}"), &[MEASURE], 3);
         let stops = format!("{of_osnoise} -s 60s -t={}", trace.display());
         has_what_the_table_says(&stops, &[MEASURE, FILES], 3);
-        // And the one that writes the recording.
+        // Also the thread that writes the recording.
         let records = format!("{of_osnoise} -o {}", folder.path().join("run").display());
         has_what_the_table_says(&records, &[MEASURE], 4);
         let signals = format!("{of_osnoise} --on-end signal,num=10,pid=1");
         has_what_the_table_says(&signals, &[MEASURE, SIGNALS], 3);
         let as_nobody = format!("{of_osnoise} --user nobody");
         has_what_the_table_says(&as_nobody, &[MEASURE], 3);
-        // The first, the signals' and the one that looks for VMs.
+        // The first thread, the signals' thread and the one that looks for VMs.
         has_what_the_table_says(&format!("exits {LONG}"), &[EXITS], 3);
         let feed = format!("exits {LONG} --feed unix:/run/nobody.sock");
         has_what_the_table_says(&feed, &[EXITS, FEED], 3);
@@ -164,11 +166,11 @@ mod root {
         prints_with_what_the_table_says("doctor", &[]);
     }
 
-    /// It is looked at when it prints, for it does not get further.
+    /// Checks the rights of a command while it prints, at which it is blocked.
     fn prints_with_what_the_table_says(line: &str, works: &[&str]) {
         let (_reader, mut stdout) = std::io::pipe().unwrap();
         rustix::io::ioctl_fionbio(&stdout, true).unwrap();
-        // It is full: whoever prints waits.
+        // The pipe is full, so the command waits when it prints.
         while std::io::Write::write(&mut stdout, &[0; 1]).is_ok() {}
         rustix::io::ioctl_fionbio(&stdout, false).unwrap();
         let run = Run(vmnoise(line).stdout(stdout).spawn().unwrap());
@@ -184,7 +186,7 @@ mod root {
             (of_osnoise.clone(), 3),
             (format!("timerlat -c 1 {LONG}"), 3),
             (format!("{of_osnoise} -s 60s -t={}", trace.display()), 3),
-            // SIGCONT: nobody minds it.
+            // SIGCONT has no effect.
             (format!("{of_osnoise} --on-end signal,num=18,pid=parent"), 3),
             (format!("{of_osnoise} --user nobody"), 3),
             (format!("exits {LONG}"), 2),
@@ -197,7 +199,7 @@ mod root {
     #[test]
     fn so_has_whoever_reads_a_recording() {
         let folder = tempfile::tempdir().unwrap();
-        // Nobody writes there: it is read for good.
+        // Nothing is written to it, so the command reads for ever.
         let recording = folder.path().join("recording");
         mknodat(CWD, &recording, FileType::Fifo, Mode::RUSR, 0).unwrap();
         let recording = recording.display();
@@ -223,7 +225,7 @@ mod root {
         }
     }
 
-    /// Beside the identity of a run: what it measured is there.
+    /// As another user the run still produces its recording.
     #[test]
     fn another_user_measures_on() {
         let folder = tempfile::tempdir().unwrap();
@@ -250,8 +252,8 @@ mod root {
         assert!(explained.success());
     }
 
-    /// The file of the trace is made before the process is another user, whose it is not then. In a folder as
-    /// /tmp only its owner may replace it.
+    /// The trace's file is created before the process changes its user, so it belongs to another
+    /// user. In a folder like /tmp only its owner may replace it.
     #[test]
     fn another_user_saves_a_trace_in_a_folder_of_all() {
         let folder = tempfile::tempdir().unwrap();
@@ -275,7 +277,7 @@ mod root {
         };
         fs::write(folder.path().join("old"), "").unwrap();
         std::os::unix::fs::symlink("old", folder.path().join("link")).unwrap();
-        // Any gap stops it.
+        // Any gap stops the run.
         let stopped = sudo("osnoise -c 1 -d 60s -a 1 -t=IN/trace -o IN/run.vmn");
         assert_eq!(stopped, Some(2));
         assert_eq!(sudo("osnoise -c 1 -d 100ms -o IN/link"), Some(0));
@@ -311,7 +313,7 @@ mod root {
         }
     }
 
-    /// What a process of whoever starts vmnoise has, and what the command had.
+    /// Checks the rights of a shell command: those of a process of the user who started vmnoise.
     #[test]
     fn a_shell_command_has_the_rights_of_whoever_started_it() {
         let folder = tempfile::tempdir().unwrap();
@@ -382,7 +384,7 @@ mod root {
         assert!(stderr.contains("--user root needs CAP_SETUID"), "{stderr}");
     }
 
-    /// Where everybody may read it.
+    /// Returns a copy of the program in a folder that everybody may read.
     fn program() -> (tempfile::TempDir, std::path::PathBuf) {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
@@ -410,7 +412,7 @@ mod kvm {
     #[test]
     fn ctrl_c_ends_each_guest_with_its_result() {
         ends_with_its_result(&format!("microvm -c 1 {LONG}"), 3);
-        // An exit that any KVM makes: where that of CPUID is answered below it, the status is 3.
+        // Exit that any KVM reports: if a layer below answers CPUID, the status is 3.
         ends_with_its_result(&format!("microvm -c 1 {LONG} --exercise io"), 3);
     }
 }

@@ -1,4 +1,4 @@
-//! What /proc says of a thread's rights, and what docs/security.md says that it should.
+//! Rights of a thread according to /proc, and according to docs/security.md.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ const BITS: [(&str, u8); 7] = [
     ("CAP_BPF", 39),
 ];
 
-/// /proc/PID/task/TID/status.
+/// Contents of /proc/PID/task/TID/status.
 #[derive(Debug)]
 pub struct Status(Vec<(String, String)>);
 
@@ -52,8 +52,9 @@ impl Status {
     }
 }
 
-/// Each thread of a process; those that end meanwhile are left out, and so are the kernel's own,
-/// which KVM puts into the process of a VMM (`kvm-nx-lpage-recovery`): no line of ours runs there.
+/// Returns the threads of a process, without those that end meanwhile. Threads of the kernel are
+/// left out too: KVM adds one to the process of a VMM (`kvm-nx-lpage-recovery`), and no code of
+/// vmnoise runs in it.
 pub fn threads(pid: u32) -> Vec<Status> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"));
     let tasks = tasks
@@ -66,9 +67,9 @@ pub fn threads(pid: u32) -> Vec<Status> {
     texts.map(|text| Status::of(&text)).collect()
 }
 
-/// By its flags, field 9 of proc_pid_stat(5).
+/// Returns whether a thread is the kernel's, by its flags (field 9 of proc_pid_stat(5)).
 fn is_of_the_kernel(task: &Path) -> bool {
-    /// Of include/linux/sched.h.
+    /// From include/linux/sched.h.
     const PF_USER_WORKER: u64 = 0x4000;
     let stat = fs::read_to_string(task.join("stat")).unwrap_or_default();
     let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
@@ -79,7 +80,7 @@ fn is_of_the_kernel(task: &Path) -> bool {
     flags.is_some_and(|flags| flags & PF_USER_WORKER != 0)
 }
 
-/// What these rows of the document say is kept.
+/// Returns the capabilities that are kept according to these rows of the document.
 pub fn kept(works: &[&str]) -> u64 {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = fs::read_to_string(root.join("docs/security.md")).unwrap();

@@ -1,5 +1,5 @@
-//! Command lines of scripts into cyclictest itself and into a link of that name: both answers are read by the
-//! same readers, and have the same shape.
+//! Runs command lines from scripts with cyclictest itself and with a link of that name: the same
+//! readers must parse both outputs, and both must have the same shape.
 
 mod root {
     use std::fs;
@@ -11,7 +11,8 @@ mod root {
     use crate::stand_in::readers::{histogram, tasks, values};
     use crate::stand_in::{linked, run};
 
-    /// What both say, cyclictest first. Files of theirs are `NAME` in a folder of each.
+    /// Runs both programs, cyclictest first; returns their outputs and their files, which each
+    /// writes to a folder of its own.
     fn both<const N: usize>(words: &[&str], files: [&str; N]) -> [(Output, [String; N]); 2] {
         let ask = |program: &str| {
             let folder = linked("cyclictest");
@@ -20,7 +21,7 @@ mod root {
             assert!(output.status.success(), "{program} {words:?}: {output:?}");
             (output, files.map(read))
         };
-        // Without a folder it is looked for in PATH, where cyclictest itself is.
+        // A name without a folder is looked up in PATH, which has cyclictest itself.
         [ask("cyclictest"), ask("./cyclictest")]
     }
 
@@ -28,7 +29,7 @@ mod root {
         str::from_utf8(&output.stdout).unwrap()
     }
 
-    /// The lines with all digits as one, and blanks as one.
+    /// Returns the lines with digits and blanks masked.
     fn shape(text: &str) -> Vec<String> {
         let line = |line: &str| {
             let digits = |char: char| if char.is_ascii_digit() { '0' } else { char };
@@ -110,7 +111,7 @@ mod root {
             assert!(ours.buckets.values().all(|row| row.len() == columns));
             assert_eq!(ours.max.len(), theirs.max.len(), "{words:?}");
             assert_eq!(ours.overflows.len(), theirs.overflows.len(), "{words:?}");
-            // Each wake-up is in a bucket, or beyond the last.
+            // Each wake-up is in a bucket, or beyond the last one.
             let first: u64 = ours.buckets.values().map(|row| row[0]).sum();
             let all = first + ours.overflows[0];
             assert!((1..=60).contains(&all), "{words:?}: {ours:?}");
@@ -146,7 +147,7 @@ mod root {
                 let line = said.lines().find_map(|line| line.strip_prefix(name));
                 line.unwrap_or_else(|| panic!("{name} in {said}")).trim()
             };
-            // One has leading zeros in cyclictest, the other has none.
+            // cyclictest prints one of them with leading zeros and the other without.
             let number = |name| named(name).parse::<u32>().unwrap();
             assert_eq!(number("# Thread Ids:"), number("# Break thread:"));
         }
@@ -164,7 +165,7 @@ mod root {
         };
         let expected: Vec<[u64; 2]> = (0..20).map(|number| [0, number]).collect();
         assert_eq!(numbers(&ours), expected);
-        // The last one or two of cyclictest's own are lost where it ends first.
+        // cyclictest may lose its last one or two values at its end.
         assert!(expected.starts_with(&numbers(&theirs)), "{theirs:?}");
     }
 
@@ -202,7 +203,7 @@ mod root {
 
 use super::{linked, run};
 
-/// What is answered instead of measured, and what is left out with a word, costs no figure.
+/// An option that is answered instead of measured, or left out with a message, changes no figure.
 #[test]
 fn what_is_not_measured_so_is_answered_in_a_line() {
     for option in [

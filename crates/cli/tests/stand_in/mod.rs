@@ -1,4 +1,5 @@
-//! Links named `cyclictest` and `rtla`: what scripts ask of them, and how they read the answer.
+//! Tests of links named `cyclictest` and `rtla`: options that scripts use, and parsers for the
+//! output.
 
 mod cyclictest;
 mod readers;
@@ -11,14 +12,14 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// A folder with such a link in it.
+/// Returns a folder with a link of this name.
 fn linked(name: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     symlink(env!("CARGO_BIN_EXE_vmnoise"), folder.path().join(name)).unwrap();
     folder
 }
 
-/// Runs a program in that folder, for a minute at most.
+/// Runs a program in that folder, for at most a minute.
 fn run(folder: &TempDir, program: PathBuf, words: &[&str]) -> Output {
     let mut command = Command::new("timeout");
     command.args(["-s", "INT", "60"]).arg(program).args(words);

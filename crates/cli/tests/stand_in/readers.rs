@@ -1,9 +1,10 @@
-//! How scripts read cyclictest and rtla, written anew from what they look for: the lines of tasks (Linaro's
-//! and others' shell scripts for LAVA), the histogram (rteval, the latency tests of CNF), each value (`-v`).
+//! Parsers as in scripts for cyclictest and rtla, rewritten from the patterns that they search for:
+//! the lines of tasks (shell scripts for LAVA by Linaro and others), the histogram (rteval, the
+//! latency tests of CNF), and each value (`-v`).
 
 use std::collections::BTreeMap;
 
-/// One task as the last line of `cyclictest -q` has it.
+/// Task in the last line of `cyclictest -q`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
     pub priority: u64,
@@ -14,7 +15,8 @@ pub struct Task {
     pub max: u64,
 }
 
-/// Lines `T: 0 ( 123) P:80 I:1000 C: …`, the number behind each label, blanks or not.
+/// Parses lines `T: 0 ( 123) P:80 I:1000 C: …`: the number after each label, with or without
+/// blanks.
 pub fn tasks(text: &str) -> Vec<Task> {
     let lines = text.lines().filter(|line| line.starts_with("T:"));
     let task = |line: &str| {
@@ -36,19 +38,19 @@ pub fn tasks(text: &str) -> Vec<Task> {
     lines.map(task).collect()
 }
 
-/// As rteval takes cyclictest's histogram.
+/// Histogram of cyclictest, as rteval reads it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// Bucket -> counts, a column for each task.
+    /// Counts by bucket, with a column for each task.
     pub buckets: BTreeMap<u64, Vec<u64>>,
-    /// `# Max Latencies:`, which the tests of CNF hold against their limit, too.
+    /// Values of `# Max Latencies:`, which the tests of CNF also compare with their limit.
     pub max: Vec<u64>,
     pub overflows: Vec<u64>,
-    /// `# Break value:`.
+    /// Value of `# Break value:`.
     pub broke: Option<u64>,
 }
 
-/// Lines that begin with `#` are looked up by their names; all others are rows of numbers.
+/// Parses a histogram: lines that begin with `#` are found by name, all others are rows of numbers.
 pub fn histogram(text: &str) -> Histogram {
     let numbers = |text: &str| -> Vec<u64> {
         let words = text.split_whitespace();
@@ -70,7 +72,7 @@ pub fn histogram(text: &str) -> Histogram {
     read
 }
 
-/// Lines `n:c:v` of `cyclictest -v`: task, wake-up, microseconds.
+/// Parses lines `n:c:v` of `cyclictest -v`: task, wake-up, microseconds.
 pub fn values(text: &str) -> Vec<[u64; 3]> {
     let fields = |line: &str| {
         let fields = line.split(':').map(|field| field.trim().parse().ok());
@@ -79,14 +81,14 @@ pub fn values(text: &str) -> Vec<[u64; 3]> {
     text.lines().filter_map(fields).collect()
 }
 
-/// As rteval takes the histogram of `rtla timerlat hist`, and what stopped it.
+/// Histogram of `rtla timerlat hist` and its analysis, as rteval reads them.
 #[derive(Debug, Default)]
 pub struct Timerlat {
-    /// Bucket -> counts: IRQ, thread, user of each CPU.
+    /// Counts by bucket: IRQ, thread and user of each CPU.
     pub buckets: BTreeMap<u64, Vec<u64>>,
-    /// The CPU of each analysis -> its lines: name -> latency and, where it has one, its share.
+    /// Lines of each analysis by CPU: name, latency and, if present, its share.
     pub stopped: BTreeMap<u64, BTreeMap<String, (f64, Option<f64>)>>,
-    /// What is listed below a line of the analysis.
+    /// Items listed below a line of the analysis.
     pub listed: Vec<(String, f64)>,
 }
 
@@ -94,8 +96,8 @@ const OF_THE_TABLE: [&str; 8] = [
     "#", "Index", "over:", "count:", "min:", "avg:", "max:", "ALL:",
 ];
 
-/// Behind the line that says so comes what stopped the run; before it what is no known line is a row of the
-/// histogram, if it begins with a number.
+/// Parses the output. The line about the stop separates the histogram from the analysis. Before it,
+/// an unknown line that begins with a number is a row of the histogram.
 pub fn timerlat(text: &str) -> Timerlat {
     let mut read = Timerlat::default();
     let mut lines = text.lines();
@@ -117,7 +119,7 @@ pub fn timerlat(text: &str) -> Timerlat {
     let mut lists = false;
     for line in lines.map(str::trim).filter(|line| !line.is_empty()) {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        // From the end.
+        // Counted from the end.
         let field = |nth: usize| fields[fields.len() - nth].trim_matches(['(', ')', '%']);
         let number = |nth| field(nth).parse().unwrap_or_else(|_| panic!("{line}"));
         if line.starts_with("##") && fields[1] == "CPU" {

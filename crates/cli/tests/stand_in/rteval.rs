@@ -1,10 +1,10 @@
-//! What rteval's timerlat module issues, and how it reads the answer.
+//! Test of the commands that rteval's timerlat module issues, and of its parser.
 
 mod root {
     use crate::stand_in::readers::timerlat;
     use crate::stand_in::{linked, run};
 
-    /// Its command, with an end (rteval sends SIGINT) and what its settings add.
+    /// Runs rteval's command with a duration (rteval sends SIGINT instead) and additional options.
     fn hist(more: &[&str]) -> (Option<i32>, String) {
         let folder = linked("rtla");
         let issued = [
@@ -30,7 +30,8 @@ mod root {
         assert!(read.stopped.is_empty(), "{text}");
         assert!(read.buckets.values().all(|row| row.len() == 3), "{text}");
         let user: u64 = read.buckets.values().map(|row| row[2]).sum();
-        // A second of periods of a millisecond, and what the end took on a loaded machine.
+        // One second with periods of a millisecond, and the extra time for the end on a loaded
+        // machine.
         assert!((1..2_000).contains(&user), "{text}");
     }
 
@@ -47,7 +48,7 @@ mod root {
         assert!(!timerlat(&text).buckets.is_empty(), "{text}");
     }
 
-    /// Older releases of it leave the analysis on.
+    /// Older releases of rteval leave the analysis on.
     #[test]
     fn it_reads_what_stopped_the_run() {
         let folder = linked("rtla");
@@ -66,7 +67,8 @@ mod root {
         let of_cpu = read.stopped.get(&0).unwrap_or_else(|| panic!("{text}"));
         let (latency_us, share) = of_cpu["Thread latency"];
         assert_eq!(share, Some(100.0), "{text}");
-        // What is named is part of it: rounded to 10 ns, and the interrupt may come a little before.
+        // A part is not longer than the whole, which is rounded to 10 ns; the interrupt may come a
+        // little early.
         for name in ["IRQ handler delay", "Timerlat IRQ duration"] {
             assert!(of_cpu[name].0 <= latency_us + 0.01, "{name}: {text}");
         }

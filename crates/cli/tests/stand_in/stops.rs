@@ -1,4 +1,5 @@
-//! What `-s` and `--dump-tasks` of rtla timerlat keep of the instant at which a limit stopped the run.
+//! Tests of the evidence that `-s` and `--dump-tasks` of rtla timerlat keep when a limit stops the
+//! run.
 
 mod root {
     use crate::stand_in::{linked, run};
@@ -14,7 +15,7 @@ mod root {
 
     const HEAD: &str = "    Blocking thread stack trace";
 
-    /// Each wake-up of a task comes out of an interrupt of its timer.
+    /// Each wake-up of a task comes from an interrupt of its timer.
     #[test]
     fn the_stack_is_that_of_the_timers_interrupt() {
         let text = stopped(&["-s1"]);
@@ -24,7 +25,7 @@ mod root {
             .map_while(|line| line.strip_prefix("\t\t-> "))
             .collect();
         assert!(frames.contains(&"hrtimer_interrupt"), "{text}");
-        // What woke the task is not what was interrupted.
+        // The functions of the wake-up itself are not part of the stack.
         assert!(!frames.contains(&"try_to_wake_up"), "{text}");
     }
 
@@ -38,7 +39,7 @@ mod root {
         assert!(!stopped(&[]).contains(HEAD));
     }
 
-    /// Without witnesses nobody knows when the interrupt came, nor how long it took.
+    /// Without BPF, the time and length of the interrupt are unknown.
     #[test]
     fn what_was_not_seen_has_no_figure() {
         let text = stopped(&["--no-trace"]);
@@ -52,7 +53,7 @@ mod root {
         }
     }
 
-    /// At that instant it read the clock: nobody else had its CPU.
+    /// At that instant the task read the clock, so no other task had its CPU.
     #[test]
     fn the_task_itself_has_its_cpu() {
         let text = stopped(&["--dump-tasks"]);

@@ -1,6 +1,6 @@
-//! A small recording of periodic tasks on two CPUs of a guest: on time, behind a soft
-//! interrupt, behind a task, behind the hypervisor, with a step unseen, and so late out of
-//! idle that it ended the run.
+//! Small recording of periodic tasks on two CPUs of a guest: in time, delayed by a softirq, by a
+//! task and by the hypervisor, with a step that was not seen, and so late out of idle that the run
+//! ended.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ const BEGIN_NS: u64 = 5_000_000_000;
 const PERIOD_NS: u64 = 1_000_000;
 const SOURCES: [&str; 3] = ["local_timer:236", "TIMER:1", "hog:4711"];
 
-/// Writes it.
+/// Writes the recording.
 pub fn write(path: &Path) {
     let mut writer = Writer::create(path, &facts()).unwrap();
     for (id, name) in (0..).zip(SOURCES) {
@@ -33,13 +33,13 @@ fn events() -> Vec<Event> {
     use ActivityKind::{Irq, Softirq, Thread};
 
     let mut events = vec![anchor(BEGIN_NS)];
-    // CPU 0: on time, twice.
+    // CPU 0: in time, twice.
     for nth in 1..=2 {
         let expiry_ns = BEGIN_NS + nth * PERIOD_NS;
         events.push(activity(0, Irq, (expiry_ns + 700, expiry_ns + 2_900), 0, 0));
         events.push(woken(0, expiry_ns, [1_000, 1_400, 4_100], 5_200 + nth));
     }
-    // CPU 1: a soft interrupt, then a task, keeps it waiting.
+    // CPU 1: a softirq, then a task, delay it.
     let expiry_ns = BEGIN_NS + PERIOD_NS;
     events.extend([
         activity(1, Irq, (expiry_ns + 800, expiry_ns + 3_000), 0, 0),
@@ -62,7 +62,7 @@ fn events() -> Vec<Event> {
             ..activation(1, expiry_ns, [1_100, 1_500, 305_000], 306_100)
         }),
     ]);
-    // The hypervisor keeps CPU 0 from its interrupt for more than two periods.
+    // The hypervisor delays the interrupt of CPU 0 for more than two periods.
     let expiry_ns = BEGIN_NS + 3 * PERIOD_NS;
     let late_ns = 2_400_000;
     events.extend([
@@ -83,7 +83,7 @@ fn events() -> Vec<Event> {
             )
         }),
     ]);
-    // Two periods were missed, and of this wake-up the switch was.
+    // Two periods were missed, and so was the switch of this wake-up.
     let expiry_ns = BEGIN_NS + 6 * PERIOD_NS;
     events.extend([
         activity(0, Irq, (expiry_ns + 700, expiry_ns + 2_900), 0, 0),
@@ -93,7 +93,7 @@ fn events() -> Vec<Event> {
             ..activation(0, expiry_ns, [1_000, 1_400, 0], 5_300)
         }),
     ]);
-    // Nothing ran on CPU 1, and the interrupt was late all the same.
+    // Nothing ran on CPU 1, but the interrupt was late.
     let expiry_ns = BEGIN_NS + 7 * PERIOD_NS;
     events.extend([
         activity(1, Irq, (expiry_ns + 2_700_000, expiry_ns + 2_702_000), 0, 0),
@@ -120,7 +120,7 @@ fn events() -> Vec<Event> {
     events
 }
 
-/// The TSC shows CLOCK_MONOTONIC.
+/// Returns an anchor; the TSC equals CLOCK_MONOTONIC.
 fn anchor(at_ns: u64) -> Event {
     Event::Anchor(Anchor {
         before_tsc: at_ns,
@@ -146,7 +146,7 @@ fn activity(
     })
 }
 
-/// Interrupt, wake and switch lie so far behind the expiry.
+/// Returns an activation with interrupt, wake-up and switch at these times after the expiry.
 fn activation(cpu: u32, expiry_ns: u64, steps_ns: [u64; 3], latency_ns: u64) -> Activation {
     let [irq, waking, switch] = steps_ns.map(|ns| Some(expiry_ns + ns));
     Activation {

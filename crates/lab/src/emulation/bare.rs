@@ -1,4 +1,4 @@
-//! A host without a guest, or with vmnoise's own, which it measures by itself.
+//! Cells of an emulated host without a guest, or with vmnoise's own guest, which the host measures.
 
 use anyhow::Result;
 use vmnoise_labs::bed::{self, Lab};

@@ -1,4 +1,5 @@
-//! A host with vmnoise's own guest, which exits on purpose while its host records each exit.
+//! Cells of an emulated host with vmnoise's own guest, which exits on purpose while the host
+//! records each exit.
 
 use anyhow::{Context, Result, ensure};
 use vmnoise_labs::bed::inside::is_beside;

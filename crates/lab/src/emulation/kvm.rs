@@ -1,4 +1,4 @@
-//! A guest of KVM, and its host, which records the exits beside it.
+//! Cells of an emulated host with a guest of KVM; the host records the guest's exits.
 
 use anyhow::{Context, Result};
 use vmnoise_labs::bed::inside::outputs;
@@ -8,9 +8,10 @@ use vmnoise_labs::lab_program;
 use crate::measuring::{self, Brought, Job, image, on};
 use crate::scenario::{Cell, Load, Measure, Tuning};
 
-/// The host's recording, inside.
+/// Path of the host's recording in the machine.
 const HOST: &str = "/tmp/host.vmn";
-/// How long the guest sleeps before it measures, and after that: in virtual time sleep takes none.
+/// Times for which the guest sleeps before and after it measures; in virtual time sleeping takes no
+/// time.
 const SLEEPS_MS: [u32; 2] = [200, 5000];
 
 pub(super) fn run(job: Job<'_>) -> Result<Brought> {
@@ -86,7 +87,7 @@ fn on_host(cell: &Cell, measure: &Measure, in_guest: usize) -> Vec<String> {
     );
     let files: Vec<String> = measuring::inside(cell, measure).collect();
     let mut commands = vec![vmm, "lab-guest told 1".to_owned()];
-    // The guest stands still until its host records.
+    // The guest is stopped until its host records.
     if cell.load == Load::Network {
         commands.extend(measuring::load(cell));
     }

@@ -1,4 +1,4 @@
-//! How long emulated machines take, and how many of them run side by side.
+//! Time that emulated machines take, and how many run in parallel.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use crate::scenario::{Cell, GuestType, Hypervisor, Measure};
 
-/// Of the machines that QEMU emulates: the largest of them.
+/// Memory of the largest machine that QEMU emulates.
 const MEMORY_MIB: u64 = 2_300;
 
-/// How many cells run side by side: each keeps a CPU busy.
+/// Returns how many cells run in parallel: each keeps one CPU busy.
 pub fn jobs() -> usize {
     let cpus = available_parallelism().map_or(1, NonZero::get);
     let memory = free_mib().map_or(cpus, |mib| (mib / MEMORY_MIB) as usize);
     cpus.min(memory).max(1)
 }
 
-/// `MemAvailable` of /proc/meminfo (proc(5)).
+/// Reads `MemAvailable` of /proc/meminfo (proc(5)).
 fn free_mib() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let mut lines = text.lines();
@@ -25,7 +25,7 @@ fn free_mib() -> Option<u64> {
     Some(kib / 1024)
 }
 
-/// A machine that takes longer counts as hung.
+/// Returns why this cell takes too long, if so: a machine above its limit would count as hung.
 pub(super) fn too_long(cell: &Cell, measure: &Measure) -> Option<&'static str> {
     let most = match cell.hypervisor {
         Hypervisor::Bare | Hypervisor::Microvm => 200,
@@ -33,12 +33,11 @@ pub(super) fn too_long(cell: &Cell, measure: &Measure) -> Option<&'static str> {
         Hypervisor::Xen | Hypervisor::Dom0 => 500,
     };
     let is_too_long = takes(cell, measure).as_secs() > most;
-    is_too_long.then_some(
-        "it takes longer than an emulated machine is let run: lower `duration` or `repeat`",
-    )
+    is_too_long
+        .then_some("it exceeds the time limit of an emulated machine: lower `duration` or `repeat`")
 }
 
-/// As the machines of docs/labs.md took; an estimate, and said to be one.
+/// Returns an estimate of the time for a cell, based on the machines of docs/labs.md.
 pub fn takes(cell: &Cell, measure: &Measure) -> Duration {
     let boot_s = match (cell.hypervisor, cell.guest_type) {
         (Hypervisor::Bare | Hypervisor::Microvm, _) => 15,
@@ -46,11 +45,12 @@ pub fn takes(cell: &Cell, measure: &Measure) -> Duration {
         (Hypervisor::Xen, Some(GuestType::Hvm)) => 110,
         (Hypervisor::Xen | Hypervisor::Dom0, _) => 60,
     };
-    // A second of a guest whose host records every exit, and the way out of what it recorded.
+    // Time for one second of a guest whose host records every exit, including the transfer of the
+    // recording.
     let a_second_s = match cell.hypervisor {
         Hypervisor::Kvm => 250,
         Hypervisor::Bare | Hypervisor::Xen | Hypervisor::Dom0 => 120,
-        // Three exits a 10 us, and each recorded.
+        // The guest makes three exits every 10 us, each of which is recorded.
         Hypervisor::Microvm => 400,
     };
     let measured_s = measure.duration.ns() * u64::from(measure.repeat) * a_second_s / 1_000_000_000;

@@ -1,5 +1,5 @@
-//! A cell in emulation: its kernels boot in QEMU on any machine, in virtual time, where the same seed gives
-//! the same run.
+//! Cells in emulation: the kernels boot in QEMU on any machine, in virtual time, and the same seed
+//! gives the same run.
 
 mod bare;
 mod exercise;
@@ -17,11 +17,11 @@ use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Workload};
 pub use length::{jobs, takes};
 pub use refusal::refusal;
 
-/// Boots a cell and measures it as often as is asked, unless it is asked to end before that.
+/// Boots a cell and makes all its repetitions, unless the user ends the run earlier.
 ///
 /// # Errors
-/// If the machine cannot be had or does not come to its end, with how far it came and the end of its
-/// console.
+/// If the machine cannot be started or does not finish; the error has the last step and the end of
+/// the console.
 pub fn run(job: Job<'_>) -> Result<Brought> {
     match job.cell.hypervisor {
         Hypervisor::Microvm if job.cell.workload == Workload::Exercise => exercise::run(job),
@@ -31,7 +31,8 @@ pub fn run(job: Job<'_>) -> Result<Brought> {
     }
 }
 
-/// What one instruction of a cell takes, nanoseconds: cells that differ in it cannot be compared.
+/// Returns the length of an instruction in a cell, in nanoseconds. Cells with different lengths
+/// cannot be compared.
 pub fn ns_an_instruction(cell: &Cell) -> u32 {
     match cell.guest_type {
         Some(GuestType::Pv | GuestType::Pvh) => 4,
@@ -39,7 +40,7 @@ pub fn ns_an_instruction(cell: &Cell) -> u32 {
     }
 }
 
-/// What its machine is made of.
+/// Returns the parts of the cell's machine.
 pub fn parts(cell: &Cell) -> Vec<Part> {
     let is_xen = matches!(cell.hypervisor, Hypervisor::Xen | Hypervisor::Dom0);
     let of_host = match is_xen {
@@ -50,7 +51,7 @@ pub fn parts(cell: &Cell) -> Vec<Part> {
         Part::Emulator,
         Part::Kernel(image(cell.host_kernel, of_host)),
     ];
-    // Xen is not booted without a guest, also where Dom0 is measured.
+    // Xen is always booted with a guest, even if Dom0 is measured.
     let guest = cell.guest_kernel.or(is_xen.then_some(Kernel::Ordinary));
     parts.extend(guest.map(|kernel| Part::Kernel(image(kernel, bed::Kernel::Cloud))));
     parts.extend(is_xen.then_some(Part::Xen));

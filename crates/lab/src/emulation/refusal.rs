@@ -1,10 +1,10 @@
-//! What emulated machines, or the programs that measure, cannot do.
+//! Limits of the emulated machines and of the measuring programs.
 
 use super::length;
 use crate::measuring;
 use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Load, Measure, Tuning, Workload};
 
-/// Why this cell cannot be had in emulation, if it cannot.
+/// Returns why this cell cannot run in emulation, if so.
 pub fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
     of_workload(cell, measure)
         .or_else(|| of_kernels(cell))
@@ -13,7 +13,7 @@ pub fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
         .or_else(|| length::too_long(cell, measure))
 }
 
-/// The program that starts a guest in a lab looks for it every 5 ms.
+/// The program that starts a guest looks for it every 5 ms, so a shorter guest may be missed.
 const SHORTEST_NS: u64 = 20_000_000;
 
 fn of_workload(cell: &Cell, measure: &Measure) -> Option<&'static str> {
@@ -23,10 +23,10 @@ fn of_workload(cell: &Cell, measure: &Measure) -> Option<&'static str> {
             Some("vmnoise's own guest has no timer: `osnoise` and `exercise` run in it")
         }
         Workload::Exercise if !is_microvm => {
-            Some("only vmnoise's own guest exits on purpose: `hypervisor = \"microvm\"`")
+            Some("only vmnoise's own guest exits on purpose: set `hypervisor = \"microvm\"`")
         }
         Workload::Exercise if measure.duration.ns() < SHORTEST_NS => {
-            Some("a guest that is over within 20 ms may not be seen: give `duration` more")
+            Some("a guest that ends within 20 ms may not be seen: raise `duration`")
         }
         Workload::Timerlat | Workload::Cyclictest | Workload::Exercise | Workload::Osnoise => {
             measuring::refusal(cell, measure)
@@ -46,10 +46,10 @@ fn of_load(cell: &Cell) -> Option<&'static str> {
     let is_xen = matches!(cell.hypervisor, Hypervisor::Xen | Hypervisor::Dom0);
     match cell.load {
         Load::Network if is_xen => {
-            Some("an emulated Dom0 has no network: cells of `bare` and of `kvm` have it")
+            Some("an emulated Dom0 has no network: use a cell of `bare` or `kvm`")
         }
         Load::Network if cell.workload == Workload::Exercise => {
-            Some("exits on purpose are not measured beside packets: take another load")
+            Some("exits on purpose are not measured while packets arrive: use another load")
         }
         Load::NetworkElsewhere => Some(
             "an emulated machine has one CPU, and packets cannot be received by another: this needs a real host",
@@ -69,8 +69,10 @@ fn of_tuning(cell: &Cell) -> Option<&'static str> {
         (
             Hypervisor::Kvm | Hypervisor::Bare | Hypervisor::Microvm,
             Tuning::CreditScheduler | Tuning::TscEmulated,
-        ) => Some("it is a setting of Xen, which this cell is without"),
-        (Hypervisor::Dom0, Tuning::TscEmulated) => Some("it is a setting of Xen's guests"),
+        ) => Some("this is a setting of Xen, and this cell has no Xen"),
+        (Hypervisor::Dom0, Tuning::TscEmulated) => {
+            Some("this is a setting for guests of Xen, not for Dom0")
+        }
         (Hypervisor::Xen, Tuning::VmmAtFifo99) if cell.guest_type != Some(GuestType::Hvm) => {
             Some("a guest that is PV or PVH has no QEMU")
         }

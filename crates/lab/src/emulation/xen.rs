@@ -1,4 +1,4 @@
-//! A guest of Xen beside Dom0.
+//! Cells of an emulated Xen: a guest, and Dom0.
 
 use anyhow::{Context, Result};
 use vmnoise_labs::bed::{self, XenLab, XenReport};
@@ -8,7 +8,7 @@ use crate::measuring::{self, Brought, Job, image, on};
 use crate::printed;
 use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Tuning};
 
-/// Until it is, Dom0 sleeps.
+/// Command with which Dom0 sleeps until the guest is up.
 const UNTIL_THERE: &str = "lab-xen told 1";
 
 pub(super) fn run(job: Job<'_>) -> Result<Brought> {
@@ -53,7 +53,8 @@ pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     })
 }
 
-/// A load or a priority that Dom0 could not set up would leave a cell that measures something else than it says.
+/// Returns the recordings. Fails if Dom0 could not set up the load or a priority, since the cell
+/// would then measure something else.
 fn recordings(
     cell: &Cell,
     measure: &Measure,
@@ -71,7 +72,7 @@ fn recordings(
 
 fn lab(cell: &Cell) -> Result<XenLab> {
     let lab = match cell.guest_type {
-        // Dom0 itself is measured when this guest has ended, by the clock of a host without Xen.
+        // Dom0 is measured after this guest has ended, with the clock of a host without Xen.
         None => XenLab::pv().virtual_time(0),
         Some(GuestType::Pv) => XenLab::pv(),
         Some(GuestType::Pvh) => XenLab::pvh(),
@@ -109,12 +110,12 @@ mod tests {
         }
     }
 
-    /// Of a guest that measures once.
+    /// Returns the recordings of a guest that measures once.
     fn recordings_where(set_up: CommandOutput) -> Result<Vec<(String, Vec<u8>)>> {
         let text = library::text("xen-priority-inversion").unwrap();
         let scenario = Scenario::parse(text).unwrap();
         let report = XenReport {
-            // It was measured, and what it has recorded is empty.
+            // The guest measured, and its recording is empty.
             guest: vec![ended(0, ""), ended(0, "00")],
             guest_console: String::new(),
             dom0: LabReport {

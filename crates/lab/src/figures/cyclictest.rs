@@ -1,4 +1,4 @@
-//! What cyclictest wrote of one run. It tells how late, and not who made it so.
+//! Figures of a run of cyclictest, which reports latencies but not their causes.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use serde::Deserialize;
 
 use super::Figures;
 
-/// What is read of its JSON (rt-tests, file_version 1).
+/// Fields that are read of cyclictest's JSON (rt-tests, file_version 1).
 #[derive(Debug, Deserialize)]
 struct Document {
     sysinfo: Machine,
-    /// Whether lengths are nanoseconds, and not microseconds.
+    /// Whether lengths are in nanoseconds instead of microseconds.
     resolution_in_ns: u8,
     thread: Threads,
 }
@@ -21,7 +21,7 @@ struct Machine {
     release: String,
 }
 
-/// The only one there is.
+/// Threads of the run, of which there is only one.
 #[derive(Debug, Deserialize)]
 struct Threads {
     #[serde(rename = "0")]
@@ -30,7 +30,7 @@ struct Threads {
 
 #[derive(Debug, Deserialize)]
 struct Thread {
-    /// How often each length came, up to the largest that has a counter.
+    /// Count of each length, up to the largest length that has a counter.
     histogram: std::collections::BTreeMap<String, u64>,
     cycles: u64,
     max: u64,
@@ -58,19 +58,19 @@ fn of(document: Document) -> Result<Figures> {
     lengths.sort_unstable();
     let worst_ns = thread.max * ns;
     let mut caveats =
-        vec!["cyclictest does not tell who, nor which wake-ups it skipped".to_owned()];
+        vec!["cyclictest reports neither culprits nor the wake-ups it skipped".to_owned()];
     let counted: u64 = lengths.iter().map(|(_, count)| count).sum();
     let uncounted = thread.cycles.saturating_sub(counted);
     if uncounted > 0 {
         caveats.push(format!(
-            "{uncounted} were too long to be counted by length: a quantile that is one of them is not known"
+            "{uncounted} were too long for the histogram: a quantile among them is not known"
         ));
     }
     Ok(Figures {
         lengths,
         uncounted,
         worst_ns,
-        // Nobody is named for any of it.
+        // cyclictest names no culprit.
         unexplained_ns: worst_ns,
         kernel: document.sysinfo.release,
         caveats,
@@ -106,7 +106,7 @@ mod tests {
         ] {
             assert_eq!(figures.statistic(statistic), Some(figure), "{statistic}");
         }
-        assert!(figures.who.is_empty() && figures.caveats[0].contains("does not tell who"));
+        assert!(figures.who.is_empty() && figures.caveats[0].contains("reports neither culprits"));
     }
 
     #[test]

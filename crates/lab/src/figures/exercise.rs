@@ -1,4 +1,5 @@
-//! Exits that a guest made on purpose: what they took by its own clock, and by the recording of its host.
+//! Exits that a guest makes on purpose: their lengths by the guest's clock and by the host's
+//! recording.
 
 use std::path::Path;
 
@@ -10,13 +11,14 @@ use vmnoise_recording::Reader;
 
 use super::{DIGITS, Figures, Makers, Who, lengths_of};
 
-/// Out of the recording of the host, and of what the guest said, which lies beside it.
+/// Reads the figures from the host's recording, and from the guest's output in the JSON file with
+/// the same name.
 pub(super) fn figures(recording: &Path) -> Result<Figures> {
     let said = recording.with_extension("json");
     let place = || said.display().to_string();
     let guest: Value = serde_json::from_slice(&std::fs::read(&said).with_context(place)?)?;
     let exercise = guest["options"]["exercise"].as_str();
-    let exercise = exercise.with_context(|| format!("{} is of no exercise", place()))?;
+    let exercise = exercise.with_context(|| format!("{} names no exercise", place()))?;
     let of_guest = &guest["cpus"][0];
     let made = of_guest["count"].as_u64().unwrap_or(0);
 
@@ -34,11 +36,11 @@ pub(super) fn figures(recording: &Path) -> Result<Figures> {
     let run = explainer.finish();
     let place = recording.display();
     ensure!(run.complete, "{place} was cut off");
-    // The guest makes the same exits while it is set up, too.
+    // The guest makes the same exits also while it is set up.
     let recorded = exits.light + exits.heavy;
     ensure!(
         recorded >= made || run.lost_events > 0,
-        "the guest made {made} exits, of which its host has recorded {recorded}"
+        "the guest made {made} exits, but its host recorded only {recorded}"
     );
     let worst = exits
         .worst
@@ -71,17 +73,17 @@ pub(super) fn figures(recording: &Path) -> Result<Figures> {
     })
 }
 
-/// Those of one reason.
+/// Exits of one reason.
 struct Exits {
-    /// What the reason's name begins with, on any CPU.
+    /// Beginning of the reason's name, on any CPU.
     exercise: String,
     lengths: Histogram<u64>,
     light: u64,
     heavy: u64,
-    /// Of all together.
+    /// Sum over all exits.
     overhead_ns: u64,
     worst: Option<NamedExit>,
-    /// Whether each has a place in `lengths`.
+    /// Whether each exit could be stored in `lengths`.
     recorded: Result<(), RecordError>,
 }
 
@@ -100,7 +102,7 @@ impl Exits {
 
     fn take(&mut self, exits: Vec<TracedExit>) {
         for TracedExit { exit, .. } in exits {
-            // `io` on AMD, `IO_INSTRUCTION` on Intel.
+            // The name is `io` on AMD, `IO_INSTRUCTION` on Intel.
             let reason = exit.exit.reason.name().to_lowercase();
             if !reason.starts_with(&self.exercise) {
                 continue;

@@ -1,4 +1,4 @@
-//! What one repetition of a cell measured, out of its recordings.
+//! Figures of one repetition of a cell, read from its recordings.
 
 mod cyclictest;
 mod exercise;
@@ -17,81 +17,83 @@ use vmnoise_recording::Reader;
 
 use crate::scenario::{Statistic, Workload};
 
-/// How many of those who made the worst are named.
+/// Number of causes of the worst that are kept.
 const NAMED: usize = 6;
-/// Of a length that are kept.
+/// Number of significant digits of a stored length.
 const DIGITS: u8 = 3;
-/// Shares that nobody is named for: what is left over, and steal that no witness of the host places.
+/// Shares without a culprit: the residual, and steal time that no probe of the host can place.
 const UNEXPLAINED: [&str; 4] = ["hw", "hv_or_hw", "unexplained", "steal"];
-/// Begin the names of the threads of every load.
+/// Beginnings of the names of all loads' threads.
 const LOADS: [&str; 3] = ["lab-disturb", "lab-network", "stress-ng"];
-/// Begins the name of the soft interrupt by which packets are received.
+/// Beginning of the name of the softirq that receives packets.
 const NET_RX: &str = "NET_RX:";
-/// What papers call a latency that a period of 50 us can bear.
+/// Longest latency that a task with a period of 50 us can tolerate, according to the papers.
 const SHORT_NS: u64 = 50_000;
-/// Below this a tuned machine keeps what it takes from a task that polls, by the paper on osnoise.
+/// Longest gap that a tuned machine causes for a polling task, according to the paper on osnoise.
 const TUNED_NS: u64 = 5_000;
 
-/// What one repetition measured.
+/// Figures of one repetition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Latencies of wake-ups, or lengths of gaps or of exits: each length in nanoseconds (to three digits) with how often it
-    /// came, in ascending order.
+    /// Latencies of wake-ups, or lengths of gaps or exits, in ascending order: pairs of a length in
+    /// nanoseconds (three digits) and its count.
     pub lengths: Vec<(u64, u64)>,
-    /// How many more there were, each longer than those: the program that measured does not tell their lengths.
+    /// Number of further samples, longer than all others, whose lengths the measuring program does
+    /// not report.
     #[serde(default)]
     pub uncounted: u64,
-    /// The largest, nanoseconds.
+    /// Length of the worst, in nanoseconds.
     pub worst_ns: u64,
-    /// Who made the largest, the most first.
+    /// Parts of the worst, largest first.
     pub who: Vec<Who>,
-    /// Of gaps: what each share took of all that was measured, nanoseconds.
+    /// Time that each share took in the whole measurement, in nanoseconds; only for gaps.
     pub shares_ns: BTreeMap<String, u64>,
-    /// Of gaps: how long was measured, nanoseconds.
+    /// Measured time in nanoseconds; only for gaps.
     pub runtime_ns: u64,
-    /// `uname -r` of the kernel that was measured.
+    /// Release of the measured kernel (`uname -r`).
     pub kernel: String,
-    /// Of the largest, what no witness explains, nanoseconds.
+    /// Unexplained part of the worst, in nanoseconds.
     #[serde(default)]
     pub unexplained_ns: u64,
-    /// Of the largest, what the load had, nanoseconds.
+    /// Part of the worst that the load took, in nanoseconds.
     #[serde(default)]
     pub load_ns: u64,
-    /// Of the largest, what the soft interrupt had by which packets are received, nanoseconds.
+    /// Part of the worst that the softirq for received packets took, in nanoseconds.
     #[serde(default)]
     pub net_rx_ns: u64,
-    /// Exits that KVM answered, where they are known.
+    /// Number of exits that KVM answered, if known.
     pub light: Option<u64>,
-    /// Exits that went to the VMM, where they are known.
+    /// Number of exits that went to the VMM, if known.
     pub heavy: Option<u64>,
-    /// What KVM and the VMM had of an exit on average, nanoseconds.
+    /// Mean time that KVM and the VMM took for an exit, in nanoseconds.
     pub overhead_ns: Option<u64>,
-    /// What half of all exits did not exceed, as their guest has it, nanoseconds.
+    /// Median of the exits by the guest's clock, in nanoseconds.
     pub in_guest_ns: Option<u64>,
-    /// Wake-ups that never came, because the one before was over too late.
+    /// Number of wake-ups that never came, because the one before ended too late.
     pub missed: u64,
-    /// Whether the host's recording explained it too.
+    /// Whether the host's recording contributed to the explanation.
     pub is_joined: bool,
-    /// What has to be known of these figures.
+    /// Limitations of these figures.
     pub caveats: Vec<String>,
 }
 
-/// One part of the largest.
+/// One part of the worst.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Who {
-    /// As vmnoise calls it: `irq`, `preempted`, `kvm`.
+    /// Share in vmnoise's words: `irq`, `preempted`, `kvm`.
     pub share: String,
-    /// `comm:tid`, a vector, an exit's reason; nobody where there is no witness.
+    /// Culprit: `comm:tid`, a vector, or the reason of an exit; `None` if unknown.
     pub name: Option<String>,
-    /// What it took, nanoseconds.
+    /// Length in nanoseconds.
     pub ns: u64,
 }
 
 impl Figures {
-    /// Reads them out of the recording of a repetition, explained by that of the host where there is one.
+    /// Reads the figures from the recording of a repetition, joined with the host's recording if
+    /// there is one.
     ///
     /// # Errors
-    /// If a recording cannot be read, or nothing was measured.
+    /// If a recording cannot be read, or has no samples.
     pub fn of(measured: &Path, host: Option<&Path>, workload: Workload) -> Result<Figures> {
         match workload {
             Workload::Exercise => return exercise::figures(measured),
@@ -103,7 +105,7 @@ impl Figures {
             worst_ns,
             kernel,
         } = lengths(measured)?;
-        // A task that polls may have lost nothing; one that wakes up has done so.
+        // A polling task may have no gap at all, but a periodic task always has wake-ups.
         ensure!(
             !all.is_empty() || workload == Workload::Osnoise,
             "{} has no sample",
@@ -118,18 +120,18 @@ impl Figures {
             "{} was cut off",
             measured.display()
         );
-        let mut caveats = lost(&alone, "of what was measured")
+        let mut caveats = lost(&alone, "of the measured machine")
             .into_iter()
             .collect::<Vec<_>>();
         let joined = match host.map(|host| explained(&[measured, host])).transpose()? {
             Some(Explained::Result(joined)) => {
                 caveats.extend(lost(&joined["host"], "of the host"));
                 if joined["trees"][0]["witnessed"] != true {
-                    caveats.push("the host did not witness the worst".to_owned());
+                    caveats.push("the host did not record the worst".to_owned());
                 }
                 Some(joined)
             }
-            // The guest's own figures stand: only who on the host had them is not known.
+            // The guest's own figures remain valid; only the culprits on the host are unknown.
             Some(Explained::Unpaired(why)) => {
                 caveats.push(format!("not joined with its host: {why}"));
                 None
@@ -146,7 +148,7 @@ impl Figures {
         let explained_ns = worst["latency_ns"].as_u64().or(worst["dur_ns"].as_u64());
         ensure!(
             explained_ns.unwrap_or(0) == worst_ns,
-            "vmnoise explains {explained_ns:?} ns as the worst, which is {worst_ns} ns"
+            "vmnoise explains a worst of {explained_ns:?} ns, but the recording has {worst_ns} ns"
         );
         let shares = joined.as_ref().map_or(cpu, |joined| &joined["cpus"][0]);
         let exits = |kind: &str| shares["guest_columns"][kind].as_u64();
@@ -177,14 +179,14 @@ impl Figures {
         })
     }
 
-    /// How many samples there are.
+    /// Returns the number of samples.
     pub fn count(&self) -> u64 {
         let counted: u64 = self.lengths.iter().map(|(_, count)| count).sum();
         counted + self.uncounted
     }
 
-    /// The length that this part of all samples does not exceed, nanoseconds; `None` where that is one of which the
-    /// length is not told.
+    /// Returns the length that this part of all samples does not exceed, in nanoseconds; `None` if
+    /// the length of that sample was not reported.
     pub fn quantile_ns(&self, part: f64) -> Option<u64> {
         let enough = (self.count() as f64 * part).ceil() as u64;
         let mut seen = 0;
@@ -199,8 +201,8 @@ impl Figures {
         }
     }
 
-    /// The part of all that is no longer than this: all of it, where there is none. A wake-up that never came is
-    /// longer.
+    /// Returns the part of all samples that are no longer than this; 1 without samples. A wake-up
+    /// that never came counts as longer.
     pub fn part_within(&self, limit_ns: u64) -> f64 {
         let all = self.count() + self.missed;
         if all == 0 {
@@ -211,7 +213,7 @@ impl Figures {
         within as f64 / all as f64
     }
 
-    /// One figure; `None` where this workload has none.
+    /// Returns one figure; `None` if this workload does not have it.
     pub fn statistic(&self, statistic: Statistic) -> Option<f64> {
         let share = |names: &[&str]| {
             let all = names.iter().filter_map(|name| self.shares_ns.get(*name));
@@ -244,14 +246,14 @@ impl Figures {
     }
 }
 
-/// What one recording has.
+/// Lengths in one recording.
 struct Lengths {
     all: Histogram<u64>,
     worst_ns: u64,
     kernel: String,
 }
 
-/// Latencies of wake-ups, or lengths of gaps.
+/// Reads the latencies of wake-ups, or the lengths of gaps.
 fn lengths(recording: &Path) -> Result<Lengths> {
     let mut reader = Reader::open(recording)?;
     let kernel = reader.facts().host.kernel.to_string();
@@ -273,15 +275,15 @@ fn lengths(recording: &Path) -> Result<Lengths> {
     })
 }
 
-/// What the measuring binary says.
+/// Output of the measuring binary.
 enum Explained {
-    /// The document of its result.
+    /// Document of the result.
     Result(Value),
-    /// Why a guest and a host are not joined.
+    /// Reason why a guest and a host could not be joined.
     Unpaired(String),
 }
 
-/// What it says of these.
+/// Returns the output of `vmnoise explain` for these recordings.
 fn explained(recordings: &[&Path]) -> Result<Explained> {
     let mut explain = Command::new(binary());
     explain.args(["explain", "--format", "json"]);
@@ -293,13 +295,13 @@ fn explained(recordings: &[&Path]) -> Result<Explained> {
     if output.status.success() {
         return Ok(Explained::Result(serde_json::from_slice(&output.stdout)?));
     }
-    // A refusal is a document too; whatever else failed has none.
+    // A refused join also prints a document; any other error prints none.
     let is_refusal = serde_json::from_slice::<Value>(&output.stdout).is_ok();
     ensure!(is_refusal, "vmnoise explain: {}: {said}", output.status);
     Ok(Explained::Unpaired(said.trim().to_owned()))
 }
 
-/// How many events were lost on this side, if any were.
+/// Returns a sentence about lost events on this side, if there were any.
 fn lost(document: &Value, side: &str) -> Option<String> {
     let lost = document["lost_events"].as_u64().filter(|lost| *lost > 0)?;
     Some(format!("{lost} events {side} were lost"))
@@ -311,7 +313,7 @@ fn numbers(shares: &Value) -> BTreeMap<String, u64> {
     known.filter(|(_, ns)| *ns > 0).collect()
 }
 
-/// Each with how often it came.
+/// Returns each length with its count.
 fn lengths_of(all: &Histogram<u64>) -> Vec<(u64, u64)> {
     let recorded = all.iter_recorded();
     recorded
@@ -319,7 +321,7 @@ fn lengths_of(all: &Histogram<u64>) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// What each part of a wake-up or gap took, whatever phase it was in.
+/// Returns the parts of a wake-up or gap, of all phases.
 fn parts(worst: &Value) -> impl Iterator<Item = Who> {
     let parts = worst["parts"].as_array().into_iter().flatten();
     parts.filter_map(|part| {
@@ -332,7 +334,7 @@ fn parts(worst: &Value) -> impl Iterator<Item = Who> {
     })
 }
 
-/// Those who made the largest.
+/// Parts of the worst, summed up by culprit.
 struct Makers {
     who: Vec<Who>,
     unexplained_ns: u64,

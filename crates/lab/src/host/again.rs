@@ -1,4 +1,4 @@
-//! What a refusal ends with that a reboot cures.
+//! Common end of refusals that a reboot removes.
 
-/// Ends what is to be done before the run.
+/// Words after the step that is needed before the next run.
 pub(super) const AGAIN: &str = "and run this again; `vmnoise-lab merge` joins the folders";

@@ -1,4 +1,4 @@
-//! Whether a load has begun to work: what is measured before that is measured beside nothing.
+//! Check whether a load has begun to work; until then the measurement would have no load.
 
 use std::fs;
 
@@ -6,13 +6,13 @@ use vmnoise_labs::{schedstat, stress_ng};
 
 use crate::scenario::Load;
 
-/// The program that makes system calls and interrupts, at ordinary priority.
+/// Program that makes system calls and interrupts at ordinary priority.
 pub(super) const CALLS: &str = "lab-disturb";
-/// More packets than it takes to set a link up.
+/// More packets than the setup of a link takes.
 const PACKETS: u64 = 64;
 
-/// Whether this load is, which is this process. It becomes its program only after it was started. Of one that has
-/// ended there is nothing to read.
+/// Returns whether this load, the process `pid`, works. A new process becomes its program only
+/// after its start; a process that has ended cannot be read.
 pub(super) fn is(load: Load, pid: u32) -> bool {
     match load {
         Load::SystemCalls => schedstat::has_worked(pid, CALLS).unwrap_or(false),
@@ -24,7 +24,7 @@ pub(super) fn is(load: Load, pid: u32) -> bool {
     }
 }
 
-/// Packets, once it has a network of its own.
+/// Returns the number of received packets, once the process has its own network.
 fn received_in_its_own(pid: u32) -> Option<u64> {
     let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
     let is_in_its_own = network(&pid.to_string())? != network("self")?;
@@ -32,7 +32,8 @@ fn received_in_its_own(pid: u32) -> Option<u64> {
     received(&links).filter(|_| is_in_its_own)
 }
 
-/// By the link to itself, of lines such as `lo: BYTES PACKETS …` (proc_pid_net(5)).
+/// Returns the packets received on the loopback link, from a line such as `lo: BYTES PACKETS …`
+/// (proc_pid_net(5)).
 fn received(links: &str) -> Option<u64> {
     let mut lines = links.lines();
     let numbers = lines.find_map(|line| line.trim().strip_prefix("lo:"))?;

@@ -1,4 +1,4 @@
-//! The host without a guest, or Dom0.
+//! Cells of this host without a guest, or of Dom0.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::{Host, waiting};
 use crate::measuring::{self, Brought, Job, on};
 use crate::scenario::Workload;
 
-/// Beyond what it is to measure.
+/// Time limit beyond the duration of the measurement.
 const BACKSTOP: Duration = Duration::from_secs(60);
 
-/// `side` is what the host is called beside its commands.
+/// Measures the cell; `side` is the name of the host in the list of commands.
 pub(super) fn run(host: &Host, job: Job<'_>, side: &str) -> Result<Brought> {
     let Job { cell, measure, .. } = job;
     let folder = tempfile::tempdir().context("a folder for recordings")?;

@@ -1,4 +1,4 @@
-//! What this machine is as the Dom0 of a Xen.
+//! This machine as the Dom0 of a Xen.
 
 use std::fs;
 
@@ -9,27 +9,27 @@ use super::machine::{Host, is_on_xen, is_root};
 use crate::hypervisor::{self, Xen};
 use crate::scenario::{Cell, Hypervisor};
 
-/// What says whether this domain may command Xen.
+/// File that says whether this domain may command Xen.
 const CAPABILITIES: &str = "/proc/xen/capabilities";
-/// What hands on what guests say.
+/// Program that passes on the output of guests.
 const CONSOLES: &str = "xenconsoled";
 
-/// A Dom0 that creates guests itself.
+/// Dom0 that creates guests.
 #[derive(Debug, Clone)]
 pub struct Dom0 {
-    /// Its own kernel, the CPU of Dom0 that is measured or loaded, and what it is without.
+    /// Kernel of Dom0, its CPU that is measured or loaded, and the missing requirement, if any.
     pub host: Host,
-    /// The hypervisor below it, where it is without nothing.
+    /// Hypervisor below it; `None` if a requirement is missing.
     pub xen: Option<Xen>,
-    /// How much memory no domain has, MiB, where Xen tells.
+    /// Memory that no domain uses, in MiB, if Xen reports it.
     pub free_mib: Option<u32>,
 }
 
 impl Dom0 {
-    /// This one.
+    /// Reads this Dom0.
     ///
     /// # Errors
-    /// If its kernel tells nothing of itself.
+    /// If its kernel's files cannot be read.
     pub fn read() -> Result<Dom0> {
         let mut dom0 = Dom0 {
             host: Host::with(lack())?,
@@ -46,7 +46,7 @@ impl Dom0 {
         Ok(dom0)
     }
 
-    /// The same a while later: other domains come and go, and take memory.
+    /// Reads Xen again, since other domains may have come and taken memory.
     ///
     /// # Errors
     /// If Xen does not answer.
@@ -56,7 +56,7 @@ impl Dom0 {
         Ok(now)
     }
 
-    /// Asks `xl` what is below.
+    /// Reads Xen with `xl`.
     fn ask(&mut self) -> Result<()> {
         let info = xl::said(&["info", "-n"])?;
         let vcpus = xl::said(&["vcpu-list", "0"])?;
@@ -65,15 +65,15 @@ impl Dom0 {
         Ok(())
     }
 
-    /// What has to be known of a cell that was measured here.
+    /// Returns the limitation of a cell that was measured here, if any.
     pub fn caveat(&self, cell: &Cell) -> Option<&'static str> {
         let shares = self.xen.as_ref().is_some_and(Xen::has_one_cpu);
         (shares && cell.hypervisor == Hypervisor::Xen).then_some(
-            "Dom0 and the guest share the only CPU of this machine, so all that Dom0 does is a wait for the guest",
+            "Dom0 and the guest share the only CPU of this machine, so the guest waits whenever Dom0 runs",
         )
     }
 
-    /// What a run does to this machine; nothing where it cannot be run.
+    /// Returns the effects of a run on this machine; `None` if no cell can be run.
     pub fn effects(&self) -> Option<String> {
         let xen = self.xen.as_ref()?;
         let guest = match xen.guest_cpu() {
@@ -110,19 +110,19 @@ fn lack() -> Option<String> {
         "this kernel does not run on Xen: boot Xen and this kernel as its Dom0 (package xen-system-amd64), or run the \
          cells in emulation (`--accel tcg`)"
     } else if !capabilities.contains("control_d") {
-        "this is a guest of Xen, and not its Dom0, which alone creates guests: run it there (if this is Dom0, `mount -t \
+        "this is a guest of Xen, and only its Dom0 creates guests: run it there (if this is Dom0, `mount -t \
          xenfs xenfs /proc/xen`)"
     } else if !is_root() {
-        "Xen takes commands from root alone: run it as root"
+        "Xen takes commands only from root: run it as root"
     } else if !runs(CONSOLES) {
-        "xenconsoled does not run, by which a guest brings out what it has measured: `systemctl start xen`"
+        "xenconsoled does not run, and without it a guest cannot hand out its results: `systemctl start xen`"
     } else {
         return None;
     };
     Some(what.to_owned())
 }
 
-/// Whether a program of this name does.
+/// Returns whether a program of this name runs.
 fn runs(name: &str) -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut names = processes.map(|it| fs::read_to_string(it.path().join("comm")));

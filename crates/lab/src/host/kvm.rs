@@ -1,4 +1,4 @@
-//! A guest of this machine's KVM, beside which the machine records its exits.
+//! Cells of a guest of this machine's KVM; the machine records the guest's exits.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use super::{Host, said, waiting};
 use crate::measuring::{self, Brought, Job, image, on};
 use crate::scenario::Tuning;
 
-/// How long a guest may take to boot, or for its files, until it counts as hung.
+/// Time limit for the boot of a guest, or for its files; then it counts as hung.
 const BACKSTOP: Duration = Duration::from_secs(120);
-/// How long it sleeps before it measures, and after that.
+/// Times for which the guest sleeps before and after it measures.
 const SLEEPS_MS: [u32; 2] = [2000, 500];
-/// That of the papers.
+/// Priority that the papers use.
 const PRIORITY: i32 = 99;
 
 pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
@@ -49,7 +49,8 @@ pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
     })
 }
 
-/// Sets the guest up while it sleeps, records beside it, and waits for its end. Gives what ran on the host.
+/// Sets up the guest while it sleeps, records its exits, and waits for its end. Returns the
+/// commands that ran on the host.
 fn attend(host: &Host, job: Job<'_>, guest: &mut KvmGuest, folder: &Path) -> Result<Vec<String>> {
     let Job {
         cell,

@@ -1,4 +1,4 @@
-//! What works on the host beside what is measured.
+//! Load on the host during a measurement.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,24 +11,25 @@ use super::{Host, waiting};
 use crate::measuring::Job;
 use crate::scenario::{Cell, Hypervisor, Kernel, Load, Policy, Tuning, Workload};
 
-/// The one that sends packets, and what lets it do so in a network namespace of its own, which ends with it
-/// (util-linux).
+/// Program that sends packets, and the prefix that runs it in a network namespace of its own, which
+/// ends with the program (util-linux).
 const PACKETS: &str = "lab-network";
 const IN_ITS_OWN: &str = "unshare --net --mount";
 
-/// How long it may take to begin, on a CPU that others may use too.
+/// Time limit for its start, on a CPU that others may use too.
 const BACKSTOP: Duration = Duration::from_secs(30);
 
-/// It works until it is dropped.
+/// Load that works until it is dropped.
 #[derive(Debug)]
 pub(super) struct Loaded {
     program: Option<Tied>,
-    /// With the bare names of programs: where this tree lies is nobody's business who reads the cell.
+    /// Command with the bare names of programs: the paths of this source tree do not belong in a
+    /// result.
     words: Vec<String>,
 }
 
 impl Loaded {
-    /// Lets what a cell wants work on the CPU that is measured, and waits until it does.
+    /// Starts the load of a cell on the measured CPU, and waits until it works.
     pub(super) fn start(host: &Host, job: Job<'_>, folder: &Path) -> Result<Loaded> {
         let load = job.cell.load;
         let words = words(host.cpu, load);
@@ -49,10 +50,10 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// That it has worked until now, if there is one.
+    /// Checks that the load, if there is one, is still running.
     ///
     /// # Errors
-    /// If it has ended, with what it said.
+    /// If it has ended; the error has its output.
     pub(super) fn has_worked(&mut self) -> Result<()> {
         let Some(program) = &mut self.program else {
             return Ok(());
@@ -60,20 +61,20 @@ impl Loaded {
         let ended = program.ended()?;
         ensure!(
             ended.is_none(),
-            "the load `{}` ended before what it was to load: {}",
+            "the load `{}` ended before the measurement: {}",
             self.words.join(" "),
             program.said().trim()
         );
         Ok(())
     }
 
-    /// The command, if there is one.
+    /// Returns the command, if there is a load.
     pub(super) fn command(&self) -> Option<String> {
         self.program.is_some().then(|| self.words.join(" "))
     }
 }
 
-/// What loads this CPU.
+/// Returns the command that loads this CPU.
 fn words(cpu: u32, load: Load) -> Vec<String> {
     let packets = |place: &str| format!("{IN_ITS_OWN} {PACKETS} flood {cpu} {place}");
     let command = match load {
@@ -86,7 +87,7 @@ fn words(cpu: u32, load: Load) -> Vec<String> {
     command.split_whitespace().map(str::to_owned).collect()
 }
 
-/// A word of a command; a program of this tree is where that lies.
+/// Returns a word of a command, with the path if it is a program of this source tree.
 fn found(word: &String) -> Result<PathBuf> {
     match [CALLS, PACKETS].contains(&word.as_str()) {
         true => lab_program(word),
@@ -94,10 +95,10 @@ fn found(word: &String) -> Result<PathBuf> {
     }
 }
 
-/// Why there is no such load here, if there is none.
+/// Returns why this load is not possible here, if so.
 pub(super) fn refusal(host: &Host, cell: &Cell) -> Option<&'static str> {
     match cell.load {
-        Load::Bursts => Some("`system-calls` is the load that there is here"),
+        Load::Bursts => Some("this load exists only in emulation: use `system-calls`"),
         Load::StressNg if !installed::is_here(stress_ng::PROGRAM) => {
             Some("stress-ng is not here: install the package stress-ng")
         }
@@ -106,12 +107,13 @@ pub(super) fn refusal(host: &Host, cell: &Cell) -> Option<&'static str> {
     }
 }
 
-/// Who polls at SCHED_FIFO leaves nothing to a thread of ordinary priority on its CPU. A guest polls as its vCPU's
-/// thread does, whatever its own policy, and that of Xen is no thread of Dom0.
+/// Returns why this cell cannot have packets, if so. A task that polls at SCHED_FIFO leaves no time
+/// to threads of ordinary priority on its CPU. A guest polls with the policy of its vCPU's thread,
+/// whatever policy it uses inside; a vCPU of Xen is no thread of Dom0.
 fn of_packets(host: &Host, cell: &Cell) -> Option<&'static str> {
     if !host.has_another_cpu {
         return Some(
-            "another CPU sends the packets of this load, and this process may use one: let it use two (taskset, cpuset)",
+            "another CPU must send the packets of this load, but this process may use only one: allow it two (taskset, cpuset)",
         );
     }
     let is_at_fifo = match cell.hypervisor {
@@ -121,8 +123,8 @@ fn of_packets(host: &Host, cell: &Cell) -> Option<&'static str> {
     };
     let polls = cell.workload == Workload::Osnoise;
     (cell.host_kernel == Kernel::Rt && polls && is_at_fifo).then_some(
-        "PREEMPT_RT receives packets of this load in ksoftirqd at SCHED_OTHER, which waits for ever beside a task at \
-         SCHED_FIFO that polls: take `policy = \"other\"` or leave the vCPU as it is, or take the ordinary kernel",
+        "PREEMPT_RT receives packets of this load in ksoftirqd at SCHED_OTHER, which never runs while a task polls at \
+         SCHED_FIFO: use `policy = \"other\"`, leave the vCPU as it is, or use the ordinary kernel",
     )
 }
 

@@ -1,4 +1,4 @@
-//! What this machine is.
+//! This machine as a host.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,38 +10,38 @@ use vmnoise_labs::placed;
 use crate::machine;
 use crate::scenario::Kernel;
 
-/// Where the device of KVM is.
+/// Device of KVM.
 const KVM: &str = "/dev/kvm";
 
-/// A machine that runs cells itself.
+/// Machine that runs cells without emulation.
 #[derive(Debug, Clone)]
 pub struct Host {
-    /// Of which kind its kernel is.
+    /// Kind of its kernel.
     pub kernel: Kernel,
-    /// `uname -r`.
+    /// Kernel release (`uname -r`).
     pub release: String,
-    /// The model of its CPU.
+    /// Model of its CPU.
     pub model: String,
-    /// The CPU that is measured, or has the vCPU.
+    /// CPU that is measured, or that runs the vCPU.
     pub cpu: u32,
-    /// Whether what runs here may use another one.
+    /// Whether programs may use another CPU too.
     pub has_another_cpu: bool,
-    /// Whether that one is isolated.
+    /// Whether the measured CPU is isolated.
     pub is_isolated: bool,
-    /// What it is without, and what to do about it, if no cell can be run.
+    /// Missing requirement and its remedy, if no cell can be run.
     pub lack: Option<String>,
 }
 
 impl Host {
-    /// This one, as a host of KVM.
+    /// Reads this machine as a host of KVM.
     ///
     /// # Errors
-    /// If its kernel tells nothing of itself.
+    /// If its kernel's files cannot be read.
     pub fn read() -> Result<Host> {
         Host::with(lack())
     }
 
-    /// This one, which lacks this.
+    /// Reads this machine, with this missing requirement.
     pub(super) fn with(lack: Option<String>) -> Result<Host> {
         let read = |path: &str| fs::read_to_string(path).context(path.to_owned());
         let isolated = read("/sys/devices/system/cpu/isolated").unwrap_or_default();
@@ -60,13 +60,14 @@ impl Host {
         })
     }
 
-    /// Takes the calling thread, and all that it starts, off the CPU that is measured.
+    /// Moves the calling thread, and everything that it starts, off the measured CPU.
     pub(super) fn leave_measured_cpu(&self) -> Result<()> {
         placed::leave(self.cpu)
     }
 }
 
-/// By what its version says (init/version.c): `#1 SMP PREEMPT_RT Debian 6.1.90-1`.
+/// Returns the kind of a kernel from its version (init/version.c): `#1 SMP PREEMPT_RT Debian
+/// 6.1.90-1`.
 fn kind(version: &str) -> Kernel {
     match version.contains("PREEMPT_RT") {
         true => Kernel::Rt,
@@ -74,18 +75,18 @@ fn kind(version: &str) -> Kernel {
     }
 }
 
-/// The last CPU of a list such as `1,3-5`.
+/// Returns the last CPU of a list such as `1,3-5`.
 fn last_of(list: &str) -> Option<u32> {
     list.trim().rsplit([',', '-']).next()?.parse().ok()
 }
 
-/// Whether this kernel runs on Xen.
+/// Returns whether this kernel runs on Xen.
 pub(super) fn is_on_xen() -> bool {
     let hypervisor = fs::read_to_string("/sys/hypervisor/type");
     hypervisor.is_ok_and(|it| it.trim() == "xen")
 }
 
-/// Of a process that is looked at by itself: whether it has the rights of root.
+/// Returns whether this process runs as root.
 pub(super) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0)
 }
@@ -94,18 +95,18 @@ fn lack() -> Option<String> {
     let kvm = fs::File::options().read(true).write(true).open(KVM);
     if is_on_xen() {
         Some(
-            "this kernel runs on Xen, where it has no KVM: boot it without, or run cells of Xen (`--accel xen`)"
+            "this kernel runs on Xen, so it has no KVM: boot it without Xen, or run cells of Xen (`--accel xen`)"
                 .to_owned(),
         )
     } else if !is_root() {
-        Some("the host's exits are traced, and vCPUs get SCHED_FIFO: run it as root".to_owned())
+        Some("tracing exits and setting SCHED_FIFO need root: run it as root".to_owned())
     } else if !Path::new(KVM).exists() {
         Some(format!(
             "there is no {KVM}: load kvm_intel or kvm_amd, and switch virtualization on in the firmware"
         ))
     } else {
         kvm.err()
-            .map(|error| format!("{KVM} cannot be opened ({error}): see its owner and who uses it"))
+            .map(|error| format!("{KVM} cannot be opened ({error}): see its owner and its users"))
     }
 }
 

@@ -1,5 +1,5 @@
-//! A cell on this machine's own kernel, with its own KVM or Xen, in real time. Cells of another kind of kernel wait
-//! until it is booted.
+//! Cells on this machine's own kernel, with its own KVM or Xen, in real time. Cells of another kind
+//! of kernel need a reboot.
 
 mod again;
 mod at_work;
@@ -26,10 +26,10 @@ use crate::scenario::{Cell, GuestType, Hypervisor, Measure};
 pub use dom0::Dom0;
 pub use machine::Host;
 
-/// Measures a cell that a host of KVM does not refuse as often as is asked, unless it is asked to end before.
+/// Makes all repetitions of a cell on a host of KVM, unless the user ends the run earlier.
 ///
 /// # Errors
-/// If the cell cannot be had or does not come to its end, with the end of its console.
+/// If the cell cannot be started or does not finish; the error has the end of its console.
 pub fn run_on_kvm(host: &Host, job: Job<'_>) -> Result<Brought> {
     match job.cell.guest_kernel {
         Some(_) => beside_the_measured_cpu(host, || kvm::run(host, job)),
@@ -37,16 +37,16 @@ pub fn run_on_kvm(host: &Host, job: Job<'_>) -> Result<Brought> {
     }
 }
 
-/// Likewise, in a Dom0.
+/// Makes all repetitions of a cell in a Dom0, unless the user ends the run earlier.
 ///
 /// # Errors
-/// Likewise, or if Xen is no longer one for the cell.
+/// As [`run_on_kvm`], or if the running Xen no longer fits the cell.
 pub fn run_on_xen(dom0: &Dom0, job: Job<'_>) -> Result<Brought> {
     let host = &dom0.host;
     if job.cell.guest_kernel.is_none() {
         return bare::run(host, job, xen::SIDE);
     }
-    // Cells before this one may have taken an hour.
+    // The cells before this one may have taken an hour.
     let now = dom0.now()?;
     if let Some(why) = running_xen::refusal(&now, job.cell) {
         bail!("since the run began this has changed: {why}");
@@ -56,7 +56,7 @@ pub fn run_on_xen(dom0: &Dom0, job: Job<'_>) -> Result<Brought> {
     beside_the_measured_cpu(host, || xen::run(host, cpu, job))
 }
 
-/// In a thread of its own, which stays off the CPU that is measured or loaded, as all that it starts.
+/// Runs this on a new thread, which stays off the measured CPU, as do all programs that it starts.
 fn beside_the_measured_cpu(
     host: &Host,
     run: impl FnOnce() -> Result<Brought> + Send,
@@ -67,10 +67,10 @@ fn beside_the_measured_cpu(
     })
 }
 
-/// About how long it takes: a boot, and what is measured.
+/// Returns an estimate of the time for a cell: the boot and the measurement.
 pub fn takes(cell: &Cell, measure: &Measure) -> Duration {
     let boot_s = match (cell.hypervisor, cell.guest_type) {
-        // Its firmware, and the kernel that QEMU unpacks.
+        // Time for the firmware, and for QEMU to unpack the kernel.
         (_, Some(GuestType::Hvm)) => 30,
         (Hypervisor::Kvm | Hypervisor::Xen, _) => 15,
         (Hypervisor::Bare | Hypervisor::Microvm | Hypervisor::Dom0, _) => 2,

@@ -1,4 +1,4 @@
-//! What records the exits of all guests on this host.
+//! Recorder of the exits of all guests on this host.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -10,19 +10,19 @@ use vmnoise_labs::{Tied, binary, vmm};
 use super::waiting;
 use crate::measuring;
 
-/// What it is told, before its file.
+/// Arguments of the recorder, before its file.
 const WORDS: [&str; 3] = ["exits", "-q", "-o"];
-/// How long it may take to begin, and to write the last of what it has seen.
+/// Time limit for its start, and for writing its last data.
 const BACKSTOP: Duration = Duration::from_secs(60);
 
-/// One that records.
+/// Running recorder.
 #[derive(Debug)]
 pub(super) struct Recorder {
     program: Tied,
 }
 
 impl Recorder {
-    /// Starts one that writes this file; from now on nothing is missed.
+    /// Starts a recorder that writes this file; returns when it misses nothing any more.
     pub(super) fn start(output: &Path, asked_to_end: &AtomicBool) -> Result<Recorder> {
         let file = output.to_string_lossy();
         let words = [&WORDS[..], &[&*file]].concat();
@@ -35,12 +35,12 @@ impl Recorder {
         Ok(Recorder { program })
     }
 
-    /// The command, with the name that its file has in the end.
+    /// Returns the command, with the final name of the file.
     pub(super) fn command() -> String {
         format!("vmnoise {} {}", WORDS.join(" "), measuring::HOST)
     }
 
-    /// Ends it, with all that it has seen written.
+    /// Ends the recorder after it has written everything.
     pub(super) fn end(mut self, asked_to_end: &AtomicBool) -> Result<()> {
         self.program.interrupt()?;
         waiting::ended("vmnoise exits", &mut self.program, BACKSTOP, asked_to_end)

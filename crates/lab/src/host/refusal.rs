@@ -1,4 +1,4 @@
-//! Why a cell cannot be had on this machine, and what to do about it.
+//! Reasons why a cell cannot run on this machine, with remedies.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use super::{Dom0, Host, load, running_xen};
 use crate::measuring::{self, CYCLICTEST};
 use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Tuning, Workload};
 
-/// What the init of a guest takes for hung is longer than this.
+/// Longest measurement of a guest; its init would take a longer one for a hang.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Why this cell cannot be had on this host of KVM, if it cannot.
+/// Returns why this cell cannot run on this host of KVM, if so.
 pub fn on_kvm(host: &Host, cell: &Cell, measure: &Measure) -> Option<String> {
     let of_hypervisor = match cell.hypervisor {
         Hypervisor::Xen | Hypervisor::Dom0 => Some(
             "this is a host of KVM: a cell of Xen runs in a Dom0 (`--accel xen`), or in emulation (`--accel tcg`)",
         ),
         Hypervisor::Microvm => Some(
-            "here `vmnoise microvm` measures by itself: this cell runs in emulation (`--accel tcg`)",
+            "on a host, use `vmnoise microvm` itself: this cell runs only in emulation (`--accel tcg`)",
         ),
         Hypervisor::Bare | Hypervisor::Kvm => None,
     };
     let of_tuning = || match cell.tuning {
         Tuning::GuestIsolated | Tuning::BothIsolated => {
-            Some("a guest has one CPU here, and that cannot be isolated: not built yet")
+            Some("a guest has one CPU here, which cannot be isolated: not built yet")
         }
         Tuning::CreditScheduler | Tuning::NullScheduler | Tuning::TscEmulated => {
-            Some("it is a setting of Xen, which this cell is without")
+            Some("this is a setting of Xen, and this cell has no Xen")
         }
         Tuning::AsIs | Tuning::VcpusAtFifo99 | Tuning::VmmAtFifo99 | Tuning::HostIsolated => None,
     };
@@ -42,7 +42,7 @@ pub fn on_kvm(host: &Host, cell: &Cell, measure: &Measure) -> Option<String> {
         .or_else(|| of_isolation(host, wants_isolation))
 }
 
-/// Why this cell cannot be had in this Dom0, if it cannot.
+/// Returns why this cell cannot run in this Dom0, if so.
 pub fn on_xen(dom0: &Dom0, cell: &Cell, measure: &Measure) -> Option<String> {
     let of_hypervisor = match cell.hypervisor {
         Hypervisor::Kvm | Hypervisor::Microvm => Some(
@@ -58,13 +58,13 @@ pub fn on_xen(dom0: &Dom0, cell: &Cell, measure: &Measure) -> Option<String> {
     let has_vmm = cell.guest_type == Some(GuestType::Hvm);
     let of_tuning = || match cell.tuning {
         Tuning::HostIsolated | Tuning::GuestIsolated | Tuning::BothIsolated => {
-            Some("what Linux isolates in Dom0 Xen does not know of: not built yet")
+            Some("Xen does not know which CPUs Linux isolates in Dom0: not built yet")
         }
         Tuning::VmmAtFifo99 if !has_vmm => {
             Some("this guest has no QEMU whose threads could be set: only HVM guests have one")
         }
         Tuning::TscEmulated if cell.hypervisor == Hypervisor::Dom0 => {
-            Some("it is a setting of Xen's guests")
+            Some("this is a setting for guests of Xen, not for Dom0")
         }
         _ => None,
     };
@@ -78,7 +78,7 @@ pub fn on_xen(dom0: &Dom0, cell: &Cell, measure: &Measure) -> Option<String> {
         .or_else(|| running_xen::refusal(dom0, cell))
 }
 
-/// By what measures, and the load beside it.
+/// Returns the reason that follows from the measuring program or the load, if any.
 fn of_measure(host: &Host, cell: &Cell, measure: &Measure) -> Option<&'static str> {
     let is_on_host = matches!(cell.hypervisor, Hypervisor::Bare | Hypervisor::Dom0);
     match cell.workload {
@@ -86,7 +86,7 @@ fn of_measure(host: &Host, cell: &Cell, measure: &Measure) -> Option<&'static st
             return Some("cyclictest is not here: install the package rt-tests");
         }
         Workload::Exercise => {
-            return Some("only vmnoise's own guest exits on purpose, and that in emulation");
+            return Some("only vmnoise's own guest exits on purpose, and only in emulation");
         }
         Workload::Cyclictest | Workload::Timerlat | Workload::Osnoise => {}
     }
@@ -94,7 +94,7 @@ fn of_measure(host: &Host, cell: &Cell, measure: &Measure) -> Option<&'static st
         return Some(why);
     }
     (Duration::from_nanos(measure.duration.ns()) > LONGEST).then_some(
-        "a guest is let measure for 60 s at a time: lower `duration`, and raise `repeat`",
+        "a guest may measure for at most 60 s at a time: lower `duration`, and raise `repeat`",
     )
 }
 
@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// The cells of a scenario that are run, and what is said to another one.
+    /// Returns the cells of a scenario that can run, and the refusal of the cell `other`.
     fn cells(
         scenario: &str,
         refusal: impl Fn(&Cell, &Measure) -> Option<String>,
@@ -282,7 +282,7 @@ mod tests {
         assert!(why.contains("another CPU"), "{why}");
     }
 
-    /// The cells of these axes that a PREEMPT_RT host runs.
+    /// Returns the cells of these axes that a PREEMPT_RT host can run.
     fn with_packets(axes: &str, workload: &str) -> Vec<String> {
         let text = format!(
             "title = \"t\"\nsource = \"s\"\n[axes]\n{axes}\nhost-kernel = \"rt\"\nload = \"network\"\n\

@@ -1,4 +1,5 @@
-//! Whether the Xen that runs is one for a cell: its command line has decided some of that, and other domains the rest.
+//! Check whether the running Xen fits a cell. This depends on its command line and on other
+//! domains.
 
 use vmnoise_labs::bed::XenDomain;
 
@@ -7,12 +8,14 @@ use super::again::AGAIN;
 use crate::hypervisor::Xen;
 use crate::scenario::{Cell, Hypervisor, Tuning};
 
-/// What Xen needs for a guest beyond the memory of that: page tables, and what its QEMU shares with it.
+/// Memory that Xen needs for a guest in addition to the guest's own: page tables, and buffers
+/// shared with its QEMU.
 const OVERHEAD_MIB: u32 = 48;
-/// What Xen takes where nobody says otherwise (since 4.12).
+/// Default scheduler of Xen (since 4.12).
 const OWN_SCHEDULER: &str = "credit2";
 
-/// Why it is none for this cell, if so. Where Xen does not answer, the lack of that is told.
+/// Returns why this Xen does not fit the cell, if so; `None` if Xen does not answer, which is
+/// reported elsewhere.
 pub(super) fn refusal(dom0: &Dom0, cell: &Cell) -> Option<String> {
     let xen = dom0.xen.as_ref()?;
     let of_guest = || of_cpus(xen).or_else(|| of_memory(dom0.free_mib));
@@ -36,11 +39,11 @@ fn of_scheduler(xen: &Xen, cell: &Cell) -> Option<String> {
         .then(|| format!("reboot Xen with `sched={scheduler}`{built} {AGAIN}"))
 }
 
-/// Were Dom0 beside the guest, its load would take time from the vCPU itself, and not only from a QEMU.
+/// Returns why no CPU can be given to a guest, if so. On a CPU of Dom0 the load would delay the
+/// vCPU itself, and not only a QEMU.
 fn of_cpus(xen: &Xen) -> Option<String> {
     let why = if xen.cpus.is_empty() || xen.dom0.is_empty() {
-        "`xl info -n` and `xl vcpu-list 0` do not tell which CPUs there are and which of them Dom0 runs on: see what \
-         they say"
+        "`xl info -n` and `xl vcpu-list 0` do not tell the CPUs of the machine and those of Dom0: see their output"
             .to_owned()
     } else {
         format!(
@@ -62,7 +65,7 @@ fn of_memory(free_mib: Option<u32>) -> Option<String> {
         )),
         None => Some(format!(
             "a guest takes {needed_mib} MiB, and `xl info` does not tell how much memory is free in Xen (free_memory): \
-             see what it says"
+             see its output"
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! How a host waits for what it has started.
+//! Waiting for programs and guests.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use vmnoise_labs::Tied;
 
-/// Between two looks.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Waits until this is so.
+/// Waits until `is_so` returns true.
 ///
 /// # Errors
-/// If it is not within this time, or the run is asked to end.
+/// If the time limit passes, or the user ends the run.
 pub(super) fn until(
     what: &str,
     within: Duration,
@@ -34,10 +34,10 @@ pub(super) fn until(
     Ok(())
 }
 
-/// Waits until a program has ended well.
+/// Waits until a program has ended successfully.
 ///
 /// # Errors
-/// If it does not within this time, or says why not; or if the run is asked to end.
+/// If the program fails or exceeds the time limit, or if the user ends the run.
 pub(super) fn ended(
     what: &str,
     program: &mut Tied,

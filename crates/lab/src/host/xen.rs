@@ -1,4 +1,4 @@
-//! A guest of this machine's Xen, beside Dom0.
+//! Cells of a guest of this machine's Xen.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,16 +13,17 @@ use crate::measuring::{self, Brought, Job, image, on};
 use crate::printed;
 use crate::scenario::{Cell, GuestType, Measure, Tuning};
 
-/// What its commands are marked with.
+/// Name of the side in the list of commands.
 pub(super) const SIDE: &str = "Dom0";
-/// How long a guest may take to boot, or be silent while it hands out its recordings, until it counts as hung.
+/// Time limit for the boot of a guest, and for its silence while it prints its recordings; then it
+/// counts as hung.
 const BACKSTOP: Duration = Duration::from_secs(120);
-/// How long it sleeps before it measures.
+/// Time for which the guest sleeps before it measures.
 const SLEEP_MS: u32 = 2000;
-/// That of the papers.
+/// Priority that the papers use.
 const PRIORITY: i32 = 99;
 
-/// `cpu` is the one of the machine that its vCPU has; that of `host` is one of Dom0's.
+/// Measures the cell. `cpu` is the machine's CPU for the vCPU; the CPU of `host` is one of Dom0's.
 pub(super) fn run(host: &Host, cpu: u32, job: Job<'_>) -> Result<Brought> {
     let Job { cell, measure, .. } = job;
     let commands = in_guest(cell, measure);
@@ -56,7 +57,8 @@ pub(super) fn run(host: &Host, cpu: u32, job: Job<'_>) -> Result<Brought> {
     })
 }
 
-/// What is to be measured, printed: a disk would take a module of Dom0 that need not be there.
+/// Returns the commands in the guest. They print the recordings, since a disk would need a module
+/// in Dom0.
 fn in_guest(cell: &Cell, measure: &Measure) -> Vec<String> {
     let mut commands = measuring::begins(SLEEP_MS);
     commands.extend(printed::commands(cell, measure));
@@ -77,7 +79,8 @@ fn domain(cpu: u32, cell: &Cell) -> Result<XenDomain> {
     })
 }
 
-/// Sets Dom0 up while the guest sleeps, and waits for its end. Gives the command of the load.
+/// Sets up Dom0 while the guest sleeps, and waits for the guest's end. Returns the command of the
+/// load.
 fn attend(
     host: &Host,
     job: Job<'_>,
@@ -97,7 +100,7 @@ fn attend(
     };
     wait(guest, 1, BACKSTOP)?;
     if cell.guest_type == Some(GuestType::Hvm) {
-        // On another CPU of Dom0 it would never wait for the load, which is what the papers measure.
+        // On another CPU of Dom0, QEMU would never wait for the load, which the papers measure.
         guest.pin_vmm(host.cpu)?;
     }
     if cell.tuning == Tuning::VmmAtFifo99 {
@@ -114,7 +117,8 @@ fn attend(
     load.has_worked()?;
     let command = load.command();
     drop(load);
-    // A console is slow, and the length of a recording is not known.
+    // A console is slow, and the length of a recording is unknown, so only silence counts as a
+    // hang.
     while !guest.has_reported(commands)? {
         let said = guest.said_bytes();
         let what = "the guest to hand out its recordings";

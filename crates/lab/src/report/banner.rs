@@ -1,15 +1,15 @@
-//! What has to be known before anything else.
+//! Paragraphs at the top of the report.
 
 use super::measured::Measured;
 
-/// A paragraph above all.
+/// Paragraph at the top.
 #[derive(Debug)]
 pub(super) struct Banner {
     pub title: &'static str,
     pub text: &'static str,
 }
 
-/// What has to be known of all lengths, by where the cells ran.
+/// Returns the paragraphs on the limitations of all lengths, by the environments of the cells.
 pub(super) fn banners(all: &[Measured]) -> Vec<Banner> {
     let ran_on = |is_real: bool| {
         let mut cells = all.iter().flat_map(|measured| &measured.cells);
@@ -17,16 +17,16 @@ pub(super) fn banners(all: &[Measured]) -> Vec<Banner> {
     };
     let emulated = Banner {
         title: "In emulation.",
-        text: "Of a cell of `tcg` every machine was emulated, and its time is counted in instructions. Such time says \
-               nothing of absolute values: compare cells of one clock with each other, and causes, never a length with \
-               one in a paper. An instruction takes 1 ns, in PV and PVH guests of Xen and their Dom0 4 ns. A verdict \
-               is on order and cause.",
+        text: "In a cell of `tcg` every machine was emulated, and its time is counted in instructions. Such a length \
+               says nothing about real hardware: compare cells of one clock with each other, and compare causes, but \
+               never compare a length with one in a paper. An instruction takes 1 ns, but 4 ns in PV and PVH guests of \
+               Xen and their Dom0. A verdict is about order and cause.",
     };
     let real = Banner {
         title: "On a host.",
         text: "Cells of `kvm` ran on the kernel and the KVM of a real machine, those of `xen` in a Dom0, in real time. \
-               It is another machine than a paper's: a verdict is on the cells here, and never on one of them beside \
-               one of a paper.",
+               This machine is not a paper's: a verdict compares cells of this report, and never one of them with one \
+               of a paper.",
     };
     let all = [(false, emulated), (true, real)].into_iter();
     all.filter(|(is_real, _)| ran_on(*is_real))

@@ -7,17 +7,18 @@ use super::words::worst;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 320.0;
-/// Room for the words of the axes.
+/// Margin for the labels of the axes.
 const LEFT: f64 = 48.0;
 const BELOW: f64 = 36.0;
 const ABOVE: f64 = 8.0;
 const RIGHT: f64 = 28.0;
-/// Told apart without colours as well: one line is whole, the next dashed, the next dotted.
+/// Colours of the lines. Solid, dashed and dotted lines alternate, so that they differ without
+/// colours too.
 const COLOURS: [&str; 6] = [
     "#0b62a4", "#c23b22", "#2e8540", "#7a3e9d", "#b8860b", "#444444",
 ];
 
-/// A drawing (SVG) with a line for each cell: the repetition with its worst; and what each line is.
+/// Returns a drawing (SVG) with a legend and a line for each cell: its repetition with the worst.
 pub(super) fn drawing(measured: &Measured) -> Option<String> {
     let lines = measured.cells.iter();
     let lines: Vec<(&str, _)> = lines

@@ -1,4 +1,4 @@
-//! A row for each repetition of each cell.
+//! CSV file with a row for each repetition of each cell.
 
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ pub(super) fn text(all: &[Measured]) -> String {
             };
             for (at, it) in (1..).zip(&ended.repetitions) {
                 let (cell, accel) = (&ended.cell, ended.accel);
-                // An empty field is one that is not known.
+                // An empty field is unknown.
                 let [median, p99] = [0.5, 0.99].map(|part| {
                     let ns = it.quantile_ns(part);
                     ns.map_or(String::new(), |ns| ns.to_string())
@@ -46,7 +46,8 @@ pub(super) fn text(all: &[Measured]) -> String {
     text
 }
 
-/// RFC 4180. None begins like a formula: a title, a release, the name of a share.
+/// Quotes a field (RFC 4180). No field begins like a formula: titles, releases and names of shares
+/// do not.
 fn quoted(words: &str) -> String {
     format!("\"{}\"", words.replace('"', "\"\""))
 }

@@ -1,4 +1,4 @@
-//! What was measured of a scenario, and what that says of the paper's conclusions.
+//! Results of a scenario, and verdicts on the paper's conclusions.
 
 use anyhow::Result;
 
@@ -11,11 +11,11 @@ use crate::machine::Machine;
 use crate::scenario::{Conclusion, Scenario, Statistic};
 use crate::verdict::{Judged, Verdict, judge};
 
-/// A scenario, and how its cells ended that were run.
+/// Scenario with the results of the cells that were run.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) scenario: Scenario,
-    /// In the order of the scenario.
+    /// Cells in the order of the scenario.
     pub(super) cells: Vec<Ended>,
 }
 
@@ -40,13 +40,13 @@ impl Measured {
         Some(cells.find(|ended| ended.cell == cell)?.accel)
     }
 
-    /// Which one it ran on, if that was a real one and is known.
+    /// Returns the machine of a cell, if it is a real one and known.
     pub(super) fn machine(&self, cell: &str) -> Option<&Machine> {
         let mut cells = self.cells.iter();
         cells.find(|ended| ended.cell == cell)?.machine.as_ref()
     }
 
-    /// Whether something in it polled: then what was taken of its time is a figure.
+    /// Returns whether a cell polled; only then is noise a figure.
     pub(super) fn has_noise(&self) -> bool {
         let mut all = self.cells.iter().flat_map(|ended| &ended.repetitions);
         all.any(|it| it.statistic(Statistic::Noise).is_some())
@@ -59,7 +59,7 @@ impl Measured {
     }
 }
 
-/// What is to be said of a conclusion, by the cells that it names.
+/// Judges a conclusion by the cells that it names.
 pub(super) fn judged(measured: &Measured, conclusion: &Conclusion) -> Judged {
     let of = measured.repetitions(&conclusion.of);
     let by = conclusion.by.as_deref();
@@ -100,13 +100,13 @@ pub(super) fn judged(measured: &Measured, conclusion: &Conclusion) -> Judged {
     judged
 }
 
-/// Why a cell has no figures.
+/// Returns why a cell has no figures.
 pub(super) fn why_not(measured: &Measured, cell: &str) -> String {
     let scenario = &measured.scenario;
     let mut cells = scenario.cells().into_iter();
     let refusal = cells
         .find(|it| it.name() == cell)
-        // What a host refused depended on what was booted there.
+        // The refusals of a host depend on the system that was booted there.
         .filter(|_| measured.cells.iter().all(|it| it.accel == Accel::Tcg))
         .and_then(|it| emulation::refusal(&it, &scenario.measure));
     match (refusal, measured.failure(cell)) {

@@ -1,5 +1,5 @@
-//! The papers' figures beside the measured ones: a page without network or script, the same as Markdown, and a
-//! CSV file.
+//! Report that compares the papers' figures with the measured ones: a page without network or
+//! scripts, the same as Markdown, and a CSV file.
 
 mod banner;
 mod cdf;
@@ -20,7 +20,7 @@ use crate::folder::Folder;
 use measured::Measured;
 pub use words::brief;
 
-/// Writes the page, and beside it the Markdown and the CSV file.
+/// Writes the page, and next to it the Markdown and the CSV file.
 ///
 /// # Errors
 /// If a run cannot be read, or the files cannot be written.

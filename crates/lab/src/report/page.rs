@@ -1,4 +1,4 @@
-//! The page.
+//! Page of the report.
 
 use anyhow::Result;
 use askama::Template;
@@ -21,7 +21,7 @@ const STYLE: &str = include_str!("../../templates/style.css");
 #[template(path = "page.html")]
 struct Page {
     style: &'static str,
-    /// The page may use this style and nothing else.
+    /// Hash of the style; the page may use this style and nothing else.
     style_hash: String,
     banners: Vec<Banner>,
     scenarios: Vec<Part>,
@@ -63,7 +63,7 @@ struct CellRow {
 struct Without {
     cell: String,
     why: String,
-    /// Of one that failed: all that is known.
+    /// Complete reason of a failure.
     whole: String,
 }
 
@@ -159,7 +159,7 @@ fn rows(measured: &Measured) -> Vec<CellRow> {
     rows.collect()
 }
 
-/// Cells without figures, with the reason.
+/// Returns the cells without figures, with the reasons.
 fn without(measured: &Measured) -> Vec<Without> {
     let cells = measured.scenario.cells().into_iter();
     let names = cells.map(|cell| cell.name());

@@ -1,4 +1,4 @@
-//! What the report says, by results that were made up.
+//! Tests of the report with invented results.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use super::measured::{Measured, judged};
@@ -184,7 +184,7 @@ fn machine(cpu: &str, xen: Option<&[u32]>) -> Machine {
 fn cells_of_two_machines_are_not_compared_and_a_row_has_its_machine() {
     let verdict_on = |of: Option<Machine>, by: Option<Machine>| {
         let mut measured = measured();
-        // By what the first conclusion has: `of` is the second of these cells.
+        // In the first conclusion, `of` is the second of these cells.
         for (cell, machine) in measured.cells.iter_mut().zip([by, of]) {
             cell.accel = Accel::Kvm;
             cell.machine = machine;

@@ -1,4 +1,4 @@
-//! The same as the page as Markdown, for a repository.
+//! Report as Markdown, for a repository.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -73,7 +73,7 @@ fn section(text: &mut String, measured: &Measured) -> std::fmt::Result {
     writeln!(text)
 }
 
-/// Each once, without those that were emulated.
+/// Returns each real machine once.
 fn machines(measured: &Measured) -> BTreeSet<String> {
     let machines = measured.cells.iter().filter_map(|it| it.machine.as_ref());
     machines.map(Machine::words).collect()

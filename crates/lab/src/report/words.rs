@@ -1,12 +1,12 @@
-//! Figures in words, the same in each of the report's files.
+//! Figures in words, the same in all files of the report.
 
 use crate::figures::{Figures, Who};
 use crate::scenario::{Figure, Published, Statistic};
 
-/// Stands where a figure would, which one of the repetitions does not have.
+/// Text for a figure that one of the repetitions does not have.
 const NOT_KNOWN: &str = "not known";
 
-/// How far a machine came, and what stopped it: the console is in between.
+/// Returns the last step of a machine and the last line of its console.
 pub fn brief(failure: &str) -> String {
     let mut lines = failure.lines();
     let first = lines.next().unwrap_or_default();
@@ -17,7 +17,8 @@ pub fn brief(failure: &str) -> String {
     }
 }
 
-/// A figure of a paper, with the measured one unless that has a column, or there is none.
+/// Returns a figure of a paper, and the measured one unless it has a column of its own or is
+/// missing.
 pub(super) fn beside(published: &Published, cell: &str, repetitions: &[Figures]) -> Option<String> {
     let figure = published.cells.get(cell)?;
     let statistic = published.statistic;
@@ -34,19 +35,19 @@ pub(super) fn beside(published: &Published, cell: &str, repetitions: &[Figures])
     Some(format!("{figure}, here {here}"))
 }
 
-/// The repetition with the largest figure.
+/// Returns the repetition with the largest worst.
 pub(super) fn worst(repetitions: &[Figures]) -> Option<&Figures> {
     repetitions.iter().max_by_key(|it| it.worst_ns)
 }
 
-/// A quantile, of several repetitions the least and the most.
+/// Formats a quantile; for several repetitions, the smallest and the largest.
 pub(super) fn quantile_us(repetitions: &[Figures], part: f64) -> String {
     let all = repetitions.iter().map(|it| it.quantile_ns(part));
     let all: Option<Vec<u64>> = all.collect();
     all.map_or(NOT_KNOWN.to_owned(), |all| range_us(all.into_iter()))
 }
 
-/// Microseconds, of several repetitions the least and the most.
+/// Formats lengths in microseconds; for several repetitions, the smallest and the largest.
 pub(super) fn range_us(ns: impl Iterator<Item = u64> + Clone) -> String {
     let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
     match (ns.clone().min(), ns.max()) {
@@ -58,7 +59,7 @@ pub(super) fn range_us(ns: impl Iterator<Item = u64> + Clone) -> String {
     }
 }
 
-/// Of all that was measured by polling, what was taken; nothing of what does not poll.
+/// Formats the noise of cells that polled; empty for others.
 pub(super) fn noise_percent(repetitions: &[Figures]) -> String {
     let all = repetitions.iter();
     let all: Vec<f64> = all
@@ -67,7 +68,7 @@ pub(super) fn noise_percent(repetitions: &[Figures]) -> String {
     range_percent(&all)
 }
 
-/// Parts in per cent, of several repetitions the least and the most.
+/// Formats parts in percent; for several repetitions, the smallest and the largest.
 pub(super) fn range_percent(parts: &[f64]) -> String {
     let mut all = parts.to_vec();
     all.sort_by(f64::total_cmp);
@@ -81,17 +82,17 @@ pub(super) fn range_percent(parts: &[f64]) -> String {
     }
 }
 
-/// In words: `kvm msr 7.1 us`.
+/// Formats parts in words: `kvm msr 7.1 us`.
 pub(super) fn words(who: &[Who]) -> String {
     let part = |who: &Who| {
-        let name = who.name.as_deref().unwrap_or("(no witness)");
+        let name = who.name.as_deref().unwrap_or("(no name)");
         format!("{} {name} {:.1} us", who.share, who.ns as f64 / 1e3)
     };
     let parts: Vec<String> = who.iter().map(part).collect();
     parts.join(", ")
 }
 
-/// Who made the worst of all repetitions, and what has to be known of that.
+/// Formats the parts of the worst of all repetitions, with its limitations.
 pub(super) fn who_made(worst: &Figures) -> String {
     let mut said = words(&worst.who);
     let missed = Some(worst.missed).filter(|missed| *missed > 0);
@@ -99,8 +100,7 @@ pub(super) fn who_made(worst: &Figures) -> String {
     let exits = worst.light.zip(worst.heavy);
     let exits = exits.map(|(light, heavy)| format!("{light} exits were light, {heavy} heavy"));
     let in_guest = worst.in_guest_ns;
-    let in_guest =
-        in_guest.map(|ns| format!("by its guest's clock half of its exits took {ns} ns or less"));
+    let in_guest = in_guest.map(|ns| format!("median by the guest's clock: {ns} ns"));
     let beside = [missed, exits, in_guest].into_iter().flatten();
     for caveat in worst.caveats.iter().cloned().chain(beside) {
         said += &format!(" ({caveat})");

@@ -1,4 +1,4 @@
-//! What a scenario varies. Each axis takes one value or a list of them.
+//! Axes of a scenario. Each axis takes one value or a list of values.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,11 +10,11 @@ use serde::{Deserialize, Deserializer};
 
 use super::length::Length;
 
-/// What runs guests.
+/// Hypervisor of the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hypervisor {
-    /// Nothing: the host itself is measured.
+    /// No hypervisor: the host itself is measured.
     Bare,
     /// Linux with KVM.
     Kvm,
@@ -22,158 +22,160 @@ pub enum Hypervisor {
     Microvm,
     /// Xen; its host is Dom0.
     Xen,
-    /// Xen, and Dom0 itself is measured.
+    /// Xen, with Dom0 as the measured system.
     Dom0,
 }
 
-/// How a guest of Xen is virtualized.
+/// Kind of virtualization of a Xen guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GuestType {
-    /// Paravirtualized: its kernel asks Xen for what hardware would do.
+    /// Paravirtualized: its kernel calls Xen instead of using hardware.
     Pv,
-    /// As HVM, with nothing emulated but its CPU.
+    /// As HVM, but only the CPU is virtualized and no device is emulated.
     Pvh,
-    /// With a whole machine that a QEMU in Dom0 emulates.
+    /// Complete machine that a QEMU in Dom0 emulates.
     Hvm,
 }
 
-/// A kernel of Debian.
+/// Kernel of Debian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kernel {
-    /// The one for every machine.
+    /// Ordinary kernel.
     Ordinary,
-    /// PREEMPT_RT.
+    /// PREEMPT_RT kernel.
     Rt,
 }
 
-/// What works in the background, on the host or in Dom0.
+/// Load in the background, on the host or in Dom0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
-    /// Nothing.
+    /// No load.
     Idle,
     /// Tasks of ordinary priority that make system calls and interrupts.
     SystemCalls,
-    /// A task at FIFO that takes the CPU for 1 ms every 10 ms.
+    /// Task at FIFO that takes the CPU for 1 ms every 10 ms.
     Bursts,
-    /// Packets that the measured CPU receives each millisecond: 32 on a host, and in emulation 32 by each of two network
-    /// cards.
+    /// Packets that the measured CPU receives each millisecond: 32 on a host, and 32 on each of two
+    /// network cards in emulation.
     Network,
-    /// The same, received by another CPU.
+    /// The same packets, received by another CPU.
     NetworkElsewhere,
     /// stress-ng.
     StressNg,
 }
 
-/// Which exits vmnoise's own guest makes on purpose, one after the other.
+/// Exits that vmnoise's own guest makes on purpose, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exercise {
     /// CPUID, which KVM answers.
     Cpuid,
-    /// A write to a port, which the VMM answers.
+    /// Write to a port, which the VMM answers.
     Io,
 }
 
-/// How host and guest are set up.
+/// Settings of host and guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tuning {
-    /// As they come.
+    /// Default settings.
     AsIs,
     /// vCPUs at FIFO 99.
     VcpusAtFifo99,
-    /// The threads of the VMM at FIFO 99, as its vCPUs: the cure of the priority inversion of HVM.
+    /// All threads of the VMM at FIFO 99, including its vCPUs: the remedy for the priority
+    /// inversion of HVM.
     VmmAtFifo99,
     /// CPUs isolated on the host: isolcpus, nohz_full, rcu_nocbs, irqaffinity.
     HostIsolated,
     /// CPUs isolated in the guest.
     GuestIsolated,
-    /// Both.
+    /// CPUs isolated on the host and in the guest.
     BothIsolated,
-    /// Xen's credit scheduler, where it would take credit2.
+    /// Xen's credit scheduler instead of credit2.
     CreditScheduler,
-    /// Xen without a scheduler: each vCPU has its CPU.
+    /// Xen's null scheduler: each vCPU has its own CPU.
     NullScheduler,
-    /// Xen answers each reading of the TSC.
+    /// Xen emulates each reading of the TSC.
     TscEmulated,
 }
 
-/// How urgently the task runs that measures.
+/// Scheduling policy of the measuring task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// As the program has it that measures: `osnoise` as it is started, `timerlat` at FIFO 95.
+    /// Default of the measuring program: `osnoise` keeps the policy it is started with, `timerlat`
+    /// uses FIFO 95.
     Usual,
     /// SCHED_OTHER.
     Other,
-    /// SCHED_FIFO with the lowest priority that there is: above all ordinary tasks.
+    /// SCHED_FIFO with the lowest priority, which is above all ordinary tasks.
     Fifo1,
 }
 
-/// What is run in the guest, or on the host where there is no hypervisor.
+/// Program that measures, in the guest or on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
-    /// `vmnoise timerlat`: how late a periodic task wakes up, and why.
+    /// `vmnoise timerlat`: latencies of a periodic task, and their causes.
     Timerlat,
-    /// cyclictest of rt-tests: how late, as the papers have it.
+    /// cyclictest of rt-tests: latencies, as in the papers.
     Cyclictest,
-    /// `vmnoise osnoise`: what is taken from a task that never sleeps.
+    /// `vmnoise osnoise`: time taken from a task that never sleeps.
     Osnoise,
-    /// `vmnoise microvm --exercise`: what an exit takes, as the guest has it and as its host has it.
+    /// `vmnoise microvm --exercise`: lengths of exits by the clocks of guest and host.
     Exercise,
 }
 
-/// What is varied.
+/// Axes that are varied.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Axes {
-    /// What runs guests.
+    /// Hypervisor.
     #[serde(deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Hypervisor>")]
     pub hypervisor: Vec<Hypervisor>,
-    /// Of Xen alone.
+    /// Kind of virtualization; only for guests of Xen.
     #[serde(default = "pv", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<GuestType>")]
     pub guest_type: Vec<GuestType>,
-    /// Of the host, or of Dom0.
+    /// Kernel of the host, or of Dom0.
     #[serde(deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Kernel>")]
     pub host_kernel: Vec<Kernel>,
-    /// Of the guest; where there is none, the host is measured once.
+    /// Kernel of the guest. Without a guest, the host is measured once.
     #[serde(default = "ordinary", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Kernel>")]
     pub guest_kernel: Vec<Kernel>,
-    /// What works in the background.
+    /// Load in the background.
     #[serde(default = "idle", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Load>")]
     pub load: Vec<Load>,
-    /// How all is set up.
+    /// Settings of host and guest.
     #[serde(default = "as_is", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Tuning>")]
     pub tuning: Vec<Tuning>,
-    /// Of a guest of Xen alone: `xen_timer_slop`, below which it sets no timer.
+    /// `xen_timer_slop`, the shortest timer that a Xen guest sets; only for guests of Xen.
     #[serde(default = "kernels_slop", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Length>")]
     pub timer_slop: Vec<Length>,
-    /// Of vmnoise's own guest alone, where it exits on purpose.
+    /// Exits on purpose; only for vmnoise's own guest.
     #[serde(default = "cpuid", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Exercise>")]
     pub exercise: Vec<Exercise>,
-    /// How urgently the task runs that measures.
+    /// Scheduling policy of the measuring task.
     #[serde(default = "usual", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Policy>")]
     pub policy: Vec<Policy>,
-    /// How often a periodic task wakes up.
+    /// Period of a periodic task.
     #[serde(default = "papers_period", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Length>")]
     pub period: Vec<Length>,
 }
 
-/// What [`one_or_more`] reads, for the schema.
+/// Format that [`one_or_more`] reads, for the schema.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it describes a file, and nothing is made of it")]
@@ -211,12 +213,13 @@ fn usual() -> Vec<Policy> {
     vec![Policy::Usual]
 }
 
-/// That of Abeni and Faggioli.
+/// Period of Abeni and Faggioli.
 fn papers_period() -> Vec<Length> {
     vec![Length::from_us(50)]
 }
 
-/// By hand: what serde derives for either of two shapes says of a wrong value only that it has neither.
+/// Reads one value or a list. Written by hand, because serde's derived errors for two formats do
+/// not say what is wrong with a value.
 pub(super) fn one_or_more<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -243,7 +246,7 @@ where
     deserializer.deserialize_any(OneOrMore(PhantomData))
 }
 
-/// As a file has it, and the name of a cell.
+/// Implements `Display` with the names that files and cells use.
 macro_rules! named {
     ($type:ident: $($variant:ident $name:literal),+) => {
         impl fmt::Display for $type {
@@ -274,7 +277,7 @@ mod tests {
 
     use super::*;
 
-    /// The list that a file has under this key comes back as it is shown.
+    /// Checks that these words of a file are displayed unchanged.
     fn read<T: for<'de> Deserialize<'de> + fmt::Display>(words: &[&str]) {
         for word in words {
             let value = T::deserialize(StrDeserializer::<serde::de::value::Error>::new(word));

@@ -1,42 +1,42 @@
-//! One combination of what a scenario varies.
+//! Cells: the combinations of a scenario's axes.
 
 use std::fmt::Display;
 
 use super::axes::{Axes, Exercise, GuestType, Hypervisor, Kernel, Load, Policy, Tuning, Workload};
 use super::length::Length;
 
-/// A machine as it is measured.
+/// Cell: one system that is measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
-    /// What runs the guest.
+    /// Hypervisor of the guest.
     pub hypervisor: Hypervisor,
-    /// Of a guest of Xen.
+    /// Kind of virtualization; only for a guest of Xen.
     pub guest_type: Option<GuestType>,
-    /// Of the host, or of Dom0.
+    /// Kernel of the host, or of Dom0.
     pub host_kernel: Kernel,
-    /// Of the guest, if there is one.
+    /// Kernel of the guest, if there is one.
     pub guest_kernel: Option<Kernel>,
-    /// What works in the background.
+    /// Load in the background.
     pub load: Load,
-    /// How all is set up.
+    /// Settings of host and guest.
     pub tuning: Tuning,
-    /// Of a guest of Xen: what its kernel takes as the shortest timer.
+    /// Shortest timer that the kernel sets; only for a guest of Xen.
     pub timer_slop: Option<Length>,
-    /// Of vmnoise's own guest: which exits it makes.
+    /// Exits on purpose; only for vmnoise's own guest.
     pub exercise: Option<Exercise>,
-    /// How urgently the task runs that measures.
+    /// Scheduling policy of the measuring task.
     pub policy: Policy,
-    /// How often a periodic task wakes up.
+    /// Period of a periodic task.
     pub period: Length,
-    /// What measures.
+    /// Program that measures.
     pub workload: Workload,
-    /// What tells it from the other cells of its scenario.
+    /// Values that distinguish it from the other cells of its scenario.
     varied: Vec<String>,
 }
 
 impl Cell {
-    /// Its name among the cells of its scenario, which is that of its folder too: the values of what is
-    /// varied.
+    /// Returns the name of the cell in its scenario, which is also the name of its folder: its
+    /// values on the axes that vary.
     pub fn name(&self) -> String {
         match self.varied.is_empty() {
             true => "only".to_owned(),
@@ -44,7 +44,7 @@ impl Cell {
         }
     }
 
-    /// All that there can be, the last axis the fastest.
+    /// Returns all combinations; the last axis varies fastest.
     pub(super) fn all(axes: &Axes, workloads: &[Workload]) -> Vec<Cell> {
         let cells = axes.hypervisor.iter().map(|&hypervisor| Cell {
             hypervisor,
@@ -92,7 +92,7 @@ impl Cell {
     }
 }
 
-/// Each cell once for each value of an axis, if its hypervisor has any.
+/// Repeats each cell for each value of an axis, if the axis applies to its hypervisor.
 fn vary<T: Copy + Display>(
     cells: Vec<Cell>,
     values: &[T],
@@ -115,7 +115,7 @@ fn vary<T: Copy + Display>(
     all
 }
 
-/// What a value adds to the name of its cell: nothing where there is no other.
+/// Returns the part of a cell's name for a value; empty if the axis has only one value.
 fn name_of<T: Display>(value: T, values: &[T]) -> Vec<String> {
     match values {
         [_, _, ..] => vec![value.to_string()],

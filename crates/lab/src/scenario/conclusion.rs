@@ -1,35 +1,35 @@
-//! What a paper concludes of its cells, as a check of two of them, or of a part in one.
+//! Conclusions of a paper as checks: of two cells, or of a part in one cell.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::published::Statistic;
 
-/// A conclusion: the figure of one cell, divided by that of another, stays within a bound. A figure that is
-/// a part of a whole may stand for itself.
+/// Conclusion: the figure of one cell, divided by that of another, stays within a bound. A figure
+/// that is a part of a whole may be checked without another cell.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Conclusion {
-    /// In a sentence.
+    /// Conclusion in one sentence.
     pub text: String,
-    /// Where the paper says so.
+    /// Place in the paper.
     pub source: String,
-    /// Which figure.
+    /// Figure that is checked.
     pub statistic: Statistic,
-    /// The cell whose figure it is.
+    /// Cell with this figure.
     pub of: String,
-    /// The cell by whose figure it is divided, if it is.
+    /// Cell by whose figure it is divided, if any.
     pub by: Option<String>,
-    /// It holds if the quotient, or the part, is at most this.
+    /// Largest quotient, or part, with which the conclusion holds.
     pub at_most: Option<f64>,
-    /// It holds if the quotient, or the part, is at least this.
+    /// Smallest quotient, or part, with which the conclusion holds.
     pub at_least: Option<f64>,
-    /// Why an emulated machine cannot decide it, if that is so.
+    /// Reason why an emulated machine cannot decide the conclusion, if so.
     pub not_in_emulation: Option<String>,
 }
 
 impl Conclusion {
-    /// Whether this quotient, or part, agrees with it.
+    /// Returns whether this quotient, or part, agrees with the conclusion.
     pub fn agrees(&self, quotient: f64) -> bool {
         self.at_most.is_none_or(|most| quotient <= most)
             && self.at_least.is_none_or(|least| quotient >= least)

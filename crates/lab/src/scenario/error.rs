@@ -1,53 +1,53 @@
-//! Why a file is no scenario.
+//! Errors in the file of a scenario.
 
-/// What is wrong with a scenario's file, where, and what to do.
+/// Error in the file of a scenario, with its place and remedy.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ScenarioError {
-    /// It does not follow the schema.
+    /// The file does not follow the schema.
     #[error("line {line}: {message}")]
     Schema {
-        /// From 1 on.
+        /// Line, counted from 1.
         line: usize,
-        /// What is wrong there, and what may stand there.
+        /// Error in this line, and the allowed values.
         message: String,
     },
-    /// A number of repetitions that measures nothing.
+    /// The number of repetitions is 0.
     #[error("`repeat = 0` measures nothing: leave it out for once")]
     NoRepetition,
-    /// A duration that measures nothing.
+    /// The duration is 0.
     #[error("a `duration` of 0 measures nothing: give one such as \"2s\"")]
     NoDuration,
-    /// An axis without a value.
+    /// An axis has no value.
     #[error("no cell is left: an axis of [axes] has an empty list")]
     NoCell,
-    /// A conclusion that always holds.
+    /// A conclusion has no bound, so it would always hold.
     #[error(
         "the conclusion {0:?} has neither `at-most` nor `at-least`: nothing could disagree with it"
     )]
     NoBound(String),
-    /// A conclusion on a length alone, which no other environment has.
+    /// A conclusion concerns a length alone, which differs in every environment.
     #[error(
         "the conclusion {0:?} has no `by`: only a part of a whole can be judged without another cell"
     )]
     NoOther(String),
-    /// A published figure that is not what its statistic is.
+    /// A published figure does not have the kind of its statistic.
     #[error(
         "[[published]] has {figure} as `{statistic}`: a part of a whole ends with %, and a length with its unit"
     )]
     WrongFigure {
-        /// As it stands there.
+        /// Figure in the file.
         figure: String,
-        /// In words.
+        /// Name of the statistic.
         statistic: String,
     },
-    /// A published figure, or a conclusion, of no cell.
+    /// A published figure or a conclusion names an unknown cell.
     #[error(
         "[[published]] or [[conclusion]] names `{cell}`, which is no cell; the cells are {known}"
     )]
     UnknownCell {
-        /// What was named.
+        /// Name in the file.
         cell: String,
-        /// All there are.
+        /// Names of all cells.
         known: String,
     },
 }

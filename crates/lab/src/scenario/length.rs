@@ -1,9 +1,9 @@
-//! A length of time, as options have it: `50us`, `2s`.
+//! Lengths of time in the format of options: `50us`, `2s`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A length of time. In a file it is a number and its unit: `ns`, `us`, `ms`, `s` or `m`.
+/// Length of time. In a file it is a number and its unit: `ns`, `us`, `ms`, `s` or `m`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String")]
@@ -20,12 +20,12 @@ const UNITS: [(&str, u64); 5] = [
 ];
 
 impl Length {
-    /// This many microseconds.
+    /// Creates a length of `us` microseconds.
     pub(super) const fn from_us(us: u64) -> Length {
         Length { ns: us * 1_000 }
     }
 
-    /// Nanoseconds.
+    /// Returns the length in nanoseconds.
     pub fn ns(self) -> u64 {
         self.ns
     }
@@ -47,7 +47,7 @@ impl TryFrom<String> for Length {
 }
 
 impl std::fmt::Display for Length {
-    /// In the largest unit that leaves no fraction.
+    /// Prints the length in the largest unit that leaves no fraction.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut units = UNITS.iter().rev();
         let whole = units.find(|(_, ns)| self.ns >= *ns && self.ns.is_multiple_of(*ns));

@@ -1,5 +1,5 @@
-//! A scenario: what is varied, what is measured, and where that comes from. It is a TOML file; each
-//! combination of what is varied is a cell.
+//! Scenarios: their axes, measurements and sources. A scenario is a TOML file; each combination of
+//! the axes' values is a cell.
 
 mod axes;
 mod cell;
@@ -20,17 +20,17 @@ pub use error::ScenarioError;
 pub use length::Length;
 pub use published::{Figure, Published, Statistic};
 
-/// What each cell measures.
+/// Measurement of each cell.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Measure {
-    /// What is run. Where it is a list, each cell is measured by each.
+    /// Program that measures. With a list, each cell is measured by each program.
     #[serde(deserialize_with = "axes::one_or_more")]
     #[schemars(with = "axes::OneOrMore<Workload>")]
     pub workload: Vec<Workload>,
-    /// How long, each time.
+    /// Duration of a repetition.
     pub duration: Length,
-    /// How often each cell is measured.
+    /// Number of repetitions.
     #[serde(default = "once")]
     pub repeat: u32,
 }
@@ -39,27 +39,27 @@ fn once() -> u32 {
     1
 }
 
-/// One experiment.
+/// Experiment of a paper.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Scenario {
-    /// What it shows, in a line.
+    /// Purpose, in one line.
     pub title: String,
-    /// The paper, and its tables and figures.
+    /// Paper, with its tables and figures.
     pub source: String,
-    /// What is varied.
+    /// Axes that are varied.
     pub axes: Axes,
-    /// What each cell measures.
+    /// Measurement of each cell.
     pub measure: Measure,
-    /// What the paper measured.
+    /// Figures of the paper.
     #[serde(default)]
     pub published: Vec<Published>,
-    /// What the paper concludes.
+    /// Conclusions of the paper.
     #[serde(default)]
     pub conclusion: Vec<Conclusion>,
 }
 
-/// The JSON schema of a scenario's file.
+/// Returns the JSON schema of a scenario's file.
 ///
 /// # Errors
 /// If it cannot be written as JSON.
@@ -68,10 +68,10 @@ pub fn schema() -> Result<String, serde_json::Error> {
     Ok(serde_json::to_string_pretty(&schema)? + "\n")
 }
 
-/// The text of a scenario that measures each cell this often.
+/// Returns the text of a scenario with this number of repetitions.
 ///
 /// # Errors
-/// If the text is no scenario.
+/// If the text is no valid scenario.
 pub fn repeated(text: &str, repeat: u32) -> Result<String, ScenarioError> {
     let mut table: toml::Table =
         toml::from_str(text).map_err(|error| ScenarioError::of(text, &error))?;
@@ -82,10 +82,10 @@ pub fn repeated(text: &str, repeat: u32) -> Result<String, ScenarioError> {
 }
 
 impl Scenario {
-    /// Reads the text of a scenario's file.
+    /// Parses the text of a scenario's file.
     ///
     /// # Errors
-    /// If it is no such scenario: the message has the line, and what may stand there.
+    /// If the text is no valid scenario; the message has the line and the allowed values.
     pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         let scenario: Scenario =
             toml::from_str(text).map_err(|error| ScenarioError::of(text, &error))?;
@@ -132,8 +132,8 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// All combinations of what is varied that there can be, in the order of the file. A guest type is one
-    /// of Xen's: other hypervisors have their cells once.
+    /// Returns all possible combinations of the axes, in the order of the file. An axis that does
+    /// not apply to a hypervisor, such as the guest type, adds no cells there.
     pub fn cells(&self) -> Vec<Cell> {
         Cell::all(&self.axes, &self.measure.workload)
     }

@@ -1,4 +1,4 @@
-//! What a paper measured of the cells of a scenario.
+//! Published figures of the cells of a scenario.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,45 +8,46 @@ use serde::Deserialize;
 
 use super::length::Length;
 
-/// Which figure of a cell's distribution.
+/// Kind of figure of a cell's distribution.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {
-    /// The largest.
+    /// Largest sample.
     #[default]
     Worst,
-    /// The smallest.
+    /// Smallest sample.
     Least,
-    /// What half of all samples does not exceed.
+    /// Median of the samples.
     Median,
-    /// The part of all samples of at most 50 us.
+    /// Part of all samples up to 50 us.
     #[serde(rename = "under-50us")]
     Under50us,
-    /// The part of all samples of at most 5 us. Where a task that polls lost nothing, that is all of them.
+    /// Part of all samples up to 5 us; 1 for a polling task without gaps.
     #[serde(rename = "under-5us")]
     Under5us,
-    /// Of a task that polls: the part of all time that it did not have.
+    /// Part of the time that was taken from a polling task.
     Noise,
-    /// The part of all time that others of the host had.
+    /// Part of the time that other tasks of the host took.
     Steal,
-    /// The part of all time that no witness explains where every layer was watched, or the layer below was not.
+    /// Part of the time that no probe explains, because the hardware took it or the layer below was
+    /// not watched.
     Hardware,
-    /// Of all exits, the part that went to the VMM.
+    /// Part of all exits that went to the VMM.
     HeavyExits,
-    /// What KVM and the VMM had of an exit on average: what the thesis calls overhead.
+    /// Mean time that KVM and the VMM took for an exit, which the thesis calls overhead.
     Overhead,
-    /// What half of all exits do not exceed, as their guest has it.
+    /// Median of the exits by the guest's clock.
     InGuest,
-    /// Of the largest, the part for which somebody is named.
+    /// Part of the worst for which a culprit is named.
     Explained,
-    /// Of the largest, the part that the load had.
+    /// Part of the worst that the load took.
     Load,
-    /// Of the largest, the part that the soft interrupt had by which packets are received.
+    /// Part of the worst that the softirq for received packets took.
     NetRx,
 }
 
 impl Statistic {
-    /// Whether it is a part of a whole, which says something by itself.
+    /// Returns whether the figure is a part of a whole, which is meaningful without another cell.
     pub fn is_part(self) -> bool {
         match self {
             Statistic::Worst
@@ -88,34 +89,35 @@ impl fmt::Display for Statistic {
     }
 }
 
-/// A table of a paper.
+/// Table of a paper.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Published {
-    /// Where it stands in the paper.
+    /// Place in the paper.
     pub source: String,
-    /// What it was measured on.
+    /// Machine of the measurement.
     pub machine: String,
-    /// Which figure it is.
+    /// Kind of the figures.
     #[serde(default)]
     pub statistic: Statistic,
-    /// By the names of cells; a paper may have left some out.
+    /// Figures by the names of cells; a paper may have left some out.
     pub cells: BTreeMap<String, Figure>,
 }
 
-/// A figure of a paper. In a file it is a length of time, as `28us`, or a part of a whole, as `0.5%`.
+/// Figure of a paper. In a file it is a length of time, such as `28us`, or a part of a whole, such
+/// as `0.5%`.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String")]
 pub enum Figure {
-    /// A length of time.
+    /// Length of time.
     Length(Length),
-    /// A part of a whole, in per cent.
+    /// Part of a whole, in percent.
     Percent(f64),
 }
 
 impl Figure {
-    /// Whether it is a part of a whole.
+    /// Returns whether the figure is a part of a whole.
     pub fn is_part(self) -> bool {
         matches!(self, Figure::Percent(_))
     }

@@ -1,4 +1,4 @@
-//! A budget: who had how much of a gap. Its parts add up to the first line.
+//! Budget of a gap: its parts, which add up to the length in the title.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -9,7 +9,7 @@ use crate::frame::snapshot::{Gap, Part};
 use crate::frame::term_style::TermStyle;
 use crate::units::human;
 
-/// Draws what there is room for, from this part on, and says how much there is not.
+/// Draws the parts from index `above` on. If there are too many, the last line sums up the rest.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, gap: &Gap, above: usize, term: TermStyle) {
     let heading = format!("Budget of {}", term.text(&gap.title));
     let mut lines = vec![Line::styled(heading, term.heading())];
@@ -36,7 +36,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, gap: &Gap, above: usize, term: Te
     frame.render_widget(Text::from(lines), area);
 }
 
-/// As `draw`, over all of the screen.
+/// Draws the opened budget over the whole body of the screen.
 pub fn draw_opened(frame: &mut Frame<'_>, area: Rect, opened: &Opened, term: TermStyle) {
     draw(frame, area, &opened.gap, opened.above, term);
 }

@@ -1,4 +1,4 @@
-//! The curve of the chosen row, its latest point on the right.
+//! Curve of the chosen row, with its latest point on the right.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -9,10 +9,10 @@ use super::Setting;
 use crate::frame::model::Model;
 use crate::frame::snapshot::{Heading, Row};
 
-/// Levels become whole numbers, this fine.
+/// Steps per unit of the curve: the sparkline takes whole numbers.
 const STEPS: f64 = 1000.0;
 
-/// Draws it.
+/// Draws the curve of the chosen row.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, setting: &Setting) {
     let Some(row) = model.chosen_row() else {
         return;
@@ -39,7 +39,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, setting: &Setting)
     frame.render_widget(sparkline, bars);
 }
 
-/// What distinguishes the row from others: its first cell, and words next to that.
+/// Returns the name of a row: its first cell, and the second if that is a word.
 fn name(row: &Row, columns: &[Heading]) -> String {
     let second = columns.get(1).filter(|column| column.words);
     let words = second.map(|_| row.cells[1].text.as_str());

@@ -1,4 +1,4 @@
-//! The keys, explained.
+//! Screen that explains the keys.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -7,7 +7,7 @@ use ratatui::text::{Line, Text};
 use crate::frame::keys::HELP;
 use crate::frame::term_style::TermStyle;
 
-/// Draws them.
+/// Draws the list of keys.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, term: TermStyle) {
     let mut lines = vec![Line::styled("Keys", term.heading())];
     lines.extend(HELP.map(|(key, what)| Line::raw(format!("{key:>26}  {what}"))));

@@ -1,4 +1,4 @@
-//! A list under its heading: the columns that fit, and the chosen line in sight.
+//! List under its heading, with the columns that fit and the chosen line visible.
 
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
@@ -10,12 +10,12 @@ use crate::frame::model::{Model, Pane, lines};
 use crate::frame::snapshot::{Heading, Row};
 use crate::frame::term_style::TermStyle;
 
-/// Between two columns, and before the first.
+/// Space between two columns, and before the first.
 const SPACE: u16 = 2;
-/// A last column of words gets no less.
+/// Least width of a last column of words.
 const LEAST_WORDS: u16 = 12;
 
-/// Draws one of the two.
+/// Draws one of the two lists.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, pane: Pane, setting: &Setting) {
     let words = &setting.words;
     let snapshot = model.shown();
@@ -49,7 +49,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, pane: Pane, settin
     let fit = fitting(columns, &widths, table.width);
     let last = fit.last().copied();
     let constraints = fit.iter().map(|&index| match columns[index].words {
-        // What does not fit is cut off there.
+        // A last column of words may be cut off.
         true if Some(index) == last => Constraint::Min(LEAST_WORDS),
         _ => Constraint::Length(widths[index]),
     });
@@ -81,7 +81,7 @@ fn aligned(text: String, column: &Heading) -> Line<'static> {
     })
 }
 
-/// As wide as the widest cell of each column.
+/// Returns the width of the widest cell of each column.
 fn widths(columns: &[Heading], rows: &[&Row]) -> Vec<u16> {
     let width = |(index, column): (usize, &Heading)| {
         let cells = rows.iter().map(|row| row.cells[index].text.chars().count());
@@ -91,7 +91,7 @@ fn widths(columns: &[Heading], rows: &[&Row]) -> Vec<u16> {
     columns.iter().enumerate().map(width).collect()
 }
 
-/// The columns to show. What is too much is left out from the right, words last.
+/// Returns the columns that fit. Columns are dropped from the right, columns of words last.
 fn fitting(columns: &[Heading], widths: &[u16], width: u16) -> Vec<usize> {
     let mut fit: Vec<usize> = (0..columns.len()).collect();
     let all = columns.len() - 1;

@@ -1,4 +1,4 @@
-//! Draws a model: lists, curve and budget, one under the other.
+//! Drawing of a model: lists, curve and budget, one below the other.
 
 mod budget;
 mod curve;
@@ -18,23 +18,23 @@ use super::model::{Model, Pane};
 use super::snapshot::Words;
 use super::term_style::TermStyle;
 
-/// With less room than that, lists have no lines.
+/// Least width and height of the screen.
 const LEAST: (u16, u16) = (60, 16);
 /// Lines of the curve, with its heading.
 const CURVE: u16 = 4;
 
-/// What does not change from one drawing to the next.
+/// Settings that stay the same for all drawings.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// The words of the command.
+    /// Labels of the command.
     pub words: Words,
-    /// How long the run is to be; `None` where nobody said.
+    /// Planned length of the run; `None` without a limit.
     pub length: Option<Duration>,
-    /// What the terminal can show.
+    /// Abilities of the terminal.
     pub term: TermStyle,
 }
 
-/// Draws all of it.
+/// Draws the whole screen.
 pub fn draw(frame: &mut Frame<'_>, model: &Model, setting: &Setting) {
     let area = frame.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
@@ -72,7 +72,7 @@ fn draw_lists(frame: &mut Frame<'_>, body: Rect, model: &Model, setting: &Settin
     let [upper, curve, lower] = Layout::vertical(heights).areas(body);
     lists::draw(frame, upper, model, Pane::Rows, setting);
     curve::draw(frame, curve, model, setting);
-    // A budget says what its gap's line can only begin to say.
+    // The budget gets more room: the list shows only the beginning of the same words.
     let parts = [Constraint::Fill(3), Constraint::Fill(4)];
     let [left, right] = Layout::horizontal(parts).spacing(2).areas(lower);
     lists::draw(frame, left, model, Pane::Gaps, setting);

@@ -1,4 +1,4 @@
-//! Whole screens as they are drawn.
+//! Tests of whole screens.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use ratatui::Terminal;

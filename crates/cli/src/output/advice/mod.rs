@@ -1,10 +1,9 @@
-//! What to change about a gap: only sentences that follow from what was witnessed in
-//! this very gap. Pure.
+//! Advice for a gap: sentences that follow only from the evidence about this gap.
 
 use vmnoise_events::{ActivityKind, Policy, RunFacts, Share};
 use vmnoise_explain::{NamedInterval, NamedPart, Noise};
 
-/// Parts of less than this percentage of the gap are not worth a change.
+/// Least part of the gap, in percent, for which a change is suggested.
 const WORTH_PERCENT: u64 = 10;
 
 /// Interrupts that belong to no device (arch/x86/include/asm/trace/irq_vectors.h).
@@ -22,8 +21,8 @@ const VECTORS: [&str; 11] = [
     "irq_work",
 ];
 
-/// One sentence for each cause that took a good part of the gap, the largest first.
-/// `inside` is the noise that overlaps the gap, in the order of its ends.
+/// Returns a sentence for each cause of a large part of the gap, largest first. `inside` is the
+/// noise that overlaps the gap, ordered by end.
 pub fn advice(gap: &NamedInterval, inside: &[&Noise], facts: &RunFacts) -> Vec<String> {
     let case = Case { gap, inside, facts };
     let worth = |part: &&NamedPart| {
@@ -38,12 +37,12 @@ pub fn advice(gap: &NamedInterval, inside: &[&Noise], facts: &RunFacts) -> Vec<S
     sentences
 }
 
-/// `name:number` as `(name, number)`.
+/// Splits `name:number` into `(name, number)`.
 fn split(source: &str) -> (&str, &str) {
     source.rsplit_once(':').unwrap_or((source, "?"))
 }
 
-/// One gap with all that is known of it.
+/// Gap with the evidence about it.
 struct Case<'a> {
     gap: &'a NamedInterval,
     inside: &'a [&'a Noise],
@@ -105,7 +104,7 @@ impl Case<'_> {
         }
     }
 
-    /// What to do about the interrupt of a device, which `did` this.
+    /// Returns the advice for the interrupt of a device; `did` says how it took part in the gap.
     fn move_irq(&self, source: &str, did: &str) -> String {
         let cpu = self.gap.cpu;
         let (name, number) = split(source);
@@ -168,7 +167,7 @@ impl Case<'_> {
         }
     }
 
-    /// It works off soft interrupts that others have raised.
+    /// Returns the advice for ksoftirqd, which runs softirqs that others have raised.
     fn ksoftirqd(&self, source: &str) -> String {
         let cpu = self.gap.cpu;
         let softirqs = self.softirqs_in(source);
@@ -184,7 +183,7 @@ impl Case<'_> {
         }
     }
 
-    /// Which soft interrupts ran while this thread had the CPU, each once.
+    /// Returns the names of the softirqs that ran while this thread had the CPU, each once.
     fn softirqs_in(&self, thread: &str) -> Vec<&str> {
         let mut found = Vec::new();
         for turn in self.named(ActivityKind::Thread, thread) {
@@ -202,7 +201,7 @@ impl Case<'_> {
         found
     }
 
-    /// The last device interrupt of this gap that was over when something began.
+    /// Returns the last device interrupt of this gap that ended before `begin_ns`.
     fn device_before(&self, begin_ns: Option<u64>) -> Option<&str> {
         let before = self.inside.iter().rev().find(|noise| {
             noise.kind == ActivityKind::Irq
@@ -213,7 +212,7 @@ impl Case<'_> {
     }
 
     fn begin_of(&self, kind: ActivityKind, name: &str) -> Option<u64> {
-        // The longest turn is the one that made the gap.
+        // The longest turn is the main cause of the gap.
         let longest = self.named(kind, name).max_by_key(|noise| noise.net_ns);
         longest.map(|noise| noise.start_mono_ns)
     }

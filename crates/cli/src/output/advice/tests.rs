@@ -1,4 +1,4 @@
-//! Each cause and its sentence, word by word.
+//! Tests of the exact sentence for each cause.
 
 use vmnoise_events::ActivityKind::{Irq, Softirq, Thread};
 
@@ -30,7 +30,7 @@ fn gap(parts: &[(Share, Option<&str>, u64)]) -> NamedInterval {
     }
 }
 
-/// Noise by the microseconds of the gap in which it began and ended.
+/// Returns noise that begins and ends at these microseconds of the gap.
 fn noise(kind: ActivityKind, name: &str, from_us: u64, to_us: u64) -> Noise {
     Noise {
         cpu: 16,
@@ -46,7 +46,7 @@ fn reported(gap: &NamedInterval, inside: &[Noise], facts: &RunFacts) -> Vec<Stri
     advice(gap, &inside.iter().collect::<Vec<_>>(), facts)
 }
 
-/// The sentence for a gap that one source took.
+/// Returns the sentence for a gap that one source took.
 fn of(share: Share, source: &str) -> String {
     let source = Some(source).filter(|source| !source.is_empty());
     let reported = reported(&gap(&[(share, source, GAP_NS)]), &[], &fixtures::facts());
@@ -54,7 +54,7 @@ fn of(share: Share, source: &str) -> String {
     reported.concat()
 }
 
-/// The case of the osnoise paper: the interrupt is short, what it raises is long.
+/// The case of the osnoise paper: the interrupt is short, and the softirq that it raises is long.
 #[test]
 fn an_interrupt_is_named_with_what_came_of_it() {
     let gap = gap(&[

@@ -1,4 +1,4 @@
-//! `vmnoise.audit/1` and `vmnoise.audit-pair/1` (docs/json.md).
+//! JSON documents `vmnoise.audit/1` and `vmnoise.audit-pair/1` (docs/json.md).
 
 use serde::Serialize;
 use vmnoise_audit::{Audit, Finding, SinceRun, Verdict};

@@ -1,5 +1,5 @@
-//! For whatever reads the results of tests: a case for each rule. What explains noise has failed; what could matter
-//! decides nothing.
+//! Audit as JUnit XML: a test case for each rule. A rule that explains noise has failed; a rule
+//! that could matter is skipped.
 
 use anyhow::Result;
 use vmnoise_audit::{Finding, Verdict};

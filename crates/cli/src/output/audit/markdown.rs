@@ -1,11 +1,12 @@
-//! A table for a ticket. What others have named is code, and nothing in it ends the code or its cell.
+//! Audit as a Markdown table for a ticket. Foreign names become code spans, and cannot end their
+//! span or their cell.
 
 use vmnoise_audit::{Finding, Verdict};
 
 use super::report::{Report, Section};
 use super::words;
 
-/// Ends with a newline.
+/// Renders the report; ends with a newline.
 pub(super) fn render(report: &Report<'_>) -> String {
     let lines = report.score.iter().cloned().chain(report.not_seen());
     let lines = lines.map(|line| format!("{line}\n\n"));
@@ -46,7 +47,8 @@ fn row(finding: &Finding, section: &Section<'_>) -> String {
     )
 }
 
-/// Text in which nothing is markup. No way of writing `|` in it is read alike everywhere.
+/// Returns a code span in which nothing is markup. `|` is replaced, since Markdown dialects escape
+/// it differently.
 fn code(text: &str) -> String {
     let text = text.replace(['`', '|', '\r', '\n'], "\u{fffd}");
     format!("`{text}`")

@@ -1,4 +1,4 @@
-//! An audit, for people, for programs, and as scripts.
+//! Results of an audit, for people and programs, and as scripts.
 
 mod document;
 mod junit;
@@ -22,47 +22,48 @@ use crate::status::UsageError;
 
 pub use script::scripts;
 
-/// Which machine was audited.
+/// Machine that was audited.
 pub struct Of {
-    /// What it says of itself.
+    /// Facts about the machine.
     pub facts: HostFacts,
-    /// When it was so, RFC 3339 in UTC; `None` is now.
+    /// Time of the recording, RFC 3339 in UTC; `None` means now.
     pub recorded_at: Option<Name>,
-    /// Whether it is this machine since its last start: what the recording does not say is as it is now.
+    /// Whether the recording is of this machine since its last boot. If so, settings missing in the
+    /// recording are read now.
     pub is_here: bool,
-    /// The CPUs in question.
+    /// Audited CPUs.
     pub cpus: Vec<u32>,
 }
 
-/// A machine, audited.
+/// Audit of one machine.
 pub struct Audited {
-    /// Which machine.
+    /// Machine that was audited.
     pub of: Of,
-    /// The noise of the recording, nanoseconds; `None` without one.
+    /// Noise in the recording, in nanoseconds; `None` without a recording.
     pub noise_ns: Option<u64>,
-    /// Records that the run of the recording lost.
+    /// Number of records that the run of the recording lost.
     pub lost_events: u64,
-    /// What the recording could see; `None` without one.
+    /// Coverage of the recording; `None` without one.
     pub coverage: Option<Coverage>,
-    /// What was found.
+    /// Findings.
     pub audit: Audit,
 }
 
-/// A guest and its host, audited.
+/// Audit of a guest and its host.
 pub struct PairAudited {
-    /// The guest by itself.
+    /// Audit of the guest alone.
     pub guest: Audited,
-    /// The host by itself.
+    /// Audit of the host alone.
     pub host: Audited,
-    /// What neither is by itself.
+    /// Findings that concern both together.
     pub both: Audit,
-    /// What the guest lost, nanoseconds.
+    /// Time that the guest lost, in nanoseconds.
     pub noise_ns: u64,
-    /// How much of it has a finding, nanoseconds.
+    /// Part of this time that findings explain, in nanoseconds.
     pub explained_ns: u64,
 }
 
-/// Prints what was found of one machine.
+/// Prints the audit of one machine.
 ///
 /// # Errors
 /// If stdout cannot be written.
@@ -74,10 +75,10 @@ pub fn print(format: AuditFormat, audited: &Audited) -> Result<()> {
     }
 }
 
-/// Prints what was found of a guest and its host.
+/// Prints the audit of a guest and its host.
 ///
 /// # Errors
-/// If stdout cannot be written, or the format is of one machine.
+/// If stdout cannot be written, or if the format allows one machine only.
 pub fn print_pair(format: AuditFormat, audited: &PairAudited) -> Result<()> {
     match format {
         AuditFormat::Json => print_json(&PairDocument::new(audited)),

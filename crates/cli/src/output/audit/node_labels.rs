@@ -1,14 +1,15 @@
-//! A feature file of Node Feature Discovery (`features.d/` of its local source): a label in each line. Names and values
-//! are our own words, and of those there is a fixed set: nothing that others have named is in it.
+//! Feature file for Node Feature Discovery (`features.d/` of its local source), with a label in
+//! each line. Names and values come from a fixed set of our own words; foreign names never appear.
 
 use vmnoise_audit::Audit;
 
 use super::words;
 
-/// Whose labels they are: Node Feature Discovery takes any namespace but those of Kubernetes itself.
+/// Namespace of the labels. Node Feature Discovery accepts any namespace except those of Kubernetes
+/// itself.
 const NAMESPACE: &str = "vmnoise.io/audit.";
 
-/// Ends with a newline.
+/// Renders the labels; ends with a newline.
 pub(super) fn render(audit: &Audit) -> String {
     let findings = audit.findings.iter();
     let findings = findings.map(|it| (&it.rule.id, words::verdict(&it.verdict)));
@@ -26,8 +27,8 @@ pub(super) fn render(audit: &Audit) -> String {
 mod tests {
     use super::*;
 
-    /// What Kubernetes takes for the name of a label, and for its value: 63 of these characters, of which the first and
-    /// the last are letters or digits.
+    /// Returns whether Kubernetes accepts the text as name or value of a label: at most 63 of these
+    /// characters, of which the first and the last are letters or digits.
     fn is_label(text: &str) -> bool {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric();
         let is_inner = |letter: char| is_plain(letter) || "-_.".contains(letter);

@@ -1,4 +1,5 @@
-//! What is told of an audit, whoever it is told to: one machine, or a guest, its host, and both.
+//! Content of an audit, common to all formats for people: one machine, or a guest, its host, and
+//! both.
 
 use vmnoise_audit::Audit;
 use vmnoise_events::coverage::{BlindSpot, Question};
@@ -6,25 +7,25 @@ use vmnoise_events::coverage::{BlindSpot, Question};
 use super::{Audited, PairAudited, words};
 use crate::units::human;
 
-/// All of it.
+/// Content of the whole audit.
 pub(super) struct Report<'a> {
-    /// How much of the noise has a finding, and how much has none; `None` without a recording.
+    /// Line with the noise that findings explain and the rest; `None` without a recording.
     pub score: Option<String>,
-    /// What the recordings could not see.
+    /// Blind spots of the recordings.
     pub blind_spots: Vec<BlindSpot>,
-    /// One, or three.
+    /// Sections: one for a single machine, three for a pair.
     pub sections: Vec<Section<'a>>,
 }
 
-/// What was found, and where.
+/// Findings of one machine.
 pub(super) struct Section<'a> {
-    /// Which machine it is, and which of its CPUs.
+    /// Heading: the machine and its CPUs.
     pub head: String,
-    /// What was found.
+    /// Findings.
     pub audit: &'a Audit,
-    /// Of how much noise, nanoseconds; `None` without a recording.
+    /// Noise that the findings may explain, in nanoseconds; `None` without a recording.
     pub noise_ns: Option<u64>,
-    /// Whether only a recording says how it was.
+    /// Whether the settings come from a recording alone.
     pub is_recorded: bool,
 }
 
@@ -56,7 +57,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// What could not be seen, a line each.
+    /// Returns a line for each blind spot.
     pub(super) fn not_seen(&self) -> impl Iterator<Item = String> {
         let spots = self.blind_spots.iter();
         spots.map(|spot| format!("what a finding explains may be more: {spot}"))

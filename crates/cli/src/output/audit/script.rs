@@ -1,4 +1,4 @@
-//! What can be changed at once, as two scripts of a shell.
+//! Changes that work without a reboot, as two shell scripts.
 
 use vmnoise_audit::{Change, Command, Finding, Write};
 
@@ -36,7 +36,8 @@ service() {
 }
 ";
 
-/// Their names, and what is in them: the one changes, the other changes back, in the opposite order.
+/// Returns the names and contents of both scripts: the first applies the changes, the second
+/// reverts them in reverse order.
 pub fn scripts(audited: &Audited) -> [(&'static str, String); 2] {
     let findings = &audited.audit.findings;
     let apply = findings
@@ -53,14 +54,14 @@ pub fn scripts(audited: &Audited) -> [(&'static str, String); 2] {
     ]
 }
 
-/// Those of one finding, under its name; nothing where there is none.
+/// Returns the commands of one finding under its name; empty if it has no commands.
 fn commands(
     finding: &Finding,
     value: fn(&Write) -> &String,
     run: fn(&Command) -> &String,
 ) -> String {
     let rule = &finding.rule;
-    // Whoever wants it takes the sign away.
+    // The user removes the comment sign to accept the loss of protection.
     let sign = if rule.remedy.gives_up_protection {
         "# "
     } else {
@@ -95,7 +96,7 @@ mod tests {
 
     use super::HEAD;
 
-    /// By a systemctl that writes down what it is asked for.
+    /// Uses a systemctl that logs its arguments.
     #[test]
     fn only_a_service_that_ran_and_was_stopped_is_started_again() {
         const SYSTEMCTL: &str = "#!/bin/sh\ncase $1 in is-active) [ \"$3\" = \"$RUNS\" ];; *) echo \"$@\" >> \"$0.log\";; esac\n";
@@ -110,7 +111,7 @@ mod tests {
                 fs::set_permissions(file(name), fs::Permissions::from_mode(0o755)).unwrap();
             };
             write("systemctl", SYSTEMCTL);
-            // Undone twice, it is started once.
+            // Undoing twice starts the service once.
             for (script, what) in [
                 ("apply.sh", "stop"),
                 ("undo.sh", "start"),

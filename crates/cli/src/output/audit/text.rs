@@ -1,11 +1,11 @@
-//! For people.
+//! Audit as text for people.
 
 use vmnoise_audit::{Finding, Verdict};
 
 use super::report::{Report, Section};
 use super::words;
 
-/// Ends with a newline.
+/// Renders the report; ends with a newline.
 pub(super) fn render(report: &Report<'_>) -> String {
     let not_seen: String = report.not_seen().map(|it| format!(" {it}\n")).collect();
     match (&report.sections[..], &report.score) {

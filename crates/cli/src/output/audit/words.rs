@@ -1,5 +1,5 @@
-//! What is said of a finding wherever it is shown. Files, interrupts and interfaces have names that others gave them:
-//! each is one line, and steers nothing.
+//! Words for findings, common to all formats. Files, interrupts and interfaces have foreign names:
+//! each is shown as one line without control characters.
 
 use vmnoise_audit::{Change, Explained, Finding, SinceRun, Verdict};
 use vmnoise_events::Line;
@@ -8,7 +8,7 @@ use vmnoise_host::cpu_list;
 use super::Of;
 use crate::units::human;
 
-/// The verdict as a label has it, and the type of a failed test.
+/// Returns the verdict for labels and for the type of a failed test.
 pub(super) const fn verdict(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Explains(_) => "explains",
@@ -17,7 +17,7 @@ pub(super) const fn verdict(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// Which machine it is, and which of its CPUs.
+/// Returns the machine and its audited CPUs.
 pub(super) fn machine(of: &Of) -> String {
     let then = of.recorded_at.iter();
     let rest = match of.is_here {
@@ -33,7 +33,8 @@ pub(super) fn machine(of: &Of) -> String {
     )
 }
 
-/// `explains up to 9.069 ms (3.6 %): preempted bash:5837 2.198 ms`, with the largest three.
+/// Formats an explanation with the three largest culprits: `explains up to 9.069 ms (3.6 %):
+/// preempted bash:5837 2.198 ms`.
 pub(super) fn took(explained: &Explained, noise_ns: Option<u64>) -> String {
     let percent = explained.ns as f64 * 100.0 / noise_ns.unwrap_or(0).max(1) as f64;
     let who = explained.who.iter().take(3);
@@ -50,8 +51,8 @@ pub(super) fn took(explained: &Explained, noise_ns: Option<u64>) -> String {
     )
 }
 
-/// `/proc/irq/25/effective_affinity_list (ACPI:Ged): 1`, and what to do there: once for places that follow one another
-/// and have the same remedy.
+/// Returns each place, for example `/proc/irq/25/effective_affinity_list (ACPI:Ged): 1`, with its
+/// remedy. Consecutive places with the same remedy get it once, after the last of them.
 pub(super) fn places(finding: &Finding) -> impl Iterator<Item = (Line, Vec<Line>)> + '_ {
     let changes = &finding.changes;
     let places = finding.bad.iter().zip(changes).enumerate();
@@ -74,7 +75,7 @@ pub(super) fn places(finding: &Finding) -> impl Iterator<Item = (Line, Vec<Line>
     })
 }
 
-/// That of a file; of a pair's the side is before it.
+/// Returns the path of a file; in a pair the side comes first.
 fn path(path: &str) -> String {
     match path.starts_with("guest:") || path.starts_with("host:") {
         true => path.to_owned(),
@@ -108,7 +109,7 @@ fn changed(change: &Change) -> Vec<Line> {
         .collect()
 }
 
-/// Why it could not be read.
+/// Returns why a file could not be read.
 pub(super) fn unread(unread: &str, is_recorded: bool) -> Line {
     let why = match is_recorded {
         true => "was not read when that was recorded",

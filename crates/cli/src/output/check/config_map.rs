@@ -1,5 +1,5 @@
-//! What KubeVirt's realtime checkup writes into its ConfigMap (kiagnose/kubevirt-realtime-checkup): a patch for `kubectl
-//! patch configmap`.
+//! Verdict as a patch for `kubectl patch configmap`, with the values that KubeVirt's realtime
+//! checkup writes into its ConfigMap (kiagnose/kubevirt-realtime-checkup).
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) struct Patch {
     data: BTreeMap<&'static str, String>,
 }
 
-/// The patch. What nobody can tell is no success there.
+/// Returns the patch; the verdict "cannot tell" counts as no success.
 pub(super) fn patch(checked: &Checked<'_>) -> Result<Patch> {
     let judged = &checked.judged;
     let evidence = checked.evidence;

@@ -1,4 +1,4 @@
-//! `vmnoise.verdict/1` (docs/json.md).
+//! JSON document `vmnoise.verdict/1` (docs/json.md).
 
 use serde::Serialize;
 use vmnoise_events::coverage::BlindSpot;
@@ -38,11 +38,11 @@ struct Limit<'a> {
     blame: &'a [Blame],
 }
 
-/// A reason for programs, and for people.
+/// Reason in keys for programs, and in words for people.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum InWords<'a> {
-    /// It has its words already.
+    /// Blind spot, which already contains its words.
     Blind(&'a BlindSpot),
     Other {
         #[serde(flatten)]

@@ -1,10 +1,10 @@
-//! For the log of a GitHub workflow: a command a line, which the run shows as an annotation.
+//! Verdict as workflow commands for GitHub, one per line; the run shows them as annotations.
 
 use vmnoise_judge::check::Verdict;
 
 use super::{Checked, words};
 
-/// One annotation for each limit, and one for the whole run if there is none.
+/// Renders one annotation for each limit, or one for the whole run if there is no limit.
 pub(super) fn render(checked: &Checked<'_>) -> String {
     let judged = &checked.judged;
     let about_run: Vec<String> = judged.reasons.iter().map(ToString::to_string).collect();
@@ -40,13 +40,13 @@ fn annotation(verdict: Verdict, what: &str, checked: &Checked<'_>, said: &[Strin
     )
 }
 
-/// What stands behind the last `::`: a line (actions/toolkit, packages/core, command.ts).
+/// Escapes the text after the last `::` (actions/toolkit, packages/core, command.ts).
 fn data(text: &str) -> String {
     let text = text.replace('%', "%25");
     text.replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// What stands before it.
+/// Escapes a property before the last `::`.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

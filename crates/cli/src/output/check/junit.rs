@@ -1,4 +1,4 @@
-//! For whatever reads the results of tests: a case for each limit.
+//! Verdict as JUnit XML: a test case for each limit.
 
 use anyhow::Result;
 use vmnoise_judge::check::{Judgement, Verdict};
@@ -6,7 +6,8 @@ use vmnoise_judge::check::{Judgement, Verdict};
 use super::{Checked, words};
 use crate::output::junit::{self, Case, Outcome, Suite};
 
-/// A document; a case of its own says whether the run itself can keep any limit.
+/// Renders the document; an additional case says whether the run itself is good enough for any
+/// verdict.
 pub(super) fn render(checked: &Checked<'_>) -> Result<String> {
     let mut cases = vec![of_run(checked)];
     let judgements = checked.judged.judgements.iter();

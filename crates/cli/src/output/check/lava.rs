@@ -1,11 +1,12 @@
-//! For LAVA: signals in the log of a device under test, which its dispatcher makes results of.
+//! Verdict as LAVA signals: lines in the log of a device under test, which the dispatcher turns
+//! into results.
 
 use vmnoise_judge::check::{Judgement, Verdict};
 use vmnoise_judge::compare::Unit;
 
 use super::Checked;
 
-/// A test case for each limit, and one for all together.
+/// Renders a test case for each limit, and one for all limits together.
 pub(super) fn render(checked: &Checked<'_>) -> String {
     let judged = &checked.judged;
     let mut text: String = judged.judgements.iter().map(signal).collect();
@@ -29,7 +30,7 @@ fn signal(judgement: &Judgement) -> String {
     )
 }
 
-/// An id is one word.
+/// Returns an id, which must be a single word.
 fn id(name: &str) -> String {
     let is_of_word = |it: char| it.is_ascii_alphanumeric() || "._".contains(it);
     name.chars()

@@ -1,4 +1,4 @@
-//! A verdict, for people and for programs.
+//! Results of `check`, for people and programs.
 
 mod config_map;
 mod document;
@@ -13,17 +13,17 @@ use vmnoise_judge::check::{Evidence, Judged};
 
 use super::format::CheckFormat;
 
-/// A recording, judged.
+/// Verdict on a recording.
 pub struct Checked<'a> {
-    /// Where it lies.
+    /// Path of the recording.
     pub file: String,
-    /// The verdict.
+    /// Verdict.
     pub judged: Judged,
-    /// What it rests on.
+    /// Evidence for the verdict.
     pub evidence: &'a Evidence,
 }
 
-/// All of it, with a newline at the end.
+/// Renders the result; ends with a newline.
 ///
 /// # Errors
 /// If it cannot be written in this format.

@@ -1,9 +1,9 @@
-//! For people.
+//! Verdict as text for people.
 
 use super::{Checked, words};
 use crate::output::table;
 
-/// Ends with a newline.
+/// Renders the verdict; ends with a newline.
 pub(super) fn render(checked: &Checked<'_>) -> String {
     let judged = &checked.judged;
     let mut text = format!(
@@ -36,7 +36,7 @@ pub(super) fn render(checked: &Checked<'_>) -> String {
     text
 }
 
-/// What is said of limits, and of which: several may have broken by the same gap.
+/// Returns each explanation with its limits: one gap may break several limits.
 fn whys(checked: &Checked<'_>) -> Vec<(String, Vec<String>)> {
     let mut whys: Vec<(String, Vec<String>)> = Vec::new();
     for judgement in &checked.judged.judgements {

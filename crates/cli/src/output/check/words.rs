@@ -1,4 +1,4 @@
-//! What a verdict is in words.
+//! Words for a verdict.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use vmnoise_judge::compare::Unit;
 use super::Checked;
 use crate::units::{human, rough};
 
-/// As it is called everywhere but in JSON.
+/// Returns the name of a verdict in all formats but JSON.
 pub const fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Pass => "PASS",
@@ -19,7 +19,7 @@ pub const fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A figure with its unit.
+/// Formats a figure with its unit.
 pub fn value(value: Option<f64>, unit: Unit) -> String {
     match (value, unit) {
         (None, _) => "-".into(),
@@ -29,7 +29,8 @@ pub fn value(value: Option<f64>, unit: Unit) -> String {
     }
 }
 
-/// What was checked: `osnoise on CPU 1,3 for 10.000 s: 1234 gaps of 1000 ns and more`.
+/// Returns the data that were checked: `osnoise on CPU 1,3 for 10.000 s: 1234 gaps of 1000 ns and
+/// more`.
 pub fn run(checked: &Checked<'_>) -> String {
     let evidence = checked.evidence;
     let facts = &evidence.facts;
@@ -47,9 +48,10 @@ pub fn run(checked: &Checked<'_>) -> String {
     )
 }
 
-/// Why a limit is not simply kept or broken, and who took the time; empty where there is nothing to say.
+/// Returns the reasons of the verdict on a limit and the culprits; empty if there is nothing to
+/// add.
 pub fn why(checked: &Checked<'_>, judgement: &Judgement) -> Vec<String> {
-    // That it is above its limit is what FAIL says.
+    // FAIL already says that the figure is above its limit.
     let reasons = judgement.reasons.iter().filter(|it| **it != Reason::Above);
     let mut lines: Vec<String> = reasons.map(Reason::to_string).collect();
     if !judgement.blame.is_empty() {
@@ -80,7 +82,7 @@ fn took(blame: &Blame) -> String {
     }
 }
 
-/// How long to measure, where that would help.
+/// Returns how long to measure, if a longer run would help.
 pub fn ask_for(checked: &Checked<'_>) -> Option<String> {
     let judged = &checked.judged;
     let whole_seconds = judged.ask_for_ns?.div_ceil(1_000_000_000);

@@ -1,4 +1,4 @@
-//! `vmnoise.compare/1` (docs/json.md).
+//! JSON document `vmnoise.compare/1` (docs/json.md).
 
 use std::borrow::Cow;
 

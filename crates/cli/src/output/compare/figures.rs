@@ -1,15 +1,15 @@
-//! Figures as people read them.
+//! Formats of figures for people.
 
 use vmnoise_judge::compare::{Figure, Unit};
 
 use crate::units::human;
 
-/// A figure and its unit.
+/// Returns the name of a figure with its unit.
 pub(super) fn titled(figure: &Figure) -> String {
     format!("{}{}", figure.name(), sign(figure.unit()))
 }
 
-/// A p.
+/// Formats a p value.
 pub(super) fn chance(p: f64) -> String {
     match p {
         0.000_1.. => format!("{p:.4}"),
@@ -17,7 +17,7 @@ pub(super) fn chance(p: f64) -> String {
     }
 }
 
-/// Behind the name or the number of a figure.
+/// Returns the unit that follows the name or the number of a figure.
 pub(super) const fn sign(unit: Unit) -> &'static str {
     match unit {
         Unit::Percent => " %",
@@ -26,7 +26,7 @@ pub(super) const fn sign(unit: Unit) -> &'static str {
     }
 }
 
-/// A number in its unit; `-` where unknown.
+/// Formats a number in its unit; `-` if unknown.
 pub(super) fn value(value: Option<f64>, unit: Unit) -> String {
     match (value, unit) {
         (None, _) => "-".into(),
@@ -36,7 +36,7 @@ pub(super) fn value(value: Option<f64>, unit: Unit) -> String {
     }
 }
 
-/// A difference.
+/// Formats a difference.
 pub(super) fn signed(shift: f64, unit: Unit) -> String {
     let sign = if shift < 0.0 { '-' } else { '+' };
     format!("{sign}{}", value(Some(shift.abs()), unit))

@@ -1,4 +1,4 @@
-//! Two groups of runs, for people.
+//! Comparison of two groups of runs as text for people.
 
 use vmnoise_judge::compare::{GroupRow, GroupVerdict, Groups, Interval, LEVEL};
 
@@ -6,7 +6,7 @@ use super::TwoGroups;
 use super::figures::{chance, signed, titled, value};
 use crate::output::table;
 
-/// Begins with an empty line, and ends with a newline.
+/// Renders the groups; begins with an empty line and ends with a newline.
 pub(super) fn render(of: &TwoGroups) -> String {
     let rows: Vec<&GroupRow> = of.groups.rows.iter().filter(|row| row.is_any()).collect();
     let before = format!("before ({})", of.before);
@@ -34,7 +34,7 @@ pub(super) fn render(of: &TwoGroups) -> String {
     text
 }
 
-/// What has to be known to read it, each in a sentence.
+/// Returns the notes for reading the table, one sentence each.
 fn notes(of: &TwoGroups) -> Vec<String> {
     let groups = &of.groups;
     let mut notes = Vec::new();
@@ -51,7 +51,7 @@ fn notes(of: &TwoGroups) -> Vec<String> {
     notes
 }
 
-/// Why nothing can be found, and what it takes.
+/// Returns why no difference can be found, and how many runs would be enough.
 fn too_few(groups: &Groups) -> String {
     let needed = match groups.needed {
         Some(needed) => format!("it takes {needed} runs in each group"),

@@ -1,4 +1,4 @@
-//! Recordings side by side, as text, as `vmnoise.compare/1` and as a page.
+//! Results of `compare`: text, `vmnoise.compare/1`, and a page.
 
 mod document;
 mod figures;
@@ -13,39 +13,39 @@ use vmnoise_judge::compare::{Answer, Groups, Kind, Measured, Row, Unit};
 
 use crate::output::format::CompareFormat;
 
-/// A recording, read.
+/// Recording that was read.
 pub struct Run {
-    /// Where it lies.
+    /// Path of the recording.
     pub file: String,
-    /// What is known of its run.
+    /// Facts of its run.
     pub facts: RunFacts,
     /// Its figures.
     pub measured: Measured,
 }
 
-/// The first run and another one.
+/// Comparison of the first run with another one.
 pub struct Comparison {
-    /// Which one, by its place.
+    /// Index of the other run.
     pub second: usize,
-    /// Every figure.
+    /// All figures.
     pub rows: Vec<Row>,
 }
 
-/// The first runs and the others, as groups.
+/// Comparison of two groups: the first runs, and the others.
 pub struct TwoGroups {
-    /// So many of the runs, the first ones, are of before.
+    /// Number of runs in the group "before", which come first.
     pub before: usize,
-    /// So many, the others, are of after.
+    /// Number of runs in the group "after".
     pub after: usize,
-    /// Whether every run before the change began before any after it: what else changed meanwhile
-    /// cannot be told from the change.
+    /// Whether every run before the change began earlier than any run after it. If so, other
+    /// changes in that time cannot be separated from this one.
     pub is_one_after_the_other: bool,
-    /// Every figure.
+    /// All figures.
     pub groups: Groups,
 }
 
 impl TwoGroups {
-    /// The group of a run, by its place.
+    /// Returns the group of the run at this index.
     fn name_of(&self, place: usize) -> &'static str {
         match place < self.before {
             true => "before",
@@ -54,37 +54,37 @@ impl TwoGroups {
     }
 }
 
-/// A condition, and what a run has of it.
+/// Condition, and the answer for one run.
 pub struct Checked {
-    /// As it was typed.
+    /// Condition as the user typed it.
     pub condition: String,
-    /// Which run, by its place.
+    /// Index of the run.
     pub run: usize,
-    /// What the run's figure is in.
+    /// Unit of the run's figure.
     pub unit: Unit,
-    /// What the run has of it.
+    /// Answer for this run.
     pub answer: Answer,
 }
 
-/// All that is printed.
+/// Result of `compare`.
 pub struct Compared {
-    /// What the recordings hold.
+    /// Kind of the recordings.
     pub kind: Kind,
-    /// Gaps below are left out of every run, nanoseconds.
+    /// Threshold in nanoseconds; shorter gaps are left out of every run.
     pub threshold_ns: u64,
     /// Length of a window, nanoseconds.
     pub window_ns: u64,
-    /// The recordings.
+    /// Recordings.
     pub runs: Vec<Run>,
-    /// One for each recording but the first; none of groups.
+    /// Comparisons, one for each recording but the first; empty for groups.
     pub comparisons: Vec<Comparison>,
-    /// Where two groups were named.
+    /// Groups, if two were named.
     pub groups: Option<TwoGroups>,
-    /// The conditions, for each recording that they are tested on.
+    /// Conditions, one entry for each recording tested.
     pub checks: Vec<Checked>,
 }
 
-/// Prints it all.
+/// Prints the result.
 ///
 /// # Errors
 /// If stdout cannot be written.

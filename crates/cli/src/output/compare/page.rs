@@ -1,11 +1,11 @@
-//! For a browser.
+//! Comparison as a page for a browser.
 
 use anyhow::Result;
 use vmnoise_report::{Beside, ComparePage, GroupsBeside, Judged, Recording};
 
 use super::Compared;
 
-/// The page.
+/// Renders the page.
 pub(super) fn render(compared: &Compared) -> Result<String> {
     let runs = compared.runs.iter().map(|run| Recording {
         file: &run.file,

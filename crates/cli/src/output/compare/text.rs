@@ -1,4 +1,4 @@
-//! For people.
+//! Comparison as text for people.
 
 use vmnoise_events::coverage::Question;
 use vmnoise_judge::compare::{Figure, Kind, Verdict};
@@ -8,7 +8,7 @@ use super::{Compared, Comparison, Run, groups_text};
 use crate::output::table;
 use crate::units::{human, seconds};
 
-/// Ends with a newline.
+/// Renders the comparison; ends with a newline.
 pub(super) fn render(compared: &Compared) -> String {
     let Compared {
         kind,
@@ -83,7 +83,7 @@ pub(super) fn render(compared: &Compared) -> String {
     text
 }
 
-/// A, B, … and after Z by number.
+/// Returns the name of a run: A, B, and so on; after Z its number.
 fn letter(at: usize) -> String {
     let letter = u8::try_from(at).ok().and_then(|at| b'A'.checked_add(at));
     match letter.filter(u8::is_ascii_uppercase) {
@@ -95,7 +95,7 @@ fn letter(at: usize) -> String {
 fn side_by_side(comparison: &Comparison) -> String {
     let (first, second) = (letter(0), letter(comparison.second));
     let shift = format!("{second} above {first}");
-    // What neither run has any of is left out; JSON has it.
+    // Figures that are zero in both runs are left out; JSON has them.
     let rows = comparison.rows.iter().filter(|row| row.is_any());
     table::of(&rows.collect::<Vec<_>>(), |it| {
         it.words("", |row| titled(&row.figure).into())

@@ -1,4 +1,4 @@
-//! The last lines of a result over vCPUs: how it was witnessed, and what it cannot know.
+//! Last lines of a result over vCPUs: its probes, and its limitations.
 
 use vmnoise_events::LossKind;
 use vmnoise_explain::ExitsRun;
@@ -7,13 +7,13 @@ use crate::output::caveats::{HEADING, by_kind, late, not_seen, probes, unbounded
 use crate::run::FeedReport;
 use crate::units::human;
 
-/// How a run was witnessed, what is missing, and what was reported to guests.
+/// Renders the probes of a run, its limitations, and the reports on its feeds.
 pub fn render(run: &ExitsRun, feeds: &[FeedReport]) -> String {
     let probes = probes(&run.probe_statuses);
     format!("{HEADING}\n{probes}") + &without_probes(run) + &of_feeds(feeds)
 }
 
-/// What the result cannot know, without how it was witnessed.
+/// Returns the limitations of the result, without its probes.
 pub fn without_probes(run: &ExitsRun) -> String {
     let mut out = String::new();
     if run.losses.get(LossKind::VcpusFull) > 0 {
@@ -38,7 +38,7 @@ pub fn without_probes(run: &ExitsRun) -> String {
     out + &late(run.late_events) + &not_seen(&run.coverage)
 }
 
-/// What was reported to guests.
+/// Returns a line for each feed to a guest.
 fn of_feeds(feeds: &[FeedReport]) -> String {
     let line = |feed: &FeedReport| {
         let to = match (&feed.name, feed.vm) {

@@ -1,4 +1,4 @@
-//! `vmnoise.exits/1`, for programs.
+//! JSON document `vmnoise.exits/1`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::longest::Longest;
 use crate::output::json::Head;
 use crate::run::FeedReport;
 
-/// The whole result.
+/// Whole result.
 #[derive(Debug, Serialize)]
 pub struct Document<'a> {
     #[serde(flatten)]
@@ -20,13 +20,13 @@ pub struct Document<'a> {
     #[serde(flatten)]
     exits: &'a ExitsSummary,
     longest: Vec<Longest<'a>>,
-    /// `None` where no exit was to be reported one by one.
+    /// Number of exits that were reported one by one; `None` if this was not asked for.
     #[serde(rename = "told")]
     reported: Option<u64>,
     unnamed_ns: Option<u64>,
     surplus_kvm_ns: Option<u64>,
     unbounded_kvm_ns: Option<u64>,
-    /// What the run could not see.
+    /// Coverage of the run.
     #[serde(rename = "blind_spots")]
     coverage: &'a Coverage,
     lost_events: u64,
@@ -38,7 +38,7 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// The document of this run.
+    /// Creates the document of this run.
     pub fn new(
         facts: &'a RunFacts,
         measured: Duration,

@@ -1,4 +1,4 @@
-//! Exits for tests of what is shown.
+//! Exits for tests of the output.
 
 use vmnoise_events::{Share, ShareMap, VcpuId, VmFact};
 use vmnoise_explain::{ExitsSummary, ReasonExits, VcpuExits, VcpuTime, VmExits, WorstExit};
@@ -36,7 +36,7 @@ fn reason(name: &str, lengths: &[(u64, u64)], shares_ns: Taken) -> ReasonExits {
     }
 }
 
-/// A VM of two vCPUs, one of them where KVM is not seen.
+/// Returns VMs with two vCPUs; one of them does not see KVM.
 pub fn summary() -> ExitsSummary {
     let io = taken(Some(300_000), 1_150_000, 11_800_000, 50_000);
     let cpuid = taken(Some(1_295_000), 0, 0, 5_000);

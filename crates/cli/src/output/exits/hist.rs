@@ -11,13 +11,13 @@ use crate::output::format::HistFrame;
 use crate::output::rtla;
 use crate::units::us;
 
-/// As wide as rtla's.
+/// Least width of a column, as in rtla.
 const CELL: usize = 9;
 
-/// A column and what is in it.
+/// Title of a column, and its exits.
 type Column = (String, ExitLengths);
 
-/// What options say of it.
+/// Options of the histogram.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Histogram {
     /// What has a column of its own
@@ -27,7 +27,7 @@ pub struct Histogram {
     pub frame: HistFrame,
 }
 
-/// What has a column of its own.
+/// Kind of the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Columns {
     /// Each vCPU, all its reasons together
@@ -36,7 +36,7 @@ enum Columns {
     Reason,
 }
 
-/// The histogram. What it rests on is not in it.
+/// Renders the histogram, without the lines about probes and limitations.
 pub fn render(measured: Duration, summary: &ExitsSummary, asked: Histogram) -> String {
     let columns = match asked.by {
         Columns::Vcpu => by_vcpu(summary),
@@ -83,7 +83,7 @@ fn by_vcpu(summary: &ExitsSummary) -> Vec<Column> {
     vcpus(summary).map(column).collect()
 }
 
-/// The reason that took most first.
+/// Returns a column for each reason, ordered by total time, largest first.
 fn by_reason(summary: &ExitsSummary) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();
     for reason in vcpus(summary).flat_map(|(_, vcpu)| &vcpu.reasons) {
@@ -98,7 +98,7 @@ fn by_reason(summary: &ExitsSummary) -> Vec<Column> {
     columns
 }
 
-/// Where the rows begin.
+/// Returns the lower bounds of the rows.
 fn floors(all: &ExitLengths, with_zeros: bool) -> Vec<u64> {
     let floors: Vec<u64> = all.floors_ns().collect();
     match (floors.first(), floors.last()) {
@@ -111,7 +111,7 @@ fn floors(all: &ExitLengths, with_zeros: bool) -> Vec<u64> {
     }
 }
 
-/// One line: its name and a cell for each column.
+/// Returns one line: its name and a cell for each column.
 fn row(name: &str, columns: &[Column], cell: impl Fn(&Column) -> String) -> String {
     let mut line = format!("{name:<11}");
     for column in columns {

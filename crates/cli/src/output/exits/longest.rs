@@ -1,10 +1,10 @@
-//! The exits with the most noise, for programs.
+//! Exits with the most noise, for JSON.
 
 use serde::Serialize;
 use vmnoise_events::Share;
 use vmnoise_explain::{LongestExit, NamedPart, NamedPiece};
 
-/// One of `longest[]` of `vmnoise.exits/1`.
+/// Entry of `longest[]` in `vmnoise.exits/1`.
 #[derive(Debug, Serialize)]
 pub struct Longest<'a> {
     vm: u32,
@@ -33,7 +33,7 @@ struct ListedPiece<'a> {
 }
 
 impl<'a> Longest<'a> {
-    /// What is listed of it.
+    /// Creates the entry of this exit.
     pub fn new(longest: &'a LongestExit) -> Longest<'a> {
         let (vcpu, exit) = (&longest.exit.vcpu, &longest.exit.exit);
         Longest {

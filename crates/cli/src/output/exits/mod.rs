@@ -1,4 +1,4 @@
-//! Exits as people and programs read them, live or from a recording.
+//! Results over vCPUs for people and programs, from a live run or a recording.
 
 mod caveats;
 mod document;
@@ -32,19 +32,19 @@ use super::stream::Stream;
 use crate::output::format::Format;
 use crate::run::{FeedReport, Meanwhile, View};
 
-/// How exits are shown.
+/// Layout of a result over vCPUs.
 #[derive(Debug, Clone, Copy)]
 pub enum Layout {
-    /// Tables by vCPU and by reason; [`Meanwhile::Own`] draws them over what is on the terminal
-    /// while the run goes on.
+    /// Tables by vCPU and by reason; with [`Meanwhile::Own`] they are redrawn on the terminal while
+    /// the run goes on.
     Top(Meanwhile),
-    /// A histogram.
+    /// Histogram.
     Hist(Histogram),
-    /// Line by line.
+    /// One line for each exit.
     Trace,
 }
 
-/// Shows a run over vCPUs.
+/// View of a run over vCPUs.
 #[derive(Debug)]
 pub struct ExitsView {
     layout: Layout,
@@ -55,7 +55,7 @@ pub struct ExitsView {
 }
 
 impl ExitsView {
-    /// A view of this kind.
+    /// Creates a view with this layout.
     pub fn new(layout: Layout, format: Format) -> ExitsView {
         ExitsView {
             layout,
@@ -65,7 +65,7 @@ impl ExitsView {
         }
     }
 
-    /// Whether a result without any VM was printed.
+    /// Returns whether a result without any VM was printed.
     pub fn is_empty(&self) -> bool {
         self.is_empty
     }

@@ -1,11 +1,11 @@
-//! A histogram in one cell: one place for each power of two, as dark as it is full.
+//! Histogram in one cell: a character for each power of two, darker for more exits.
 
 use vmnoise_explain::ReasonExits;
 
-/// From nearly nothing to all exits of the row.
+/// Shades, from nearly none to all exits of the row.
 const SHADES: &[u8] = b".:-=+*#%@";
 
-/// The powers of two that a table's lengths span.
+/// Powers of two that the lengths in a table span.
 #[derive(Debug, Clone, Copy)]
 pub struct Powers {
     first: u32,
@@ -13,7 +13,7 @@ pub struct Powers {
 }
 
 impl Powers {
-    /// Those of all these exits.
+    /// Returns the powers of all these exits.
     pub fn of(reasons: &[ReasonExits]) -> Powers {
         let powers = || reasons.iter().flat_map(places).map(|(power, _)| power);
         Powers {
@@ -22,12 +22,12 @@ impl Powers {
         }
     }
 
-    /// What the first place and the end of the last stand for.
+    /// Returns the lower bound of the first character and the upper bound of the last.
     pub fn heading(self) -> String {
         format!("{}-{}", about(self.first), about(self.last + 1))
     }
 
-    /// The exits of one row.
+    /// Draws the exits of one row.
     pub fn draw(self, reason: &ReasonExits) -> String {
         let place = |power: u32| {
             let counts = places(reason).filter(|&(its, _)| its == power);
@@ -41,7 +41,7 @@ impl Powers {
     }
 }
 
-/// How many exits had a length of each power, several times the same.
+/// Returns pairs of power and number of exits; a power may occur several times.
 fn places(reason: &ReasonExits) -> impl Iterator<Item = (u32, u64)> + '_ {
     let buckets = reason.histogram.iter();
     buckets.map(|&(edge_ns, count)| (edge_ns.checked_ilog2().unwrap_or(0), count))
@@ -53,7 +53,7 @@ fn shade(count: u64, of: u64) -> u8 {
     SHADES[(step as usize).min(darkest)]
 }
 
-/// `2^power` ns, as people round it: `512ns`, `1us`, `16ms`.
+/// Formats `2^power` ns approximately: `512ns`, `1us`, `16ms`.
 fn about(power: u32) -> String {
     let units = ["ns", "us", "ms", "s"];
     let unit = (power / 10).min(3);

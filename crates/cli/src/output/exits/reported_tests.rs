@@ -1,4 +1,4 @@
-//! The exit of Figure 8 of the thesis as it is reported here: the same times, and names for all.
+//! Exit of Figure 8 of the thesis as vmnoise reports it: the same times, and a name for each part.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Two vCPUs as they are printed.
+//! Tests of the output for two vCPUs.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use clap::Parser;
@@ -50,7 +50,8 @@ web vCPU -
     );
 }
 
-/// The scheduler's events could not be attached: whoever had the time, it is not shown as KVM's.
+/// Scheduling events could not be attached, so time that belongs to other tasks must not appear as
+/// KVM's.
 #[test]
 fn what_had_no_witness_is_a_dash_and_null() {
     let split = ShareMap::from([(Share::Kvm, 700), (Share::Vmm, 200), (Share::HostIrq, 100)]);

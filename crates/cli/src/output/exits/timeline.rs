@@ -1,4 +1,4 @@
-//! The longest exits as text timelines: a line for each piece, which add up.
+//! Timelines of the longest exits as text: a line for each piece; the pieces add up to the exit.
 
 use vmnoise_explain::{LongestExit, NamedExit, NamedPiece};
 
@@ -7,12 +7,12 @@ use crate::output::cells;
 use crate::run::trace_line::instant;
 use crate::units::us;
 
-/// Width of the picture of an exit.
+/// Width of the drawing of an exit, in characters.
 const WIDTH: u64 = 40;
-/// An exit of more pieces shows the longest of them.
+/// Largest number of pieces shown for an exit, the longest ones.
 const LINES: usize = 32;
 
-/// Draws all of them.
+/// Draws all exits.
 pub fn render(longest: &[LongestExit]) -> String {
     longest.iter().map(timeline).collect()
 }
@@ -81,14 +81,14 @@ fn sum_ns<'a>(pieces: impl IntoIterator<Item = &'a NamedPiece>) -> u64 {
     pieces.into_iter().map(NamedPiece::dur_ns).sum()
 }
 
-/// The least length that leaves no more than [`LINES`].
+/// Returns the least length with which at most [`LINES`] pieces are shown.
 fn least_shown_ns(pieces: &[NamedPiece]) -> u64 {
     let mut lengths: Vec<u64> = pieces.iter().map(NamedPiece::dur_ns).collect();
     lengths.sort_unstable_by(|a, b| b.cmp(a));
     lengths.get(LINES).map_or(0, |too_short| too_short + 1)
 }
 
-/// Where in the exit a piece lies; the shortest has a place too.
+/// Returns a bar for the place of a piece in the exit, at least one character wide.
 fn bar(dur_ns: u64, offset_ns: u64, ns: u64) -> String {
     let place = |ns: u64, round_up: u64| {
         let dur_ns = u128::from(dur_ns.max(1));

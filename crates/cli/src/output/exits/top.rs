@@ -1,4 +1,4 @@
-//! Exits by vCPU and by reason, in the columns of `perf kvm stat` and ours.
+//! Tables of exits by vCPU and by reason, with the columns of `perf kvm stat` and our own.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::powers::Powers;
 use crate::output::{cells, table, tree};
 use crate::units::human;
 
-/// The tables. What they rest on is not in them.
+/// Renders the tables, without the lines about probes and limitations.
 pub fn render(measured: Duration, summary: &ExitsSummary) -> String {
     let mut out = format!(
         "VM exits, {:.1} s; times of a vCPU in % of its own\n\n{}",
@@ -35,7 +35,7 @@ pub fn render(measured: Duration, summary: &ExitsSummary) -> String {
 
 fn vcpus(measured: Duration, summary: &ExitsSummary) -> String {
     let rows: Vec<(&VmExits, &VcpuExits)> = parts::vcpus(summary).collect();
-    // Where nobody lacks a witness the others add up without it.
+    // Without unexplained time, the other columns add up and need no further one.
     let is_unexplained = |(_, vcpu): &(_, &VcpuExits)| unexplained_ns(vcpu) > 0;
     let has_unexplained = rows.iter().any(is_unexplained).then_some(());
     table::of(&rows, |it| {
@@ -64,14 +64,14 @@ fn unexplained_ns(vcpu: &VcpuExits) -> u64 {
     vcpu.time_ns.taken[Share::Unexplained].unwrap_or(0)
 }
 
-/// In percent of the time of the vCPU.
+/// Formats a time in percent of the vCPU's time.
 fn of_time(vcpu: &VcpuExits, ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".into(), |ns| percent(ns, vcpu.time_ns.span_ns()))
 }
 
-/// The columns of `perf kvm stat`, then ours.
+/// Renders the columns of `perf kvm stat`, then our own.
 fn reasons(vcpu: &VcpuExits) -> String {
-    // What a recording says of them may be made up.
+    // The counts of a damaged or forged recording may overflow.
     let all =
         |of: fn(&ReasonExits) -> u64| vcpu.reasons.iter().map(of).fold(0, u64::saturating_add);
     let (samples, total_ns) = (all(|reason| reason.count), all(|reason| reason.total_ns));
@@ -96,7 +96,7 @@ fn percent(part: u64, whole: u64) -> String {
     format!("{:.2}", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
-/// The largest shares, in percent, those that round to nothing left out.
+/// Returns the three largest shares in percent, without those that round to 0.
 pub fn largest(taken: &ShareMap<Option<u64>>) -> String {
     let total_ns = taken.total();
     let words: Vec<String> = parts::by_size(taken)

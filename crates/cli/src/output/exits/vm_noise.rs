@@ -1,5 +1,5 @@
-//! Exits in the words of the tracepoint `osnoise:vm_noise` that a master's thesis adds to
-//! the kernel, and behind a bar what that does not tell.
+//! Exits in the format of the tracepoint `osnoise:vm_noise`, which a master's thesis adds to the
+//! kernel. Our additions follow after a bar.
 
 use vmnoise_events::Share;
 use vmnoise_explain::{NamedExit, NamedPart, TracedExit};
@@ -7,24 +7,24 @@ use vmnoise_explain::{NamedExit, NamedPart, TracedExit};
 use crate::output::cells;
 use crate::run::trace_line::{instant, noise, prefixed};
 
-/// What the lines are.
+/// Header of the lines.
 pub const HEADER: &str = "\
 # tracer: vmnoise exits, durations are net; times are CLOCK_MONOTONIC
 # CPU    TIMESTAMP  EVENT
 ";
 
-/// Shares that every line has, in this order; then those that took time.
+/// Shares that appear in every line, in this order; other shares follow if they took time.
 const ALWAYS: [Share; 3] = [Share::Kvm, Share::Vmm, Share::Preempted];
 
-/// What the host did inside an exit, then the exit: a line for each.
+/// Returns a line for each activity of the host inside an exit, then a line for the exit.
 pub fn lines(traced: &TracedExit) -> String {
     let exit = &traced.exit.exit;
     let inside: String = traced.noise.iter().map(noise).collect();
     inside + &prefixed(exit.entry_cpu, exit.end_mono_ns, &event(&traced.exit))
 }
 
-/// Like the tracepoint's, `vm_id` is the number of the vCPU. The shares are in ns and add up
-/// to the duration.
+/// Returns the event of an exit. As in the tracepoint, `vm_id` is the number of the vCPU. The
+/// shares are in ns and add up to the duration.
 fn event(named: &NamedExit) -> String {
     let NamedExit {
         vcpu,

@@ -1,4 +1,4 @@
-//! What a join rests on, on either side, and what it cannot know.
+//! Probes and limitations of a join, for both recordings.
 
 use vmnoise_events::Workload;
 use vmnoise_explain::{HostSide, JoinedLatencies, JoinedRun, Pair};
@@ -7,7 +7,7 @@ use super::Joined;
 use crate::output::caveats as own;
 use crate::units::human;
 
-/// `kvm` that nothing bounds, nanoseconds.
+/// Returns the `kvm` time without a bound, in nanoseconds.
 fn unbounded_ns(run: &JoinedRun) -> u64 {
     match &run.latencies {
         None => run.joined.unbounded_kvm_ns,
@@ -15,7 +15,7 @@ fn unbounded_ns(run: &JoinedRun) -> u64 {
     }
 }
 
-/// Probe statuses, losses and limits of both recordings.
+/// Renders probe statuses, losses and limitations of both recordings.
 pub fn render(joined: &Joined<'_>) -> String {
     let run = joined.run;
     let mut out = format!(
@@ -52,7 +52,7 @@ pub fn render(joined: &Joined<'_>) -> String {
             only_reasons.join(", ")
         );
     }
-    // A microVM's is in its own lines.
+    // A microVM has this in its own lines.
     if joined.guest.workload != Workload::Microvm {
         out += &own::unbounded_kvm(unbounded_ns(run));
     }
@@ -64,7 +64,7 @@ pub fn render(joined: &Joined<'_>) -> String {
     out
 }
 
-/// What is to be said of a pair that does not stand by itself.
+/// Returns the limitation of a pair that is not proven on its own.
 fn caveat(pair: &Pair) -> Option<String> {
     let cpu = pair.cpu;
     match (pair.joined, pair.leans_on) {

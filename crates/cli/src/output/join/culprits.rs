@@ -1,4 +1,4 @@
-//! Who took the time of the guest's long gaps, or made its tasks late, over the whole run.
+//! Culprits of the guest's long gaps or late wake-ups, over the whole run.
 
 use vmnoise_events::Share;
 use vmnoise_explain::{Culprit, Side};
@@ -6,17 +6,17 @@ use vmnoise_explain::{Culprit, Side};
 use crate::output::{cells, table};
 use crate::units::human;
 
-/// Those beyond are in the JSON.
+/// Number of culprits that are printed; the others are in the JSON.
 const LISTED: usize = 20;
 
-/// What was taken from, and what a percentage is of.
+/// Titles of the columns: the disturbed events, and the whole of the percentage.
 pub type Words = (&'static str, &'static str);
-/// Of a workload that observes gaps.
+/// Titles for a workload that observes gaps.
 pub const OF_GAPS: Words = ("gaps", "% of noise");
-/// Of tasks that wake up.
+/// Titles for periodic tasks.
 pub const OF_TASKS: Words = ("wake-ups", "% of latency");
 
-/// The ranking, largest first.
+/// Renders the ranking, largest first.
 pub fn render(culprits: &[Culprit], above_ns: u64, (what, percent): Words) -> String {
     let above = human(above_ns);
     let total_ns: u64 = culprits.iter().map(|culprit| culprit.total_ns).sum();

@@ -1,4 +1,4 @@
-//! `vmnoise.join/1`.
+//! JSON document `vmnoise.join/1`.
 
 use serde::Serialize;
 use vmnoise_events::{FinishReason, Options, ProbeStatus, RunFacts};
@@ -9,7 +9,7 @@ use vmnoise_explain::{
 use super::Joined;
 use crate::output::json::Head;
 
-/// The head and the summary are the guest's.
+/// Document of a join; the head and the summary are the guest's.
 #[derive(Debug, Serialize)]
 pub struct Document<'a> {
     #[serde(flatten)]
@@ -26,7 +26,7 @@ pub struct Document<'a> {
     summary: &'a Summary,
 }
 
-/// What is to be said of the host's recording.
+/// Part of the document about the host's recording.
 #[derive(Debug, Serialize)]
 pub struct Host<'a> {
     tool_version: &'a str,
@@ -45,7 +45,7 @@ pub struct Host<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// The document of this join.
+    /// Creates the document of this join.
     pub fn new(joined: &Joined<'a>) -> Document<'a> {
         let Joined { guest, host, run } = *joined;
         Document {
@@ -64,13 +64,13 @@ impl<'a> Document<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// By its facts and what came of its stream.
+    /// Creates the part from the host's facts and the result of its stream.
     pub fn new(facts: &'a RunFacts, side: &'a HostSide) -> Host<'a> {
         let HostSide {
             kernel,
             hypervisor,
             threshold_ns,
-            // Among the options.
+            // The options contain this.
             only_reasons: _,
             losses,
             lost_events,

@@ -1,4 +1,4 @@
-//! A guest's run joined with its host's, as people and programs read it.
+//! Guest's run joined with its host's, for people and programs.
 
 pub mod caveats;
 mod culprits;
@@ -21,14 +21,14 @@ use super::{cells, json, rtla, text};
 use crate::output::format::Format;
 use crate::units::human;
 
-/// Both recordings' facts and what the join came to.
+/// Facts of both recordings, and the result of the join.
 #[derive(Debug, Clone, Copy)]
 pub struct Joined<'a> {
-    /// What was true of the guest.
+    /// Facts about the guest.
     pub guest: &'a RunFacts,
-    /// What was true of its host.
+    /// Facts about its host.
     pub host: &'a RunFacts,
-    /// The result.
+    /// Result.
     pub run: &'a JoinedRun,
 }
 
@@ -99,7 +99,7 @@ impl Joined<'_> {
     }
 }
 
-/// A CPU of the guest, and the vCPU that it is.
+/// Returns the name of a guest's CPU with the vCPU that it is.
 fn called(cpu: u32, pairs: &[Pair]) -> String {
     match pairs.iter().find(|pair| pair.cpu == cpu) {
         Some(Pair { vcpu, vm, .. }) => {
@@ -110,7 +110,7 @@ fn called(cpu: u32, pairs: &[Pair]) -> String {
     }
 }
 
-/// So many of so many.
+/// Formats a part of a whole with its percentage.
 fn part_of(part: u64, whole: u64) -> String {
     match percent_of(part, whole) {
         Some(percent) => format!("{part} of {whole} ({percent:.2} %)"),
@@ -118,7 +118,7 @@ fn part_of(part: u64, whole: u64) -> String {
     }
 }
 
-/// A part of something in percent.
+/// Returns a part in percent of the whole; `None` if the whole is 0.
 fn percent_of(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
 }

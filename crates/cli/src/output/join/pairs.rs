@@ -1,4 +1,4 @@
-//! Which CPU of the guest is which vCPU, and how far the recordings cover each other.
+//! Pairs of a guest's CPU and a vCPU, and how much of the guest's recording the host's covers.
 
 use vmnoise_explain::{JoinedTotals, Pairing, Unsure};
 
@@ -6,12 +6,12 @@ use super::{part_of, percent_of};
 use crate::output::{cells, table};
 use crate::units::human;
 
-/// What was tested of a workload that polls: exits must lie in its gaps.
+/// Title of the test for a workload that polls: exits must lie in its gaps.
 pub const OF_GAPS: &str = "in gaps %";
-/// And of tasks: between the instants at which they ran.
+/// Title of the test for periodic tasks: exits must lie between the instants at which they ran.
 pub const OF_TASKS: &str = "between %";
 
-/// Each pair with its proof, and those of the same VM that nothing proves.
+/// Renders each pair with its proof, and the pairs of the same VM that are not proven.
 pub fn render(pairing: &Pairing, agrees: &str) -> String {
     let found = pairing.candidates.first();
     let pairs = found.map_or(&[][..], |vm| &vm.pairs);
@@ -34,12 +34,12 @@ pub fn render(pairing: &Pairing, agrees: &str) -> String {
     format!("\nWhich CPU of the guest is which vCPU, and what proves it\n{table}")
 }
 
-/// No more than is known: whole powers of ten, rounded down.
+/// Formats odds as a power of ten, rounded down.
 pub fn odds(log10_odds: f64) -> String {
     format!("10^{:.0}", log10_odds.floor())
 }
 
-/// How many gaps the host's recording covers.
+/// Renders how many gaps the host's recording covers.
 pub fn coverage(joined: &JoinedTotals, above_ns: u64) -> String {
     let JoinedTotals {
         gaps,
@@ -74,7 +74,7 @@ pub fn coverage(joined: &JoinedTotals, above_ns: u64) -> String {
     coverage + &unsure_of(&unsure, ("gap", "gaps"))
 }
 
-/// What is too short for the clocks; nothing where nothing is.
+/// Returns a sentence about intervals that are too short for the clocks; empty if there are none.
 pub fn unsure_of(unsure: &Unsure, (one, many): (&str, &str)) -> String {
     let Unsure { count, exits, ns } = *unsure;
     let short = match count {
@@ -104,7 +104,7 @@ fn percent(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.2}"))
 }
 
-/// How much earlier and later the exits could lie and still be in their gaps.
+/// Formats how much earlier and later the exits could lie and still be in their gaps.
 fn slack(slack_ns: Option<(i64, i64)>) -> String {
     let Some((earlier_ns, later_ns)) = slack_ns else {
         return "-".into();

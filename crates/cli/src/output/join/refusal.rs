@@ -1,4 +1,5 @@
-//! `vmnoise.pairing/1`: why a guest's recording and a host's are not joined, with the evidence.
+//! JSON document `vmnoise.pairing/1`: why the recordings of a guest and a host cannot be joined,
+//! with the evidence.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -7,7 +8,7 @@ use vmnoise_explain::{Pairing, Unpaired};
 
 use crate::output::{self, json};
 
-/// The head is the guest's.
+/// Document of a refusal; the head is the guest's.
 #[derive(Debug, Serialize)]
 struct Document<'a> {
     #[serde(flatten)]
@@ -26,7 +27,7 @@ struct Host<'a> {
     started_at: &'a str,
 }
 
-/// Prints it.
+/// Prints the document.
 ///
 /// # Errors
 /// If stdout cannot be written.

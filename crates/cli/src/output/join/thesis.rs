@@ -1,4 +1,4 @@
-//! The sum by which the thesis explains an exit, beside ours.
+//! Sum by which the thesis explains an exit, compared with our own.
 
 use vmnoise_explain::ThesisSum;
 
@@ -6,7 +6,7 @@ use super::percent_of;
 use crate::output::table;
 use crate::units::human;
 
-/// Both, over the same exits.
+/// Renders both sums over the same exits.
 pub fn render(sum: &ThesisSum) -> String {
     let rows = [
         ("interrupts + threads + overhead", sum.thesis_ns),

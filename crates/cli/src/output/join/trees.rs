@@ -1,4 +1,4 @@
-//! The longest gaps as trees that name both sides and add up.
+//! Longest gaps as trees with the culprits of both sides; the parts add up.
 
 use vmnoise_events::Workload;
 use vmnoise_explain::Tree;
@@ -7,10 +7,10 @@ use super::{Joined, called};
 use crate::output::tree::{MOST, Words, draw};
 use crate::units::{seconds, us};
 
-/// All of them, longest first.
+/// Renders all trees, longest first.
 pub fn render(joined: &Joined<'_>) -> String {
     let run = joined.run;
-    // A microVM has no kernel: what was witnessed beside its gaps is its host's.
+    // A microVM has no kernel: all activities around its gaps are the host's.
     let words = Words {
         side: match joined.guest.workload {
             Workload::Microvm => "",
@@ -36,7 +36,7 @@ pub fn render(joined: &Joined<'_>) -> String {
     out
 }
 
-/// What must be known before a tree is believed.
+/// Returns the defects of the data behind a tree.
 fn flaws(tree: &Tree) -> String {
     let mut flaws = String::new();
     if !tree.witnessed {

@@ -1,4 +1,5 @@
-//! Bencher's metric format: benchmarks, their measures, and the value of each. What is unknown is not there.
+//! Result in Bencher's metric format: benchmarks, their measures, and the value of each. Unknown
+//! values are left out.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,8 @@ pub(super) struct Metric {
 
 type Metrics<'a> = BTreeMap<&'a str, BTreeMap<&'static str, Metric>>;
 
-/// Of the last run: `latency` is how long it took in ns, `noise` what was taken in percent, `longest-noise` at one go in ns.
+/// Returns the measures of the last run: `latency` is its duration in ns, `noise` the time taken in
+/// percent, and `longest-noise` the longest time taken without a break, in ns.
 pub(super) fn metrics(result: &CommandResult) -> Metrics<'_> {
     let mut measures = BTreeMap::new();
     if let Some(run) = result.runs.last() {

@@ -1,8 +1,8 @@
-//! How the threads of a command spent their time, by the words of the result.
+//! Budget of a command's threads, in the words of the result.
 
 use vmnoise_events::{FamilyBooks, FamilyCulpritKind, FamilyTaken};
 
-/// The parts of a budget in their order, and whether each was taken from the command.
+/// Returns the parts of a budget in order, each with whether the time was taken from the command.
 pub(super) const fn parts(books: &FamilyBooks) -> [(&'static str, u64, bool); 10] {
     [
         ("ran", books.ran_ns, false),
@@ -18,7 +18,7 @@ pub(super) const fn parts(books: &FamilyBooks) -> [(&'static str, u64, bool); 10
     ]
 }
 
-/// Under which part of the budget somebody took time.
+/// Returns the part of the budget to which a culprit's time belongs.
 pub(super) const fn part_of(kind: FamilyCulpritKind) -> &'static str {
     match kind {
         FamilyCulpritKind::Task => "waited",
@@ -27,7 +27,7 @@ pub(super) const fn part_of(kind: FamilyCulpritKind) -> &'static str {
     }
 }
 
-/// What a longest one is of.
+/// Returns the part of the budget to which a longest interval belongs.
 pub(super) const fn part_of_longest(taken: FamilyTaken) -> &'static str {
     match taken {
         FamilyTaken::Wait => "waited",

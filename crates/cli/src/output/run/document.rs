@@ -1,4 +1,4 @@
-//! `vmnoise.run/1` (docs/json.md). Unknown is null.
+//! JSON document `vmnoise.run/1` (docs/json.md). Unknown values are null.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ struct Limit {
     verdict: Fitness,
 }
 
-/// Of `waited`, what no task had.
+/// Parts of `waited` in which no known task had the CPU.
 #[derive(Debug, Serialize)]
 struct Waits {
     idle: u64,
@@ -79,7 +79,7 @@ struct Longest<'a> {
     name: Option<&'a str>,
 }
 
-/// What the kernel's own books say.
+/// Sums from /proc, which the kernel keeps without BPF.
 #[derive(Debug, Serialize)]
 struct Kernel {
     ran_ns: u64,

@@ -1,4 +1,4 @@
-//! What was taken from a command, for people and for programs.
+//! Results of `run` for people and programs: the time taken from a command.
 
 mod bmf;
 mod budget;
@@ -12,27 +12,27 @@ use crate::run::command::Done;
 use crate::run::command::preflight::QuietCpu;
 use vmnoise_judge::fitness::{Evidence, Judged};
 
-/// A run and its verdict.
+/// Run with its verdict.
 pub struct JudgedRun {
-    /// The run.
+    /// Run.
     pub done: Done,
-    /// What the verdict rests on.
+    /// Evidence for the verdict.
     pub evidence: Evidence,
-    /// The verdict.
+    /// Verdict.
     pub judged: Judged,
 }
 
-/// All runs of a command.
+/// Results of all runs of a command.
 pub struct CommandResult {
-    /// As it was given.
+    /// Command line.
     pub command: String,
-    /// The CPUs before it started, if they were looked at.
+    /// Check of the CPUs before the command started, if asked for.
     pub preflight: Option<Vec<QuietCpu>>,
-    /// The first one first: those before the last were unfit.
+    /// Runs in order; all runs but the last were unfit.
     pub runs: Vec<JudgedRun>,
 }
 
-/// All of it, with a newline at the end.
+/// Renders the result; ends with a newline.
 ///
 /// # Errors
 /// If it cannot be written in this format.

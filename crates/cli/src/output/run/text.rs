@@ -1,4 +1,4 @@
-//! For people.
+//! Result of `run` as text for people.
 
 use vmnoise_events::coverage::Question;
 use vmnoise_events::{FamilyCulprit, FamilyLook, FamilyTaken, shown_lines};
@@ -10,7 +10,7 @@ use crate::run::command::{FromProc, RunRate, Seen};
 use crate::units::human;
 use vmnoise_judge::fitness::{Figure, Fitness, Judgement, Range};
 
-/// So many culprits are told.
+/// Number of culprits that are printed.
 const CULPRITS: usize = 8;
 
 pub(super) fn render(result: &CommandResult) -> String {

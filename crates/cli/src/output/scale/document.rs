@@ -1,4 +1,4 @@
-//! `vmnoise.scale/1` (docs/json.md).
+//! JSON document `vmnoise.scale/1` (docs/json.md).
 
 use serde::Serialize;
 use vmnoise_events::Policy;

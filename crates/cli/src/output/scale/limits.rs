@@ -1,11 +1,11 @@
-//! What a prediction rests on, and what of that may be missing; a line each.
+//! Basis and limitations of a prediction, one line each.
 
 use vmnoise_predict::scale::{Basis, Collective};
 
 use super::Predicted;
 use crate::units::human;
 
-/// In the order in which they are told.
+/// Returns the lines in printing order.
 pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
     let Predicted {
         recordings,
@@ -76,7 +76,7 @@ fn carried(predicted: &Predicted<'_>) -> String {
     }
 }
 
-/// What is beyond, and whether anything is said of it.
+/// Returns the line about scales beyond the recordings, and whether they are predicted.
 fn beyond(predicted: &Predicted<'_>) -> Option<String> {
     let prediction = predicted.prediction;
     let recorded = |basis| basis == Basis::Recorded;

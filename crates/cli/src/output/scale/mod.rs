@@ -1,4 +1,5 @@
-//! What becomes of a program at each number of ranks, as text and as `vmnoise.scale/1`.
+//! Results of `scale`: the slowdown of a program at each number of ranks, as text and as
+//! `vmnoise.scale/1`.
 
 mod document;
 mod limits;
@@ -13,19 +14,19 @@ use vmnoise_predict::scale::{AtScale, Prediction, Program};
 use super::format::Format;
 use crate::output::recorded::Recorded;
 
-/// A prediction, and what it was made from.
+/// Prediction and its inputs.
 pub struct Predicted<'a> {
-    /// One of each host.
+    /// Recordings, one of each host.
     pub recordings: &'a [Recorded],
-    /// What runs on them.
+    /// Program that runs on the hosts.
     pub program: &'a Program,
-    /// What becomes of it.
+    /// Prediction.
     pub prediction: &'a Prediction,
 }
 
 impl Predicted<'_> {
-    /// What the recordings could not see of what an ordinary rank loses, each with its recording: the slowdowns are lower
-    /// bounds then.
+    /// Returns the blind spots that hide losses of an ordinary rank, each with its recording. If
+    /// there are any, the slowdowns are lower bounds.
     pub fn blind_spots(&self) -> Vec<(&str, BlindSpot)> {
         let rank = Question::TakenFrom(Policy::Other(0));
         let all = self.recordings.iter().flat_map(|it| {
@@ -37,7 +38,7 @@ impl Predicted<'_> {
     }
 }
 
-/// Prints it.
+/// Prints the prediction.
 ///
 /// # Errors
 /// If stdout cannot be written.
@@ -52,24 +53,25 @@ pub fn print(format: Format, predicted: &Predicted<'_>) -> Result<()> {
     }
 }
 
-/// By how much steps are longer than where nothing is taken, percent.
+/// Returns how much longer steps are than without noise, in percent.
 fn slowdown_percent(scale: &AtScale, step_ns: f64) -> f64 {
     100.0 * (step_ns / scale.undisturbed_ns - 1.0)
 }
 
-/// How much of the time removing each suspect gains, percent; none where nothing recorded says so.
+/// Returns how much time is gained by removing each suspect, in percent; empty for scales without a
+/// recorded basis.
 fn gains_percent(scale: &AtScale) -> Vec<f64> {
     let Some(step_ns) = scale.step_ns else {
         return Vec::new();
     };
     let without = scale.without_ns.iter();
-    // Rounding takes nothing away.
+    // Rounding must not produce a negative gain.
     without
         .map(|without_ns| (100.0 * (1.0 - without_ns / step_ns)).max(0.0))
         .collect()
 }
 
-/// A culprit as one word or two.
+/// Returns the share of a culprit, and its name if known.
 fn called(culprit: &Culprit) -> String {
     match &culprit.name {
         Some(name) => format!("{} {name}", culprit.share),

@@ -1,4 +1,4 @@
-//! For people.
+//! Prediction as text for people.
 
 use vmnoise_predict::scale::{AtScale, Basis, Collective, Suspect};
 
@@ -6,10 +6,10 @@ use super::{Predicted, called, gains_percent, limits, slowdown_percent};
 use crate::output::table;
 use crate::units::human;
 
-/// What gains less is no gain to speak of, percent.
+/// Least gain that is reported, in percent.
 const NO_GAIN: f64 = 0.005;
 
-/// Ends with a newline.
+/// Renders the prediction; ends with a newline.
 pub(super) fn render(predicted: &Predicted<'_>) -> String {
     let prediction = predicted.prediction;
     let mut text = head(predicted);
@@ -85,7 +85,7 @@ fn head(predicted: &Predicted<'_>) -> String {
     )
 }
 
-/// The first, the one in the middle, and the last of those of which gains are known.
+/// Returns the first, the middle and the last of the scales with known gains.
 fn gained(scales: &[AtScale]) -> Vec<&AtScale> {
     let known: Vec<&AtScale> = scales
         .iter()
@@ -112,7 +112,7 @@ fn band(scale: &AtScale) -> String {
     })
 }
 
-/// Whom to remove first, and what that gains.
+/// Returns the suspect whose removal gains most, and the gain.
 fn best(scale: &AtScale, suspects: &[Suspect]) -> (String, String) {
     let gains = gains_percent(scale);
     let best = gains

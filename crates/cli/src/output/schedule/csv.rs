@@ -1,8 +1,8 @@
-//! The function as a table for other programs.
+//! Supply function as CSV for other programs.
 
 use super::{Row, Scheduled};
 
-/// A row for each CPU and each length of window; nanoseconds.
+/// Renders a row for each CPU and each length of window; all times in nanoseconds.
 pub fn render(scheduled: &Scheduled<'_>) -> String {
     let mut shares: Vec<_> = scheduled.cpus.iter().flat_map(|it| &it.shares).collect();
     shares.sort_unstable();

@@ -1,4 +1,4 @@
-//! `vmnoise.schedule/1` (docs/json.md).
+//! JSON document `vmnoise.schedule/1` (docs/json.md).
 
 use anyhow::Result;
 use serde::Serialize;
@@ -68,7 +68,7 @@ struct OfTask<'a> {
     most_taken_ns: Option<[Option<u64>; 4]>,
 }
 
-/// With a newline at the end.
+/// Renders the document; ends with a newline.
 ///
 /// # Errors
 /// If it cannot be written.

@@ -1,4 +1,4 @@
-//! What a CPU left to its tasks, and whether they keep their deadlines with it.
+//! Results of `schedule`: the CPU time left to tasks, and whether they meet their deadlines.
 
 pub mod csv;
 pub mod document;
@@ -12,70 +12,72 @@ use vmnoise_predict::schedule::{Judged, TaskSet};
 use vmnoise_predict::supply::MeasuredSupply;
 use wildmatch::WildMatch;
 
-/// The result.
+/// Result.
 pub struct Scheduled<'a> {
-    /// Ascending.
+    /// CPUs in ascending order.
     pub cpus: Vec<CpuSupply<'a>>,
-    /// The tasks that were asked about.
+    /// Tasks to judge.
     pub set: Option<&'a TaskSet>,
-    /// What was assumed of them.
+    /// Assumptions about the tasks.
     pub notes: &'a [String],
-    /// Whose time is left out.
+    /// Patterns of the culprits whose time is left out.
     pub without: &'a [String],
 }
 
-/// One CPU.
+/// CPU time that one CPU left to its tasks.
 pub struct CpuSupply<'a> {
-    /// Its number.
+    /// Number of the CPU.
     pub cpu: u32,
-    /// Its recordings.
+    /// Recordings of the CPU.
     pub files: Vec<&'a str>,
-    /// What each length of window left at least; none where nobody reads them.
+    /// Rows, one for each length of window; empty if the output format has no rows.
     pub rows: Vec<Row>,
-    /// Who has a column in them.
+    /// Shares with a column in the rows.
     pub shares: Vec<Share>,
-    /// Gaps that are shorter are in none of the recordings, and in not all of them; nanoseconds.
+    /// Least and largest threshold of the recordings, in nanoseconds. Gaps below the least are in
+    /// no recording; gaps below the largest are not in all of them.
     pub thresholds_ns: (u64, u64),
-    /// What its recordings could see.
+    /// Coverage of its recordings.
     pub of_gaps: Vec<Coverage>,
-    /// What the recordings of its timers could see.
+    /// Coverage of the recordings of its timers.
     pub of_latencies: Vec<Coverage>,
-    /// For how long nobody looked, nanoseconds.
+    /// Unobserved time, nanoseconds.
     pub unseen_ns: u64,
-    /// The worst latency of its timers, nanoseconds; `None` without a recording of it.
+    /// Worst latency of its timers, in nanoseconds; `None` without a recording of it.
     pub blocking_ns: Option<u64>,
-    /// What is said of each task, in their order.
+    /// Verdicts on the tasks, in the order of the tasks.
     pub judged: Vec<Judged>,
-    /// Whose time is left out.
+    /// Patterns of the culprits whose time is left out.
     pub without: Vec<WildMatch>,
-    /// The function.
+    /// Supply function.
     pub supply: MeasuredSupply<'a>,
-    /// What it is made of.
+    /// Records behind the supply function.
     pub records: Vec<&'a Record>,
 }
 
-/// One length of window.
+/// Row for one length of window.
 pub struct Row {
-    /// Nanoseconds.
+    /// Length in nanoseconds.
     pub length_ns: u64,
-    /// At least so much was left in each, nanoseconds.
+    /// Least time left in any window, nanoseconds.
     pub left_ns: u64,
-    /// No more went by unseen in one, nanoseconds.
+    /// Most unobserved time in any window, nanoseconds.
     pub unseen_ns: u64,
-    /// The most that each share took in one, nanoseconds: not in the same one.
+    /// Most time that each share took in any window, in nanoseconds. The windows of two shares may
+    /// differ.
     pub shares_ns: Vec<u64>,
 }
 
-/// The window of some length that left least.
+/// Window of some length that left the least time.
 pub struct WorstWindow {
-    /// Since its run began, nanoseconds.
+    /// Start of the window since its run began, nanoseconds.
     pub at_ns: u64,
-    /// Of which run, if there are several.
+    /// Recording of the window, if there are several.
     pub file: Option<String>,
-    /// What was taken in it, nanoseconds.
+    /// Time taken in the window, nanoseconds.
     pub taken_ns: u64,
-    /// What may have been taken in it besides, while nobody looked; nanoseconds.
+    /// Unobserved time in the window, in nanoseconds; it may have been taken too.
     pub unseen_ns: u64,
-    /// Who had how much of it, the largest first.
+    /// Culprits with their times, largest first.
     pub by: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! For people.
+//! Result of `schedule` as text for people.
 
 use vmnoise_events::coverage::Question;
 use vmnoise_predict::schedule::{Judged, Task, TaskSet};
@@ -7,10 +7,10 @@ use super::{CpuSupply, Scheduled, WorstWindow, words};
 use crate::output::table;
 use crate::units::{human, seconds};
 
-/// Windows that are printed: powers of ten from here on, as long as there are any.
+/// Shortest window that is printed; the others are its multiples by powers of ten.
 const FIRST_NS: u64 = 10_000;
 
-/// Ends with a newline.
+/// Renders the result; ends with a newline.
 pub fn render(scheduled: &Scheduled<'_>) -> String {
     let mut text = String::new();
     for cpu in &scheduled.cpus {
@@ -54,7 +54,7 @@ fn supply(cpu: &CpuSupply<'_>, without: &[String]) -> String {
     text
 }
 
-/// From which length on gaps are in its runs.
+/// Formats the lengths of gaps that the runs contain.
 fn lengths((least_ns, most_ns): (u64, u64)) -> String {
     match least_ns == most_ns {
         true => format!("{} and more", human(least_ns)),
@@ -88,7 +88,7 @@ fn windows(cpu: &CpuSupply<'_>) -> String {
     })
 }
 
-/// What the figures do not hold.
+/// Renders the limitations of the figures.
 fn caveats(cpu: &CpuSupply<'_>) -> String {
     let mut text = String::new();
     for spot in cpu.blind_spots(Question::Taken) {
@@ -139,7 +139,7 @@ fn tasks(cpu: &CpuSupply<'_>, set: &TaskSet, notes: &[String]) -> String {
     text
 }
 
-/// On which windows the bounds rest.
+/// Renders the windows on which the bounds rest.
 fn decisive(cpu: &CpuSupply<'_>, rows: &[(&Task, &Judged)]) -> String {
     let bounds = rows
         .iter()

@@ -1,4 +1,4 @@
-//! What is said of tasks.
+//! Words for verdicts on tasks.
 
 use vmnoise_events::coverage::BlindSpot;
 use vmnoise_predict::schedule::{BreakdownGap, Judged, Policy, Verdict, WINDOWS};
@@ -23,7 +23,7 @@ pub(super) fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Why no more can be said, a sentence each; none where the figures say it.
+/// Returns why there is no stronger verdict, one sentence each; empty if the figures say it.
 pub(super) fn why(cpu: &CpuSupply<'_>, judged: &Judged) -> Vec<String> {
     let sentence = match judged.verdict {
         Verdict::Blind => return judged.blind_spots.iter().map(BlindSpot::to_string).collect(),
@@ -49,7 +49,7 @@ pub(super) fn why(cpu: &CpuSupply<'_>, judged: &Judged) -> Vec<String> {
     vec![sentence]
 }
 
-/// Which misses of a task that holds the recordings exclude.
+/// Returns which misses the recordings exclude for a task that holds.
 pub(super) fn excluded(judged: &Judged) -> Option<String> {
     let every_ns = judged.excluded_every_ns?;
     Some(format!(
@@ -58,7 +58,7 @@ pub(super) fn excluded(judged: &Judged) -> Option<String> {
     ))
 }
 
-/// The shortest gap that would break a task.
+/// Formats the shortest gap that would break a task.
 pub(super) fn gap(gap: Option<BreakdownGap>) -> String {
     gap.map_or_else(
         || "-".into(),
@@ -69,7 +69,7 @@ pub(super) fn gap(gap: Option<BreakdownGap>) -> String {
     )
 }
 
-/// How the worst grew while the run went on.
+/// Formats the growth of the worst window during the run.
 pub(super) fn growth(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
     let parts = ["first eighth", "first quarter", "first half", "whole"];
     let grown = parts.iter().zip(cpu.supply.growth_ns(length_ns));
@@ -77,11 +77,11 @@ pub(super) fn growth(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
     grown.collect::<Vec<_>>().join(", ")
 }
 
-/// Of so many windows the tail is fitted to the largest.
+/// Most windows whose largest values are used to fit the tail.
 const MOST_WINDOWS: usize = 1_000_000;
 const DAY_NS: f64 = 86_400e9;
 
-/// What a day would have, if the tail went on as it is: no measurement.
+/// Formats the worst window expected in a day if the tail continues; this is no measurement.
 pub(super) fn day(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
     let windows_ns = cpu.supply.taken_in_turn_ns(length_ns, MOST_WINDOWS);
     let length = human(length_ns);
@@ -102,7 +102,8 @@ pub(super) fn day(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
             false => "the tail of the largest windows has no mean: nothing is extrapolated".into(),
         };
     };
-    // Windows that overlap are more than those that follow one another.
+    // Overlapping windows are more numerous than consecutive ones, so their worst case may be
+    // larger.
     let seen_ns = cpu
         .supply
         .worst(length_ns)
@@ -118,6 +119,6 @@ pub(super) fn day(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
     )
 }
 
-/// What a measured bound is not.
+/// Limitation of every measured bound.
 pub(super) const NO_WORST_CASE: &str = "what was recorded is no worst case: a gap that is longer than any of these, or more \
      of them at once, was only not seen";

@@ -1,5 +1,5 @@
-//! The analysis of the wake-up that stopped a run, in the layout of `rtla timerlat`, with
-//! lines for what the hypervisor took.
+//! Analysis of the wake-up that stopped a run, in the layout of `rtla timerlat`, with additional
+//! lines for the hypervisor's time.
 
 use vmnoise_events::{ActivityKind, Name, RunFacts, Share};
 use vmnoise_explain::{NamedInterval, NamedPart, Phase, Summary};
@@ -9,10 +9,10 @@ use crate::output::tree::tree;
 use crate::run::RecentTrace;
 use crate::run::at_stop::AtStop;
 
-/// rtla calls a longer delay of an idle CPU's interrupt the way out of idle.
+/// Delay above which rtla attributes a late interrupt of an idle CPU to the exit from idle.
 const EXIT_FROM_IDLE_NS: u64 = 10_000;
 
-/// The report, with an empty line behind it; nothing if no wake-up stopped the run.
+/// Renders the report and an empty line; empty if no wake-up stopped the run.
 pub fn report(facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> String {
     let wakeups = summary.wakeups.as_ref();
     let Some(late) = wakeups.and_then(|wakeups| wakeups.stopped_by.as_ref()) else {
@@ -36,7 +36,8 @@ fn stack(late: &NamedInterval, trace: &RecentTrace) -> String {
     at_stop(late, trace).map(AtStop::stack).unwrap_or_default()
 }
 
-/// How late the interrupt was, where that alone hit a limit.
+/// Returns the delay of the interrupt in nanoseconds, if the interrupt and not the thread hit a
+/// limit.
 fn until_irq(facts: &RunFacts, late: &NamedInterval) -> Option<u64> {
     let limit_ns = facts.options.timer.as_ref()?.stop_thread_ns;
     let irq_ns = late.irq_ns()?;
@@ -98,7 +99,7 @@ fn thread_analysis(late: &NamedInterval, was_idle: bool, trace: &RecentTrace) ->
     ] {
         out += &group(title, &others, share, total_ns);
     }
-    // What the delay of the handler does not hold already.
+    // The delay of the handler contains the earlier parts.
     let later: Vec<_> = others
         .iter()
         .copied()
@@ -112,19 +113,20 @@ fn thread_analysis(late: &NamedInterval, was_idle: bool, trace: &RecentTrace) ->
     let ours = ours.map(|(title, share)| group(title, &later, share, total_ns));
     let ours = ours.concat();
     let total = total("Thread latency:", total_ns);
-    // What reads rtla takes a line before the total that it does not know for a part of the last one it knew.
+    // Parsers of rtla's output attribute an unknown line before the total to the last part that
+    // they know.
     match called_as::is_rtla() {
         true => out + &total + &ours,
         false => out + &ours + &total,
     }
 }
 
-/// Whether the timer's interrupt had not come yet.
+/// Returns whether the phase ends with the timer's interrupt or before it.
 fn early(phase: Option<Phase>) -> bool {
     matches!(phase, Some(Phase::ArmedLate | Phase::Irq))
 }
 
-/// Time until the interrupt in which no other interrupt ran, and how much of it was stolen.
+/// Renders the time until the interrupt in which no other interrupt ran, and the steal time in it.
 fn handler_delay(late: &NamedInterval, total_ns: u64, was_idle: bool) -> String {
     if late.irq_ns().is_none() {
         return format!("  IRQ handler delay:\t\t{:>16}\t{:>9} us\n", "", "-");
@@ -157,7 +159,7 @@ fn handler_delay(late: &NamedInterval, total_ns: u64, was_idle: bool) -> String 
     out
 }
 
-/// Whether nothing ran at the expiry: the task slept, and nobody was seen.
+/// Returns whether nothing ran at the expiry: the task slept, and no activity was seen.
 fn was_idle(facts: &RunFacts, late: &NamedInterval, trace: &RecentTrace) -> bool {
     let armed_late = |part: &NamedPart| part.phase == Some(Phase::ArmedLate);
     let slept = late.irq_ns().is_some() && !late.parts.iter().any(armed_late);
@@ -165,7 +167,7 @@ fn was_idle(facts: &RunFacts, late: &NamedInterval, trace: &RecentTrace) -> bool
     slept && nobody && facts.witnesses.sched
 }
 
-/// An interrupt that was under way at the expiry, and so may have held the timer's up.
+/// Returns an interrupt that ran at the expiry and may have delayed the timer's interrupt.
 fn previous_irq(late: &NamedInterval, trace: &RecentTrace) -> String {
     let noise = trace.inside((late.start_mono_ns, late.cpu), 1);
     let irq = noise.iter().find(|noise| noise.kind == ActivityKind::Irq);
@@ -177,7 +179,7 @@ fn previous_irq(late: &NamedInterval, trace: &RecentTrace) -> String {
     })
 }
 
-/// Who had the CPU at the expiry.
+/// Returns the thread that had the CPU at the expiry.
 fn running(late: &NamedInterval, trace: &RecentTrace) -> Option<String> {
     let noise = trace.inside((late.start_mono_ns, late.cpu), 1);
     let thread = noise
@@ -186,7 +188,7 @@ fn running(late: &NamedInterval, trace: &RecentTrace) -> Option<String> {
     Some(thread.name.to_string())
 }
 
-/// The interrupt that woke the task.
+/// Returns the interrupt that woke the task.
 fn timer_irq(late: &NamedInterval) -> Option<Name> {
     let handler =
         |part: &&NamedPart| part.share == Share::Irq && matches!(part.phase, Some(Phase::Handler));
@@ -199,7 +201,7 @@ fn sum(late: &NamedInterval, share: Share, who: impl Fn(Option<&Name>) -> bool) 
     parts.map(|part| part.ns).sum()
 }
 
-/// A kind of interference with its sources; nothing if there was none.
+/// Renders a kind of interference with its sources; empty if there was none.
 fn group(title: &str, parts: &[&NamedPart], share: Share, total_ns: u64) -> String {
     let parts = parts.iter().filter(|part| part.share == share);
     let all_ns: u64 = parts.clone().map(|part| part.ns).sum();
@@ -240,7 +242,7 @@ fn total(title: &str, ns: u64) -> String {
     )
 }
 
-/// `comm:pid`, at the last colon.
+/// Splits `comm:pid` at the last colon.
 fn split(source: &str) -> (&str, &str) {
     source.rsplit_once(':').unwrap_or((source, ""))
 }

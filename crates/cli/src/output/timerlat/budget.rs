@@ -1,13 +1,13 @@
-//! Where the latencies of a run came from.
+//! Budgets of the latencies of a run.
 
 use vmnoise_explain::{CpuWakeups, Phase, Wakeups};
 
 use crate::output::{cells, table};
 
-/// Sources beyond these are in the JSON.
+/// Number of sources of one CPU that are printed; the others are in the JSON.
 const SOURCES_PER_CPU: usize = 8;
 
-/// Where the latencies of each CPU went.
+/// Renders the sums of the latencies of each CPU by cause.
 pub fn sums(wakeups: &Wakeups) -> String {
     let mut out = String::new();
     for cpu in &wakeups.cpus {
@@ -21,7 +21,7 @@ pub fn sums(wakeups: &Wakeups) -> String {
     out
 }
 
-/// What must be known of the figures of a CPU; empty if nothing must.
+/// Renders the limitations of a CPU's figures; empty if there are none.
 pub fn flaws(cpu: &CpuWakeups) -> String {
     let mut out = String::new();
     if cpu.missed > 0 {
@@ -59,7 +59,7 @@ fn of(cpu: &CpuWakeups) -> String {
     amounts("phase", &of_phases, all_ns) + &amounts("share", &of_shares, all_ns) + &sources(cpu)
 }
 
-/// How much of all each of these had.
+/// Renders the time of each cause, and its part of the whole.
 fn amounts(what: &str, had: &[(&str, Option<u64>)], all_ns: u64) -> String {
     let all_ns = Some(all_ns).filter(|ns| *ns > 0);
     table::of(had, |it| {
@@ -69,7 +69,7 @@ fn amounts(what: &str, had: &[(&str, Option<u64>)], all_ns: u64) -> String {
     })
 }
 
-/// Who took most of it.
+/// Renders the sources that took most of the time.
 fn sources(cpu: &CpuWakeups) -> String {
     let shown = &cpu.sources[..cpu.sources.len().min(SOURCES_PER_CPU)];
     table::of(shown, |it| {

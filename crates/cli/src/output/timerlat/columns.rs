@@ -1,10 +1,10 @@
-//! The figures of rtla's tables: the three contexts of a wake-up on each CPU.
+//! Figures of rtla's tables: the three contexts of a wake-up on each CPU.
 
 use std::collections::BTreeMap;
 
 use vmnoise_explain::Interval;
 
-/// One context: the latest wake-up, and all of them.
+/// Figures of one context: the current wake-up, and all wake-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figures {
     pub count: u64,
@@ -37,7 +37,7 @@ impl Figures {
         }
     }
 
-    /// Of several CPUs together; which of them was the latest is nobody's business.
+    /// Merges the figures of two CPUs; the result has no current wake-up.
     pub fn with(self, other: Figures) -> Figures {
         Figures {
             count: self.count + other.count,
@@ -48,18 +48,18 @@ impl Figures {
         }
     }
 
-    /// The mean; `None` of nothing.
+    /// Returns the mean; `None` without wake-ups.
     pub fn mean_ns(&self) -> Option<u64> {
         self.sum_ns.checked_div(self.count)
     }
 
-    /// Something that is known if there was any wake-up.
+    /// Returns `ns`, or `None` without wake-ups.
     pub fn known(&self, ns: u64) -> Option<u64> {
         (self.count > 0).then_some(ns)
     }
 }
 
-/// The contexts of one CPU.
+/// Contexts of one CPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Contexts {
     pub irq: Figures,
@@ -80,7 +80,7 @@ impl Contexts {
     }
 }
 
-/// Every CPU that woke up, by its number.
+/// Contexts of every CPU that had a wake-up, by CPU number.
 #[derive(Debug, Default)]
 pub struct Columns {
     cpus: BTreeMap<u32, Contexts>,
@@ -91,7 +91,7 @@ impl Columns {
         self.cpus.entry(wakeup.cpu).or_default().add(wakeup);
     }
 
-    /// How often the task of this CPU has woken up.
+    /// Returns the number of wake-ups of this CPU's task.
     pub fn count_of(&self, cpu: u32) -> u64 {
         self.cpus
             .get(&cpu)
@@ -102,7 +102,7 @@ impl Columns {
         self.cpus.iter().map(|(cpu, contexts)| (*cpu, contexts))
     }
 
-    /// All CPUs together.
+    /// Returns the figures of all CPUs together.
     pub fn total(&self) -> Contexts {
         let all = self.cpus.values().copied();
         all.fold(Contexts::default(), |sum, cpu| Contexts {

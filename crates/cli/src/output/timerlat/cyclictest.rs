@@ -1,5 +1,5 @@
-//! The lines that `cyclictest -q` ends with (rt-tests 2.4), byte by byte, so that what reads
-//! those reads ours.
+//! Final lines of `cyclictest -q` (rt-tests 2.4), byte for byte, so that existing parsers read
+//! them.
 
 use std::fmt::Write;
 
@@ -9,19 +9,19 @@ use vmnoise_host::Host;
 
 use super::columns::Columns;
 
-/// What a link named `cyclictest` prints beside the lines of its tasks.
+/// Options of a link named `cyclictest` for output besides the lines of its tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Words {
-    /// Only what the run comes to; where there is a histogram it stands for the lines.
+    /// Whether only the final result is printed; a histogram replaces the lines.
     pub quiet: bool,
-    /// Each wake-up as it comes.
+    /// Whether each wake-up is printed immediately.
     pub verbose: bool,
-    /// A histogram's column for all tasks.
+    /// Whether a histogram has a column for all tasks together.
     pub sums: bool,
 }
 
 impl Words {
-    /// Whether tasks have their lines at the end.
+    /// Returns whether the tasks' lines are printed at the end.
     pub fn has_lines(&self, histogram: bool) -> bool {
         match self.verbose {
             true => self.quiet && !histogram,
@@ -30,11 +30,11 @@ impl Words {
     }
 }
 
-/// One line for each task.
+/// Formatter with one line for each task.
 #[derive(Debug)]
 pub struct Cyclictest {
     nano: bool,
-    /// Thread ids by CPU, as far as they are there to be found.
+    /// Thread ids by CPU, as far as they were found.
     tids: Vec<(u32, u32)>,
 }
 
@@ -46,7 +46,7 @@ impl Cyclictest {
         }
     }
 
-    /// The tasks are there from now on.
+    /// Reads the ids of the tasks, which exist from now on.
     pub fn begin(&mut self, facts: &RunFacts) {
         let host = Host::here();
         let own = std::process::id();
@@ -58,7 +58,7 @@ impl Cyclictest {
         self.tids = facts.options.cpus.iter().filter_map(tid).collect();
     }
 
-    /// What idle CPUs are held to, if they are.
+    /// Returns the line about the latency limit for idle CPUs; empty if there is none.
     pub fn held(facts: &RunFacts) -> String {
         let timer = facts.options.timer.as_ref();
         let us = timer.and_then(|timer| timer.dma_latency_us);
@@ -67,7 +67,7 @@ impl Cyclictest {
         })
     }
 
-    /// What comes before the values of all wake-ups.
+    /// Returns the lines before the values of all wake-ups.
     pub fn verbose_head(facts: &RunFacts) -> String {
         let host = Host::here();
         let [all, online] = [host.present_cpus(), host.online_cpus()];
@@ -82,12 +82,12 @@ impl Cyclictest {
         out
     }
 
-    /// One wake-up: which task, which of its wake-ups, how late.
+    /// Formats one wake-up: the index of the task, the number of the wake-up, and the latency.
     pub fn value(&self, task: usize, wakeup: u64, latency_ns: u64) -> String {
         format!("{task:8}:{wakeup:8}:{:8}\n", latency_ns / self.per())
     }
 
-    /// Which wake-up ended the run, and all tasks.
+    /// Formats the wake-up that ended the run, and the ids of all tasks.
     pub fn broke(&self, broken: &Interval) -> String {
         let ids = self.tids.iter().map(|(_, tid)| format!(" {tid:05}"));
         let mut out = format!("# Thread Ids:{}\n", ids.collect::<String>());
@@ -133,9 +133,9 @@ fn priority(policy: Option<Policy>) -> i32 {
     }
 }
 
-/// cyclictest's histogram of the latencies in user space, one column for each task.
-/// `overflows` are the numbers of the wake-ups beyond the last bucket, by column, of which
-/// it prints as many as there are buckets. `sums`: with one more column, of all tasks.
+/// Renders cyclictest's histogram of the latencies in user space, with one column for each task.
+/// `overflows` are, for each column, the numbers of the wake-ups beyond the last bucket; at most as
+/// many as there are buckets are printed. `sums` adds a column for all tasks together.
 pub fn histogram(
     columns: &[LinearHistogram],
     overflows: &[Vec<u64>],
@@ -150,7 +150,7 @@ pub fn histogram(
         let counts = counts.iter().map(|count| format!("{count:06}"));
         let _ = writeln!(out, "{bucket:06} {}", counts.collect::<Vec<_>>().join("\t"));
     }
-    // cyclictest leaves out what a smallest and a mean of all tasks would be.
+    // cyclictest does not print the minimum and the mean of all tasks.
     let row = |name: &str, width: usize, of_all: Option<Fold>, cell: Cell<'_>| {
         let cells = with(columns.iter().map(cell).collect(), of_all);
         let cells = cells.iter().map(|cell| format!(" {cell:0width$}"));
@@ -186,7 +186,7 @@ fn add(one: u64, other: u64) -> u64 {
     one + other
 }
 
-/// And behind them what all of them make together, if that is asked for.
+/// Appends the value for all tasks together, if `of_all` computes it.
 fn with(mut cells: Vec<u64>, of_all: Option<Fold>) -> Vec<u64> {
     let all = of_all.and_then(|of_all| cells.iter().copied().reduce(of_all));
     cells.extend(all);
@@ -217,7 +217,7 @@ mod tests {
             nano: false,
             tids: vec![(0, 10_259)],
         };
-        // As rt-tests 2.4 printed it, but for the numbers.
+        // Output of rt-tests 2.4, except for the numbers.
         assert_eq!(
             Cyclictest::held(&facts),
             "# /dev/cpu_dma_latency set to 0us\n"

@@ -1,4 +1,4 @@
-//! `vmnoise.latency/1` (docs/json.md). Unknown is null.
+//! JSON document `vmnoise.latency/1` (docs/json.md). Unknown values are null.
 
 use serde::Serialize;
 use vmnoise_events::coverage::Coverage;
@@ -10,7 +10,7 @@ use vmnoise_explain::{
 
 use crate::output::json::Head;
 
-/// The result of a run of periodic tasks.
+/// Result of a run of periodic tasks.
 #[derive(Debug, Serialize)]
 pub struct LatencyDocument<'a> {
     #[serde(flatten)]
@@ -22,10 +22,10 @@ pub struct LatencyDocument<'a> {
     ending: Ending<'a>,
 }
 
-/// What every result of periodic tasks ends with.
+/// End of every result of periodic tasks.
 #[derive(Debug, Serialize)]
 pub struct Ending<'a> {
-    /// What the run could not see.
+    /// Coverage of the run.
     #[serde(rename = "blind_spots")]
     coverage: &'a Coverage,
     lost_events: u64,
@@ -42,16 +42,16 @@ pub struct Ending<'a> {
 struct CpuDocument<'a> {
     #[serde(flatten)]
     cpu: &'a CpuWakeups,
-    /// How long it was stopped.
+    /// Time for which the run was stopped on this CPU.
     not_measured_ns: Option<u64>,
-    /// What its host reported by its feed.
+    /// Time that its host reported by the feed.
     host: Option<&'a CpuFromFeed>,
-    /// Those of the latest wake-ups of the run that were on this CPU.
+    /// Latest wake-ups of the run that were on this CPU.
     worst: Vec<&'a NamedInterval>,
 }
 
 impl<'a> LatencyDocument<'a> {
-    /// The document of this run; without wake-ups it has no CPUs.
+    /// Creates the document of this run; without wake-ups it has no CPUs.
     pub fn new(facts: &'a RunFacts, summary: &'a Summary) -> LatencyDocument<'a> {
         let wakeups = summary.wakeups.as_ref();
         let worst = wakeups.map_or(&[][..], |wakeups| &wakeups.worst);
@@ -77,7 +77,7 @@ fn of_cpu(summary: &Summary, cpu: u32) -> Option<&CpuSummary> {
 }
 
 impl<'a> Ending<'a> {
-    /// That of this run.
+    /// Creates the end for this run.
     pub fn of(summary: &'a Summary) -> Ending<'a> {
         Ending {
             coverage: &summary.coverage,

@@ -1,4 +1,4 @@
-//! What `--histogram`, `--histfile`, `--json` and `--cdf` ask for beside the result.
+//! Outputs of `--histogram`, `--histfile`, `--json` and `--cdf`, in addition to the result.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ use crate::output::json;
 use crate::run::files::write_whole;
 use crate::say;
 
-/// Buckets of the JSON's histogram where none was asked for: cyclictest's JSON has one too.
+/// Buckets of the histogram in the JSON if no number is given; cyclictest's JSON has one too.
 const JSON_BUCKETS: u32 = 100_000;
 
 /// Files and histograms in the formats of cyclictest, and for plotting.
@@ -36,17 +36,17 @@ pub struct Exports {
     pub cdf: Option<PathBuf>,
 }
 
-/// Gathers what they need while the run goes on.
+/// Collector of the data for these outputs during the run.
 #[derive(Debug, Default)]
 pub struct Exporter {
     asked: Exports,
     nano: bool,
-    /// Whether a histogram has a column for all CPUs.
+    /// Whether a histogram has a column for all CPUs together.
     sums: bool,
     cpus: BTreeMap<u32, Gathered>,
 }
 
-/// The latencies of one CPU.
+/// Latencies of one CPU.
 #[derive(Debug)]
 struct Gathered {
     histogram: LinearHistogram,
@@ -64,7 +64,7 @@ impl Exporter {
         }
     }
 
-    /// The histogram has a column for all CPUs, too.
+    /// Adds a column for all CPUs together to the histogram.
     pub fn with_sums(self) -> Exporter {
         Exporter { sums: true, ..self }
     }
@@ -75,12 +75,12 @@ impl Exporter {
         buckets.map(|buckets| buckets as usize)
     }
 
-    /// Whether cyclictest's histogram was asked for, as a file or not.
+    /// Returns whether cyclictest's histogram was asked for, in a file or on stdout.
     pub fn has_histogram(&self) -> bool {
         self.asked.histogram.is_some()
     }
 
-    /// CPUs are printed in their order, whoever wakes up first.
+    /// Creates the entries in the order of the CPUs, whichever wakes up first.
     pub fn begin(&mut self, facts: &RunFacts) {
         let Some(buckets) = self.buckets() else {
             return;
@@ -110,7 +110,7 @@ impl Exporter {
         cpu.cycles += 1;
     }
 
-    /// Writes the files; returns what belongs behind the result on stdout.
+    /// Writes the files; returns the text that follows the result on stdout.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -150,8 +150,8 @@ fn write(path: &Path, content: &[u8]) -> Result<()> {
     write_whole(path, content).with_context(|| format!("cannot write {}", say::name_of(path)))
 }
 
-/// Columns for any plotting program: which part of all wake-ups of a CPU took at most so
-/// long, as they were and without coordinated omission.
+/// Returns columns for plotting: for each CPU, the fraction of wake-ups up to each latency, as
+/// measured and corrected for coordinated omission.
 fn cdf(summary: &Summary) -> String {
     let mut out = String::from("# cpu view latency_ns count fraction\n");
     let wakeups = summary.wakeups.iter();
@@ -195,7 +195,7 @@ mod tests {
             };
             explainer.push(&Event::Activation(activation), &mut |_| {});
         }
-        // A latency of one and a half periods held two wake-ups up.
+        // A latency of one and a half periods delayed two wake-ups.
         let expected = "# cpu view latency_ns count fraction
 16 felt 500 2 0.666666667
 16 felt 1500 1 1.000000000

@@ -1,8 +1,8 @@
-//! Wake-ups for tests of what is printed.
+//! Wake-ups for tests of the output.
 
 use vmnoise_explain::{Detail, Interval, WakeupDetail};
 
-/// One of which every step was seen; `latency_ns` is that of user space.
+/// Returns a wake-up of which every step was seen; `latency_ns` is that of user space.
 pub fn wakeup(cpu: u32, irq_ns: u64, thread_ns: u64, latency_ns: u64) -> Interval {
     Interval {
         detail: Detail::Wakeup(WakeupDetail {
@@ -21,7 +21,7 @@ pub fn wakeup(cpu: u32, irq_ns: u64, thread_ns: u64, latency_ns: u64) -> Interva
     }
 }
 
-/// One of which no step was seen.
+/// Returns a wake-up of which no step was seen.
 pub fn unseen(cpu: u32, latency_ns: u64) -> Interval {
     Interval {
         cpu,

@@ -1,4 +1,4 @@
-//! `vmnoise timerlat hist`: the latencies of each context as rtla's histogram.
+//! Output of `vmnoise timerlat hist`: the latencies of each context in rtla's histogram.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::output::format::HistFrame;
 use crate::output::{caveats, from_feed, rtla};
 use crate::run::{Meanwhile, RecentTrace, View};
 
-/// What options say of them.
+/// Options of the histograms.
 #[derive(Debug, Clone, Args)]
 pub struct Buckets {
     /// Width of a bucket in microseconds; in nanoseconds with --nano
@@ -40,7 +40,7 @@ pub struct Buckets {
     pub exports: Exports,
 }
 
-/// Gathers the histograms, and prints them at the end.
+/// View that collects the histograms and prints them at the end.
 #[derive(Debug)]
 pub struct Hist {
     asked: Buckets,
@@ -55,8 +55,8 @@ pub struct Hist {
 const HEADS: [&str; 3] = ["IRQ", "Thr", "Usr"];
 
 impl Hist {
-    /// Such histograms. `keeps_trace`: the last lines of the trace may be needed; `analyzes`: what
-    /// stopped the run is analyzed.
+    /// Creates the view. `keeps_trace` says that the last lines of the trace may be needed;
+    /// `analyzes` says that the wake-up that stops the run is analyzed.
     pub fn new(asked: &Buckets, nano: bool, keeps_trace: bool, analyzes: bool) -> Hist {
         Hist {
             exporter: Exporter::new(&asked.exports, nano),
@@ -69,7 +69,7 @@ impl Hist {
         }
     }
 
-    /// Which of the three contexts have columns.
+    /// Returns for each of the three contexts whether it has columns.
     fn shown(&self) -> [bool; 3] {
         [!self.asked.no_irq, !self.asked.no_thread, true]
     }
@@ -115,7 +115,7 @@ impl Hist {
             if !self.asked.no_index {
                 out += "ALL:  ";
             }
-            // rtla leaves out a blank after the first of these heads.
+            // rtla prints no blank after the first of these headings.
             let heads: Vec<_> = heads.iter().map(|head| format!("{head:>9}")).collect();
             out += &(heads.join(" ") + "\n");
             out += &self.figures(&self.of_shown(self.columns.total().all()));
@@ -147,8 +147,8 @@ impl Hist {
         out + &self.row("max:", of(|it| it.known(it.max_ns)))
     }
 
-    /// One line: its name, unless left out, and a cell for each column, each with a blank
-    /// behind it as rtla has it.
+    /// Returns one line: its name, unless left out, and a cell for each column, each followed by a
+    /// blank as in rtla.
     fn row(&self, name: &str, cells: impl Iterator<Item = String>) -> String {
         let mut line = match self.asked.no_index {
             false => format!("{name:<6}"),
@@ -194,7 +194,8 @@ impl View for Hist {
             false => String::new(),
         };
         let table = self.render(rtla::measured(summary));
-        // What stopped the run is what it was about; rtla has it behind the table.
+        // The cause of the stop is the main result, so it comes first; rtla prints it after the
+        // table.
         let mut out = match called_as::is_rtla() {
             true => table + &rtla::hit(summary, "timerlat") + &analysis,
             false => analysis + &table,

@@ -1,4 +1,4 @@
-//! What `vmnoise timerlat` prints.
+//! Output of `vmnoise timerlat`.
 
 pub mod analysis;
 pub mod budget;

@@ -1,5 +1,5 @@
-//! The JSON of rt-tests (file_version 1). Two of its keys end with a colon there, by mistake;
-//! readers tolerate that, and ours do not.
+//! JSON of rt-tests (file_version 1). Two of cyclictest's keys end with a colon by mistake; ours do
+//! not.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use vmnoise_explain::{LinearHistogram, Summary};
 
 use super::columns::{Columns, Figures};
 
-/// One run as cyclictest tells it.
+/// Document of one run in cyclictest's format.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct Document(Value);
@@ -48,7 +48,8 @@ impl Document {
     }
 }
 
-/// By the machine that was measured. What the recording of another one does not say is null.
+/// Returns the description of the measured machine. For a recording of another machine, unknown
+/// fields are null.
 fn sysinfo(facts: &RunFacts) -> Value {
     let uname = rustix::system::uname();
     let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
@@ -70,7 +71,7 @@ fn sysinfo(facts: &RunFacts) -> Value {
     })
 }
 
-/// When the longest of its tasks had run.
+/// Returns the end of the longest-running task.
 fn ended(facts: &RunFacts, summary: &Summary) -> Option<Timestamp> {
     let started: Timestamp = facts.started_at.parse().ok()?;
     let longest_ns = summary.cpus.iter().filter_map(|cpu| cpu.runtime_ns).max()?;
@@ -95,7 +96,7 @@ fn thread(cpu: u32, figures: &Figures, per: u64, histogram: Option<&LinearHistog
     })
 }
 
-/// As in `Sun, 22 Nov 2026 10:51:52 +0000`.
+/// Formats a time as in `Sun, 22 Nov 2026 10:51:52 +0000`.
 fn rfc_2822(time: Option<Timestamp>) -> String {
     let format = "%a, %d %b %Y %H:%M:%S +0000";
     time.map_or_else(String::new, |time| time.strftime(format).to_string())

@@ -1,12 +1,12 @@
-//! The table of `rtla timerlat top`, column by column as rtla prints it, so that scripts
-//! made for it read ours.
+//! Table of `rtla timerlat top`, column by column as in rtla, so that scripts written for rtla can
+//! read it.
 
 use std::time::Duration;
 
 use super::columns::{Columns, Figures};
 use crate::output::rtla;
 
-/// Every CPU and all of them together, with three contexts each.
+/// Renders every CPU and the total, each with three contexts.
 pub fn render(columns: &Columns, elapsed: Duration, nano: bool) -> String {
     let unit = if nano { "ns" } else { "us" };
     let per = if nano { 1 } else { 1_000 };
@@ -21,7 +21,7 @@ pub fn render(columns: &Columns, elapsed: Duration, nano: bool) -> String {
     out.push('\n');
     for (cpu, contexts) in columns.iter() {
         let cells = contexts.all().map(|figures| cells(&figures, per));
-        // Unless steps were not seen, every context has the same count.
+        // Every context has the same count, unless steps were not seen.
         let count = contexts.user.count;
         out += &format!("{cpu:>3} #{count:<9} |{}\n", cells.join(" |"));
     }
@@ -47,7 +47,7 @@ fn totals(columns: &Columns, per: u64) -> String {
     )
 }
 
-/// Six digits at most, and how many were cut off.
+/// Cuts a count to at most six digits; returns it with the number of digits cut off.
 fn short(mut count: u64) -> (u64, u32) {
     let mut power = 0;
     while count > 999_999 {

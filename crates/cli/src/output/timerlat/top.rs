@@ -1,4 +1,4 @@
-//! `vmnoise timerlat top`: one table, while the run goes on and at its end.
+//! Output of `vmnoise timerlat top`: one table, during the run and at its end.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -19,28 +19,28 @@ use crate::output::tree::tree;
 use crate::output::{caveats, from_feed, json, rtla, screen};
 use crate::run::{Meanwhile, Period, RecentTrace, View};
 
-/// What the table is to be.
+/// Options of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
-    /// How it is printed.
+    /// Output format.
     pub format: LatencyFormat,
-    /// Not before the end.
+    /// Whether the table is shown only at the end.
     pub quiet: bool,
-    /// In nanoseconds.
+    /// Whether times are in nanoseconds.
     pub nano: bool,
     /// Whether the last lines of the trace may be needed.
     pub keeps_trace: bool,
-    /// Whether what stopped the run is analyzed.
+    /// Whether the wake-up that stops the run is analyzed.
     pub analyzes: bool,
-    /// Whether that alone is wanted.
+    /// Whether only the analysis is printed.
     pub aa_only: bool,
-    /// How often each task wakes up, if it is to end then.
+    /// Number of wake-ups of each task after which the run ends; `None` without such a limit.
     pub loops: Option<u64>,
-    /// What a link named `cyclictest` prints beside the format of that name.
+    /// Further options of a link named `cyclictest`.
     pub cyclictest: Option<Words>,
 }
 
-/// Redraws the table each second on a terminal; prints it once elsewhere.
+/// View that redraws the table each second on a terminal, and prints it once elsewhere.
 #[derive(Debug)]
 pub struct Top {
     asked: Asked,
@@ -49,16 +49,16 @@ pub struct Top {
     cyclictest: Cyclictest,
     exporter: Exporter,
     stream: Stream,
-    /// The measured CPUs, in their order.
+    /// Measured CPUs in order.
     cpus: Vec<u32>,
-    /// The wake-up that hit a limit.
+    /// Wake-up that hit a limit.
     broken: Option<Interval>,
-    /// The last line of the table, where the others are printed.
+    /// Last line of the table, after the others have been printed.
     sums: Option<String>,
 }
 
 impl Top {
-    /// Such a table, and what is exported beside it.
+    /// Creates the view and its exports.
     pub fn new(asked: Asked, exports: &Exports) -> Top {
         let Asked {
             format,
@@ -86,7 +86,7 @@ impl Top {
         }
     }
 
-    /// The table of a recording.
+    /// Creates the view of a recording.
     pub fn of_recording(format: LatencyFormat) -> Top {
         let asked = Asked {
             format,
@@ -101,12 +101,12 @@ impl Top {
         Top::new(asked, &Exports::default())
     }
 
-    /// Shows no table while the run goes on: a frame is there instead.
+    /// Shows no table during the run, because a frame is shown.
     pub fn be_silent(&mut self) {
         self.draws = false;
     }
 
-    /// Whether the table is shown while the run goes on.
+    /// Returns whether the table is shown during the run.
     pub fn draws(&self) -> bool {
         self.draws
     }
@@ -115,13 +115,13 @@ impl Top {
         rtla_table::render(&self.columns, elapsed, self.asked.nano)
     }
 
-    /// Whether each wake-up is a line of its own.
+    /// Returns whether each wake-up has a line of its own.
     fn prints_values(&self) -> bool {
         self.asked.cyclictest.is_some_and(|words| words.verbose)
     }
 
     fn cyclictest_text(&self, facts: &RunFacts) -> String {
-        // It was said before the first value.
+        // With values, this line was printed before the first of them.
         let mut out = match self.prints_values() {
             true => String::new(),
             false => Cyclictest::held(facts),
@@ -150,7 +150,8 @@ impl Top {
             Some(sums) => sums.clone(),
             None => self.table(rtla::measured(summary)),
         };
-        // What stopped the run is what it was about; rtla has it behind the table.
+        // The cause of the stop is the main result, so it comes first; rtla prints it after the
+        // table.
         let mut out = match called_as::is_rtla() {
             true => table + &hit + &analysis,
             false => analysis + &table,
@@ -164,7 +165,7 @@ impl Top {
     }
 }
 
-/// The latest wake-up.
+/// Renders the latest wake-up.
 pub fn worst(wakeups: &Wakeups) -> String {
     let tree = |worst| format!("\nThe longest latency\n{}", tree(worst));
     wakeups.worst.first().map(tree).unwrap_or_default()
@@ -184,7 +185,8 @@ impl View for Top {
     }
 
     fn begin(&mut self, facts: &RunFacts) {
-        // It looks at each task: a recording's are gone, and may be claimed to be thousands.
+        // This reads the tasks in /proc. The tasks of a recording are gone, and a forged one may
+        // claim thousands.
         if matches!(self.asked.format, LatencyFormat::Cyclictest) {
             self.cyclictest.begin(facts);
         }
@@ -228,7 +230,7 @@ impl View for Top {
         }
     }
 
-    /// As rtla does: its table is there before the actions, but for the last line.
+    /// Prints the table before the actions, without its last line, as rtla does.
     fn acts(&mut self, measured: Duration) -> Result<()> {
         let Asked {
             format,
@@ -271,7 +273,7 @@ impl View for Top {
             let lines = why.lines().filter(|line| !line.is_empty());
             out.extend(lines.flat_map(|line| format!("# {line}\n").into_bytes()));
         }
-        // A file that is full costs no result.
+        // A full file must not prevent the output of the result.
         let drawn = self.stream.end();
         let written = drawn.and_then(|()| crate::output::write(&out));
         written.and(exported.map(drop))

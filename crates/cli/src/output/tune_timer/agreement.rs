@@ -1,22 +1,24 @@
-//! Whether KVM and the scheduler agree on what halts cost.
+//! Check whether KVM and the scheduler agree on the cost of halts.
 
 use vmnoise_workload::microvm::lapic_timer::{Halts, Times};
 
-/// A count of /proc/stat is up to a tick of 10 ms off at either end of a turn, and there are three
-/// (`irq`, `softirq`, `steal`).
+/// Largest error of /proc/stat in a turn: each of the three counts (`irq`, `softirq`, `steal`) may
+/// be off by a tick of 10 ms.
 const STAT_SLACK_NS: u64 = 3 * 10_000_000;
-/// Where that is more than this part of all the time, it would excuse whatever they say.
+/// Largest allowed error, as one part in so many of the run time: a larger error would hide any
+/// disagreement.
 const MOST_SLACK: u64 = 10;
 
-/// `None` where one of them is not known, or the run is so short that they could not disagree.
+/// Returns whether both accounts can be true. `None` if one of them is unknown, or if the run is
+/// too short for them to disagree.
 ///
-/// Both saw the same thread. It slept for its wall time less what it ran and waited for the CPU,
-/// give or take `stolen`, which some kernels book to no thread. So
+/// Both accounts are of the same thread. It slept for its wall time minus its run time and its run
+/// delay. The error is `stolen`, which some kernels attribute to no thread. So:
 ///
-/// - KVM polled while it ran, or waited: no longer than both together;
-/// - it slept only inside of KVM's sleeps: these are no shorter;
-/// - a sleep of KVM's holds what the thread slept, what it waited for the CPU afterwards, and what
-///   it ran without polling: it is no longer than these.
+/// - KVM polled while the thread ran or waited: polling is no longer than both together.
+/// - The thread slept only within KVM's sleeps: these are no shorter than its sleep.
+/// - A sleep of KVM contains the thread's sleep, its wait for the CPU afterwards, and its run time
+///   without polling: it is no longer than their sum.
 pub fn agree(times: &Times, halts: &Halts, turns: u64) -> Option<bool> {
     let (polled_ns, slept_ns) = (halts.polled_ns?, halts.slept_ns?);
     let (ran_ns, delayed_ns) = (times.ran_ns, times.delayed_ns?);
@@ -65,13 +67,13 @@ mod tests {
             slept_ns: Some(slept_ns),
             ..HALTS
         };
-        // Polled for longer than it had the CPU or waited for it.
+        // KVM polled for longer than the thread ran or waited.
         assert_eq!(agree(&TIMES, &halts(5 * S, 6 * S), 10), Some(false));
-        // Slept for 6 s, of which KVM knows 5.
+        // The thread slept for 6 s, but KVM knows only 5 s.
         assert_eq!(agree(&TIMES, &halts(2 * S, 5 * S), 10), Some(false));
-        // KVM's sleeps are longer than sleeping, waiting and the rest of running: 6 + 1 + 1.
+        // KVM's sleeps are longer than the thread's sleep, wait and other run time: 6 + 1 + 1.
         assert_eq!(agree(&TIMES, &halts(2 * S, 9 * S), 10), Some(false));
-        // What the hypervisor below took is in nobody's time.
+        // Time taken by the hypervisor below belongs to no thread.
         let stolen = Times {
             stolen_ns: Some(S),
             ..TIMES
@@ -86,7 +88,7 @@ mod tests {
             ..HALTS
         };
         assert_eq!(agree(&TIMES, &unknown, 1), None);
-        // 40 turns may be off by 1.2 s of 10.
+        // 40 turns may be off by 1.2 s of 10 s.
         assert_eq!(agree(&TIMES, &HALTS, 40), None);
     }
 }

@@ -1,5 +1,5 @@
-//! What settings of halt polling give and cost the timers of a guest: table and JSON of
-//! `vmnoise tune-timer` and `vmnoise microvm --timer`.
+//! Benefit and cost of settings of halt polling for a guest's timers: table and JSON of `vmnoise
+//! tune-timer` and `vmnoise microvm --timer`.
 
 mod agreement;
 mod step;
@@ -16,42 +16,42 @@ use super::{json, write};
 use crate::output::format::Format;
 use step::Step;
 
-/// How often, at most, an answer may be wrong by chance.
+/// Largest probability of a wrong answer.
 const RISK: f64 = 0.01;
 
-/// What was asked.
+/// Options of the user.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Asked {
-    /// The CPU of the vCPU.
+    /// CPU of the vCPU.
     pub cpu: u32,
-    /// How long, all settings together.
+    /// Duration of all settings together, in nanoseconds.
     pub duration_ns: u64,
-    /// How far ahead timers are armed.
+    /// Time from arming a timer to its expiry, in nanoseconds.
     pub interval_ns: u64,
-    /// How late they may be.
+    /// Goal for the lateness of timers, in nanoseconds.
     pub goal_ns: Option<u64>,
-    /// So many of 100.
+    /// Percentile of the timers that must keep the goal.
     pub percentile: f64,
-    /// Policy of the vCPU's thread.
+    /// Scheduling policy of the vCPU's thread.
     pub priority: Option<Policy>,
 }
 
-/// How this host is set.
+/// Present settings of this host.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Present {
-    /// KVM's parameter.
+    /// Parameter `halt_poll_ns` of KVM.
     pub halt_poll_ns: Option<u64>,
-    /// KVM's parameter: where a vCPU's polling begins to grow.
+    /// Parameter of KVM: initial value when a vCPU's polling begins to grow.
     pub halt_poll_ns_grow_start: Option<u64>,
-    /// KVM's parameter.
+    /// Parameter `lapic_timer_advance` of KVM.
     pub lapic_timer_advance: Option<LapicTimerAdvance>,
-    /// What KVM came to for the vCPU of the present setting, in debugfs.
+    /// Timer advance that KVM chose for the vCPU of the present setting, from debugfs.
     pub vcpu_advance_ns: Option<u64>,
-    /// A VM can have a limit of its own.
+    /// Whether a VM can have its own limit.
     pub can_limit_halt_poll: bool,
 }
 
-/// `vmnoise.tune-timer/1`.
+/// JSON document `vmnoise.tune-timer/1`.
 #[derive(Debug, Serialize)]
 pub struct Document<'a> {
     schema: &'static str,
@@ -63,12 +63,12 @@ pub struct Document<'a> {
     tsc_hz: u64,
     present: Present,
     steps: Vec<Step>,
-    /// Place in `steps` of the setting that keeps the goal at the least cost.
+    /// Index in `steps` of the setting that keeps the goal at the least cost.
     setting: Option<usize>,
 }
 
 impl<'a> Document<'a> {
-    /// The document of these turns. The first setting is the present one.
+    /// Creates the document of these turns. The first setting is the present one.
     pub fn new(
         host: &'a HostFacts,
         started_at: String,
@@ -78,7 +78,7 @@ impl<'a> Document<'a> {
         settings: &[Option<u32>],
         turns: &[Turn],
     ) -> Document<'a> {
-        // As Bonferroni shares a risk among tests.
+        // Bonferroni correction: the tests share the risk.
         let goal = options.goal_ns.map(|limit_ns| Goal {
             limit_ns,
             above: 1.0 - options.percentile / 100.0,
@@ -92,7 +92,8 @@ impl<'a> Document<'a> {
             Step::new(halt_poll_ns, is_present, &turns, &options, goal, tsc_hz)
         };
         let mut steps: Vec<Step> = settings.iter().enumerate().map(step).collect();
-        // While the present one is first: it is given up only for one that is surely cheaper.
+        // Done while the present setting is first: it is replaced only by one that is certainly
+        // cheaper.
         let chosen = choose(&steps).map(|place| (steps[place].halt_poll_ns, steps[place].present));
         steps.sort_by_key(|step| step.halt_poll_ns);
         let setting = chosen.and_then(|it| {
@@ -114,7 +115,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Whether a setting keeps the goal; `None` without a goal.
+    /// Returns whether a setting keeps the goal; `None` without a goal.
     pub fn keeps_goal(&self) -> Option<Keeps> {
         self.options.goal_ns?;
         let is_known = |keeps| self.steps.iter().all(|it| it.keeps_goal == Some(keeps));
@@ -126,7 +127,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Of those that keep the goal the cheapest.
+/// Returns the cheapest of the settings that keep the goal.
 fn choose(steps: &[Step]) -> Option<usize> {
     let keep = steps.iter().enumerate();
     let keep = keep.filter(|(_, step)| step.keeps_goal == Some(Keeps::Yes));

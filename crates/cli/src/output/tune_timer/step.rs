@@ -1,4 +1,4 @@
-//! One setting: how late timers were, what it cost, and whether it keeps the goal.
+//! Result of one setting: lateness of timers, cost, and whether it keeps the goal.
 
 use serde::Serialize;
 use vmnoise_events::Workload;
@@ -10,49 +10,50 @@ use super::Asked;
 use super::agreement::agree;
 use crate::units::to_ns;
 
-/// One setting of halt polling.
+/// Result of one setting of halt polling.
 #[derive(Debug, Serialize)]
 pub struct Step {
-    /// KVM polls for no longer.
+    /// Limit of KVM's polling, in nanoseconds.
     pub halt_poll_ns: Option<u64>,
-    /// It is this host's own.
+    /// Whether this is the host's present setting.
     pub present: bool,
-    /// How often it had its turn.
+    /// Number of turns with this setting.
     pub turns: u64,
-    /// How many timers came.
+    /// Number of timers.
     pub timers: u64,
-    /// Before they were due.
+    /// Number of timers that fired too early.
     pub early: u64,
-    /// How early at most; `None` if none was.
+    /// Largest earliness in nanoseconds; `None` if no timer was early.
     pub earliest_ns: Option<u64>,
-    /// How late they were; those that were early are not late.
+    /// Lateness of the timers; an early timer counts as not late.
     pub late_ns: Option<Late>,
-    /// Whether that keeps the goal.
+    /// Whether the goal is kept.
     pub keeps_goal: Option<Keeps>,
-    /// The scheduler's account of the vCPU's thread.
+    /// Account of the vCPU's thread by the scheduler.
     pub thread: Times,
-    /// KVM's account of its halts.
+    /// Account of its halts by KVM.
     pub kvm: Halts,
-    /// The thread's part of its CPU: what the setting costs, with the guest's own work.
+    /// Busy time of the thread in percent of its CPU: the cost of the setting, including the
+    /// guest's own work.
     pub busy_percent: Option<f64>,
-    /// KVM's polling, of the same time.
+    /// Polling time of KVM in percent of the same time.
     pub polled_percent: Option<f64>,
-    /// Both accounts can be true.
+    /// Whether both accounts can be true.
     pub witnesses_agree: Option<bool>,
-    /// What could not be seen.
+    /// Blind spots of the run.
     pub blind_spots: Coverage,
     #[serde(skip)]
     costs: Vec<f64>,
 }
 
-/// Of all timers of a setting, in ns.
+/// Lateness of all timers of a setting, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Late {
     pub min: u64,
     pub mean: u64,
     pub p50: u64,
     pub p99: u64,
-    /// The one that was asked for.
+    /// Requested percentile.
     pub percentile: u64,
     pub max: u64,
 }
@@ -107,7 +108,7 @@ impl Step {
         }
     }
 
-    /// Busy time of each turn in percent, in the order of rounds.
+    /// Returns the busy time of each turn in percent, in the order of rounds.
     pub fn costs(&self) -> &[f64] {
         &self.costs
     }

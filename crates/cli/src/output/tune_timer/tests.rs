@@ -1,4 +1,4 @@
-//! Results of made-up turns.
+//! Tests of results with invented turns.
 
 use vmnoise_workload::microvm::exercise::Spread;
 use vmnoise_workload::microvm::lapic_timer::{Halts, Times};
@@ -7,11 +7,11 @@ use super::*;
 use crate::fixtures;
 
 const MS: u64 = 1_000_000;
-/// A cycle is a nanosecond.
+/// One cycle is one nanosecond.
 const TSC_HZ: u64 = 1_000_000_000;
 const SETTINGS: [Option<u32>; 3] = [None, Some(0), Some(50_000)];
 
-/// What a setting makes of each of its turns.
+/// Values of each turn of a setting.
 #[derive(Clone, Copy)]
 struct Made {
     late_ns: u64,
@@ -98,7 +98,7 @@ fn turns(made: [Made; 3]) -> Vec<Turn> {
     rounds.collect()
 }
 
-/// The text, the JSON's choice, and whether it is open.
+/// Returns the text, the choice in the JSON, and whether a setting keeps the goal.
 fn reported(
     asked: Asked,
     present: Present,
@@ -130,7 +130,7 @@ fn the_cheapest_that_keeps_the_goal_is_named_with_its_way_back() {
     insta::assert_snapshot!(text);
 }
 
-/// As cheap, or cheaper by chance alone, is no reason to change anything.
+/// An equal cost, or a cost that is lower by chance, is no reason for a change.
 #[test]
 fn the_present_setting_stays_where_no_other_is_surely_cheaper() {
     let as_dear = Made {
@@ -195,8 +195,8 @@ fn what_cannot_be_true_and_what_came_early_is_told() {
     );
 }
 
-/// What KVM gives up is shorter than the least that it polls; a limit that is too short for a
-/// halt ends none either.
+/// KVM gives up polls that are shorter than its initial value. A limit that is too short for a halt
+/// ends none either.
 #[test]
 fn polling_that_is_given_up_is_told_and_no_other() {
     let mut turns = turns([NOW, NONE, SHORT]);
@@ -215,7 +215,7 @@ fn polling_that_is_given_up_is_told_and_no_other() {
     );
 }
 
-/// What this kernel does not say is unknown in JSON, and a dash in text.
+/// A value that this kernel does not report is null in JSON, and a dash in text.
 #[test]
 fn what_is_unknown_is_null() {
     let mut turns = turns([NOW, NONE, SHORT]);

@@ -1,4 +1,4 @@
-//! The result as text: a table of settings, then what to do.
+//! Result as text: a table of settings, then the recommendation.
 
 use std::fmt::Write;
 
@@ -67,7 +67,7 @@ fn setting(step: &Step) -> String {
     }
 }
 
-/// Of the halts that KVM began to poll for.
+/// Returns the part of KVM's polls that ended a halt, in percent.
 fn in_time_percent(step: &Step) -> Option<f64> {
     let (in_time, polls) = (step.kvm.polls_in_time?, step.kvm.polls?);
     (polls > 0).then(|| in_time as f64 / polls as f64 * 100.0)
@@ -82,7 +82,7 @@ fn keeps(step: &Step) -> &'static str {
     }
 }
 
-/// What keeps polling from being of use here, if anything does.
+/// Returns why polling is of no use here, if so.
 fn polling(document: &Document<'_>) -> Option<String> {
     if !document.present.can_limit_halt_poll {
         return Some(
@@ -93,7 +93,7 @@ fn polling(document: &Document<'_>) -> Option<String> {
     let longest = document.steps.last()?;
     let (polls, in_time) = (longest.kvm.polls?, longest.kvm.polls_in_time?);
     let mean_ns = longest.kvm.polled_ns?.checked_div(polls)?;
-    // A poll that runs its course is no shorter than this.
+    // A poll that is not given up lasts at least this long.
     let first_step_ns = document.present.halt_poll_ns_grow_start?;
     let gave_up = in_time == 0 && mean_ns < first_step_ns && longest.halt_poll_ns? >= first_step_ns;
     gave_up.then(|| {
@@ -152,7 +152,7 @@ fn nothing_keeps(document: &Document<'_>, goal: &str) -> String {
         return format!("FAIL: no setting keeps {goal}; `vmnoise microvm` shows who takes the CPU");
     }
     let (count, of) = (open.len(), steps.len());
-    // The one that is decided first.
+    // The setting that is decided first.
     match open.into_iter().flatten().min() {
         Some(needed_ns) => format!(
             "CANNOT TELL: no setting is known to keep {goal}, and {count} of {of} could; measure for about {} (-d)",
@@ -164,13 +164,13 @@ fn nothing_keeps(document: &Document<'_>, goal: &str) -> String {
     }
 }
 
-/// How long a run has to be for so many timers of this setting.
+/// Returns the duration of a run in which this setting has `needed` timers, in nanoseconds.
 fn needed_ns(step: &Step, needed: Option<u64>, asked: &Asked) -> Option<u64> {
     let times = needed? as f64 / step.timers.max(1) as f64;
     Some((asked.duration_ns as f64 * times) as u64)
 }
 
-/// KVM's timer advance as it is: what is seen of too little, and of too much.
+/// Returns the assessment of KVM's timer advance: whether it is too short or too long.
 fn advance(document: &Document<'_>) -> String {
     let early: u64 = document.steps.iter().map(|step| step.early).sum();
     let earliest_ns = document

@@ -1,4 +1,4 @@
-//! One run of a command, and what was taken from it.
+//! Runs a command once, and measures the CPU time that was taken from it.
 
 pub mod preflight;
 mod process;
@@ -20,45 +20,46 @@ pub use procfs::FromProc;
 use rate::RateWitness;
 pub use rate::RunRate;
 
-/// The last switch of a process comes after its parent knows that it has ended.
+/// Time to wait for the last switch of a process: the kernel reports the switch after the parent
+/// has seen the end.
 const LAST_SWITCHES: Duration = Duration::from_millis(50);
 
-/// What is known of a run.
+/// Measurements of a run, by the source that was available.
 #[derive(Debug)]
 pub enum Seen {
-    /// All events of its threads were followed.
+    /// BPF followed all scheduling events of the command's threads.
     Traced {
-        /// What they say.
+        /// Sums of these events.
         look: Box<FamilyLook>,
-        /// Whether the hypervisor tells what it takes, or there is none.
+        /// Whether steal time is visible, or there is no hypervisor.
         sees_steal: bool,
         /// Whether NMIs are seen.
         sees_nmi: bool,
     },
-    /// They could not be, and this is why, and what would help.
+    /// BPF was not available, so /proc was read.
     Read {
-        /// Why they could not be.
+        /// Reason why BPF was not available, and the remedy.
         why: String,
-        /// What /proc says.
+        /// Sums from /proc.
         found: FromProc,
     },
 }
 
-/// A run of the command.
+/// Result of one run of the command.
 #[derive(Debug)]
 pub struct Done {
-    /// How the command ended.
+    /// Exit status of the command.
     pub ended: Ended,
-    /// How long it took.
+    /// Wall-clock time of the run.
     pub wall_ns: u64,
-    /// What was seen.
+    /// Measured time and its source.
     pub seen: Seen,
-    /// How fast its threads worked while they had a CPU, or why nobody knows.
+    /// Work rate of the command's threads while they had a CPU, or why it is unknown.
     pub rate: Result<RunRate, String>,
 }
 
 impl Done {
-    /// What a verdict rests on.
+    /// Returns the evidence for a verdict.
     pub fn evidence(&self) -> Evidence {
         match &self.seen {
             Seen::Traced {
@@ -67,7 +68,7 @@ impl Done {
                 sees_nmi,
             } => Evidence::traced(look, self.wall_ns, *sees_steal, *sees_nmi),
             Seen::Read { why, found } => {
-                // Who has others, threads or children, may have waited for one of them.
+                // With other threads or children, the wait may have been for one of them.
                 let taken_ns = match found.is_alone {
                     true => found.waited_ns,
                     false => 0,
@@ -88,10 +89,10 @@ impl Done {
     }
 }
 
-/// Runs a command to its end, and looks at its threads meanwhile.
+/// Runs a command to its end and measures its threads meanwhile.
 ///
 /// # Errors
-/// [`CannotStart`], or if the kernel does not say what it saw.
+/// [`CannotStart`], or if the kernel's counts cannot be read.
 pub fn run(command: &[OsString]) -> Result<Done> {
     let mut family = match Family::load() {
         Ok(family) => family,

@@ -1,5 +1,5 @@
-//! A look at the CPUs before the command starts: a short `vmnoise osnoise` on those that it may use, and then, one by one, how
-//! steadily each of them works while nobody takes it away.
+//! Checks the CPUs before the command starts: a short `vmnoise osnoise` on all allowed CPUs, then
+//! the steadiness of each CPU's work rate, one CPU after the other.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -11,36 +11,38 @@ use vmnoise_host::Host;
 use vmnoise_workload::spin::{RateConfig, RateWindow, rate};
 use vmnoise_workload::tsc;
 
-/// Length of the windows whose rates are held against one another, in ns: a step of the loop, some tens of ns, is less than
-/// a ten thousandth of it.
+/// Length of the windows whose rates are compared, in ns. One step of the loop takes some tens of
+/// ns, less than a ten thousandth of a window.
 const WINDOW_NS: u64 = 1_000_000;
-/// Each CPU is given so many of them at least: fewer tell nothing of its fastest.
+/// Least number of windows for each CPU; fewer do not show its fastest rate.
 const LEAST_WINDOWS: u64 = 20;
-/// `vmnoise osnoise` polls for no less.
+/// Shortest polling time that `vmnoise osnoise` accepts.
 const LEAST_POLL_NS: u64 = 10_000_000;
-/// Shorter gaps count as a lower rate: the threshold of `vmnoise osnoise`.
+/// Threshold of `vmnoise osnoise`, in ns. A shorter gap counts as a lower rate.
 const GAP_NS: u64 = 1_000;
 
-/// How long the TSC is held against the clock: parts per million of error, and windows need only be about as long as they say.
+/// Time for which the TSC is compared with the clock. Its error is some parts per million, enough
+/// for windows of about the stated length.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
-/// What was taken from one CPU.
+/// Time that was taken from one CPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QuietCpu {
-    /// Its number.
+    /// Number of the CPU.
     pub cpu: u32,
-    /// What was taken, in percent of the time polled.
+    /// Time taken, in percent of the time polled.
     pub noise_percent: Option<f64>,
     /// The longest gap, in ns.
     pub max_gap_ns: Option<u64>,
-    /// Who took most of it.
+    /// Culprit that took most of it.
     pub most_by: Option<String>,
-    /// How much less it worked while it was not taken away than at the rate of its fastest millisecond, in percent.
+    /// Work lost compared with the rate of the fastest millisecond, in percent; gaps are not
+    /// counted.
     pub rate_lost_percent: Option<f64>,
 }
 
-/// Polls all CPUs that this process may use: for half of the time all at once, for gaps, and for the other half one after the
-/// other, for their rates.
+/// Polls all CPUs that this process may use. Half of `duration_ns` all CPUs are polled together for
+/// gaps; in the other half each CPU is polled alone for its rate.
 ///
 /// # Errors
 /// If the CPUs cannot be polled.
@@ -65,7 +67,8 @@ pub fn look(duration_ns: u64) -> Result<Vec<QuietCpu>> {
     Ok(quiet)
 }
 
-/// What all windows have less than the fastest. `None` where none of them was mostly polled.
+/// Returns how much less work all windows did than at the rate of the fastest window, in percent.
+/// `None` if no window was mostly polled.
 fn lost_percent(windows: &[RateWindow]) -> Option<f64> {
     let whole_tsc = windows.iter().map(|it| it.polled_tsc).max()?;
     let rate = |steps: u64, polled_tsc: u64| steps as f64 / polled_tsc as f64;
@@ -127,10 +130,10 @@ mod tests {
     fn what_is_below_the_fastest_millisecond_is_lost() {
         let steady = [window(128, 1_024); 4];
         assert_eq!(lost_percent(&steady), Some(0.0));
-        // Half as fast for half of the time.
+        // The second window is half as fast.
         let slower = [window(128, 1_024), window(64, 1_024)];
         assert_eq!(lost_percent(&slower), Some(25.0));
-        // Of what was hardly polled no rate is taken.
+        // Windows that were hardly polled have no rate.
         let away = [window(100, 1_000), window(1, 5), window(0, 0)];
         let lost = lost_percent(&away).unwrap();
         assert!((0.0..0.4).contains(&lost), "{lost}");

@@ -1,4 +1,4 @@
-//! The command as a process: started, waited for, and ended where the user asks.
+//! The command as a process: start, wait, and pass on the user's signals.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -17,9 +17,9 @@ use thiserror::Error;
 
 use crate::{interrupt, say};
 
-/// How often somebody looks whether the user wants it to end.
+/// Interval at which user signals are checked while BPF follows the command.
 pub const SELDOM: Duration = Duration::from_millis(200);
-/// Likewise, and at /proc, where that is all there is.
+/// Interval at which user signals and /proc are checked without BPF.
 pub const OFTEN: Duration = Duration::from_millis(20);
 
 /// The command cannot be started.
@@ -34,7 +34,7 @@ pub struct CannotStart {
 }
 
 impl CannotStart {
-    /// As env(1), nohup(1) and timeout(1) end then.
+    /// Returns the exit status that env(1), nohup(1) and timeout(1) use for this error.
     pub fn code(&self) -> u8 {
         match self.why.kind() {
             io::ErrorKind::NotFound => 127,
@@ -48,21 +48,21 @@ impl CannotStart {
 pub struct Ended(ExitStatus);
 
 impl Ended {
-    /// As a shell has it: its status, or 128 and the number of the signal.
+    /// Returns the status as a shell does: the exit status, or 128 plus the signal's number.
     pub fn code(self) -> u8 {
         let code = self.0.code().or_else(|| Some(128 + self.0.signal()?));
         code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
     }
 }
 
-/// A command that runs.
+/// Running command.
 pub struct Started {
     child: Child,
     begin: Instant,
 }
 
 impl Started {
-    /// Starts it, by the thread that asks.
+    /// Starts the command from the calling thread.
     pub fn new(command: &[OsString]) -> Result<Started> {
         let (program, arguments) = command.split_first().context("there is no command")?;
         let begin = Instant::now();
@@ -74,8 +74,9 @@ impl Started {
         Ok(Started { child, begin })
     }
 
-    /// Waits for its end, and tells how long it took. Meanwhile, once in so much time, and once when it has ended and can still be looked at,
-    /// `look` is given its number.
+    /// Waits for the end of the command; returns its exit status and its wall-clock time in ns.
+    /// Calls `look` with the process id every `each`, and once after the end, while /proc still has
+    /// the process.
     pub fn end(
         &mut self,
         each: Duration,
@@ -91,7 +92,7 @@ impl Started {
                 while !has_ended.load(Relaxed) {
                     let to_tell = to_tell();
                     if to_tell != told {
-                        // It may have ended meanwhile, by itself or by the terminal.
+                        // The command may already have ended, by itself or by the terminal.
                         let _ = to_tell.map(|signal| kill_process(pid, signal));
                         told = to_tell;
                     }
@@ -111,8 +112,9 @@ impl Started {
     }
 }
 
-/// What the user has the command end by: the signal that this process was told, and SIGTERM if it was told again.
-/// `None` where nobody asks, or the terminal has told the command itself.
+/// Returns the signal to pass on to the command: the signal that this process received, or SIGTERM
+/// if it received a second one. `None` if no signal came, or if the terminal sent Ctrl-C to the
+/// command too.
 fn to_tell() -> Option<Signal> {
     let first = interrupt::asked_by().and_then(Signal::from_named_raw)?;
     match interrupt::was_asked_again() {
@@ -122,13 +124,14 @@ fn to_tell() -> Option<Signal> {
     }
 }
 
-/// Whether the terminal's Ctrl-C reaches this process, and with it the command, which is in its group.
+/// Returns whether Ctrl-C on the terminal reaches this process, and so the command, which shares
+/// its process group.
 fn is_in_foreground() -> bool {
     let terminal = File::open("/dev/tty");
     terminal.is_ok_and(|it| tcgetpgrp(it).is_ok_and(|group| group == getpgrp()))
 }
 
-/// Until it has ended; what the kernel says of it stays.
+/// Waits until the process has ended, and leaves it in /proc.
 fn wait_and_keep(pid: Pid) -> Result<()> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     loop {

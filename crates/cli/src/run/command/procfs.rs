@@ -1,31 +1,33 @@
-//! What /proc says of a command to whoever may not trace it: proc_pid_schedstat(5) has how long a thread ran and waited.
+//! Run time and run delay of a command from /proc, for users who may not load BPF
+//! (proc_pid_schedstat(5)).
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// What was found.
+/// Sums over the threads of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FromProc {
-    /// Threads that were seen.
+    /// Number of threads seen.
     pub threads: u64,
-    /// Whether there was one thread, and no other that was not seen.
+    /// Whether the command was a single thread without children.
     pub is_alone: bool,
-    /// How long they ran, in ns.
+    /// Time the threads ran, in ns.
     pub ran_ns: u64,
-    /// How long they waited for a CPU, for others or for one another, in ns.
+    /// Time the threads waited for a CPU, in ns; threads of the command may have waited for each
+    /// other.
     pub waited_ns: u64,
-    /// How often they were taken from a CPU.
+    /// Number of involuntary context switches.
     pub preemptions: u64,
-    /// What the hypervisor took from all CPUs of this machine meanwhile, in ns, in steps of 10 ms; `None` where it does not
-    /// tell.
+    /// Steal time of all CPUs of this machine meanwhile, in ns, in steps of 10 ms; `None` if the
+    /// hypervisor does not report steal time.
     pub machine_steal_ns: Option<u64>,
-    /// For how long quotas held one of the command's control groups back meanwhile, in ns over its CPUs, whoever else is in it;
-    /// `None` where there is no quota.
+    /// Time for which a CPU quota throttled the command's control group or one above it, in ns. It
+    /// is a sum over CPUs and includes all other tasks of the group. `None` without a quota.
     pub throttled_ns: Option<u64>,
 }
 
-/// A thread as it was last seen.
+/// Counters of a thread at the last reading.
 #[derive(Debug, Clone, Copy, Default)]
 struct Last {
     ran_ns: u64,
@@ -33,17 +35,17 @@ struct Last {
     preemptions: u64,
 }
 
-/// Looks at a process, its threads and its children.
+/// Reads the counters of a process, its threads and its children.
 pub struct Reader {
     threads: HashMap<u32, Last>,
-    /// Whether there may have been children that nobody saw.
+    /// Whether there may have been children that were not seen.
     hides_children: bool,
     steal_before: Option<u64>,
     throttled_before: Option<u64>,
 }
 
 impl Reader {
-    /// Before the command starts.
+    /// Begins; call it before the command starts.
     pub fn new() -> Reader {
         Reader {
             threads: HashMap::new(),
@@ -53,7 +55,7 @@ impl Reader {
         }
     }
 
-    /// Looks once.
+    /// Reads the counters once.
     pub fn look(&mut self, pid: u32) {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
         if let Some(faults) = stat.ok().as_deref().and_then(faults_of_children) {
@@ -76,7 +78,7 @@ impl Reader {
                     known.preemptions = preemptions(&status).unwrap_or(known.preemptions);
                 }
                 let children = text("children");
-                // Not without CONFIG_PROC_CHILDREN.
+                // The file needs CONFIG_PROC_CHILDREN.
                 self.hides_children |= children.is_none();
                 let children = children.unwrap_or_default();
                 left.extend(
@@ -88,7 +90,7 @@ impl Reader {
         }
     }
 
-    /// All together.
+    /// Returns the sums.
     pub fn finish(self) -> FromProc {
         let mut all = FromProc {
             threads: self.threads.len() as u64,
@@ -121,7 +123,8 @@ fn schedstat(text: &str) -> Option<Last> {
     })
 }
 
-/// Those that have ended and were waited for: `cminflt` of proc_pid_stat(5). None runs without one.
+/// Returns the page faults of children that have ended and were waited for (`cminflt` of
+/// proc_pid_stat(5)). A child cannot run without a fault, so 0 means no such child.
 fn faults_of_children(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(") ")?;
     fields.split_whitespace().nth(8)?.parse().ok()
@@ -133,8 +136,8 @@ fn preemptions(status: &str) -> Option<u64> {
     line.trim().parse().ok()
 }
 
-/// The eighth number of the first line of /proc/stat, in ticks of 10 ms (proc_stat(5)). A machine that shows none ever has
-/// no steal clock, or nobody who takes anything.
+/// Returns steal time so far, in ticks of 10 ms: the eighth number of the first line of /proc/stat
+/// (proc_stat(5)). `None` if it is 0: then there is no steal clock, or no steal.
 fn steal_ticks() -> Option<u64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let ticks: u64 = stat
@@ -147,8 +150,8 @@ fn steal_ticks() -> Option<u64> {
     (ticks > 0).then_some(ticks)
 }
 
-/// What this process's control group, or one above it that can be seen, has lost to quotas so far, whichever lost most
-/// (cpu.stat of cgroups, of either version).
+/// Returns the throttled time of this process's control group, or of the visible group above it
+/// that was throttled longest (cpu.stat of cgroup v1 or v2).
 fn throttled_ns() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let (folder, own) = groups.lines().find_map(with_quotas)?;
@@ -156,19 +159,20 @@ fn throttled_ns() -> Option<u64> {
     let above = Path::new(own).ancestors();
     let stats = above.filter_map(|it| fs::read_to_string(root.join(it).join("cpu.stat")).ok());
     let throttled = stats.filter_map(|it| throttled_in(&it));
-    // A quota that binds at two levels holds back once.
+    // Throttling by quotas at two levels overlaps, so the sum would count it twice.
     throttled.max()
 }
 
-/// Where systemd mounts the hierarchy that has quotas, and the group in it: `0::/GROUP`, or `NUMBER:cpu,cpuacct:/GROUP` where
-/// that controller is in one of version 1.
+/// Returns the folder where systemd mounts the hierarchy with quotas, and this process's group in
+/// it. The line is `0::/GROUP`, or `NUMBER:cpu,cpuacct:/GROUP` if the controller is in a v1
+/// hierarchy.
 fn with_quotas(line: &str) -> Option<(&str, &str)> {
     let (controllers, own) = line.split_once(':')?.1.split_once(":/")?;
     let has_it = controllers.split(',').any(|it| it == "cpu");
     (controllers.is_empty() || has_it).then_some((controllers, own))
 }
 
-/// In µs in version 2, in ns in version 1.
+/// Returns the throttled time in ns; v2 has µs, v1 has ns.
 fn throttled_in(stat: &str) -> Option<u64> {
     let of = |key: &str| {
         let mut lines = stat.lines();

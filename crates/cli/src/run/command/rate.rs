@@ -1,34 +1,34 @@
-//! How fast a command's threads worked while they had a CPU. A lower frequency is time lost without a gap; it has
-//! a budget of its own, and no verdict rests on it.
+//! Work rate of a command's threads while they had a CPU. A lower frequency loses time without a
+//! gap, so it has a budget of its own and affects no verdict.
 
 use std::io;
 
 use serde::Serialize;
 use vmnoise_tracer::{Count, Rate, RateCounters};
 
-/// A piece of a run counts as a window where its threads were counted for so long, in ns. Each counter is held against its own
-/// time, so what comes between the readings of two matters only as far as the frequency changes meanwhile.
+/// Least counted time of a window, in ns. Each counter is divided by its own counting time, so a
+/// delay between two readings matters only if the frequency changes during the delay.
 const LEAST_NS: u64 = 20_000_000;
 
-/// What is known of a run.
+/// Work rate of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunRate {
-    /// Instructions for each cycle. A busy sibling of the core, shared caches and memory make it smaller; so does other
-    /// work, so it is to be held against other runs of the same command.
+    /// Instructions per cycle. A busy sibling thread, and shared caches and memory, lower it.
+    /// Different work changes it too, so compare only runs of the same command.
     pub instructions_per_cycle: Option<f64>,
-    /// Cycles for each cycle of the TSC; `None` where this CPU does not count the latter.
+    /// Cycles per cycle of the TSC; `None` if this CPU does not count reference cycles.
     pub frequency: Option<f64>,
-    /// The same of the window in which it was largest; `None` of a run of fewer than two.
+    /// Largest frequency of any window; `None` with fewer than two windows.
     pub best_frequency: Option<f64>,
-    /// How much less was done than at that frequency, in percent; gaps have no part in it.
+    /// Work lost compared with that frequency, in percent; gaps are not counted.
     pub lost_percent: Option<f64>,
-    /// How much of the time for which the threads had CPUs was counted, in percent.
+    /// Part of the threads' CPU time in which the counters ran, in percent.
     pub counted_percent: Option<f64>,
-    /// Whether the programs' own code alone was counted, for want of rights.
+    /// Whether only user code was counted, because the rights for kernel code were missing.
     pub own_code: bool,
 }
 
-/// Counters of the command that the calling thread starts next.
+/// Counters for the command that the calling thread starts next.
 pub struct RateWitness {
     counters: Result<RateCounters, io::Error>,
     last: Rate,
@@ -37,7 +37,7 @@ pub struct RateWitness {
 }
 
 impl RateWitness {
-    /// Opens them, if there are any.
+    /// Opens the counters, if the machine has them.
     pub fn of_next_command() -> RateWitness {
         RateWitness {
             counters: RateCounters::of_next_programs(),
@@ -47,7 +47,8 @@ impl RateWitness {
         }
     }
 
-    /// Reads them: a window ends here, if it is long enough. What cannot be read once is not read again.
+    /// Reads the counters, and ends a window if it is long enough. After an error they are not read
+    /// again.
     pub fn look(&mut self) {
         let Ok(counters) = &self.counters else {
             return;
@@ -67,10 +68,10 @@ impl RateWitness {
         }
     }
 
-    /// What they said.
+    /// Returns the rates of the whole run.
     ///
     /// # Errors
-    /// Why there is nothing, in words.
+    /// A sentence that says why there are no rates.
     pub fn finish(mut self) -> Result<RunRate, String> {
         self.look();
         match self.counters {
@@ -95,10 +96,10 @@ impl RunRate {
         let frequency = |it: &Rate| quotient(&it.cycles, it.ref_cycles.as_ref()?);
         let known: Vec<f64> = windows.iter().filter_map(frequency).collect();
         let best_frequency = known.iter().copied().max_by(f64::total_cmp);
-        // One alone is no faster than itself, and says nothing.
+        // A single window can only be compared with itself.
         let best_frequency = best_frequency.filter(|_| known.len() > 1);
         let frequency = frequency(all);
-        // The part of a run that is no window may have been faster than all of them.
+        // The rest of the run, which is no window, may have been faster than all windows.
         let lost = frequency.zip(best_frequency);
         let counted = all.cycles.running_ns as f64 / all.cycles.enabled_ns as f64;
         RunRate {
@@ -112,7 +113,7 @@ impl RunRate {
     }
 }
 
-/// Of two rates.
+/// Returns `one` divided by `other`, each as a rate.
 fn quotient(one: &Count, other: &Count) -> Option<f64> {
     let other = other.rate().filter(|it| *it > 0.0)?;
     Some(one.rate()? / other)
@@ -139,7 +140,7 @@ mod tests {
         }
     }
 
-    /// So many ms at so many GHz, on a machine whose TSC has 2 GHz, with two instructions in each cycle.
+    /// Returns a window of `ms` at `ghz`, with a TSC of 2 GHz and two instructions per cycle.
     fn window(ms: u64, ghz: u64) -> Rate {
         let cycles = ms * ghz * 1_000_000;
         Rate {
@@ -149,7 +150,7 @@ mod tests {
         }
     }
 
-    /// What a witness says that reads the sums of these.
+    /// Returns the result for these windows, read as cumulative sums.
     fn told(windows: &[Rate]) -> RunRate {
         let mut witness = RateWitness {
             counters: Err(io::ErrorKind::NotFound.into()),
@@ -193,11 +194,11 @@ mod tests {
         );
         let one = told(&[window(150, 2)]);
         assert_eq!((one.lost_percent, one.best_frequency), (None, None));
-        // What is shorter is no window.
+        // A shorter piece is no window.
         assert_eq!(told(&[window(150, 2), window(3, 3)]).lost_percent, None);
     }
 
-    /// As where whoever reads is kept waiting for 10 ms between two of the counters.
+    /// The reader is delayed by 10 ms between two counters.
     #[test]
     fn a_late_reading_of_one_counter_makes_no_frequency() {
         let (mut late, mut next) = (window(200, 2), window(200, 2));

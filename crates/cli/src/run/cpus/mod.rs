@@ -1,5 +1,5 @@
-//! What is drained where gaps or wake-ups of CPUs are measured: the workload that observes them, and the
-//! probes that tell who took the time.
+//! Source of a run that measures gaps or wake-ups of CPUs: the workload that observes them, and the
+//! probes that name the culprits.
 
 pub mod observed;
 mod outer_steal;
@@ -29,12 +29,13 @@ use crate::interrupt;
 use crate::units::to_tsc;
 use vmnoise_rights::Work;
 
-/// A workload goes on for so long when nobody renews its lease: this thread hangs then.
+/// Time for which a workload runs on after the last renewal: the draining thread that renews it has
+/// probably hung.
 const LEASE: Duration = Duration::from_secs(5);
-/// Often enough that a late tick costs no lease, and seldom enough that a workload does not notice
-/// its word of memory change.
+/// Time between renewals: short enough that a late tick costs no lease, and long enough that the
+/// write to shared memory does not disturb the workload.
 const RENEWAL: Duration = Duration::from_secs(1);
-/// How long the end of a run waits for guests that are starved of their CPU.
+/// Time that the end of a run waits for guests that get no CPU time.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A prepared workload and attached probes.
@@ -47,18 +48,19 @@ pub struct Cpus {
     at_stop: AskedAtStop,
     smi: SmiCounts,
     feed: Option<HostFeed>,
-    /// It may be a socket, then, which is connected again where the host hangs up.
+    /// Whether the user named the feed. The name may be a socket, which is connected again when the
+    /// host hangs up.
     feed_is_named: bool,
     outer_steal: OuterSteal,
-    /// Where posted interrupts may come to the polling threads.
+    /// Counts of posted interrupts, if any may reach the polling threads.
     posted: Option<Posted>,
     baseline: Baseline,
     loss_news: LossNews,
     events: Vec<Event>,
     next_renewal: Instant,
-    /// Where there is no tracer to tell it.
+    /// Detector of a stop of this process; used only without a tracer.
     own_stop: Option<OwnStop>,
-    /// When no thread of the workload has anything to do any more.
+    /// TSC at which every thread of the workload has ended.
     end_tsc: u64,
 }
 
@@ -78,7 +80,7 @@ impl Source for Cpus {
         let duration = Duration::from_nanos(self.facts.options.duration_ns);
         let length = self.warm_up + duration;
         let deadline = Instant::now() + length;
-        // A workload of real-time priority would keep this thread from ending it.
+        // A workload with real-time priority could keep this thread from ending it.
         let deadline_tsc = self.facts.shares_cpu.then(|| self.tsc_in(length));
         self.renew();
         self.workload
@@ -111,7 +113,7 @@ impl Source for Cpus {
         Some(format!("the workload ended early: {error}"))
     }
 
-    /// A vCPU that gets no CPU to end on is waited for until patience or the user runs out.
+    /// Waits for a vCPU that gets no CPU time, until `PATIENCE` has passed or the user asks again.
     fn end(&mut self, reason: FinishReason, session: &mut Session<'_>) -> Result<()> {
         if interrupt::was_asked_again() {
             return Ok(());
@@ -123,7 +125,7 @@ impl Source for Cpus {
         {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // Who still has not ended is held, or has no CPU to end on.
+        // A workload that still runs is held, or gets no CPU time.
         if let Some(tracer) = &self.tracer
             && self.workload.running()
         {
@@ -150,7 +152,7 @@ impl Source for Cpus {
 }
 
 impl Cpus {
-    /// Renews the lease of the workload: this thread is there to end it.
+    /// Renews the lease of the workload, which shows that this thread can still end it.
     fn renew(&mut self) {
         let now = Instant::now();
         if now >= self.next_renewal {
@@ -160,13 +162,14 @@ impl Cpus {
         }
     }
 
-    /// What the TSC will be then.
+    /// Returns the value that the TSC will have after `time`.
     fn tsc_in(&self, time: Duration) -> u64 {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         tsc::now().saturating_add(to_tsc(ns, self.facts.clock.tsc_hz))
     }
 
-    /// Measures and throws away. What the result begins with is taken at the end.
+    /// Measures for the warm-up time, discards it, and takes the baseline of all counters at its
+    /// end.
     fn warm_up(&mut self, session: &mut Session<'_>) {
         let end = Instant::now() + self.warm_up;
         session.shown().warm_up(self.warm_up);
@@ -186,10 +189,10 @@ impl Cpus {
         };
     }
 
-    /// Takes what came since the last call, and keeps only the names it defines.
+    /// Drains what came since the last call and keeps only definitions of names.
     fn discard(&mut self, session: &mut Session<'_>) {
         if let Some(tracer) = &mut self.tracer {
-            // An error of the ring shows again once something is kept.
+            // An error of the ring shows again at the next drain, whose events are kept.
             let _ = tracer.drain(&mut |event| {
                 if matches!(event, Event::Source(_)) {
                     session.accept(&event);
@@ -202,17 +205,20 @@ impl Cpus {
         }
     }
 
-    /// Reads the clocks; returns CLOCK_MONOTONIC.
+    /// Records a reading of the clocks, and returns its CLOCK_MONOTONIC in ns.
     fn anchor(&self, session: &mut Session<'_>) -> u64 {
         let anchor = tsc::anchor();
         session.accept(&Event::Anchor(anchor));
         anchor.mono_ns
     }
 
-    /// Takes what came since the last call. The clock is read first: what ended
-    /// before is in the rings by now. The tallies come next: every gap up to their
-    /// last reading is then among those drained. What was lost comes last: every record that was
-    /// lost before the watermark is counted then. Returns CLOCK_MONOTONIC.
+    /// Drains everything that came since the last call. Returns CLOCK_MONOTONIC in ns.
+    ///
+    /// The order matters:
+    /// 1. The clock is read first: records of anything that ended before are already in the rings.
+    /// 2. The tallies come next: every gap before the last reading of a tally is then among those
+    ///    drained.
+    /// 3. The losses come last: every loss before the watermark is then counted.
     fn drain_rings(&mut self, session: &mut Session<'_>) -> u64 {
         let mono_ns = self.anchor(session);
         let tallies = self.tallies().into_iter();
@@ -256,7 +262,8 @@ impl Cpus {
         mono_ns
     }
 
-    /// What the events cannot tell: what measuring costs, and what came of the feed.
+    /// Reports the counters that no event carries: the cost of measuring and the totals of the
+    /// feed.
     fn counters(&self, session: &mut Session<'_>) {
         if let Some(cost) = self.tracer.as_ref().and_then(Tracer::own_cost) {
             let cost = self.baseline.own_cost(cost);
@@ -282,7 +289,7 @@ impl Cpus {
     /// Counters since the start of the workload.
     fn tallies(&self) -> Vec<Tally> {
         let tallies = self.workload.tallies().into_iter();
-        // A workload that has not read its clock yet has no start to tell.
+        // A workload that has not read its clock yet has no start.
         tallies
             .filter(|tally| tally.last_tsc > 0)
             .map(|tally| self.with_host_counters(tally))
@@ -298,8 +305,8 @@ impl Cpus {
             return tally;
         };
         let heavy_exits = tracer.heavy_exits(tally.cpu);
-        // Where kvm_exit never fires (PVM), KVM's own count of all exits still tells
-        // how many never left the kernel.
+        // Where kvm_exit never fires (PVM), KVM's own count of all exits gives the number of exits
+        // that never left the kernel.
         let all_but_heavy = tally.kvm_stat_exits.zip(heavy_exits);
         let all_but_heavy = all_but_heavy.map(|(all, heavy)| all.saturating_sub(heavy));
         Tally {

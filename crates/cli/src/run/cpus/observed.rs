@@ -1,5 +1,4 @@
-//! A workload that is there already: threads are watched at their own work, and no
-//! thread of ours observes anything.
+//! Observation of existing threads: BPF watches when they run, and no thread of vmnoise polls.
 
 use anyhow::Context;
 use vmnoise_events::{Event, Tally};
@@ -9,7 +8,7 @@ use vmnoise_workload::{Failure, MeasuredThread, Workload, tsc};
 
 use crate::units::to_tsc;
 
-/// Observed threads, no two of which may use the same CPU.
+/// Observed threads; each CPU may be used by at most one of them.
 pub struct Observed {
     host: Host,
     observer: Observer,
@@ -18,18 +17,19 @@ pub struct Observed {
     cpus: Vec<Watched>,
 }
 
-/// One CPU that a thread may use, as it was at the start of the run.
+/// One CPU that a thread may use, with the counters from the start of the run.
 struct Watched {
     cpu: u32,
     first_tsc: u64,
     runnable_ns: u64,
     steal_ns: Option<u64>,
-    /// The thread was here then: the result reports this CPU even if it never comes back.
+    /// Whether the thread was on this CPU at the start. If so, the result reports the CPU even if
+    /// the thread never returns to it.
     is_home: bool,
 }
 
 impl Observed {
-    /// Threads to observe from the start on.
+    /// Creates an observation of these threads.
     pub fn new(threads: Vec<Thread>, tsc_hz: u64, observer: Observer) -> Observed {
         Observed {
             host: Host::here(),
@@ -106,7 +106,7 @@ impl Workload for Observed {
         Ok(())
     }
 
-    /// Nothing of it works on anybody's CPU.
+    /// No thread of this workload needs a lease.
     fn renew(&mut self, _until_tsc: u64) {}
 
     fn drain(&mut self, _sink: &mut dyn FnMut(Event)) {}

@@ -1,9 +1,9 @@
-//! The steal clock of this machine itself, where it is a guest: what the scheduler
-//! of the host below took of each measured CPU, at most.
+//! Steal clock of this machine if it is a guest: an upper bound of the time that the host's
+//! scheduler took from each measured CPU.
 
 use vmnoise_tracer::Tracer;
 
-/// Readings of that clock, by CPU, in nanoseconds; `None` where it is unknown.
+/// Readings of that clock by CPU, in nanoseconds; `None` if unknown.
 #[derive(Debug)]
 pub struct OuterSteal {
     start: Vec<(u32, Option<u64>)>,
@@ -11,7 +11,7 @@ pub struct OuterSteal {
 }
 
 impl OuterSteal {
-    /// Begins with what the clocks of these CPUs say now.
+    /// Begins with the present readings of these CPUs.
     pub fn begin(cpus: &[u32], tracer: Option<&Tracer>) -> OuterSteal {
         let read = |&cpu| (cpu, tracer.and_then(|tracer| tracer.outer_steal_ns(cpu)));
         let start: Vec<_> = cpus.iter().map(read).collect();
@@ -21,13 +21,13 @@ impl OuterSteal {
         }
     }
 
-    /// How far the clock of a CPU has advanced since the start.
+    /// Returns the advance of a CPU's clock since the start, in nanoseconds.
     pub fn since_start(&self, tracer: &Tracer, cpu: u32) -> Option<u64> {
         let (_, start_ns) = self.start.iter().find(|(started, _)| *started == cpu)?;
         advance(*start_ns, tracer.outer_steal_ns(cpu))
     }
 
-    /// How far each clock has advanced since the last call.
+    /// Returns the advance of each clock since the last call, in nanoseconds.
     pub fn of_period(&mut self, tracer: Option<&Tracer>) -> Vec<(u32, Option<u64>)> {
         let report = |(cpu, before_ns): &mut (u32, Option<u64>)| {
             let now_ns = tracer.and_then(|tracer| tracer.outer_steal_ns(*cpu));

@@ -1,6 +1,7 @@
-//! A stop of this process (Ctrl-Z and `fg`), where no kernel reports it. Then it is known to
-//! lie between two drains: they are far apart, and SIGCONT came. It alone says little, as whoever
-//! may send signals sends it to a process that runs as well. A debugger sends none, and is not seen.
+//! Detection of a stop of this process (Ctrl-Z and `fg`) on kernels that do not report it. The stop
+//! lies between two drains that are far apart, and SIGCONT came in between. SIGCONT alone is no
+//! evidence: other processes may send it to a process that runs. A debugger sends none, so its
+//! stops are not seen.
 
 use std::io;
 use std::sync::Arc;
@@ -10,21 +11,21 @@ use std::time::Duration;
 use signal_hook::consts::SIGCONT;
 use vmnoise_events::{Activity, ActivityKind, Event, Source, SourceId};
 
-/// The only source of a run that nobody traces.
+/// Only source of a run without a tracer.
 const NOBODY: SourceId = SourceId(0);
 
-/// Drains of a loop that was not stopped are seldom further apart, by some ticks of 20 ms. A
-/// shorter stop is a gap.
+/// Least distance of two drains around a stop. A loop that was not stopped drains every 20 ms, and
+/// is seldom later than some ticks. A shorter stop appears as a gap.
 const FAR_NS: u64 = 100_000_000;
-/// Another thread may run the handler, and be later than the loop.
+/// Time to wait for the signal handler, which may run on another thread after the loop.
 const HANDLER: Duration = Duration::from_millis(20);
 
-/// Watches for the end of stops.
+/// Detector of stops.
 #[derive(Debug)]
 pub struct OwnStop {
     goes_on: Arc<AtomicBool>,
-    /// The signal had come by the last drain, which was not far from the one before: it may have
-    /// been stopped after it had read the clock.
+    /// Whether the signal had come by the last drain, and that drain was near the one before. The
+    /// process may then have been stopped after the drain had read the clock.
     went_on: bool,
     /// CLOCK_MONOTONIC in nanoseconds.
     last_drain_ns: Option<u64>,
@@ -32,7 +33,7 @@ pub struct OwnStop {
 }
 
 impl OwnStop {
-    /// Begins.
+    /// Begins to catch SIGCONT.
     ///
     /// # Errors
     /// If the kernel refuses the handler.
@@ -47,8 +48,8 @@ impl OwnStop {
         })
     }
 
-    /// Reports that the workload of each of these CPUs was stopped since the last call, if it
-    /// was in between.
+    /// Reports an activity `Stopped` for each of these CPUs if the process was stopped since the
+    /// last call.
     pub fn report(&mut self, cpus: &[u32], drain_ns: u64, sink: &mut dyn FnMut(Event)) {
         let last_ns = self.last_drain_ns.replace(drain_ns);
         let is_far = last_ns.is_some_and(|last_ns| drain_ns.saturating_sub(last_ns) > FAR_NS);
@@ -82,7 +83,8 @@ impl OwnStop {
 mod tests {
     use super::*;
 
-    /// What is told of drains at these instants, before which SIGCONT came or did not.
+    /// Returns the stops reported for drains at these instants, each with whether SIGCONT came
+    /// before it.
     fn reported(drains: &[(u64, bool)]) -> Vec<(u64, u64)> {
         let mut own_stop = OwnStop {
             goes_on: Arc::default(),
@@ -107,7 +109,7 @@ mod tests {
         let near_ns = FAR_NS / 5;
         let drains = [(0, false), (near_ns, true), (2 * near_ns, false)];
         assert_eq!(reported(&drains), []);
-        // Nor who is late, long after.
+        // A late loop long after the signal was not stopped either.
         let later = [(3 * near_ns, false), (9 * FAR_NS, false)];
         assert_eq!(reported(&[&drains[..], &later].concat()), []);
     }
@@ -119,7 +121,7 @@ mod tests {
             reported(&[(5, false), (5 + far_ns, true)]),
             [(5, 5 + far_ns)]
         );
-        // It came after the drain had read the clock.
+        // The signal came after the drain had read the clock.
         let drains = [(0, false), (5, true), (5 + far_ns, false)];
         assert_eq!(reported(&drains), [(5, 5 + far_ns)]);
     }

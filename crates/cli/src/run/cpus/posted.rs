@@ -1,4 +1,5 @@
-//! Reads how many posted interrupts came, where a gap holds nothing else: only where none came may it be the hardware's.
+//! Counts the posted interrupts of the polling threads. A gap without other interference is
+//! attributed to the hardware only if no posted interrupt came.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +7,11 @@ use vmnoise_events::{Event, PostedInterrupts, RunFacts, Tally, Workload};
 use vmnoise_host::{Host, PostedCounts};
 use vmnoise_workload::tsc;
 
-/// A reading may take one part in so many of a CPU's time: with 128 CPUs /proc/interrupts has a million
-/// characters, and the kernel writes them anew each time.
+/// Readings take at most one part in `SHARE` of a CPU's time. With 128 CPUs the kernel writes a
+/// million characters for each reading of /proc/interrupts.
 const SHARE: u32 = 1_000;
 
-/// When the counts were read, and when they may be read again.
+/// Counters, and the earliest time of the next reading.
 #[derive(Debug)]
 pub struct Posted {
     counts: PostedCounts,
@@ -18,7 +19,8 @@ pub struct Posted {
 }
 
 impl Posted {
-    /// `None` where no posted interrupt comes to the polling threads, or something else could not be seen anyway.
+    /// Returns `None` if no posted interrupt reaches the polling threads, or if something else
+    /// hides the hardware's gaps anyway.
     pub fn of(facts: &RunFacts, host: &Host) -> Option<Posted> {
         let is_wanted = facts.workload == Workload::Osnoise
             && facts.may_have_posted_interrupts()
@@ -28,8 +30,8 @@ impl Posted {
         Some(Posted { counts, next: None })
     }
 
-    /// Has a reading follow the gaps that were just drained: at the begin, and where one of them holds no
-    /// interference. `tallies` are those of this drain.
+    /// Appends a reading to the gaps that were just drained: at the beginning, and whenever one of
+    /// these gaps holds no interference. `tallies` are those of this drain.
     pub fn look(&mut self, tallies: Vec<Tally>, events: &mut Vec<Event>) {
         let is_bare =
             |event: &Event| matches!(event, Event::Gap(gap) if gap.interference == Some(0));
@@ -144,7 +146,7 @@ mod tests {
         let mut events = vec![gap(0)];
         posted.look(vec![tally], &mut events);
         assert_eq!(events.len(), 1, "it is too early");
-        // 4 ms is what a host of 128 CPUs may take.
+        // A host of 128 CPUs may take 4 ms.
         let of_128_cpus = Duration::from_millis(4);
         assert_eq!(pause_after(of_128_cpus), Duration::from_secs(4));
     }

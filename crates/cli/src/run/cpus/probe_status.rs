@@ -1,5 +1,4 @@
-//! What the workloads read and how well, in the words of `vmnoise doctor` and of each result's last
-//! lines.
+//! Probe statuses of the workloads, for `vmnoise doctor` and the end of each result.
 
 use vmnoise_events::{OffsetProof, ProbeName, ProbeStatus};
 use vmnoise_host::LapicTimerAdvance;
@@ -7,11 +6,11 @@ use vmnoise_workload::microvm::{Error, GuestClock, KvmOffer};
 
 use crate::run::at_stop::AskedAtStop;
 
-/// One reading of the TSC beyond this is a hypervisor's answer: it is dozens of cycles of a
-/// processor, and an exit and the way back are a thousand or more.
+/// Longest reading of a native TSC, in ns. A native reading takes dozens of cycles; an exit to a
+/// hypervisor and back takes a thousand or more.
 const EMULATED_RDTSC_NS: u64 = 300;
 
-/// What a trial VM showed, for `vmnoise doctor`.
+/// Returns the statuses that a trial VM showed, for `vmnoise doctor`.
 pub fn of_offer(offer: &KvmOffer) -> Vec<ProbeStatus> {
     let mut probe_statuses = vec![ProbeStatus::best("microVM", "/dev/kvm")];
     probe_statuses.extend(of_guest(offer.steal_clock, &offer.clock));
@@ -28,7 +27,7 @@ pub fn of_offer(offer: &KvmOffer) -> Vec<ProbeStatus> {
     probe_statuses
 }
 
-/// What holds for a prepared guest.
+/// Returns the statuses of a prepared guest.
 pub fn of_guest(steal_clock: bool, clock: &GuestClock) -> Vec<ProbeStatus> {
     let steal = if steal_clock {
         ProbeStatus::best(ProbeName::StealOfGuest.name(), "MSR_KVM_STEAL_TIME")
@@ -54,7 +53,7 @@ pub fn of_guest(steal_clock: bool, clock: &GuestClock) -> Vec<ProbeStatus> {
     vec![steal, offset]
 }
 
-/// What is kept of a stop beside its activities.
+/// Returns the status of the evidence that is kept for a stop.
 pub fn of_stop(asked: AskedAtStop) -> ProbeStatus {
     let used = match (asked.stack_from_ns, asked.tasks) {
         (Some(_), false) => "stacks, at each wake-up",
@@ -69,7 +68,7 @@ pub fn of_stop(asked: AskedAtStop) -> ProbeStatus {
     )
 }
 
-/// The steal clock as a polling thread reads it after each gap.
+/// Returns the status of the steal clock that a polling thread reads after each gap.
 pub fn of_gap_steal(readable: bool) -> ProbeStatus {
     if readable {
         return ProbeStatus::best(
@@ -95,7 +94,7 @@ pub fn of_run_delay() -> ProbeStatus {
     )
 }
 
-/// Who observes a thread observes nothing himself.
+/// Returns the status of observed threads, on whose CPUs no thread polls.
 pub fn of_observed() -> ProbeStatus {
     ProbeStatus::limited(
         "pauses of the thread",
@@ -106,7 +105,7 @@ pub fn of_observed() -> ProbeStatus {
     )
 }
 
-/// The interference counters that a polling thread reads with its clock.
+/// Returns the status of the interference counters that a polling thread reads with its clock.
 pub fn of_interference(counted: bool) -> ProbeStatus {
     if counted {
         return ProbeStatus::best(
@@ -123,8 +122,8 @@ pub fn of_interference(counted: bool) -> ProbeStatus {
     )
 }
 
-/// Who answers when the TSC is read, which is what each latency and each gap begins and ends
-/// with.
+/// Returns whether the TSC is read natively or by a hypervisor. Each gap and each latency begins
+/// and ends with a reading.
 pub fn of_tsc(rdtsc_cycles: u64, tsc_hz: u64) -> ProbeStatus {
     const PROBE: &str = "TSC";
     let rdtsc_ns = rdtsc_cycles.saturating_mul(1_000_000_000) / tsc_hz.max(1);
@@ -145,7 +144,7 @@ pub fn of_tsc(rdtsc_cycles: u64, tsc_hz: u64) -> ProbeStatus {
     )
 }
 
-/// How this host's KVM fires the timers of its guests.
+/// Returns how this host's KVM fires the timers of its guests.
 pub fn of_guest_timers(advance: LapicTimerAdvance) -> ProbeStatus {
     const PROBE: &str = "timers of guests";
     const REMEDY: &str = "load kvm with lapic_timer_advance=1; before Linux 6.10 with \
@@ -173,7 +172,7 @@ pub fn of_guest_timers(advance: LapicTimerAdvance) -> ProbeStatus {
 /// Name of the probe that names culprits.
 pub const ACTIVITIES: &str = "host activities";
 
-/// No witness: nobody can be named.
+/// Returns the status of a run without BPF, which cannot name culprits.
 pub fn no_witness(rung_in_use: &str, remedy: &str) -> ProbeStatus {
     ProbeStatus::limited(
         ACTIVITIES,
@@ -183,7 +182,7 @@ pub fn no_witness(rung_in_use: &str, remedy: &str) -> ProbeStatus {
     )
 }
 
-/// The microVM cannot run at all.
+/// Returns the status if the microVM cannot run.
 pub fn no_microvm(error: &Error) -> ProbeStatus {
     ProbeStatus::limited(
         "microVM",
@@ -193,7 +192,8 @@ pub fn no_microvm(error: &Error) -> ProbeStatus {
     )
 }
 
-/// What idle CPUs were held to while periodic tasks ran, in microseconds; or why to nothing.
+/// Returns the latency limit for idle states while periodic tasks ran, in microseconds, or `why`
+/// there was none.
 pub fn of_idle(held_us: Option<i32>, why: &str) -> ProbeStatus {
     const PROBE: &str = "idle states";
     match held_us {
@@ -223,7 +223,7 @@ mod tests {
             "{emulated:?}"
         );
         assert!(emulated.limit.contains("2000 ns"), "{emulated:?}");
-        // A TSC that did not move while it was calibrated says nothing.
+        // A TSC that did not move during its calibration is no evidence.
         assert!(!of_tsc(20, 0).best);
     }
 

@@ -1,5 +1,5 @@
-//! Sets up a run of gaps or wake-ups: refuses what cannot be, loads probes, prepares the workload, and
-//! says what the result rests on.
+//! Sets up a run of gaps or wake-ups: checks the options, loads the probes, prepares the workload,
+//! and collects the facts of the result.
 
 use std::time::{Duration, Instant};
 
@@ -22,43 +22,43 @@ use crate::run::reaction::shell::Shell;
 use crate::say;
 use crate::status::UsageError;
 
-/// What is to be measured.
+/// Options of the run.
 pub struct Plan<'a> {
-    /// Who will observe the gaps.
+    /// Workload that observes the gaps.
     pub workload: Workload,
-    /// What is asked.
+    /// Options of the user.
     pub options: Options,
-    /// Where the tool's own threads go; `None` is every CPU that is not measured.
+    /// CPUs for the tool's own threads; `None` means every CPU that is not measured.
     pub housekeeping: Option<Vec<u32>>,
-    /// How long to measure before the result begins.
+    /// Time to measure before the result begins.
     pub warm_up: Duration,
-    /// Where the host of this machine says what it took.
+    /// Source of the host's feed about this machine.
     pub feed: FeedFrom,
-    /// What is asked for of a stop.
+    /// Evidence to keep for a stop.
     pub at_stop: AskedAtStop,
-    /// The machine.
+    /// Machine that is measured.
     pub machine: &'a Machine,
 }
 
-/// A workload that is set up and waits.
+/// Workload that is set up and waits for its start.
 pub struct Prepared {
     /// The workload.
     pub workload: Box<dyn vmnoise_workload::Workload>,
-    /// How its clock lies on the host's, where a guest stamps.
+    /// Relation of the guest's clock to the host's, if a guest takes the timestamps.
     pub guest_clock: Option<GuestClock>,
-    /// Whether it reads a steal clock.
+    /// Whether the workload reads a steal clock.
     pub steal_clock: bool,
-    /// Whether its threads read how long they waited for their CPUs.
+    /// Whether its threads read their run delay.
     pub run_delay: bool,
-    /// The status of its probes.
+    /// Statuses of its probes.
     pub probe_statuses: Vec<ProbeStatus>,
 }
 
-/// Sets it up; `prepare` does so with the workload, for this TSC frequency (Hz) and these
-/// probes. `shell` is moved off the measured CPUs as well.
+/// Sets up the run. `prepare` sets up the workload for this TSC frequency (Hz) and these probes.
+/// `shell` is moved off the measured CPUs too.
 ///
 /// # Errors
-/// What stands in the way.
+/// If an option cannot be met, or a probe or the workload cannot be set up.
 pub fn set_up(
     plan: Plan<'_>,
     shell: Option<&Shell>,
@@ -152,8 +152,8 @@ pub fn set_up(
     Ok((facts, cpus))
 }
 
-/// Refuses to poll every CPU without an end where nothing else would get one: not the user's
-/// shell either. Tasks that wake up and sleep again leave the CPUs to others.
+/// Refuses an endless run that would poll every CPU and leave no CPU time even to the user's shell.
+/// Periodic tasks sleep and so leave CPU time to others.
 fn refuse_to_take_all(
     workload: Workload,
     options: &Options,
@@ -163,7 +163,8 @@ fn refuse_to_take_all(
     let polls = matches!(workload, Workload::Osnoise | Workload::Microvm) && !options.pauses();
     let is_real_time = match options.priority {
         Some(Policy::Fifo(_) | Policy::RoundRobin(_)) => true,
-        // The kernel then lets a budget be as long as its period. By default it keeps 5 % for others.
+        // With throttling off, a budget may be as long as its period. By default the kernel keeps
+        // 5 % for others.
         Some(Policy::Deadline {
             runtime_ns,
             period_ns,
@@ -181,8 +182,8 @@ fn refuse_to_take_all(
     Ok(())
 }
 
-/// The witnesses, or the probe status that says why there are none: without BPF rights
-/// gaps are measured all the same.
+/// Loads the probes, or returns the status that says why there are none. Without the right to load
+/// BPF, gaps are measured all the same.
 fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<ProbeStatus>)> {
     if !plan.options.trace {
         let probe_status = probe_status::no_witness("none (--no-trace)", "run without --no-trace");
@@ -204,7 +205,8 @@ fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<ProbeStatus>)> {
     }
 }
 
-/// What keeps what is asked for of a stop. Where BPF or this process's rights do not allow it, that is said.
+/// Loads the programs that keep the evidence of a stop. If BPF or the rights do not allow this,
+/// prints the reason and returns `None`.
 fn witness_stops(
     plan: &Plan<'_>,
     workload: &dyn vmnoise_workload::Workload,
@@ -260,7 +262,7 @@ mod tests {
             let got = refused(Workload::Osnoise, &budget, &[0, 1], off);
             assert_eq!(got, is_refused, "{runtime_ns}");
         }
-        // A CPU is left, the kernel keeps some of each, or tasks sleep.
+        // A CPU is left over, the kernel keeps a part of each, or the tasks sleep.
         assert!(!refused(Workload::Osnoise, &options, &[0, 1, 2], off));
         assert!(!refused(
             Workload::Osnoise,

@@ -1,22 +1,22 @@
-//! What a warm-up leaves behind: the counters at its end, from which a result counts.
+//! Counters at the end of a warm-up, from which the result counts.
 
 use vmnoise_events::{Event, Loss, OwnCost, Tally};
 
-/// Cumulative counters at the begin of the result; all zero without a warm-up.
+/// Cumulative counters at the beginning of the result; all zero without a warm-up.
 #[derive(Debug, Default)]
 pub struct Baseline {
-    /// One for each CPU.
+    /// Tallies, one for each CPU.
     pub tallies: Vec<Tally>,
-    /// One for each kind that had any.
+    /// Losses, one for each kind that occurred.
     pub losses: Vec<Loss>,
-    /// What measuring had cost.
+    /// Cost of measuring so far.
     pub own_cost: Option<OwnCost>,
-    /// When that was, CLOCK_MONOTONIC in nanoseconds.
+    /// Beginning of the result, CLOCK_MONOTONIC in nanoseconds.
     pub begun_mono_ns: u64,
 }
 
 impl Baseline {
-    /// Whether a gap or an activation began before the result does.
+    /// Returns whether a gap or an activation began before the result.
     pub fn precedes(&self, observed: &Event) -> bool {
         match observed {
             Event::Gap(gap) => {
@@ -28,7 +28,7 @@ impl Baseline {
         }
     }
 
-    /// The counters of a CPU since the begin of the result.
+    /// Returns the counters of a CPU since the beginning of the result.
     pub fn tally(&self, now: Tally) -> Tally {
         let Some(base) = self.tallies.iter().find(|base| base.cpu == now.cpu) else {
             return now;
@@ -48,7 +48,7 @@ impl Baseline {
         }
     }
 
-    /// Losses of one kind since the begin of the result.
+    /// Returns the losses of one kind since the beginning of the result.
     pub fn loss(&self, now: Loss) -> Loss {
         let base = self.losses.iter().find(|base| base.kind == now.kind);
         Loss {
@@ -57,7 +57,7 @@ impl Baseline {
         }
     }
 
-    /// The cost of measuring since the begin of the result.
+    /// Returns the cost of measuring since the beginning of the result.
     pub fn own_cost(&self, now: OwnCost) -> OwnCost {
         let base = self.own_cost.unwrap_or_default();
         OwnCost {
@@ -67,7 +67,7 @@ impl Baseline {
     }
 }
 
-/// A counter that was unknown at the begin stays unknown.
+/// Returns the advance of a counter; a counter that was unknown at the beginning stays unknown.
 fn since(base: Option<u64>, now: Option<u64>) -> Option<u64> {
     base.zip(now).map(|(base, now)| now.saturating_sub(base))
 }

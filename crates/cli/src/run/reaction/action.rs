@@ -1,43 +1,43 @@
-//! What is done when a limit is hit or a run ends, in rtla's syntax.
+//! Actions on a limit or at the end of a run, in rtla's syntax.
 
 use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal};
 
-/// One of `--on-threshold` or `--on-end`.
+/// Action of `--on-threshold` or `--on-end`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Save the last lines of the trace to this file; `None` is the command's default.
+    /// Save the last lines of the trace to this file; `None` is the command's default file.
     Trace(Option<PathBuf>),
     /// Send a signal.
     Signal {
-        /// Which.
+        /// Signal to send.
         signal: Signal,
-        /// To whom.
+        /// Process that receives it.
         to: Receiver,
     },
-    /// Run this by `/bin/sh -c`.
+    /// Run this command by `/bin/sh -c`.
     Shell(String),
-    /// Ask the host for a dump, over this port; `None` is the one that is named for the feed.
+    /// Ask the host for a dump over this port; `None` is the port of the feed.
     Dump(Option<PathBuf>),
-    /// Measure on.
+    /// Continue the run.
     Continue,
 }
 
-/// Who gets a signal.
+/// Receiver of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Receiver {
-    /// Whoever started vmnoise.
+    /// Process that started vmnoise.
     Parent,
-    /// This process.
+    /// Process with this id.
     Process(Pid),
 }
 
-/// Reads `trace[,file=FILE]`, `signal,num=N,pid=PID|parent`, `shell,command=COMMAND`,
-/// `dump[,port=FILE]` or `continue`. A command may hold commas.
+/// Parses `trace[,file=FILE]`, `signal,num=N,pid=PID|parent`, `shell,command=COMMAND`,
+/// `dump[,port=FILE]` or `continue`. A command may contain commas.
 ///
 /// # Errors
-/// A sentence that says what is accepted.
+/// A sentence that lists the accepted actions.
 pub fn parse(text: &str) -> Result<Action, String> {
     let usage = || {
         format!(
@@ -70,7 +70,7 @@ pub fn parse(text: &str) -> Result<Action, String> {
     }
 }
 
-/// The two arguments of `signal`, in either order.
+/// Parses the two arguments of `signal`, in either order.
 fn signal(arguments: &str) -> Option<Action> {
     let (mut signal, mut to) = (None, None);
     for argument in arguments.split(',') {
@@ -102,7 +102,7 @@ mod tests {
             Ok(Action::Trace(Some("/x/y.txt".into())))
         );
         assert_eq!(parse("continue"), Ok(Action::Continue));
-        // These two are none of rtla's.
+        // rtla does not have these two.
         assert_eq!(parse("dump"), Ok(Action::Dump(None)));
         assert_eq!(
             parse("dump,port=/dev/vport0p1"),

@@ -1,4 +1,4 @@
-//! Carries out actions one after the other, without waiting for a command to end.
+//! Carries out actions in order, and never blocks on a command.
 
 pub mod action;
 pub mod saving;
@@ -18,29 +18,29 @@ use self::shell::Shell;
 use crate::run::recent_trace::RecentTrace;
 use crate::say;
 
-/// How often a command that is waited for is asked whether it has ended.
+/// Interval between checks whether a command has ended.
 const TICK: Duration = Duration::from_millis(5);
 
-/// What became of a list of actions.
+/// Result of a list of actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// All were carried out.
+    /// All actions were carried out.
     Done,
-    /// They were, up to a `continue`; what follows it is left out, as in rtla.
+    /// The actions before a `continue` were carried out; those after it are skipped, as in rtla.
     Continue,
 }
 
-/// What actions need that has to be there before rights go.
+/// Resources for actions, which must be opened before the rights are given up.
 #[derive(Debug, Clone, Default)]
 pub struct Helpers {
-    /// Who runs commands, if there are any.
+    /// Helper that runs shell commands, if there are any.
     pub shell: Option<Rc<Shell>>,
-    /// Whom to ask for a dump, by the port that was named.
+    /// Hosts to ask for a dump, by the named port.
     hosts: Vec<(Option<PathBuf>, Rc<AskedHost>)>,
 }
 
 impl Helpers {
-    /// Starts and opens what these actions need.
+    /// Starts and opens the resources for these actions.
     ///
     /// # Errors
     /// As [`Shell::begin`], or if a port cannot be opened.
@@ -69,25 +69,25 @@ impl Helpers {
     }
 }
 
-/// Actions being carried out in their order; the first that fails is the last.
+/// Actions in progress, in order; the first failure ends the list.
 #[derive(Debug)]
 pub struct Reaction {
     left: std::vec::IntoIter<Action>,
-    /// Where a trace goes that is to go nowhere else.
+    /// Default file for a trace.
     trace_file: &'static str,
     helpers: Helpers,
-    /// The trace that the disk has not taken yet.
+    /// Trace that is not yet completely on the disk.
     saving: Option<Saving>,
-    /// The command under way.
+    /// Command in progress.
     running: Option<String>,
-    /// Whether the terminal is somebody else's, so that what commands say is kept.
+    /// Whether the output of commands is kept because the terminal is being drawn on.
     hears: bool,
-    /// What they said.
+    /// Kept output of commands.
     said: Vec<String>,
 }
 
 impl Reaction {
-    /// Nothing is done yet. `helpers` are for all actions.
+    /// Creates a reaction that has done nothing yet. `helpers` hold the resources of all actions.
     pub fn new(actions: Vec<Action>, trace_file: &'static str, helpers: Helpers) -> Reaction {
         Reaction {
             left: actions.into_iter(),
@@ -100,7 +100,7 @@ impl Reaction {
         }
     }
 
-    /// As `new`, and commands write on no terminal.
+    /// Makes the reaction keep the output of commands instead of letting it reach the terminal.
     fn hearing(self) -> Reaction {
         Reaction {
             hears: true,
@@ -108,11 +108,11 @@ impl Reaction {
         }
     }
 
-    /// Does what can be done now; `None` while a command still runs, or a trace is not saved yet. `trace` is what a
-    /// `trace` saves.
+    /// Carries out all actions that are possible now; returns `None` while a command runs or a
+    /// trace is being saved. `trace` is the trace that a `trace` action saves.
     ///
     /// # Errors
-    /// If an action fails; those after it are not carried out.
+    /// If an action fails; later actions are not carried out.
     pub fn advance(&mut self, trace: &RecentTrace) -> Result<Option<Outcome>> {
         loop {
             if let Some(saving) = &mut self.saving {
@@ -148,7 +148,7 @@ impl Reaction {
                 }
                 Some(Action::Dump(port)) => {
                     let host = self.helpers.host(&port).context("there is no port")?;
-                    // A host that is not listening now ends no measurement.
+                    // A host that does not listen now must not end the measurement.
                     if let Err(error) = host.ask() {
                         self.note(format!("{:#}", anyhow::Error::from(error)));
                     }
@@ -162,7 +162,7 @@ impl Reaction {
         }
     }
 
-    /// Says this, or keeps it where the terminal is somebody else's.
+    /// Prints these words, or keeps them if the terminal is being drawn on.
     fn note(&mut self, words: String) {
         match self.hears {
             true => self.said.push(words),
@@ -170,7 +170,7 @@ impl Reaction {
         }
     }
 
-    /// Carries them out, unless a disk is slow to take a trace; `None` then.
+    /// Carries out the actions; returns `None` early if the disk is slow to take a trace.
     fn until_slow(&mut self, trace: &RecentTrace) -> Result<Option<Outcome>> {
         loop {
             let outcome = self.advance(trace)?;
@@ -181,7 +181,7 @@ impl Reaction {
         }
     }
 
-    /// Carries them out to the end.
+    /// Carries out the actions to the end.
     ///
     /// # Errors
     /// As [`Reaction::advance`].
@@ -195,21 +195,21 @@ impl Reaction {
     }
 }
 
-/// What `--on-threshold` asks for. With a `continue` it is carried out while the run
-/// goes on; without one, once the run has ended.
+/// Actions of `--on-threshold`. With a `continue` they are carried out during the run, otherwise
+/// after it.
 #[derive(Debug)]
 pub struct OnThreshold {
     actions: Vec<Action>,
     trace_file: &'static str,
     helpers: Helpers,
     under_way: Option<Reaction>,
-    /// What commands said that had no terminal.
+    /// Output of commands that could not use the terminal.
     said: Vec<String>,
     failure: Option<anyhow::Error>,
 }
 
 impl OnThreshold {
-    /// Waits for a limit to be hit. `helpers` as of [`Reaction::new`].
+    /// Creates the actions for limits; `helpers` as in [`Reaction::new`].
     pub fn new(actions: Vec<Action>, trace_file: &'static str, helpers: Helpers) -> OnThreshold {
         OnThreshold {
             actions,
@@ -221,9 +221,9 @@ impl OnThreshold {
         }
     }
 
-    /// Whether the run is to stop; `hit` says whether a limit was hit since the last
-    /// call. One that is hit while the actions for the last are under way has none.
-    /// `drawn_on`: the terminal is drawn on, and commands may not write there.
+    /// Returns whether the run is to stop. `hit` says whether a limit was hit since the last call.
+    /// A hit while the actions of an earlier hit are in progress starts no actions. `drawn_on` says
+    /// that the terminal is being drawn on, so commands may not write there.
     pub fn stops(&mut self, hit: bool, trace: &RecentTrace, drawn_on: bool) -> bool {
         if self.under_way.is_none() {
             if !hit || !self.actions.contains(&Action::Continue) {
@@ -258,16 +258,16 @@ impl OnThreshold {
         Reaction::new(self.actions.clone(), self.trace_file, self.helpers.clone())
     }
 
-    /// What commands said since the last call that could not say it on the terminal.
+    /// Returns the output of commands since the last call that could not use the terminal.
     pub fn take_said(&mut self) -> Vec<String> {
         std::mem::take(&mut self.said)
     }
 
-    /// Does what is left once the run has ended, `by_limit` or not. What a slow disk holds up is left to
-    /// [`end`](Self::end): the result is shown before.
+    /// Carries out the remaining actions after the run has ended, `by_limit` or not. A trace that
+    /// waits for a slow disk is left to [`end`](Self::end), so that the result is shown first.
     ///
     /// # Errors
-    /// The action that failed, now or before.
+    /// The action that failed, now or earlier.
     pub fn act(&mut self, by_limit: bool, trace: &RecentTrace) -> Result<()> {
         if let Some(error) = self.failure.take() {
             self.under_way = None;
@@ -288,8 +288,8 @@ impl OnThreshold {
         Ok(())
     }
 
-    /// Waits for what is under way. `in_a_hurry`: Ctrl-C was pressed, and only a trace that is on its way to
-    /// its file still gets there.
+    /// Waits for the actions in progress. After Ctrl-C (`in_a_hurry`), it waits only for a trace
+    /// that is being written.
     ///
     /// # Errors
     /// As [`act`](Self::act).
@@ -363,7 +363,7 @@ mod tests {
         let error = carry_out(&["shell,command=exit 7", &touch]).unwrap_err();
         assert!(error.to_string().contains("`exit 7`"), "{error}");
         assert!(!file.exists());
-        // Beyond any process there can be (PID_MAX_LIMIT).
+        // This number is larger than any process id (PID_MAX_LIMIT).
         let error = carry_out(&["signal,num=2,pid=2000000000"]).unwrap_err();
         assert!(error.to_string().contains("signal 2"), "{error}");
     }

@@ -1,5 +1,4 @@
-//! A trace on its way to its file, which a thread of its own opens and writes: a disk that hangs
-//! holds up neither the run nor Ctrl-C.
+//! Saves a trace on its own thread: a disk that hangs delays neither the run nor Ctrl-C.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -15,35 +14,34 @@ use crate::run::recent_trace::RecentTrace;
 use crate::say;
 use crate::stdout;
 
-/// How often it is asked whether the disk has all of it.
+/// Interval between checks whether the file is complete.
 const LOOK: Duration = Duration::from_millis(5);
-/// How long it is waited for after Ctrl-C, or before that is said.
+/// Time to wait after Ctrl-C before giving up, and time without Ctrl-C before a message.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A disk that takes longer than this for a trace is not to hold up the result.
+/// Longest saving time of a healthy disk; a slower one must not delay the result.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// The disk has not taken a trace, and nobody waits any more: the disk may hold up whoever touches
-/// the file.
+/// A trace was given up because its disk hangs. Touching the file again could hang too.
 #[derive(Debug, thiserror::Error)]
 #[error("the trace is not in {0}: its disk has not taken it for 5 s, and Ctrl-C asked for the end")]
 pub struct GivenUp(String);
 
-/// One trace. What waits for the disk is bounded by what [`RecentTrace`] keeps.
+/// One trace being saved. The text waiting for the disk is bounded by the size of [`RecentTrace`].
 #[derive(Debug)]
 pub struct Saving {
-    /// It has the rights of whoever begins it: the folder may be another user's.
+    /// Thread with the rights of its creator, since the folder may belong to another user.
     thread: Option<JoinHandle<io::Result<()>>>,
     path: PathBuf,
     begun: Instant,
-    /// When Ctrl-C was first seen.
+    /// Time at which Ctrl-C was first seen.
     asked: Option<Instant>,
 }
 
 impl Saving {
-    /// Begins; `ours` as of [`crate::run::files::claim_trace`].
+    /// Begins; `ours` as in [`crate::run::files::claim_trace`].
     ///
     /// # Errors
-    /// If the kernel refuses another thread.
+    /// If the kernel refuses a thread, or, as rtla, if stdout cannot be written.
     pub fn begin(trace: &RecentTrace, path: &Path, ours: &str) -> Result<Saving> {
         if called_as::is_rtla() {
             let line = format!("  Saving trace to {}\n", say::name_of(path));
@@ -62,10 +60,10 @@ impl Saving {
         })
     }
 
-    /// Whether the file is there. Nothing is waited for.
+    /// Returns whether the file is complete, without waiting.
     ///
     /// # Errors
-    /// If the kernel refuses, or [`GivenUp`]; the message names the file.
+    /// If the file cannot be written, or [`GivenUp`]; the message names the file.
     pub fn is_done(&mut self) -> Result<bool> {
         if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
             let saved = thread.join().map_err(|_| anyhow!("its thread has died"))?;
@@ -80,12 +78,12 @@ impl Saving {
         Ok(self.thread.is_none())
     }
 
-    /// Whether the disk takes longer than disks do.
+    /// Returns whether the disk takes longer than a healthy one.
     pub fn is_slow(&self) -> bool {
         self.begun.elapsed() > SLOW
     }
 
-    /// Waits until the file is there; after a while that is said.
+    /// Waits until the file is complete; prints a message if this takes long.
     ///
     /// # Errors
     /// As [`is_done`](Self::is_done).

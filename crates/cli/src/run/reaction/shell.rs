@@ -1,7 +1,7 @@
-//! Shell commands that run beside the measurement, with the rights of whoever started vmnoise: a
-//! helper runs them that was started before this process gave up its own. What they say goes to
-//! stderr: stdout holds the result and nothing else. Where the terminal is not theirs to write on,
-//! it is kept.
+//! Shell commands during the measurement, with the rights of the user who started vmnoise. A helper
+//! runs them; it starts before this process gives up its rights. The output of commands goes to
+//! stderr, since stdout holds only the result. It is kept in memory while the terminal is being
+//! drawn on.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -17,13 +17,13 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::Pid;
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
-/// What of one command's words is kept, in bytes.
+/// Longest kept output of one command, in bytes.
 const KEPT: usize = 4096;
 
-/// Is asked on stdin for one of its arguments by its number, and answers there with its status.
-/// It ends when nobody is left to ask. It knows its commands from the start: whoever takes over
-/// the process that asks can have those run and no others. A terminal's signals are for the
-/// commands and not for this one.
+/// Script of the helper. It reads the number of a command from stdin, runs the command, and writes
+/// the exit status back to the same socket. It ends when no process holds the other end. Its
+/// commands are fixed at its start: an attacker who takes over the asking process can run those and
+/// no others. Signals of the terminal reach the commands, not the helper.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM QUIT
 while read -r number words; do
@@ -38,18 +38,18 @@ while read -r number words; do
 done
 "#;
 
-/// Runs the commands that it was started with.
+/// Helper that runs the commands it was started with.
 #[derive(Debug)]
 pub struct Shell {
     commands: Vec<String>,
     helper: Pid,
-    /// Its stdin.
+    /// Stdin of the helper.
     channel: UnixStream,
-    /// Its stdout: what commands say, where that is kept.
+    /// Stdout of the helper: the kept output of commands.
     said: RefCell<File>,
-    /// What of its answers has come.
+    /// Bytes of answers received so far.
     answers: RefCell<Vec<u8>>,
-    /// How many commands it still has to answer for.
+    /// Number of commands without an answer.
     unanswered: Cell<usize>,
 }
 
@@ -57,7 +57,7 @@ impl Shell {
     /// Starts the helper for these commands.
     ///
     /// # Errors
-    /// If there is no shell, or no memory.
+    /// If there is no shell or no memory.
     pub fn begin(commands: Vec<String>) -> Result<Shell> {
         let (channel, asked) = UnixStream::pair().context("starting a shell")?;
         channel.set_nonblocking(true).context("starting a shell")?;
@@ -80,7 +80,7 @@ impl Shell {
         })
     }
 
-    /// Lets it run on the CPUs that this thread may use now.
+    /// Moves the helper to the CPUs that this thread may use now.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -89,7 +89,8 @@ impl Shell {
         Ok(sched_setaffinity(Some(self.helper), &cpus)?)
     }
 
-    /// Starts one of its commands; `kept` says whether its words are. Those before it end first.
+    /// Starts one of the commands after the earlier ones have ended. `kept` says whether its output
+    /// is kept.
     ///
     /// # Errors
     /// If the helper is gone.
@@ -101,7 +102,7 @@ impl Shell {
             .with_context(starting)?
             + 1;
         if kept {
-            // Both have one place in it.
+            // Both processes share one file position.
             let mut said = self.said.borrow_mut();
             said.set_len(0)
                 .and_then(|()| said.rewind())
@@ -115,7 +116,7 @@ impl Shell {
         Ok(())
     }
 
-    /// How the last one ended; `None` while it runs.
+    /// Returns the status of the last command; `None` while it runs.
     ///
     /// # Errors
     /// If the helper is gone.
@@ -141,15 +142,15 @@ impl Shell {
             .last()
             .and_then(|code| code.parse().ok())
             .context("the shell that runs commands does not say how they end")?;
-        // As wait(2) tells it, but for signals: the shell tells one as 128 and its number, as it does a
-        // command that ends with such a number by itself.
+        // As in wait(2), except for signals: the shell reports a signal as 128 plus its number,
+        // like a command that exits with such a status.
         Ok(Some(ExitStatus::from_raw(code << 8)))
     }
 
-    /// The lines that the last one said, if they were kept.
+    /// Returns the output lines of the last command, if they were kept.
     pub fn said(&self) -> Vec<String> {
         let mut bytes = [0; KEPT];
-        // It is memory: there is no disk to fail.
+        // The file is in memory, so reading cannot fail.
         let count = self.said.borrow().read_at(&mut bytes, 0).unwrap_or(0);
         let text = String::from_utf8_lossy(&bytes[..count]);
         text.lines().map(str::to_owned).collect()

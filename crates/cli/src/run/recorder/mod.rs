@@ -1,4 +1,4 @@
-//! The recording of a run, written as it goes.
+//! Writer of a run's recording.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,49 +10,50 @@ use vmnoise_recording::{WriteError, Writer};
 use crate::say;
 use crate::write_behind::{Room, Unwritten, WriteBehind};
 
-/// What may wait for a disk that is slow or gone: eight seconds of 100,000 activities each, and
-/// as much again of names, which are not left out.
+/// Memory for data that wait for a slow disk: eight seconds of 100,000 activities each, and as much
+/// again for names, which are never left out.
 const ROOM: Room = Room {
     most: 64 << 20,
     all: 128 << 20,
 };
 
-/// Begins a recording with its facts. It is written by a thread of its own.
+/// Begins a recording with its facts. A thread of its own writes it.
 ///
 /// # Errors
-/// If there is no thread, or the facts cannot be encoded.
+/// If the thread cannot be started, or the facts cannot be encoded.
 pub fn begin(file: File, facts: &RunFacts) -> Result<Writer<WriteBehind>, WriteError> {
     Writer::new(WriteBehind::new(file, ROOM)?, facts)
 }
 
-/// Records what it is given, if anything is to be recorded. A recording that cannot be
-/// written any more (disk full) is given up and told at the end; measuring goes on. What a
-/// disk has no time for is left out, and counted in the recording.
+/// Recorder of events, if a recording was asked for. If the recording cannot be written any more
+/// (disk full), the recorder gives it up and reports this at the end; the measurement goes on.
+/// Events that a slow disk cannot take are left out and counted in the recording.
 #[derive(Debug)]
 pub struct Recorder {
     writer: Option<Writer<WriteBehind>>,
-    /// While the disk takes too little.
+    /// Pending reports; `Some` while the disk is too slow.
     behind: Option<Behind>,
-    /// What was left out so far.
+    /// Number of events left out so far.
     unrecorded: u64,
     error: Option<anyhow::Error>,
-    /// What was not told yet.
+    /// Message for the user that was not yet taken.
     news: Option<String>,
 }
 
-/// What the recording gets as soon as there is room again. Names are not kept back: what
-/// is recorded later needs them.
+/// Reports that the recording gets as soon as there is room again. Names are written at once, since
+/// later events need them.
 #[derive(Debug, Default)]
 struct Behind {
-    /// The last word on each kind of loss.
+    /// Last report of each kind of loss.
     losses: [Option<Loss>; LossKind::ALL.len()],
-    /// The last word on each counter before the last drain: who has ended reports no more.
+    /// Last report of each counter before the last drain. A vCPU that has ended sends no more
+    /// reports.
     last_words: BTreeMap<(Counter, u32), Event>,
-    /// Clocks, counters and the end of the run, of the last drain.
+    /// Clocks, counters and the end of the run, from the last drain.
     counters: Vec<Event>,
 }
 
-/// What a counter counts.
+/// Kind of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Counter {
     Cpu,
@@ -61,7 +62,7 @@ enum Counter {
     Feed,
 }
 
-/// A recording that gets no more events.
+/// Recording that gets no more events.
 #[derive(Debug)]
 pub struct Recorded {
     file: Option<WriteBehind>,
@@ -70,7 +71,7 @@ pub struct Recorded {
 }
 
 impl Recorder {
-    /// `writer` has the facts already.
+    /// Creates a recorder; `writer` has written the facts already.
     pub fn new(writer: Option<Writer<WriteBehind>>) -> Recorder {
         Recorder {
             writer,
@@ -81,18 +82,18 @@ impl Recorder {
         }
     }
 
-    /// Whether anything is to be recorded, and can be.
+    /// Returns whether a recording was asked for and can still be written.
     pub fn is_recording(&self) -> bool {
         self.writer.is_some()
     }
 
-    /// Takes one event.
+    /// Records one event.
     pub fn push(&mut self, event: &Event) {
         let Some(writer) = &self.writer else {
             return;
         };
         // A drain is left out as a whole or not at all: a gap without its activities would be
-        // blamed on others.
+        // attributed to other culprits.
         let begins_drain = matches!(event, Event::Anchor(_));
         if begins_drain && writer.get_ref().is_lost() {
             let error = anyhow!(
@@ -120,20 +121,20 @@ impl Recorder {
         }
     }
 
-    /// Hands over what was recorded so far: once it is on its way to the disk, it survives the
-    /// end of this process.
+    /// Hands the recorded data to the writing thread. Data that it has written survive the end of
+    /// this process.
     pub fn flush(&mut self) {
         if self.behind.is_none() {
             self.write(Writer::flush);
         }
     }
 
-    /// What went wrong since the last call, for whoever sits before the run.
+    /// Returns the message about an error since the last call, if any.
     pub fn take_news(&mut self) -> Option<String> {
         self.news.take()
     }
 
-    /// Ends the recording. Nothing is waited for.
+    /// Ends the recording without waiting for the disk.
     pub fn finish(mut self) -> Recorded {
         self.catch_up();
         let (file, error) = match self.writer.map(Writer::finish) {
@@ -148,7 +149,7 @@ impl Recorder {
         }
     }
 
-    /// Records what the recording has missed.
+    /// Records the reports that were pending.
     fn catch_up(&mut self) {
         let Some(behind) = self.behind.take() else {
             return;
@@ -181,12 +182,12 @@ impl Recorder {
 }
 
 impl Behind {
-    /// Whether nothing is lost with this event: another one repeats what it says, or it is
-    /// kept.
+    /// Returns whether no information is lost by leaving this event out: a later event repeats it,
+    /// or it is stored here.
     fn keep(&mut self, event: &Event) -> bool {
         match event {
             Event::Loss(loss) => self.losses[loss.kind as usize] = Some(*loss),
-            // With it a drain begins.
+            // An anchor begins a drain.
             Event::Anchor(_) => {
                 let before = std::mem::replace(&mut self.counters, vec![event.clone()]);
                 let counted = before
@@ -206,7 +207,7 @@ impl Behind {
     }
 }
 
-/// Which counter this event reports, and whose.
+/// Returns the counter that this event reports, and its CPU or vCPU.
 fn counter(event: &Event) -> Option<(Counter, u32)> {
     match event {
         Event::Tally(tally) => Some((Counter::Cpu, tally.cpu)),
@@ -217,7 +218,7 @@ fn counter(event: &Event) -> Option<(Counter, u32)> {
     }
 }
 
-/// Whether later events may need this one.
+/// Returns whether later events may need this one.
 fn is_name(event: &Event) -> bool {
     matches!(
         event,
@@ -226,7 +227,7 @@ fn is_name(event: &Event) -> bool {
 }
 
 impl Recorded {
-    /// Waits until the disk has all of it; returns what went wrong.
+    /// Waits until the disk has everything; returns the error, if any.
     pub fn wait(self) -> Option<anyhow::Error> {
         let ended = self.file.map(|file| {
             file.end(|bytes| {

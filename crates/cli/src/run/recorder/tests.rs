@@ -1,4 +1,4 @@
-//! What a recording has of a run whose disk is slow, full or gone.
+//! Tests of recordings on a disk that is slow, full or gone.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use vmnoise_events::{
@@ -11,7 +11,7 @@ use super::*;
 use crate::fixtures;
 use crate::write_behind::tests::Hanging;
 
-/// What is left out alone is bounded.
+/// Returns a room in which only the data that may be left out are bounded.
 fn room(most: usize) -> Room {
     let all = usize::MAX;
     Room { most, all }
@@ -45,7 +45,7 @@ fn names_do_not_wait_without_end() {
     assert!(error.contains("given up"), "{error}");
 }
 
-/// One drain as the loop makes it; every tenth brings a new name.
+/// Returns the events of one drain, as the loop makes them; every tenth drain brings a new name.
 fn drain(number: u64) -> Vec<Event> {
     let at = number * 20_000_000;
     let id = SourceId((number / 10) as u32);
@@ -105,7 +105,7 @@ fn a_disk_that_hangs_costs_events_that_the_recording_counts() {
     for number in 0..100 {
         report(drain(number), &mut recorder);
     }
-    // It is reported once, and nobody would hear of it again.
+    // It is reported only once.
     report(vec![lost_in_the_ring.clone()], &mut recorder);
     drop(held);
     while !recorder.writer.as_ref().unwrap().get_ref().keeps_up() {
@@ -138,7 +138,7 @@ fn a_disk_that_hangs_costs_events_that_the_recording_counts() {
     assert_eq!(unrecorded, Some(missing));
     assert!(read.contains(&lost_in_the_ring));
     assert_eq!(read.last(), Some(&finish));
-    // What is there is in the order in which it was reported.
+    // The events read are in the order in which they were reported.
     let mut rest = reported.iter();
     for event in read.iter().filter(|event| !matches!(event, Event::Loss(_))) {
         assert!(rest.any(|it| it == event), "{event:?}");
@@ -170,7 +170,7 @@ fn what_is_reported_once_while_the_disk_is_behind_is_written_when_it_has_room() 
         sees_kvm: false,
     });
     report(&mut recorder, &[vcpu]);
-    // Its vCPU has ended: it is told no more.
+    // The vCPU has ended and sends no more reports.
     let last_word = Event::VcpuTotals(VcpuTotals {
         vcpu: VcpuId(0),
         first_mono_ns: 1,
@@ -203,7 +203,7 @@ fn a_drain_is_recorded_as_a_whole_or_left_out_as_a_whole() {
         recorder.flush();
     }
     assert!(recorder.behind.is_some());
-    // The disk takes all while a drain is on its way.
+    // The disk recovers in the middle of a drain.
     let late = drain(100);
     let is_early = |event: &&Event| !is_activity(event);
     late.iter()

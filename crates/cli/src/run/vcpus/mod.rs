@@ -1,5 +1,4 @@
-//! What is drained where the exits of vCPUs are counted: what the kernel counts and tells, and what is
-//! found out about its VMs. Guests get theirs.
+//! Source of a run over vCPUs: drains exits and counters, finds the VMs, and feeds the guests.
 
 pub mod probe_status;
 mod vm_finder;
@@ -20,23 +19,23 @@ use super::session::Session;
 use crate::feed::sender::{Feeds, Second};
 use vmnoise_rights::Work;
 
-/// Attached programs, and the VMs that they are about.
+/// Attached programs, and the VMs that they watch.
 pub struct Vcpus {
     host: Host,
     facts: RunFacts,
     tracer: ExitTracer,
-    /// Where guests are told theirs, and how much.
+    /// Sockets of the guests' feeds, and the detail of the feeds.
     feed_options: (Vec<FeedAddress>, FeedDetail),
-    /// As they were found last.
+    /// VMs as of the last look.
     vms: Vec<Vm>,
     finder: Option<VmFinder>,
-    /// The clocks of their guests, where anybody needs them.
+    /// Clocks of the guests, if the recording or a feed needs them.
     clocks: Option<ClockLook>,
     feeds: Option<Feeds>,
-    /// The clocks as the ring was drained last.
+    /// Clock reading of the last drain.
     drained: Anchor,
     loss_news: LossNews,
-    /// All kinds together, by the last drain.
+    /// Sum of all kinds of losses, as of the last drain.
     lost: u64,
     /// Whether the one VM that was asked for has ended.
     is_gone: bool,
@@ -90,7 +89,7 @@ impl Source for Vcpus {
     }
 
     fn end(&mut self, reason: FinishReason, session: &mut Session<'_>) -> Result<()> {
-        // What is read afterwards is final.
+        // Counters read after this are final.
         self.tracer.detach().context("stopping to count")?;
         self.hear_of_newcomers(session)?;
         self.drain_ring(session)?;
@@ -109,11 +108,12 @@ impl Source for Vcpus {
 }
 
 impl Vcpus {
-    /// Takes over attached programs that know the VMs there are: these, found by this. Guests get theirs over
-    /// these sockets, in this detail. Call it with the rights that finding VMs takes.
+    /// Takes over attached programs that know the present VMs: `vms`, found by `search`. `feeds`
+    /// are the sockets of the guests' feeds, with this `detail`. Call it with the rights to find
+    /// VMs.
     ///
     /// # Errors
-    /// If there is no room for a thread.
+    /// If a thread cannot be started.
     pub fn new(
         host: &Host,
         facts: &RunFacts,
@@ -127,7 +127,7 @@ impl Vcpus {
         let processes: Vec<u32> = vms.iter().map(|vm| vm.pid).collect();
         let mut known = KnownVms::new(search);
         known.look_at(&processes);
-        // Before anything waits to be drained, and before the right to look is given up.
+        // Before the ring fills, and before the right to look is given up.
         let clocks = with_clocks.then(|| ClockLook::at(&known));
         let finder = VmFinder::start(known, with_clocks, processes);
         let finder = finder.context("starting the thread that looks for VMs")?;
@@ -147,12 +147,12 @@ impl Vcpus {
         })
     }
 
-    /// The one VM that was asked for.
+    /// Returns the one VM that was asked for.
     fn wanted(&self) -> Option<&str> {
         self.facts.options.exits.as_ref()?.vm.as_deref()
     }
 
-    /// What is wrong with the feeds.
+    /// Shows the problems of the feeds.
     fn report_of_feeds(&mut self, session: &mut Session<'_>) {
         let notes = self.feeds.as_mut().map(Feeds::take_notes);
         for note in notes.unwrap_or_default() {
@@ -160,7 +160,7 @@ impl Vcpus {
         }
     }
 
-    /// Takes what was found since the last call.
+    /// Takes over the result of a look.
     fn take_found(&mut self, session: &mut Session<'_>, found: Found) -> Result<()> {
         self.tracer.learn(&found.looked_at, found.named);
         let forgotten = self.tracer.forget_gone(&found.vms);
@@ -169,7 +169,7 @@ impl Vcpus {
         self.take_clocks(session, found.clocks)
     }
 
-    /// Says what a join of this recording with a guest's goes by.
+    /// Reports the guests' clocks, which a join of this recording with a guest's needs.
     fn take_clocks(&mut self, session: &mut Session<'_>, clocks: Option<ClockLook>) -> Result<()> {
         if let Some(look) = &clocks {
             self.tracer
@@ -180,7 +180,7 @@ impl Vcpus {
         Ok(())
     }
 
-    /// Learns who came last.
+    /// Takes over the last results of the finder.
     fn finish_finder(&mut self, session: &mut Session<'_>) -> Result<()> {
         let Some(finder) = self.finder.take() else {
             return Ok(());
@@ -196,7 +196,7 @@ impl Vcpus {
             .try_for_each(|found| self.take_found(session, found))
     }
 
-    /// Hears who came since the last call, and what was found out about those before.
+    /// Asks the finder about new vCPUs, and takes over its results since the last call.
     fn hear_of_newcomers(&mut self, session: &mut Session<'_>) -> Result<()> {
         let newcomers = self.tracer.newcomers().context("counting the vCPUs")?;
         let Some(finder) = &self.finder else {
@@ -211,8 +211,8 @@ impl Vcpus {
             .try_for_each(|found| self.take_found(session, found))
     }
 
-    /// Takes what was reported since the last call. The clock is read first: what ended before
-    /// is in the ring by now, and what was lost before is counted.
+    /// Drains the ring. The clock is read first: records of anything that ended before are already
+    /// in the ring, and earlier losses are counted.
     fn drain_ring(&mut self, session: &mut Session<'_>) -> Result<()> {
         self.drained = anchor(session);
         self.tracer
@@ -227,8 +227,8 @@ impl Vcpus {
         Ok(())
     }
 
-    /// Hands over what was counted so far and, after the last count, the end of the run. Then tells the
-    /// guests theirs.
+    /// Hands over the present counters and, after the last count, the end of the run. Then sends
+    /// the guests their counters.
     fn count(&mut self, session: &mut Session<'_>, finish: Option<Finish>) -> Result<()> {
         let counted = self.tracer.read().context("reading the counts")?;
         for (vcpu, totals) in &counted {
@@ -254,19 +254,19 @@ impl Vcpus {
     }
 }
 
-/// Reads the clocks.
+/// Records a reading of the clocks.
 fn anchor(session: &mut Session<'_>) -> Anchor {
     let anchor = tsc::anchor();
     session.accept(&Event::Anchor(anchor));
     anchor
 }
 
-/// Everything stamped until then was submitted when the clock was read.
+/// Returns a time before which every event had been submitted when the clock was read.
 fn settled_ns(anchor: &Anchor) -> u64 {
     anchor.mono_ns.saturating_sub(SUBMIT_SLACK_NS)
 }
 
-/// Whether people mean this VM by its name or the process id of its VMM.
+/// Returns whether `wanted` is the name of this VM or the process id of its VMM.
 pub fn is_called(vm: &Vm, wanted: &str) -> bool {
     vm.name == wanted || wanted.parse() == Ok(vm.pid)
 }

@@ -1,21 +1,21 @@
-//! Whether `vmnoise exits` can run here, and how the clocks of guests are read, in the words of `vmnoise doctor`
-//! and of each result's last lines.
+//! Probe statuses of `vmnoise exits` and of the guests' clocks, for `vmnoise doctor` and the end of
+//! each result.
 
 use vmnoise_events::ProbeStatus;
 use vmnoise_host::{Host, KvmDebugfs};
 use vmnoise_tracer::{ExitTracer, VmSearch};
 
-/// What `vmnoise exits` needs, in the words of `vmnoise doctor`.
+/// Name of the probe that `vmnoise exits` needs.
 const EXITS_OF_ALL: &str = "exits of every VM";
 
-/// Where the clocks of guests are read, without which no recording is joined to theirs, and
-/// how well their changes are dated.
+/// Returns how the clocks of guests are read, and how well their changes are dated. Without these
+/// clocks a recording cannot be joined to a guest's.
 pub fn of_clocks(tracer: &ExitTracer, search: &VmSearch) -> ProbeStatus {
     let debugfs = (!search.walks()).then(|| Host::here().kvm_debugfs());
     clocks(debugfs, tracer.dates_clocks())
 }
 
-/// Where the walk over files does not read them, debugfs has to.
+/// Returns that status; debugfs is read only if BPF cannot walk over files.
 fn clocks(debugfs: Option<KvmDebugfs>, dated: bool) -> ProbeStatus {
     const PROBE: &str = "clocks of the guests";
     let unknown = |remedy| {
@@ -42,7 +42,7 @@ fn clocks(debugfs: Option<KvmDebugfs>, dated: bool) -> ProbeStatus {
     }
 }
 
-/// What the programs of `vmnoise exits` showed on trial.
+/// Returns the statuses that a trial of the programs of `vmnoise exits` showed.
 pub fn of_exit_tracer(tracer: &ExitTracer, search: &VmSearch) -> Vec<ProbeStatus> {
     let counted = ProbeStatus {
         probe: EXITS_OF_ALL.into(),
@@ -58,7 +58,7 @@ pub fn of_exit_tracer(tracer: &ExitTracer, search: &VmSearch) -> Vec<ProbeStatus
     ]
 }
 
-/// `vmnoise exits` cannot run here.
+/// Returns the status if `vmnoise exits` cannot run here.
 pub fn no_exits(why: &str, remedy: &str) -> ProbeStatus {
     let limit = format!("{why}: `vmnoise exits` cannot run here");
     ProbeStatus::limited(EXITS_OF_ALL, "none", &limit, remedy)

@@ -1,5 +1,5 @@
-//! Finds the VMs of this host and the clocks of their guests on a thread of its own: the kernel, /proc and
-//! debugfs may take their time, and the loop that drains the ring has none to give.
+//! Finds the VMs of this host and the clocks of their guests on a thread of its own: the kernel,
+//! /proc and debugfs may be slow, and the loop that drains the ring must not wait.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,43 +10,44 @@ use vmnoise_tracer::{ClockLook, KnownVms};
 
 use vmnoise_rights::{Work, threads};
 
-/// Between two looks whether the VMs that are known are still there.
+/// Time between two checks whether the known VMs still exist.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How long the end of a run waits for the last names.
+/// Time that the end of a run waits for the last names.
 const LAST_LOOK: Duration = Duration::from_secs(2);
 
-/// The thread, and the ways to and from it. Nothing but [`VmFinder::finish`] waits for it.
+/// Thread that finds VMs, and its channels. Only [`VmFinder::finish`] waits for the thread.
 #[derive(Debug)]
 pub struct VmFinder {
     newcomers: Sender<Vec<u32>>,
     found: Receiver<Found>,
 }
 
-/// What a look has found.
+/// Result of a look.
 #[derive(Debug)]
 pub struct Found {
-    /// Processes of newcomers that it was about.
+    /// Processes of new vCPUs that were looked at.
     pub looked_at: Vec<u32>,
-    /// What these are called, of those that still lived.
+    /// VMs of these processes that were still alive.
     pub named: Vec<Vm>,
-    /// All VMs that are there now.
+    /// All VMs that exist now.
     pub vms: Vec<Vm>,
-    /// The clocks of their guests, where they are asked for. The look came last: a vCPU that is in
-    /// it was there when its VM was named.
+    /// Clocks of their guests, if asked for. They are read last, so the VM of every vCPU in it
+    /// already has a name.
     pub clocks: Option<ClockLook>,
 }
 
 impl VmFinder {
-    /// Starts with those that are known, to look at these processes, and at the guests' clocks as well if they are asked for. Its thread has the
-    /// rights that this takes; who starts it may give them up.
+    /// Starts the finder with the known VMs. Its first look is at `processes`, and also at the
+    /// guests' clocks if `with_clocks`. Its thread has the rights for this; the caller may give
+    /// them up.
     ///
     /// # Errors
-    /// If there is no room for a thread.
+    /// If a thread cannot be started.
     pub fn start(known: KnownVms, with_clocks: bool, processes: Vec<u32>) -> io::Result<VmFinder> {
         let looker = Looker { known, with_clocks };
         let (newcomers, asked) = channel();
         let (report, found) = channel();
-        // Never joined: a file of /proc may keep it for longer than the run.
+        // The thread is never joined: reading /proc may block it for longer than the run.
         threads::spawn("vmnoise-vms", &[Work::FindVms], move || {
             find(looker, &asked, &report);
         })?;
@@ -55,18 +56,18 @@ impl VmFinder {
         Ok(finder)
     }
 
-    /// Has these processes looked at, which run vCPUs.
+    /// Asks for a look at these processes, which run vCPUs.
     pub fn look_at(&self, processes: Vec<u32>) {
-        // A thread that is gone has nothing to tell: they are called by their numbers.
+        // If the thread is gone, the VMs keep their process ids as names.
         let _ = self.newcomers.send(processes);
     }
 
-    /// What was found since the last call.
+    /// Returns the results since the last call.
     pub fn found(&self) -> impl Iterator<Item = Found> + use<'_> {
         self.found.try_iter()
     }
 
-    /// What is still found of those who were asked for, with a last look, and whether that is all.
+    /// Returns the outstanding results with a last look, and whether they are complete.
     pub fn finish(self) -> (Vec<Found>, bool) {
         drop(self.newcomers);
         let end = Instant::now() + LAST_LOOK;
@@ -97,7 +98,7 @@ impl Looker {
     }
 }
 
-/// Answers until nobody asks or listens any more.
+/// Answers until the channel closes on either side.
 fn find(mut looker: Looker, newcomers: &Receiver<Vec<u32>>, report: &Sender<Found>) {
     let mut next = Instant::now() + PERIOD;
     loop {
@@ -105,7 +106,7 @@ fn find(mut looker: Looker, newcomers: &Receiver<Vec<u32>>, report: &Sender<Foun
         let asked = newcomers.recv_timeout(left);
         let is_last = asked == Err(RecvTimeoutError::Disconnected);
         let mut looked_at = asked.unwrap_or_default();
-        // All that came meanwhile, so that those who ask often are not heard ever later.
+        // All pending requests in one look, so that frequent requests do not queue up.
         looked_at.extend(newcomers.try_iter().flatten());
         if Instant::now() >= next {
             looker.known.forget_gone();

@@ -1,4 +1,4 @@
-//! `vmnoise.latency_join/1`.
+//! JSON document `vmnoise.latency_join/1`.
 
 use serde::Serialize;
 use vmnoise_events::Share;
@@ -11,7 +11,8 @@ use crate::output::join::document::Host;
 use crate::output::json::Head;
 use crate::output::timerlat::document::Ending;
 
-/// The head, the figures of the CPUs and the end are the guest's, as in `vmnoise.latency/1`.
+/// Document of a join of latencies. The head, the figures of the CPUs and the end are the guest's,
+/// as in `vmnoise.latency/1`.
 #[derive(Debug, Serialize)]
 pub struct Document<'a> {
     #[serde(flatten)]
@@ -35,7 +36,7 @@ struct Cpu<'a> {
     contexts: &'a [ContextSides],
 }
 
-/// A culprit's gaps are wake-ups here.
+/// Culprit, with wake-ups in place of gaps.
 #[derive(Debug, Serialize)]
 struct OfWakeups<'a> {
     side: Side,
@@ -49,7 +50,7 @@ struct OfWakeups<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// The document of this join.
+    /// Creates the document of this join.
     pub fn new(joined: &Joined<'a>, latencies: &'a JoinedLatencies) -> Document<'a> {
         let Joined { guest, host, run } = *joined;
         let wakeups = run.summary.wakeups.iter().flat_map(|wakeups| &wakeups.cpus);

@@ -1,4 +1,4 @@
-//! How late a guest's tasks were, joined with its host's recording.
+//! Latencies of a guest's tasks, joined with its host's recording.
 
 pub mod document;
 mod sides;
@@ -10,7 +10,7 @@ use super::{Joined, called, caveats, culprits, pairs, part_of};
 use crate::output::timerlat::budget;
 use crate::units::human;
 
-/// The whole result. Ends with a newline.
+/// Renders the whole result; ends with a newline.
 pub fn render(joined: &Joined<'_>, latencies: &JoinedLatencies) -> String {
     let run = joined.run;
     let mut out = joined.headline("A guest's wake-ups, and what its host did in them");
@@ -31,7 +31,7 @@ pub fn render(joined: &Joined<'_>, latencies: &JoinedLatencies) -> String {
     out + &caveats::render(joined)
 }
 
-/// How many wake-ups the host's recording covers.
+/// Returns how many wake-ups the host's recording covers.
 fn coverage(joined: &LatencyTotals, above_ns: u64) -> String {
     let coverage = format!(
         " wake-ups that the host witnessed: {}\n of these with an exit in their latency: {}; of {} and more: {}\n \

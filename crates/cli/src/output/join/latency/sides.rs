@@ -1,14 +1,14 @@
-//! The latencies of one CPU, and what of them either side had.
+//! Latencies of one CPU, divided between guest and host.
 
 use vmnoise_events::Share;
 use vmnoise_explain::{CpuSides, CpuWakeups, EXIT_COLUMNS, LatencyRow, Place, latency_columns};
 
 use crate::output::table;
 
-/// What people call the contexts, in their order.
+/// Names of the contexts, in order.
 const NAMES: [&str; 3] = ["IRQ", "Thread", "Ret user"];
 
-/// How late it was.
+/// Renders the figures of the latencies.
 pub fn figures(cpu: &CpuWakeups) -> String {
     let contexts = NAMES.into_iter().zip([cpu.irq, cpu.thread, cpu.user]);
     let rows = contexts.map(|(until, figures)| LatencyRow {
@@ -19,10 +19,10 @@ pub fn figures(cpu: &CpuWakeups) -> String {
     table::of(&rows.collect::<Vec<_>>(), |_| latency_columns(Place::Text))
 }
 
-/// What of all of them either side had, and whose of the host it was.
+/// Renders the time of guest and host in all latencies, and the shares of the host.
 pub fn render(cpu: &CpuSides) -> String {
     let rows: Vec<_> = NAMES.into_iter().zip(&cpu.contexts).collect();
-    // No wake-up is late because a guest sleeps at its own wish.
+    // No wake-up is late because the guest sleeps of its own accord.
     let of_host = EXIT_COLUMNS.into_iter();
     let of_host = of_host.filter(|(_, shares)| !shares.contains(&Share::Halted));
     table::of(&rows, |it| {

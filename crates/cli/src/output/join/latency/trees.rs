@@ -1,4 +1,4 @@
-//! The latest wake-ups as trees that name both sides, phase by phase, and add up.
+//! Latest wake-ups as trees by phase, with the culprits of both sides; the parts add up.
 
 use vmnoise_explain::Tree;
 
@@ -11,7 +11,7 @@ const WORDS: Words = Words {
     since: "the expiry",
 };
 
-/// All of them, the latest first.
+/// Renders all trees, largest latency first.
 pub fn render(joined: &Joined<'_>, trees: &[Tree]) -> String {
     let mut out = match trees.len() {
         0 => return String::new(),

@@ -1,4 +1,4 @@
-//! The joined run that the tests print: the exit of the thesis' Figure 25 in a gap of its guest.
+//! Joined run for the tests: the exit of the thesis' Figure 25 in a gap of its guest.
 
 use vmnoise_events::{Anchor, Event, Finish, FinishReason, Gap, ProbeStatus, Share, Tally};
 use vmnoise_explain::{
@@ -12,7 +12,7 @@ use crate::fixtures;
 
 const GAP_NS: u64 = 64_500;
 
-/// One CPU that was polled for a second and observed one gap.
+/// Returns the summary of one CPU that was polled for a second and observed one gap.
 pub(super) fn summary(facts: &RunFacts) -> Summary {
     let mut explainer = Explainer::new(facts);
     let anchor = |at| {
@@ -250,7 +250,7 @@ pub(super) fn run(summary: Summary) -> JoinedRun {
     }
 }
 
-/// The guest's facts and its host's.
+/// Returns the facts of the guest and of its host.
 pub(super) fn both() -> (RunFacts, RunFacts) {
     (
         facts("J4105", Some("KVM"), "interrupts"),

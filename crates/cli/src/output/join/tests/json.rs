@@ -1,4 +1,4 @@
-//! A joined run as JSON.
+//! Tests of a joined run as JSON.
 
 use super::super::*;
 use super::fixtures::{both, run, summary};
@@ -54,7 +54,8 @@ fn json_has_the_head_first_and_every_key_is_documented() {
     }
 }
 
-/// The names of all members, those of options and losses apart: they are the summary's.
+/// Collects the names of all members, except those inside options and losses, which belong to the
+/// summary.
 fn collect_keys(value: &serde_json::Value, keys: &mut Vec<String>) {
     match value {
         serde_json::Value::Object(members) => {

@@ -1,4 +1,4 @@
-//! A joined run as it is printed.
+//! Tests of the output of a joined run.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod fixtures;

@@ -1,4 +1,4 @@
-//! A joined run as text.
+//! Tests of a joined run as text.
 
 use vmnoise_events::Share;
 use vmnoise_events::coverage::HostRecording;
@@ -153,7 +153,7 @@ fn what_is_not_known_is_said() {
         let found = text.lines().filter(|found| *found == line);
         assert_eq!(found.count(), 1, "{line}\n{text}");
     }
-    // The page has these, and its own table of the pairs.
+    // The page prints these lines, and has its own table of the pairs.
     let limits = caveats::render(&joined);
     for line in [" CPU 1 leans on CPU 0: ", " CPU 2 is not joined, and "] {
         assert!(limits.contains(line), "{line}\n{limits}");
@@ -183,7 +183,7 @@ fn a_crowd_is_put_together_and_still_adds_up() {
         .lines()
         .filter(|line| line.contains("|-") && line.contains(" exit "));
     assert_eq!(exits.count(), 12);
-    // 100 + ... + 187 of the first 88.
+    // Sum 100 + ... + 187 of the 88 shortest exits.
     assert!(
         text.contains("   |-     12.628  in 88 shorter exits\n"),
         "{text}"
