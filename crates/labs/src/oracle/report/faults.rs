@@ -1,18 +1,19 @@
-//! The table of the faults that were brought about, and of what `vmnoise audit` said of them.
+//! The table of faults that were caused, and of the findings of `vmnoise audit`.
 
 use crate::faults::{Judged, Proof};
 
-/// One row for each fault; those of a set stand together, with what their changes gave together.
+/// Returns one row per fault. The faults of a set follow each other, with the total gain of their
+/// changes.
 pub fn faults(found: &Proof) -> String {
     let clean = found.clean.iter();
     let clean: Vec<String> = clean
         .map(|(kernel, rules)| format!("{kernel}: {}", explained(rules)))
         .collect();
     let mut text = format!(
-        "### Faults that `vmnoise audit` had to find\n\nLinux {}, two CPUs, virtual time, recordings of 1 s of the CPU \
-         that was to be quiet. Milliseconds of each second; *promised* is what the change is to give back: all that \
-         the audit explains, of a heavier thread what is above its fair share, and the sum of \
-         faults that were brought about together. In {} machines with no fault: {}.\n\n\
+        "### Faults that `vmnoise audit` had to find\n\nLinux {}, two CPUs, virtual time, recordings of 1 s of the quiet \
+         CPU. Times are in milliseconds per second. *Promised* is the time that the change must give back: \
+         all that the audit explains, or for a heavier thread the part above its fair share; for faults in one \
+         set the sum. In {} machines without faults: {}.\n\n\
          | fault | found by | place | injected | explained | noise before | after | promised | gained |\n\
          |---|---|---|---|---|---|---|---|---|\n",
         found.kernel_version,
@@ -22,7 +23,7 @@ pub fn faults(found: &Proof) -> String {
     for set in &found.judged {
         let promised_ns: u64 = set.iter().map(|it| it.promised_ns).sum();
         text.extend(set.iter().enumerate().map(|(number, it)| {
-            // What the changes gave is of all of them.
+            // The gain is of all changes of the set.
             let of_set = match number {
                 0 => of_set(it, promised_ns),
                 _ => [(); 4].map(|()| "\"".to_owned()),

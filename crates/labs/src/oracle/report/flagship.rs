@@ -1,18 +1,18 @@
-//! The tables of the flagship: the guest's own kernel beside `vmnoise`, alone and joined.
+//! The tables of the flagship scenario: the guest's own kernel, and `vmnoise` alone and joined.
 
 use super::maybe;
 use crate::oracle::branch::Branch;
 use crate::oracle::flagship::{Columns, Flagship, SHARES};
 
-/// The two tables.
+/// Returns the two tables.
 pub fn flagship(found: &Flagship) -> String {
     let [hw, nmi, irq, softirq, thread] = found.kernel.counts;
     let mut text = format!(
         "### A guest whose vCPU shares its CPU with `{}` of the host\n\n\
-         Linux {} with PREEMPT_RT in the guest, {} on the host, virtual time. The guest's own osnoise \
-         tracer, and then `vmnoise osnoise` in the same guest. The kernel counts, and {} µs in which the vCPU \
-         did not run are one `IRQ` to it, for a timer interrupt came when it did again, or one `HW`, where none \
-         came; `vmnoise` gives each its time:\n\n\
+         Linux {} with PREEMPT_RT in the guest, {} on the host, virtual time. First the guest's own \
+         osnoise tracer, then `vmnoise osnoise` in the same guest. The tracer only counts: {} µs in which the vCPU \
+         did not run are one `IRQ` if a timer interrupt followed, and one `HW` otherwise. `vmnoise` attributes the \
+         time:\n\n\
          | the guest's own kernel | | | `vmnoise`, one second | in the guest | joined with the host's recording |\n\
          |---|---|---|---|---|---|\n\
          | noise % | {:.2} | | noise % | {:.2} | {:.2} |\n",
@@ -42,26 +42,26 @@ pub fn flagship(found: &Flagship) -> String {
         );
     }
     text += &format!(
-        "\nIn {:.0} ms of that the host's scheduler booked {:.3} ms of run delay for the vCPU's thread \
-         (schedstat of proc(5)). Of these `vmnoise osnoise` alone books {:.2} % as steal.\n",
+        "\nIn {:.0} ms of that time the host's scheduler counted {:.3} ms of run delay for the vCPU's thread \
+         (schedstat of proc(5)). `vmnoise osnoise` in the guest alone attributes {:.2} % of it to steal.\n",
         found.waited.apart_tsc as f64 / 1e6,
         found.waited.run_delay_ns as f64 / 1e6,
         found.booked_as_steal_percent(),
     );
-    text += "\n| who took it, of gaps above 20 µs | share | % |\n|---|---|---|\n";
+    text += "\n| culprit of gaps above 20 µs | share | % |\n|---|---|---|\n";
     for (share, name, percent) in &found.culprits {
         text += &format!("| `{name}` | `{share}` | {percent:.2} |\n");
     }
     text
 }
 
-/// The exit, as a tree.
+/// Returns the exit as a tree.
 pub fn busiest_exit(found: &Branch) -> String {
     format!(
         "### An exit with much of its host in it\n\n\
-         Linux {} with PREEMPT_RT on the host, a task beside the vCPU that leaves work to the kernel's own \
-         threads, virtual time. Of the exits of 60 to 120 µs (that of the thesis' Figure 25 has more than 60), the \
-         one with the most different work in it:\n\n```\n{found}```\n",
+         Linux {} with PREEMPT_RT on the host, virtual time. The vCPU shares its CPU with a task that leaves work \
+         to the kernel's own threads. This exit has the most different work of all exits of 60 to 120 µs (the \
+         exit in the thesis' Figure 25 has more than 60 µs):\n\n```\n{found}```\n",
         found.host_version
     )
 }

@@ -4,13 +4,13 @@ use std::process::Command;
 
 use crate::mpi::{Beside, Outcome};
 
-/// How long the steps were, of each comparison.
+/// Returns the step times of each comparison.
 pub fn mpi(found: &[(Beside<'_>, Vec<Outcome>)]) -> String {
     let mut text = format!(
         "### Steps of an MPI program, as predicted and as they were\n\n\
-         {} and {}, two ranks on two CPUs, 1 ms of work in a step; this machine is shared with others at work. The mean \
-         step of 400, the median of three rounds.\n\n\
-         | started by | a step ends with | disturbed | predicted µs | measured µs | apart % | allowed % | blamed first | it gone, predicted µs |\n\
+         {} and {}, two ranks on two CPUs, 1 ms of work in a step, on a machine with other load. The mean of 400 \
+         steps, the median of three rounds.\n\n\
+         | started by | a step ends with | disturbed | predicted µs | measured µs | apart % | allowed % | blamed first | predicted without it, µs |\n\
          |---|---|---|---|---|---|---|---|---|\n",
         version("mpirun", "--version"),
         version("slurmctld", "-V")
@@ -59,7 +59,7 @@ fn us(ns: f64) -> String {
     format!("{:.0}", ns / 1e3)
 }
 
-/// As it says of itself, on its first line.
+/// Returns the first line of the program's own version message.
 fn version(program: &str, argument: &str) -> String {
     let output = Command::new(program).arg(argument).output();
     let output = output.map(|output| output.stdout).unwrap_or_default();

@@ -1,25 +1,25 @@
-//! The generated part that holds `vmnoise timerlat` against others.
+//! The generated section that compares `vmnoise timerlat` with others.
 
 use crate::oracle::{
     BesideCyclictest, BesideTimerlat, Causes, Delay, Descheduled, HereBesideCyclictest, Turns,
 };
 
-/// Everything that is held against it.
+/// All results of the comparison.
 #[derive(Debug)]
 pub struct TimerlatTruth {
-    /// The kernel's tracer.
+    /// Comparison with the kernel's tracer.
     pub kernel: BesideTimerlat,
-    /// cyclictest under virtual time.
+    /// Comparison with cyclictest under virtual time.
     pub cyclictest: BesideCyclictest,
-    /// cyclictest on this machine.
+    /// Comparison with cyclictest on this machine.
     pub here: HereBesideCyclictest,
-    /// Causes in the machine itself.
+    /// Causes inside the machine.
     pub causes: Causes,
-    /// One below it.
+    /// A cause below the machine.
     pub descheduled: Descheduled,
 }
 
-/// All sections.
+/// Returns the whole section.
 pub fn timerlat(found: &TimerlatTruth) -> String {
     let sections = [
         beside_tracer(&found.kernel),
@@ -31,8 +31,8 @@ pub fn timerlat(found: &TimerlatTruth) -> String {
 
 fn beside_tracer(found: &BesideTimerlat) -> String {
     let mut text = format!(
-        "### Wake-ups beside the kernel's timerlat tracer\n\nLinux {} with PREEMPT_RT, virtual time. \
-         {} of {} wake-ups of the kernel's task ({:.1} %) have one of ours beside them, {} events lost.\n\n\
+        "### Wake-ups compared with the kernel's timerlat tracer\n\nLinux {} with PREEMPT_RT, virtual time. \
+         {} of {} wake-ups of the kernel's task ({:.1} %) have a counterpart of ours, {} events lost.\n\n\
          | median ns | kernel | vmnoise | distance within a pair |\n|---|---|---|---|\n",
         found.kernel_version,
         found.matched,
@@ -51,23 +51,23 @@ fn beside_tracer(found: &BesideTimerlat) -> String {
 
 fn beside_cyclictest(lab: &BesideCyclictest, here: &HereBesideCyclictest) -> String {
     let mut text = format!(
-        "### Latencies beside cyclictest\n\nIn turns, {} each of 2 s with a period of 1 ms. Distances are the \
-         largest between two distribution functions, in buckets of a microsecond. Under virtual time \
-         Linux {}; this machine is shared with others at work.\n\n\
-         | | cyclictest, median | vmnoise | runs of cyclictest apart | ours and its, median | ours and its, largest |\n\
+        "### Latencies compared with cyclictest\n\nEach program in turn, {} runs of 2 s with a period of 1 ms. A \
+         distance is the largest difference between two distribution functions, in buckets of a microsecond. \
+         Virtual time is of Linux {}; this machine has other load.\n\n\
+         | | cyclictest, median | vmnoise, median | distance between runs of cyclictest, largest | between ours and its, median | between ours and its, largest |\n\
          |---|---|---|---|---|---|\n",
         lab.turns.rounds, lab.kernel_version,
     );
     text += &turns("virtual time, `--no-trace`", &lab.turns);
     text += &format!(
-        "| virtual time, with BPF | | {} | | {:.4}, moved by the medians | |\n",
+        "| virtual time, with BPF | | {} | | {:.4}, shifted by the medians | |\n",
         microseconds(lab.witnessed_ns as u64),
         lab.witnessed_distance
     );
     text += &turns("this machine, `--no-trace`", &here.turns);
     text += &turns("this machine, with BPF", &here.witnessed);
     text + &format!(
-        "\nAt once, `--no-trace`: {:.4} apart on the one CPU of the lab, {:.4} here, each on its own CPU.\n",
+        "\nAt the same time, `--no-trace`: distance {:.4} on the one CPU of the lab, {:.4} here, each on its own CPU.\n",
         lab.at_once, here.at_once
     )
 }
@@ -86,11 +86,11 @@ fn turns(what: &str, turns: &Turns) -> String {
 fn known_causes(found: &Causes, descheduled: &Descheduled) -> String {
     let mut text = format!(
         "### Delays of known cause and length\n\nLinux {}, virtual time; the ten latest wake-ups of each run. \
-         What a cause had of each is told by the kernel's own events in the same run. Of a vCPU that a task of its \
-         host keeps from running for 3 ms at a time these are the events of the host's scheduler, laid over the guest's clock: \
-         how long the vCPU's thread waited for a CPU.\n\n\
-         | let loose | blamed | the longest, by the kernel | by vmnoise | largest difference of the ten | \
-         not let loose, at most |\n|---|---|---|---|---|---|\n",
+         The kernel's own events in the same run show how much of each delay the cause took. If a task of the host \
+         preempts the vCPU for 3 ms at a time, these are the events of the host's scheduler, converted to the \
+         guest's clock: how long the vCPU's thread waited for a CPU.\n\n\
+         | cause | blamed | longest, by the kernel | by vmnoise | largest difference of the ten | \
+         without the cause, at most |\n|---|---|---|---|---|---|\n",
         found.kernel_version
     );
     let mut row = |what: &str, source: &str, delays: &[Delay], quiet_ns: u64| {

@@ -5,13 +5,13 @@ use serde_json::Value;
 use super::maybe;
 use crate::oracle::xen_slop::Woken;
 
-/// How late each context was, as booted and with less slop.
+/// Returns the latencies of each context, as booted and with less slop.
 pub fn xen(found: &[Woken; 2]) -> String {
     let kernel = found[0].doctor["kernel"].as_str().unwrap_or_default();
     let mut text = format!(
         "### A guest of Xen that is to wake up every 50 µs\n\n\
-         Linux {kernel} in a PV guest, Dom0 asleep, virtual time, 200 ms each. No timer fires sooner than \
-         TIMER_SLOP after it was armed, 100 µs unless `xen_timer_slop=` says less.\n\n\
+         Linux {kernel} in a PV guest, Dom0 asleep, virtual time, 200 ms each. A timer fires TIMER_SLOP after \
+         it was armed at the earliest: 100 µs, or less with `xen_timer_slop=`.\n\n\
          | until | | median µs | 99 % | 99.9 % | largest |\n|---|---|---|---|---|---|\n"
     );
     for (context, name) in [("irq", "IRQ"), ("thread", "thread"), ("user", "user space")] {
@@ -35,7 +35,7 @@ pub fn xen(found: &[Woken; 2]) -> String {
         )
     };
     text + &format!(
-        "\nThe task was there in {} periods as booted, and in {} with less slop.\n",
+        "\nThe task ran in {} periods as booted, and in {} with less slop.\n",
         periods(&found[0]),
         periods(&found[1])
     )
