@@ -133,7 +133,7 @@ pub struct Held {
     pub maps: BTreeSet<u32>,
     /// IDs of BPF links, which attach programs.
     pub links: BTreeSet<u32>,
-    /// Whether it keeps the kernel's accounting of BPF run time on.
+    /// Whether the process keeps the kernel's accounting of BPF run time on.
     pub accounting: bool,
 }
 

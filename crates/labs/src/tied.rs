@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(10);
 pub struct Tied {
     child: Child,
     said: PathBuf,
-    /// Whether it leads a process group of its own, with all that it starts.
+    /// Whether the process leads a group of its own, with all that it starts.
     leads: bool,
 }
 
