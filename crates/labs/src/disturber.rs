@@ -108,7 +108,7 @@ impl Disturber {
         Disturber::start(command.args(numbers.map(|it| it.to_string())), None)
     }
 
-    /// Starts interrupts on this CPU in each of which `count` timers expire.
+    /// Starts interrupts on this CPU. `count` timers expire in each.
     ///
     /// # Errors
     /// If they cannot be started.

@@ -37,9 +37,9 @@ mod root {
     }
 
     /// Runs a set several times: name, priority, work of a job and period in microseconds.
-    /// Interrupts disturb it, in each of which `timers` timers expire. Periods are long, because
-    /// time that the machine's own host takes from a job counts as cost of every job if the steal
-    /// clock does not show it.
+    /// Interrupts disturb it; `timers` timers expire in each. Periods are long, because time that
+    /// the machine's own host takes from a job counts as cost of every job if the steal clock does
+    /// not show it.
     fn assert_no_job_takes_longer(set: &str, timers: u32) {
         const ENOUGH: usize = 1_500;
         const RUNS: usize = 6;

@@ -67,7 +67,7 @@ fn blames_the_disturber(outcome: &Outcome) -> bool {
     culprits.into_iter().any(|(who, _)| who == CULPRIT)
 }
 
-/// Asserts that each rank records its own CPU, of which rank 1's is disturbed, and that the data
+/// Asserts that each rank records its own CPU, that only rank 1's is disturbed, and that the data
 /// set keeps the recordings by rank.
 fn assert_ranks_record(launcher: &Launcher<'_>) {
     let folder = tempfile::tempdir().unwrap();

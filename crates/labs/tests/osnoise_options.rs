@@ -184,8 +184,8 @@ mod root {
         })
     }
 
-    /// Returns whether tasks, or nobody (`throttled`), have all of a gap, except for interrupts and
-    /// the time between activities.
+    /// Returns whether a gap consists of tasks and throttled time, except for interrupts and the
+    /// time between activities.
     fn is_tasks_but_for_ways(gap: &Value) -> bool {
         let parts = gap["parts"].as_array().unwrap();
         let of = |shares: &[&str], key: &str| -> u64 {

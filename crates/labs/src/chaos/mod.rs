@@ -30,8 +30,8 @@ pub enum Place {
 }
 
 impl Place {
-    /// Returns the place that this machine is. No option sets it, so that nobody takes CPUs of
-    /// their own machine offline by mistake.
+    /// Returns the place of this machine. No option sets it: otherwise a mistake could take CPUs
+    /// of a developer's machine offline.
     pub fn here() -> Place {
         if Path::new(inside::COMMANDS).exists() {
             Place::Lab

@@ -25,7 +25,7 @@ const EVERY: Duration = Duration::from_millis(4);
 /// Bytes that a disturber writes at once: many, so that the cost of the events around each write is
 /// small in comparison.
 const BYTES: usize = 1_024;
-/// The console's port, whose output goes somewhere.
+/// Port of the console. QEMU receives its output.
 const PORT: &str = "/dev/ttyS0";
 const TERMINALS: &str = "/dev/pts";
 /// UDP port with no service (RFC 863).

@@ -124,7 +124,7 @@ fn wake_ups(trace: &str) -> Result<Vec<Reported>> {
         let Some((_, reported)) = all.last_mut() else {
             continue;
         };
-        // Also for a wake-up of which only the return to user space was traced.
+        // Also if only the return to user space of a wake-up was traced.
         reported.expiry_ns = at_ns.saturating_sub(latency_ns);
         match context {
             "irq" => reported.irq_ns = Some(latency_ns),

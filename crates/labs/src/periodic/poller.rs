@@ -19,7 +19,7 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Waits until the thread polls whose process records into this file.
+    /// Waits until a process records into this file and its thread polls.
     ///
     /// # Errors
     /// If it does not start.

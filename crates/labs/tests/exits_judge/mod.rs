@@ -93,8 +93,8 @@ pub fn counted(vcpus: &[Value], reason: Option<&str>) -> u64 {
         .sum()
 }
 
-/// Asserts that we count the same exits as KVM. A stopped vCPU is within an exit, which KVM has
-/// counted and whose end we have not seen.
+/// Asserts that we count the same exits as KVM. A stopped vCPU is within an exit: KVM has counted
+/// it, and we have not seen its end.
 pub fn assert_kvm_counts_the_same(vcpus: &[Value], counts: &Counts) {
     let unended = vcpus.len() as u64;
     let kvm = &counts.kvm;

@@ -290,7 +290,7 @@ fn waited_ns(id: u32) -> Result<u64> {
     delays.sum()
 }
 
-/// Returns a process all of whose BPF programs are attached.
+/// Returns a process that has attached all its BPF programs.
 fn tracer() -> Option<u32> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
     processes.into_iter().find_map(|process| {

@@ -16,8 +16,8 @@
 //! Inside a lab:
 //!
 //! - `lab-disturb clock` prints CLOCK_MONOTONIC between two readings of the TSC.
-//! - `lab-disturb monitor THREAD COUNT EVERY_MS WORD...` waits until a thread works whose name
-//!   begins with THREAD. Then it sends the words COUNT times to QEMU's monitor.
+//! - `lab-disturb monitor THREAD COUNT EVERY_MS WORD...` waits until a thread with a name that
+//!   begins with THREAD works. Then it sends the words COUNT times to QEMU's monitor.
 //! - `lab-disturb unplug CPU RECORDING` takes the CPU offline for a moment, once the recording has
 //!   grown.
 //! - `lab-disturb online CPU` waits until the CPU is online.
