@@ -1,5 +1,5 @@
-//! What people add most often, one patch each (`xtask/additions`), as examples that are known to build:
-//! CONTRIBUTING.md lists the files that have to change, and the patch changes these and no others.
+//! The most frequent additions, one patch each (`xtask/additions`), as examples that are known to
+//! build. CONTRIBUTING.md lists the files that have to change, and the patch changes exactly these.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,10 +9,10 @@ use std::process::Command;
 use crate::cargo;
 use crate::patch::{self, Patch};
 
-/// The tree in which they are built.
+/// Copy of the tree in which they are built.
 const BUILT_IN: &str = "target/additions";
 
-/// Sections of CONTRIBUTING.md, and how many files each may ask for.
+/// Sections of CONTRIBUTING.md, and the most files that each may name.
 const SECTIONS: [(&str, usize); 2] = [("Adding a column", 5), ("Adding a share", 10)];
 
 fn root() -> PathBuf {
@@ -26,7 +26,7 @@ fn additions() -> Vec<Patch> {
     patches
 }
 
-/// The files that a section of the document names.
+/// Returns the files that a section of the document names.
 fn listed(section: &str) -> BTreeSet<PathBuf> {
     let document = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
     let heading = format!("\n## {section}\n");
@@ -51,11 +51,11 @@ fn an_addition_changes_what_the_document_lists_and_no_more() {
     }
 }
 
-/// It takes a minute of two CPUs.
+/// Takes a minute on two CPUs.
 mod lab_full {
     use super::*;
 
-    /// All of them together, where what others wrote is built already.
+    /// Builds all additions together, with dependencies that are built already.
     #[test]
     fn with_the_additions_in_it_the_program_builds() {
         let (root, tree) = (root(), root().join(BUILT_IN));

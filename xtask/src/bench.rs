@@ -1,4 +1,4 @@
-//! The benches, one after the other. They print; nothing is asserted.
+//! Runs the benches one after the other. They print figures and assert nothing.
 
 use anyhow::Result;
 

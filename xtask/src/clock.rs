@@ -1,19 +1,20 @@
-//! Time that passes and CPU time that is used: of a step of the gate, both.
+//! Elapsed time and CPU time of a step of the gate.
 
 use std::fs;
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
-/// Ticks in a second of the times in /proc: USER_HZ, 100 on every architecture that we build for
+/// Clock ticks per second in /proc: USER_HZ, 100 on every architecture that we build for
 /// (proc_pid_stat(5)).
 const TICKS: u64 = 100;
 
 /// Time that a step took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Time that passed.
+    /// Elapsed time.
     pub wall: Duration,
-    /// CPU time of the processes that ended meanwhile and were waited for, theirs included.
+    /// CPU time of the child processes that ended meanwhile and were waited for, with their
+    /// children.
     pub cpu: Duration,
 }
 
@@ -24,7 +25,7 @@ impl AddAssign for Spent {
     }
 }
 
-/// The begin of a step.
+/// Start of a step.
 #[derive(Debug)]
 pub struct Step {
     begun: Instant,
@@ -47,7 +48,8 @@ impl Step {
     }
 }
 
-/// CPU time of all children of this process that were waited for, and of their children.
+/// Returns the CPU time of all children of this process that were waited for, and of their
+/// children.
 fn cpu_of_children() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     ticks_of_children(&stat).map_or(Duration::ZERO, |ticks| {
@@ -55,10 +57,10 @@ fn cpu_of_children() -> Duration {
     })
 }
 
-/// The fields cutime and cstime of /proc/self/stat.
+/// Returns the sum of the fields cutime and cstime of /proc/self/stat.
 fn ticks_of_children(stat: &str) -> Option<u64> {
     let fields = stat.rsplit_once(") ")?.1;
-    // The state, behind the name, is field 3; cutime is field 16.
+    // The state, after the name, is field 3; cutime is field 16.
     let mut fields = fields.split(' ').skip(13);
     let user: u64 = fields.next()?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;

@@ -1,6 +1,6 @@
-//! The commands that run tests: `check` (daily), `test` (a newcomer's), `rest` (what
+//! The commands that run tests: `check` (daily), `test` (for newcomers), `rest` (the tests that
 //! `test` leaves out), `lab-full` (every kernel that Debian has). Each prints a table of times and
-//! one closing line.
+//! a closing line.
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -16,10 +16,10 @@ use crate::tally::{Skip, Tally};
 use crate::tiers::{self, Tier, is_unit};
 use crate::{cargo, checks, linted, machine, oracle, run, run_command, supply};
 
-/// How many streams the laws are tried with: in daily work, and in all that CI runs.
+/// Number of streams with which the laws are tested: in daily work, and in CI.
 const FEW_STREAMS: Setting = ("PROPTEST_CASES", "5000");
 const STREAMS: Setting = ("PROPTEST_CASES", "100000");
-/// How long inputs are searched for that break something.
+/// Time for which a search looks for inputs that break something.
 const FUZZ_SECONDS: Setting = ("VMNOISE_FUZZ_SECONDS", "60");
 
 const UNIT: Tier = Tier::together("unit", 10);
@@ -30,7 +30,7 @@ const ROOT: Tier = Tier::alone("root", 10);
 const KVM: Tier = Tier::alone("kvm", 10);
 const VIRTUAL_TIME: Tier = Tier::side_by_side("virtual_time", 30);
 
-/// One lab of each kind, for `test`: a KVM guest in virtual time, a Xen guest, a pair that is
+/// One lab of each kind for `test`: a KVM guest in virtual time, a Xen guest, and a pair that is
 /// joined.
 const FIRST_LABS: [&str; 3] = [
     "guest::virtual_time::a_linux_guest_has_its_name_its_exits_and_its_halts",
@@ -38,7 +38,7 @@ const FIRST_LABS: [&str; 3] = [
     "join::virtual_time::a_disturber_on_the_host_is_named_for_the_guests_gaps_to_the_last_bit",
 ];
 
-/// Format, lints, units and 5,000 streams: minutes, and no privileges.
+/// Checks format and lints, and runs unit tests and 5,000 streams: minutes, without privileges.
 ///
 /// # Errors
 /// If a check or a test fails.
@@ -52,8 +52,8 @@ pub fn check() -> Result<()> {
     close(tally)
 }
 
-/// Everything that a newcomer and daily work need. The format comes first: it is checked quickly,
-/// and mended quickly.
+/// Runs everything that a newcomer and daily work need. The format comes first, because it is quick
+/// to check and quick to fix.
 ///
 /// # Errors
 /// If a check or a test fails.
@@ -82,8 +82,8 @@ pub fn test() -> Result<()> {
     close(tally)
 }
 
-/// Everything that `test` leaves out: what others wrote, documentation, 100,000 streams, searches,
-/// engines, browser, terminal, all other labs.
+/// Runs everything that `test` leaves out: checks of dependencies, documentation, 100,000 streams,
+/// searches, engines, browser, terminal, all other labs.
 ///
 /// # Errors
 /// If a check or a test fails.
@@ -123,7 +123,8 @@ pub fn rest() -> Result<()> {
     close(tally)
 }
 
-/// Runs vmnoise in the kernels of every suite of Debian that can be had, and what else takes long.
+/// Runs vmnoise in the kernels of every suite of Debian that can be fetched, and all other long
+/// tests.
 ///
 /// # Errors
 /// If a test fails.
@@ -169,7 +170,7 @@ pub fn lab_full() -> Result<()> {
     close(tally)
 }
 
-/// Checks only what others wrote.
+/// Checks only the dependencies.
 ///
 /// # Errors
 /// If a check fails.
@@ -201,10 +202,10 @@ fn is_first_lab(test: &Test) -> bool {
     FIRST_LABS.contains(&test.name.as_str())
 }
 
-/// Builds the release binary, and all test programs through clippy; lists the tests.
+/// Builds the release binary, and all test programs through clippy. Returns the tests.
 ///
-/// The two are built at the same time in folders of their own: each ends with crates that keep one
-/// CPU for long.
+/// The two builds run at the same time in different folders, because each ends with crates that use
+/// one CPU for long.
 fn built(tally: &mut Tally) -> Result<Vec<Test>> {
     let step = Step::begin();
     std::thread::scope(|scope| {
@@ -228,7 +229,7 @@ fn build_binary() -> Result<()> {
     run(&cargo(), &arguments)
 }
 
-/// Checks that are no tests of libtest, and are counted like them.
+/// Runs checks that are not tests of libtest, and counts them like tests.
 fn supply(tally: &mut Tally) -> Result<()> {
     println!("== supply");
     for (test, check) in supply::CHECKS {

@@ -1,4 +1,5 @@
-//! Programs that are Go modules, built by the `go` that is here: Debian 12 has neither them nor one that is new enough.
+//! Go programs, built by the installed `go`. Debian 12 lacks the programs, and its Go is too old to
+//! build them.
 
 use std::env;
 use std::process::Command;
@@ -7,15 +8,15 @@ use anyhow::Result;
 
 use crate::run_command;
 
-/// Where they are kept between runs.
+/// Folder that keeps them between runs.
 const PROGRAMS: &str = "target/go";
-/// The module proxy's checksums are verified by `go` itself.
+/// Names and versions; `go` itself verifies the checksums of the module proxy.
 const MODULES: [(&str, &str); 2] = [
     ("helm", "helm.sh/helm/v3/cmd/helm@v3.22.0"),
     ("kustomize", "sigs.k8s.io/kustomize/kustomize/v5@v5.8.0"),
 ];
 
-/// Builds Helm and Kustomize if they are not there: some minutes each.
+/// Builds Helm and Kustomize if they are missing, which takes some minutes each.
 pub fn install() -> Result<()> {
     let folder = env::current_dir()?.join(PROGRAMS);
     for (program, module) in MODULES {

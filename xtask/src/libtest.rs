@@ -1,6 +1,7 @@
-//! Lines that libtest and the tests themselves print: results, and tests that skip themselves.
+//! Lines that libtest and the tests print: results, and tests that skip themselves.
 
-/// Prefix by which a test says on stderr that it could not run: `skipped: NAME: REASON`.
+/// Prefix of a line on stderr with which a test reports that it could not run:
+/// `skipped: NAME: REASON`.
 const SKIPPED: &str = "skipped: ";
 
 /// Returns the name and the reason of a test that skipped itself, if a line reports one.
@@ -8,7 +9,7 @@ pub fn skipped(line: &str) -> Option<(&str, &str)> {
     line.strip_prefix(SKIPPED)?.split_once(": ")
 }
 
-/// The result of one test among others.
+/// Result of one test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Ok,
@@ -17,7 +18,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Parses `test NAME ... ok`, which may stand behind output of a test that ended no line.
+    /// Parses `test NAME ... ok`. Output of a test without a line end may be in front.
     pub fn parse(line: &str) -> Option<(&str, Outcome)> {
         let (before, result) = line.rsplit_once(" ... ")?;
         let outcome = match result.split(',').next()? {
@@ -32,7 +33,7 @@ impl Outcome {
     }
 }
 
-/// The counts of one test program.
+/// Counts of one test program.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Result {
     pub passed: usize,

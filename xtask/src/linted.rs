@@ -1,15 +1,16 @@
-//! Cargo that lints while it compiles. The gate compiles everything anyway; `cargo clippy` would check
-//! all dependencies once more.
+//! Runs cargo with lints during compilation. The gate compiles everything anyway; `cargo clippy`
+//! would check all dependencies again.
 
 use std::process::Command;
 
 use crate::cargo;
 
-/// As `-- -D warnings` of `cargo clippy`, which hands it on like this (src/main.rs of clippy).
+/// Same effect as `-- -D warnings` of `cargo clippy`, which passes it on like this (src/main.rs of
+/// clippy).
 const DENY_WARNINGS: &str = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
 
-/// The crates of the workspace go through clippy, which is a compiler too. A plain
-/// `cargo build` does not use what was compiled this way.
+/// Returns a cargo command that compiles the workspace's crates with clippy, which is a compiler
+/// too. A plain `cargo build` does not use its output.
 pub fn command() -> Command {
     let mut command = Command::new(cargo());
     command

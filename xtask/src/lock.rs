@@ -1,10 +1,10 @@
-//! What Cargo.lock names: the versions that are built, and the checksums that they must have.
+//! Reads Cargo.lock: the versions that are built, and their checksums.
 
 use std::fs;
 
 use anyhow::{Context, Result};
 
-/// A package of the registry.
+/// A package from the registry.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Locked {
     pub name: String,
@@ -13,13 +13,13 @@ pub struct Locked {
     pub checksum: String,
 }
 
-/// All packages that come from the registry.
+/// Returns all packages from the registry.
 pub fn packages() -> Result<Vec<Locked>> {
     let lock = fs::read_to_string("Cargo.lock").context("Cargo.lock")?;
     Ok(read(&lock))
 }
 
-/// Packages without a checksum are the workspace's own.
+/// Parses Cargo.lock. Packages without a checksum are the workspace's own.
 fn read(lock: &str) -> Vec<Locked> {
     let package = |text: &str| {
         let value = |key: &str| {

@@ -1,6 +1,6 @@
-//! What this machine is able to do, found out without vmnoise, and what it must run for that.
-//! In CI nothing else excuses a tier or a test that is skipped: a tier asks vmnoise and its own
-//! tools whether it can run, and they may be what is broken.
+//! Abilities of this machine, found without vmnoise, and the tests that it must therefore run. In
+//! CI nothing else excuses a skipped tier or test: a tier asks vmnoise and its own tools whether it
+//! can run, and these may be broken.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,8 @@ use Fact::{
     StealClock,
 };
 
-/// What no package brings. Programs and packages are not among these: CI installs them.
+/// Ability that no package provides. Programs and packages are not listed, because CI installs
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact {
     Advisories,
@@ -28,7 +29,7 @@ pub enum Fact {
     StealClock,
 }
 
-/// What each tier needs. Where a machine has it, the tier must run.
+/// Facts that each tier needs. A machine with these facts must run the tier.
 const TIERS: [(&str, &[Fact]); 19] = [
     ("supply", &[]),
     ("unit", &[]),
@@ -51,7 +52,7 @@ const TIERS: [(&str, &[Fact]); 19] = [
     ("lab_full::containers", &[Root, Bpf, Kvm]),
 ];
 
-/// Tests that may skip themselves, and what they need beyond their tier.
+/// Tests that may skip themselves, and the fact that they need in addition to their tier's.
 const TESTS: [(&str, Fact); 16] = [
     ("supply::advisories", Advisories),
     (
@@ -110,8 +111,8 @@ const TESTS: [(&str, Fact); 16] = [
     ),
 ];
 
-/// The facts that a tier (`lab_full::trixie` is a part of one) and its test need. What is in
-/// no list needs none.
+/// Returns the facts that a tier (`lab_full::trixie` is a part of one) and its test need. A tier or
+/// test in no list needs none.
 fn needs(tier: &str, test: &str) -> Vec<Fact> {
     let of = |tier: &str| TIERS.iter().find(|(known, _)| *known == tier);
     let of_tier = of(tier).or_else(|| of(tier.split("::").next()?));
@@ -121,12 +122,13 @@ fn needs(tier: &str, test: &str) -> Vec<Fact> {
     of_tier.iter().copied().chain(of_test).collect()
 }
 
-/// Whether a machine of which `holds` reports the facts has to run this test of this tier.
+/// Returns whether a machine must run this test of this tier. `holds` reports the machine's facts.
 pub fn must_run(tier: &str, test: &str, holds: impl Fn(Fact) -> bool) -> bool {
     needs(tier, test).into_iter().all(holds)
 }
 
-/// Whether this machine has it. A program that cannot be asked excuses nothing.
+/// Returns whether this machine has a fact. If the program that would show it cannot run, nothing
+/// is excused.
 pub fn has(fact: Fact) -> bool {
     let said_by = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).output().ok()?;
@@ -134,7 +136,7 @@ pub fn has(fact: Fact) -> bool {
     };
     let file = |path: &str| fs::read_to_string(path).unwrap_or_default();
     match fact {
-        // As cargo-deny does by default.
+        // The same request as cargo-deny's by default.
         Advisories => said_by(
             "git",
             &[
@@ -145,8 +147,8 @@ pub fn has(fact: Fact) -> bool {
         )
         .is_none_or(|said| !said.is_empty()),
         Root => said_by("id", &["-u"]).is_none_or(|said| said.trim() == "0"),
-        // Of programs of type `tracing` bpftool says that they cannot be loaded: it tries one
-        // without a place to attach it.
+        // For programs of type `tracing` bpftool always reports that they cannot be loaded, because
+        // it tries one without an attach point.
         Bpf => said_by("bpftool", &["feature", "probe", "kernel"]).is_none_or(|said| {
             said.contains("program_type raw_tracepoint is available")
                 && said.contains("CONFIG_DEBUG_INFO_BTF is set to y")
@@ -178,7 +180,7 @@ pub fn has(fact: Fact) -> bool {
     }
 }
 
-/// Whether the steal column of /proc/stat, the eighth number, says more than 0.
+/// Returns whether the steal column of /proc/stat, the eighth number, is above 0.
 fn has_moved(stat: &str) -> bool {
     let all = stat.lines().next().unwrap_or_default();
     let steal = all.split_ascii_whitespace().nth(8);

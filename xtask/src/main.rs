@@ -1,4 +1,4 @@
-//! The steps of CI, as commands that anyone can run: `cargo xtask check`, `cargo xtask test`,
+//! The steps of CI as commands for everyone: `cargo xtask check`, `cargo xtask test`,
 //! `cargo xtask rest`, `cargo xtask lab-full`, `cargo xtask mutations`, `cargo xtask supply`,
 //! `cargo xtask bench`, `cargo xtask sbom`, `cargo xtask weight`.
 #![forbid(unsafe_code)]
@@ -67,12 +67,12 @@ fn sbom(folder: Option<String>) -> Result<()> {
     sbom::write(folder.context("usage: cargo xtask sbom FOLDER")?.as_ref())
 }
 
-/// Runs a command to its end and shows what it prints.
+/// Runs a command to its end, and shows its output.
 fn run(program: &str, arguments: &[&str]) -> Result<()> {
     run_command(Command::new(program).args(arguments))
 }
 
-/// As `run`, of one that is more than its arguments.
+/// As `run`, for a command with more than arguments.
 fn run_command(command: &mut Command) -> Result<()> {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
@@ -87,7 +87,7 @@ fn run_command(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The cargo that runs this task.
+/// Returns the cargo that runs this task.
 fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
 }

@@ -1,5 +1,5 @@
-//! Deliberate faults, one patch each (`xtask/mutations`): the test that a patch names must fail
-//! where it is applied, or the test judges nothing.
+//! Deliberate faults, one patch each (`xtask/mutations`). The test that a patch names must fail
+//! with it, or the test proves nothing.
 
 use std::fs;
 use std::path::Path;
@@ -11,9 +11,9 @@ use crate::cargo;
 use crate::patch::{self, Patch};
 
 const FOLDER: &str = "xtask/mutations";
-/// The tree in which they are tried; it keeps what was built for the next time.
+/// Copy of the tree in which faults are tried; it keeps its build for the next time.
 const TRIED_IN: &str = "target/mutations";
-/// Each fault is built once and runs one test: what is built sooner is done sooner.
+/// Options for a quick build: each fault is built once and runs one test.
 const QUICKLY_BUILT: [&str; 4] = [
     "--config",
     "profile.dev.debug=false",
@@ -26,7 +26,7 @@ const QUICKLY_BUILT: [&str; 4] = [
 struct Mutation {
     patch: Patch,
     fault: String,
-    /// Arguments of `cargo test` that choose its package and target.
+    /// Arguments of `cargo test` that select the package and target.
     target: Vec<String>,
     test: String,
 }
@@ -44,7 +44,8 @@ impl Mutation {
         })
     }
 
-    /// Whether its test passes in the tree, as it is now; an error where that does not build.
+    /// Returns whether the test passes in the tree as it is now; an error if the tree does not
+    /// build.
     fn passes(&self, tree: &Path) -> Result<bool> {
         let cargo_test = |last: &[&str]| {
             let mut command = Command::new(cargo());
@@ -73,19 +74,19 @@ impl Mutation {
     }
 }
 
-/// All patches of a tree, by their names.
+/// Returns all faults of a tree, by the names of their patches.
 fn all(root: &Path) -> Result<Vec<Mutation>> {
     let patches = Patch::all(&root.join(FOLDER))?;
     patches.into_iter().map(Mutation::new).collect()
 }
 
-/// Tries those whose name has one of these words in it, or all, and fails where one survives.
+/// Tries all faults, or those whose names contain one of these words. Fails if one survives.
 pub fn run(words: &[String]) -> Result<()> {
     let (root, tree) = (Path::new("."), Path::new(TRIED_IN));
     let mut mutations = all(root)?;
     let is_asked_for = |it: &Mutation| words.iter().any(|word| it.patch.name.contains(word));
     mutations.retain(|it| words.is_empty() || is_asked_for(it));
-    ensure!(!mutations.is_empty(), "no fault has such a name");
+    ensure!(!mutations.is_empty(), "no fault's name has such a word");
     patch::copy(root, tree)?;
     println!("== {} tests, first without a fault", mutations.len());
     for mutation in &mutations {
@@ -136,7 +137,7 @@ mod tests {
         }
     }
 
-    /// The files below a folder, and what they say.
+    /// Collects the files below a folder, and their text.
     fn sources(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -149,7 +150,7 @@ mod tests {
         }
     }
 
-    /// Which modules a file is: `crates/tracer/src/exits/tests/mod.rs` is `exits::tests`.
+    /// Returns the modules of a file: `crates/tracer/src/exits/tests/mod.rs` is `exits::tests`.
     fn modules(file: &Path) -> Vec<String> {
         let names = file.with_extension("");
         let names = names.iter().map(|name| name.to_string_lossy().into_owned());

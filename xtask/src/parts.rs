@@ -1,4 +1,4 @@
-//! What the static binary is made of: crates, what these carry, and libraries of the system.
+//! Parts of the static binary: crates, code that crates contain, and system libraries.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,8 +10,8 @@ use cargo_metadata::{Metadata, MetadataCommand, Package};
 
 use crate::{cargo, lock};
 
-/// Archives of the system that the linker puts into the binary, and their licences. They come with
-/// Debian's packages, which say so in their copyright files.
+/// System archives that the linker puts into the binary, and their licences. Debian's packages
+/// state the licences in their copyright files.
 const LIBRARIES: [(&str, &str, &str); 4] = [
     (
         "libelf",
@@ -27,8 +27,8 @@ const LIBRARIES: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// What crates carry that others wrote: whose crate, its name, who hands it out, its licence, where its
-/// texts lie, and the file and the words before its version.
+/// Code of others that crates contain: crate, name, registry, licence, folder of its texts, and the
+/// file and the words before its version.
 const CARRIED: [Carried; 2] = [
     Carried {
         crate_name: "libbpf-sys",
@@ -57,22 +57,22 @@ struct Carried {
     version: (&'static str, &'static str),
 }
 
-/// One of them.
+/// A part of the binary.
 #[derive(Debug)]
 pub struct Part {
     pub name: String,
     pub version: String,
-    /// An expression of SPDX.
+    /// Licence, as an SPDX expression.
     pub licence: String,
-    /// Where it comes from, as a package URL.
+    /// Origin, as a package URL.
     pub purl: String,
-    /// SHA-256 of the archive of a crate.
+    /// SHA-256 of a crate's archive.
     pub sha256: Option<String>,
-    /// The texts of its licence that came with it.
+    /// Texts of its licence that came with it.
     pub texts: Vec<PathBuf>,
 }
 
-/// All of them; the first is vmnoise.
+/// Returns all parts; the first is vmnoise.
 pub fn all() -> Result<Vec<Part>> {
     let metadata = MetadataCommand::new()
         .other_options(vec!["--locked".to_owned()])
@@ -89,7 +89,7 @@ pub fn all() -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// What is linked, as Cargo itself lists it: neither macros nor build scripts.
+/// Returns the crates that are linked, as Cargo lists them: neither macros nor build scripts.
 fn crates(metadata: &Metadata) -> Result<Vec<Part>> {
     let tree = ["tree", "--locked", "--package=vmnoise", "--prefix=none"];
     let edges = ["--edges=normal,no-proc-macro", "--format={p}"];
@@ -129,7 +129,7 @@ fn package<'a>(metadata: &'a Metadata, name: &str, version: &str) -> Result<&'a 
     found.with_context(|| format!("cargo metadata does not know {name} {version}"))
 }
 
-/// Before SPDX had `OR`, crates wrote a slash.
+/// Returns the licence. Before SPDX had `OR`, crates wrote a slash.
 fn licence(package: &Package) -> Result<String> {
     let licence = package.license.as_deref();
     let licence = licence.with_context(|| format!("{} names no licence", package.name))?;
@@ -141,7 +141,7 @@ fn folder(package: &Package) -> &Path {
     manifest.parent().unwrap_or(manifest)
 }
 
-/// The files of a folder that licences are in by custom.
+/// Returns the files of a folder with the usual names of licences.
 fn texts(folder: &Path) -> Vec<PathBuf> {
     const NAMES: [&str; 5] = ["license", "licence", "copying", "notice", "unlicense"];
     let is_one = |path: &PathBuf| {
@@ -178,7 +178,7 @@ impl Carried {
     }
 }
 
-/// The archive that the linker takes, and the package of the distribution that has it.
+/// Returns the archive that the linker uses, with its Debian package.
 fn library(name: &str, archive: &str, licence: &str) -> Result<Part> {
     let path = said_by(Command::new("cc").arg(format!("-print-file-name={archive}")))?;
     let path = fs::canonicalize(path.trim()).with_context(|| format!("cc knows no {archive}"))?;
@@ -189,7 +189,7 @@ fn library(name: &str, archive: &str, licence: &str) -> Result<Part> {
     let version = versions
         .lines()
         .next()
-        .context("dpkg-query tells no version")?;
+        .context("dpkg-query prints no version")?;
     Ok(Part {
         name: name.to_owned(),
         version: version.to_owned(),
@@ -203,7 +203,7 @@ fn library(name: &str, archive: &str, licence: &str) -> Result<Part> {
     })
 }
 
-/// A copyright file of Debian, and the texts that it refers to.
+/// Returns a copyright file of Debian, and the texts that it refers to.
 fn with_general_texts(copyright: PathBuf) -> Result<Vec<PathBuf>> {
     const GENERAL: &str = "/usr/share/common-licenses/";
     let text = fs::read(&copyright).with_context(|| copyright.display().to_string())?;
@@ -226,7 +226,7 @@ fn standard_library() -> Result<Part> {
     let version = version
         .split(' ')
         .nth(1)
-        .context("rustc tells no version")?;
+        .context("rustc prints no version")?;
     Ok(Part {
         name: "rust-std".to_owned(),
         version: version.to_owned(),
@@ -237,7 +237,7 @@ fn standard_library() -> Result<Part> {
     })
 }
 
-/// Our own, under licences of their own (LICENSE).
+/// Returns our BPF programs, which have licences of their own (LICENSE).
 fn bpf_programs(version: &str) -> Part {
     Part {
         name: "vmnoise-bpf".to_owned(),
@@ -249,7 +249,7 @@ fn bpf_programs(version: &str) -> Part {
     }
 }
 
-/// What a program says on stdout.
+/// Runs a program, and returns its stdout.
 fn said_by(command: &mut Command) -> Result<String> {
     let output = command.output();
     let output = output.with_context(|| format!("starting {command:?}"))?;

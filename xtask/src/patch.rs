@@ -1,4 +1,4 @@
-//! Patches whose hunks have no line numbers: they are found by what they say, wherever that moves.
+//! Patches whose hunks have no line numbers: a hunk is found by its text, wherever that moves.
 
 use std::ffi::OsString;
 use std::fs;
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-/// Lines that say something, `key: …`, and a unified diff of some files.
+/// Lines `key: …`, and a unified diff of some files.
 #[derive(Debug)]
 pub struct Patch {
-    /// The name of its file.
+    /// Name of its file.
     pub name: String,
     text: String,
     files: Vec<(PathBuf, Vec<Edit>)>,
 }
 
-/// Whole lines that occur once in a file, and what takes their place.
+/// Whole lines that occur once in a file, and their replacement.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Edit {
     from: String,
@@ -23,7 +23,7 @@ struct Edit {
 }
 
 impl Patch {
-    /// All patches of a folder, by their names.
+    /// Returns all patches of a folder, sorted by name.
     pub fn all(folder: &Path) -> Result<Vec<Patch>> {
         let mut paths = Vec::new();
         for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -59,13 +59,13 @@ impl Patch {
         })
     }
 
-    /// What it says of itself behind this key.
+    /// Returns the text after this key.
     pub fn reported(&self, key: &str) -> Result<&str> {
         let reported = self.text.lines().find_map(|line| line.strip_prefix(key));
         reported.with_context(|| format!("{} has no line `{key}…`", self.name))
     }
 
-    /// The files that it changes, as they are with the change in them.
+    /// Returns the files that it changes, with the change applied.
     pub fn applied(&self, root: &Path) -> Result<Vec<(&Path, String)>> {
         let applied = |(file, edits): &(PathBuf, Vec<Edit>)| -> Result<String> {
             let path = root.join(file);
@@ -73,7 +73,7 @@ impl Patch {
             for edit in edits {
                 text = edit.applied(&text).with_context(|| {
                     let (name, file) = (&self.name, file.display());
-                    format!("{name} does not apply to {file}: write it anew, or remove it")
+                    format!("{name} does not apply to {file}: update the patch, or remove it")
                 })?;
             }
             Ok(text)
@@ -104,16 +104,17 @@ impl Edit {
         let whole = |lines: &str| format!("\n{lines}");
         let text = whole(text);
         let places = text.matches(&whole(&self.from)).count();
-        ensure!(places == 1, "it is there {places} times:\n{}", self.from);
+        ensure!(places == 1, "found {places} times:\n{}", self.from);
         let changed = text.replacen(&whole(&self.from), &whole(&self.to), 1);
         Ok(changed[1..].to_owned())
     }
 }
 
-/// What is no part of a copy of the tree.
+/// Folders that are not copied.
 const LEFT_OUT: [&str; 2] = ["target", ".git"];
 
-/// Makes `to` like `from`. What is the same stays as it is: cargo builds what is newer.
+/// Makes `to` a copy of `from`. Unchanged files keep their time, because cargo rebuilds what is
+/// newer.
 pub fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| to.display().to_string())?;
     for name in names(to)? {
@@ -142,7 +143,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a folder holds of the tree.
+/// Returns the entries of a folder that belong to the tree.
 fn names(folder: &Path) -> Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {

@@ -1,8 +1,8 @@
 //! The programs that have tests, as Cargo selects them: the libraries, this program, and each
 //! crate's `tests/`. Documentation, examples and the labs' programs have no tests. The whole
-//! workspace is named, because a package alone has other features and would be built once more.
+//! workspace is selected, because a single package has other features and would be built again.
 
-/// Cargo's arguments that select them.
+/// Arguments of Cargo that select them.
 pub const ALL: [&str; 6] = ["--workspace", "--lib", "--bin", "xtask", "--test", "*"];
 
 #[cfg(test)]
@@ -10,7 +10,7 @@ mod tests {
     use std::fs;
     use std::path::{Path, PathBuf};
 
-    /// The Rust files below a folder.
+    /// Collects the Rust files below a folder.
     fn files(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -22,7 +22,7 @@ mod tests {
         }
     }
 
-    /// The Rust files of each package, and what they say.
+    /// Returns the Rust files of each package, and their text.
     fn packages() -> Vec<Vec<(PathBuf, String)>> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let crates = fs::read_dir(root.join("crates")).unwrap();
@@ -54,7 +54,7 @@ mod tests {
         assert!(read > 500, "only {read} files were read");
     }
 
-    /// Cargo is told of `tests/main.rs` alone.
+    /// Checks that every file is reachable from `tests/main.rs`, the only one that Cargo knows.
     #[test]
     fn every_file_of_tests_is_in_a_program() {
         let mut parts = 0;

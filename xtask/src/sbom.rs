@@ -1,5 +1,5 @@
-//! Two files beside the release binary: what it is made of, as a bill of materials that programs
-//! read (CycloneDX), and the licences of all that, as text.
+//! Writes two files for the release binary: a machine-readable bill of materials (CycloneDX), and
+//! the licences of all its parts as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::parts::{self, Part};
 
-/// Texts of the licences that vmnoise itself has: crates that brought none have these.
+/// Folder with texts of licences, used for crates that contain none.
 const LICENCES: &str = "LICENSES";
 
 /// Writes `vmnoise.cdx.json` and `vmnoise.licences.txt` into a folder.
@@ -28,7 +28,7 @@ pub fn write(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// <https://cyclonedx.org/docs/1.6/json/>.
+/// Returns the bill of materials: <https://cyclonedx.org/docs/1.6/json/>.
 fn bill(parts: &[Part]) -> Result<String> {
     let (vmnoise, others) = parts.split_first().context("nothing is in the binary")?;
     let components: Vec<Value> = others.iter().map(|it| component(it, "library")).collect();
@@ -57,7 +57,7 @@ fn component(part: &Part, kind: &str) -> Value {
     component
 }
 
-/// Each text once, below the names of all that have it.
+/// Returns each licence text once, below the names of all parts that have it.
 fn licences(parts: &[Part]) -> Result<String> {
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for part in parts {
@@ -79,8 +79,8 @@ fn licences(parts: &[Part]) -> Result<String> {
         }
     }
     let mut all = String::from(
-        "What is in the binary vmnoise, and under which licences. Its source is published with its build:\n\
-         whoever changes a library that is linked into it (glibc and libelf are under the LGPL) links it anew.\n",
+        "Parts of the binary vmnoise, and their licences. Its source is published with its build: you may change\n\
+         a library that is linked into it (glibc and libelf are under the LGPL), and link the binary again.\n",
     );
     for (text, names) in texts {
         writeln!(all, "\n{}\n{}\n\n{text}", "=".repeat(100), names.join("\n"))?;
@@ -88,7 +88,7 @@ fn licences(parts: &[Part]) -> Result<String> {
     Ok(all)
 }
 
-/// The texts for a part that has none of its own.
+/// Returns licence texts for a part that contains none.
 fn general(licence: &str) -> Result<Vec<String>> {
     let words = licence.split([' ', '(', ')']);
     let texts = words.filter_map(|id| fs::read_to_string(format!("{LICENCES}/{id}.txt")).ok());

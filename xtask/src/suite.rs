@@ -1,4 +1,4 @@
-//! The workspace's test programs, and the tests that they hold.
+//! The workspace's test programs, and their tests.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use cargo_metadata::Message;
 
 use crate::programs;
 
-/// A test, and the program that holds it.
+/// A test, and its program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Test {
     pub program: PathBuf,
     /// Folder of the test's package, in which Cargo would run the test.
     pub folder: PathBuf,
-    /// Path of the test inside of its program: `host_feed::kvm::a_guest_asks`.
+    /// Path of the test in its program: `host_feed::kvm::a_guest_asks`.
     pub name: String,
 }
 
@@ -26,7 +26,7 @@ impl Test {
         let segments: Vec<&str> = self.name.split("::").collect();
         let wanted: Vec<&str> = path.split("::").collect();
         let mut windows = segments.windows(wanted.len());
-        // The last segment is the function, which is no module.
+        // The last segment is the function, not a module.
         windows.any(|window| window == wanted) && self.name.contains(&format!("{path}::"))
     }
 }

@@ -1,5 +1,5 @@
-//! A process that runs tests, with a limit of time. A process that does not end by itself is ended
-//! with all processes that it started, and the threads' stacks are printed before.
+//! A process that runs tests, with a time limit. A process that exceeds it is killed with all
+//! processes that it started; the stacks of its threads are printed first.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -12,14 +12,14 @@ use anyhow::{Context, Result};
 use crate::suite::Test;
 use crate::{libtest, tree};
 
-/// A variable of the environment and its value.
+/// Environment variable and its value.
 pub type Setting = (&'static str, &'static str);
 
-/// How often a running test is looked at.
+/// Time between two checks of a running test.
 const LOOK: Duration = Duration::from_millis(5);
-/// How long the output of an ended test may stay open: its processes are gone by then.
+/// Time for which the output of an ended test may stay open, although its processes are gone.
 const OUTPUT_END: Duration = Duration::from_secs(5);
-/// Number of lines that are repeated of a test that was ended.
+/// Number of lines that are repeated from the output of a killed test.
 const LAST_LINES: usize = 30;
 /// Overrides the limit of every test, in seconds.
 const LIMIT_VARIABLE: &str = "VMNOISE_TEST_SECONDS";
@@ -31,7 +31,7 @@ pub enum Ending {
     Failed,
     /// The test is marked `#[ignore]`.
     Ignored,
-    /// The test said that this machine cannot run it, and why.
+    /// The test reported that this machine cannot run it, and why.
     Skipped(String),
     /// The test ran longer than its limit.
     TooLong(Duration),
@@ -47,11 +47,11 @@ pub struct Ran {
     pub ending: Ending,
     pub stdout: Vec<String>,
     pub stderr: Vec<String>,
-    /// Stacks of the threads, if the test was ended; then processes that outlived it.
+    /// Stacks of the threads, if the test was killed; then processes that outlived it.
     pub notes: Vec<String>,
 }
 
-/// A process that has ended, or was ended.
+/// A process that has ended or was killed.
 #[derive(Debug)]
 pub struct Ended {
     /// `None` if it ran longer than the limit.
@@ -59,11 +59,11 @@ pub struct Ended {
     pub took: Duration,
     pub stdout: Vec<String>,
     pub stderr: Vec<String>,
-    /// Stacks of the threads, if the process was ended; then processes that outlived it.
+    /// Stacks of the threads, if the process was killed; then processes that outlived it.
     pub notes: Vec<String>,
 }
 
-/// Runs a test in a process of its own to its end, or to its limit.
+/// Runs a test in a process of its own until it ends or reaches its limit.
 ///
 /// # Errors
 /// If its program cannot be started.
@@ -85,7 +85,7 @@ pub fn run(test: &Test, settings: &[Setting], limit: Duration) -> Result<Ran> {
     })
 }
 
-/// Runs the program of a test with these arguments to its end, or to the limit.
+/// Runs the program of a test with these arguments until it ends or reaches the limit.
 ///
 /// # Errors
 /// If the program cannot be started.
@@ -139,8 +139,9 @@ pub fn limit_of_environment() -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// Runs the program as if from a terminal with nothing special: no signal is ignored that nohup(1) or
-/// a background shell ignored for us, texts of other programs are in English, stdin is empty.
+/// Returns the command, with the environment of a plain terminal: no signal is ignored that
+/// nohup(1) or a background shell ignored for us, messages of other programs are in English, and
+/// stdin is empty.
 fn command(test: &Test, arguments: &[&str]) -> Command {
     let mut command = Command::new("env");
     command
@@ -199,8 +200,8 @@ impl Output {
         Output { lines, reader }
     }
 
-    /// Returns the lines so far. Somebody else may hold the output open, so this waits for its end
-    /// for a limited time.
+    /// Returns the lines so far. Waits only a limited time for the end of the output, because
+    /// another process may hold it open.
     fn lines(self) -> Vec<String> {
         let begun = Instant::now();
         while !self.reader.is_finished() && begun.elapsed() < OUTPUT_END {
@@ -212,7 +213,7 @@ impl Output {
 }
 
 impl Ran {
-    /// Prints the outcome in a line, with all output if `verbose` or if the test did not pass.
+    /// Prints the outcome in one line, with all output if `verbose` or if the test did not pass.
     pub fn show(&self, verbose: bool) {
         let outcome = match &self.ending {
             Ending::Passed => "ok".to_owned(),
@@ -242,7 +243,7 @@ impl Ran {
         }
     }
 
-    /// Returns whether the gate has failed with this test.
+    /// Returns whether this test makes the gate fail.
     pub fn is_bad(&self) -> bool {
         matches!(
             self.ending,
@@ -251,7 +252,7 @@ impl Ran {
     }
 }
 
-/// Returns whether a line is the test's own, and no frame that libtest puts around it.
+/// Returns whether a line is the test's own, not one of the lines that libtest adds.
 fn is_of_the_test(line: &str) -> bool {
     let is_frame = ["", ".", "F", "i", "running 1 test"].contains(&line);
     !is_frame && !line.starts_with("test result: ")

@@ -1,5 +1,5 @@
-//! What others wrote and we build: its licences and sources, what is known against it, what was
-//! taken back by whoever published it, and whether a file of theirs is theirs.
+//! Checks of dependencies: licences and sources, known vulnerabilities, yanked versions, and
+//! whether a file is really the published one.
 
 use std::fmt::Write;
 use std::fs;
@@ -12,14 +12,14 @@ use crate::abilities::{Ability, installed};
 use crate::oracle::{CARGO_DENY, PYTHON_PROGRAMS};
 use crate::{cargo, lock, npm};
 
-/// The charts' library, as it lies here.
+/// The charts' library in this tree.
 const CHARTS: &str = "crates/report/library/plotly-cartesian.min.js.gz";
-/// A package that depends on exactly what Cargo.lock names.
+/// Package that depends on exactly the versions in Cargo.lock.
 const PINNED: &str = "target/pinned";
 
 type Check = fn() -> Result<Ability>;
 
-/// The checks by their names: whether each could be made, and an error where it finds something.
+/// Checks by name: whether each could be made, and an error if it finds something.
 pub const CHECKS: [(&str, Check); 4] = [
     ("supply::licences_bans_and_sources", policy),
     ("supply::advisories", advisories),
@@ -27,7 +27,7 @@ pub const CHECKS: [(&str, Check); 4] = [
     ("supply::charts", charts),
 ];
 
-/// By `deny.toml`.
+/// Checks licences, bans and sources by `deny.toml`.
 fn policy() -> Result<Ability> {
     if let Err(reason) = installed(&[CARGO_DENY]) {
         return Ok(Err(reason));
@@ -49,18 +49,18 @@ fn advisories() -> Result<Ability> {
     Ok(Ok(()))
 }
 
-/// Says in one line what is missing, and why, from all that cargo-deny said.
+/// Summarizes cargo-deny's output in one line: what is missing, and why.
 fn database_is_missing(said: &str) -> String {
     let line = said.lines().last().unwrap_or_default();
-    // Of lines that git wrote the last one has the reason. cargo-deny's own have a time in front.
+    // The last line of git has the reason. Lines of cargo-deny itself begin with a time.
     let why = line.split_once("[ERROR] ").map_or(line, |(_, why)| why);
     format!(
         "RustSec's advisory database is missing: {why}; let git reach github.com to have this check"
     )
 }
 
-/// cargo-deny reports yanked versions only where it has the advisories. Cargo's resolver does
-/// anywhere: without a lock file it takes none.
+/// Checks for yanked versions. cargo-deny reports them only if it has the advisories. Cargo's
+/// resolver always does: without a lock file it accepts no yanked version.
 fn yanked() -> Result<Ability> {
     let mut manifest = String::from(
         "[package]\nname = \"pinned\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
@@ -68,7 +68,7 @@ fn yanked() -> Result<Ability> {
     );
     for (number, package) in lock::packages()?.iter().enumerate() {
         let name = &package.name;
-        // What follows a + is no part of a requirement.
+        // The part after a + does not belong into a requirement.
         let version = package.version.split('+').next().unwrap_or_default();
         writeln!(
             manifest,
@@ -90,7 +90,7 @@ fn yanked() -> Result<Ability> {
     Ok(Err(format!("cargo cannot ask the registry: {reason}")))
 }
 
-/// The charts' library that the page carries is npm's, to the last byte.
+/// Checks that the charts' library of the page is npm's, byte by byte.
 fn charts() -> Result<Ability> {
     let theirs = match npm::CHARTS.install() {
         Ok(file) => fs::read(file)?,
@@ -109,7 +109,7 @@ fn deny() -> Command {
     deny
 }
 
-/// Whether a command passes, and what it says on stderr.
+/// Runs a command, and returns whether it passes, and its stderr.
 fn reported(command: &mut Command) -> Result<(bool, String)> {
     let output = command
         .output()
@@ -122,7 +122,7 @@ fn reported(command: &mut Command) -> Result<(bool, String)> {
 mod tests {
     use super::*;
 
-    /// As cargo-deny 0.20 says it without a name server, and without git.
+    /// Output of cargo-deny 0.20 without a name server, and without git.
     #[test]
     fn one_line_says_what_is_missing_and_why() {
         const URL: &str = "https://github.com/RustSec/advisory-db";

@@ -1,5 +1,5 @@
-//! The outcome of a whole run: counts, times of steps and tests, failures, and skips that are not
-//! allowed on this machine.
+//! The outcome of a whole run: counts, times of steps and tests, failures, and skips that this
+//! machine does not excuse.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::clock::Spent;
 use crate::panics;
 use crate::supervised::{Ending, Ran};
 
-/// How many of the tests that took longest are named.
+/// Number of slowest tests that are listed.
 const SLOWEST: usize = 10;
 
 /// A test that did not run.
@@ -26,18 +26,18 @@ pub struct Tally {
     failed: usize,
     ignored: usize,
     skips: Vec<Skip>,
-    /// Machines that the emulator's own fault stopped, and that were given another chance
+    /// Number of machines that the emulator's own fault stopped, and that were booted again
     /// (`crates/labs/src/bed/mod.rs`).
     booted_again: usize,
-    /// Each failed test with the begin of its panic: the output of a long run is long gone by its
-    /// end.
+    /// Each failed test with the start of its panic, because the output of a long run is gone by
+    /// its end.
     failures: Vec<String>,
     steps: Vec<(String, Spent)>,
     tests: Vec<(Duration, String)>,
 }
 
 impl Tally {
-    /// Counts a check that is no test of libtest.
+    /// Counts a check that is not a test of libtest.
     pub fn passed(&mut self) {
         self.passed += 1;
     }
@@ -72,10 +72,10 @@ impl Tally {
         self.steps.push((step.to_owned(), spent));
     }
 
-    /// Prints times, the failures once more and the closing line.
+    /// Prints the times, the failures again, and the closing line.
     ///
     /// # Errors
-    /// If a test failed; in CI also if one was skipped that `must_run` here.
+    /// If a test failed; in CI also if a test was skipped for which `must_run` returns true.
     pub fn close(mut self, in_ci: bool, must_run: impl Fn(&Skip) -> bool) -> Result<()> {
         self.print_times();
         for failure in &self.failures {
@@ -127,7 +127,7 @@ impl Tally {
         }
         if self.ignored > 0 {
             bail!(
-                "{} tests are marked #[ignore]: nothing is in CI",
+                "{} tests are marked #[ignore], which CI does not allow",
                 self.ignored
             );
         }

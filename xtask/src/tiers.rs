@@ -1,5 +1,5 @@
 //! The test tiers. A tier is a module name in the path of a test (`host_feed::kvm::a_guest_asks` is
-//! in `kvm`); a test in none of them needs nothing and is a unit test.
+//! in `kvm`). A test in no tier needs nothing of the machine, and is a unit test.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use crate::supervised::{self, Ran, Setting};
 use crate::tally::{Skip, Tally};
 use crate::together;
 
-/// Memory that one test may take: the largest lab has 2 GiB.
+/// Memory for one test: the largest lab has 2 GiB.
 const MEMORY_KIB: usize = 3 << 20;
 
-/// After how many tests a line says how far a quiet tier is.
+/// Number of tests after which a quiet tier prints its progress.
 const PROGRESS: usize = 200;
 
-/// Parts of tests that take longest, minutes where others take seconds: they start first, or all
-/// other CPUs would wait for the last one.
+/// Modules with the longest tests, which take minutes. They start first, so that other CPUs do not
+/// wait for the last one.
 const LONG: [&str; 4] = ["join::", "feed_nested::", "xen::", "join_timers::"];
 
-/// Tests that need something of the machine, or much time. All others are units.
+/// Tiers of tests that need something of the machine, or much time. All others are unit tests.
 const NEEDY: [&str; 14] = [
     "budget_law",
     "search",
@@ -41,32 +41,32 @@ const NEEDY: [&str; 14] = [
     "tmux",
 ];
 
-/// How the tests of a tier run together.
+/// How the tests of a tier are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// As many at a time as there are CPUs and memory: nothing that runs meanwhile disturbs them.
+    /// As many at a time as CPUs and memory allow: other tests do not disturb them.
     SideBySide,
-    /// One at a time: they load or change the machine, or measure it.
+    /// One at a time: they load, change or measure the machine.
     Alone,
-    /// All tests of a program in one process, program by program.
+    /// All tests of a program in one process, one program after the other.
     Together,
 }
 
-/// A part of the tests that run under the same conditions.
+/// Tests that run under the same conditions.
 #[derive(Debug, Clone, Copy)]
 pub struct Tier {
     pub name: &'static str,
     pub order: Order,
-    /// How long one test may take; a test takes less than a third of it on a quiet machine of two
+    /// Time limit of one test. A test takes less than a third of it on a quiet machine with two
     /// cores.
     pub limit: Duration,
     pub setting: Option<Setting>,
-    /// Whether results of passed tests are shown: ratios, versions of kernels.
+    /// Whether the output of passed tests is shown: ratios, versions of kernels.
     pub verbose: bool,
 }
 
 impl Tier {
-    /// A tier of tests that run alone.
+    /// Returns a tier of tests that run alone.
     pub const fn alone(name: &'static str, minutes: u64) -> Tier {
         Tier {
             name,
@@ -77,7 +77,7 @@ impl Tier {
         }
     }
 
-    /// A tier of tests that run side by side.
+    /// Returns a tier of tests that run at the same time.
     pub const fn side_by_side(name: &'static str, minutes: u64) -> Tier {
         Tier {
             order: Order::SideBySide,
@@ -85,7 +85,7 @@ impl Tier {
         }
     }
 
-    /// A tier of short tests, of which nothing is shown if they pass. The limit is that of a program.
+    /// Returns a tier of short tests without output if they pass. The limit is for a whole program.
     pub const fn together(name: &'static str, minutes: u64) -> Tier {
         Tier {
             order: Order::Together,
@@ -94,7 +94,7 @@ impl Tier {
         }
     }
 
-    /// The tier with a variable set in the environment of its tests.
+    /// Returns the tier with an environment variable for its tests.
     pub const fn with(self, setting: Setting) -> Tier {
         Tier {
             setting: Some(setting),
@@ -102,7 +102,7 @@ impl Tier {
         }
     }
 
-    /// The tier without the output of tests that pass.
+    /// Returns the tier without the output of tests that pass.
     pub const fn quiet(self) -> Tier {
         Tier {
             verbose: false,
@@ -116,7 +116,7 @@ pub fn is_unit(test: &Test) -> bool {
     !NEEDY.iter().any(|tier| test.is_in(tier))
 }
 
-/// Runs these tests as a tier, or skips them if the machine is not able to run them.
+/// Runs these tests as a tier, or skips them if the machine cannot run them.
 ///
 /// # Errors
 /// If there are no such tests, or a program cannot be started.
@@ -156,7 +156,7 @@ fn run_all(tier: Tier, mut tests: Vec<Test>) -> Result<Vec<Ran>> {
     if tier.order == Order::Together {
         return run_programs(tier, &settings, &tests);
     }
-    // They are taken from the end.
+    // Tests are taken from the end.
     tests.reverse();
     tests.sort_by_key(|test| LONG.iter().any(|part| test.name.starts_with(part)));
     let all = tests.len();

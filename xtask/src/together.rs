@@ -1,8 +1,8 @@
-//! All tests of one program in one process, side by side: a process for each of a thousand short
-//! tests costs more than the tests, and tests that share an input would each make it again.
+//! Runs all tests of one program in one process, at the same time. A process for each of a thousand
+//! short tests would cost more than the tests, and tests that share an input would each create it.
 //!
-//! Only what passes here is settled here. Each other test runs once more in a process of its own,
-//! for an output of its own; but one that failed here has failed.
+//! Only passed tests are final here. Each other test runs again in a process of its own, for its
+//! own output; a test that failed here still counts as failed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,8 +14,8 @@ use crate::libtest::{self, Outcome};
 use crate::suite::Test;
 use crate::supervised::{self, Ended, Ending, Ran, Setting};
 
-/// Runs tests of one program. The time of a single test is 0, because nobody measures it here; a line has the time of
-/// all.
+/// Runs tests of one program. The time of a single test is 0, because it is not measured; one line
+/// has the time of all.
 ///
 /// # Errors
 /// If the program cannot be started.
@@ -75,13 +75,14 @@ pub fn run(tests: &[Test], settings: &[Setting], limit: Duration) -> Result<Vec<
     Ok(over)
 }
 
-/// The program of a test, by its package and its file.
+/// Returns the name of a test's program: package and file.
 fn place(test: &Test) -> String {
     let name = |path: &Path| path.file_name().unwrap_or_default().display().to_string();
     format!("{}/{}", name(&test.folder), name(&test.program))
 }
 
-/// A test that failed with the others of its program has failed, however it ends alone.
+/// Marks a test as failed that failed together with the others of its program, even if it passes
+/// alone.
 fn failed(mut alone: Ran) -> Ran {
     if !alone.is_bad() {
         alone.ending = Ending::Failed;
@@ -91,7 +92,7 @@ fn failed(mut alone: Ran) -> Ran {
     alone
 }
 
-/// The process itself, if it ended before all of its tests had.
+/// Returns the process itself as a failure, if it ended before all of its tests.
 fn cut_off(test: &Test, ended: Ended, limit: Duration, is_cut: bool) -> Option<Ran> {
     let ending = match ended.status {
         None => Ending::TooLong(limit),

@@ -1,6 +1,6 @@
-//! The processes of one test: its program, and all that descend from it.
-//! Each of them inherits a mark in its environment, which stays when a parent ends before its
-//! child, and when a process starts a session of its own.
+//! The processes of one test: its program, and all descendants. Each inherits a mark in its
+//! environment, which stays when a parent ends before its child, and when a process starts its own
+//! session.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -8,10 +8,10 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Variable that marks the processes of a test.
+/// Environment variable that marks the processes of a test.
 pub const MARK: &str = "VMNOISE_TEST_PROCESS";
 
-/// How often the processes are looked for anew: one may start another while it is being ended.
+/// Number of searches for the processes, because one may start another while it is killed.
 const ROUNDS: usize = 20;
 
 /// Number of lines of a stack that are shown.
@@ -28,7 +28,7 @@ pub fn processes(mark: &str) -> BTreeSet<u32> {
             .any(|variable| variable == wanted.as_bytes())
     };
     let mut found: BTreeSet<u32> = all.iter().map(|(pid, _)| *pid).filter(carries).collect();
-    // A process without the mark was started with another environment.
+    // A descendant without the mark was started with another environment.
     while let Some((pid, _)) = all
         .iter()
         .find(|(pid, parent)| found.contains(parent) && !found.contains(pid))
@@ -38,20 +38,20 @@ pub fn processes(mark: &str) -> BTreeSet<u32> {
     found
 }
 
-/// Returns each live process and its parent. A zombie waits for its parent alone, and is left out.
+/// Returns each live process and its parent, without zombies, which only wait for their parent.
 fn every_process() -> Vec<(u32, u32)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let parent = |pid: u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name is in parentheses, and may hold any letter.
+        // The name is in parentheses, and may contain any letter.
         let mut fields = stat.rsplit_once(") ")?.1.split(' ');
         (fields.next()? != "Z").then_some((pid, fields.next()?.parse().ok()?))
     };
     pids.filter_map(parent).collect()
 }
 
-/// Ends all processes that carry this mark, and returns the names of those that were alive.
+/// Kills all processes that carry this mark, and returns the names of those that were alive.
 pub fn end(mark: &str) -> Vec<String> {
     let mut ended = Vec::new();
     for round in 0..ROUNDS {
@@ -66,7 +66,7 @@ pub fn end(mark: &str) -> Vec<String> {
         let numbers = alive.iter().map(u32::to_string);
         let mut kill = Command::new("kill");
         kill.arg("-KILL").args(numbers);
-        // A process that has ended meanwhile makes kill(1) complain.
+        // kill(1) complains about a process that has ended meanwhile.
         let _ = kill.stdout(Stdio::null()).stderr(Stdio::null()).status();
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -79,7 +79,7 @@ fn comm(pid: u32) -> String {
 }
 
 /// Describes where each thread of these processes is: its state, the system call that it waits in,
-/// its kernel's stack (for root), and its own stack where elfutils' `eu-stack` is installed.
+/// its kernel stack (for root), and its own stack if elfutils' `eu-stack` is installed.
 pub fn stacks(mark: &str) -> String {
     let mut text = String::new();
     for pid in processes(mark) {
@@ -120,7 +120,7 @@ fn command_line(pid: u32) -> String {
         .to_owned()
 }
 
-/// The stacks of a process's threads in user space; empty where nothing here can read them.
+/// Returns the user-space stacks of a process's threads; empty if no tool here can read them.
 fn user_stacks(pid: u32) -> String {
     let mut reader = Command::new("timeout");
     reader.args(["--signal=KILL", "10", "eu-stack", "-p", &pid.to_string()]);
@@ -133,7 +133,7 @@ fn user_stacks(pid: u32) -> String {
 mod tests {
     use super::*;
 
-    /// The child leaves its session and its parent, and ignores what it can ignore.
+    /// The child leaves its session and its parent, and ignores all signals that it can ignore.
     #[test]
     fn a_process_that_left_its_parent_is_found_and_ended() {
         let mark = format!("tree-{}", std::process::id());

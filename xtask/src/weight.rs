@@ -1,4 +1,4 @@
-//! What the release binary and a page are made of, in bytes. Each list adds up to its file.
+//! Sizes of the parts of the release binary and of a page, in bytes. Each list adds up to its file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,12 +10,12 @@ use object::{Object, ObjectSection, ObjectSymbol};
 
 use crate::cargo;
 
-/// The binary that is weighed has its symbols, so it is built apart from the one that is handed out.
+/// Build folder. The measured binary has its symbols, so it is built apart from the released one.
 const FOLDER: &str = "target/weight";
-/// Crates that the list names; the others are one line.
+/// Number of crates that are listed; the others are one line.
 const NAMED: usize = 20;
 
-/// Prints what the binary is made of, and a page, if there is one.
+/// Prints the parts of the binary, and of a page, if there is one.
 pub fn print(page: Option<&Path>) -> Result<()> {
     let binary = fs::read(build()?)?;
     show("the release binary", of_binary(&binary)?);
@@ -36,7 +36,7 @@ fn show(whole: &str, weights: Weights) {
     }
 }
 
-/// Where the binary with its symbols is.
+/// Builds the binary with its symbols, and returns its path.
 fn build() -> Result<String> {
     let strip = "profile.release.strip=\"debuginfo\"";
     let built = Command::new(cargo())
@@ -55,12 +55,12 @@ fn build() -> Result<String> {
     Ok(last.into_string())
 }
 
-/// Code and data by crate, then what belongs to no crate.
+/// Returns code and data by crate, then the parts that belong to no crate.
 fn of_binary(file: &[u8]) -> Result<Weights> {
     let elf = object::File::parse(file)?;
     let mut crates: BTreeMap<String, u64> = BTreeMap::new();
     let mut seen = 0;
-    // Two functions that were found to be alike are one, with two names.
+    // The linker may merge two equal functions into one, with two names.
     let mut placed = BTreeSet::new();
     for symbol in elf.symbols() {
         let section = symbol.section_index();
@@ -91,15 +91,15 @@ fn of_binary(file: &[u8]) -> Result<Weights> {
     Ok(weights)
 }
 
-/// What is left of the file without its symbols: all that is loaded has an address.
+/// Returns the size of the file without its symbols: all loaded parts have an address.
 fn stripped(elf: &object::File<'_>) -> u64 {
     let loaded = elf.sections().filter(|it| it.address() > 0);
     let ends = loaded.filter_map(|it| it.file_range());
     ends.map(|(start, size)| start + size).max().unwrap_or(0)
 }
 
-/// The crate of the first path: `<T as core::fmt::Debug>::fmt` is of `core`. What has no path was written in C, or
-/// is a constant without a name.
+/// Returns the crate of the first path: `<T as core::fmt::Debug>::fmt` is of `core`. A symbol
+/// without a path was written in C, or is a constant without a name.
 fn crate_of(symbol: &str) -> String {
     let Some((before, _)) = symbol.split_once("::") else {
         return "libraries in C, BPF programs and the charts' library".into();
@@ -112,7 +112,7 @@ fn crate_of(symbol: &str) -> String {
     }
 }
 
-/// The elements of a page that have a size of their own; the rest is its tables and words.
+/// Returns the elements of a page that have a size of their own; the rest is its tables and words.
 fn of_page(page: &str) -> Weights {
     let mut weights = Weights::new();
     let mut rest = page.len() as u64;

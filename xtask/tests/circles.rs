@@ -1,7 +1,7 @@
-//! No file of a crate needs another that needs it back: each can be read after those that it uses.
-//! `mod.rs` is read after the parts in its folder that it uses. That they use it is left out: what it
-//! says of its own is what they have in common.
-//! Programs in `src/bin` and the arguments of macros are not read.
+//! No file of a crate needs another that needs it back: each can be read after the files that it
+//! uses. `mod.rs` is read after the parts in its folder that it uses. Uses of `mod.rs` by its parts
+//! do not count: its own items are what the parts have in common. Programs in `src/bin` and the
+//! arguments of macros are not read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,30 +12,30 @@ use syn::{Attribute, Item, ItemMod, ItemUse, UseTree, Visibility};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// A path below the root of a crate: of a module, or of something in one.
+/// A path below the root of a crate, to a module or to an item in one.
 type Names = Vec<String>;
 
-/// The modules of a crate that have a file of their own, without those of tests.
+/// The modules of a crate that have a file of their own, without test modules.
 #[derive(Default)]
 struct Files {
-    /// What each file names, as absolute paths.
+    /// Paths that each file uses, absolute in the crate.
     uses: BTreeMap<Names, BTreeSet<Names>>,
-    /// What a module passes on under a name of its own.
+    /// Names that a module re-exports, with their targets.
     passed_on: BTreeMap<Names, Names>,
 }
 
-/// What one file names.
+/// Paths in one file.
 #[derive(Default)]
 struct File {
-    /// Where in the crate the reader is.
+    /// Module that is being read.
     module: Names,
     /// Modules in files of their own.
     parts: Vec<String>,
-    /// What is named, each with the module that names it.
+    /// Paths that are used, each with the module that uses it.
     named: Vec<(Names, Names)>,
-    /// What is named for the rest of a module, each with the module and the name it has there.
+    /// Names that a module imports: module, name, and path.
     imported: Vec<(Names, String, Names)>,
-    /// Likewise, and passed on to others.
+    /// Paths that a module re-exports, with the module's own path for it.
     passed_on: Vec<(Names, Names)>,
 }
 
@@ -84,7 +84,7 @@ fn a_circle_is_found_and_a_module_with_its_parts_is_none() {
     let circles: Vec<String> = Files::of(folder.path()).circles().collect();
     assert_eq!(circles, ["a::part -> b -> c -> a::part"]);
 
-    // By way of what is around a part.
+    // Through the module around a part.
     write("a/part.rs", "pub struct A;");
     write(
         "a/mod.rs",
@@ -98,7 +98,7 @@ fn a_circle_is_found_and_a_module_with_its_parts_is_none() {
     write("a/mod.rs", "mod part; pub use part::A; use self::part::B;");
     fs::remove_file(folder.path().join("src/a/other.rs")).unwrap();
 
-    // By way of a module that was named before: by way of what it is part of, too.
+    // Through a module that was reported before, and through its part.
     let by_its_part = [
         "a::part -> b -> c -> a -> a::part",
         "a::part -> b -> c -> a::part",
@@ -109,14 +109,14 @@ fn a_circle_is_found_and_a_module_with_its_parts_is_none() {
     );
     let circles: Vec<String> = Files::of(folder.path()).circles().collect();
     assert_eq!(circles, by_its_part);
-    // What is passed on is used.
+    // A re-export is a use.
     write("c.rs", "pub struct D; pub use crate::a::part::A;");
     let circles: Vec<String> = Files::of(folder.path()).circles().collect();
     assert_eq!(circles, ["a::part -> b -> c -> a::part"]);
 }
 
 impl Files {
-    /// Those of the package in this folder.
+    /// Reads the package in this folder.
     fn of(package: &Path) -> Files {
         let mut files = Files::default();
         let sources = package.join("src");
@@ -138,7 +138,7 @@ impl Files {
             let folder = folder.join(&part);
             let [own, inside] = [folder.with_extension("rs"), folder.join("mod.rs")];
             let path = if own.is_file() { own } else { inside };
-            // One that has its path in an attribute is of another crate.
+            // A module with a path attribute is of another crate.
             if path.is_file() {
                 let module = module.iter().cloned().chain([part]).collect();
                 self.read(module, &path, &folder);
@@ -162,7 +162,7 @@ impl Files {
         self.uses.entry(module).or_default().extend(named);
     }
 
-    /// The path from the root of the crate; `None` where it leads to another crate.
+    /// Returns the path from the root of the crate; `None` if it leads to another crate.
     fn absolute(
         &self,
         at: &Names,
@@ -193,10 +193,10 @@ impl Files {
         Some(base)
     }
 
-    /// The file that has what this path leads to.
+    /// Returns the file that contains the target of this path.
     fn file(&self, path: &Names) -> Names {
         let mut path = path.clone();
-        // A name may be passed on a few times.
+        // A name may be re-exported a few times.
         for _ in 0..8 {
             let known = (1..=path.len()).rev();
             let found = known.map(|length| path[..length].to_vec());
@@ -214,7 +214,7 @@ impl Files {
             .unwrap_or_default()
     }
 
-    /// Files by what they use, without what is around them.
+    /// Returns the files that each file uses, without the modules around it.
     fn arrows(&self) -> BTreeMap<Names, BTreeSet<Names>> {
         let of = |(from, paths): (&Names, &BTreeSet<Names>)| {
             let to = paths.iter().map(|path| self.file(path));
@@ -224,7 +224,7 @@ impl Files {
         self.uses.iter().map(of).collect()
     }
 
-    /// One circle of each file that is the first of one.
+    /// Returns one circle for each file that is the first of one.
     fn circles(&self) -> impl Iterator<Item = String> {
         let arrows = self.arrows();
         let mut circles = Vec::new();
@@ -236,7 +236,7 @@ impl Files {
     }
 }
 
-/// Follows all arrows from this file; `done` are files from which every way was gone.
+/// Follows all arrows from this file; `done` are files whose arrows were all followed.
 fn walk(
     arrows: &BTreeMap<Names, BTreeSet<Names>>,
     file: &Names,
@@ -320,7 +320,8 @@ fn is_for_tests(attribute: &Attribute) -> bool {
             .is_ok_and(|path| path.is_ident("test"))
 }
 
-/// Each name that a `use` makes known, with the path that it stands for; `*` makes known what nobody says here.
+/// Collects the names that a `use` imports, with their paths; `*` imports unknown names and is left
+/// out.
 fn leaves(tree: &UseTree, path: &mut Names, found: &mut Vec<(String, Names)>) {
     let with = |name: &syn::Ident| path.iter().cloned().chain([name.to_string()]).collect();
     match tree {

@@ -1,5 +1,5 @@
-//! What the tasks promise, and the order of the sources.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+//! Tests of the tasks, and of the order of the sources.
+#![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
 mod circles;
 mod gate;

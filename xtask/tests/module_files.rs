@@ -1,4 +1,5 @@
-//! A module with parts is a folder: its own file is `mod.rs` in there, so all of it lies in one place.
+//! A module with parts is a folder: its own file is `mod.rs` in it, so that all of the module is in
+//! one place.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,7 +47,7 @@ fn a_file_outside_of_the_folder_of_its_parts_is_found() {
     );
 }
 
-/// Files of Rust that have a folder of their name with files of Rust in it.
+/// Collects Rust files that have a folder of the same name with Rust files in it.
 fn outside_of_their_folders(folder: &Path, found: &mut Vec<PathBuf>) {
     for path in entries(folder) {
         if path.is_dir() {
@@ -57,12 +58,12 @@ fn outside_of_their_folders(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a folder has files of Rust, or folders that have.
+/// Returns whether a folder has Rust files, or folders with Rust files.
 fn has_rust(folder: &Path) -> bool {
     entries(folder).any(|it| is_rust(&it) || it.is_dir() && has_rust(&it))
 }
 
-/// What is in a folder; nothing where there is none.
+/// Returns the entries of a folder; none if it is missing.
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     entries.map(|entry| entry.unwrap().path())

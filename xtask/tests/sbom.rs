@@ -1,4 +1,5 @@
-//! What `make sbom` writes is a bill of materials to others, and has a text for each licence.
+//! Tests the output of `make sbom`: a bill of materials that others can read, and a text for each
+//! licence.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::process::Command;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// What CycloneDX's own library says of a bill: its components, or what is wrong with it.
+/// Reads a bill with CycloneDX's own library: returns its components, or the error.
 fn read(bill: &Path) -> Result<String, String> {
     let reader = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oracle/bill.py");
     let output = Command::new("python3")
@@ -43,7 +44,7 @@ mod engine {
             let title = format!("\n{} {} ({})\n", next(), next(), next());
             assert!(licences.contains(&title), "no text: {title}");
         }
-        // One of each kind: a crate, what one carries, a library of the system.
+        // One of each kind: a crate, code in a crate, a system library.
         for name in [
             "libbpf-rs",
             "libbpf",
@@ -66,7 +67,7 @@ mod engine {
             assert!(licences.contains(text), "{text}");
         }
 
-        // What reads it refuses what is none.
+        // The reader refuses an invalid bill.
         let text = fs::read_to_string(&bill).unwrap();
         for (right, wrong) in [("\"library\"", "\"books\""), ("\"Zlib\"", "\"Zlob\"")] {
             fs::write(&bill, text.replace(right, wrong)).unwrap();

@@ -1,8 +1,8 @@
-//! `cargo bench -p vmnoise-labs --bench exit_cost_exact`: what tracing adds to each exit
-//! of a vCPU, in instructions: vmnoise, tracefs, `perf kvm stat record` and a script of
-//! bpftrace, under one and the same exerciser, on a stock KVM in the lab under virtual
-//! time, where a run repeats to the last instruction. vmnoise is measured on newer kernels as well, and so is
-//! what the gate of `vmnoise serve` adds to a switch. Words of rows' names as arguments leave out the others.
+//! `cargo bench -p vmnoise-labs --bench exit_cost_exact`: instructions that tracing adds to each
+//! exit of a vCPU. It compares vmnoise, tracefs, `perf kvm stat record` and a bpftrace script with
+//! the same exerciser, on a stock KVM in the lab under virtual time, where a run repeats to the
+//! last instruction. vmnoise is measured on newer kernels too, and so is the gate of
+//! `vmnoise serve` at a switch. Arguments select rows by words in their names.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -13,40 +13,40 @@ use vmnoise_labs::bed::{CommandOutput, Kernel, Lab, Suite};
 use vmnoise_labs::installed::{LOADER, with_libraries};
 use vmnoise_labs::lab_program;
 
-/// How a tracer and an exercise come together.
+/// How a tracer and an exercise are started.
 enum Tracer {
     None,
-    /// It runs beside the exercises and ends by itself after them.
+    /// Runs in parallel to the exercises, and ends by itself after them.
     Beside(String),
-    /// It runs the exercise, whose command is appended.
+    /// Runs the exercise, whose command is appended.
     Around(String),
 }
 
 struct Row {
     what: &'static str,
     tracer: Tracer,
-    /// Whether it is measured on newer kernels as well: the others are peers.
+    /// Whether it is measured on newer kernels too; the others are peers.
     is_ours: bool,
-    /// Finds the files it needs in the lab.
+    /// Returns the files that the tracer needs in the lab.
     files: fn() -> Result<Vec<PathBuf>>,
 }
 
-/// One exit of a kind, in cycles, which are instructions here.
+/// Length of an exit of one kind, in cycles, which are instructions here.
 #[derive(Clone, Copy)]
 struct Exit {
     median: f64,
     mean: f64,
 }
 
-/// Each exercise, and its exit's cycles in the thesis without tracing and with it (Table 2).
+/// Exercises, each with the cycles of its exit in the thesis, untraced and traced (Table 2).
 const EXERCISES: [(&str, [f64; 2]); 2] = [("cpuid", [6280.0, 8483.0]), ("io", [19942.0, 22631.0])];
-/// What the last lines are about.
+/// Name of the last rows.
 const GATE: &str = "vmnoise serve, a switch with a vCPU";
-/// As the kernel calls what LOADER runs.
+/// Name that the kernel gives a process started by LOADER.
 const LOADED: &str = "ld-linux-x86-64";
-/// On an emulated CPU it costs more than it may by default.
+/// With a high cost limit, because on an emulated CPU it costs more than the default allows.
 const SERVE: &str = "vmnoise-serve --cost-limit 100";
-/// By then every tracer traces. Nobody works meanwhile, so it takes no time.
+/// Waits until every tracer traces. The lab is idle meanwhile, so this takes no real time.
 const SET_UP: &str = "lab-tracefs for 20";
 
 fn main() -> Result<()> {
@@ -98,10 +98,10 @@ fn print_thesis() {
     );
 }
 
-/// What the gate of `vmnoise serve` costs at a switch that a vCPU leaves or comes with.
+/// Prints the cost of the gate of `vmnoise serve` at a switch to or from a vCPU.
 fn print_gate() -> Result<()> {
     println!("{GATE}, in instructions");
-    // Not on 7.3: since 6.19 storage of a task needs CMPXCHG16B, which the CPU of a lab has not.
+    // Not on 7.3: since 6.19 task storage needs CMPXCHG16B, which a lab's CPU lacks.
     for suite in [Suite::Own, Suite::Trixie] {
         let (kernel, empty) = at_switch(suite, LOADED, &bpftrace("empty.bt"), || {
             bpftrace_files("empty.bt")
@@ -115,8 +115,8 @@ fn print_gate() -> Result<()> {
     Ok(())
 }
 
-/// The mean of a tracer's program at switches, where nearly all are a vCPU's: a task takes its CPU from it
-/// every 200 µs.
+/// Returns the kernel, and the mean cost of a tracer's program at switches. Nearly all of them are
+/// a vCPU's: a task takes its CPU every 200 µs.
 fn at_switch(
     suite: Suite,
     name: &str,
@@ -142,10 +142,10 @@ fn at_switch(
     let counted = report.outputs.last().context("no output")?.json()?;
     let number = |value: &serde_json::Value| value.as_f64().unwrap_or_default();
     let [switches, slices] = ["switches", "slices"].map(|key| number(&counted[key]));
-    // It leaves and comes once in each slice.
+    // In each slice the vCPU comes and leaves once.
     ensure!(2.0 * slices > 0.9 * switches, "{counted}");
     let programs = counted["programs"].as_array().into_iter().flatten();
-    // No other hook is reached as often.
+    // No other hook runs as often.
     let busiest =
         programs.max_by(|one, other| number(&one["runs"]).total_cmp(&number(&other["runs"])));
     let busiest = busiest.context("no program ran")?;
@@ -155,7 +155,7 @@ fn at_switch(
     ))
 }
 
-/// A script of ours, run by bpftrace in a lab.
+/// Returns the command that runs one of our scripts by bpftrace in a lab.
 fn bpftrace(script: &str) -> String {
     format!("{LOADER} /bin/bpftrace /bin/{script}")
 }
@@ -219,7 +219,7 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// The kernel, and each exercise with this tracer.
+/// Returns the kernel, and the exit of each exercise with this tracer.
 fn measured(row: &Row, suite: Suite) -> Result<(String, [Exit; 2])> {
     let exercise = |(name, _)| format!("vmnoise microvm --exercise {name} -d 20ms --format json");
     let exercises = EXERCISES.map(exercise);

@@ -1,4 +1,4 @@
-//! `cargo bench -p vmnoise-labs --bench export_to_perfetto`: events a second of `vmnoise export`
+//! `cargo bench -p vmnoise-labs --bench export_to_perfetto`: events per second of `vmnoise export`
 //! on a generated recording of 10 million events, to a timeline and to tables.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]

@@ -1,6 +1,6 @@
-//! `cargo bench -p vmnoise-labs --bench frame_cost`: CPU time of the thread that drains events
-//! and draws, with the frame, with the table that is redrawn, and with neither, four periods a
-//! second, in alternating runs.
+//! `cargo bench -p vmnoise-labs --bench frame_cost`: CPU time of the thread that drains events and
+//! draws, with four periods per second. It compares the frame, the redrawn table, and no output, in
+//! alternating runs.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -11,10 +11,10 @@ use anyhow::{Context, Result, ensure};
 use vmnoise_labs::{binary, schedstat};
 
 const ROUNDS: usize = 5;
-/// What is drawn on by then is whole.
+/// Time after which the first drawing is complete.
 const SETTLED: Duration = Duration::from_secs(3);
 const MEASURED: Duration = Duration::from_secs(8);
-/// Its name, its `TERM`, what else it is given, and what is then drawn.
+/// Name, `TERM`, further option, and text that must be drawn.
 const VIEWS: [(&str, &str, &str, &str); 3] = [
     ("frame", "xterm-256color", "", "The longest gaps "),
     ("table redrawn", "dumb", "", "Operating System Noise"),
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// One run in a terminal of its own.
+/// Measures one run in a terminal of its own.
 fn cost(term: &str, option: &str, drawn: &str) -> Result<f64> {
     let screen = tempfile::NamedTempFile::new()?;
     let command = format!(

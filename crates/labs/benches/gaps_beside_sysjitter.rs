@@ -1,7 +1,7 @@
-//! `cargo bench -p vmnoise-labs --bench gaps_beside_sysjitter`: whether `vmnoise osnoise`
-//! misses a gap that the plain loop of sysjitter finds. Two pollers on one CPU would be
-//! each other's gaps, so both are held against what is known to have happened: the timer
-//! interrupts of a lab under virtual time, and logged bursts on this machine.
+//! `cargo bench -p vmnoise-labs --bench gaps_beside_sysjitter`: checks that `vmnoise osnoise`
+//! misses no gap that the plain loop of sysjitter finds. Two pollers on one CPU would be each
+//! other's gaps. So each is compared with known events: timer interrupts of a lab under virtual
+//! time, and logged bursts on this machine.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -30,13 +30,13 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The tick comes every 4 ms of virtual time, and nothing else disturbs a poller above
-/// all tasks: as many gaps as ticks fit into its runtime, or one more.
+/// Counts gaps in the lab. The tick comes every 4 ms of virtual time, and nothing else disturbs a
+/// poller above all tasks. So there are as many gaps as ticks fit into its runtime, or one more.
 fn in_the_lab() -> Result<u64> {
     const TICK_NS: u64 = 4_000_000;
     let reference = "lab-poll 0 1000 200 100";
-    // The tool's own threads have no other CPU to go to here, so that its end waits
-    // for the kernel to throttle it.
+    // With one CPU the tool's own threads run only when the kernel throttles its poller, so its end
+    // waits for that.
     let ours = "vmnoise osnoise --cpus 0 --priority f:49 --duration 200ms --format json";
     let report = Lab::kernel(Kernel::Cloud)
         .virtual_time(0)
@@ -65,7 +65,7 @@ fn in_the_lab() -> Result<u64> {
     Ok(missed)
 }
 
-/// Bursts of a task above both pollers.
+/// Counts the bursts of a task above both pollers.
 fn on_this_machine() -> Result<u64> {
     println!(
         "{BURSTS} bursts of {BURST:?} on CPU {CPU}, and how many of them lie in a gap of at least 1 us"
@@ -108,7 +108,7 @@ fn on_this_machine() -> Result<u64> {
     Ok(by_reference + by_vmnoise)
 }
 
-/// Runs a poller while bursts go on; returns their log too.
+/// Runs a poller during the bursts, and returns the log of the bursts too.
 fn beside_bursts<T>(folder: &Path, poll: impl FnOnce() -> Result<T>) -> Result<(Vec<Burst>, T)> {
     let log = folder.join("bursts");
     let bursts = Disturber::bursts(CPU, BURSTS_HZ, BURST, BURSTS, &log)?;
@@ -126,11 +126,11 @@ fn gaps_of(recording: &Path) -> Result<Vec<Gap>> {
     Ok(gaps)
 }
 
-/// Prints how many of the bursts within `span` lie in a gap; returns how many do not.
+/// Prints how many of the bursts within `span` lie in a gap, and returns how many do not.
 fn missed(who: &str, log: &[Burst], span: (u64, u64), gaps: &[(u64, u64)]) -> Result<u64> {
     let within = |burst: &&Burst| span.0 <= burst.begin_tsc && burst.end_tsc <= span.1;
     let felt = |burst: &Burst| {
-        // Gaps come in order and do not overlap.
+        // Gaps are in order and do not overlap.
         let next = gaps.partition_point(|gap| gap.1 < burst.end_tsc);
         gaps.get(next).is_some_and(|gap| gap.0 <= burst.begin_tsc)
     };

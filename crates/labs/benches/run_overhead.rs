@@ -1,7 +1,9 @@
-//! `cargo bench -p vmnoise-labs --bench run_overhead`: what `vmnoise run` costs the command that it runs, as CPU time
-//! of a compile and of a memory copy: paired, with and without. And `perf bench sched pipe`, which does nothing but
-//! switch. Then, and alone where the argument is `lab`, the compile and the copy again in a lab under virtual time, where
-//! an instruction takes 1 ns: what everything on its one CPU executed between the begin of the work and its end.
+//! `cargo bench -p vmnoise-labs --bench run_overhead`: cost of `vmnoise run` for the command that
+//! it runs. First it compares CPU time with and without `vmnoise run`, in pairs, of a compile, of a
+//! memory copy, and of `perf bench sched pipe`, which only switches. Then it repeats compile and
+//! copy in a lab under virtual time, where an instruction takes 1 ns, and counts all instructions
+//! of its one CPU between start and end of the work. With the argument `lab` only the second part
+//! runs.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -14,14 +16,15 @@ use nix::sys::time::TimeValLike;
 use vmnoise_labs::bed::{CommandOutput, Kernel, Lab};
 
 const PAIRS: usize = 15;
-/// Of what a command executes, that `vmnoise run` may add.
+/// Limit of the added instructions, in percent.
 const MOST_PERCENT: f64 = 0.5;
-/// An emulated machine takes half a minute for it.
+/// An emulated machine takes half a minute for one run.
 const PATIENCE: Duration = Duration::from_secs(1_200);
 
 fn main() -> Result<()> {
     let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
-    // What is timed is this program itself: the figures are of the command, and not of what loads before it.
+    // The timed program is this one, so the figures include only the work, not the program's
+    // loading.
     match words.next().as_deref() {
         Some("compile") => return timed(compile),
         Some("copy") => return timed(copy),
@@ -33,7 +36,7 @@ fn main() -> Result<()> {
     in_lab()
 }
 
-/// On this machine.
+/// Measures on this machine.
 fn here() -> Result<()> {
     println!(
         "{:>8} {:>14} {:>14} {:>10} {:>22}",
@@ -49,7 +52,7 @@ fn here() -> Result<()> {
     Ok(())
 }
 
-/// Under virtual time, with nobody else on the one CPU but what measures.
+/// Measures under virtual time, with nothing else on the one CPU.
 fn in_lab() -> Result<()> {
     let own = std::env::current_exe()?;
     let name = own.file_name().context("no name")?.to_string_lossy();
@@ -72,7 +75,7 @@ fn in_lab() -> Result<()> {
         let &[alone, with, again] = took else {
             bail!("three times each");
         };
-        // Where the two differ, what is added is the more.
+        // If the two runs without `vmnoise` differ, the larger addition counts.
         let added = (with / alone.min(again) - 1.0) * 100.0;
         println!("{work:>8} {alone:>14.3} {with:>14.3} {again:>14.3} {added:>10.3}");
         ensure!(
@@ -89,7 +92,7 @@ fn elapsed_ms(output: &CommandOutput) -> Result<f64> {
     Ok(ns.parse::<f64>()? / 1e6)
 }
 
-/// Alternates, so that what changes on this machine meanwhile changes both.
+/// Runs pairs in alternating order, so that changes on this machine affect both sides.
 fn compare(work: &str) -> Result<()> {
     let mut alone_us = Vec::new();
     let mut with_us = Vec::new();
@@ -105,7 +108,7 @@ fn compare(work: &str) -> Result<()> {
                 (once(work, false)?, with)
             }
         };
-        // The first pair fills caches.
+        // The first pair only fills the caches.
         if pair > 0 {
             alone_us.push(alone);
             with_us.push(with);
@@ -113,7 +116,7 @@ fn compare(work: &str) -> Result<()> {
         }
     }
     added.sort_by(f64::total_cmp);
-    // The median of 15 lies between the 4th and the 12th in 96 of 100 cases (binomial).
+    // The median of 15 lies between the 4th and the 12th value in 96 of 100 cases (binomial).
     println!(
         "{work:>8} {:>14.1} {:>14.1} {:>10.3} {:>11.3}..{:.3}",
         median(&mut alone_us) / 1e3,
@@ -130,7 +133,7 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// CPU time of the work, in µs.
+/// Returns the CPU time of the work, in µs.
 fn once(work: &str, with: bool) -> Result<f64> {
     let own = std::env::current_exe()?;
     let mut command = match with {
@@ -150,7 +153,8 @@ fn once(work: &str, with: bool) -> Result<f64> {
         .with_context(|| format!("{work} printed {text:?}"))
 }
 
-/// Works, and prints the CPU time of this process and its children, in µs, and how long it took, in ns.
+/// Does the work. Prints the CPU time of this process and its children in µs, and the elapsed time
+/// in ns.
 fn timed(work: fn() -> Result<()>) -> Result<()> {
     let start = Instant::now();
     work()?;
@@ -164,7 +168,7 @@ fn timed(work: fn() -> Result<()>) -> Result<()> {
     Ok(())
 }
 
-/// Six C files, two at a time: each a compiler that starts several programs.
+/// Compiles six C files, two at a time; each compiler starts several programs.
 fn compile() -> Result<()> {
     let mut code = String::new();
     for function in 0..150 {
@@ -176,7 +180,7 @@ fn compile() -> Result<()> {
     std::fs::create_dir_all(&folder)?;
     let file = folder.join("a.c");
     std::fs::write(&file, code)?;
-    // A lab has no PATH, and cc finds its own parts by it.
+    // A lab has no PATH, and cc needs it to find its own parts.
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{path}:/usr/bin:/bin");
     let one = |number: usize| {
@@ -200,7 +204,7 @@ fn compile() -> Result<()> {
     Ok(())
 }
 
-/// 64 MiB, many times over.
+/// Copies 64 MiB many times.
 fn copy() -> Result<()> {
     let from = vec![1_u8; 64 << 20];
     let mut to = vec![0_u8; 64 << 20];

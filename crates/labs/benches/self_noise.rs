@@ -1,6 +1,6 @@
-//! `cargo bench -p vmnoise-labs --bench self_noise`: what tracing adds to the noise of a
-//! CPU of this machine: vmnoise, and `perf record` of the same events, under one and the
-//! same reference poller, in alternating runs.
+//! `cargo bench -p vmnoise-labs --bench self_noise`: noise that tracing adds to a CPU of this
+//! machine. It compares vmnoise with `perf record` of the same events, with the same reference
+//! poller, in alternating runs.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -14,16 +14,16 @@ use vmnoise_labs::{binary, lab_program};
 use vmnoise_workload::tsc;
 
 const CPU: &str = "1";
-/// Where the tracers' own threads go.
+/// CPU for the tracers' own threads.
 const ELSEWHERE: &str = "0";
 const ROUNDS: usize = 7;
-/// Real-time throttling would make the gaps of a longer one.
+/// Length of a run in ms. In a longer one, real-time throttling would make gaps.
 const POLL_MS: &str = "800";
 const THRESHOLD_NS: u64 = 1_000;
-/// Until a tracer is attached.
+/// Time that a tracer gets to attach.
 const SET_UP_MS: &str = "1500";
-/// What vmnoise attaches to, as far as it happens on an idle machine. (The kernel refuses
-/// perf the end of irq_work, which perf itself raises.)
+/// Events to which vmnoise attaches, as far as they happen on an idle machine. (The kernel does not
+/// let perf trace the end of irq_work, which perf itself raises.)
 const EVENTS: &str = "sched:sched_switch,sched:sched_waking,\
     irq:irq_handler_entry,irq:irq_handler_exit,irq:softirq_entry,irq:softirq_exit,\
     irq_vectors:local_timer_entry,irq_vectors:local_timer_exit,\
@@ -82,7 +82,7 @@ impl Peer {
         }
     }
 
-    /// Its command. The poller of vmnoise waits behind the reference poller.
+    /// Returns the tracer's command. The poller of vmnoise waits behind the reference poller.
     fn command(self, folder: &Path) -> Option<Command> {
         let mut command = Command::new("taskset");
         command.args(["--cpu-list", ELSEWHERE]);
@@ -102,7 +102,7 @@ impl Peer {
     }
 }
 
-/// What the reference poller observed beside a tracer.
+/// Returns the gaps that the reference poller observed under a tracer.
 fn under(peer: Peer, folder: &Path) -> Result<Polled> {
     let mut tracer = peer.command(folder).map(Tracer::start).transpose()?;
     let threshold = tsc::calibrate_hz(Duration::from_millis(50)) * THRESHOLD_NS / 1_000_000_000;
@@ -117,7 +117,7 @@ fn under(peer: Peer, folder: &Path) -> Result<Polled> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// Prints a run; returns its median gap in ns.
+/// Prints a run, and returns its median gap in ns.
 fn report(name: &str, polled: &Polled) -> Result<f64> {
     let ns = |cycles: u64| cycles as f64 * 1e9 / polled.tsc_hz as f64;
     let median_ns = ns(polled.median_tsc().context("no gap at all")?);
@@ -129,7 +129,7 @@ fn report(name: &str, polled: &Polled) -> Result<f64> {
     Ok(median_ns)
 }
 
-/// A tracer at work; it ends when dropped.
+/// A running tracer, which ends when dropped.
 struct Tracer(Child);
 
 impl Tracer {
@@ -151,7 +151,7 @@ impl Tracer {
 
 impl Drop for Tracer {
     fn drop(&mut self) {
-        // It may have ended already, which is as good.
+        // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

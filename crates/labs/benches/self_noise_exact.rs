@@ -1,7 +1,7 @@
-//! `cargo bench -p vmnoise-labs --bench self_noise_exact`: what tracing adds to each timer
-//! interrupt, in instructions: vmnoise, the kernel's own osnoise tracer, and `perf record`
-//! of the same events, under one and the same reference poller, on PREEMPT_RT in the lab
-//! under virtual time, where a run repeats to the last instruction.
+//! `cargo bench -p vmnoise-labs --bench self_noise_exact`: instructions that tracing adds to each
+//! timer interrupt. It compares vmnoise, the kernel's own osnoise tracer, and `perf record` of the
+//! same events, with the same reference poller, on PREEMPT_RT in the lab under virtual time, where
+//! a run repeats to the last instruction.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -11,11 +11,11 @@ use vmnoise_labs::installed::with_libraries;
 use vmnoise_labs::lab_program;
 use vmnoise_labs::polled::Polled;
 
-/// Threshold in cycles, which are ns here; for 50 ticks of 4 ms; after everything beside
-/// it is set up. Every tracer's own poller waits behind it.
+/// Reference poller: a threshold of 200 cycles, which are ns here, for 50 ticks of 4 ms. Callers
+/// append the time to wait until the tracer is set up. Every tracer's own poller waits behind it.
 const POLL: &str = "lab-poll 0 200 200";
 const TRACING: &str = "/sys/kernel/tracing";
-/// It runs the poller, and ends with it.
+/// perf, which runs the poller and ends with it.
 const PERF: &str = "ld-linux-x86-64.so.2 --library-path /bin /bin/perf record --quiet --cpu 0 \
                     --output /tmp/perf.data --event sched:sched_switch,sched:sched_waking,\
                     irq:irq_handler_entry,irq:irq_handler_exit,irq:softirq_entry,irq:softirq_exit,\
@@ -26,7 +26,8 @@ fn main() -> Result<()> {
     let with_events = format!("{POLL} 100 {TRACING}/events/osnoise/enable=1");
     let off = format!("{TRACING}/events/osnoise/enable=0 {TRACING}/current_tracer=nop");
     let nothing = format!("{POLL} 100 {off}");
-    // It measures 1 ms of every 9 s, so that the emulator need not step through its polling.
+    // vmnoise measures only 1 ms of every 9 s, so that the emulator need not step through its
+    // polling.
     let vmnoise = "& vmnoise osnoise --cpus 0 --duration 60s --period 9s --runtime 1ms";
     let mut lab = Lab::kernel(Kernel::Rt).virtual_time(0);
     for program in with_libraries("perf", "linux-perf")? {
@@ -103,7 +104,7 @@ fn median(polled: &Polled) -> Result<u64> {
     polled.median_tsc().context("no gap at all")
 }
 
-/// Noise in ns a second: virtual time runs at 1 GHz.
+/// Returns the noise in ns per second; virtual time runs at 1 GHz.
 fn per_second(polled: &Polled) -> f64 {
     polled.noise_tsc() as f64 / polled.seconds()
 }

@@ -3,11 +3,11 @@
  *
  *   steps TURNS STEPS barrier|allreduce FOLDER
  *
- * Work is so many turns of a loop that waits for its own last product, so what it needs of a CPU
- * does not depend on what is at work beside it. Rank R stays on CPU R, where ordinary tasks have to
- * wait for it (SCHED_FIFO), and writes FOLDER/rankR, a line for each step: when it began
- * (CLOCK_MONOTONIC), how long its work took, how long all of it took, and what the scheduler
- * charged the rank for its work (CLOCK_THREAD_CPUTIME_ID), in nanoseconds. */
+ * The work is TURNS turns of a loop. Each turn waits for the product of the turn before, so the CPU
+ * time of the work does not depend on the load of the CPU's other threads. Rank R stays on CPU R,
+ * where ordinary tasks have to wait for it (SCHED_FIFO). It writes FOLDER/rankR, a line for each
+ * step, in nanoseconds: start (CLOCK_MONOTONIC), length of the work, length of the step, and the
+ * CPU time that the scheduler charged for the work (CLOCK_THREAD_CPUTIME_ID). */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <mpi.h>
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
 	struct step *steps = calloc(count, sizeof(*steps));
 	if (!steps)
 		fail("calloc");
-	/* No step pays for a page, or for a way to the others, that is used the first time. */
+	/* Touch all pages and connect to the other ranks first, so that no measured step pays for it. */
 	memset(steps, 1, count * sizeof(*steps));
 	for (int step = 0; step < WARM_UP; step++)
 		one_step(turns, is_allreduce);

@@ -1,6 +1,6 @@
-//! A headless Chromium, told what to do by the DevTools protocol over two pipes: what a page
-//! logs and asks the network for is kept.
-#![allow(clippy::unwrap_used)] // For tests: what they cannot unwrap fails them.
+//! Controls a headless Chromium by the DevTools protocol over two pipes, and keeps the page's log
+//! and its network requests.
+#![allow(clippy::unwrap_used)] // For tests only: a failed unwrap fails the test.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Whatever it is asked, it has answered by then, on a busy machine too.
+/// Limit for an answer of the browser, enough on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A browser with one page.
@@ -26,18 +26,18 @@ pub struct Browser {
     from: BufReader<File>,
     next: u64,
     session: Option<String>,
-    /// How the addresses begin that its page may ask for.
+    /// Start of the addresses that its page may request.
     home: String,
-    /// What it told without being asked.
+    /// Events that it sent without a request.
     reported: Vec<Value>,
     done: Arc<AtomicBool>,
 }
 
 impl Browser {
-    /// Starts it. `dark` is what the user prefers.
+    /// Starts the browser. `dark` is the user's preferred color scheme.
     ///
     /// # Panics
-    /// As all here does, if there is no Chromium or it does not answer.
+    /// If there is no Chromium or it does not answer, as all functions here.
     pub fn start(dark: bool) -> Browser {
         let folder = tempfile::tempdir().unwrap();
         let pipe = |name: &str| {
@@ -93,8 +93,8 @@ impl Browser {
         browser
     }
 
-    /// Opens a page and waits until its charts are drawn; how long that took by the page's own
-    /// clock, from the begin of loading.
+    /// Opens a page and waits until its charts are drawn. Returns how long that took by the page's
+    /// own clock, from the start of loading.
     pub fn open(&mut self, page: &Path) -> Duration {
         let url = format!("file://{}", page.display());
         self.call("Page.navigate", json!({"url": url}));
@@ -104,13 +104,13 @@ impl Browser {
         Duration::from_millis(ms.as_str().unwrap().parse().unwrap())
     }
 
-    /// Opens a page of a server, which may ask that server for more.
+    /// Opens a page of a server, which may request more from that server.
     pub fn visit(&mut self, server: &str) {
         server.clone_into(&mut self.home);
         self.call("Page.navigate", json!({"url": server}));
     }
 
-    /// How long the page kept a CPU busy so far, whoever else had it meanwhile.
+    /// Returns the CPU time that the page has used so far.
     pub fn busy(&mut self) -> Duration {
         let metrics = self.call("Performance.getMetrics", json!({}));
         let metrics = metrics["metrics"].as_array().unwrap();
@@ -118,7 +118,7 @@ impl Browser {
         Duration::from_secs_f64(of_tasks.unwrap()["value"].as_f64().unwrap())
     }
 
-    /// Waits until this is true.
+    /// Waits until the expression is true.
     pub fn wait_for(&mut self, expression: &str) {
         let begun = Instant::now();
         while self.eval(&format!("!!({expression})")) != true {
@@ -131,7 +131,7 @@ impl Browser {
         }
     }
 
-    /// The value of an expression on the page.
+    /// Returns the value of an expression on the page.
     pub fn eval(&mut self, expression: &str) -> Value {
         let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.call("Runtime.evaluate", asked);
@@ -142,7 +142,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Presses the mouse at the one place, and lets it go at the other.
+    /// Presses the mouse button at `from`, and releases it at `to`.
     pub fn drag(&mut self, from: [f64; 2], to: [f64; 2]) {
         self.mouse("mouseMoved", from, 0);
         self.mouse("mousePressed", from, 1);
@@ -154,7 +154,8 @@ impl Browser {
         self.mouse("mouseReleased", to, 1);
     }
 
-    /// The middle of what this selector finds first, in the window; it is scrolled there.
+    /// Returns the middle of the first element that this selector matches, after scrolling it into
+    /// view, in window coordinates.
     pub fn middle(&mut self, selector: &str) -> [f64; 2] {
         let found = self.eval(&format!(
             "(() => {{ const it = document.querySelector({selector:?}); \
@@ -165,15 +166,16 @@ impl Browser {
         [found[0].as_f64().unwrap(), found[1].as_f64().unwrap()]
     }
 
-    /// Clicks on it.
+    /// Clicks on the first element that this selector matches.
     pub fn click(&mut self, selector: &str) {
         let at = self.middle(selector);
         self.drag(at, at);
     }
 
-    /// Errors and warnings of the console, and whatever was asked of a network.
+    /// Returns errors and warnings of the console, and requests to other addresses than its page
+    /// may request.
     pub fn complaints(&mut self) -> Vec<String> {
-        self.eval("0"); // What was told before has arrived with the answer.
+        self.eval("0"); // Events from before arrive with the answer.
         let reported = self.reported.iter();
         let complaints = reported.filter(|event| match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
@@ -193,7 +195,7 @@ impl Browser {
         complaints.map(Value::to_string).collect()
     }
 
-    /// How many files and addresses were asked for since the start.
+    /// Returns the number of files and addresses that were requested since the start.
     pub fn requests(&self) -> usize {
         let is_request = |event: &&Value| {
             let url = event["params"]["request"]["url"]
@@ -204,13 +206,13 @@ impl Browser {
         self.reported.iter().filter(is_request).count()
     }
 
-    /// The window as a picture.
+    /// Saves the window as a picture.
     pub fn screenshot(&mut self, picture: &Path) {
         let shot = self.call("Page.captureScreenshot", json!({"format": "png"}));
         self.keep(&shot["data"], picture);
     }
 
-    /// The page on paper, as a PDF.
+    /// Prints the page to a PDF.
     pub fn print(&mut self, pdf: &Path) {
         let printed = self.call("Page.printToPDF", json!({"preferCSSPageSize": true}));
         self.keep(&printed["data"], pdf);
@@ -223,7 +225,7 @@ impl Browser {
         fs::write(file, decoded.unwrap().stdout).unwrap();
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for the answer.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
         let mut asked = json!({"id": self.next, "method": method, "params": params});
@@ -263,7 +265,7 @@ impl Drop for Browser {
     }
 }
 
-/// A browser that does not answer would hold its test for ever.
+/// Ends a browser that does not answer, because it would block its test forever.
 fn end_if_stuck(pid: u32, done: Arc<AtomicBool>) {
     thread::spawn(move || {
         let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! A control group of its own under one controller, of either version of cgroups.
+//! A cgroup under one controller, of either version of cgroups.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-/// Where systemd mounts cgroups.
+/// Folder where systemd mounts cgroups.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// The version of cgroups that has a controller.
+/// Version of cgroups that has a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
-    /// A hierarchy for each controller.
+    /// One hierarchy per controller.
     One,
-    /// One hierarchy for all.
+    /// One hierarchy for all controllers.
     Two,
 }
 
-/// A group that is removed again when dropped; whoever is in it must have ended or left.
+/// A cgroup that is removed when dropped; its processes must have ended or left.
 #[derive(Debug)]
 pub(crate) struct Controlled {
     folder: PathBuf,
@@ -26,10 +26,10 @@ pub(crate) struct Controlled {
 }
 
 impl Controlled {
-    /// Makes one.
+    /// Creates a cgroup.
     ///
     /// # Errors
-    /// If nobody has the controller, or this is not root.
+    /// If no cgroup version has the controller, or this process is not root.
     pub(crate) fn create(controller: &str) -> Result<Controlled> {
         let (root, version) = hierarchy(controller)?;
         let folder = root.join(format!("vmnoise-lab-{}", std::process::id()));
@@ -37,15 +37,15 @@ impl Controlled {
         Ok(Controlled { folder, version })
     }
 
-    /// Moves a process into it.
+    /// Moves a process into the cgroup.
     ///
     /// # Errors
-    /// If the process is gone.
+    /// If the process has ended.
     pub(crate) fn take_in(&self, pid: u32) -> Result<()> {
         self.write("cgroup.procs", &pid.to_string())
     }
 
-    /// Sets one of its files.
+    /// Writes one of the cgroup's files.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -57,7 +57,7 @@ impl Controlled {
 
 impl Drop for Controlled {
     fn drop(&mut self) {
-        // A process leaves its group a moment after it was waited for.
+        // A process leaves its cgroup a moment after it was waited for.
         for _ in 0..100 {
             if fs::remove_dir(&self.folder).is_ok() {
                 return;
@@ -68,10 +68,10 @@ impl Drop for Controlled {
     }
 }
 
-/// The root of the hierarchy that has this controller.
+/// Returns the root of the hierarchy that has this controller.
 ///
 /// # Errors
-/// If none has.
+/// If no hierarchy has it.
 pub(crate) fn hierarchy(controller: &str) -> Result<(PathBuf, Version)> {
     let root = Path::new(ROOT);
     let first = root.join(controller);
@@ -98,13 +98,13 @@ fn has(controllers: &str, controller: &str) -> bool {
         .any(|it| it == controller)
 }
 
-/// The group that a process is in by now.
+/// Returns the cgroup that a process is in.
 ///
 /// # Errors
-/// If it is gone, or nobody has the controller.
+/// If the process has ended, or no cgroup version has the controller.
 pub(crate) fn group_of(pid: u32, controller: &str) -> Result<PathBuf> {
     let (root, version) = hierarchy(controller)?;
-    // `4:cpu,cpuacct:/a/group`, of version 2 `0::/a/group` (cgroups(7)).
+    // Lines are `4:cpu,cpuacct:/a/group`, or `0::/a/group` in version 2 (cgroups(7)).
     let all = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
     let group = all.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);

@@ -1,4 +1,4 @@
-//! A cpuset of its own for the process under test, of either version of cgroups.
+//! A cpuset for the process under test, of either version of cgroups.
 
 use std::fs;
 
@@ -8,19 +8,19 @@ use crate::controller::{Controlled, Version, hierarchy};
 
 const CONTROLLER: &str = "cpuset";
 
-/// A group that is removed again when dropped; whoever is in it must have ended.
+/// A cpuset that is removed when dropped; its processes must have ended.
 #[derive(Debug)]
 pub struct Cpuset(Controlled);
 
 impl Cpuset {
-    /// Creates one that allows these CPUs (a list as in cpuset(7)).
+    /// Creates a cpuset with these CPUs (a list as in cpuset(7)).
     ///
     /// # Errors
-    /// If cgroups are not mounted where systemd has them, or this is not root.
+    /// If cgroups are not mounted where systemd has them, or this process is not root.
     pub fn create(cpus: &str) -> Result<Cpuset> {
         let group = Controlled::create(CONTROLLER)?;
         if group.version == Version::One {
-            // Such a group takes nobody in before it has memory.
+            // A cpuset of version 1 accepts no process before it has memory nodes.
             let all = hierarchy(CONTROLLER)?.0.join("cpuset.mems");
             let all = fs::read_to_string(&all).with_context(|| all.display().to_string())?;
             group.write("cpuset.mems", all.trim())?;
@@ -30,18 +30,18 @@ impl Cpuset {
         Ok(set)
     }
 
-    /// Moves a process into it.
+    /// Moves a process into the cpuset.
     ///
     /// # Errors
-    /// If the process is gone.
+    /// If the process has ended.
     pub fn take_in(&self, pid: u32) -> Result<()> {
         self.0.take_in(pid)
     }
 
-    /// Changes what it allows, for all that are in it.
+    /// Changes the allowed CPUs, for all processes in the cpuset.
     ///
     /// # Errors
-    /// If these CPUs do not exist.
+    /// If one of these CPUs does not exist.
     pub fn allow(&self, cpus: &str) -> Result<()> {
         self.0.write("cpuset.cpus", cpus)
     }

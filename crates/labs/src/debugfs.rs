@@ -1,9 +1,9 @@
-//! debugfs for one command, on a machine that has it not mounted.
+//! Mounts debugfs for one command, on a machine without it.
 
 use std::path::Path;
 use std::process::Command;
 
-/// A program that finds debugfs where it looks for it; for nobody else is it mounted.
+/// Returns a command that finds debugfs mounted; it stays unmounted for all other processes.
 pub fn with_debugfs(program: &Path) -> Command {
     let mount = "mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug \
                  && exec \"$@\"";

@@ -1,4 +1,4 @@
-//! Known causes: programs that take a CPU and log what they took.
+//! Known causes: programs that take a CPU and log the time that they took.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,15 +11,15 @@ use crate::run::lab_program;
 use crate::schedstat::{self, Schedstat};
 use crate::{stress_ng, vmm};
 
-/// One burst as its maker logged it.
+/// One burst as its program logged it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Burst {
-    /// Host TSC at its begin.
+    /// Host TSC at its start.
     pub begin_tsc: u64,
     /// Host TSC at its end.
     pub end_tsc: u64,
-    /// What the scheduler charged the thread from the end of the burst before to the
-    /// end of this one.
+    /// CPU time that the scheduler charged the thread from the end of the burst before to the end
+    /// of this one.
     pub charged_ns: u64,
 }
 
@@ -31,7 +31,7 @@ pub struct Disturber {
 }
 
 impl Disturber {
-    /// A task of ordinary priority that never sleeps, on this CPU.
+    /// Starts a task of ordinary priority that never sleeps, on this CPU.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -39,7 +39,7 @@ impl Disturber {
         Disturber::on_cpu("busy", cpu)
     }
 
-    /// Two tasks that wake each other on this CPU, as fast as they can.
+    /// Starts two tasks that wake each other on this CPU, as fast as they can.
     ///
     /// # Errors
     /// If they cannot be started.
@@ -47,7 +47,7 @@ impl Disturber {
         Disturber::on_cpu("storm", cpu)
     }
 
-    /// Tasks of ordinary priority that make system calls and interrupts on this CPU.
+    /// Starts tasks of ordinary priority that make system calls and interrupts on this CPU.
     ///
     /// # Errors
     /// If they cannot be started.
@@ -55,10 +55,10 @@ impl Disturber {
         Disturber::on_cpu("calls", cpu)
     }
 
-    /// stress-ng on this CPU, at work.
+    /// Starts stress-ng on this CPU, and waits until it works.
     ///
     /// # Errors
-    /// If it cannot be started, or does not begin.
+    /// If it cannot be started, or does not start to work.
     pub fn stress_ng(cpu: u32) -> Result<Disturber> {
         let command = stress_ng::command(cpu, "/tmp");
         let mut words = command.split(' ');
@@ -69,7 +69,8 @@ impl Disturber {
         Ok(disturber)
     }
 
-    /// A task at SCHED_FIFO that burns a burst this often on this CPU, and logs each there.
+    /// Starts a SCHED_FIFO task that burns `burst` every `every` on this CPU, and appends each
+    /// burst to `log`.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -85,8 +86,8 @@ impl Disturber {
         )
     }
 
-    /// A task at SCHED_FIFO that burns this CPU from `phase` after each multiple of `every` of CLOCK_MONOTONIC
-    /// until `burst` later.
+    /// Starts a SCHED_FIFO task that burns `burst` on this CPU, each time `phase` after a multiple
+    /// of `every` of CLOCK_MONOTONIC.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -96,7 +97,7 @@ impl Disturber {
         Disturber::start(command.args(["paced", &cpu.to_string()]).args(times), None)
     }
 
-    /// A task at SCHED_FIFO that burns about such a burst about this often on this CPU, by chance.
+    /// Starts a SCHED_FIFO task that burns this CPU at random, on average `burst` every `every`.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -107,7 +108,7 @@ impl Disturber {
         Disturber::start(command.args(numbers.map(|it| it.to_string())), None)
     }
 
-    /// Interrupts on this CPU in each of which so many timers expire.
+    /// Starts interrupts on this CPU. `count` timers expire in each.
     ///
     /// # Errors
     /// If they cannot be started.
@@ -118,7 +119,7 @@ impl Disturber {
         Disturber::start(command.args(numbers.map(|it| it.to_string())), None)
     }
 
-    /// A task that mostly sleeps, and leaves the kernel work for later on this CPU.
+    /// Starts a task that mostly sleeps, and leaves deferred work to the kernel on this CPU.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -131,8 +132,8 @@ impl Disturber {
         Disturber::start(command.args([what, &cpu.to_string()]), None)
     }
 
-    /// A SCHED_FIFO task that burns `count` times `burst`, `hz` times a second, on
-    /// this CPU, and then logs them to `log`.
+    /// Starts a SCHED_FIFO task that burns `burst` on this CPU, `hz` times a second. After `count`
+    /// bursts it writes them to `log`.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -153,8 +154,8 @@ impl Disturber {
         )
     }
 
-    /// Timer interrupts at this rate on this CPU, and no task that runs there: perf
-    /// samples its clock and throws the samples away.
+    /// Starts timer interrupts at this rate on this CPU, without a task that runs there: perf
+    /// samples its clock and drops the samples.
     ///
     /// # Errors
     /// If perf (package linux-perf) cannot be started.
@@ -181,10 +182,10 @@ impl Disturber {
         Disturber::start(&mut perf, None)
     }
 
-    /// A process that takes all memory there is, until the kernel ends it; inside a lab.
+    /// Runs a process that takes all memory until the kernel kills it; for labs only.
     ///
     /// # Errors
-    /// If it cannot be started, or ends otherwise.
+    /// If it cannot be started, or ends in another way.
     pub fn memory() -> Result<()> {
         let mut hog = Command::new(lab_program("lab-disturb")?);
         let status = hog.arg("memory").stdin(Stdio::null()).status()?;
@@ -202,7 +203,7 @@ impl Disturber {
             .stderr(Stdio::null())
             .spawn()
             .with_context(|| format!("starting {}", command.get_program().display()))?;
-        // Long enough to be at work: no test relies on it being so at an instant.
+        // Long enough to be at work. No test needs it to work at a certain instant.
         std::thread::sleep(Duration::from_millis(500));
         let failed = child.try_wait()?.filter(|status| !status.success());
         if let Some(status) = failed {
@@ -211,11 +212,11 @@ impl Disturber {
         Ok(Disturber { child, log })
     }
 
-    /// Gives all its threads the highest priority of ordinary tasks (nice -20), so that it has its CPU
-    /// most of the time, whatever else this machine runs there.
+    /// Gives all its threads the highest priority of ordinary tasks (nice -20), so that it has its
+    /// CPU most of the time, whatever else runs there.
     ///
     /// # Errors
-    /// If it is gone, or the kernel refuses.
+    /// If it has ended, or the kernel refuses.
     pub fn outranking(self) -> Result<Disturber> {
         for (tid, comm) in schedstat::threads(self.child.id())? {
             setpriority_process(Pid::from_raw(tid.cast_signed()), -20).with_context(|| comm)?;
@@ -223,15 +224,15 @@ impl Disturber {
         Ok(self)
     }
 
-    /// Its process id.
+    /// Returns its process ID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The name under which results must blame it.
+    /// Returns the name that results must blame.
     ///
     /// # Errors
-    /// If it is gone.
+    /// If it has ended.
     pub fn source(&self) -> Result<String> {
         let threads = schedstat::threads(self.child.id())?;
         let burner = threads.iter().find(|(_, comm)| comm == "lab-burner");
@@ -239,20 +240,20 @@ impl Disturber {
         Ok(format!("{comm}:{tid}"))
     }
 
-    /// That it has worked until now: one that ends by itself has disturbed nobody for as long as it was to.
+    /// Checks that it still runs: a disturber that ended early did not disturb for the whole time.
     ///
     /// # Errors
     /// If it has ended.
     pub fn has_worked(&mut self) -> Result<()> {
         let ended = self.child.try_wait()?;
-        ensure!(ended.is_none(), "what disturbs has ended before: {ended:?}");
+        ensure!(ended.is_none(), "the disturber has ended early: {ended:?}");
         Ok(())
     }
 
-    /// What the scheduler keeps of it.
+    /// Returns the scheduler's counts of its first thread.
     ///
     /// # Errors
-    /// If it is gone.
+    /// If it has ended.
     pub fn schedstat(&self) -> Result<Schedstat> {
         schedstat::read(self.child.id(), self.child.id())
     }
@@ -260,7 +261,7 @@ impl Disturber {
     /// Waits for its end and reads its log.
     ///
     /// # Errors
-    /// If it kept none, or the log cannot be read.
+    /// If it has no log, or the log cannot be read.
     pub fn into_log(mut self) -> Result<Vec<Burst>> {
         ensure!(self.child.wait()?.success(), "the disturber failed");
         let path = self.log.as_ref().context("this disturber keeps no log")?;
@@ -281,7 +282,7 @@ impl Disturber {
 
 impl Drop for Disturber {
     fn drop(&mut self) {
-        // It may have ended already, which is as good.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! What a run could leave behind on the machine: read before and after, from the
-//! kernel's own files and bpftool.
+//! Reads what a run could leave behind on the machine, from the kernel's own files and bpftool.
+//! Tests compare before and after.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-/// Settings of the machine that measuring tools are known to change, one file each; a
-/// file that is not there has no content.
+/// Settings that measuring tools are known to change, one file each. A missing file counts as
+/// empty.
 const SETTINGS: [&str; 9] = [
     "/proc/sys/kernel/bpf_stats_enabled",
     "/proc/sys/kernel/sched_rt_runtime_us",
@@ -23,11 +23,11 @@ const SETTINGS: [&str; 9] = [
     "/sys/kernel/tracing/set_event",
     "/sys/kernel/tracing/current_tracer",
 ];
-/// Where control groups are.
+/// Folder of all cgroups.
 const GROUPS: &str = "/sys/fs/cgroup";
-/// Where each CPU has its idle states (Documentation/admin-guide/pm/cpuidle.rst).
+/// Folder with the idle states of each CPU (Documentation/admin-guide/pm/cpuidle.rst).
 const CPUS: &str = "/sys/devices/system/cpu";
-/// Folders whose entries are things that outlive a process.
+/// Folders whose entries outlive a process.
 const FOLDERS: [&str; 4] = [
     "/sys/fs/bpf",
     "/sys/kernel/tracing/instances",
@@ -35,14 +35,14 @@ const FOLDERS: [&str; 4] = [
     "/dev/shm",
 ];
 
-/// The settings of this machine, by file.
+/// Returns the settings of this machine, by file.
 pub fn settings() -> BTreeMap<String, Vec<u8>> {
     let mut found: BTreeMap<String, Vec<u8>> = SETTINGS
         .iter()
         .map(|&file| (file.to_owned(), fs::read(file).unwrap_or_default()))
         .collect();
-    // Four bytes: the longest wake-up any process allows (pm_qos_interface.rst). To
-    // read them is to open the file, which alone asks for nothing.
+    // The file has four bytes: the longest wake-up latency that any process allows
+    // (pm_qos_interface.rst). Opening it to read requests nothing.
     found.insert("/dev/cpu_dma_latency".to_owned(), dma_latency());
     for folder in FOLDERS {
         let names = entries(Path::new(folder)).into_iter().collect::<Vec<_>>();
@@ -72,15 +72,15 @@ pub fn settings() -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// The control groups of this process, one for each hierarchy (cgroups(7)).
+/// Returns the cgroups of this process, one per hierarchy (cgroups(7)).
 fn own_groups() -> Vec<String> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let paths = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     paths.map(str::to_owned).collect()
 }
 
-/// Whether a group lies beside that one, and not at the top: whoever made that one makes others
-/// there, for processes that come and go.
+/// Returns whether a cgroup has the same parent as `own` or lies deeper below it, unless the parent
+/// is the root. The program that made `own` makes others there, for processes that come and go.
 fn is_beside(group: &str, own: &str) -> bool {
     let parent = own.rsplit_once('/').map_or("", |(parent, _)| parent);
     !parent.is_empty() && group.contains(&format!("{parent}/")) && !group.contains(own)
@@ -110,10 +110,10 @@ fn subfolders(folder: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// Memory of a process, in KiB: `VmRSS` of proc_pid_status(5).
+/// Returns the memory of a process in KiB: `VmRSS` of proc_pid_status(5).
 ///
 /// # Errors
-/// If it has ended.
+/// If the process has ended.
 pub fn resident_kb(pid: u32) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -121,19 +121,19 @@ pub fn resident_kb(pid: u32) -> Result<u64> {
     Ok(kb.context("no VmRSS: vmnoise has ended")?.parse()?)
 }
 
-/// How long the kernel may take to free what nobody uses any more.
+/// Time in which the kernel must free objects without a user.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a process holds in the kernel by file descriptors.
+/// Kernel objects that a process holds by file descriptors.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// Ids of BPF programs.
+    /// IDs of BPF programs.
     pub programs: BTreeSet<u32>,
-    /// Ids of BPF maps.
+    /// IDs of BPF maps.
     pub maps: BTreeSet<u32>,
-    /// Ids of BPF links: what attaches a program.
+    /// IDs of BPF links, which attach programs.
     pub links: BTreeSet<u32>,
-    /// Whether it has the kernel's accounting of BPF run time on.
+    /// Whether the process keeps the kernel's accounting of BPF run time on.
     pub accounting: bool,
 }
 
@@ -141,7 +141,7 @@ impl Held {
     /// Reads what a running process holds (proc_pid_fdinfo(5)).
     ///
     /// # Errors
-    /// If the process is gone.
+    /// If the process has ended.
     pub fn by(pid: u32) -> Result<Held> {
         let mut held = Held::default();
         let folder = format!("/proc/{pid}/fd");
@@ -150,7 +150,7 @@ impl Held {
             held.accounting |= target.to_string_lossy().contains("bpf-stats");
             let name = entry.file_name();
             let info = format!("/proc/{pid}/fdinfo/{}", name.display());
-            // A link reports its program's id too.
+            // The text of a link has its program's ID too.
             let text = fs::read_to_string(info).unwrap_or_default();
             for line in text.lines() {
                 let Some((key, id)) = line.split_once(':') else {
@@ -170,7 +170,7 @@ impl Held {
         Ok(held)
     }
 
-    /// Which of its programs, maps and links the kernel still has.
+    /// Returns those of its programs, maps and links that the kernel still has.
     ///
     /// # Errors
     /// If bpftool cannot be started.
@@ -196,8 +196,8 @@ impl Held {
         Ok(left)
     }
 
-    /// What is left once the kernel had time to free it, which it does some time after the
-    /// last user has gone.
+    /// Returns what is left after the kernel had time to free it: the kernel frees an object some
+    /// time after its last user has gone.
     ///
     /// # Errors
     /// If bpftool cannot be started.

@@ -1,19 +1,19 @@
-//! A control group of version 2 that a test makes for `-C`.
+//! A cgroup of version 2 that a test makes for `-C`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// A control group that is gone when dropped.
+/// A cgroup that is removed when dropped.
 #[derive(Debug)]
 pub struct Group(PathBuf);
 
 impl Group {
-    /// Makes the group of this name; `None` where cgroup2 is not mounted.
+    /// Creates the cgroup of this name; `None` if cgroup2 is not mounted.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub fn new(name: &str) -> Result<Option<Group>> {
         let mounts = fs::read_to_string("/proc/self/mounts")?;
         let mut lines = mounts.lines().map(|line| line.split(' '));
@@ -27,7 +27,7 @@ impl Group {
         Ok(Some(Group(folder)))
     }
 
-    /// Moves a process there.
+    /// Moves a process into the cgroup.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -35,7 +35,7 @@ impl Group {
         fs::write(self.0.join("cgroup.procs"), pid.to_string()).context("moving a process")
     }
 
-    /// From here on it takes single threads.
+    /// Makes the cgroup threaded, so that it accepts single threads.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -43,10 +43,10 @@ impl Group {
         fs::write(self.0.join("cgroup.type"), "threaded").context("making a group threaded")
     }
 
-    /// The ids of the threads in it, one a line.
+    /// Returns the IDs of its threads, one per line.
     ///
     /// # Errors
-    /// If it is gone.
+    /// If the cgroup is gone.
     pub fn members(&self) -> Result<String> {
         fs::read_to_string(self.0.join("cgroup.threads")).context("reading the group's threads")
     }
@@ -54,7 +54,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A test that failed may have left members behind.
+        // A failed test may have left members behind.
         let _ = fs::remove_dir(&self.0);
     }
 }

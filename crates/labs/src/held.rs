@@ -1,4 +1,4 @@
-//! The first thread of a process alone is held, as by a debugger: all others run.
+//! Holds the first thread of a process, as a debugger does; its other threads run on.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -7,17 +7,17 @@ use anyhow::{Context, Result};
 use nix::sys::{ptrace, wait::waitpid};
 use nix::unistd::Pid;
 
-/// Nobody drains a run for so long, and its pollers poll on: less than their lease of 5 s, which
-/// was renewed up to a second before. The other programs go on, too.
+/// Time for which no one drains a run, while its pollers and its other programs continue. It is
+/// below the pollers' lease of 5 s, which was renewed up to a second before.
 pub const NOBODY_DRAINS: Duration = Duration::from_millis(3_500);
 
-/// How often it is looked whether it was held for long enough.
+/// Time between two checks of the hold's end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Holds the first thread of this child until that is enough, and for no longer than this.
+/// Holds the first thread of this child until `is_enough`, and at most for `most`.
 ///
 /// # Errors
-/// If it is gone, or may not be held.
+/// If the child has ended, or may not be held.
 pub fn hold_first_thread(pid: u32, most: Duration, is_enough: impl Fn() -> bool) -> Result<()> {
     let first = Pid::from_raw(pid.cast_signed());
     ptrace::seize(first, ptrace::Options::empty()).context("seizing vmnoise's first thread")?;

@@ -1,31 +1,31 @@
-//! What every answer must satisfy, whatever the cause was.
+//! Checks that every result must pass, whatever the cause was.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// The shares of interrupts that came while a vCPU was out: what they took of it is theirs
-/// whatever else it was at.
+/// Shares of interrupts that came while a vCPU was out of its guest. Their time is theirs, whatever
+/// the vCPU did otherwise.
 pub const HOST_INTERRUPTS: [&str; 3] = ["host_irq", "host_softirq", "host_nmi"];
 
-/// Who took time from a CPU, as a summary names it.
+/// A culprit that took time from a CPU, as a summary names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Source<'a> {
-    /// The share that it is part of.
+    /// Share that it is part of.
     pub share: &'a str,
-    /// Its name: `local_timer:236`, `comm:tid`.
+    /// Name, such as `local_timer:236` or `comm:tid`.
     pub name: &'a str,
-    /// How often it did.
+    /// Number of times that it took the CPU.
     pub count: u64,
-    /// How much it took in all, nanoseconds.
+    /// Total time that it took, nanoseconds.
     pub total_ns: u64,
 }
 
-/// Whom a summary blames for what the first CPU lost.
+/// Returns the culprits that a summary blames for the time that the first CPU lost.
 ///
 /// # Panics
-/// If the summary is none.
+/// If the value is not a summary.
 pub fn sources(summary: &Value) -> impl Iterator<Item = Source<'_>> {
     let entries = summary["cpus"][0]["sources"].as_array();
     entries.expect("a CPU has sources").iter().map(|entry| {
@@ -40,24 +40,24 @@ pub fn sources(summary: &Value) -> impl Iterator<Item = Source<'_>> {
     })
 }
 
-/// What `vmnoise doctor` says of a probe.
+/// Returns the status that `vmnoise doctor` reports of a probe.
 ///
 /// # Panics
-/// If it does not speak of it.
+/// If `doctor` does not list the probe.
 pub fn probe_status<'a>(doctor: &'a Value, probe: &str) -> &'a Value {
     let probe_statuses = doctor["rungs"].as_array().into_iter().flatten();
     let mut found = probe_statuses.filter(|probe_status| probe_status["probe"] == probe);
     let found = found.next();
-    found.unwrap_or_else(|| panic!("doctor does not speak of {probe}"))
+    found.unwrap_or_else(|| panic!("doctor does not list {probe}"))
 }
 
-/// What must hold of a microVM on every stock kernel with KVM: each exit is seen and
-/// has its time, and the host's tick is called by its name.
+/// Checks a summary of a microVM, on every stock kernel with KVM: each exit is counted and has its
+/// time, and the host's tick has its name.
 ///
 /// # Panics
-/// If one of these does not, or the summary is none.
+/// If a check fails, or the value is not a summary.
 pub fn assert_exits_are_seen(summary: &Value) {
-    /// The emulator's own pauses leave a second of 250 ticks no more for sure.
+    /// The emulator's own pauses mean that a second of 250 ticks surely leaves no more than this.
     const AT_LEAST: u64 = 20;
     assert_budgets_add_up(summary);
     let cpu = &summary["cpus"][0];
@@ -69,21 +69,21 @@ pub fn assert_exits_are_seen(summary: &Value) {
     assert_tick(summary, "host_irq");
 }
 
-/// The local timer's interrupts are named, and booked as this share.
+/// Checks that the local timer's interrupts have their name and this share.
 ///
 /// # Panics
-/// If they are not, or the summary is none.
+/// If they do not, or the value is not a summary.
 pub fn assert_tick(summary: &Value, share: &str) {
     let tick = sources(summary).find(|source| source.name == "local_timer:236");
     let tick = tick.unwrap_or_else(|| panic!("no tick: {}", summary["cpus"][0]));
     assert_eq!(tick.share, share);
 }
 
-/// The budget law, read off a summary: what is known of the shares adds up to the
-/// noise of each CPU, and the parts of each listed gap to its length.
+/// Checks the budget law in a summary: the known shares add up to the noise of each CPU, and the
+/// parts of each listed gap to its length.
 ///
 /// # Panics
-/// If it is broken, or the summary is none.
+/// If the law is broken, or the value is not a summary.
 pub fn assert_budgets_add_up(summary: &Value) {
     let list = |key: &str| summary[key].as_array().expect("a summary has this list");
     for cpu in list("cpus") {
@@ -98,11 +98,11 @@ pub fn assert_budgets_add_up(summary: &Value) {
     }
 }
 
-/// As `assert_budgets_add_up`, of late wake-ups: what is known of the shares and of the phases of each CPU is the
-/// same in sum, and the parts of each listed wake-up add up to its latency.
+/// Checks the budget law in a result of periodic tasks: on each CPU the shares add up to the same
+/// time as the phases, and the parts of each listed wake-up to its latency.
 ///
 /// # Panics
-/// If it is broken, or this is no result of periodic tasks.
+/// If the law is broken, or the value is not such a result.
 pub fn assert_latencies_add_up(result: &Value) {
     let list = |value: &Value| value.as_array().expect("a list").clone();
     let sum = |object: &Value| -> u64 {
@@ -119,11 +119,12 @@ pub fn assert_latencies_add_up(result: &Value) {
     }
 }
 
-/// As `assert_latencies_add_up`, of a host's vCPUs: of each, reasons and their shares add up to its exits and to the time
-/// of these, no share has more in exits than in all, and the longest exits add up as well.
+/// Checks the budget law in a result of `vmnoise exits`: the reasons and shares of each vCPU add up
+/// to its exits and their time. No share has more time in exits than in total, and the longest
+/// exits add up as well.
 ///
 /// # Panics
-/// If one does not, or this is no result of `vmnoise exits`.
+/// If the law is broken, or the value is not such a result.
 pub fn assert_exits_add_up(result: &Value) {
     for vm in result["vms"].as_array().expect("a result has VMs") {
         for vcpu in vm["vcpus"].as_array().expect("a VM has vCPUs") {
@@ -132,10 +133,10 @@ pub fn assert_exits_add_up(result: &Value) {
     }
 }
 
-/// The law of one vCPU.
+/// Checks the budget law of one vCPU.
 ///
 /// # Panics
-/// If it is broken.
+/// If the law is broken.
 pub fn assert_vcpu_adds_up(vcpu: &Value) {
     let known = |value: &Value| value.as_u64().unwrap_or(0);
     let list = |key: &str| vcpu[key].as_array().expect("a vCPU has this list");
@@ -152,7 +153,7 @@ pub fn assert_vcpu_adds_up(vcpu: &Value) {
     let times = &vcpu["time_ns"];
     let outside_ns = sum(times) - known(&times["guest"]);
     if times["kvm"].is_null() || !times["unexplained"].is_null() {
-        // Some of it is in no exit: the guest was interrupted, or nobody saw where it was.
+        // Some of this time is in no exit: the guest was interrupted, or its state is unknown.
         assert!(all("total_ns") <= outside_ns, "{vcpu}");
     } else {
         assert_eq!(all("total_ns"), outside_ns, "{vcpu}");
@@ -162,17 +163,16 @@ pub fn assert_vcpu_adds_up(vcpu: &Value) {
     }
 }
 
-/// What a vCPU has as `blocked` that was stopped at least for as long as another thread polled
-/// on its CPU with nothing between two readings, and at most from the signal that stopped it
-/// until it was seen to run again. The poller leaves out what interrupts had of the stop, and a
-/// host below.
+/// Checks the `blocked` time of a vCPU that was stopped. The lower bound is how long a poller on
+/// its CPU read the TSC without interruption; interrupts and the host below are not part of it. The
+/// upper bound is the time from the stop signal until the vCPU was seen to run again.
 ///
 /// # Panics
-/// If it is less or more.
+/// If the time is outside these bounds.
 pub fn assert_stopped(blocked_ns: u64, stopped: &RangeInclusive<Duration>) {
     let reported = format!("blocked {blocked_ns} ns, stopped {stopped:?}");
     println!("{reported}");
-    // A ten-thousandth is what rounding and the clock bound may take.
+    // Rounding and the clock error may take a ten-thousandth.
     let least = stopped.start().mul_f64(0.9999);
     let blocked = Duration::from_nanos(blocked_ns);
     assert!((least..=*stopped.end()).contains(&blocked), "{reported}");

@@ -1,4 +1,4 @@
-//! What KVM itself counts of the VMs of a process: its files in debugfs.
+//! Reads KVM's own counters of a process's VMs, from debugfs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Where KVM keeps a folder `PID-FD` for each VM (virt/kvm/kvm_main.c).
+/// Folder in which KVM keeps a folder `PID-FD` for each VM (virt/kvm/kvm_main.c).
 const KVM: &str = "/sys/kernel/debug/kvm";
 
-/// The counters of a process by name (`exits`, `io_exits`, `halt_exits`), the vCPUs of all
-/// its VMs together. Empty where it has no VM.
+/// Returns the counters of a process by name (`exits`, `io_exits`, `halt_exits`), summed over the
+/// vCPUs of all its VMs. Empty if it has no VM.
 ///
 /// # Errors
 /// If debugfs is not mounted, or a counter cannot be read.
@@ -19,7 +19,7 @@ pub fn counters(pid: u32) -> Result<BTreeMap<String, u64>> {
     for folder in vms(pid)? {
         for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
             let path = entry?.path();
-            // Histograms lie here too, and folders of vCPUs.
+            // Histograms and folders of vCPUs are here too.
             let text = fs::read_to_string(&path).unwrap_or_default();
             if let (Some(name), Ok(number)) = (file_name(&path), text.trim().parse::<u64>()) {
                 *counters.entry(name.to_owned()).or_default() += number;
@@ -29,7 +29,7 @@ pub fn counters(pid: u32) -> Result<BTreeMap<String, u64>> {
     Ok(counters)
 }
 
-/// Its counter `exits` alone; 0 where it has no VM.
+/// Returns the counter `exits` only; 0 if the process has no VM.
 ///
 /// # Errors
 /// If debugfs is not mounted.
@@ -41,7 +41,7 @@ pub fn exits(pid: u32) -> Result<u64> {
     Ok(counts.sum())
 }
 
-/// The threads of its vCPUs that have run: number of the vCPU and thread.
+/// Returns the vCPUs of a process that have run: number and thread ID.
 ///
 /// # Errors
 /// If debugfs is not mounted.
@@ -62,14 +62,14 @@ pub fn vcpus(pid: u32) -> Result<Vec<(u32, u32)>> {
     Ok(vcpus)
 }
 
-/// What a vCPU's TSC is ahead of this machine's.
+/// Returns the offset of a vCPU's TSC from this machine's.
 ///
 /// # Errors
-/// If debugfs is not mounted, there is no such vCPU, or its TSC is not as fast as ours.
+/// If debugfs is not mounted, there is no such vCPU, or its TSC has another frequency.
 pub fn tsc_offset(pid: u32, vcpu: u32) -> Result<i64> {
     for folder in vms(pid)? {
         let file = |name: &str| fs::read_to_string(folder.join(format!("vcpu{vcpu}/{name}")));
-        // Only where this machine could make it faster (arch/x86/kvm/debugfs.c).
+        // These files exist only if this machine could scale the TSC (arch/x86/kvm/debugfs.c).
         if let (Ok(ratio), Ok(bits)) = (
             file("tsc-scaling-ratio"),
             file("tsc-scaling-ratio-frac-bits"),
@@ -81,7 +81,7 @@ pub fn tsc_offset(pid: u32, vcpu: u32) -> Result<i64> {
             return Ok(offset.trim().parse()?);
         }
     }
-    bail!("{KVM} tells no tsc-offset of vCPU {vcpu} of process {pid}")
+    bail!("{KVM} has no tsc-offset of vCPU {vcpu} of process {pid}")
 }
 
 fn vms(pid: u32) -> Result<Vec<PathBuf>> {

@@ -1,5 +1,5 @@
-//! Laboratories: a known cause is injected, the built binary is driven as a user
-//! would, and its answer is judged against what the cause logged of itself.
+//! Laboratories: a lab injects a known cause, runs the built binary as a user would, and checks its
+//! answer against the log that the cause wrote of itself.
 #![forbid(unsafe_code)]
 
 pub mod bed;

@@ -1,4 +1,4 @@
-//! Links of this network namespace, set up by rtnetlink (rtnetlink(7)).
+//! Sets up links of this network namespace by rtnetlink (rtnetlink(7)).
 
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -24,31 +24,31 @@ const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_BROADCAST: u16 = 4;
-/// linux/if.h, IFF_UP: as a flag, and as the one that is changed.
+/// IFF_UP of linux/if.h, used as the flag and as the mask of changed flags.
 const UP: u32 = 1;
 const AF_INET: u8 = 2;
 
-/// A way to set links up.
+/// A netlink socket to set up links.
 #[derive(Debug)]
 pub struct Links {
     kernel: OwnedFd,
 }
 
 impl Links {
-    /// Those of the namespace of this process.
+    /// Opens a socket for the network namespace of this process.
     ///
     /// # Errors
-    /// If the kernel refuses, or there is no such link.
+    /// If the kernel refuses.
     pub fn here() -> Result<Links> {
         let flags = SocketFlags::CLOEXEC;
         let kernel = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
         Ok(Links { kernel })
     }
 
-    /// Makes a bridge of this name.
+    /// Creates a bridge of this name.
     ///
     /// # Errors
-    /// If the kernel refuses, or there is no such link.
+    /// If the kernel refuses.
     pub fn add_bridge(&self, name: &str) -> Result<()> {
         let kind = attribute(IFLA_INFO_KIND, b"bridge");
         let mut message = link(0, 0);
@@ -58,7 +58,7 @@ impl Links {
             .with_context(|| format!("adding the bridge {name}"))
     }
 
-    /// Sets a link up, as a port of a bridge where one is named.
+    /// Sets a link up, as a port of `bridge` if there is one.
     ///
     /// # Errors
     /// If the kernel refuses, or there is no such link.
@@ -71,7 +71,7 @@ impl Links {
             .with_context(|| format!("setting {name} up"))
     }
 
-    /// Lets a link take packets of at most so many bytes.
+    /// Sets the largest packet of a link, in bytes.
     ///
     /// # Errors
     /// If the kernel refuses, or there is no such link.
@@ -82,7 +82,7 @@ impl Links {
             .with_context(|| format!("setting the largest packet of {name}"))
     }
 
-    /// Gives a link an address, in a network of 256.
+    /// Gives a link an address in a /24 network.
     ///
     /// # Errors
     /// If the kernel refuses, or there is no such link.
@@ -95,20 +95,20 @@ impl Links {
             .with_context(|| format!("giving {name} the address {own}"))
     }
 
-    /// Asks for one thing, and waits until it is done.
+    /// Sends one request, and waits until it is done.
     fn ask(&self, what: u16, flags: u16, message: &[u8]) -> Result<()> {
         let length = u32::try_from(HEADER + message.len())?;
         let mut request = length.to_ne_bytes().to_vec();
         request.extend(what.to_ne_bytes());
         request.extend((REQUEST_AND_ACK | flags).to_ne_bytes());
-        // One at a time: neither a number nor an address is needed to tell answers apart.
+        // One request at a time, so answers need neither a sequence number nor an address.
         request.extend([0; 8]);
         request.extend(message);
         let to_kernel = SocketAddrNetlink::new(0, 0);
         sendto(&self.kernel, &request, SendFlags::empty(), &to_kernel)?;
         let mut answer = [0; 4096];
         recv(&self.kernel, &mut answer, RecvFlags::empty())?;
-        // struct nlmsgerr: a negative errno, or 0 where it is done.
+        // A `struct nlmsgerr`: a negative errno, or 0 for success.
         let error = answer[HEADER..HEADER + 4]
             .try_into()
             .map(i32::from_ne_bytes)?;
@@ -119,7 +119,7 @@ impl Links {
     }
 }
 
-/// struct ifinfomsg, with these flags both set and named as those that change.
+/// Returns a `struct ifinfomsg` in which these flags are set and marked as changed.
 fn link(index: u32, flags: u32) -> Vec<u8> {
     let mut message = vec![0; 4];
     for word in [index, flags, flags] {
@@ -128,7 +128,7 @@ fn link(index: u32, flags: u32) -> Vec<u8> {
     message
 }
 
-/// struct rtattr and what it holds, up to the next word.
+/// Returns a `struct rtattr` with its value, padded to the next word.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = 4 + value.len();
     let mut attribute = u16::try_from(length)

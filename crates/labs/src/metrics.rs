@@ -1,4 +1,4 @@
-//! What a server says under `/metrics`.
+//! Reads the metrics of a server under `/metrics`.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -6,10 +6,10 @@ use std::net::TcpStream;
 
 use anyhow::{Context, Result, ensure};
 
-/// The text that a server at this address and port has there.
+/// Returns the metrics of a server at this address and port.
 ///
 /// # Errors
-/// If nobody is there, or it answers something else.
+/// If no server answers, or its answer is not 200.
 pub fn scrape(host: &str) -> Result<String> {
     let mut stream = TcpStream::connect(host).with_context(|| host.to_owned())?;
     write!(stream, "GET /metrics HTTP/1.0\r\nHost: {host}\r\n\r\n")?;
@@ -20,15 +20,15 @@ pub fn scrape(host: &str) -> Result<String> {
     Ok(body.to_owned())
 }
 
-/// The value of each series, under its name with its labels.
+/// Values of the series, by name with labels.
 #[derive(Debug, Clone)]
 pub struct Metrics(BTreeMap<String, f64>);
 
 impl Metrics {
-    /// Of Prometheus' text format, without its comments.
+    /// Reads Prometheus' text format, without its comments.
     ///
     /// # Panics
-    /// If it is none.
+    /// If the text has another format.
     pub fn of_text(text: &str) -> Metrics {
         let series = text.lines().filter(|line| !line.starts_with('#'));
         let series = series.map(|line| {
@@ -38,17 +38,17 @@ impl Metrics {
         Metrics(series.collect())
     }
 
-    /// Whether there is this series.
+    /// Returns whether there is this series.
     pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// What one series says; 0 if it is not there.
+    /// Returns the value of a series; 0 if it is missing.
     pub fn of(&self, name: &str) -> f64 {
         self.0.get(name).copied().unwrap_or_default()
     }
 
-    /// Those that begin so, with what follows.
+    /// Returns the series whose names begin with `with`, by the rest of the name.
     pub fn beginning(&self, with: &str) -> Vec<(&str, f64)> {
         let all = self.0.iter();
         all.filter_map(|(name, value)| Some((name.strip_prefix(with)?, *value)))

@@ -1,5 +1,5 @@
-//! Two Linux guests of two vCPUs each on one host, in one lab: all three record at the same
-//! time, and a guest's recording belongs to its own VM alone.
+//! Two Linux guests with two vCPUs each on one host, in one lab. All three record at the same time,
+//! and each guest's recording must join with its own VM only.
 
 use std::path::Path;
 
@@ -9,28 +9,28 @@ use crate::bed::inside::outputs;
 use crate::bed::{Kernel, Lab, Suite};
 use crate::lab_program;
 
-/// What the guests' VMs are called.
+/// Names of the guests' VMs.
 pub const VMS: [&str; 2] = ["one", "two"];
-/// vCPUs of each.
+/// Number of vCPUs per guest.
 pub const VCPUS: u32 = 2;
-/// The host's recording of all that the guests recorded.
+/// The host's recording of the whole time.
 pub const HOST: &str = "host.rec";
-/// What each guest records, one after the other: a name, and what measures.
+/// Recordings of each guest, one after the other: name and command.
 pub const RUNS: [(&str, &str); 3] = [
     ("polled", "osnoise -d 500ms"),
     ("spared", "osnoise -p 20ms -r 4ms -d 400ms"),
     ("timers", "timerlat -d 400ms"),
 ];
-/// A guest sleeps, and its host gets round to what it has to do.
+/// Step in which the guest sleeps, and its host does pending work.
 const PAUSE: &str = "lab-vmm run:200 --";
 
-/// How they are recorded.
+/// Setup of the recordings.
 #[derive(Debug, Clone)]
 pub struct Neighbours {
     lab: Lab,
 }
 
-/// What was recorded.
+/// Recordings of a lab.
 #[derive(Debug)]
 pub struct Recorded {
     /// `uname -r` of all three kernels.
@@ -39,10 +39,10 @@ pub struct Recorded {
 }
 
 impl Neighbours {
-    /// On this kernel, in the guests as on the host.
+    /// Creates a setup with this kernel, in the guests and on the host.
     ///
     /// # Errors
-    /// If a program of the lab was not built.
+    /// If a program of the lab is not built.
     pub fn of(kernel: Kernel, suite: Suite) -> Result<Neighbours> {
         let programs = ["lab-vmm", "lab-guest"];
         let lab = Lab::kernel(kernel).from(suite);
@@ -52,27 +52,27 @@ impl Neighbours {
         Ok(Neighbours { lab })
     }
 
-    /// Under virtual time: all four vCPUs share one CPU.
+    /// Uses virtual time: all four vCPUs share one CPU.
     #[must_use]
     pub fn virtual_time(mut self, shift: u8) -> Neighbours {
         self.lab = self.lab.virtual_time(shift);
         self
     }
 
-    /// On this many CPUs of the host, in real time.
+    /// Uses this many CPUs on the host, in real time.
     #[must_use]
     pub fn cpus(mut self, cpus: u32) -> Neighbours {
         self.lab = self.lab.cpus(cpus);
         self
     }
 
-    /// Records.
+    /// Boots the lab and records.
     ///
     /// # Errors
     /// If the lab fails, or a command in it.
     pub fn record(&self) -> Result<Recorded> {
-        // The first says that the guest is there. While it sleeps it is stopped, until its
-        // host records.
+        // The first command shows that the guest has booted. In its sleep the guest is stopped,
+        // until its host records.
         let mut in_guest = vec!["vmnoise --version".to_owned()];
         for (name, measure) in RUNS {
             in_guest.push(PAUSE.into());
@@ -82,7 +82,7 @@ impl Neighbours {
         in_guest.extend([PAUSE.into(), format!("lab-guest save {saved}")]);
         let count = in_guest.len();
 
-        // Who looks for the recorder takes the only CPU, and waits for both guests before.
+        // The search for the recorder takes the only CPU, so it waits for both guests first.
         let treat = |guest: usize, vm: &str| {
             let other = 1 - guest;
             format!(
@@ -136,18 +136,19 @@ impl Neighbours {
 }
 
 impl Recorded {
-    /// Where all recordings lie, under their [`guest_file`]s and [`HOST`]; they go with this.
+    /// Returns the folder of all recordings, under their [`guest_file`]s and [`HOST`]; it is
+    /// deleted with this value.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 }
 
-/// A guest's recording of one of its [`RUNS`].
+/// Returns the file name of a guest's recording of one of its [`RUNS`].
 pub fn guest_file(vm: &str, run: &str) -> String {
     format!("{vm}-{run}.rec")
 }
 
-/// All recordings that come out of a lab.
+/// Returns the file names of all recordings of a lab.
 pub fn files() -> impl Iterator<Item = String> {
     let of_guest = |vm| RUNS.iter().map(move |(run, _)| guest_file(vm, run));
     VMS.into_iter().flat_map(of_guest).chain([HOST.into()])

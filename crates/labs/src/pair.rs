@@ -1,5 +1,5 @@
-//! A Linux guest and its host that record at the same time, in one lab. Their recordings
-//! come out of it, and are explained here as any user's would be.
+//! A Linux guest and its host that record at the same time, in one lab. Their recordings are
+//! brought out and explained here as any user's.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,64 +13,64 @@ use crate::bed::{CommandOutput, Kernel, Lab, Suite};
 use crate::vmm_steps::{TURNS, Treatment};
 use crate::{binary, lab_program};
 
-/// The guest's recording of a time when nobody was let loose on it.
+/// The guest's recording without a disturber.
 pub const QUIET: &str = "quiet.rec";
-/// The guest's recording of a time with a disturber.
+/// The guest's recording with a disturber.
 pub const DISTURBED: &str = "guest.rec";
 /// The host's recording of both times.
 pub const HOST: &str = "host.rec";
-/// More gaps than a guest observes while it is recorded: `--top` of a result that has all.
+/// Value of `--top` for a result with all gaps: more than a guest has in a recording.
 pub const EVERY: &str = "65536";
-/// What the disturber of `turns` logged.
+/// Log of the disturber of `turns`.
 const BURSTS: &str = "turns";
-/// What the guest's VM is called.
+/// Name of the guest's VM.
 pub const NAME: &str = "l2";
-/// Where they lie inside, each in its machine.
+/// Folder of the recordings inside each machine.
 const INSIDE: &str = "/tmp/";
-/// What the guest's kernel has booked as steal.
+/// Command that prints the guest kernel's own steal time.
 const STEAL: &str = "lab-guest steal";
-/// The guest sleeps, and its host gets round to what it has to do.
+/// Step in which the guest sleeps, and its host does pending work.
 const PAUSE: &str = "lab-vmm run:200 --";
 
-/// How a pair is recorded.
+/// Setup of a pair of recordings.
 #[derive(Debug, Clone)]
 pub struct Pair {
     lab: Lab,
-    /// What is done to the guest's VM before the disturber comes, and with it.
+    /// Steps of `lab-vmm` on the guest's VM, one of which starts the disturber.
     disturb: Vec<String>,
-    /// How often its vCPU is moved between CPUs beside the disturber, in microseconds.
+    /// Period of moves of its vCPU between CPUs, in microseconds; only with the disturber.
     moves_us: Option<u32>,
-    /// Commands of the guest, beside the disturber, before it measures.
+    /// Further commands of the guest, with the disturber, before it measures.
     in_guest: Vec<String>,
-    /// What measures in the guest, and how, before its duration.
+    /// Measuring command in the guest, without its duration.
     measure: String,
-    /// How long the guest measures, each time.
+    /// Duration of each measurement of the guest.
     duration: String,
-    /// What records on the host, before its duration.
+    /// Recording command on the host, without its duration.
     exits: String,
 }
 
-/// What was recorded.
+/// Recordings of a pair.
 #[derive(Debug)]
 pub struct Recorded {
     /// `uname -r` of the host's kernel.
     pub kernel_version: String,
-    /// What was done to the VM.
+    /// Steps that were done to the VM.
     pub treatment: Treatment,
-    /// What the guest's own commands said, in their order.
+    /// Outputs of the guest's own commands, in order.
     pub in_guest: Vec<CommandOutput>,
-    /// What the guest's kernel had booked as steal at the two readings of the treatment,
+    /// Steal time that the guest's kernel had counted at the two reads of the treatment,
     /// nanoseconds, in steps of 10 ms.
     pub guest_steal_ns: [u64; 2],
     folder: TempDir,
 }
 
 impl Pair {
-    /// On this kernel, in the guest as on the host, beside a task on CPU 0 of the host
-    /// that never sleeps.
+    /// Creates a setup with this kernel, in the guest and on the host, where a task that never
+    /// sleeps shares CPU 0.
     ///
     /// # Errors
-    /// If a program of the lab was not built.
+    /// If a program of the lab is not built.
     pub fn of(kernel: Kernel, suite: Suite) -> Result<Pair> {
         let programs = ["lab-vmm", "lab-guest", "lab-disturb", "lab-tracefs"];
         let lab = Lab::kernel(kernel).from(suite);
@@ -88,58 +88,57 @@ impl Pair {
         })
     }
 
-    /// With another kernel in the guest.
+    /// Gives the guest another kernel.
     pub fn guest_kernel(mut self, kernel: Kernel) -> Pair {
         self.lab = self.lab.guest_kernel(kernel);
         self
     }
 
-    /// Under virtual time, in which several CPUs take turns.
+    /// Uses virtual time, in which several CPUs take turns.
     pub fn virtual_time(mut self, shift: u8) -> Pair {
         self.lab = self.lab.virtual_time(shift);
         self
     }
 
-    /// On this many CPUs.
+    /// Uses this many CPUs.
     pub fn cpus(mut self, cpus: u32) -> Pair {
         self.lab = self.lab.cpus(cpus);
         self
     }
 
-    /// Does this (steps of `lab-vmm`) when the quiet time is over; one of them lets
-    /// a `hog` loose.
+    /// Sets the steps of `lab-vmm` after the quiet time; one of them starts a `hog`.
     pub fn disturb(mut self, steps: &[&str]) -> Pair {
         self.disturb = owned(steps);
         self
     }
 
-    /// Its vCPU is moved between CPUs 0 and 1 this often while the disturber is there.
+    /// Moves the guest's vCPU between CPUs 0 and 1 this often while the disturber runs.
     pub fn moves_every_us(mut self, us: u32) -> Pair {
         self.moves_us = Some(us);
         self
     }
 
-    /// The guest runs these as well, beside the disturber.
+    /// Adds commands that the guest runs with the disturber.
     pub fn in_guest(mut self, commands: &[&str]) -> Pair {
         self.in_guest = owned(commands);
         self
     }
 
-    /// How long the guest measures, each time.
+    /// Sets the duration of each measurement of the guest.
     pub fn duration(mut self, duration: &str) -> Pair {
         self.duration = duration.to_owned();
         self
     }
 
-    /// The guest measures how late its timers are, beside a host that reports every exit and a
-    /// task there that takes its CPU for 3 ms at a time.
+    /// Measures the guest's timers, while its host reports every exit, and a task there takes the
+    /// guest's CPU for 3 ms at a time.
     pub fn timerlat(mut self) -> Pair {
         self.measure = "vmnoise timerlat -q".into();
         self.exits = "vmnoise exits".into();
         self.disturb(&["turns:0:3000:10007"])
     }
 
-    /// Records.
+    /// Boots the lab and records.
     ///
     /// # Errors
     /// If the lab fails, or a command in it.
@@ -147,8 +146,8 @@ impl Pair {
         let [quiet, disturbed, host] =
             [QUIET, DISTURBED, HOST].map(|name| format!("{INSIDE}{name}"));
         let measure = |file: &str| format!("{} -d {} -o {file}", self.measure, self.duration);
-        // The first says that the guest is there. While it sleeps it is stopped, until its
-        // host records; in the next sleep the disturber comes.
+        // The first command shows that the guest has booted. In its first sleep the guest is
+        // stopped, until its host records; in the second the disturber starts.
         let mut in_guest = ["vmnoise --version", PAUSE].map(str::to_owned).to_vec();
         in_guest.extend([measure(&quiet), STEAL.into()]);
         let quiet_is_over = in_guest.len();
@@ -192,7 +191,7 @@ impl Pair {
         let [_, _, _, results, recordings @ .., treatment, exits] = &report.outputs[..] else {
             anyhow::bail!("{} commands ended", report.outputs.len());
         };
-        // It ends the recorder, which is killed where it could not.
+        // `lab-vmm` ends the recorder, or kills it if that fails.
         let treatment = treatment.text().context("lab-vmm")?;
         exits.text().context("vmnoise exits")?;
         let treatment: Treatment = serde_json::from_str(treatment)?;
@@ -220,30 +219,30 @@ impl Pair {
 }
 
 impl Recorded {
-    /// The disturber, as results must name it.
+    /// Returns the name of the disturber that results must blame.
     ///
     /// # Errors
-    /// If none was let loose.
+    /// If no disturber was started.
     pub fn disturber(&self) -> Result<&str> {
         let mut hogs = self.treatment.steps.iter();
         let hog = hogs.find_map(|step| step.hog.as_deref());
-        hog.context("no disturber was let loose")
+        hog.context("no disturber was started")
     }
 
-    /// Where all recordings lie; it goes with this.
+    /// Returns the folder of all recordings; it is deleted with this value.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Where one of them lies.
+    /// Returns the path of one recording.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Begin and end of each burst of `turns`, CLOCK_MONOTONIC of the host in nanoseconds.
+    /// Returns start and end of each burst of `turns`, CLOCK_MONOTONIC of the host in nanoseconds.
     ///
     /// # Errors
-    /// If there was none, or its log cannot be read.
+    /// If there was no burst, or its log cannot be read.
     pub fn turns(&self) -> Result<Vec<(u64, u64)>> {
         let log = std::fs::read_to_string(self.file(BURSTS))?;
         let bursts = log.lines().map(|line| {
@@ -253,20 +252,20 @@ impl Recorded {
         bursts.collect()
     }
 
-    /// What `vmnoise explain` says of some of these recordings, with these options.
+    /// Returns the result of `vmnoise explain` for these recordings with these options.
     ///
     /// # Errors
-    /// If it fails.
+    /// If the command fails.
     pub fn explain(&self, names: &[&str], options: &[&str]) -> Result<Value> {
         let files: Vec<PathBuf> = names.iter().map(|name| self.file(name)).collect();
         let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
         explain(&files, options)
     }
 
-    /// What one of these recordings reports line by line.
+    /// Returns the trace of one recording, line by line.
     ///
     /// # Errors
-    /// If it fails.
+    /// If the command fails.
     pub fn trace(&self, name: &str) -> Result<String> {
         Ok(String::from_utf8(reported(
             &[&self.file(name)],
@@ -275,10 +274,10 @@ impl Recorded {
     }
 }
 
-/// What the built binary says of these recordings, as JSON.
+/// Returns the result of `vmnoise explain` for these files with these options, as JSON.
 ///
 /// # Errors
-/// If it fails, with what it said.
+/// If the command fails, with its message.
 pub fn explain(files: &[&Path], options: &[&str]) -> Result<Value> {
     let reported = reported(files, &[options, &["--format", "json"]].concat())?;
     Ok(serde_json::from_slice(&reported)?)

@@ -1,4 +1,4 @@
-//! On which CPUs threads run.
+//! Pins threads to CPUs.
 
 use anyhow::{Context, Result};
 use rustix::process::Pid;
@@ -6,10 +6,10 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::schedstat;
 
-/// Lets a thread run on this CPU and no other.
+/// Pins a thread to this CPU.
 ///
 /// # Errors
-/// If it is gone, or there is no such CPU.
+/// If the thread has ended, or there is no such CPU.
 pub fn pin(tid: u32, cpu: u32) -> Result<()> {
     let thread = Pid::from_raw(tid.cast_signed()).context("no thread")?;
     let mut only = CpuSet::new();
@@ -17,26 +17,26 @@ pub fn pin(tid: u32, cpu: u32) -> Result<()> {
     sched_setaffinity(Some(thread), &only).with_context(|| format!("pinning {tid} to CPU {cpu}"))
 }
 
-/// Likewise, all threads that a process has now.
+/// Pins all threads that a process has now to this CPU.
 ///
 /// # Errors
-/// Likewise.
+/// If one of them has ended, or there is no such CPU.
 pub fn pin_all(pid: u32, cpu: u32) -> Result<()> {
     let threads = schedstat::threads(pid)?;
     threads.into_iter().try_for_each(|(tid, _)| pin(tid, cpu))
 }
 
-/// The CPUs that the calling thread may run on.
+/// Returns the CPUs that the calling thread may run on.
 ///
 /// # Errors
-/// If the kernel does not tell.
+/// If the kernel refuses.
 pub fn allowed() -> Result<Vec<u32>> {
     let set = sched_getaffinity(None)?;
     let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
     Ok(cpus.map(|cpu| cpu as u32).collect())
 }
 
-/// Takes the calling thread off this CPU, and all that it starts, if there is another.
+/// Excludes this CPU for the calling thread and all that it starts, if there is another.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -49,7 +49,8 @@ pub fn leave(cpu: u32) -> Result<()> {
     Ok(())
 }
 
-/// This CPU alone, as lib/bitmap.c reads it: 32 CPUs a word, the last of them first.
+/// Returns a CPU mask with this CPU only, in the format of lib/bitmap.c: 32 CPUs per word, the
+/// highest first.
 pub fn mask(cpu: u32) -> String {
     let first = format!("{:x}", 1_u32 << (cpu % 32));
     (0..cpu / 32).fold(first, |mask, _| mask + ",00000000")
@@ -57,7 +58,7 @@ pub fn mask(cpu: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
     use std::process::Command;
 

@@ -1,27 +1,27 @@
-//! The processes that run.
+//! Reads the running processes.
 
 use std::fs;
 
-/// One that has not ended.
+/// A process that has not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
+    /// Process ID.
     pub pid: u32,
-    /// Of its first thread, at most 15 letters.
+    /// Name of its first thread, at most 15 letters.
     pub name: String,
-    /// Who started it, or has taken it over.
+    /// Process ID of its parent.
     pub parent: u32,
 }
 
-/// All. One that begins or ends meanwhile may be left out.
+/// Returns all processes. One that starts or ends meanwhile may be missing.
 pub fn all() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let stats = entries.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
     stats.filter_map(|stat| of_stat(&stat)).collect()
 }
 
-/// `PID (NAME) STATE PARENT …` (proc_pid_stat(5)); a name may have brackets and spaces. One that has ended, for
-/// which nobody has waited yet, is a zombie.
+/// Parses `PID (NAME) STATE PARENT …` (proc_pid_stat(5)); a name may have brackets and spaces. A
+/// process that has ended but was not waited for yet is a zombie.
 fn of_stat(stat: &str) -> Option<Process> {
     let (before, after) = stat.rsplit_once(") ")?;
     let (pid, name) = before.split_once(" (")?;
@@ -36,7 +36,7 @@ fn of_stat(stat: &str) -> Option<Process> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
     use super::*;
 

@@ -8,10 +8,10 @@ use anyhow::Result;
 use crate::controller::{Controlled, Version, group_of, hierarchy};
 
 const CONTROLLER: &str = "cpu";
-/// The kernel's own default.
+/// Period of quotas in microseconds, the kernel's default.
 const PERIOD_US: u32 = 100_000;
 
-/// A process has no more than a quota while this is there.
+/// Quota of a process, as long as this value exists.
 #[derive(Debug)]
 pub struct Quota {
     group: Controlled,
@@ -20,18 +20,18 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// Whether this machine has quotas.
+    /// Checks that this machine has quotas.
     ///
     /// # Errors
-    /// Says why not.
+    /// If it has none, with the reason.
     pub fn is_there() -> Result<()> {
         hierarchy(CONTROLLER).map(drop)
     }
 
-    /// Gives a process so much of one CPU.
+    /// Limits a process to this percentage of one CPU.
     ///
     /// # Errors
-    /// If there are no quotas, this is not root, or the process is gone.
+    /// If there are no quotas, this process is not root, or `pid` has ended.
     pub fn of(pid: u32, percent: u32) -> Result<Quota> {
         let quota = Quota {
             group: Controlled::create(CONTROLLER)?,
@@ -43,7 +43,7 @@ impl Quota {
         Ok(quota)
     }
 
-    /// Changes it.
+    /// Changes the quota.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -64,7 +64,7 @@ impl Quota {
 
 impl Drop for Quota {
     fn drop(&mut self) {
-        // Of a process that has ended nobody is left to go back.
+        // A process that has ended cannot be moved back.
         let _ = fs::write(self.home.join("cgroup.procs"), self.pid.to_string());
     }
 }

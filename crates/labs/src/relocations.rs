@@ -1,5 +1,5 @@
-//! How the BPF programs of a binary find their way in the structures of a kernel that
-//! does not run: libbpf's own answer, as bpftool gives it.
+//! Resolves the relocations of a binary's BPF programs for a kernel that does not run, by libbpf
+//! itself through bpftool.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,33 +14,33 @@ use serde_json::Value;
 /// One place in a program that depends on a kernel's types (CO-RE).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Relocation {
-    /// What is asked: `byte_off`, `byte_sz`, `field_exists`, `type_exists`.
+    /// Kind of value: `byte_off`, `byte_sz`, `field_exists`, `type_exists`.
     pub asked: String,
-    /// Of which field of which type: `task_struct.pid`.
+    /// Type and field that it is about: `task_struct.pid`.
     pub of: String,
     /// Size of the field as the program declares it, bytes; `None` for structures.
     pub declared_size: Option<u64>,
-    /// What the kernel has there; `None` if it has nothing of that kind.
+    /// Field or type in the kernel; `None` if it has none of that kind.
     pub found: Option<Found>,
 }
 
-/// A field of a kernel, or a type.
+/// Field or type of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The kernel's own path to it.
+    /// Path to it in the kernel's types.
     pub path: String,
-    /// Bytes from the begin of the outermost structure, as libbpf tells; `None` for types.
+    /// Bytes from the start of the outermost structure, by libbpf; `None` for types.
     pub offset: Option<u64>,
-    /// As `offset`, added up from the types.
+    /// As `offset`, summed up from the types.
     pub offset_by_types: Option<u64>,
-    /// Bytes; `None` for structures.
+    /// Size in bytes; `None` for structures.
     pub size: Option<u64>,
 }
 
 /// Returns the BPF objects that are embedded in a binary.
 ///
 /// # Errors
-/// If it cannot be read.
+/// If the binary cannot be read.
 pub fn bpf_objects(binary: &Path) -> Result<Vec<Vec<u8>>> {
     let bytes = std::fs::read(binary).with_context(|| binary.display().to_string())?;
     let starts = (0..bytes.len()).filter(|&start| bytes[start..].starts_with(&ELFMAG));
@@ -60,14 +60,14 @@ pub fn bpf_objects(binary: &Path) -> Result<Vec<Vec<u8>>> {
 /// Resolves every relocation of a BPF object by these types.
 ///
 /// # Errors
-/// If bpftool (package bpftool) cannot do it.
+/// If bpftool (package bpftool) fails.
 pub fn resolve(object: &[u8], btf: &[u8]) -> Result<Vec<Relocation>> {
     let folder = tempfile::tempdir()?;
     let path = |name: &str| folder.path().join(name).display().to_string();
     let [object_file, btf_file, used] = [path("bpf.o"), path("all.btf"), path("used.btf")];
     std::fs::write(&object_file, object)?;
     std::fs::write(&btf_file, btf)?;
-    // What it writes holds the fields that the object uses, and nothing else.
+    // bpftool writes only the fields that the object uses.
     let arguments = ["-d", "gen", "min_core_btf", &btf_file, &used, &object_file];
     let (_, reported) = bpftool(&arguments)?;
     let declared = Types::read(&object_file)?;
@@ -98,18 +98,18 @@ pub fn resolve(object: &[u8], btf: &[u8]) -> Result<Vec<Relocation>> {
     }
     ensure!(
         !relocations.is_empty(),
-        "bpftool tells of no relocation: {reported}"
+        "bpftool reports no relocation: {reported}"
     );
     Ok(relocations)
 }
 
-/// `libbpf: prog 'SECTION': relo #N: REST`
+/// Returns REST of `libbpf: prog 'SECTION': relo #N: REST`.
 fn relocation(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once(": relo #")?;
     Some(rest.split_once(": ")?.1)
 }
 
-/// `byte_off> [67] struct task_struct.pid (0:1 @ offset 4)`
+/// Parses `byte_off> [67] struct task_struct.pid (0:1 @ offset 4)`.
 fn specification(text: &str) -> Option<(&str, &str, Option<u64>)> {
     let (asked, rest) = text.split_once("> [")?;
     let mut words = rest.split(' ').skip(2);
@@ -119,7 +119,7 @@ fn specification(text: &str) -> Option<(&str, &str, Option<u64>)> {
     Some((asked, of, offset))
 }
 
-/// BTF as `bpftool --json btf dump` prints it, by number.
+/// Types of BTF as `bpftool --json btf dump` prints them, by number.
 struct Types(HashMap<u64, Value>);
 
 impl Types {
@@ -140,7 +140,7 @@ impl Types {
         Some(self.field(path)?.0 / 8)
     }
 
-    /// Bits from the begin of `TYPE.FIELD.FIELD...`, and what lies there.
+    /// Returns the bits from the start of `TYPE.FIELD.FIELD...`, and the field's type.
     fn field(&self, path: &str) -> Option<(u64, u64)> {
         let (outermost, fields) = path.split_once('.')?;
         let outermost = self
@@ -162,7 +162,7 @@ impl Types {
             })
     }
 
-    /// Bits from the begin of an array to one of its elements, and what lies there.
+    /// Returns the bits from the start of an array to an element, and the element's type.
     fn element(&self, id: u64, index: u64) -> Option<(u64, u64)> {
         let element = self.0.get(&self.plain(id)?)?["type_id"].as_u64()?;
         match index {
@@ -171,7 +171,8 @@ impl Types {
         }
     }
 
-    /// Members without a name have their own members in their place.
+    /// Finds a member by name. The members of an unnamed member count as members of the outer
+    /// structure.
     fn member(&self, id: u64, name: &str) -> Option<(u64, u64)> {
         let members = self.0.get(&self.plain(id)?)?["members"].as_array()?;
         members.iter().find_map(|member| {
@@ -185,7 +186,7 @@ impl Types {
         })
     }
 
-    /// Without typedefs and qualifiers.
+    /// Returns the type without typedefs and qualifiers.
     fn plain(&self, id: u64) -> Option<u64> {
         let it = self.0.get(&id)?;
         match it["kind"].as_str()? {
@@ -205,7 +206,7 @@ impl Types {
     }
 }
 
-/// Its stdout and its stderr.
+/// Runs bpftool, and returns its stdout and stderr.
 fn bpftool(arguments: &[&str]) -> Result<(String, String)> {
     let output = Command::new("bpftool")
         .args(arguments)

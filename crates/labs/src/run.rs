@@ -1,4 +1,4 @@
-//! Drives the built binary as a user would.
+//! Runs the built binary as a user would.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::symlink;
@@ -12,19 +12,19 @@ use serde_json::Value;
 
 use crate::schedstat;
 
-/// How long anything may take before it counts as hung; no estimate of how long it takes.
+/// How long any step may take before it counts as hung; not an estimate of its usual time.
 const BACKSTOP: Duration = Duration::from_secs(60);
 
-/// The release binary that `make build` made.
+/// Returns the release binary that `make build` made.
 ///
 /// # Panics
-/// If it was not built.
+/// If the binary is not built.
 pub fn binary() -> PathBuf {
     find_binary()
         .expect("the release binary is built: run `cargo build --release -p vmnoise` first")
 }
 
-/// As [`binary`], if it was built.
+/// Returns [`binary`], or `None` if it is not built.
 pub fn find_binary() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("VMNOISE_BINARY") {
         return Some(path.into());
@@ -39,12 +39,12 @@ pub fn find_binary() -> Option<PathBuf> {
         .chain([target])
         .map(|folder| folder.join("release/vmnoise"))
         .find(|path| path.is_file())
-        // In a lab it lies beside everything else.
+        // In a lab all programs are in one folder.
         .or_else(|| lab_program("vmnoise").ok())
 }
 
-/// Where the tree keeps what was built or fetched. A program that was brought to another machine has such a folder
-/// beside it.
+/// Returns the folder in which the tree keeps what was built or fetched. A program that was copied
+/// to another machine has such a folder next to it.
 pub(crate) fn target_folder() -> PathBuf {
     let tree = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     match std::env::current_exe() {
@@ -53,14 +53,14 @@ pub(crate) fn target_folder() -> PathBuf {
     }
 }
 
-/// The file that holds all programs whose names begin with `lab-`.
+/// File with all programs whose names begin with `lab-`.
 pub(crate) const LAB_PROGRAMS: &str = "lab-programs";
 
-/// Returns the path of a program: next to the one that asks for it, or in a folder above.
-/// `lab-poll` and the like are links to one file, made here.
+/// Returns the path of a program: next to the calling program, or in a folder above. `lab-poll` and
+/// the like are links to one file, which this function creates.
 ///
 /// # Errors
-/// If the program was not built, or the link cannot be made.
+/// If the program is not built, or the link cannot be created.
 pub fn lab_program(name: &str) -> Result<PathBuf> {
     let is_link = name.starts_with("lab-") && name != LAB_PROGRAMS;
     let mut folder = std::env::current_exe()?;
@@ -77,7 +77,7 @@ pub fn lab_program(name: &str) -> Result<PathBuf> {
     bail!("{name} is not built: run `cargo build -p vmnoise-labs --bins` first")
 }
 
-/// Makes `path` a link to the programs of labs. Others may do so at the same time.
+/// Makes `path` a link to the lab programs. Other processes may do so at the same time.
 fn link(path: &Path) -> Result<()> {
     if std::fs::read_link(path).is_ok_and(|to| to == Path::new(LAB_PROGRAMS)) {
         return Ok(());
@@ -99,15 +99,15 @@ impl Run {
     /// Starts `vmnoise` with these arguments.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If `vmnoise` cannot be started.
     pub fn start(arguments: &[&str]) -> Result<Run> {
         Run::of(Command::new(binary()).args(arguments))
     }
 
-    /// Starts it by this command.
+    /// Starts `vmnoise` with this command.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If `vmnoise` cannot be started.
     pub fn of(command: &mut Command) -> Result<Run> {
         let mut child = command
             .stdin(Stdio::null())
@@ -119,10 +119,10 @@ impl Run {
         Ok(Run { child, stderr })
     }
 
-    /// Starts `vmnoise microvm` with JSON output and returns once the guest measures.
+    /// Starts `vmnoise microvm` with JSON output, and returns when the guest measures.
     ///
     /// # Errors
-    /// If it ends before.
+    /// If `vmnoise` ends before.
     pub fn microvm(cpu: u32, arguments: &[&str]) -> Result<Run> {
         let cpu = cpu.to_string();
         let mut all = vec!["microvm", "--cpus", &cpu, "--format", "json"];
@@ -132,11 +132,11 @@ impl Run {
         Ok(run)
     }
 
-    /// Starts `vmnoise osnoise` with JSON output and returns once its thread on this
-    /// CPU, the last one asked for, polls.
+    /// Starts `vmnoise osnoise` with JSON output, and returns when its thread on this CPU polls. It
+    /// must be the last of the requested CPUs.
     ///
     /// # Errors
-    /// If it ends before, or does not come to it.
+    /// If `vmnoise` ends before, or its thread does not poll.
     pub fn osnoise(cpu: u32, arguments: &[&str]) -> Result<Run> {
         let mut all = vec!["osnoise", "--format", "json"];
         all.extend(arguments);
@@ -152,16 +152,16 @@ impl Run {
         Ok(run)
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to `vmnoise`.
     ///
     /// # Errors
-    /// If it is gone.
+    /// If `vmnoise` has ended.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let process = Pid::from_raw(self.pid().cast_signed()).context("its process id")?;
         kill_process(process, signal).context("sending vmnoise a signal")
     }
 
-    /// Reads stderr up to a line that holds `words`.
+    /// Reads stderr up to a line that contains `words`.
     fn wait_for(&mut self, words: &str) -> Result<()> {
         let mut seen = String::new();
         loop {
@@ -176,15 +176,15 @@ impl Run {
         }
     }
 
-    /// Its process id.
+    /// Returns the process ID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The thread that runs the first vCPU.
+    /// Returns the thread of the first vCPU.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no vCPU.
     pub fn vcpu_tid(&self) -> Result<u32> {
         schedstat::threads(self.pid())?
             .into_iter()
@@ -193,10 +193,10 @@ impl Run {
             .context("no vCPU thread")
     }
 
-    /// Waits for the end; returns the exit status, stdout and the rest of stderr.
+    /// Waits for the end of `vmnoise`. Returns its exit status, stdout and the rest of stderr.
     ///
     /// # Errors
-    /// If it does not end.
+    /// If `vmnoise` does not end.
     pub fn output(mut self) -> Result<(Option<i32>, String, String)> {
         let mut stdout = self.child.stdout.take().context("its stdout")?;
         let reader = std::thread::spawn(move || {
@@ -218,10 +218,10 @@ impl Run {
         }
     }
 
-    /// Waits for the end and reads its JSON.
+    /// Waits for the end of `vmnoise` and parses its JSON.
     ///
     /// # Errors
-    /// If it fails, or prints anything but one object.
+    /// If `vmnoise` fails, or prints anything but one object.
     pub fn summary(self) -> Result<Value> {
         let (status, stdout, stderr) = self.output()?;
         if status != Some(0) {
@@ -233,7 +233,7 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // It may have ended already, which is as good.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -242,7 +242,7 @@ impl Drop for Run {
 /// Runs a `vmnoise` command to its end.
 ///
 /// # Errors
-/// If it cannot be started.
+/// If `vmnoise` cannot be started.
 pub fn run_to_end(arguments: &[&str]) -> Result<Output> {
     Command::new(binary())
         .args(arguments)

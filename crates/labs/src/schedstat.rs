@@ -1,24 +1,24 @@
-//! What the kernel's scheduler keeps of a thread: the oracle for steal and preemption.
+//! Reads the scheduler's counts of a thread: the oracle for steal and preemption.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-/// `/proc/PID/task/TID/schedstat` (Documentation/scheduler/sched-stats.rst).
+/// Counts in `/proc/PID/task/TID/schedstat` (Documentation/scheduler/sched-stats.rst).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedstat {
     /// Time on a CPU, nanoseconds.
     pub on_cpu_ns: u64,
     /// Time runnable and waiting for a CPU, nanoseconds.
     pub run_delay_ns: u64,
-    /// How often it was given a CPU.
+    /// Number of times that it was given a CPU.
     pub slices: u64,
 }
 
-/// Reads it for a thread.
+/// Reads the counts of a thread.
 ///
 /// # Errors
-/// If the thread is gone.
+/// If the thread has ended.
 pub fn read(pid: u32, tid: u32) -> Result<Schedstat> {
     let path = format!("/proc/{pid}/task/{tid}/schedstat");
     let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
@@ -33,11 +33,11 @@ pub fn read(pid: u32, tid: u32) -> Result<Schedstat> {
     }
 }
 
-/// How often a thread was moved to another CPU: `se.nr_migrations` of `/proc/PID/sched`
-/// (CONFIG_SCHED_DEBUG, which kernels of Debian have).
+/// Returns how often a thread was moved to another CPU: `se.nr_migrations` of `/proc/PID/sched`
+/// (CONFIG_SCHED_DEBUG, which Debian's kernels have).
 ///
 /// # Errors
-/// If the thread is gone.
+/// If the thread has ended.
 pub fn migrations(pid: u32, tid: u32) -> Result<u64> {
     let path = format!("/proc/{pid}/task/{tid}/sched");
     let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
@@ -48,10 +48,10 @@ pub fn migrations(pid: u32, tid: u32) -> Result<u64> {
     number.with_context(|| format!("{path} has no se.nr_migrations"))
 }
 
-/// The threads of a process by name: (tid, comm).
+/// Returns the threads of a process: (tid, comm).
 ///
 /// # Errors
-/// If the process is gone.
+/// If the process has ended.
 pub fn threads(pid: u32) -> Result<Vec<(u32, String)>> {
     let folder = format!("/proc/{pid}/task");
     let mut threads = Vec::new();
@@ -68,13 +68,13 @@ pub fn threads(pid: u32) -> Result<Vec<(u32, String)>> {
     Ok(threads)
 }
 
-/// Far beyond what a thread takes to be set up.
+/// CPU time far beyond what the setup of a thread takes.
 const AT_WORK_NS: u64 = 100_000_000;
 
-/// Whether a process has a thread of this name, and it has worked for a while.
+/// Returns whether a process has a thread of this name that has worked for a while.
 ///
 /// # Errors
-/// If the process is gone.
+/// If the process has ended.
 pub fn has_worked(pid: u32, name: &str) -> Result<bool> {
     let named = threads(pid)?.into_iter().find(|(_, comm)| comm == name);
     // A thread that has just ended has no times to read.
@@ -82,16 +82,16 @@ pub fn has_worked(pid: u32, name: &str) -> Result<bool> {
     Ok(times.is_some_and(|times| times.on_cpu_ns >= AT_WORK_NS))
 }
 
-/// The state letter of a thread (proc(5)), `None` once it is gone.
+/// Returns the state letter of a thread (proc(5)), or `None` if the thread has ended.
 pub fn state(pid: u32, tid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// How often the threads of a process have left a CPU so far (proc_pid_status(5)).
+/// Returns how often the threads of a process have left a CPU so far (proc_pid_status(5)).
 ///
 /// # Errors
-/// If it is gone.
+/// If the process has ended.
 pub fn switches(pid: u32) -> Result<u64> {
     let mut all = 0;
     for (tid, _) in threads(pid)? {
@@ -105,9 +105,10 @@ pub fn switches(pid: u32) -> Result<u64> {
     Ok(all)
 }
 
-/// Whether a signal has stopped a thread and it is off its CPU. The state says so before
-/// the switch, between which anything may come (kernel/signal.c, `do_signal_stop`); the
-/// system call of a thread is `running` until the switch is over (lib/syscall.c, since 2.6.27).
+/// Returns whether a signal has stopped a thread, and the thread has left its CPU. The state alone
+/// changes before the switch, and anything may come between (kernel/signal.c, `do_signal_stop`).
+/// The `syscall` file of a thread reads `running` until the switch is over (lib/syscall.c, since
+/// 2.6.27).
 pub fn stands(pid: u32, tid: u32) -> bool {
     let call = || std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall"));
     state(pid, tid) == Some('T') && call().is_ok_and(|call| call != "running\n")

@@ -2,21 +2,21 @@
 
 use crate::processes;
 
-/// Its program.
+/// Name of the program.
 pub const PROGRAM: &str = "stress-ng";
-/// The names of its processes that work, one for each thing that it is told to do, as the kernel cuts them.
+/// Names of its worker processes, one per kind of work, as the kernel truncates them.
 const WORKERS: [&str; 3] = ["stress-ng-switc", "stress-ng-timer", "stress-ng-vm"];
 
-/// The command by which it makes system calls and interrupts on a CPU, at ordinary priority and until it is ended:
-/// tasks that switch to each other, a timer of 5 kHz, and memory that is mapped and written. Its temporary files are
-/// in this folder.
+/// Returns a command that makes system calls and interrupts on a CPU, at ordinary priority and
+/// until it is ended. Tasks switch to each other, a timer runs at 5 kHz, and memory is mapped and
+/// written. Temporary files go to `folder`.
 pub fn command(cpu: u32, folder: &str) -> String {
     format!(
         "{PROGRAM} -q --temp-path {folder} --switch 1 --timer 1 --timer-freq 5000 --vm 1 --taskset {cpu}"
     )
 }
 
-/// Whether the one that is this process has begun all that it was told to do, and none of that has ended.
+/// Returns whether this stress-ng process has started all of its workers, and none has ended.
 pub fn is_at_work(pid: u32) -> bool {
     let all = processes::all();
     WORKERS.iter().all(|worker| {

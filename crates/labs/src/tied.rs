@@ -1,4 +1,4 @@
-//! Processes that do not outlive who started them.
+//! Processes that do not outlive the thread that started them.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,22 +14,22 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::run::lab_program;
 use crate::vmm;
 
-/// How long one may take to end by itself, with all that it has started, when it is asked to.
+/// Time in which a process has to end by itself, with all that it has started, after a request.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two looks whether it has.
+/// Time between two checks for its end.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A process that ends with the thread that started it, whatever ends that, or when it is dropped.
+/// A process that ends when it is dropped, or when the thread that started it ends in any way.
 #[derive(Debug)]
 pub struct Tied {
     child: Child,
     said: PathBuf,
-    /// Whether it has a process group of its own, of what it starts.
+    /// Whether the process leads a group of its own, with all that it starts.
     leads: bool,
 }
 
 impl Tied {
-    /// Starts a program, which says what it has to say into this file.
+    /// Starts a program that writes its output to the file `said`.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -39,8 +39,8 @@ impl Tied {
         Tied::spawn(command, program, said, false)
     }
 
-    /// Starts a program that starts others, in this folder. When it is dropped it is asked to end first, so that it can
-    /// take those and its files with it.
+    /// Starts a program in `folder` that starts others. On drop it is first asked to end, so that
+    /// it can end these and delete its files.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -71,7 +71,7 @@ impl Tied {
         })
     }
 
-    /// Its process id.
+    /// Returns its process ID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -84,18 +84,18 @@ impl Tied {
         vmm::signal(self.pid(), Signal::INT)
     }
 
-    /// How it ended, if it has.
+    /// Returns its exit status if it has ended.
     ///
     /// # Errors
-    /// If that cannot be known.
+    /// If its state cannot be read.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
-    /// Lets all of its group end by themselves, and ends those that do not.
+    /// Asks its whole group to end, and after a while kills the rest.
     fn end_group(&mut self) {
         let group = Pid::from_child(&self.child);
-        // A group of which nobody is left gets no signal, which is as good.
+        // An empty group gets no signal.
         let _ = kill_process_group(group, Signal::TERM);
         let asked = Instant::now();
         while asked.elapsed() < PATIENCE && matches!(self.child.try_wait(), Ok(None)) {
@@ -104,7 +104,7 @@ impl Tied {
         let _ = kill_process_group(group, Signal::KILL);
     }
 
-    /// What it has said so far.
+    /// Returns its output so far.
     pub fn said(&self) -> String {
         let said = std::fs::read(&self.said).unwrap_or_default();
         String::from_utf8_lossy(&said).into_owned()
@@ -116,7 +116,7 @@ impl Drop for Tied {
         if self.leads {
             self.end_group();
         }
-        // It may have ended already, which is as good.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

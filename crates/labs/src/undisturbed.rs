@@ -1,4 +1,5 @@
-//! How long a CPU was nobody else's: an independent truth of what interrupts cannot have had.
+//! Measures how long a CPU ran nothing but one thread: an upper bound for other work that is
+//! independent of `vmnoise`.
 
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -7,19 +8,18 @@ use anyhow::{Context, Result, anyhow};
 use vmnoise_events::Policy;
 use vmnoise_workload::{thread, tsc};
 
-/// Above every ordinary task, below the kernel's own real-time threads of PREEMPT_RT.
+/// Priority above all ordinary tasks, and below PREEMPT_RT's own real-time threads.
 const PRIORITY: i32 = 49;
-/// A step of the loop that takes longer had something else in it. An interrupt takes longer: the
-/// way into the kernel and back alone does.
+/// Longest step of the loop that counts as undisturbed. An interrupt takes longer: the way into the
+/// kernel and back alone does.
 const STEP: Duration = Duration::from_micros(1);
-/// How long the TSC is compared with the clock.
+/// Time for which the TSC is compared with the clock.
 const CALIBRATED: Duration = Duration::from_millis(50);
 
-/// Polls on this CPU for this long at SCHED_FIFO, and adds up the steps that nothing came
-/// between.
+/// Polls on this CPU for this long at SCHED_FIFO, and returns the sum of the undisturbed steps.
 ///
 /// # Errors
-/// If no thread can be made for it, or it may not have its place and priority.
+/// If the thread cannot be started, pinned, or given its priority.
 pub fn undisturbed(cpu: u32, time: Duration) -> Result<Duration> {
     let tsc_hz = tsc::calibrate_hz(CALIBRATED);
     let step_tsc = (tsc_hz as f64 * STEP.as_secs_f64()) as u64;
@@ -28,7 +28,7 @@ pub fn undisturbed(cpu: u32, time: Duration) -> Result<Duration> {
         thread::set_policy(Policy::Fifo(PRIORITY))?;
         let (begin, mut before_tsc, mut quiet_tsc) = (Instant::now(), tsc::now(), 0);
         while begin.elapsed() < time {
-            // Many steps for each look at the clock, which is slow where it is emulated.
+            // Many steps per read of the clock, which is slow where it is emulated.
             for _ in 0..100 {
                 let now_tsc = tsc::now();
                 let taken_tsc = now_tsc.saturating_sub(before_tsc);

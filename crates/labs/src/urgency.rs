@@ -1,22 +1,22 @@
-//! How urgently others' threads run.
+//! Sets the priorities of other processes' threads.
 
 use anyhow::{Context, Result};
 use vmnoise_workload::thread;
 
 use crate::schedstat;
 
-/// Lets a thread run at SCHED_FIFO with this priority.
+/// Runs a thread at SCHED_FIFO with this priority.
 ///
 /// # Errors
-/// If it is gone, or the kernel refuses.
+/// If the thread has ended, or the kernel refuses.
 pub fn set_thread_fifo(tid: u32, priority: i32) -> Result<()> {
     thread::set_fifo(tid, priority).with_context(|| format!("SCHED_FIFO for thread {tid}"))
 }
 
-/// Lets all threads that a process has now run at SCHED_FIFO with this priority.
+/// Runs all threads that a process has now at SCHED_FIFO with this priority.
 ///
 /// # Errors
-/// If it is gone, or the kernel refuses.
+/// If one of them has ended, or the kernel refuses.
 pub fn set_fifo(pid: u32, priority: i32) -> Result<()> {
     for (tid, comm) in schedstat::threads(pid)? {
         thread::set_fifo(tid, priority).with_context(|| comm)?;

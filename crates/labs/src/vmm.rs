@@ -1,4 +1,4 @@
-//! What is done to a VMM, and to who traces it.
+//! Stops, signals and watches a VMM, and the process that traces it.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,27 +8,27 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::schedstat;
 
-/// Between two looks at what is waited for.
+/// Time between two checks in a wait.
 const LOOK: Duration = Duration::from_millis(5);
-/// Within it the last program is attached, and `exits` has looked for VMs and the clocks of their guests, before which it
-/// counts nothing: about half a second of an emulated CPU where nothing is optimized.
+/// Time until all programs are attached and `exits` has found VMs and their guests' clocks; before
+/// that it counts nothing. On an unoptimized emulated CPU that takes about half a second.
 const ATTACHING: Duration = Duration::from_secs(2);
-/// How long anything may take before it counts as hung.
+/// How long any wait may take before it counts as hung.
 const BACKSTOP: Duration = Duration::from_secs(120);
 
-/// Sends a process a signal.
+/// Sends a signal to a process.
 ///
 /// # Errors
-/// If it is gone.
+/// If the process has ended.
 pub fn signal(pid: u32, signal: Signal) -> Result<()> {
     let process = Pid::from_raw(pid.cast_signed()).context("no process")?;
     Ok(kill_process(process, signal)?)
 }
 
-/// Stops a process; over when none of its threads is on a CPU any more.
+/// Stops a process, and returns when none of its threads is on a CPU.
 ///
 /// # Errors
-/// If it is gone, or does not stop.
+/// If the process has ended, or does not stop.
 pub fn stop(pid: u32) -> Result<()> {
     signal(pid, Signal::STOP)?;
     wait_for("every thread to stop", || {
@@ -37,14 +37,14 @@ pub fn stop(pid: u32) -> Result<()> {
     })
 }
 
-/// Whether a process has BPF programs, and all of them are attached: but for one that walks over files, which is
-/// attached for each walk.
+/// Returns whether a process has BPF programs, and all of them are attached. One program may be
+/// unattached: the one that walks over files is attached only for each walk.
 pub fn traces(pid: u32) -> bool {
     match attached(pid) {
-        // One that has nothing but its walk is still to load what traces.
+        // A process with only this walk has not loaded its tracing programs yet.
         (0 | 1, _) => false,
         (programs, links) if links == programs => true,
-        // It may be the last one of the others that is missing.
+        // The missing one may be another program that is attached last.
         (programs, links) if links > 0 && links + 1 == programs => {
             std::thread::sleep(ATTACHING);
             attached(pid) == (programs, links)
@@ -53,9 +53,9 @@ pub fn traces(pid: u32) -> bool {
     }
 }
 
-/// A process's BPF programs, and how many of them are attached.
+/// Returns the number of a process's BPF programs, and of its attached ones.
 fn attached(pid: u32) -> (usize, usize) {
-    // It may end while it is looked at.
+    // The process may end during the read.
     let files = fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
         .flatten();
@@ -67,10 +67,10 @@ fn attached(pid: u32) -> (usize, usize) {
     (of_kind("bpf-prog"), of_kind("bpf_link"))
 }
 
-/// Waits until this is so.
+/// Waits until `it` is true; `what` names it in the error.
 ///
 /// # Errors
-/// If it is not within two minutes.
+/// If it is not true within two minutes.
 pub fn wait_for(what: &str, mut it: impl FnMut() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + BACKSTOP;
     while !it()? {

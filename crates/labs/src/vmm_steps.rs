@@ -1,4 +1,4 @@
-//! What `lab-vmm` does to a VMM, and the record it keeps of that for tests.
+//! Steps that `lab-vmm` does to a VMM, and their record for tests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,77 +6,81 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-/// Begin and end of each burst of `turns`, CLOCK_MONOTONIC of its machine in nanoseconds, a line
-/// each.
+/// File with start and end of each burst of `turns`, one burst per line, CLOCK_MONOTONIC of its
+/// machine in nanoseconds.
 pub const TURNS: &str = "/tmp/turns";
 
-/// One thing that is done, as words of a command line name it.
+/// A step, as a word on the command line names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// `traced`: waits until somebody's BPF programs are attached, all of them.
+    /// `traced`: waits until a process has attached all of its BPF programs.
     Traced,
     /// `start`: starts the VMM, and waits until its guest was entered and left.
     Start,
     /// `run:MS`: lets this much time pass.
     Run(Duration),
-    /// `undisturbed:CPU:MS`: polls on this CPU for so long.
+    /// `undisturbed:CPU:MS`: polls on this CPU for this time.
     Undisturbed(u32, Duration),
-    /// `exits:COUNT`: waits until KVM has counted so many exits more.
+    /// `exits:COUNT`: waits until KVM has counted this many more exits.
     Exits(u64),
-    /// `quiet:MS`: waits until KVM has counted no exit for so long.
+    /// `quiet:MS`: waits until KVM has counted no exit for this time.
     Quiet(Duration),
-    /// `waited:MS`: waits until a vCPU's thread has waited for a CPU that much longer.
+    /// `waited:MS`: waits until a vCPU's thread has waited for a CPU for this much longer.
     Waited(Duration),
-    /// `told:COUNT`, `told:COUNT:GUEST`: waits until so many commands of the lab's guest have
-    /// ended; of the first, which is 0, where no other is meant.
+    /// `told:COUNT`, `told:COUNT:GUEST`: waits until COUNT commands of a lab's guest have ended.
+    /// The first guest, 0, is the default.
     Reported(usize, u32),
-    /// `looks:COUNT`: waits for the first guest, and looks at the first vCPU's thread meanwhile.
+    /// `looks:COUNT`: as `told`, for the first guest; reads the scheduler's counts of the first
+    /// vCPU's thread meanwhile.
     Looks(usize),
-    /// `stop`: SIGSTOP; over when no thread of the VMM is on a CPU any more.
+    /// `stop`: SIGSTOP; done when no thread of the VMM is on a CPU.
     Stop,
     /// `cont`: SIGCONT.
     Continue,
-    /// `read`: reads the kernel's counts. Exact while the VMM is stopped.
+    /// `read`: reads the kernel's counts, which are exact while the VMM is stopped.
     Read,
-    /// `kill`: SIGKILL; over when the VMM is gone.
+    /// `kill`: SIGKILL; done when the VMM has ended.
     Kill,
-    /// `end`: waits for the VMM's own end.
+    /// `end`: waits until the VMM ends by itself.
     End,
-    /// `hog:CPU`: a task of ordinary priority that never sleeps, on this CPU.
+    /// `hog:CPU`: starts a task of ordinary priority on this CPU that never sleeps.
     Hog(u32),
-    /// `litter:CPU`: a task that mostly sleeps, and leaves the kernel work on this CPU.
+    /// `litter:CPU`: starts a task that mostly sleeps, and leaves deferred work to the kernel on
+    /// this CPU.
     Litter(u32),
-    /// `turns:CPU:BURST_US:EVERY_US`: a task at SCHED_FIFO that burns a burst that often on
-    /// this CPU, and logs each to [`TURNS`].
+    /// `turns:CPU:BURST_US:EVERY_US`: starts a SCHED_FIFO task that burns BURST_US every EVERY_US
+    /// on this CPU, and logs each burst to [`TURNS`].
     Turns(u32, Duration, Duration),
-    /// `unhog`: ends any of them.
+    /// `unhog`: ends all disturbers.
     Unhog,
-    /// `migrate:TIMES:EVERY_US`: moves the thread of the first vCPU between CPUs 0 and 1, and
-    /// looks at it each time.
+    /// `migrate:TIMES:EVERY_US`: moves the thread of the first vCPU between CPUs 0 and 1, and reads
+    /// its counts each time.
     Migrate(u32, Duration),
-    /// `moves:COUNT:EVERY_US`: the same, until so many commands of the first guest have ended.
+    /// `moves:COUNT:EVERY_US`: as `migrate`, until COUNT commands of the first guest have ended.
     Moves(usize, Duration),
-    /// `pin:CPU`: keeps the thread of the first vCPU on this CPU.
+    /// `pin:CPU`: pins the thread of the first vCPU to this CPU.
     Pin(u32),
-    /// `fifo:PRIORITY`: every vCPU's thread at SCHED_FIFO.
+    /// `fifo:PRIORITY`: runs every vCPU's thread at SCHED_FIFO.
     Fifo(i32),
-    /// `vmm-fifo:PRIORITY`: every thread of the VMM at SCHED_FIFO.
+    /// `vmm-fifo:PRIORITY`: runs every thread of the VMM at SCHED_FIFO.
     VmmFifo(i32),
-    /// `calls:CPU`: tasks of ordinary priority that make system calls and interrupts, on this CPU.
+    /// `calls:CPU`: starts tasks of ordinary priority on this CPU that make system calls and
+    /// interrupts.
     Calls(u32),
-    /// `stress-ng:CPU`: stress-ng, on this CPU.
+    /// `stress-ng:CPU`: starts stress-ng on this CPU.
     StressNg(u32),
-    /// `quota:QUOTA_US:PERIOD_US`: `cpu.max` of a control group that holds the VMM.
+    /// `quota:QUOTA_US:PERIOD_US`: moves the VMM into a cgroup with this `cpu.max`.
     Quota(u32, u32),
-    /// `untrace`: SIGINT to whoever attached the BPF programs; over when they have ended.
+    /// `untrace`: SIGINT to the processes that attached the BPF programs; done when they have
+    /// ended.
     Untrace,
 }
 
 impl Step {
-    /// Reads one.
+    /// Parses a step.
     ///
     /// # Errors
-    /// If there is none of this name, or its numbers are none.
+    /// If there is no step of this name, or its numbers are wrong.
     pub fn from_word(word: &str) -> Result<Step> {
         let number = |text: &str| text.parse::<u32>().with_context(|| format!("in `{word}`"));
         let parts: Vec<&str> = word.split(':').collect();
@@ -126,88 +130,87 @@ impl Step {
     }
 }
 
-/// What was done to one VMM.
+/// Record of the steps that were done to one VMM.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Treatment {
-    /// Its process.
+    /// Process ID of the VMM.
     pub pid: u32,
-    /// What it printed, where it was waited for.
+    /// Output of the VMM, if its end was waited for.
     pub said: String,
-    /// Everything in its order.
+    /// Steps in order.
     pub steps: Vec<Done>,
 }
 
-/// One step that was done.
+/// A step that was done.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Done {
-    /// The word of the command line.
+    /// Name of the step on the command line.
     pub step: String,
-    /// When it began, CLOCK_MONOTONIC in nanoseconds.
+    /// Start, CLOCK_MONOTONIC in nanoseconds.
     pub begin_mono_ns: u64,
-    /// When it was over, CLOCK_MONOTONIC in nanoseconds.
+    /// End, CLOCK_MONOTONIC in nanoseconds.
     pub end_mono_ns: u64,
-    /// Of `read`: what was counted by then.
+    /// Counts that `read` found.
     pub counts: Option<Counts>,
-    /// Of `hog`, `litter`, `calls` and `turns`: the name that results must blame, `comm:pid`.
+    /// Name that results must blame, `comm:pid`; for `hog`, `litter`, `calls` and `turns`.
     pub hog: Option<String>,
-    /// Of `undisturbed`: how long nothing took the CPU from the poller.
+    /// Time for which nothing took the CPU from the poller; for `undisturbed`.
     pub undisturbed: Option<Duration>,
-    /// Of `looks`, `migrate` and `moves`: what was seen, in its order.
+    /// Reads of the first vCPU's counts in order; for `looks`, `migrate` and `moves`.
     pub looks: Vec<Look>,
 }
 
-/// What the scheduler had booked for the thread of a vCPU, and when that was read.
+/// Run delay of a vCPU's thread by the scheduler's count, and the time of the read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
-    /// Before it was read, by the guest's TSC: this machine's with the offset that KVM reports
-    /// in debugfs.
+    /// Time before the read, by the guest's TSC: this machine's TSC with the offset that KVM
+    /// reports in debugfs.
     pub begin_tsc: u64,
-    /// After it was read, by the same.
+    /// Time after the read, by the guest's TSC.
     pub end_tsc: u64,
-    /// Time runnable and waiting for a CPU, nanoseconds; a wait is booked when it is over
+    /// Time runnable and waiting for a CPU, nanoseconds. A wait is counted when it ends
     /// (kernel/sched/stats.h, `sched_info_arrive`).
     pub run_delay_ns: u64,
 }
 
-/// What the kernel had counted.
+/// Counts of the kernel.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Counts {
-    /// KVM's own counters, all vCPUs together.
+    /// KVM's own counters, summed over all vCPUs.
     pub kvm: BTreeMap<String, u64>,
-    /// What the scheduler keeps of each vCPU's thread.
+    /// The scheduler's counts of each vCPU's thread.
     pub vcpus: Vec<VcpuCounts>,
-    /// Of the control group of `quota`, how long it was throttled, nanoseconds (in steps
-    /// of a microsecond).
+    /// Throttled time of the cgroup of `quota`, nanoseconds (in steps of a microsecond).
     pub throttled_ns: Option<u64>,
 }
 
-/// What the scheduler keeps of one vCPU's thread.
+/// The scheduler's counts of one vCPU's thread.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct VcpuCounts {
-    /// The number of the vCPU.
+    /// Number of the vCPU.
     pub vcpu: u32,
-    /// Its thread.
+    /// Thread ID.
     pub tid: u32,
     /// Time on a CPU, nanoseconds.
     pub on_cpu_ns: u64,
     /// Time runnable and waiting for a CPU, nanoseconds.
     pub run_delay_ns: u64,
-    /// How often it was moved to another CPU.
+    /// Number of times that it was moved to another CPU.
     pub migrations: u64,
 }
 
 impl Treatment {
-    /// All that was done under this word, in its order.
+    /// Returns all steps of this name in order.
     pub fn all(&self, step: &str) -> Vec<&Done> {
         self.steps.iter().filter(|done| done.step == step).collect()
     }
 
-    /// What was seen of the first vCPU, in its order.
+    /// Returns all reads of the first vCPU's counts in order.
     pub fn looks(&self) -> impl Iterator<Item = &Look> {
         self.steps.iter().flat_map(|done| &done.looks)
     }
 
-    /// What was read, in its order.
+    /// Returns the results of all `read` steps in order.
     pub fn readings(&self) -> Vec<&Counts> {
         let counts = self.steps.iter().map(|done| done.counts.as_ref());
         counts.flatten().collect()

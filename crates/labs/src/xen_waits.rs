@@ -1,45 +1,45 @@
-//! How long the vCPU of a guest of Xen waited for a CPU, from what `xenalyze` says of Xen's
-//! scheduler.
+//! Extracts how long the vCPU of a guest of Xen waited for a CPU, from the output of `xenalyze`
+//! about Xen's scheduler.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-/// What `xenalyze` calls the first vCPU of the first guest.
+/// Name that `xenalyze` gives the first vCPU of the first guest.
 const VCPU: &str = "d1v0";
 
 /// A wait that ended.
 ///
-/// Xen books it from one reading of its clock to another, and hands that to the guest. The reading is
-/// taken before the scheduler decides, and its records are written after that; but each says how long
-/// whoever goes has run, from one such reading to the next.
+/// Xen measures a wait from one reading of its clock to another, and reports it to the guest. It
+/// reads the clock before the scheduler decides, and writes its trace records after that. But each
+/// record says how long the leaving vCPU has run, from one such reading to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
-    /// The TSC at the record of its end.
+    /// TSC at the record of the wait's end.
     pub end_tsc: u64,
-    /// By how much that record is late at most: until whoever had the CPU was put away.
+    /// Largest delay of that record: the time until the vCPU that had the CPU was switched out.
     pub decision_ns: u64,
-    /// When it began.
+    /// Start of the wait.
     pub begin: Begin,
 }
 
-/// The begin of a wait.
+/// Start of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Begin {
-    /// It was put away while it could run: the others have run for so long since.
+    /// The vCPU was preempted: the wait is the time that others have run since.
     Preempted {
-        /// To the nanosecond, by the clock of Xen.
+        /// Length of the wait by Xen's own clock, nanoseconds.
         waited_ns: u64,
     },
-    /// It slept and was woken, between the TSC of these two records.
+    /// The vCPU slept and was woken between these two records.
     Woken {
-        /// Before the clock was read.
+        /// TSC of the record before the clock was read.
         before_tsc: u64,
-        /// After that.
+        /// TSC of the record after that.
         after_tsc: u64,
     },
 }
 
-/// Somebody else has the CPU, and the vCPU waits or sleeps.
+/// State while another vCPU has the CPU, and this one waits or sleeps.
 #[derive(Debug, Clone, Copy)]
 struct Away {
     ran_ns: u64,
@@ -47,7 +47,7 @@ struct Away {
     sleeps: bool,
 }
 
-/// All waits in these lines. Their seconds are cycles since the first record.
+/// Returns all waits in these lines. Their seconds are cycles since the first record.
 ///
 /// # Errors
 /// If a line cannot be read.
@@ -56,7 +56,7 @@ pub fn reported(lines: &str, first_tsc: u64) -> Result<Vec<Wait>> {
     let mut ended = Vec::new();
     let mut away: Option<Away> = None;
     let mut wake_tsc = None;
-    // Who was put away for it, and how long the vCPU has run since.
+    // The vCPU that was switched out for this one, and how long this one has run since.
     let mut ran_ns = 0;
     let mut left = String::new();
     for line in lines.lines() {
@@ -107,7 +107,7 @@ pub fn reported(lines: &str, first_tsc: u64) -> Result<Vec<Wait>> {
                 };
                 waits.push((left.clone(), wait));
             } else if left == VCPU {
-                // It was put away when the vCPU came, and all since then it has run.
+                // It was switched out when this vCPU came, which has run since then.
                 let since_put_away_ns = nanoseconds(waited)?;
                 let last = waits.last_mut().filter(|(whose, _)| whose == who);
                 if let Some((_, wait)) = last {
@@ -126,17 +126,17 @@ pub fn reported(lines: &str, first_tsc: u64) -> Result<Vec<Wait>> {
             away.woken = Some((before_tsc, tsc()?));
         }
     }
-    // Nobody says how late the record of the last one is.
+    // The delay of the last record is unknown, so the last wait is dropped.
     let waits = waits.into_iter().map(|(_, wait)| wait);
     Ok(waits.filter(|wait| wait.decision_ns < u64::MAX).collect())
 }
 
-/// Who it is about, between these words, and what comes behind them.
+/// Returns the text between `before` and `behind`, and the rest.
 fn between<'a>(line: &'a str, before: &str, behind: &str) -> Option<(&'a str, &'a str)> {
     line.split_once(before)?.1.split_once(behind)
 }
 
-/// `9978.461us, next…`: xenalyze prints the fraction of a microsecond without the zeros in front.
+/// Parses `9978.461us, next…`. xenalyze prints the fraction of a microsecond without leading zeros.
 fn nanoseconds(text: &str) -> Result<u64> {
     let length = text.split("us").next().unwrap_or_default();
     let (whole_us, fraction_ns) = length.split_once('.').unwrap_or((length, "0"));

@@ -1,4 +1,4 @@
-//! What goes wrong during a run is reported, and costs nothing that was measured before.
+//! A fault during a run is reported, and loses nothing that was measured before.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ fn explained(recording: &Path, format: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The measured CPU is taken out of the cpuset under a running `vmnoise`.
+/// Removes the measured CPU from the cpuset of a running `vmnoise`.
 fn lose_the_cpu(start: impl FnOnce(&[&str]) -> Run) {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("run.vmn");
@@ -32,7 +32,7 @@ fn lose_the_cpu(start: impl FnOnce(&[&str]) -> Run) {
     assert_eq!(explained(&recording, "json"), stdout);
 }
 
-/// One line says why, and the result covers what came before.
+/// Asserts that one line gives the reason, and that the result covers the time before.
 fn assert_ended_early(stdout: &str, stderr: &str) {
     let said = stderr.lines().filter(|line| line.contains("ended early"));
     let said: Vec<_> = said.collect();
@@ -46,9 +46,9 @@ fn assert_ended_early(stdout: &str, stderr: &str) {
     assert!(cpu["gaps"].as_u64().unwrap() > 0, "{cpu}");
 }
 
-/// Nobody drained for seconds: the longest time in which no record ends is when the ring was full.
-/// No watermark passes its begin before the loss is reported: what is explained by then is explained in
-/// the knowledge of it.
+/// Asserts that the loss is reported before any watermark passes its begin, so that all explained
+/// by then takes the loss into account. No one drained for seconds: the ring was full in the
+/// longest time in which no record ends.
 fn assert_losses_come_first(recording: &Path) {
     let (mut ends_ns, mut passed_ns, mut is_reported) = (Vec::new(), 0, false);
     let mut reader = Reader::open(recording).unwrap();
@@ -65,7 +65,7 @@ fn assert_losses_come_first(recording: &Path) {
     let (_, full_ns) = holes.max().unwrap();
     assert!(
         passed_ns <= full_ns,
-        "{passed_ns} was passed, and the ring was full from {full_ns}"
+        "a watermark is at {passed_ns}, and the ring was full from {full_ns}"
     );
 }
 
@@ -88,7 +88,8 @@ mod root {
         let recording = folder.path().join("run.vmn");
         let path = recording.to_str().unwrap();
         let run = Run::osnoise(CPU, &["-c", "1", "-d", "6s", "-o", path]).unwrap();
-        // A whole process that is stopped polls nothing, and nothing is told of its CPU.
+        // Only one thread is held: a stopped process would poll nothing, and no event would be
+        // reported for its CPU.
         let storm = Disturber::storm(CPU).unwrap();
         hold_first_thread(run.pid(), NOBODY_DRAINS, || false).unwrap();
         drop(storm);
@@ -125,7 +126,7 @@ mod lab {
         let runs = [
             "vmnoise osnoise -c 1 -d 60s --format json -o /tmp/osnoise.vmn",
             "vmnoise microvm -c 1 -d 60s --format json -o /tmp/microvm.vmn",
-            // The CPU of the tool's own threads is not one that is measured.
+            // The CPU of the tool's own threads, which is not measured.
             "vmnoise osnoise -c 1 -H 2 -d 5s --format json -o /tmp/bystander.vmn",
         ];
         let report = Lab::kernel(Kernel::Cloud)
@@ -157,7 +158,7 @@ mod lab {
         let summary: Value = serde_json::from_str(&bystander.stdout).unwrap();
         assert_budgets_add_up(&summary);
         assert_eq!(summary["finish_reason"], "duration");
-        // The console has what the kernel and the disturbers complained of.
+        // The console has the errors of the kernel and of the disturbers.
         assert!(!report.console.contains("Error"), "{}", report.console);
         assert!(!report.console.contains("BUG:"), "{}", report.console);
     }

@@ -1,12 +1,12 @@
-//! `make run` on machines without a usable /dev/kvm: it says so, a thread measures instead, and the last
-//! three lines say what was lost, who took it, and where the page is.
+//! `make run` on machines without a usable /dev/kvm. It reports that, and a thread measures
+//! instead. The last three lines say how much time was lost, who took it, and where the page is.
 
 use std::path::PathBuf;
 
 use vmnoise_labs::lab_program;
 
-/// What takes more of a CPU than all others can: of 10 ms a task at SCHED_FIFO has 6, and ordinary tasks share
-/// the other 4 with the thread that measures.
+/// Bursts that take more of a CPU than all other tasks can: a SCHED_FIFO task has 6 of 10 ms, and
+/// ordinary tasks share the other 4 with the measuring thread.
 const TURN_US: u32 = 6_000;
 const EVERY_US: u32 = 10_000;
 
@@ -22,7 +22,7 @@ fn last_lines(stdout: &str) -> [&str; 3] {
     *last.unwrap_or_else(|| panic!("fewer than three lines: {stdout}"))
 }
 
-/// How long a step took by its own line, seconds.
+/// Returns how long a step took, by its own line, in seconds.
 fn took_s(stderr: &str, step: &str) -> f64 {
     let line = format!("run: {step} took ");
     let line = stderr.lines().find_map(|it| it.strip_prefix(&line));
@@ -47,13 +47,13 @@ mod root {
 
     use super::*;
 
-    /// Of the two CPUs that these tests may use the last.
+    /// The last of the two CPUs that these tests may use.
     const CPU: u32 = 1;
     /// The user nobody.
     const NOBODY: u32 = 65534;
     const EMPTY_DEV: &str = "mount -t tmpfs none /dev";
 
-    /// What measures in `make run`, in a folder with a space in its name.
+    /// Puts the files that `make run` needs for measuring into a folder with a space in its name.
     fn clone_with_program() -> TempDir {
         let named = tempfile::Builder::new().prefix("a clone ").tempdir();
         let folder = named.unwrap();
@@ -66,7 +66,8 @@ mod root {
         folder
     }
 
-    /// Whether it succeeded, its stdout and its stderr, after these lines of shell in a mount namespace of its own.
+    /// Runs `scripts/run` after these lines of shell, in a mount namespace of its own. Returns
+    /// whether it succeeded, its stdout and its stderr.
     fn run(folder: &TempDir, before: &str, as_whom: &str) -> (bool, String, String) {
         let line = format!("{before}\nexec {as_whom} scripts/run ./vmnoise 1s");
         let output = Command::new("unshare")
@@ -79,7 +80,7 @@ mod root {
         (output.status.success(), stdout, stderr)
     }
 
-    /// The shares of the recording that the page shows.
+    /// Returns the shares in the recording that the page shows.
     fn shares_of_run(folder: &TempDir) -> Value {
         let output = Command::new(folder.path().join("vmnoise"))
             .args(["explain", "target/run.vmn", "--format", "json"])
@@ -91,11 +92,11 @@ mod root {
         summary["cpus"][0]["shares_ns"].clone()
     }
 
-    /// The heading of the page, and the file.
+    /// Asserts that the last lines are the page's heading and the page's file.
     fn assert_is_of_page(lines: [&str; 3], folder: &TempDir) {
         let file = folder.path().join("target/report.html");
         let page = fs::read_to_string(&file).unwrap();
-        // In the letters of a terminal.
+        // As a terminal prints it.
         let page = page.replace('\u{a0}', " ").replace('µ', "u");
         let [lost, taker, place] = lines;
         let heading = format!(
@@ -112,7 +113,7 @@ mod root {
         let [turn, every] = [TURN_US, EVERY_US].map(|us| Duration::from_micros(us.into()));
         let _taker = Disturber::paced(CPU, turn, every, Duration::ZERO).unwrap();
         let none = (EMPTY_DEV.to_owned(), "/dev/kvm does not exist");
-        // A device that can be opened, and is no KVM.
+        // A device that can be opened, but is no KVM.
         let null = (
             format!("umask 077; {EMPTY_DEV}; mknod /dev/kvm c 1 3"),
             "KVM speaks API version -1",
@@ -129,7 +130,7 @@ mod root {
                     "run: report took ",
                 ],
             );
-            // It measures for a second.
+            // The measurement takes a second.
             assert!(took_s(&stderr, "measure") >= 1.0, "{stderr}");
             let lines = last_lines(&stdout);
             let [lost, taker, _] = lines;
@@ -154,14 +155,15 @@ mod root {
                 "/dev/kvm does not exist",
             ],
         );
-        // One line for the measurement that took place: what cannot run loads no probes.
+        // One line, for the measurement that took place: commands that cannot run load no probes.
         assert_eq!(stderr.matches("BPF was refused").count(), 1, "{stderr}");
         let lines = last_lines(&stdout);
         let [_, taker, _] = lines;
         let (_, who) = taker.split_once(" % of the noise is ").unwrap();
         let shares = shares_of_run(&folder);
         let ns = |share: &str| shares[share].as_u64().unwrap();
-        // The scheduler counts how long the thread waited. Only BPF knows for whom, and what the rest was.
+        // The scheduler counts how long the thread waited. Only BPF knows for whom, and the causes
+        // of the rest.
         let expected = match ns("thread") > ns("unexplained") {
             true => "other threads.",
             false => "unexplained, because vmnoise could not watch all of this kernel.",

@@ -1,4 +1,4 @@
-//! Whether what runs beside the commands of a lab is still at work.
+//! Detects whether a program that runs in parallel to a lab's commands still works.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -7,7 +7,8 @@ use std::process::{Child, Command};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use vmnoise_labs::lab_program;
 
-/// `sleep` under a name of its own. A copy that another thread's child still has open for writing would be refused.
+/// Starts `sleep` under a name of its own. A link, because a copy could not be executed while
+/// another thread's child still has it open for writing.
 fn sleeper(folder: &Path, seconds: &str) -> Child {
     let path = folder.join("lab-sleeper");
     if !path.is_symlink() {
@@ -31,7 +32,7 @@ fn a_load_that_has_ended_is_not_at_work() {
     at_work.kill().unwrap();
     at_work.wait().unwrap();
     assert!(works_then, "{said}");
-    // Nobody waits for it, as in a lab: it stays in /proc.
+    // It is not waited for, as in a lab, so it stays in /proc.
     let mut ended = sleeper(folder.path(), "0");
     let pid = WaitId::Pid(Pid::from_child(&ended));
     waitid(pid, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();

@@ -1,5 +1,5 @@
-//! What a lab is good for: a busy neighbour is blamed and an absent one is not, and
-//! under virtual time everything repeats exactly.
+//! What a lab guarantees: a busy neighbour is blamed, an absent one is not, and under virtual time
+//! everything repeats exactly.
 
 mod lab {
     use serde_json::Value;
@@ -7,7 +7,7 @@ mod lab {
     use vmnoise_labs::judge::{assert_budgets_add_up, sources};
     use vmnoise_labs::lab_program;
 
-    /// A guest of the lab's own vmnoise measures for a second.
+    /// Measures a guest of the lab's own vmnoise for a second.
     const MICROVM: &str = "vmnoise microvm --duration 1s --format json";
 
     #[test]
@@ -30,8 +30,8 @@ mod lab {
                 .sum()
         };
         assert_eq!(blamed_ns(&quiet), 0);
-        // Two tasks of equal weight: each is due half of the CPU. The emulator's own
-        // pauses are why this asks for no more than a quarter.
+        // Two tasks of equal weight, so each is due half of the CPU. The limit is only a quarter
+        // because of the emulator's own pauses.
         let runtime_ns = disturbed["cpus"][0]["runtime_ns"].as_u64().unwrap();
         let blamed_ns = blamed_ns(&disturbed);
         assert!(
@@ -54,13 +54,13 @@ mod lab_full {
         use vmnoise_labs::bed::{Kernel, Lab};
         use vmnoise_labs::judge::assert_exits_are_seen;
 
-        /// In the gate two boots of `exercise.rs` and two of `join.rs` are held to the same.
+        /// The gate checks the same with two boots each of `exercise.rs` and `join.rs`.
         #[test]
         fn under_virtual_time_a_run_repeats_to_the_last_bit() {
             let lab = Lab::kernel(Kernel::Cloud).virtual_time(2);
             let microvm = "vmnoise microvm --duration 200ms --format json";
             let untraced = format!("{microvm} --no-trace");
-            // Clock readings, gaps, exits and the console: nothing is left out.
+            // Everything is compared: clock readings, gaps, exits and the console.
             let [first, second] = [0, 1].map(|_| lab.run(&[microvm, &untraced]).unwrap());
             assert_exits_are_seen(&first.outputs[0].json().unwrap());
             assert_eq!(first, second);

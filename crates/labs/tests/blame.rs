@@ -1,5 +1,5 @@
-//! A known cause takes the CPU under the microVM; the right culprit must be named
-//! with the right length, and a quiet control must not be blamed.
+//! A known cause takes the CPU under the microVM. The right culprit must be named with the right
+//! length, and a quiet control must not be blamed.
 
 mod kvm {
     use std::time::{Duration, Instant};
@@ -12,12 +12,13 @@ mod kvm {
         Gap, assert_booked, assert_steal_clock, gaps, hidden_ns, looks, unpaired,
     };
 
-    /// So that a result lists every gap. There may be 20,000 gaps of 1 us and more a second here, most of
-    /// which the machine below makes: more than are listed of a run. A task's turn is longer than 5 us: it takes
-    /// two switches, and the vCPU's way out of the guest and back.
+    /// Options for a result that lists every gap. There may be 20,000 gaps of 1 us and more per
+    /// second here, more than a result lists; the machine below makes most of them. A task's turn
+    /// is longer than 5 us: it takes two switches, and the vCPU's way out of the guest and back.
     const EVERY_GAP: [&str; 4] = ["--top", "65536", "--threshold", "5us"];
 
-    /// Measured in all these tests; the tests themselves and the tool's threads use the others.
+    /// Returns the measured CPU of all these tests. The tests themselves and the tool's threads use
+    /// the others.
     fn measured_cpu() -> u32 {
         let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
         online
@@ -67,7 +68,7 @@ mod kvm {
     fn each_burst_is_in_a_gap_that_names_it_and_silence_is_not_blamed() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("bursts");
-        // 4 s at an odd rate, begun before the run and ended before it.
+        // 4 s at an odd rate, started before the run and ended before it.
         let burst = Duration::from_micros(500);
         let disturber = Disturber::bursts(measured_cpu(), 97, burst, 388, &log).unwrap();
         let source = disturber.source().unwrap();
@@ -88,15 +89,14 @@ mod kvm {
         assert_eq!(blamed_ns, 0, "a disturber that is not there is blamed");
     }
 
-    /// Each burst is in one gap, which names it, and together they have there what the scheduler
-    /// charged for them.
+    /// Asserts that each burst is in one gap that names it, and that the gaps attribute the time to
+    /// the bursts that the scheduler charged for them.
     fn assert_bursts(summary: &Value, source: &str, bursts: &[Burst]) {
         let gaps = gaps(summary);
         let (from_tsc, to_tsc) = (gaps[0].start_tsc(), gaps[gaps.len() - 1].end_tsc());
         let inside = |burst: &Burst| burst.begin_tsc > from_tsc && burst.end_tsc < to_tsc;
         let first = bursts.iter().position(inside).unwrap();
-        // Of the last one it is not known what it was charged on its way off the CPU: the one
-        // behind it has that in its own charge.
+        // Without the last one: the charge for its way off the CPU is in the burst after it.
         let last = bursts
             .iter()
             .rposition(inside)
@@ -119,11 +119,11 @@ mod kvm {
             let (here, behind) = rest.split_at(here);
             rest = behind;
             let logged_tsc = here.iter().map(|burst| burst.end_tsc - burst.begin_tsc);
-            // A ten-thousandth is what rounding and the clock bound may take.
+            // Rounding and the clock error may take a ten-thousandth.
             let logged_ns = logged_tsc.sum::<u64>() as f64 * gap.ns_per_cycle() * 0.9999;
             let own_ns = gap.preempted_ns(source);
             lacking_ns += (logged_ns as u64).saturating_sub(own_ns + gap.interrupts_ns());
-            // A turn that the kernel hid is nobody's, and not another's.
+            // A turn that the kernel hid is attributed to no task, and to no other task either.
             let nobodys_ns = gap.shares_ns(&["steal", "hw", "hv_or_hw", "unexplained"]);
             unnamed += usize::from(own_ns == 0);
             assert!(
@@ -134,10 +134,10 @@ mod kvm {
         }
         let unpaired = unpaired(summary, &gaps);
         let hidden_ns = hidden_ns(&gaps, unpaired);
-        // What the host below this machine took of bursts is in no task's time.
+        // Time that the host below took from bursts is in no task's time.
         let outer_ns = summary["cpus"][0]["outer_steal_ns"].as_u64().unwrap_or(0);
-        // From the end of one burst to that of the next a thread is charged with the way off the
-        // CPU after the one, and with the way onto it before the next.
+        // From the end of one burst to the end of the next, a thread is charged with the way off
+        // the CPU after the first, and with the way onto it before the second.
         let charged = bursts[first..=last + 1]
             .iter()
             .map(|burst| burst.charged_ns);
@@ -168,10 +168,10 @@ mod kvm {
                 "it does not stop"
             );
         }
-        // While it stands another thread has its CPU: what nobody took from that one, no
-        // interrupt can have had of the stop.
+        // Another thread has the CPU while the process is stopped. Interrupts during the stop take
+        // at most the time in which that thread was interrupted.
         let undisturbed = undisturbed(measured_cpu(), Duration::from_millis(300)).unwrap();
-        // Whoever else has its CPU keeps it waiting, and it notices that it was stopped when it runs again.
+        // Another thread may keep it waiting for a CPU, and it notices the stop when it runs again.
         let slices = || schedstat::read(pid, tid).unwrap().slices;
         let before_run = slices();
         rustix::process::kill_process(process, rustix::process::Signal::CONT).unwrap();

@@ -1,4 +1,4 @@
-//! What a recording of `vmnoise exits` says of the clock of each vCPU's guest.
+//! Clocks of the vCPUs' guests in a recording of `vmnoise exits`.
 
 use std::io::Read;
 
@@ -6,14 +6,15 @@ use vmnoise_events::{Vcpu, VcpuClock};
 
 use crate::recorded;
 
-/// The clocks of the guests of a VMM.
+/// Returns the clocks of the guests of a VMM.
 fn clocks(recording: impl Read, vmm_pid: u32) -> Vec<(Vcpu, VcpuClock)> {
     let mut clocks = recorded::clocks(recording);
     clocks.retain(|(vcpu, _)| vcpu.vmm_pid == vmm_pid);
     clocks
 }
 
-/// No lead over the host's counter, at whatever scale the CPU calls one.
+/// Asserts that the guest's clock has no offset from the host's TSC, with the CPU's own scale for
+/// one to one.
 fn assert_is_the_hosts(clock: &VcpuClock) {
     assert_eq!(clock.offset_tsc, 0, "{clock:?}");
     assert_eq!(clock.guest_tsc(1 << 40), Some(1 << 40), "{clock:?}");
@@ -42,11 +43,11 @@ mod kvm {
         let of = |run: &Run| File::open(&file).map_or(Vec::new(), |file| clocks(file, run.pid()));
         let wait_for = |run: &Run| {
             while of(run).is_empty() {
-                assert!(begin.elapsed() < PATIENCE, "no clock is told");
+                assert!(begin.elapsed() < PATIENCE, "no clock is reported");
                 std::thread::sleep(Duration::from_millis(50));
             }
         };
-        // Its clock is reported as soon as the programs are attached.
+        // The clock of this VM is reported as soon as the programs are attached.
         wait_for(&there);
         let came = Run::microvm(1, &["-d", "1m"]).unwrap();
         wait_for(&came);
@@ -65,7 +66,7 @@ mod kvm {
         assert_eq!(vcpu.number, Some(0));
         assert_is_the_hosts(there);
         assert_eq!(there.before_until_mono_ns, there.from_mono_ns);
-        // Its offset was seen being written.
+        // The write of its offset was observed.
         assert_is_the_hosts(came);
         assert_eq!(came.before_until_mono_ns, 0);
         assert!(came.from_mono_ns > there.from_mono_ns);
@@ -79,12 +80,12 @@ mod virtual_time {
 
     use super::*;
 
-    /// tracefs reports microseconds, and its readings of the clock are not ours: one tracepoint
-    /// takes both, one after the other.
+    /// Limit of a time difference, nanoseconds. tracefs reports microseconds, and reads the clock
+    /// at another moment: one tracepoint serves both, one after the other.
     const CLOSE_NS: u64 = 4_000;
 
-    /// The instant of a line of tracefs on its clock `mono`, its thread, and what was there
-    /// before and after.
+    /// Parses a line of tracefs: its time on the clock `mono`, its thread, and the offset before
+    /// and after.
     fn write(line: &str) -> Option<(u64, u32, i64, i64)> {
         let (head, event) = line.split_once(": kvm_write_tsc_offset: vcpu=0 prev=")?;
         let (thread, _) = head.split_once(" [")?;
@@ -130,8 +131,8 @@ mod virtual_time {
         let (made_ns, _, _, made) = writes.next().unwrap();
         let (set_ns, tid, previous, set) = writes.next().unwrap();
         assert_eq!(writes.next(), None, "{trace}");
-        println!("made at {made_ns} ns with {made}, set at {set_ns} ns to {set}: {clock:?}");
-        // KVM begins a guest's counter at 0; then the VMM set it to its host's.
+        println!("created at {made_ns} ns with {made}, set at {set_ns} ns to {set}: {clock:?}");
+        // KVM starts a guest's TSC at 0; later the VMM set it to its host's.
         assert!(made < 0 && previous == made && set == 0, "{trace}");
         assert_is_the_hosts(clock);
         assert_eq!(vcpu.tid, tid);

@@ -1,5 +1,6 @@
-//! Periodic tasks that run beside disturbers: no job takes longer than `vmnoise schedule` computes from the recording of the
-//! same run, and a set that needs more than was left misses. Of SCHED_FIFO with priorities (`fp`), with one priority
+//! Periodic tasks that run with disturbers. No job takes longer than the bound that
+//! `vmnoise schedule` computes from the recording of the same run, and a set that needs more than
+//! was left misses deadlines. The sets are of SCHED_FIFO with priorities (`fp`), with one priority
 //! (`fifo`), and of SCHED_DEADLINE (`edf`).
 
 use std::time::Duration;
@@ -10,12 +11,12 @@ use vmnoise_labs::periodic::Unthrottled;
 use crate::deadlines_judge::{Held, Judgement, Needs, Recorded};
 use crate::deadlines_scenes::{Scene, here, in_a_lab};
 
-/// Called late, and late in fact.
+/// Returns whether a task may miss by its verdict, and did miss.
 fn misses(task: &Held) -> bool {
     task.verdict.as_deref() == Some("may_miss") && task.missed > 0
 }
 
-/// A set that needs more than was left has no bound, and jobs are late.
+/// Asserts that a set that needs more than was left has no bound, and jobs that are late.
 fn assert_overloaded(recorded: &Recorded) {
     let judgement = recorded.judge(Needs::Work, 1.0, &[]);
     println!("{judgement}");
@@ -29,19 +30,20 @@ mod root {
 
     const CPU: u32 = 1;
 
-    /// A task of higher priority than theirs.
+    /// Starts a task of higher priority than the tasks of the set.
     fn bursts(us: u64, every_us: u64) -> Disturber {
         let [burst, every] = [us, every_us].map(Duration::from_micros);
         Disturber::irregular(CPU, burst, every).unwrap()
     }
 
-    /// Several runs of a set (by name, priority, the work of a job and the period in microseconds), beside interrupts in each
-    /// of which so many timers expire. Periods are long: what this machine's own host has of a job where its steal clock does
-    /// not say so counts as a cost of each job.
+    /// Runs a set several times: name, priority, work of a job and period in microseconds.
+    /// Interrupts disturb it; `timers` timers expire in each. Periods are long, because time that
+    /// the machine's own host takes from a job counts as cost of every job if the steal clock does
+    /// not show it.
     fn assert_no_job_takes_longer(set: &str, timers: u32) {
         const ENOUGH: usize = 1_500;
         const RUNS: usize = 6;
-        // At no common multiple of the periods.
+        // Not a common multiple of the periods.
         let every = Duration::from_micros(7_410);
         let _interrupts = Disturber::expiries(CPU, timers, every).unwrap();
         let (mut held, mut ran) = (0, 0);
@@ -56,7 +58,8 @@ mod root {
                 break;
             }
         }
-        // A run in which the host had more of single jobs than they have periods has none. All of them are no evidence.
+        // A run has no bound if the host took more from single jobs than their period. If no run
+        // has one, nothing was tested.
         assert!(held > 0, "none of {ran} jobs had a bound");
     }
 
@@ -68,8 +71,9 @@ mod root {
         assert_no_job_takes_longer(set, 20);
     }
 
-    // No burst goes before these. The kernel lets them stay on one CPU of several as long as it does not ask whether all of
-    // its deadlines can be met (kernel/sched/syscalls.c, `dl_bandwidth_enabled`), which is the same setting.
+    // No burst precedes these tasks. The kernel lets them stay on one CPU of several as long as it
+    // does not check that all deadlines can be met (kernel/sched/syscalls.c,
+    // `dl_bandwidth_enabled`). The same setting turns that check off.
     #[test]
     fn no_job_with_a_deadline_takes_longer_than_was_computed_from_its_run() {
         let _all = Unthrottled::new().unwrap();
@@ -88,7 +92,7 @@ mod root {
     }
 }
 
-/// A scene without `timerlat`.
+/// Describes a scene without `timerlat`.
 fn scene(tasks: &str, milliseconds: u64, beside: &[&str]) -> Scene {
     Scene {
         tasks: tasks.to_owned(),
@@ -101,7 +105,8 @@ fn scene(tasks: &str, milliseconds: u64, beside: &[&str]) -> Scene {
 mod virtual_time {
     use super::*;
 
-    /// Some job took longer than it could have if nobody had taken anything: what was recorded is needed.
+    /// Asserts that some job took longer than its bound without the recorded noise, so that the
+    /// recording matters.
     fn assert_needs_the_recording(recorded: &Recorded) {
         let nothing = Recorded {
             wakeups: None,
@@ -148,8 +153,8 @@ mod virtual_time {
     #[test]
     fn no_job_with_a_deadline_takes_longer_and_one_too_many_misses() {
         let folder = tempfile::tempdir().unwrap();
-        // The kernel admits a pinned task of this policy where there is one CPU alone. All other threads are of lower
-        // classes than these.
+        // The kernel admits a pinned task of this policy only on a machine with one CPU. All other
+        // threads have lower classes.
         let edf = Scene {
             has_timerlat: true,
             ..scene(
@@ -186,7 +191,7 @@ mod lab_full {
             "job-a:40:10:250 job-b:40:10:250 job-c:40:10:500 job-d:40:20:500 job-e:40:20:1000";
         const DEADLINES: &str = "job-a:deadline:10:250 job-b:deadline:10:250 job-c:deadline:20:500";
 
-        /// Each lab has other disturbers: in virtual time all would be the same otherwise.
+        /// Each lab has other disturbers; under virtual time all labs would be the same otherwise.
         #[test]
         fn no_job_of_a_million_takes_longer() {
             let (mut held, mut ran) = (0, 0);

@@ -1,4 +1,4 @@
-//! A recording on a disk that is full, or that hangs: the run and its result do without it.
+//! A recording on a disk that is full, or that hangs: the run and its result do not depend on it.
 
 mod root {
     use std::fs::{self, File};
@@ -10,7 +10,7 @@ mod root {
     use serde_json::Value;
     use vmnoise_labs::{binary, run_to_end, schedstat, skipped};
 
-    /// Whoever has not come to it by then never will.
+    /// Limit of every wait.
     const LONG_ENOUGH: Duration = Duration::from_secs(60);
 
     fn succeeds(program: &str, arguments: &[&str]) -> bool {
@@ -26,7 +26,7 @@ mod root {
         }
     }
 
-    /// A file system of its own, gone with this value.
+    /// A file system of its own, unmounted when dropped.
     struct Disk {
         folder: tempfile::TempDir,
     }
@@ -42,7 +42,7 @@ mod root {
             self.folder.path().to_str().unwrap()
         }
 
-        /// Until the value is dropped, nobody writes to it.
+        /// Blocks all writes to the disk until the value is dropped.
         fn freeze(&self) -> Frozen<'_> {
             assert!(succeeds("fsfreeze", &["-f", self.path()]));
             Frozen(self)
@@ -63,7 +63,7 @@ mod root {
         }
     }
 
-    /// A disk that can be frozen, in a file of that folder.
+    /// Creates a disk that can be frozen, in the file `image`.
     fn loop_disk(image: &Path) -> Option<Disk> {
         File::create(image).unwrap().set_len(64 << 20).unwrap();
         let image = image.to_str().unwrap();
@@ -71,7 +71,7 @@ mod root {
         Disk::of(&["-t", "ext4", "-o", "loop", image])
     }
 
-    /// A run whose outputs are files, so that they can be read while it hangs.
+    /// A run whose outputs are files, so that they can be read while the run hangs.
     struct Recording {
         line: String,
         child: Child,
@@ -81,11 +81,11 @@ mod root {
     }
 
     impl Recording {
-        /// Records in one folder, and reports its result in another.
+        /// Starts a run that records in one folder, and writes its result to another.
         fn start(line: &str, recording: &Path, reported: &Path, said: &Path) -> Recording {
             let name = line.split(' ').next().unwrap();
             let file = recording.join(format!("{name}.vmn"));
-            // What an earlier run left would pass for this one's.
+            // A file of an earlier run would look like this one's.
             let _ = fs::remove_file(&file);
             let reported = reported.join(format!("{name}.told"));
             let said = said.join(format!("{name}.said"));
@@ -105,7 +105,7 @@ mod root {
             }
         }
 
-        /// One that saves the trace of each gap on that disk, and has all else beside it.
+        /// Starts a run that saves the trace of each gap on `disk`, and all else in `beside`.
         fn saving_there(disk: &Disk, line: &str, beside: &Path) -> Recording {
             let trace = disk.folder.path().join("saved.txt");
             let run = Recording::start(&saving(line, &trace), beside, beside, beside);
@@ -115,7 +115,7 @@ mod root {
             run
         }
 
-        /// As `saving_there`, with its stdout there, too.
+        /// As `saving_there`, with its stdout on the disk too.
         fn reporting_there(disk: &Disk, line: &str, beside: &Path) -> Recording {
             let trace = disk.folder.path().join("trace.txt");
             Recording::start(&saving(line, &trace), beside, disk.folder.path(), beside)
@@ -131,7 +131,7 @@ mod root {
             threads.into_iter().map(|(_, name)| name).collect()
         }
 
-        /// Where each of its threads is in the kernel.
+        /// Returns where each of its threads is in the kernel.
         fn standing(&self) -> String {
             let pid = self.child.id();
             let threads = schedstat::threads(pid).unwrap_or_default().into_iter();
@@ -147,19 +147,19 @@ mod root {
             fs::read_to_string(&self.said).unwrap()
         }
 
-        /// Waits until the disk has more than that.
+        /// Waits until its recording has more bytes than this.
         fn records(&self, bytes: u64) {
             wait_until("it records", || {
                 fs::metadata(&self.file).is_ok_and(|file| file.len() > bytes)
             });
         }
 
-        /// The result, once all of it is there.
+        /// Returns the result, once it is complete.
         fn result(&self) -> Option<Value> {
             serde_json::from_str(&fs::read_to_string(&self.reported).unwrap()).ok()
         }
 
-        /// Why it ended. That of `exits` does not say.
+        /// Returns the reason of its end, which a result of `exits` does not have.
         fn reason<'a>(&self, result: &'a Value) -> &'a str {
             match self.line.starts_with("exits") {
                 true => "duration",
@@ -189,7 +189,7 @@ mod root {
             }
         }
 
-        /// What is made of its recording.
+        /// Returns the result that its recording gives.
         fn explained(&self) -> Value {
             let file = self.file.to_str().unwrap();
             let made = run_to_end(&["explain", file, "--format", "json"]).unwrap();
@@ -205,13 +205,13 @@ mod root {
         }
     }
 
-    /// A run that saves the trace of each gap and goes on.
+    /// Returns a command line that saves the trace of each gap and goes on.
     fn saving(line: &str, trace: &Path) -> String {
         let on_threshold = format!("--on-threshold trace,file={}", trace.display());
         format!("{line} -s 1us {on_threshold} --on-threshold continue")
     }
 
-    /// Each command that records, and whether it can run here.
+    /// Returns each command that records and can run here.
     fn lines(length: &str) -> Vec<String> {
         let mut commands = vec!["osnoise -c 1", "timerlat -c 1", "exits"];
         if Path::new("/dev/kvm").exists() {
@@ -229,7 +229,7 @@ mod root {
     fn a_full_disk_ends_the_recording_and_not_the_run() {
         let beside = tempfile::tempdir().unwrap();
         let runs = lines("3s").into_iter().map(|line| {
-            // Room for the header, and not for a second of a run.
+            // Space for the header, but not for a second of a run.
             let disk = Disk::of(&["-t", "tmpfs", "-o", "size=16k", "none"]).unwrap();
             let run = Recording::start(&line, disk.folder.path(), beside.path(), beside.path());
             (run, disk)
@@ -253,7 +253,7 @@ mod root {
             );
         };
         let on_the_disk = disk.folder.path();
-        // Longer than a busy machine takes to begin all of them and to freeze a disk.
+        // Longer than a busy machine takes to start all of them and to freeze a disk.
         let lines = lines("12s").into_iter();
         let mut runs: Vec<Recording> = lines
             .map(|line| Recording::start(&line, on_the_disk, beside.path(), beside.path()))
@@ -268,12 +268,12 @@ mod root {
             let result = run.result().unwrap();
             assert_eq!(run.reason(&result), "duration", "{}", run.line);
             assert!(!run.polls(), "{}: a poller is left", run.line);
-            assert_eq!(run.child.try_wait().unwrap(), None, "it has all of it?");
+            assert_eq!(run.child.try_wait().unwrap(), None, "it ended too early");
         }
         drop(frozen);
         for run in &mut runs {
             assert!(run.ends().success(), "{}: {}", run.line, run.said());
-            // Nothing was lost: what waited is there.
+            // Nothing was lost: all that waited is there.
             assert_eq!(run.explained(), run.result().unwrap(), "{}", run.line);
         }
     }
@@ -286,21 +286,21 @@ mod root {
                 "this kernel mounts no file as an ext4 disk: there is nothing to freeze",
             );
         };
-        // Longer than a busy machine takes to begin it and to freeze a disk.
+        // Longer than a busy machine takes to start it and to freeze a disk.
         let line = "osnoise trace -c 1 -d 12s";
         let mut run = Recording::reporting_there(&disk, line, beside.path());
         run.records(1);
-        wait_until("it tells", || {
+        wait_until("it prints", || {
             fs::metadata(&run.reported).is_ok_and(|file| file.len() > 0)
         });
         let frozen = disk.freeze();
-        // It is reported whole while nothing of it can be printed.
+        // The recording is complete while the output cannot be printed.
         wait_until("the end", || run.explained()["finish_reason"] == "duration");
         assert!(!run.polls(), "a poller is left");
-        assert_eq!(run.child.try_wait().unwrap(), None, "it has all of it?");
+        assert_eq!(run.child.try_wait().unwrap(), None, "it ended too early");
         drop(frozen);
         assert!(run.ends().success(), "{}", run.said());
-        // More than 4 MiB may have waited, on a machine on which much happens.
+        // On a machine with many events more than 4 MiB may wait, and lines are dropped.
         if run.said().contains("lines are missing") {
             return;
         }
@@ -326,7 +326,7 @@ mod root {
         let elsewhere = tempfile::tempdir().unwrap();
         let line = "osnoise -c 1 -d 600s --format json";
         let mut saving = Recording::saving_there(&disk, line, elsewhere.path());
-        // More than its header is there.
+        // The file has more than its header.
         run.records(32_768);
         reporting.records(32_768);
         let frozen = disk.freeze();
@@ -347,7 +347,7 @@ mod root {
             saving.said().contains("the trace is not in")
         });
         assert_eq!(saving.result().unwrap()["finish_reason"], "interrupt");
-        // The kernel ends no thread that waits for a disk: all others are gone.
+        // The kernel does not end a thread that waits for a disk; all others must have ended.
         for run in [&run, &reporting, &saving] {
             let begin = Instant::now();
             let waits = |name: &&String| *name != "vmnoise-write" && *name != "vmnoise";

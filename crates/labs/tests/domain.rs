@@ -1,4 +1,4 @@
-//! `lab-domain`, with an `xl` that notes what it is told: a domain goes with who holds it.
+//! `lab-domain`, with an `xl` that logs its commands: a domain ends with the process that holds it.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use vmnoise_labs::lab_program;
 
-/// It has one domain from its creation on, and needs to be told twice to destroy it.
+/// A fake `xl`. It has one domain after `create`, and only the second `destroy` ends it.
 const XL: &str = r#"#!/bin/sh
 cd "${0%/*}"
 case "$1" in create) echo "$1" ;; *) echo "$*" ;; esac >> told
@@ -48,7 +48,7 @@ impl Dom0 {
         command.spawn().unwrap()
     }
 
-    /// A domain that somebody else has created.
+    /// Adds a domain that another program created.
     fn has(&self, domain: &str) {
         fs::write(self.folder.path().join("domains"), domain).unwrap();
     }

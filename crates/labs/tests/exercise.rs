@@ -1,11 +1,11 @@
-//! Exits on purpose, on a stock kernel's own kvm_amd: each is seen once, by whom it
-//! should be, and takes the same each time.
+//! Deliberate exits, on a stock kernel's own kvm_amd: each is counted once, handled by the expected
+//! side, and takes the same time on each repetition.
 
 mod virtual_time {
     use serde_json::Value;
     use vmnoise_labs::bed::{Kernel, Lab};
 
-    /// The exercise, who answers it, and the name of KVM's own count of it.
+    /// Exercise, side that handles it, and name of KVM's own count of it.
     const EXERCISES: [(&str, &str, Option<&str>); 6] = [
         ("cpuid", "light", None),
         ("io", "heavy", Some("io_exits")),
@@ -14,8 +14,8 @@ mod virtual_time {
         ("hlt", "heavy", Some("halt_exits")),
         ("spin", "none", None),
     ];
-    /// Exits that start and stop an exercise: its last `out`, and the first look at
-    /// the page of its program.
+    /// Exits that start and stop an exercise: its last `out`, and the first access to the page of
+    /// its program.
     const EDGE: u64 = 2;
 
     #[test]

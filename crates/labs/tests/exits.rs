@@ -1,11 +1,10 @@
-//! Exits that are made on purpose and counted by `vmnoise exits` beside them, on a stock
-//! kernel's own kvm_amd.
+//! Deliberate exits that `vmnoise exits` counts at the same time, on a stock kernel's own kvm_amd.
 
 mod virtual_time {
     use serde_json::Value;
     use vmnoise_labs::bed::{Kernel, Lab};
 
-    /// The exercise and what SVM calls its exit.
+    /// The exercise, and SVM's name of its exit.
     const EXERCISES: [(&str, &str); 5] = [
         ("cpuid", "cpuid"),
         ("io", "io"),
@@ -13,8 +12,8 @@ mod virtual_time {
         ("hypercall", "hypercall"),
         ("hlt", "hlt"),
     ];
-    /// Exits before and after the exercise, of the same reason: the way into its program
-    /// and out of it.
+    /// Exits before and after the exercise with the same reason: the way into its program and out
+    /// of it.
     const EDGE: u64 = 2;
 
     fn number(value: &Value) -> u64 {
@@ -27,7 +26,7 @@ mod virtual_time {
         value.as_array().unwrap()
     }
 
-    /// How many exits of a vCPU had this reason.
+    /// Returns how many exits of a vCPU had this reason.
     fn count(vcpu: &Value, reason: &str) -> u64 {
         let rows = list(&vcpu["reasons"]).iter();
         rows.filter(|row| row["name"] == reason)
@@ -35,7 +34,7 @@ mod virtual_time {
             .sum()
     }
 
-    /// All parts of an object of times, unknown ones left out.
+    /// Returns the sum of an object of times, without unknown ones.
     fn sum(times: &Value) -> u64 {
         let parts = times.as_object().unwrap().values();
         parts.filter_map(Value::as_u64).sum()
@@ -45,7 +44,7 @@ mod virtual_time {
     fn each_exit_is_counted_once_under_its_reason_and_its_time_adds_up() {
         let mut commands = vec![
             "&& vmnoise exits -d 8s --format json".to_owned(),
-            // By its end the other counts.
+            // When this ends, `exits` counts.
             "vmnoise osnoise -d 1s -q".to_owned(),
         ];
         commands.extend(EXERCISES.iter().map(|(name, _)| {
@@ -59,11 +58,11 @@ mod virtual_time {
         let exits = report.outputs.last().unwrap().json().unwrap();
         assert_eq!(exits["schema"], "vmnoise.exits/1");
         assert_eq!(exits["lost_events"], 0);
-        // By process id, hence in the order in which they ran.
+        // The VMs are sorted by process ID, which is the order in which they ran.
         let vms = list(&exits["vms"]);
         assert_eq!(vms.len(), EXERCISES.len(), "{exits}");
-        // Before each exercise the clock of the guest is held against the host's, by `out`
-        // and, to get its memory, by faults.
+        // Before each exercise the guest's clock is compared with the host's by `out`, and the
+        // guest gets its memory by faults.
         let before = |reason| match reason {
             "io" => count(&vms[0]["vcpus"][0], "io"),
             "npf" => count(&vms[0]["vcpus"][0], "npf"),
@@ -100,7 +99,7 @@ mod virtual_time {
             let total: u64 = reasons.iter().map(|row| number(&row["total_ns"])).sum();
             let times = &vcpu["time_ns"];
             assert_eq!(sum(times) - number(&times["guest"]), total);
-            // KVM's own count of the exercise alone, beside the life of the vCPU.
+            // KVM's count covers the exercise only; ours covers the life of the vCPU.
             let kvm = number(&exercise["kvm_stat"]["exits"]);
             assert!(number(&vcpu["exits"]) >= kvm, "{name}: {kvm}, {vcpu}");
             let [min, mean] = ["min", "mean"].map(|key| &exercise["exit_tsc"][key]);
@@ -115,7 +114,7 @@ mod virtual_time {
 mod lab {
     use vmnoise_labs::bed::{Kernel, Lab};
 
-    /// When a trace reports these on CPU 1, in microseconds of CLOCK_MONOTONIC.
+    /// Returns the times of these events on CPU 1 in a trace, in microseconds of CLOCK_MONOTONIC.
     fn instants(trace: &str, is_one: impl Fn(&str) -> bool) -> Vec<u64> {
         let lines = trace
             .lines()
@@ -123,7 +122,7 @@ mod lab {
         let mut times: Vec<u64> = lines
             .filter_map(|line| {
                 let words = line.split_once("[001]")?.1.split_whitespace();
-                // A lone number with a colon behind: seconds.
+                // The time is the only number with a colon after it, in seconds.
                 let mut seconds =
                     words.filter_map(|word| word.strip_suffix(':')?.parse::<f64>().ok());
                 Some((seconds.next()? * 1e6) as u64)
@@ -134,7 +133,7 @@ mod lab {
     }
 
     /// Programs are attached and detached one by one, which takes seconds here and interrupts all
-    /// CPUs: while exits are counted, all of the interrupts in them are, too.
+    /// CPUs. While exits are counted, all interrupts in them must be counted too.
     #[test]
     fn every_interrupt_of_a_vcpu_that_never_switches_is_seen() {
         let lab = Lab::kernel(Kernel::Cloud).cpus(2);
@@ -142,7 +141,7 @@ mod lab {
         let report = lab
             .run(&[
                 "& vmnoise microvm --exercise spin -c 1 -d 5m",
-                // By its end the guest runs.
+                // When this ends, the guest runs.
                 "lab-tracefs for 2",
                 "lab-tracefs while trace_clock=mono \
                  events/irq_vectors/local_timer_entry/enable=1 \
@@ -161,13 +160,14 @@ mod lab {
         };
         let reported = within(output(3), "irq_noise: local_timer:");
         let between = within(output(2), "local_timer_entry:");
-        println!("{between} timer interrupts by the kernel's own events, {reported} told");
-        // Ours are stamped at their ends, and the exits as well: one at each edge.
+        println!("{between} timer interrupts by the kernel's own events, {reported} reported");
+        // Our timestamps are of the ends of interrupts and of exits, so one interrupt at each edge
+        // may differ.
         assert!(
             reported.abs_diff(between) <= 2,
-            "{reported} told, {between} happened"
+            "{reported} reported, {between} happened"
         );
-        // Enough for the two to be few.
+        // With many interrupts, the two at the edges do not matter.
         assert!(between > 10, "{between}");
         let exits = report.outputs[4].json().unwrap();
         assert_eq!(exits["losses"]["unpaired"], 0, "{exits}");
@@ -182,7 +182,7 @@ mod lab {
             "lab-tty 100 30 10 vmnoise exits top -d 5m",
         ]);
         let report = report.unwrap();
-        // Only what changes is drawn: words are whole, and what lies between them is not.
+        // Only changes are drawn, so words are complete, but not the text between them.
         let drawn = report.outputs[0].text().unwrap();
         for word in ["longest:", "vmnoise:", "io", "(all)", "vmm"] {
             assert!(drawn.contains(word), "{word}: {drawn:?}");

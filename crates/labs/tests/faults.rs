@@ -1,9 +1,9 @@
-//! Faults of a lab's set-up are brought about; `vmnoise audit` has to name each, with its time, and the script has to give
-//! what the audit promised.
+//! Faults in the set-up of a lab are caused. `vmnoise audit` must name each with its time, and its
+//! script must give back the time that the audit promised.
 
 use vmnoise_labs::faults::{Judged, Proof, prove};
 
-/// Of what was brought about by the kernel's own events, and of what was promised.
+/// Allowed difference, in percent of the time by the kernel's own events, and of the promised time.
 const PERCENT: u64 = 10;
 
 fn assert_proved(found: &Proof) {
@@ -16,9 +16,9 @@ fn assert_proved(found: &Proof) {
     }
     for set in &found.judged {
         for it in set {
-            // Those of a set are the first, in the order of what they took.
+            // The faults of a set are first, in the order of the time that they took.
             assert!(it.place.is_some_and(|place| place <= set.len()), "{it:?}");
-            assert!(it.injected_ns > 0, "nothing was brought about: {it:?}");
+            assert!(it.injected_ns > 0, "the fault took no time: {it:?}");
             assert!(is_within(it.explained_ns, it.injected_ns), "{it:?}");
         }
         let [explained_ns, promised_ns]: [u64; 2] =
@@ -26,7 +26,7 @@ fn assert_proved(found: &Proof) {
                 .map(|of| set.iter().map(of).sum());
         let gained_ns = set.first().map_or(0, Judged::gained_ns);
         assert!(gained_ns * 100 >= promised_ns * (100 - PERCENT), "{set:?}");
-        // What it brought along, and is not named after it, may be gone as well.
+        // Other noise that the fault brought, under other names, may be gone as well.
         let before_ns = set.first().map_or(0, |it| it.before_ns);
         let along_ns = before_ns.saturating_sub(explained_ns);
         let most_ns = promised_ns + along_ns;

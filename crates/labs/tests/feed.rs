@@ -1,5 +1,5 @@
-//! `vmnoise exits --feed`: who is told what, with which rights, and what a guest with bad
-//! manners can do to the others.
+//! `vmnoise exits --feed`: which guest receives which events, with which rights, and how much a
+//! guest with bad manners can cost others.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,10 @@ use vmnoise_events::{HostFrame, Share};
 use vmnoise_feed::Decoder;
 use vmnoise_labs::{binary, lab_program, with_debugfs};
 
-/// How long anything may take before it counts as hung.
+/// How long any step may take before it counts as hung.
 const BACKSTOP: Duration = Duration::from_secs(30);
 
-/// A VMM, or a process that is none, with somebody who answers for its guest; ends when
-/// dropped.
+/// A VMM, or a process that is none, with a process that answers for its guest; ends when dropped.
 struct Vmm {
     child: Child,
     folder: tempfile::TempDir,
@@ -38,7 +37,7 @@ impl Vmm {
         vmm
     }
 
-    /// A microVM that makes no exits.
+    /// Starts a microVM that makes no exits.
     fn quiet(manners: &str) -> Vmm {
         Vmm::microvm(manners, &["--no-trace"])
     }
@@ -67,7 +66,7 @@ impl Vmm {
         format!("{way}:{}/socket", self.folder.path().display())
     }
 
-    /// All it received, once that is as much as the host says.
+    /// Returns all frames that it received, once they have as many bytes as the host reports.
     fn reported(&self, report: &Value) -> Vec<HostFrame> {
         let file = self.folder.path().join("told");
         let bytes = report["bytes"].as_u64().unwrap();
@@ -96,7 +95,7 @@ fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
     }
 }
 
-/// `vmnoise exits` with KVM's debugfs, wherever this machine has it.
+/// Returns the command `vmnoise exits` with KVM's debugfs, which it mounts if necessary.
 fn exits(wrapper: &[&str], program: &Path, vmms: &[&Vmm], options: &[&str]) -> Command {
     let all: Vec<&Path> = wrapper.iter().map(Path::new).chain([program]).collect();
     let mut command = with_debugfs(all[0]);
@@ -109,7 +108,7 @@ fn exits(wrapper: &[&str], program: &Path, vmms: &[&Vmm], options: &[&str]) -> C
     command
 }
 
-/// The result and what was said on stderr.
+/// Returns the result and stderr.
 fn measure(vmms: &[&Vmm], options: &[&str]) -> (Value, String) {
     let all = [options, &["--format", "json"]].concat();
     let output = exits(&[], &binary(), vmms, &all).output().unwrap();
@@ -124,11 +123,11 @@ mod root {
 
     use super::*;
 
-    /// By their bits (capabilities(7)).
+    /// Capabilities by their bits (capabilities(7)).
     const FINDS_VMS: [(u8, &str); 2] = [(1, "dac_override"), (19, "sys_ptrace")];
     const BPF: u64 = 1 << 39;
 
-    /// As docs/feed.md lists them.
+    /// Returns the capabilities that docs/feed.md lists.
     fn needed() -> Vec<&'static str> {
         let mut needed = vec!["bpf", "perfmon", "sys_ptrace", "dac_override"];
         if Path::new("/sys/kernel/btf/kvm").exists() {
@@ -137,7 +136,7 @@ mod root {
         needed
     }
 
-    /// A run by nobody, with these capabilities and no others.
+    /// Returns a command of user nobody, with these capabilities only.
     fn run_with(capabilities: &[&str], program: &Path, vmm: &Vmm) -> Command {
         let list: Vec<String> = capabilities.iter().map(|name| format!("+{name}")).collect();
         let list = format!("-all,{}", list.join(","));
@@ -157,7 +156,7 @@ mod root {
         exits(&wrapper, program, &[vmm], &["-d", "3s"])
     }
 
-    /// Where nobody may read it.
+    /// Copies the program to a folder where it can be executed but not read.
     fn program() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let open = fs::Permissions::from_mode(0o755);
@@ -168,7 +167,7 @@ mod root {
         (folder, program)
     }
 
-    /// The permitted capabilities of each thread.
+    /// Returns the permitted capabilities of each thread.
     fn permitted(pid: u32) -> Vec<u64> {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter();
         let of = |status: String| {
@@ -188,7 +187,7 @@ mod root {
         let (_folder, program) = program();
         let mut child = run_with(&needed(), &program, &vmm).spawn().unwrap();
         let finds: u64 = FINDS_VMS.iter().map(|(bit, _)| 1 << bit).sum();
-        // The first thread and the one that finds VMs, and those that need nothing.
+        // The first thread and the one that finds VMs keep these; the others need none.
         let each = BTreeSet::from([0, finds | BPF]);
         wait_for("giving up rights", || {
             assert_eq!(child.try_wait().unwrap(), None, "it has ended");
@@ -224,7 +223,7 @@ mod root {
                 (&report["frames"], &report["connections"]),
                 (&0.into(), &1.into())
             );
-            // Not one byte, nor to be asked for its guest.
+            // It receives not one byte, not even a question for its guest.
             let reported = fs::read(nobody.folder.path().join("told")).unwrap();
             assert_eq!(String::from_utf8_lossy(&reported), "", "{way}");
             assert_eq!(stderr.matches("has no VM").count(), 1, "{stderr}");
@@ -238,7 +237,7 @@ mod kvm {
 
     use super::*;
 
-    /// The vCPU of this VMM in a result.
+    /// Returns the vCPU of this VMM in a result.
     fn vcpu<'a>(result: &'a Value, vmm: &Vmm) -> &'a Value {
         let vms = result["vms"].as_array().unwrap();
         let vm = vms.iter().find(|vm| vm["vm"] == vmm.child.id());
@@ -275,8 +274,9 @@ mod kvm {
             assert_eq!(vcpu["heavy"], last.heavy);
             for (share, ns) in last.split.iter() {
                 let expected = vcpu["time_ns"][share.name()].as_u64().unwrap_or(0);
-                // Time in which nobody saw the vCPU, as where its thread waited for a CPU when the programs
-                // were attached, is unexplained in a result, and no frame has it.
+                // Time in which the vCPU was not observed is `unexplained` in a result, and in no
+                // frame. One example is a thread that waited for a CPU when the programs were
+                // attached.
                 let is_whole = share != Share::Unexplained;
                 assert!(
                     expected == ns || (!is_whole && ns < expected),
@@ -295,7 +295,7 @@ mod kvm {
     #[test]
     fn names_are_reported_where_the_host_allows_it() {
         let vmm = Vmm::microvm("reads", &["--exercise", "io"]);
-        // Preempts it within exits, now and then.
+        // Other VMs preempt it within exits, now and then.
         let _others: Vec<Vmm> = (0..2).map(|_| Vmm::quiet("stalls")).collect();
         let (result, _) = measure(&[&vmm], &["-d", "3s", "--feed-detail", "full"]);
         let frames = vmm.reported(&result["feeds"][0]);
@@ -331,15 +331,15 @@ mod kvm {
             result["feeds"]
         );
 
-        // What is lost on the way from a full ring would be the tracing's; a switch that
-        // fires no event (docs/design.md) is nobody's here.
+        // Records lost from a full ring would be a fault of the tracing. A switch that fires no
+        // event (docs/design.md) is no fault here.
         for kind in ["ring_full", "recursion", "undecodable", "vcpus_full"] {
             assert_eq!(result["losses"][kind], 0, "{kind}");
         }
         let [floods, stalls, leaves, reads] = &result["feeds"].as_array().unwrap()[..] else {
             panic!("{result}");
         };
-        // At most 4 KiB each 20 ms, whatever it says.
+        // At most 4 KiB per 20 ms, whatever the guest sends.
         let discarded = floods["discarded_bytes"].as_u64().unwrap();
         assert!(discarded > 4096 && discarded <= 4096 * 50 * 9, "{floods}");
         assert_eq!(stalls["connections"], 1);
@@ -357,7 +357,7 @@ mod lab {
     use vmnoise_labs::bed::{Kernel, Lab};
     use vmnoise_labs::installed::{LOADER, with_libraries};
 
-    /// Where KVM is a module, tracing it takes one capability more.
+    /// If KVM is a module, tracing it takes one more capability.
     #[test]
     fn the_capabilities_that_are_listed_do_where_kvm_is_a_module() {
         let mut lab = Lab::kernel(Kernel::Cloud);
@@ -387,7 +387,7 @@ mod lab {
             "{}",
             refused.stderr
         );
-        // Nor are exits counted without a feed.
+        // Without a feed, exits are not counted either.
         assert_eq!(without.status, Some(3), "{}", without.stderr);
         assert!(
             without.stderr.contains("CAP_SYS_ADMIN"),

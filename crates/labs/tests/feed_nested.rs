@@ -1,5 +1,5 @@
-//! A host that serves its guest, and the guest that shows it, in one lab: two stock kernels
-//! and a virtio-serial port between them.
+//! A host that feeds its guest, and the guest that shows the feed, in one lab: two stock kernels
+//! with a virtio-serial port between them.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use vmnoise_labs::bed::{Kernel, Lab};
 use vmnoise_labs::vmm_steps::Treatment;
 use vmnoise_labs::{binary, lab_program};
 
-/// What any user adds to the QEMU command of a guest, with a socket of this name.
+/// Returns what any user adds to the QEMU command of a guest, with a socket of this name.
 fn port(socket: &str) -> String {
     format!(
         "-device virtio-serial-pci -chardev socket,id=feed,path=/tmp/{socket},server=on,wait=off \
@@ -35,23 +35,23 @@ fn number(value: &Value) -> u64 {
     number.unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// What was said on both sides.
+/// Results of both sides.
 struct Fed {
-    /// `vmnoise exits`, which began after the guest's measurement and ended before it.
+    /// `vmnoise exits`, which started after the guest's measurement and ended before it.
     host: Value,
-    /// The guest's periods, and its summary.
+    /// Periods of the guest, and its summary.
     periods: Vec<Value>,
     guest: Value,
-    /// The two recordings, joined.
+    /// Join of the two recordings.
     joined: Value,
-    /// The task that took half of the guest's time for a while, `comm:pid`.
+    /// Task that took half of the guest's time for a while, `comm:pid`.
     hog: String,
 }
 
 impl Fed {
-    /// The guest measures from before its host begins to after it has ended: 1.2 s are waited for,
-    /// 2.5 s are what the host measures, and its start takes 1.3 s where all is emulated; the rest
-    /// is for a start that takes longer.
+    /// Runs the lab. The guest measures from before its host starts until after its host has ended.
+    /// It waits for 1.2 s, the host measures for 2.5 s, and an emulated host starts in 1.3 s. The
+    /// rest is reserve for a slower start.
     fn run() -> Fed {
         let in_guest = [
             "vmnoise --version",
@@ -91,19 +91,19 @@ impl Fed {
         }
     }
 
-    /// What was reported to the guest, over the run.
+    /// Returns the sums that were reported to the guest over the run.
     fn reported(&self) -> &Value {
         &self.guest["cpus"][0]["host"]
     }
 
-    /// What the host printed of that vCPU.
+    /// Returns the vCPU in the host's result.
     fn printed(&self) -> &Value {
         let vms = self.host["vms"].as_array().unwrap();
         assert_eq!(vms.len(), 1, "{}", self.host);
         &vms[0]["vcpus"][0]
     }
 
-    /// The same sum over the periods that were reported.
+    /// Returns the same sum over the reported periods.
     fn in_periods(&self, what: impl Fn(&Value) -> &Value) -> u64 {
         let reported = self.periods.iter().map(|period| &period["cpus"][0]["host"]);
         let reported = reported.filter(|reported| !reported.is_null());
@@ -119,7 +119,7 @@ fn lab_with(in_guest: &[&str]) -> Lab {
         .fold(lab, |lab, name| lab.program(&lab_program(name).unwrap()))
 }
 
-/// What the second command of a guest printed: its periods, if it tells them, and its summary.
+/// Returns the output of a guest's second command: its periods, if it prints them, and its summary.
 fn documents(results: &str) -> Vec<Value> {
     let mut said = results.lines();
     let measured: CommandOutput = serde_json::from_str(said.nth(1).unwrap()).unwrap();
@@ -156,7 +156,7 @@ mod virtual_time {
     fn a_guest_shows_in_its_periods_what_its_host_prints_to_the_last_exit() {
         let fed = Fed::run();
         let (reported, printed) = (fed.reported(), fed.printed());
-        println!("told {reported}\nprinted {}", printed["time_ns"]);
+        println!("reported {reported}\nprinted {}", printed["time_ns"]);
         for key in ["exits", "light", "heavy"] {
             assert_eq!(reported[key], printed[key], "{key}");
             assert_eq!(
@@ -274,7 +274,7 @@ mod lab_full {
                     );
                 }
                 assert_eq!(reported["culprits"], Value::Null, "{reported}");
-                // Its host had ended before it.
+                // The feed ended before the guest's measurement.
                 assert!(guest["feed"]["frames"].as_u64() > Some(0), "{guest}");
                 reported_all.push(reported["shares_ns"].clone());
             }

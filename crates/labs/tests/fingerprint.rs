@@ -1,4 +1,4 @@
-//! A residual that repeats is given its period; one that does not is given none.
+//! A residual with a period gets this period; a residual without one gets none.
 
 mod kvm {
     use serde_json::Value;

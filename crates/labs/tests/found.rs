@@ -1,5 +1,5 @@
-//! VMs, the numbers and threads of their vCPUs and the clocks of their guests without debugfs: as debugfs
-//! has them.
+//! Finds VMs, numbers and threads of their vCPUs, and clocks of their guests without debugfs. They
+//! must equal those in debugfs.
 
 use serde_json::{Value, json};
 use vmnoise_labs::bed::{Kernel, Lab, Suite};
@@ -8,7 +8,7 @@ use vmnoise_labs::lab_program;
 
 use crate::recorded::clocks;
 
-/// Numbers and threads of a VM's vCPUs as `vmnoise exits --list` has them.
+/// Returns numbers and threads of a VM's vCPUs from `vmnoise exits --list`.
 fn listed(list: &Value, name: &str) -> Value {
     let mut vms = list["vms"].as_array().unwrap().iter();
     let vm = vms.find(|vm| vm["name"] == name);
@@ -19,7 +19,8 @@ fn listed(list: &Value, name: &str) -> Value {
         .collect()
 }
 
-/// QEMU calls none of its threads vCPUs unless it is asked to: nothing but the walk knows them.
+/// Compares without named vCPU threads: QEMU names them only on request, so only the walk over
+/// files finds them.
 fn assert_finds_the_same_on(kernel: Kernel, suite: Suite) {
     const LIST: &str = "vmnoise exits --list --format json";
     let as_nobody = format!(
@@ -69,7 +70,7 @@ fn assert_finds_the_same_on(kernel: Kernel, suite: Suite) {
         "{suite:?} {kernel:?}: Linux {}: {vcpus}, offset {offset}",
         report.kernel_version
     );
-    // Both have run: one boots the other.
+    // Both vCPUs have run: one boots the other.
     assert_eq!(vcpus.as_array().unwrap().len(), 2, "{vcpus}");
     assert_eq!(listed(&as_root.json().unwrap(), "web"), vcpus);
     assert_eq!(listed(&as_nobody.json().unwrap(), "web"), vcpus);
@@ -80,7 +81,7 @@ fn assert_finds_the_same_on(kernel: Kernel, suite: Suite) {
     let clocks = clocks(recording.as_slice());
     let first = clocks.iter().find(|(vcpu, _)| vcpu.number == Some(0));
     let (_, clock) = first.unwrap_or_else(|| panic!("{clocks:?}"));
-    // A guest's counter begins at 0 as it boots; this machine's went on by then.
+    // A guest's TSC starts at 0 when it boots; this machine's had run for a while.
     assert!(offset < 0, "{offset}");
     assert_eq!(clock.offset_tsc, offset, "{clocks:?}");
     assert_eq!(
@@ -100,20 +101,21 @@ mod kvm {
 
     const PATIENCE: Duration = Duration::from_secs(20);
     const QEMU: &str = "/usr/bin/qemu-system-x86_64";
-    /// Firmware is enough, and no thread is called a vCPU.
+    /// Firmware is enough, and no thread is named as a vCPU.
     const MACHINE: &str = "-accel kvm -nodefaults -display none -smp 2 -name found";
-    /// Of the folders of a process in KVM's debugfs: number, thread and offset of each vCPU.
+    /// Script that prints number, thread and TSC offset of each vCPU from the folders of a process
+    /// in KVM's debugfs.
     const BY_DEBUGFS: &str = "for vcpu in /sys/kernel/debug/kvm/$1-*/vcpu*; do \
                               echo ${vcpu##*/vcpu} $(cat $vcpu/pid) $(cat $vcpu/tsc-offset); done";
 
-    /// `vmnoise exits --list`, started like this.
+    /// Runs `vmnoise exits --list` with this command.
     fn list(mut command: Command) -> Value {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// By this script, whose `$1` is `vmnoise`, in namespaces of its own.
+    /// Runs this script, whose `$1` is `vmnoise`, in namespaces of its own.
     fn list_within(namespaces: &[&str], script: &str) -> Value {
         let mut command = Command::new("unshare");
         command.args(namespaces).args(["sh", "-c", script, "sh"]);
@@ -127,7 +129,7 @@ mod kvm {
         list_within(&["--mount"], script)
     }
 
-    /// As KVM's debugfs has them; empty until one has run.
+    /// Returns the vCPUs in KVM's debugfs; empty until one has run.
     fn by_debugfs(pid: u32) -> Value {
         let mut command = with_debugfs(Path::new("sh"));
         let output = command.args(["-c", BY_DEBUGFS, "sh", &pid.to_string()]);
@@ -137,13 +139,13 @@ mod kvm {
             let [number, tid, offset] = words[..] else {
                 return None;
             };
-            assert_eq!(offset, 0, "kvm_pvm leaves it so");
+            assert_eq!(offset, 0, "kvm_pvm never sets an offset");
             (tid != 0).then(|| json!([number, tid]))
         });
         vcpus.collect()
     }
 
-    /// Waits until all of them have run.
+    /// Waits until all vCPUs have run, and compares.
     fn assert_are_listed(pid: u32, name: &str, count: usize) {
         let begin = Instant::now();
         let vcpus = loop {
@@ -171,8 +173,9 @@ mod kvm {
         assert_are_listed(qemu.pid(), "found", 2);
     }
 
-    /// Its own VM has the kernel's numbers, as all that BPF programs tell. VMs of the machine are not those
-    /// processes that have their numbers in there.
+    /// Lists VMs in a container. The container's own VM has the kernel's process IDs, like
+    /// everything that BPF programs report. A VM of the machine must not be taken for a process
+    /// that has the same ID in the container.
     #[test]
     fn a_container_has_its_own_vms_and_nobody_elses() {
         let _others = Run::microvm(0, &["-d", "1m"]).unwrap();
@@ -186,10 +189,10 @@ mod kvm {
         };
         let (pid, tid) = (vm["vm"].as_u64().unwrap(), &vm["vcpus"][0]["tid"]);
         assert_eq!(vm["name"], format!("vmnoise:{pid}"), "{list}");
-        // It is the third process in there.
+        // It is the third process in the container, but has its ID on the machine.
         assert!(pid > 10 && tid.as_u64().unwrap() > pid, "{list}");
         assert_eq!(vm["vcpus"][0]["cpus"], "1", "{list}");
-        // The machine's own /proc says nothing about it.
+        // /proc is the machine's here, and does not show the namespace's processes.
         let namespaces = ["--pid", "--fork", "--kill-child"];
         let list = list_within(&namespaces, "\"$1\" exits --list --format json");
         assert_eq!(list["vms"], json!([]));

@@ -1,5 +1,5 @@
-//! A Linux guest with late timers and its host in one lab: what made them late is named on
-//! either side, with the right length.
+//! A Linux guest with late timers and its host in one lab: the causes are named on both sides, with
+//! the right length.
 
 mod virtual_time {
     use serde_json::Value;
@@ -11,7 +11,7 @@ mod virtual_time {
 
     use crate::altered;
 
-    /// How long the disturber takes the CPU at a time.
+    /// Time for which the disturber takes the CPU at once.
     const BURST_NS: u64 = 3_000_000;
 
     fn number(value: &Value) -> u64 {
@@ -30,7 +30,7 @@ mod virtual_time {
         altered::events(&recorded.file(name))
     }
 
-    /// Every level of every budget.
+    /// Asserts that every level of every budget adds up.
     fn assert_adds_up(joined: &Value) {
         assert_eq!(joined["schema"], "vmnoise.latency_join/1");
         let cpu = &joined["cpus"][0];
@@ -76,7 +76,7 @@ mod virtual_time {
         }
     }
 
-    /// What somebody of the host, who ran instead of the vCPU, had of a wake-up.
+    /// Returns the time of a wake-up in which this task of the host ran instead of the vCPU.
     fn preempted_ns(tree: &Value, name: &str) -> u64 {
         let exits = list(&tree["phases"]).flat_map(|phase| list(&phase["exits"]));
         let parts = exits.flat_map(|exit| list(&exit["parts"]));
@@ -84,7 +84,7 @@ mod virtual_time {
         sum(parts.filter(is_it).map(|part| &part["ns"]))
     }
 
-    /// Which vCPU is which CPU, for the clocks of the two machines.
+    /// Returns which vCPU is which CPU, with the clocks of the two machines.
     fn pairs(recorded: &Recorded) -> Pairs {
         let facts = |name| Reader::open(&recorded.file(name)).unwrap().facts().clone();
         let mut matcher = Matcher::new(&facts(DISTURBED), &facts(HOST)).unwrap();
@@ -97,7 +97,7 @@ mod virtual_time {
         matcher.finish().unwrap()
     }
 
-    /// How much of this wake-up lies in what the disturber itself logged.
+    /// Returns the part of this wake-up that lies in the disturber's own log.
     fn logged_ns(late: &Activation, pairs: &Pairs, bursts: &[(u64, u64)]) -> u64 {
         let at = |guest_mono_ns| pairs.host_mono_ns(0, guest_mono_ns).unwrap();
         let (from_ns, to_ns) = (at(late.expiry_mono_ns), at(late.woke_mono_ns));
@@ -107,8 +107,8 @@ mod virtual_time {
         overlaps.sum()
     }
 
-    /// Another clock would lay other exits under each wake-up. A whole number of periods is
-    /// what a task of one period cannot tell.
+    /// Asserts that a wrong clock is refused: it would put other exits under each wake-up. The
+    /// error is not a whole number of periods, because a task of one period could not detect that.
     fn assert_another_clock_is_refused(recorded: &Recorded) {
         const WRONG_BY_TSC: i64 = 400_000;
         let wrong = recorded.file("wrong.rec");
@@ -134,8 +134,8 @@ mod virtual_time {
             println!("{}", joined["cpus"][0]["contexts"][2]);
             let totals = &joined["joined"];
             assert_eq!(totals["wakeups"], totals["witnessed"], "{totals}");
-            // Each wake-up ends a sleep of its vCPU, and nobody wonders whose time it is but
-            // where a phase, or an exit's part of one, is not longer than twice the bound.
+            // Each wake-up ends a sleep of its vCPU. Its time is attributed unless a phase, or an
+            // exit's part of a phase, is at most twice the clock error.
             assert_eq!(totals["wakeups"], totals["joined"], "{totals}");
             let unknown_ns = number(&joined["cpus"][0]["contexts"][2]["unknown_ns"]);
             let unsure = &totals["unsure"];
@@ -173,7 +173,7 @@ mod virtual_time {
             let logged_ns = logged_ns(activation, &pairs, &bursts);
             let reported_ns = preempted_ns(tree, disturber);
             if logged_ns > 0 {
-                println!("logged {logged_ns} ns, told {reported_ns} ns");
+                println!("logged {logged_ns} ns, reported {reported_ns} ns");
                 hit += 1;
             }
             assert!(

@@ -1,5 +1,5 @@
-//! The built binary in stock kernels that this machine does not run: every witness is
-//! at its best there, every exit is seen, and nothing is lost.
+//! The built binary in stock kernels that this machine does not run: every probe has its best
+//! status, every exit is counted, and nothing is lost.
 
 use serde_json::Value;
 use vmnoise_labs::bed::{Kernel, Lab, Suite};
@@ -7,14 +7,14 @@ use vmnoise_labs::judge::{
     assert_budgets_add_up, assert_exits_are_seen, assert_tick, probe_status,
 };
 
-/// What a user runs first, and a second of each workload.
+/// The first commands of a user, and a second of each workload.
 const COMMANDS: [&str; 3] = [
     "vmnoise doctor --format json",
     "vmnoise microvm --duration 1s --format json",
     "vmnoise osnoise --duration 1s --format json",
 ];
 
-/// All that BPF witnesses of a host.
+/// Probes of a host that use BPF.
 const WITNESSES: [&str; 6] = [
     "host interrupts",
     "host soft interrupts",
@@ -24,7 +24,7 @@ const WITNESSES: [&str; 6] = [
     "VM exits",
 ];
 
-/// What `vmnoise exits` stands on.
+/// Probes of `vmnoise exits`.
 const EXITS: [(&str, &str); 4] = [
     ("exits of every VM", "tp_btf, counted in the kernel"),
     ("exit reasons", "BTF of kvm_amd"),
@@ -55,14 +55,14 @@ fn assert_works_on(kernel: Kernel, suite: Suite) {
     assert_budgets_add_up(&osnoise);
     assert_tick(&osnoise, "irq");
     assert_nothing_lost(&osnoise, kernel);
-    // A hypervisor without a steal clock is not said to have stolen nothing.
+    // Without a steal clock, steal is unknown and not zero.
     let cpu = &osnoise["cpus"][0];
     assert!(cpu["shares_ns"]["steal"].is_null(), "{cpu}");
     assert!(cpu["shares_ns"]["hw"].is_null(), "{cpu}");
     assert!(cpu["exits"]["heavy"].is_null(), "{cpu}");
 }
 
-/// Soft interrupts that PREEMPT_RT preempts are losses by their nature.
+/// Asserts that nothing is lost. On PREEMPT_RT preempted softirqs are always unpaired.
 fn assert_nothing_lost(summary: &Value, kernel: Kernel) {
     for (kind, count) in summary["losses"].as_object().unwrap() {
         let by_nature = kernel == Kernel::Rt && kind == "unpaired";

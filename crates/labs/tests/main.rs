@@ -1,5 +1,5 @@
-//! Known causes, and what the built binary says of them.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+//! Tests with known causes, and the built binary's report of them.
+#![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
 mod altered;
 mod blame_judge;

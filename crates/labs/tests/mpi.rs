@@ -1,5 +1,5 @@
-//! What `vmnoise scale` predicts of an MPI program from a recording of its CPUs, and how long its steps take; and which
-//! rank recorded what.
+//! Compares the step times that `vmnoise scale` predicts for an MPI program from a recording of its
+//! CPUs with measured ones. Also tests that each rank's recording is kept by rank.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use vmnoise_labs::mpi::{
 };
 use vmnoise_labs::{binary, run_to_end};
 
-/// Prints all, and holds it against what must be so.
+/// Prints a comparison, and asserts its results.
 fn assert_predicted(comparison: &Beside<'_>) {
     let folder = tempfile::tempdir().unwrap();
     let outcomes = beside(comparison, folder.path()).unwrap();
@@ -39,20 +39,20 @@ fn assert_predicted(comparison: &Beside<'_>) {
         assert!(blamed.into_iter().all(|who| who == CULPRIT), "{outcome:?}");
     }
     assert!(!blames_the_disturber(quiet), "{quiet:?}");
-    // It is the disturbed rank that the other waits for.
+    // The other rank waits for the disturbed one.
     for (_, measured) in &one.rounds {
         let [other_ns, disturbed_ns] = measured.rank_work_ns;
         assert!(other_ns < disturbed_ns, "{one:?}");
     }
-    // Bursts that are longer than a step are in no step together. What co-occurs on the CPUs of a host must not be
-    // taken apart, nor be put together what does not.
+    // Bursts that are longer than a step do not share a step. Noise at the same time on CPUs of one
+    // host must not be separated, and noise at different times must not be joined.
     if comparison.bursts == LONG {
         assert!(is_longer(out_of_phase, in_phase), "{outcomes:?}");
     }
 }
 
-/// Whether steps are longer in one scene than in the other, both as predicted and as measured, by more than what
-/// else was there.
+/// Returns whether steps are longer in one scene than in the other, both predicted and measured, by
+/// more than the other noise.
 fn is_longer(outcome: &Outcome, than: &Outcome) -> bool {
     let both = outcome.slowdowns().into_iter().zip(than.slowdowns());
     both.into_iter()
@@ -67,7 +67,8 @@ fn blames_the_disturber(outcome: &Outcome) -> bool {
     culprits.into_iter().any(|(who, _)| who == CULPRIT)
 }
 
-/// Each rank records its own CPU, of which rank 1's is disturbed; what they recorded lies by rank in the data set.
+/// Asserts that each rank records its own CPU, that only rank 1's is disturbed, and that the data
+/// set keeps the recordings by rank.
 fn assert_ranks_record(launcher: &Launcher<'_>) {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -101,7 +102,7 @@ fn assert_ranks_record(launcher: &Launcher<'_>) {
     }
 }
 
-/// The folder of the only run that this rank recorded.
+/// Returns the folder of the only run that this rank recorded.
 fn run_of_rank(fleet: &Path, rank: &str) -> PathBuf {
     let entries = |folder: &Path| -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).unwrap();

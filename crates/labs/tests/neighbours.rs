@@ -1,5 +1,5 @@
-//! Two guests and their host in one lab: each guest's recordings belong to its own VM, and to
-//! nothing else that looks like it. No wrong pair is accepted, and no true one refused.
+//! Two guests and their host in one lab: each guest's recordings join with its own VM, and with
+//! nothing else that looks like it. No wrong pair is accepted, and no true pair refused.
 
 use std::sync::LazyLock;
 
@@ -7,14 +7,14 @@ use crate::neighbours_judge::Judge;
 use vmnoise_labs::bed::{Kernel, Suite};
 use vmnoise_labs::neighbours::{Neighbours, Recorded};
 
-/// One boot is enough for all that are judged by it.
+/// The recordings of one boot, which all tests share.
 static RECORDED: LazyLock<Recorded> = LazyLock::new(|| {
     let neighbours = Neighbours::of(Kernel::Cloud, Suite::Own).unwrap();
     neighbours.virtual_time(0).record().unwrap()
 });
 
-/// Recordings of one lab with those of another are no pair, and no pair either where a clock
-/// lays the one over the other.
+/// Asserts that recordings of one lab do not join with those of another, even if a clock puts one
+/// over the other.
 fn assert_strangers(stranger: &Neighbours) {
     let stranger = stranger.record().unwrap();
     let (own, stranger) = (Judge::of(RECORDED.folder()), Judge::of(stranger.folder()));

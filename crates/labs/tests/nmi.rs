@@ -1,5 +1,4 @@
-//! NMIs from outside the machine are noise of that name, and a machine that gets none
-//! has none.
+//! NMIs from outside the machine are noise of that name, and a machine without NMIs has none.
 
 mod lab {
     use vmnoise_labs::bed::{Kernel, Lab};
@@ -7,11 +6,12 @@ mod lab {
     use vmnoise_labs::lab_program;
 
     const INJECTED: u64 = 5;
-    /// QEMU's `nmi` goes to LINT1 of each CPU, which Linux lets through on CPU 0 alone
+    /// QEMU's `nmi` goes to LINT1 of each CPU, which Linux lets through on CPU 0 only
     /// (setup_local_APIC of arch/x86/kernel/apic/apic.c).
     const OSNOISE: &str = "vmnoise osnoise --cpus 0 --duration 3s --format json";
 
-    /// Much longer than the half second in which the NMIs are sent: an emulator may be short of time.
+    /// Much longer than the half second in which the NMIs are sent, because an emulator may be
+    /// short of time.
     const RECORDED: &str =
         "vmnoise osnoise --cpus 0 --duration 10s --format json --output /tmp/run.vmn";
     const LINES: &str = "vmnoise explain --trace /tmp/run.vmn";
@@ -23,8 +23,8 @@ mod lab {
             .program(&lab_program("lab-disturb").unwrap())
             .run(&[OSNOISE, &inject, RECORDED, LINES])
             .unwrap();
-        // The kernel has them too, and knows of no reason for them. Two that an emulator
-        // short of time raises at once are one.
+        // The kernel logs them as NMIs without a known reason. An emulator short of time may merge
+        // two NMIs that are raised together.
         let unknown = report.console.matches("NMI received for unknown reason");
         let unknown = unknown.count() as u64;
         assert!((1..=INJECTED).contains(&unknown), "{}", report.console);
@@ -42,8 +42,8 @@ mod lab {
             "{INJECTED} injected, {unknown} in the kernel's log, {seen} seen, {lost} lost, {reported:?}; {}",
             disturbed["losses"]
         );
-        // Each handler that runs for an NMI has a line, or is counted as lost. One that runs while a record is
-        // written is in no gap.
+        // Each handler that runs for an NMI has a line, or is counted as lost. One that runs while
+        // a record is written is in no gap.
         assert!(seen + lost >= unknown, "{unknown}, {lost}, {lines}");
         assert!((1..=seen).contains(&reported.count), "{reported:?}");
         assert!(reported.total_ns > 0, "{reported:?}");

@@ -1,5 +1,5 @@
-//! A thread at its own work is observed: who takes the CPU from it is named with the
-//! right length, and while it sleeps nothing is taken from it.
+//! Observes a thread during its own work: tasks that take its CPU are named with the right length,
+//! and while it sleeps nothing is taken from it.
 
 mod root {
     use std::path::Path;
@@ -22,7 +22,7 @@ mod root {
         summary
     }
 
-    /// What the burner took: its turns and their time.
+    /// Returns the burner's number of turns and their time.
     fn burner(summary: &Value) -> Option<(u64, u64)> {
         let sources = summary["cpus"][0]["sources"].as_array()?;
         let burner = sources
@@ -32,7 +32,7 @@ mod root {
         Some((burner["count"].as_u64()?, burner["total_ns"].as_u64()?))
     }
 
-    /// Observes for as long as bursts come on the CPU, 2 s of them.
+    /// Observes for as long as the bursts last, 2 s of them.
     fn observe_bursts(pid: u32) -> (Value, Vec<Burst>) {
         let folder = tempfile::tempdir().unwrap();
         let recording = folder.path().join("run.vmn");
@@ -42,7 +42,7 @@ mod root {
         ];
         let run = Run::start(&all).unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
-        // A recording begins when measuring does.
+        // The recording is created when measuring begins.
         while std::fs::metadata(&recording).map_or(0, |it| it.len()) == 0 {
             assert!(Instant::now() < deadline, "it does not begin");
             std::thread::sleep(Duration::from_millis(20));
@@ -86,7 +86,7 @@ mod root {
         println!("{turns} turns of {total_ns} ns, {charged_ns} ns charged");
         assert!(
             total_ns * 100 >= charged_ns * 85 && total_ns * 100 <= charged_ns * 105,
-            "booked {total_ns} ns, charged {charged_ns} ns"
+            "attributed {total_ns} ns, charged {charged_ns} ns"
         );
         let longest_ns = summary["worst"][0]["dur_ns"].as_u64().unwrap();
         assert!(longest_ns >= BURST.as_nanos() as u64, "{longest_ns} ns");
@@ -111,7 +111,7 @@ mod root {
         let (summary, _) = observe_bursts(sleeper.0.id());
         let cpu = &summary["cpus"][0];
         assert_eq!(cpu["gaps"], 0);
-        // Two seconds less two seconds, by two clocks.
+        // Two seconds minus two seconds, by two clocks.
         assert!(cpu["runtime_ns"].as_u64().unwrap() < 100_000, "{cpu}");
         assert_eq!(cpu["sources"], Value::Array(Vec::new()));
     }
@@ -133,7 +133,7 @@ mod root {
         let runtime_ns = cpu["runtime_ns"].as_u64().unwrap();
         let around_ns =
             after.on_cpu_ns - before.on_cpu_ns + after.run_delay_ns - before.run_delay_ns;
-        // The scheduler's time on the CPU leaves out what the hypervisor stole meanwhile.
+        // The scheduler's time on the CPU does not include the hypervisor's steal.
         let stolen_ns = cpu["steal_clock_ns"].as_u64().unwrap_or(0);
         println!(
             "runnable {runtime_ns} ns, {around_ns} ns by the scheduler from before to after, \

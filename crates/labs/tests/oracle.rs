@@ -1,4 +1,4 @@
-//! `vmnoise osnoise` beside the kernel's own tracer, events and counters: what
+//! Compares `vmnoise osnoise` with the kernel's own tracer, events and counters, as
 //! docs/validation.md reports.
 
 mod virtual_time {
@@ -25,12 +25,12 @@ mod virtual_time {
     #[test]
     fn soft_interrupts_are_those_of_tracefs_and_those_the_kernel_counts() {
         let found = softirqs().unwrap();
-        // As many as this build happens to meet; fewer would tell little.
+        // As many as this build happens to have; fewer would show little.
         assert!(found.agreement.kernel >= 10, "{found:?}");
         assert!(found.agreement.counts_agree(), "{found:?}");
         assert!(found.agreement.durations_agree(), "{found:?}");
         for (name, (traced, counted)) in &found.counted {
-            // One may run between the reading of a counter and the marker that tells it.
+            // A softirq may run between the read of a counter and the marker with its value.
             assert!(traced.abs_diff(*counted) <= 1, "{name} {found:?}");
         }
     }
@@ -39,12 +39,12 @@ mod virtual_time {
 mod lab {
     use vmnoise_labs::oracle::nmis;
 
-    /// They come when the emulator's monitor gets to them, which no virtual time decides.
+    /// NMIs arrive when the emulator's monitor handles them, which virtual time does not control.
     #[test]
     fn nmis_from_outside_are_those_of_the_kernels_tracer() {
         let found = nmis().unwrap();
         assert!(found.kernel > 0, "{found:?}");
-        // It times the whole NMI, we its handlers.
+        // The tracer times the whole NMI, we its handlers.
         assert!(found.counts_agree(), "{found:?}");
         assert!(found.our_median_ns <= found.kernel_median_ns, "{found:?}");
     }

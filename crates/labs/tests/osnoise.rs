@@ -1,5 +1,5 @@
-//! A known cause takes the CPU under a polling thread: it is named with the right
-//! length, and a quiet control is not blamed.
+//! A known cause takes the CPU under a polling thread: it is named with the right length, and a
+//! quiet control is not blamed.
 
 mod root {
     use std::path::Path;
@@ -37,7 +37,7 @@ mod root {
     fn bursts_are_thread_noise_of_the_right_length_and_silence_is_not_blamed() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("bursts");
-        // 2 s of bursts that all lie within the run.
+        // 2 s of bursts, all within the run.
         let bursts = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(700));
             let bursts = Disturber::bursts(CPU, 97, BURST, 194, &log);
@@ -51,14 +51,15 @@ mod root {
         let (_, count, total_ns) = threads(&summary)
             .find(|(name, ..)| *name == source)
             .expect("the burner is named");
-        // Bursts that queued up behind a late one share its turn: no sleep lies between.
+        // Bursts that queue up behind a late one share its turn, because there is no sleep between
+        // them.
         const SLEEPLESS_TSC: u64 = 100_000;
         let sleeps = log
             .windows(2)
             .filter(|pair| pair[1].begin_tsc - pair[0].end_tsc > SLEEPLESS_TSC);
         let turns = 1 + sleeps.count();
-        // A switch that the kernel hid is one turn that nobody is named for. At most one in 20 of
-        // them may be: with more, nobody would have to be named at all.
+        // A switch that the kernel hid is a turn without a name. At most one turn in 20 may be
+        // hidden; with more, the test would pass even if no turn had a name.
         let hidden = summary["losses"]["unpaired"].as_u64().unwrap();
         assert!(
             hidden as usize * 20 < turns,
@@ -68,9 +69,9 @@ mod root {
             (count + hidden) as usize >= turns,
             "{count} turns of {turns}, {hidden} hidden"
         );
-        // It has its bursts, but for interrupts and for what a host below took of them; and no more
-        // than it was charged. Before the first it sets itself up, after the last it ends: together
-        // that is less than two bursts.
+        // The burner has the time of its bursts, except for interrupts and the host below, and no
+        // more than it was charged. Its set-up before the first burst and its end after the last
+        // take less than two bursts together.
         let shares = &summary["cpus"][0]["shares_ns"];
         let others =
             ["nmi", "irq", "softirq", "steal"].map(|share| shares[share].as_u64().unwrap_or(0));
@@ -80,7 +81,7 @@ mod root {
         let burned_ns = BURST.as_nanos() as u64 * log.len() as u64;
         let most_ns = charged().sum::<u64>() + 2 * longest_ns;
         let reported = format!(
-            "booked {total_ns} ns, burned {burned_ns} ns, charged {most_ns} ns at most, others \
+            "attributed {total_ns} ns, burned {burned_ns} ns, charged {most_ns} ns at most, others \
              {others_ns} ns, {hidden} hidden"
         );
         println!("{reported}");

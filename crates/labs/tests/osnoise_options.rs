@@ -1,5 +1,5 @@
-//! rtla's options do what they do in rtla: where polling threads run, what a warm-up
-//! throws away, what happens at a limit, and who is blamed for throttling.
+//! rtla's options do what they do in rtla: where polling threads run, what a warm-up drops, what
+//! happens at a limit, and which culprit throttling has.
 
 mod root {
     use std::path::Path;
@@ -9,7 +9,7 @@ mod root {
     use vmnoise_labs::judge::assert_budgets_add_up;
     use vmnoise_labs::{Group, Run, run_to_end, schedstat, skipped};
 
-    /// Who of a run is in its group while the polling thread is: (polling, others).
+    /// Returns how many polling threads and other threads of a run are in the group while it polls.
     fn in_group(name: &str, group: &Group) -> (usize, usize) {
         let option = format!("-C={name}");
         let run = Run::start(&["osnoise", "-c", "1", "-d", "2", &option]).unwrap();
@@ -43,7 +43,7 @@ mod root {
     #[test]
     fn a_threaded_group_takes_the_polling_threads_and_any_other_the_process() {
         let Some(group) = Group::new("lab-threaded").unwrap() else {
-            return skipped("cgroup2 is not mounted: there is no group to be in");
+            return skipped("cgroup2 is not mounted: no group can be created");
         };
         group.thread().unwrap();
         assert_eq!(in_group("lab-threaded", &group), (1, 0));
@@ -69,7 +69,7 @@ mod root {
         assert!(begin.elapsed() >= Duration::from_secs(3));
         assert_budgets_add_up(&summary);
         let runtime_ns = summary["cpus"][0]["runtime_ns"].as_u64().unwrap();
-        // The last drain ends it, and a busy machine may delay that.
+        // The last drain ends the run, and a busy machine may delay it.
         assert!(
             (800_000_000..2_000_000_000).contains(&runtime_ns),
             "{runtime_ns}"
@@ -88,7 +88,7 @@ mod root {
         let summary = run.summary().unwrap();
         assert_eq!(summary["finish_reason"], "duration");
         let of = |key: &str| summary["cpus"][0][key].as_u64().unwrap();
-        // It may have been away when its time came, and then ends with that gap.
+        // The poller may have been away at its end time, and then ends with that gap.
         let polled_ns = of("runtime_ns").saturating_sub(of("max_gap_ns"));
         assert!(polled_ns <= 201_000_000, "{polled_ns}");
     }
@@ -111,8 +111,7 @@ mod root {
         assert!(lines.contains("sample_threshold: start "), "{lines}");
     }
 
-    /// Whatever the format, and whoever asks for it: the trace ends with the gap that
-    /// stopped the run.
+    /// In every format, and for both options, a saved trace ends with the gap that stopped the run.
     #[test]
     fn a_saved_trace_ends_with_the_gap_that_stopped_the_run() {
         let folder = tempfile::tempdir().unwrap();
@@ -166,15 +165,14 @@ mod root {
         assert!(words.contains("`exit 7` ended with"), "{words}");
     }
 
-    /// Between two activities lies a way that no event reports; this long at most
-    /// (docs/design.md, "Observed threads").
+    /// Longest time between two activities that no event reports (docs/design.md, "Observed
+    /// threads").
     const WAY_NS: u64 = 20_000;
-    /// Each is as likely to lose a record as any other on a busy machine, where some switches
-    /// are hidden; most lose none.
+    /// Number of runs. On a busy machine, where some switches are hidden, any of them may lose a
+    /// record; most lose none.
     const RUNS: usize = 5;
 
-    /// The longest gaps of runs under a real-time policy, of those runs in which it is whole: nothing was
-    /// lost of it.
+    /// Returns the longest gap of each run under a real-time policy, if no record of it was lost.
     fn longest_whole_gaps() -> impl Iterator<Item = Value> {
         let options = ["osnoise", "-c", "1", "-d", "3", "-P", "f:10"];
         (0..RUNS).filter_map(move |_| {
@@ -186,8 +184,8 @@ mod root {
         })
     }
 
-    /// How much of a gap tasks had, among them nobody (`throttled`); nothing else may have more of it
-    /// than interrupts and the ways between activities do.
+    /// Returns whether a gap consists of tasks and throttled time, except for interrupts and the
+    /// time between activities.
     fn is_tasks_but_for_ways(gap: &Value) -> bool {
         let parts = gap["parts"].as_array().unwrap();
         let of = |shares: &[&str], key: &str| -> u64 {
@@ -204,18 +202,19 @@ mod root {
             && tasks_ns + interrupts_ns + ways_ns >= gap["dur_ns"].as_u64().unwrap()
     }
 
-    /// Real-time groups lose 50 ms of each second: to the tasks that then ran, by their
-    /// names, and `throttled` for as long as nobody did.
+    /// Real-time groups lose 50 ms of each second. The loss is attributed to the tasks that ran
+    /// meanwhile, and to `throttled` while none ran.
     #[test]
     fn the_hole_of_a_real_time_group_is_throttled_or_whoever_ran_in_it() {
         if !Path::new("/sys/fs/cgroup/cpu/cpu.rt_runtime_us").exists() {
-            return skipped("this kernel limits no real-time groups: nothing to see");
+            return skipped("this kernel does not limit real-time groups");
         }
         let mut seen = Vec::new();
         let is_told = longest_whole_gaps().any(|gap| {
-            // The poller was let go on at a tick, and may have used up its time earlier.
+            // The poller continues at a tick, and may have used up its time earlier.
             assert!(gap["dur_ns"].as_u64().unwrap() > 30_000_000, "{gap}");
-            // What the machine below takes on one of the ways is in no event: not in every run.
+            // Time that the machine below takes between two activities is in no event, so not every
+            // run passes.
             let is_told = is_tasks_but_for_ways(&gap);
             seen.push(gap);
             is_told

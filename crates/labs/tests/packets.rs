@@ -1,4 +1,4 @@
-//! `lab-network`, where it must not set anything up.
+//! `lab-network` must not change anything on a machine that is not a lab.
 
 use std::fs;
 use std::process::Command;
@@ -13,6 +13,6 @@ fn a_machine_s_own_network_and_mounts_are_left_alone() {
     let output = flood.args(["flood", "0", "here"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success(), "{said}");
-    assert!(said.contains("is also that of who started this"), "{said}");
+    assert!(said.contains("also that of the parent process"), "{said}");
     assert_eq!(mounts(), before);
 }

@@ -1,4 +1,4 @@
-//! What recordings hold.
+//! Reads the contents of recordings.
 
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use vmnoise_events::{Event, Vcpu, VcpuClock};
 use vmnoise_recording::Reader;
 
-/// vCPUs and the clocks of their guests, in their order; of a recording in progress, what was flushed of
-/// it.
+/// Returns the vCPUs and the clocks of their guests in order; of a recording in progress, those
+/// written so far.
 pub fn clocks(recording: impl Read) -> Vec<(Vcpu, VcpuClock)> {
     let mut vcpus = Vec::new();
     let mut clocks = Vec::new();

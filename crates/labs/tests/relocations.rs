@@ -1,16 +1,16 @@
-//! Every field that the BPF programs of the built binary read is where they look for it:
-//! in the kernels of Debian, with the BTF of kvm-intel and of kvm-amd. No kernel is
-//! booted: kvm-intel would not load in a lab.
+//! Every field that the BPF programs of the built binary read is where they look for it: in
+//! Debian's kernels, with the BTF of kvm-intel and of kvm-amd. No kernel is booted, because
+//! kvm-intel would not load in a lab.
 
 use vmnoise_labs::bed::{Kernel, Suite, types_of_module};
 use vmnoise_labs::binary;
 use vmnoise_labs::relocations::{Relocation, bpf_objects, resolve};
 
-/// Structures that one module has, and the other not.
+/// Structures that only one of the two modules has.
 const OF_SVM: [&str; 3] = ["vcpu_svm", "vmcb", "vmcb_control_area"];
 const OF_VMX: [&str; 1] = ["vcpu_vmx"];
-/// EXITCODE in the control area of a VMCB: AMD64 Architecture Programmer's Manual,
-/// volume 2, appendix B.
+/// Offset of EXITCODE in the control area of a VMCB (AMD64 Architecture Programmer's Manual, volume
+/// 2, appendix B).
 const EXITCODE: u64 = 0x70;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -28,7 +28,8 @@ impl Vendor {
     }
 }
 
-/// The outermost structure; programs know variants of one by a name with `___` behind.
+/// Returns the outermost structure of a path. Programs name variants of a structure with a suffix
+/// after `___`.
 fn structure(path: &str) -> &str {
     let structure = path.split('.').next().unwrap();
     structure.split("___").next().unwrap()
@@ -39,7 +40,7 @@ fn offset_of(relocations: &[Relocation], path: &str) -> Option<u64> {
     relocations.iter().find(of)?.found.as_ref()?.offset
 }
 
-/// Which link of the fallback chain the reason of an exit is read by; what is wrong instead.
+/// Returns the link of the fallback chain by which the exit reason is read, or the error.
 fn probe_status(relocations: &[Relocation], vendor: Vendor) -> Result<String, String> {
     match vendor {
         Vendor::Amd => {
@@ -66,24 +67,24 @@ fn probe_status(relocations: &[Relocation], vendor: Vendor) -> Result<String, St
     }
 }
 
-/// Whether a program does without this, or what lies elsewhere takes its place.
+/// Returns whether a program works without this field, or with a field elsewhere.
 fn may_be_missing(of: &str, vendor: Vendor) -> bool {
     let others: &[&str] = match vendor {
         Vendor::Amd => &OF_VMX,
         Vendor::Intel => &OF_SVM,
     };
-    // Of the ways to a reason of VMX one is there: see `probe_status`.
+    // One of the ways to a reason of VMX exists: see `probe_status`.
     let ways = ["vcpu_vmx.exit_reason", "vcpu_vmx___vt.vt"];
     others.contains(&structure(of))
         || ways.iter().any(|way| of.starts_with(way))
         || of == "task_struct___pre_5_14.state"
-        // Since confidential guests hide their clock.
+        // Exists since confidential guests hide their clock.
         || of == "kvm_vcpu.arch.guest_tsc_protected"
-        // Since a quota keeps tasks from running one by one (Linux 6.18).
+        // Exists since a quota throttles tasks one by one (Linux 6.18).
         || of == "task_struct.throttled"
 }
 
-/// What is wrong with one relocation.
+/// Returns the error of one relocation, if it has one.
 fn complaint(relocation: &Relocation, vendor: Vendor) -> Option<String> {
     let Relocation {
         of,
@@ -97,7 +98,7 @@ fn complaint(relocation: &Relocation, vendor: Vendor) -> Option<String> {
     if found.offset != found.offset_by_types {
         return Some(format!("{of}: {found:?}"));
     }
-    // The programs ask for the size of these.
+    // The programs read these with the size that the kernel reports.
     let size_matters = !of.ends_with("exit_code") && of != "task_struct.on_cpu";
     let other_size = size_matters && *declared_size != found.size;
     other_size.then(|| format!("{of} is declared with {declared_size:?} bytes: {found:?}"))
@@ -112,7 +113,7 @@ fn complaints(relocations: &[Relocation], vendor: Vendor) -> Vec<String> {
         .collect()
 }
 
-/// BTF in which a name is another one of the same length.
+/// Returns the BTF with a name changed to another one of the same length.
 fn renamed(btf: &[u8], name: &str) -> Vec<u8> {
     let name = [b"\0", name.as_bytes(), b"\0"].concat();
     let at = btf.windows(name.len()).position(|window| window == name);
@@ -133,8 +134,8 @@ fn every_field_is_there(kernel: Kernel, suite: Suite) {
                 probe_statuses.push(probe_status(&relocations, vendor).unwrap());
             }
         }
-        // Two objects read reasons, that of `exits` and that of the other commands, and would
-        // not if the field were gone.
+        // Two objects read reasons, that of `exits` and that of the other commands; neither would
+        // if the field were gone.
         let [probe_status, same] = &probe_statuses[..] else {
             panic!("{probe_statuses:?}");
         };

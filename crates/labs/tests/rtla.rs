@@ -1,5 +1,5 @@
-//! A link named `rtla`: what rtla's own tests expect of it (tools/tracing/rtla/tests/*.t of Linux), by its status and by
-//! the words that scripts read.
+//! A link named `rtla` behaves as rtla's own tests expect (tools/tracing/rtla/tests/*.t of Linux):
+//! by exit status, and by the words that scripts read.
 
 mod root {
     use std::os::unix::fs::symlink;
@@ -8,21 +8,22 @@ mod root {
     use tempfile::TempDir;
     use vmnoise_labs::binary;
 
-    /// A folder with the link in it.
+    /// Creates a folder with the link.
     fn linked() -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         symlink(binary(), folder.path().join("rtla")).unwrap();
         folder
     }
 
-    /// A command line of a shell; both outputs go to one, as in a log.
+    /// Runs a command line in a shell; both outputs go to one, as in a log.
     fn rtla(folder: &TempDir, line: &str) -> Output {
         let mut shell = Command::new("timeout");
         shell.args(["60", "sh", "-c", &format!("./rtla {line} 2>&1")]);
         shell.current_dir(folder.path()).output().unwrap()
     }
 
-    /// Its status, and a line that it prints; none has to be there where that is empty.
+    /// Checks command lines, each with its exit status and a line that it prints; an empty line
+    /// checks no output.
     #[track_caller]
     fn check(lines: &[(&str, i32, &str)]) {
         let folder = linked();
@@ -124,7 +125,7 @@ mod root {
         ]);
     }
 
-    /// The table is there by then, all but its last line.
+    /// The table was printed before, without its last line.
     #[test]
     fn after_an_action_that_failed_the_table_has_its_last_line() {
         let folder = linked();
@@ -136,7 +137,7 @@ mod root {
         assert!(sums.is_some(), "{said}");
     }
 
-    /// Under its own name the program says its own words.
+    /// Under its own name the program uses its own words.
     #[test]
     fn the_words_are_ours_under_our_name() {
         let folder = linked();

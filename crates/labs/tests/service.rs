@@ -10,14 +10,15 @@ mod lab_full {
 
         use crate::newcomer::system::{System, package};
 
-        /// Its state, and what the kernel says of its process.
+        /// Prints the unit's state, and the kernel's status of its process.
         const STATE: &str = "systemctl show --property=ActiveState,MainPID,NRestarts vmnoise-serve.service\n\
              pid=$(systemctl show --property=MainPID --value vmnoise-serve.service)\n\
              grep -E '^(Uid|CapEff|CapPrm|CapBnd|CapInh|CapAmb):' /proc/$pid/status | sed 's/:[[:space:]]*/=/'\n";
         const UNIT: &str = "vmnoise-serve.service";
         const SCRAPE: &str = "lab-scrape 127.0.0.1:9752";
 
-        /// CAP_BPF of capabilities(7); those that it began with are still the bound, of which nothing comes.
+        /// CAP_BPF of capabilities(7). The bounding set still has the initial capabilities, but the
+        /// process cannot use it to get them back.
         const CAPABILITIES: [(&str, &str); 5] = [
             ("CapEff", "0000008000000000"),
             ("CapPrm", "0000008000000000"),
@@ -25,16 +26,16 @@ mod lab_full {
             ("CapInh", "0000000000000000"),
             ("CapAmb", "0000000000000000"),
         ];
-        /// Those that systemd gives to dynamic users (systemd.exec(5)).
+        /// User IDs that systemd gives to dynamic users (systemd.exec(5)).
         const DYNAMIC: std::ops::RangeInclusive<u32> = 61184..=65519;
 
-        /// What `STATE` printed, by name.
+        /// Returns the values that `STATE` printed, by name.
         fn state(output: &CommandOutput) -> BTreeMap<&str, &str> {
             let lines = output.stdout.lines();
             lines.filter_map(|line| line.split_once('=')).collect()
         }
 
-        /// What is told of it where it is at work: its process.
+        /// Asserts that the unit works as expected, and returns its process.
         fn process_at_work(output: &CommandOutput) -> u32 {
             let state = state(output);
             assert_eq!(state["ActiveState"], "active", "{output:?}");
@@ -53,7 +54,7 @@ mod lab_full {
             system.bring(&package(), "vmnoise.deb");
             system.bring(&lab_program("lab-scrape").unwrap(), "bin/lab-scrape");
             fs::write(system.root().join("state"), STATE).unwrap();
-            // The watchdog's time is 30 s.
+            // The sleep is longer than the watchdog's time of 30 s.
             let enable = format!("systemctl enable --now vmnoise-serve.socket {UNIT}");
             let security = format!("systemd-analyze security --no-pager --threshold=25 {UNIT}");
             let stop = format!("systemctl stop {UNIT}");
@@ -96,11 +97,11 @@ mod lab_full {
             assert!(metrics.contains(vm), "{metrics}\n{}", report.console);
             next().text().unwrap();
             assert_eq!(state(next())["ActiveState"], "inactive");
-            // Whoever asks at its socket is answered.
+            // A connection to its socket is answered.
             assert!(next().text().unwrap().contains(vm));
             let again = process_at_work(next());
             assert_ne!(again, begun);
-            // An upgrade lets it go on as what was installed.
+            // After an upgrade it continues as the newly installed version.
             next().text().unwrap();
             assert_ne!(process_at_work(next()), again);
             next().text().unwrap();

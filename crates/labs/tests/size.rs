@@ -1,10 +1,10 @@
-//! The release binary is small enough to be copied into guests and onto hosts.
+//! The release binary is small enough to be copied to guests and hosts.
 
 use std::fs;
 
 use vmnoise_labs::binary;
 
-/// The binary must have fewer bytes than this.
+/// Limit: the binary must have fewer bytes.
 const LIMIT_BYTES: u64 = 16_000_000;
 
 mod release {

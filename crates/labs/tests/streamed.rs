@@ -1,5 +1,5 @@
-//! Every exit that `vmnoise exits trace` tells, beside the tracepoints of KVM that tracefs
-//! recorded in the same run, in virtual time.
+//! Compares every exit of `vmnoise exits trace` with the KVM tracepoints that tracefs recorded in
+//! the same run, under virtual time.
 
 use serde_json::Value;
 use vmnoise_labs::bed::{Kernel, Lab, Suite};
@@ -8,12 +8,12 @@ use vmnoise_labs::oracle::vm_exits::{reported, witnessed};
 use vmnoise_labs::vmm_steps::Treatment;
 
 const EXERCISES: [(&str, &str); 3] = [("cpuid", "cpuid"), ("io", "io"), ("hlt", "hlt")];
-/// tracefs reports microseconds, and its readings of the clock are not ours: one tracepoint
-/// takes both, one after the other.
+/// Limit of a time difference, nanoseconds. tracefs reports microseconds, and reads the clock at
+/// another moment: one tracepoint serves both, one after the other.
 const CLOSE_NS: u64 = 4_000;
 
-/// Where kvm_exit fires with interrupts on (SVM before 6.12), what caused the exit runs
-/// before it, and begins it.
+/// Compares all exits. If kvm_exit fires with interrupts on (SVM before 6.12), the interrupt that
+/// caused the exit runs before it, and starts it.
 fn assert_agrees_with_tracefs(suite: Suite, begins_before: bool) {
     let mut commands = vec![
         "&& lab-tracefs while buffer_size_kb=8192 trace_clock=mono events/kvm/kvm_exit/enable=1 \
@@ -25,7 +25,7 @@ fn assert_agrees_with_tracefs(suite: Suite, begins_before: bool) {
         let exercise = format!("vmnoise microvm --exercise {name} -d 20ms --format json");
         format!("lab-vmm traced start read end -- {exercise}")
     }));
-    // Its trace is kept a moment after.
+    // tracefs keeps its trace a moment later.
     commands.push("lab-vmm untrace run:500 --".to_owned());
     commands.push("lab-tracefs show".to_owned());
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
@@ -77,7 +77,7 @@ fn assert_agrees_with_tracefs(suite: Suite, begins_before: bool) {
         );
         assert!(made > 100 && timers > 0);
     }
-    // Where an exercise halts for most of the time, its timers do so within exits.
+    // If an exercise halts most of the time, its timers fire within exits.
     assert_eq!(before > 0, begins_before, "{before}");
 }
 

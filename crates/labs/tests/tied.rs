@@ -1,11 +1,11 @@
-//! Programs that start others, and take those with them.
+//! Programs that start others, and end them.
 
 use std::fs;
 use std::path::Path;
 
 use vmnoise_labs::{Tied, processes, vmm};
 
-/// Starts another that heeds no SIGTERM, and notes when it gets one itself.
+/// Starts another program that ignores SIGTERM, and notes its own SIGTERM.
 const LEADER: &str = r#"trap "echo asked > asked; exit" TERM
 (trap "" TERM; sleep 100; sleep 100) &
 echo $! > other

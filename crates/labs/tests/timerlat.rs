@@ -1,5 +1,5 @@
-//! A known cause delays a periodic task: it is named with the right length, and a quiet
-//! control is not blamed.
+//! A known cause delays a periodic task: it is named with the right length, and a quiet control is
+//! not blamed.
 
 mod root {
     use std::time::Duration;
@@ -10,7 +10,7 @@ mod root {
 
     const CPU: u32 = 1;
 
-    /// Below the burner's priority.
+    /// Runs `timerlat` below the burner's priority.
     fn timerlat(arguments: &[&str]) -> Value {
         let mut all = vec!["timerlat", "-c", "1", "-P", "f:40", "--format", "json"];
         all.extend(arguments);
@@ -33,7 +33,7 @@ mod root {
         const BURST_NS: u64 = 300_000;
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("bursts");
-        // 2 s of bursts that all lie within the run.
+        // 2 s of bursts, all within the run.
         let bursts = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(700));
             let burst = Duration::from_nanos(BURST_NS);
@@ -46,8 +46,8 @@ mod root {
         let burner = burner(&result).expect("the burner is named");
         assert_eq!(burner["name"], source);
         assert_eq!(burner["share"], "thread");
-        // About 58 wake-ups fall into a burst, the worst of them near its begin; those that
-        // queued up behind a late one share its turn.
+        // About 58 wake-ups fall into a burst, the worst of them near its start. Bursts that queue
+        // up behind a late one share its turn.
         let charged = || log.iter().map(|burst| burst.charged_ns);
         let (total_ns, max_ns) = (number(&burner["total_ns"]), number(&burner["max_ns"]));
         assert!(number(&burner["count"]) >= 10, "{burner}");

@@ -1,11 +1,11 @@
-//! What `vmnoise timerlat` says beside the kernel's own tracer, beside cyclictest, and of
-//! delays whose cause and length are known: under virtual time, where a run repeats.
+//! Compares `vmnoise timerlat` with the kernel's own tracer, with cyclictest, and with delays of
+//! known cause and length, under virtual time, where a run repeats.
 
 mod virtual_time {
     use vmnoise_labs::oracle::{beside_timerlat, causes};
 
-    /// The times of the trace have whole microseconds, each interrupt inside a cause two more of
-    /// them. It is 2 µs in the boots seen.
+    /// Limit of a difference, nanoseconds. The trace's times are whole microseconds, and each
+    /// interrupt inside a cause adds two of them. The difference was 2 µs in the boots so far.
     const APART_NS: u64 = 5_000;
 
     #[test]
@@ -14,7 +14,7 @@ mod virtual_time {
         println!("{found:?}");
         assert_eq!(found.ring_full, 0, "{found:?}");
         assert!(found.matched * 100 >= found.kernel * 99, "{found:?}");
-        // Ours are stamped by the events before the kernel's own stamps, in the same order.
+        // Our events have earlier timestamps than the kernel's own, in the same order.
         for context in [found.irq, found.thread] {
             assert!(
                 context.our_median_ns <= context.kernel_median_ns,
@@ -41,7 +41,7 @@ mod virtual_time {
                 assert!(delay.injected_ns >= 50_000, "not by this cause: {cause:?}");
                 assert!(delay.apart_ns() <= APART_NS, "{cause:?}");
             }
-            // Where it was not let loose, nothing of the kind is blamed.
+            // Without the disturber, the name is blamed for almost nothing.
             let shortest = cause.delays.iter().map(|delay| delay.named_ns).min();
             assert!(cause.quiet_ns * 2 <= shortest.unwrap(), "{cause:?}");
         }
@@ -52,23 +52,25 @@ mod lab_full {
     mod own_suite {
         use vmnoise_labs::oracle::{Late, beside_cyclictest, descheduled};
 
-        /// Of the guest's task.
+        /// Period of the guest's task.
         const PERIOD_NS: u64 = 1_013_000;
         /// Wake-ups of one run.
         const RUN: f64 = 2_000.0;
         /// Runs of each of the two.
         const ROUNDS: i32 = 6;
-        /// How rarely two runs of one program are so far apart that [`by_chance`] is exceeded.
+        /// Probability that two runs of one program differ by more than [`by_chance`].
         const RARELY: f64 = 0.01;
 
-        /// The median of all distances between runs of the one and runs of the other is larger than this in
-        /// one case of a hundred, were both one program and no wake-up like another for a reason.
+        /// Returns a bound for the median of all distances between runs of the two programs. If
+        /// both were one program, and wake-ups were independent, the median would exceed it in one
+        /// case of a hundred.
         ///
-        /// The 36 pairs are six times six pairs of which no two share a run. If half of the 36 are further
-        /// apart, so are three pairs of one of these sixes: of pairs apart from each other, of each with the
-        /// probability q. The union of six such cases bounds it: 6 P(B(6, q) >= 3). Two samples of n are
-        /// further apart than x by 2 exp(-n x^2), the first term of Kolmogorov's and Smirnov's
-        /// distribution, which alternates and so is no more than that.
+        /// The 36 pairs are six times six pairs of which no two share a run. If half of the 36 are
+        /// further apart than x, so are three pairs of one of these sixes. The pairs of a six are
+        /// independent, each with the probability q. The union of six such cases gives the bound 6
+        /// P(B(6, q) >= 3). Two samples of n are further apart than x with probability 2 exp(-n
+        /// x^2): the first term of Kolmogorov's and Smirnov's distribution, whose sum alternates,
+        /// so it is an upper bound.
         fn by_chance() -> f64 {
             let three_of_six = |q: f64| -> f64 {
                 let choose = [20.0, 15.0, 6.0, 1.0];
@@ -87,16 +89,16 @@ mod lab_full {
             let found = beside_cyclictest().unwrap();
             println!("{found:?}");
             let turns = &found.turns;
-            // What now and then a tick does to a whole run is in the other half of the distances.
+            // A tick that hits a whole run now and then is in the upper half of the distances.
             assert!(turns.our_distance <= by_chance(), "{found:?}");
             assert_eq!(turns.rounds, ROUNDS as usize);
             assert!(turns.ours_ns <= turns.cyclictest_ns, "{found:?}");
-            // The witnesses take part in each wake-up, and in each alike.
+            // BPF adds to each wake-up, and to each alike.
             assert!(found.witnessed_ns >= turns.ours_ns, "{found:?}");
             assert!(found.witnessed_distance <= 0.1, "{found:?}");
         }
 
-        // Joined with its host, the same is in the gate (`join_timers.rs`).
+        // The gate has the same test joined with the host (`join_timers.rs`).
         #[test]
         fn a_guest_whose_vcpu_is_kept_from_running_calls_it_steal_of_that_length() {
             let found = descheduled().unwrap();
@@ -106,10 +108,11 @@ mod lab_full {
                 let decision_ns = if *is_cut { found.decision_ns } else { 0 };
                 let bound_ns = found.bound_ns + decision_ns;
                 assert!(delay.apart_ns() <= bound_ns, "{delay:?}");
-                // What the wake-up took beside the waits is the guest's own. If the bound were that
-                // long, a guest that calls all of its latency steal would pass.
+                // The rest of the latency is the guest's own work. If the bound were that long, a
+                // guest that reports all of its latency as steal would pass.
                 assert!(delay.injected_ns + bound_ns < delay.latency_ns, "{found:?}");
-                // As late as what is left of a burst after one period, or it is by something else.
+                // The wake-up is late by the rest of a burst after one period, or it has another
+                // cause.
                 assert!(delay.injected_ns + PERIOD_NS >= found.burst_ns, "{delay:?}");
             }
             assert!(found.quiet_ns * 20 <= found.burst_ns, "{found:?}");

@@ -1,5 +1,5 @@
-//! The trace of a polling thread: the same from a recording, in the kernel's formats,
-//! and a stop that says what made it.
+//! The trace of a polling thread: the same from a recording, in the kernel's formats, with a stop
+//! that names its cause.
 
 mod root {
     use std::io::{BufRead, BufReader};
@@ -12,13 +12,13 @@ mod root {
         String::from_utf8(bytes).unwrap()
     }
 
-    /// The lines of one event, each behind its name.
+    /// Returns the lines of one event, each without its name.
     fn of<'a>(trace: &'a str, event: &'a str) -> impl Iterator<Item = &'a str> {
         let line = move |line: &'a str| Some(line.split_once(&format!(": {event}: "))?.1);
         trace.lines().filter_map(line)
     }
 
-    /// The number behind this word.
+    /// Returns the number after this word.
     fn number(line: &str, word: &str) -> u64 {
         let (_, rest) = line.split_once(&format!("{word} ")).unwrap();
         rest.split(' ').next().unwrap().parse().unwrap()
@@ -126,7 +126,7 @@ mod root {
             assert_eq!(period["schema"], "vmnoise.period/1");
             reported_ns += period["cpus"][0]["noise_ns"].as_u64().unwrap();
         }
-        // What came after the last whole period is in the summary alone.
+        // Events after the last whole period are in the summary only.
         assert!(reported_ns <= summary["cpus"][0]["noise_ns"].as_u64().unwrap());
     }
 }

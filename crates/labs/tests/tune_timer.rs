@@ -1,12 +1,12 @@
 //! The timers of a guest on a stock kernel's own kvm_amd: polling makes them less late, and costs
-//! what it costs.
+//! CPU time.
 
 mod lab_full {
     mod own_suite {
         use serde_json::Value;
         use vmnoise_labs::bed::{Kernel, Lab};
 
-        /// Debian's kernels let KVM poll for 200 us, and a halt of 100 us is over by then.
+        /// Debian's kernels let KVM poll for 200 us, and a halt of 100 us ends earlier.
         const COMMAND: &str =
             "vmnoise tune-timer -d 500ms -i 100us --goal 1ms --percentile 50 --format json";
 
@@ -18,7 +18,7 @@ mod lab_full {
             assert_eq!(document["schema"], "vmnoise.tune-timer/1");
             let present = &document["present"];
             assert_eq!(present["halt_poll_ns"], 200_000, "{present}");
-            // KVM keeps it to 5 us at most where it finds it by itself, and labs mount debugfs.
+            // KVM limits its own adjustment to 5 us, and labs mount debugfs.
             assert!(
                 present["vcpu_advance_ns"].as_u64().unwrap() <= 5_000,
                 "{present}"
@@ -32,7 +32,7 @@ mod lab_full {
             for step in steps {
                 let timers = number(&step["timers"]);
                 assert!(timers >= 100, "{step}");
-                // Each timer comes to a guest that has halted, and nothing else wakes it.
+                // Each timer reaches a halted guest, and nothing else wakes it.
                 assert_eq!(step["kvm"]["halts"], timers, "{step}");
                 assert_eq!(step["witnesses_agree"], true, "{step}");
                 let late = &step["late_ns"];
@@ -44,11 +44,11 @@ mod lab_full {
             let (none, whole) = (step(0), step(200_000));
             assert_eq!(none["kvm"]["polls"], 0, "{none}");
             assert!(number(&whole["kvm"]["polls_in_time"]) > 0, "{whole}");
-            // To wake up from sleep takes a switch more than to see it while polling.
+            // A wake-up from sleep takes a switch more than one during polling.
             assert!(number(&whole["late_ns"]["p50"]) < number(&none["late_ns"]["p50"]));
             let busy = |step: &Value| step["busy_percent"].as_f64().unwrap();
             assert!(busy(whole) > busy(none), "{document}");
-            // All keep a goal of a millisecond, so the one that costs least is named.
+            // All settings keep a goal of a millisecond, so the cheapest one is chosen.
             let chosen = &steps[usize::try_from(number(&document["setting"])).unwrap()];
             assert!(busy(chosen) < busy(whole), "{chosen}");
         }

@@ -1,5 +1,5 @@
-//! Nothing stays behind, however a run ends: neither in the kernel, nor in its settings,
-//! nor with those who started it.
+//! Nothing stays behind, however a run ends: not in the kernel, not in its settings, and not in the
+//! processes that started it.
 
 mod root {
     use std::path::Path;
@@ -12,13 +12,13 @@ mod root {
     use vmnoise_labs::footprint::{Held, settings};
     use vmnoise_labs::{Group, Run, binary, hold_first_thread, schedstat, skipped};
 
-    /// Whoever has not ended by then never will.
+    /// Limit of every wait.
     const LONG_ENOUGH: Duration = Duration::from_secs(20);
-    /// Between two looks at what a run holds.
+    /// Time between two reads of the objects that a run holds.
     const LOOK: Duration = Duration::from_millis(100);
-    /// A run that has no other end. Longer than anything here takes.
+    /// Duration of a run that ends in another way; longer than anything here takes.
     const FOR_GOOD: &str = "600s";
-    /// What idle CPUs are held to, as long as they are, is read from this file.
+    /// File with the wake-up latency that idle CPUs must keep while processes hold it open.
     const LATENCY: &str = "/dev/cpu_dma_latency";
     const LATENCY_OPTION: &str = "--dma-latency 0";
 
@@ -30,16 +30,16 @@ mod root {
         "exits",
     ];
 
-    /// How a run ends.
+    /// Way in which a run ends.
     #[derive(Debug, Clone, Copy)]
     enum End {
-        /// Its time is over.
+        /// Its duration is over.
         Duration,
-        /// It is asked for its result.
+        /// One signal asks for its result.
         Asked(Signal),
-        /// It is asked three times, and ends by the third as if nobody caught the signal.
+        /// Three signals; the third ends it as if it caught none.
         InAHurry,
-        /// No line of the program runs any more.
+        /// SIGKILL: no line of the program runs any more.
         Killed,
     }
 
@@ -52,14 +52,14 @@ mod root {
         End::Killed,
     ];
 
-    /// Starts it; it is at work when this returns, with what it holds in the kernel.
+    /// Starts a run, and returns when it works, with the objects that it holds in the kernel.
     fn start(line: &str, end: End) -> (Run, Held) {
         let duration = match end {
             End::Duration => "2s",
             _ => FOR_GOOD,
         };
         let words: Vec<&str> = line.split(' ').chain(["-d", duration]).collect();
-        // Where these tests run under nohup(1), SIGHUP would end nothing.
+        // Under nohup(1), SIGHUP would not end the run.
         let mut command = Command::new("env");
         command.arg("--default-signal=HUP").arg(binary());
         let run = Run::of(command.args(&words)).unwrap();
@@ -83,8 +83,8 @@ mod root {
             End::Duration => {}
             End::Asked(signal) => run.signal(signal).unwrap(),
             End::Killed => run.signal(Signal::KILL).unwrap(),
-            // Its first thread is held, so that it cannot come to an end that one signal asks for.
-            // Whoever is gone cannot be let go.
+            // Its first thread is held, so that one signal cannot end it. The release fails once it
+            // has ended.
             End::InAHurry => {
                 let let_go = hold_first_thread(pid, LONG_ENOUGH, || {
                     let is_there = run.signal(Signal::INT).is_ok();
@@ -99,7 +99,7 @@ mod root {
         assert_eq!(!reported.is_empty(), is_asked, "{reported}");
     }
 
-    /// Runs it, ends it, and compares the machine before, meanwhile and after.
+    /// Runs a command, ends it, and compares the machine before, during and after.
     fn leaves_nothing(line: &str, end: End, meanwhile: impl FnOnce()) {
         let before = settings();
         let mine_before = sched_getaffinity(None).unwrap();
@@ -132,8 +132,8 @@ mod root {
         }
     }
 
-    /// Where a group takes single threads, only they are in it, and where it takes none,
-    /// the whole process: either way nobody is left there, and nobody else has moved.
+    /// A threaded group has only the polling threads, another group the whole process. In both
+    /// cases no thread is left in it, and no other process has moved.
     #[test]
     fn from_a_control_group() {
         let mine = || std::fs::read_to_string("/proc/self/cgroup").unwrap();
@@ -160,7 +160,7 @@ mod root {
         }
     }
 
-    /// The one setting that is written: another process writes it back, after the run.
+    /// The one setting that is written: another process restores it after the run.
     #[test]
     fn with_idle_states_that_were_switched_off() {
         if !Path::new("/sys/devices/system/cpu/cpu1/cpuidle/state0").exists() {

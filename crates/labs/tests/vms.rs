@@ -1,5 +1,5 @@
-//! Several VMs, each of which something is done to, in one run of `vmnoise exits` on a
-//! stock kernel's own kvm_amd: held against what KVM and the scheduler count of them.
+//! Several VMs with different treatments, in one run of `vmnoise exits` on a stock kernel's own
+//! kvm_amd, compared with the counts of KVM and of the scheduler.
 
 mod lab {
     use std::time::Duration;
@@ -17,7 +17,7 @@ mod lab {
             |steps: &str, exercise: &str| format!("lab-vmm {steps} -- {EXERCISE} {exercise}");
         // The set-up of a guest makes 600 exits.
         let treatments = [
-            // All the time, beside the others.
+            // Runs all the time, in parallel to the others.
             format!(
                 "&& {}",
                 treat("traced start exits:5000 stop read kill", "cpuid -c 0,1")
@@ -63,7 +63,7 @@ mod lab {
 
         assert_eq!(vcpus(&exits, two).len(), 2);
         assert!(counted(vcpus(&exits, two), Some("cpuid")) > 100);
-        // What it did up to its death is kept.
+        // The exits before its death are kept.
         assert!(counted(vcpus(&exits, killed), Some("io")) > 100);
 
         let hogged_vcpu = &vcpus(&exits, hogged)[0];
@@ -72,7 +72,7 @@ mod lab {
 
         let stopped_vcpu = &vcpus(&exits, stopped)[0];
         let (stop, polled) = (stopped.all("stop")[0], stopped.all("undisturbed:1:300")[0]);
-        // It slept at least while another polled on its CPU, and at most while it had not made
+        // It slept at least while another thread polled on its CPU, and at most until it made
         // another exit.
         let (from, to) = (stop.begin_mono_ns, stopped.all("exits:100")[0].end_mono_ns);
         let least = polled.undisturbed.unwrap();
@@ -84,8 +84,8 @@ mod lab {
         let throttled_ns = share_ns(throttled_vcpu, "throttled");
         let group_ns = throttled.readings()[2].throttled_ns.unwrap();
         println!("throttled {throttled_ns} ns, its group {group_ns} ns");
-        // More than its group's, where a CPU idled on after the wake-up; all that it waited is
-        // held against the scheduler's count above.
+        // More than its group's time, if a CPU stayed idle after the wake-up. The whole wait is
+        // compared with the scheduler's count above.
         assert!(throttled_ns > 100_000_000);
 
         let migrations = moved.readings()[1].vcpus[0].migrations;
@@ -100,7 +100,7 @@ mod lab_full {
 
     use crate::exits_judge::*;
 
-    /// Each makes exits of another kind, in one or two vCPUs.
+    /// Exercises with exits of different kinds, in one or two vCPUs.
     const EXERCISES: [&str; 4] = ["io -c 1", "cpuid -c 0,1", "hlt -c 0", "mmio -c 1"];
     const VMS: usize = 40;
 
@@ -126,7 +126,7 @@ mod lab_full {
             theirs += counts.kvm["exits"];
             unended += vcpus.len() as u64;
         }
-        println!("{VMS} VMs, {theirs} exits by KVM, {ours} told and {unended} not ended");
+        println!("{VMS} VMs, {theirs} exits by KVM, {ours} reported and {unended} not ended");
         assert_eq!(ours + unended, theirs);
     }
 }

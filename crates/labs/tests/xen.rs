@@ -1,5 +1,5 @@
-//! The built binary in a guest of Xen: it knows what it is in, its steal is what Xen itself
-//! has in its books, and a Dom0 that sleeps is not blamed.
+//! The built binary in a guest of Xen: it identifies Xen, its steal time equals Xen's own count,
+//! and a sleeping Dom0 is not blamed.
 
 use serde_json::Value;
 use vmnoise_labs::bed::XenLab;
@@ -9,16 +9,15 @@ use vmnoise_labs::oracle::report;
 use vmnoise_labs::oracle::xen::{Clock, Compared, compare, compare_latencies};
 use vmnoise_labs::oracle::xen_slop::{slop, woken};
 
-/// Each at the best that there is.
+/// Best status of each probe in a guest of Xen.
 const BEST: [(&str, &str); 4] = [
     ("host interrupts", "tp_btf"),
     ("host tasks", "tp_btf"),
     ("steal clock of this machine", "xen_runstate by BTF offset"),
     ("steal inside activities", "sampled at begin and end"),
 ];
-/// In the guest: a look at the machine, gaps and wake-ups beside a Dom0 that sleeps, and both
-/// beside a task of Dom0 that never does. A period of 50 us is one that TIMER_SLOP does not let
-/// it have.
+/// Commands of the guest: the machine's probes, then gaps and wake-ups while Dom0 sleeps, then both
+/// while a task of Dom0 never sleeps. TIMER_SLOP prevents a period of 50 us.
 const GUEST: [&str; 7] = [
     "vmnoise doctor --format json",
     "vmnoise osnoise -d 500ms --format json",
@@ -28,9 +27,9 @@ const GUEST: [&str; 7] = [
     "vmnoise timerlat -p 50 -d 500ms --format json",
     "lab-disturb clock",
 ];
-/// In Dom0.
+/// Commands of Dom0.
 const DOM0: [&str; 3] = ["lab-xen told 4", "& lab-disturb busy 0", "lab-xen waits 7"];
-/// Waits for a CPU are 10 ms long; what is shorter is what Dom0 does by itself.
+/// Shortest wait that counts. Waits for a CPU take 10 ms; shorter ones are Dom0's own activity.
 const WAIT_NS: u64 = 1_000_000;
 /// TIMER_SLOP of arch/x86/xen/time.c.
 const SLOP_NS: u64 = 100_000;
@@ -39,9 +38,9 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value}"))
 }
 
-/// Fails unless what the guest has as stolen is what Xen has as waits: to the nanosecond, by the clock
-/// that both are booked by, where the vCPU was put away for others. Where it slept and was woken, or its
-/// wait began before the wake-up was due, records of the same run say from when to when it may have been.
+/// Asserts that the guest's steal time equals Xen's waits. They are equal to the nanosecond, by the
+/// one clock of both, if the vCPU was preempted. If it slept and was woken, or its wait began
+/// before the wake-up was due, records of the same run give the bounds.
 fn assert_reported_by_xen(compared: &[Compared]) {
     let sum = |of: fn(&Compared) -> u64| compared.iter().map(of).sum::<u64>();
     let [steal_ns, least_ns, most_ns] = [
@@ -50,7 +49,7 @@ fn assert_reported_by_xen(compared: &[Compared]) {
         sum(|it| it.most_ns),
     ];
     println!(
-        "Dom0 busy: {} times, {steal_ns} ns stolen, {least_ns} to {most_ns} ns of waiting in Xen's books",
+        "Dom0 busy: {} times, {steal_ns} ns stolen, {least_ns} to {most_ns} ns of waiting by Xen",
         compared.len()
     );
     for one in compared {
@@ -73,7 +72,7 @@ mod virtual_time {
             .program(&lab_program("lab-disturb").unwrap())
             .run(&DOM0, &GUEST)
             .unwrap();
-        // There is no KVM in it, which doctor tells by its status.
+        // The guest has no KVM, so `doctor` ends with an error status.
         let doctor: Value = serde_json::from_str(&report.guest[0].stdout).unwrap();
         let quiet = report.guest[1].json().unwrap();
         let punctual = report.guest[2].json().unwrap();
@@ -112,8 +111,8 @@ mod virtual_time {
         println!("Dom0 asleep: {stolen_ns} ns stolen of {runtime_ns} ns");
         assert!(stolen_ns * 100 < runtime_ns, "{cpu}");
 
-        // No timer fires sooner than the slop after it was armed, and none is armed before
-        // the one of the period before has fired.
+        // A timer fires at the earliest one slop after it was armed, and the next one is armed only
+        // after that.
         let cpu = &punctual["cpus"][0];
         let latency_ns = number(&cpu["user"]["mean_ns"]) * number(&cpu["count"]);
         let stolen_ns = number(&cpu["shares_ns"]["steal"]);
@@ -127,14 +126,15 @@ mod virtual_time {
 
         let compared = compare(trace, waits, clock, WAIT_NS).unwrap();
         let steal_ns: u64 = compared.iter().map(|it| it.steal_ns).sum();
-        // The two share one CPU, and are due half of it each.
+        // The two share one CPU, and each is due half of it.
         assert!(steal_ns > 100_000_000, "{trace}");
-        // What is left of the first one began before the measurement.
+        // The rest of the first wait began before the measurement.
         assert_reported_by_xen(&compared[1..]);
 
         let compared = compare_latencies(&late, waits, clock, WAIT_NS).unwrap();
         let worst = late["cpus"][0]["worst"].as_array().unwrap();
-        // Each of the latest is late by a wait, also before its task had armed its timer.
+        // Each of the latest wake-ups is late by a wait, also if the wait came before its task had
+        // armed its timer.
         assert_eq!(compared.len(), worst.len(), "{late}");
         assert_reported_by_xen(&compared);
     }

@@ -1,6 +1,6 @@
-"""Whether a file is a bill of materials to CycloneDX's own library: `bill.py FILE`.
+"""Reads a bill of materials with CycloneDX's own library: `bill.py FILE`.
 
-Prints a name, a version and a licence of each component, or ends with the reason.
+Prints name, version and licence of each component, or ends with the error.
 """
 
 import json

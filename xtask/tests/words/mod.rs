@@ -1,8 +1,9 @@
-//! The language rules that a program can check (CONTRIBUTING.md, "How we write"), for all texts that
-//! people read: doc comments, help, errors, metrics' HELP, comments of the BPF programs, and docs.
+//! The language rules that a program can check (CONTRIBUTING.md, "How we write"), for all texts
+//! that people read: doc comments, help, errors, metrics' HELP, comments of the BPF programs, and
+//! docs.
 //!
-//! `allowed.txt` lists how many offences each file may still have. A file that gets better lowers its
-//! number there, so that it stays better.
+//! `allowed.txt` lists how many offences each file may still have. If a file has fewer, its number
+//! there must go down, so that it cannot get worse again.
 
 mod names;
 mod rules;
@@ -16,7 +17,7 @@ use rules::Offence;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const ALLOWED: &str = include_str!("allowed.txt");
-/// The list as it should be.
+/// File for the list with the current numbers.
 const RENEWED: &str = "target/words.txt";
 
 #[test]

@@ -11,12 +11,12 @@ use super::texts;
 
 /// Names that may exist in every crate.
 const SHARED: [&str; 2] = ["Error", "Result"];
-/// Participles that do not end in "ed", and were names of types here.
+/// Participles that do not end in "ed", and that were names of types in this workspace.
 const PARTICIPLES: [&str; 14] = [
     "Told", "Taken", "Felt", "Said", "Known", "Seen", "Lost", "Held", "Kept", "Made", "Given",
     "Written", "Found", "Begun",
 ];
-/// Words that end in "ed" and are no participles.
+/// Words that end in "ed" but are nouns.
 const NOUNS: [&str; 5] = ["Speed", "Feed", "Seed", "Need", "Bed"];
 
 /// An offence, and the file of the type.

@@ -26,7 +26,7 @@ const BANNED: [&str; 17] = [
     "has come of",
     "have come of",
 ];
-/// Words with which no doc comment begins: they are no actor.
+/// Words with which no doc comment may begin, because they are not an actor.
 const OPENINGS: [&str; 5] = ["What", "Of", "That", "Those", "Whether it"];
 
 /// One break of a rule.
@@ -84,7 +84,7 @@ pub fn offences(text: &Text) -> Vec<Offence> {
     offences
 }
 
-/// The text with one word in place of each code span, and links by their texts.
+/// Returns the text with one word in place of each code span, and with the texts of its links.
 fn without_code(text: &str) -> String {
     let mut plain = String::new();
     for (index, piece) in text.split('`').enumerate() {
@@ -99,7 +99,7 @@ fn without_code(text: &str) -> String {
     without_links + rest
 }
 
-/// The sentences of a text. A paragraph and a list's item end one.
+/// Returns the sentences of a text. A paragraph and an item of a list end a sentence.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     text.split("\n\n")
         .flat_map(|paragraph| paragraph.split("\n- "))

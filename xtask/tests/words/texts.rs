@@ -43,7 +43,7 @@ pub fn all(root: &str) -> Vec<Text> {
     texts
 }
 
-/// Sources without their tests, and pages, as paths below the root.
+/// Returns the sources without their tests, and the pages, as paths below the root.
 pub fn files(root: &str) -> Vec<String> {
     let mut found = Vec::new();
     for folder in ["crates", "xtask/src", "docs"] {
@@ -91,7 +91,7 @@ impl Reader<'_> {
         self.texts.push(Text { file, kind, words });
     }
 
-    /// The lines of a doc comment are attributes, one each.
+    /// Adds the doc comment in these attributes; each of its lines is one attribute.
     fn doc_comment(&mut self, attributes: &[Attribute]) {
         let lines: Vec<String> = attributes.iter().filter_map(doc_line).collect();
         if !lines.is_empty() {
@@ -99,7 +99,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A name and a text with spaces are a metric and its HELP.
+    /// Adds the HELP of a metric: the second argument after a name, if it is a text with spaces.
     fn help(&mut self, arguments: &[&Expr]) {
         let [name, help, ..] = arguments else { return };
         let (Some(name), Some(help)) = (literal(name), literal(help)) else {
@@ -207,7 +207,7 @@ fn literal(value: &Expr) -> Option<String> {
     }
 }
 
-/// Comments of C, in their order: `//` lines that follow each other are one.
+/// Returns the comments of a C file in order. Consecutive `//` lines are one comment.
 fn of_c(file: &str, content: &str) -> Vec<Text> {
     let mut comments = Vec::new();
     let (mut in_block, mut words) = (false, String::new());
@@ -245,7 +245,7 @@ fn of_page(file: &str, content: &str) -> Text {
     }
 }
 
-/// Running text: without blocks of code, tables, and headings.
+/// Returns the running text, without blocks of code, tables and headings.
 fn without_blocks(content: &str) -> String {
     let mut in_code = false;
     let mut text = String::new();

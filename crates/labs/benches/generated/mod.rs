@@ -1,4 +1,4 @@
-//! A generated recording of 10 million events, for benches that read one.
+//! A generated recording of 10 million events, for benches that read a recording.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use vmnoise_events::{
 };
 use vmnoise_recording::Writer;
 
-/// How many events it has.
+/// Number of events in it.
 pub const EVENTS: u64 = 10_000_000;
-/// Three activities in each gap.
+/// Three activities per gap.
 const GAPS: u64 = EVENTS / 4;
 const GAP_EVERY_NS: u64 = 20_000;
 
-/// Writes it to this file.
+/// Writes the recording to this file.
 pub fn generate(path: &Path) -> Result<()> {
     let mut writer = Writer::create(path, &facts())?;
     let sources = ["local_timer:236", "SCHED:7", "stress-ng:4711"];

@@ -1,4 +1,5 @@
-//! A generated recording of two CPUs and as many gaps as one likes, and what a command takes to read it.
+//! A generated recording of two CPUs with any number of gaps, and the time and memory that a
+//! command needs to read it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,16 +15,16 @@ use vmnoise_labs::binary;
 use vmnoise_recording::Writer;
 
 const CPUS: u32 = 2;
-/// From one gap of a CPU to the next.
+/// Time between two gaps of a CPU.
 const EVERY_NS: u64 = 60_000;
-/// A thread instead of the interrupt, which takes more.
+/// One gap in this many is of a thread, which takes more than the interrupt.
 const ONE_IN: u64 = 1_000;
 const BEGIN_NS: u64 = 1_000_000_000;
 
-/// Runs `vmnoise` on a recording, and prints how long it took and the most memory that any run took so far.
+/// Runs `vmnoise` on a recording. Prints how long it took, and the most memory of any run so far.
 ///
 /// # Errors
-/// If it cannot be run.
+/// If `vmnoise` cannot be run.
 pub fn time(said: &str, words: &[&str], recording: &Path) -> Result<()> {
     let begun = Instant::now();
     let status = Command::new(binary())
@@ -41,10 +42,11 @@ pub fn time(said: &str, words: &[&str], recording: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a recording of so many gaps: interrupts of 1 to 5 us, and now and then a thread of 20 to 50 us.
+/// Writes a recording with this many gaps: interrupts of 1 to 5 us, and some threads of 20 to 50
+/// us.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If the recording cannot be written.
 pub fn generate(path: &Path, gaps: u64) -> Result<()> {
     let mut facts = fixtures::facts(Workload::Osnoise);
     facts.options.cpus = (0..CPUS).collect();
@@ -85,7 +87,7 @@ pub fn generate(path: &Path, gaps: u64) -> Result<()> {
             }))?;
             writer.push(&Event::Gap(Gap {
                 cpu,
-                // The way in and the way out.
+                // The way into the activity and out of it.
                 start_tsc: start_mono_ns - 100,
                 end_tsc: end_mono_ns + 100,
                 steal_ns: 0,

@@ -1,5 +1,5 @@
-//! Debian's packages by apt: the machine's own suite as it is set up, a newer one by a
-//! configuration of its own that leaves the machine's alone.
+//! Fetches Debian packages with apt. The machine's own suite uses apt as it is set up; a newer
+//! suite uses its own configuration, so the machine's stays untouched.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -10,16 +10,16 @@ use anyhow::{Context, Result, bail};
 
 use crate::run::target_folder;
 
-/// Debian's archive signs newer suites with keys that older systems have already.
+/// Keyring of Debian's archive. Older systems already have the keys that sign newer suites.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// By which apt's own scripts fetch a file.
+/// Program with which apt's own scripts fetch one file.
 const HELPER: &str = "/usr/lib/apt/apt-helper";
 
-/// A release of Debian, where a kernel or an emulator comes from.
+/// Debian release that a kernel or an emulator comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suite {
-    /// The machine's own.
+    /// The suite that the machine itself runs.
     Own,
     /// Newer software built for Debian 12: Linux 6.12, QEMU 10.
     BookwormBackports,
@@ -30,7 +30,7 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// All of them.
+    /// All suites.
     pub const ALL: [Suite; 4] = [
         Suite::Own,
         Suite::BookwormBackports,
@@ -38,15 +38,15 @@ impl Suite {
         Suite::TrixieBackports,
     ];
 
-    /// Asks the mirror what it has today.
+    /// Checks that the mirror has this suite: fetches its package lists.
     ///
     /// # Errors
-    /// If it does not answer, or has no such suite.
+    /// If the mirror does not answer, or has no such suite.
     pub fn reach(self) -> Result<()> {
         Apt::of(self)?.update()
     }
 
-    /// Debian's name of it; `None` for the machine's own.
+    /// Returns Debian's name of the suite; `None` for the machine's own.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Suite::Own => None,
@@ -70,21 +70,21 @@ impl Bundle {
     }
 }
 
-/// apt, looking at one suite.
+/// apt, set up for one suite.
 #[derive(Debug)]
 pub(super) struct Apt {
     options: Vec<String>,
 }
 
 impl Apt {
-    /// As the machine has it.
+    /// Returns apt as the machine has it set up.
     fn own() -> Apt {
         Apt {
             options: Vec::new(),
         }
     }
 
-    /// For this suite, from the mirror that the machine uses.
+    /// Returns apt for this suite, from the mirror that the machine uses.
     pub(super) fn of(suite: Suite) -> Result<Apt> {
         let Some(name) = suite.name() else {
             return Ok(Apt::own());
@@ -116,19 +116,19 @@ impl Apt {
 
     /// Fetches the lists of packages.
     pub(super) fn update(&self) -> Result<()> {
-        // Without this a mirror that does not answer is only warned of.
+        // By default apt only warns if a mirror does not answer; this makes it an error.
         let strict = "--option=APT::Update::Error-Mode=any";
         let _alone = alone()?;
         self.call("apt-get", &["update", "-qq", strict], Path::new("."))?;
         Ok(())
     }
 
-    /// What a package cannot be without, by its name.
+    /// Returns the names of the packages that this package directly depends on.
     pub(super) fn depends(&self, package: &str) -> Result<Vec<String>> {
         self.depending(&["depends", package])
     }
 
-    /// What it cannot be without, and what those cannot.
+    /// Returns the names of all packages that this package depends on, directly or indirectly.
     pub(super) fn depends_in_the_end(&self, package: &str) -> Result<BTreeSet<String>> {
         let all = self.depending(&["depends", "--recurse", "--important", package])?;
         Ok(all.into_iter().collect())
@@ -143,7 +143,7 @@ impl Apt {
             .collect())
     }
 
-    /// What these packages take of the disk, fetched and unpacked, bytes.
+    /// Returns the disk space that these packages need, fetched and unpacked, in bytes.
     pub(super) fn size(&self, packages: &[String]) -> Result<u64> {
         let mut arguments = vec!["show", "--no-all-versions"];
         arguments.extend(packages.iter().map(String::as_str));
@@ -154,7 +154,7 @@ impl Apt {
         )?))
     }
 
-    /// Unpacks packages into their folder, unless that was done before, or another lab does it meanwhile.
+    /// Unpacks packages into their folder, unless an earlier run or another lab already did.
     pub(super) fn unpack(&self, bundle: &Bundle) -> Result<()> {
         let Bundle { packages, folder } = bundle;
         if bundle.is_here() {
@@ -164,7 +164,8 @@ impl Apt {
         if bundle.is_here() {
             return Ok(());
         }
-        // Under another name until it is whole, so that a cut download is not taken for it.
+        // The folder gets its final name when it is complete, so that an interrupted download never
+        // counts as done.
         let part = tempfile::tempdir_in(kept())?;
         let mut arguments = vec!["download", "-qq"];
         arguments.extend(packages.iter().map(String::as_str));
@@ -189,17 +190,17 @@ impl Apt {
     }
 }
 
-/// Whether this machine has it.
+/// Returns whether this machine has apt.
 pub(super) fn is_here() -> bool {
     call("apt-cache", &["--version"], Path::new(".")).is_ok()
 }
 
-/// Where everything that was fetched for labs is kept.
+/// Returns the folder for everything that labs fetch.
 pub(super) fn kept() -> PathBuf {
     target_folder().join("lab")
 }
 
-/// While it is held no other lab fetches anything: labs run side by side.
+/// Takes the lock under which a lab fetches: labs run at the same time.
 fn alone() -> Result<File> {
     std::fs::create_dir_all(kept())?;
     let lock = File::create(kept().join("lock"))?;
@@ -207,7 +208,7 @@ fn alone() -> Result<File> {
     Ok(lock)
 }
 
-/// Where the machine gets Debian itself from, and not its updates.
+/// Returns the mirror of Debian itself, without updates, that the machine uses.
 fn mirror() -> Result<String> {
     let find = || -> Result<String> {
         let targets = [
@@ -222,11 +223,11 @@ fn mirror() -> Result<String> {
             .map(str::to_owned)
             .context("apt knows no mirror of Debian: labs need Debian")
     };
-    // A fresh machine has no package lists, and apt tells only of what it has.
+    // A fresh machine has no package lists, and apt reports only mirrors that it has lists of.
     find().or_else(|_| Apt::own().update().and_then(|()| find()))
 }
 
-/// Fetches one file from the mirror, as `apt-get download` would its packages, and drops it.
+/// Fetches one file from the mirror, as `apt-get download` would fetch a package, and deletes it.
 pub(super) fn reach() -> Result<()> {
     let folder = tempfile::tempdir().context("a folder for what is fetched")?;
     let targets = [
@@ -258,7 +259,7 @@ fn complaint(said: &str) -> &str {
     errors.next().unwrap_or(said)
 }
 
-/// `Size: ` in bytes and `Installed-Size: ` in KiB of each package (deb-control(5)).
+/// Sums `Size: ` (bytes) and `Installed-Size: ` (KiB) of all packages (deb-control(5)).
 fn sizes(packages: &str) -> u64 {
     let sum = |field: &str| -> u64 {
         let lines = packages.lines().filter_map(|line| line.strip_prefix(field));
@@ -269,13 +270,13 @@ fn sizes(packages: &str) -> u64 {
     sum("Size:") + 1024 * sum("Installed-Size:")
 }
 
-/// The address in a line of the origin, the code name and it.
+/// Returns the address in a line of origin, code name and address, if it is of Debian itself.
 fn debian_itself(line: &str) -> Option<&str> {
     let (codename, address) = line.strip_prefix("Debian ")?.split_once(' ')?;
     (!codename.contains('-')).then_some(address)
 }
 
-/// Every file below a folder.
+/// Returns every file below a folder.
 pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -290,7 +291,7 @@ pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Runs a program in a folder, and gives what it prints.
+/// Runs a program in a folder, and returns its stdout.
 pub(super) fn call(program: &str, arguments: &[&str], folder: &Path) -> Result<String> {
     let line = format!("{program} {}", arguments.join(" "));
     let output = Command::new(program)

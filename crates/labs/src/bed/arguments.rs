@@ -4,19 +4,21 @@ use std::path::Path;
 
 use super::guest_files::GuestFiles;
 
-/// kvm-amd of PREEMPT_RT refuses a CPU without a constant TSC. CMPXCHG16B of
-/// QEMU 7.2 leaves rubbish in the flags, of which 6.12 died in every second boot.
+/// CPU of a machine. kvm-amd of PREEMPT_RT refuses a CPU without a constant TSC. CMPXCHG16B of QEMU
+/// 7.2 corrupts the flags, which crashed Linux 6.12 in every second boot.
 pub(super) const CPU: &str = "max,x-force-features=on,+invtsc,-cx16";
-/// With SMAP a Dom0 dies of its first return to user space. QEMU 10.0 ends by itself when Xen
-/// writes to an x2APIC under virtual time ("Bad icount read"). A guest in SVM dies of RDTSCP,
-/// whose length Xen cannot tell, and its user space of AVX. Xen restores the registers of
-/// XMM when CR0.TS traps their first use, and QEMU's XSAVE and XRSTOR do not look at CR0.TS:
-/// a guest would save those of Dom0 as its own. FXSAVE does.
+/// CPU of a machine with Xen. Each feature is off for a reason:
+/// * SMAP: Dom0 dies at its first return to user space.
+/// * x2APIC: QEMU 10.0 ends by itself ("Bad icount read") when Xen writes to it under virtual time.
+/// * RDTSCP: a guest in SVM dies of it, because Xen cannot know its length.
+/// * AVX: the user space of a guest in SVM dies of it.
+/// * XSAVE: Xen restores the XMM registers when CR0.TS traps their first use. QEMU's XSAVE and
+///   XRSTOR ignore CR0.TS, so a guest would save Dom0's registers as its own. FXSAVE obeys it.
 pub(super) const CPU_FOR_XEN: &str =
     "max,x-force-features=on,+invtsc,-cx16,-x2apic,-smap,-rdtscp,-avx,-avx2,-xsave";
 
-/// An emulated machine: it is the same on every host, and its CPU has SVM, so that
-/// KVM runs inside it where it cannot run outside.
+/// Returns the arguments of an emulated machine. It is the same on every host, and its CPU has SVM,
+/// so KVM runs inside even if it cannot run outside.
 pub(super) fn machine(cpus: u32, memory_mib: u32, cpu: &str) -> Vec<String> {
     let (cpus, memory) = (cpus.to_string(), memory_mib.to_string());
     let mut arguments = vec!["-nodefaults", "-no-reboot", "-display", "none"];
@@ -24,8 +26,9 @@ pub(super) fn machine(cpus: u32, memory_mib: u32, cpu: &str) -> Vec<String> {
     owned(&arguments)
 }
 
-/// Two network cards on one wire, on which a packet takes 1 ms by the machine's own clock: a card is told to wait so
-/// long for more to send. An event of the host (ioeventfd) has no place in virtual time. Nobody boots from them.
+/// Returns the arguments of two network cards on one wire. A packet takes 1 ms of the machine's own
+/// clock: each card waits that long for more to send. There is no ioeventfd, because an event of
+/// the host has no place in virtual time, and no boot ROM.
 pub(super) fn network() -> Vec<String> {
     let ends = ["a", "b"];
     let arguments = ends.map(|end| {
@@ -38,8 +41,8 @@ pub(super) fn network() -> Vec<String> {
     arguments.concat()
 }
 
-/// By what its time passes: that of this machine, or instructions, 2^this ns each; then what is random comes
-/// from the seed.
+/// Returns the arguments for the machine's clock. Without virtual time it follows this machine's
+/// clock. With it, each instruction takes 2^`virtual_time` ns, and random numbers come from `seed`.
 pub(super) fn time(virtual_time: Option<u8>, seed: u64) -> Vec<String> {
     let Some(shift) = virtual_time else {
         return owned(&["-accel", "tcg,thread=multi"]);
@@ -51,24 +54,26 @@ pub(super) fn time(virtual_time: Option<u8>, seed: u64) -> Vec<String> {
     owned(&arguments)
 }
 
-/// A disk of its own.
+/// Returns the arguments of a disk.
 pub(super) fn disk(file: &Path) -> Vec<String> {
     let drive = format!("file={},format=raw,if=virtio", file.display());
     owned(&["-drive", &drive])
 }
 
-/// The kernel, its initramfs and its command line, with what else it is told.
+/// Returns the arguments for the kernel, its initramfs and its command line, which ends with
+/// `more`.
 pub(super) fn kernel(
     vmlinux: &Path,
     initramfs: &Path,
     virtual_time: Option<u8>,
     more: &str,
 ) -> Vec<String> {
-    // A panic ends the machine, with its reason on the console: at once, or where several threads emulate it
-    // after some seconds, in which it can be looked at. The TSC of
-    // several emulated CPUs is one clock, though the kernel cannot prove it. Results
-    // make an interrupt a byte, of which PREEMPT_RT handles many at once: it would take
-    // the rest for an unhandled storm, and shut the port.
+    // `panic=`: a panic ends the machine with its reason on the console. With several emulator
+    // threads it ends after some seconds, in which its stacks can be read; otherwise at once.
+    // `tsc=reliable`: the TSCs of several emulated CPUs are one clock, but the kernel cannot prove
+    // it.
+    // `noirqdebug`: results raise one interrupt per byte, and PREEMPT_RT handles many of them at
+    // once. It would take the rest for an unhandled storm and shut the port.
     let mut line = "console=ttyS0 quiet tsc=reliable noirqdebug".to_owned();
     line += match virtual_time {
         Some(_) => " panic=-1",
@@ -84,8 +89,8 @@ pub(super) fn kernel(
     owned(&["-kernel", &vmlinux, "-initrd", &initramfs, "-append", &line])
 }
 
-/// Xen, and what it boots: a kernel with its initramfs as the first domain (Dom0).
-/// Xen itself has the first serial port, Dom0 the second.
+/// Returns the arguments for Xen, which boots this kernel and initramfs as the first domain (Dom0).
+/// Xen has the first serial port, Dom0 the second.
 pub(super) fn xen(
     hypervisor: &Path,
     vmlinux: &Path,
@@ -110,7 +115,7 @@ pub(super) fn xen(
     ])
 }
 
-/// Three serial ports: the console, results that no kernel message gets into, and
+/// Returns the arguments for three serial ports: the console, results without kernel messages, and
 /// requests to the machine's own monitor, which reads them on its stdin.
 pub(super) fn ways_out(console: &Path, results: &Path, requests: &Path) -> Vec<String> {
     let ports = [console, results, requests].map(|path| format!("file:{}", path.display()));
@@ -121,10 +126,10 @@ pub(super) fn ways_out(console: &Path, results: &Path, requests: &Path) -> Vec<S
     arguments
 }
 
-/// A Linux guest on the KVM of the machine that this runs on, with a disk and two serial ports: the console,
-/// and results.
+/// Returns the arguments of a Linux guest on the KVM of the machine that runs this code. The guest
+/// has a disk and two serial ports: the console, and results.
 pub fn guest(memory_mib: u32, kernel: &Path, initramfs: &Path, files: &GuestFiles) -> Vec<String> {
-    // Debian's 7.3 tests its ciphers after boot, in a task of its own: half of a guest's quiet time.
+    // Debian's 7.3 tests its ciphers after boot, in a task that takes half of a guest's quiet time.
     let line = "console=ttyS0 quiet panic=-1 nokaslr random.trust_cpu=off cryptomgr.notests";
     let memory = memory_mib.to_string();
     let (kernel, initramfs) = (kernel.to_string_lossy(), initramfs.to_string_lossy());

@@ -1,4 +1,4 @@
-//! One boot of a machine to its end, and what came out of it.
+//! Boots a machine once, waits for its end, and collects its output.
 
 use std::path::Path;
 
@@ -9,30 +9,30 @@ use super::inside::{self, CommandOutput};
 use super::machine::{self, Monitor, Patience, Written};
 use super::qemu::Qemu;
 
-/// What a lab brought out.
+/// Output of a lab.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabReport {
-    /// `uname -r` of the kernel that ran: it moves with the distribution.
+    /// `uname -r` of the kernel that ran; it changes with the distribution's updates.
     pub kernel_version: String,
-    /// One for each command that was waited for, in their order.
+    /// One output per command that was waited for, in order.
     pub outputs: Vec<CommandOutput>,
-    /// All that the kernel and the init said on the console.
+    /// Everything that the kernel and the init wrote to the console.
     pub console: String,
 }
 
-/// A machine that is yet to be booted, all of it but its ways out.
+/// A machine that is yet to be booted, without its serial ports and monitor.
 #[derive(Debug)]
 pub(super) struct Boot<'a> {
     pub qemu: &'a Qemu,
     pub arguments: Vec<String>,
-    /// What its init runs.
+    /// Commands that its init runs.
     pub commands: &'a [&'a str],
     pub kernel_version: &'a str,
     pub patience: Patience,
 }
 
 impl Boot<'_> {
-    /// Boots it, with what it writes in a folder.
+    /// Boots the machine, which writes its files into `folder`.
     pub(super) fn run(self, folder: &Path) -> Result<LabReport> {
         let console_file = folder.join("console");
         let results_file = folder.join("results");
@@ -74,8 +74,8 @@ impl Boot<'_> {
     }
 }
 
-/// The last lines of a console, enough for a panic with its stack, or for the
-/// stacks of a handful of threads.
+/// Returns the last lines of a console: enough for a panic with its stack, or for the stacks of a
+/// handful of threads.
 fn tail(console: &str) -> String {
     let lines: Vec<&str> = console.lines().collect();
     lines[lines.len().saturating_sub(150)..].join("\n")

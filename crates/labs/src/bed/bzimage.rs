@@ -1,5 +1,5 @@
-//! The kernel in a bzImage, which unpacks itself when it boots: in emulation that is a good part of
-//! its boot.
+//! The kernel in a bzImage. A bzImage unpacks itself when it boots, which takes much of an emulated
+//! boot.
 
 use std::path::Path;
 
@@ -7,12 +7,13 @@ use anyhow::{Context, Result};
 
 use super::compressed::decompressed;
 
-/// It, as an ELF file.
+/// Returns the kernel in a bzImage as an ELF file.
 pub(super) fn vmlinux(image: &Path) -> Result<Vec<u8>> {
     decompressed(payload(&std::fs::read(image)?)?)
 }
 
-/// The compressed kernel (Documentation/arch/x86/boot.rst). Behind it stands its size.
+/// Returns the compressed kernel, without its size, which follows it
+/// (Documentation/arch/x86/boot.rst).
 fn payload(image: &[u8]) -> Result<&[u8]> {
     const SETUP_SECTORS: usize = 0x1f1;
     const PAYLOAD_OFFSET: usize = 0x248;
@@ -23,7 +24,7 @@ fn payload(image: &[u8]) -> Result<&[u8]> {
     image.get(start..end).context("a bzImage cut short")
 }
 
-/// A little-endian number of four bytes.
+/// Returns a little-endian number of four bytes.
 pub(super) fn word(bytes: &[u8], at: usize) -> Result<usize> {
     let word = bytes.get(at..at + size_of::<u32>()).context("cut short")?;
     Ok(u32::from_le_bytes(word.try_into()?) as usize)

@@ -10,14 +10,14 @@ use super::apt::call;
 /// A file of this machine that a lab carries.
 #[derive(Debug, Clone)]
 pub(super) struct Carried {
-    /// Where it lies in the lab, from the root on.
+    /// Absolute path in the lab.
     pub inside: PathBuf,
-    /// Where it lies here.
+    /// Path on this machine.
     pub from: PathBuf,
 }
 
 impl Carried {
-    /// A file of here that lies there.
+    /// Names a file of this machine at `from`, which the lab has at `inside`.
     pub(super) fn new(inside: &str, from: &Path) -> Carried {
         Carried {
             inside: inside.into(),
@@ -26,7 +26,7 @@ impl Carried {
     }
 }
 
-/// What runs scripts here, and the programs that those of `vmnoise audit` and `make run` start.
+/// Returns a shell, and the programs that the scripts of `vmnoise audit` and `make run` start.
 pub(super) fn shell() -> Result<Vec<Carried>> {
     let programs = [
         "sh", "sed", "cut", "taskset", "renice", "chrt", "id", "mkdir", "rm",
@@ -37,14 +37,15 @@ pub(super) fn shell() -> Result<Vec<Carried>> {
     }))
 }
 
-/// The driver of the compiler, and what it starts: it finds these where they are here.
+/// Returns the compiler's driver and the programs that it starts. They keep their paths, so the
+/// driver finds them.
 pub(super) fn compiler() -> Result<Vec<Carried>> {
     let driver = Path::new("/usr/bin/cc");
     let of_it = |name: &str| -> Result<PathBuf> {
         let asked = format!("-print-prog-name={name}");
         let path = call("/usr/bin/cc", &[&asked], Path::new("."))?;
         let path = PathBuf::from(path.trim());
-        // What is not in a folder of its own is looked for as any program is.
+        // The compiler prints a bare name for a program that it looks up in the PATH.
         Ok(if path.is_absolute() {
             path
         } else {
@@ -54,12 +55,12 @@ pub(super) fn compiler() -> Result<Vec<Carried>> {
     let programs = [driver.to_owned(), of_it("cc1")?, of_it("as")?];
     let itself = |path: &Path| Carried::new(&path.to_string_lossy(), path);
     let mut files = with_libraries(programs.iter().map(|it| itself(it)))?;
-    // It is read before every file.
+    // The compiler reads this header before every file.
     files.push(itself(Path::new("/usr/include/stdc-predef.h")));
     Ok(files)
 }
 
-/// These programs and their libraries, which they share.
+/// Returns these programs and their libraries, each file once.
 fn with_libraries(programs: impl IntoIterator<Item = Carried>) -> Result<Vec<Carried>> {
     let mut files = BTreeMap::new();
     for own in programs {
@@ -70,8 +71,8 @@ fn with_libraries(programs: impl IntoIterator<Item = Carried>) -> Result<Vec<Car
     Ok(files.into_values().collect())
 }
 
-/// The libraries of a program that was unpacked below a root, where its own packages'
-/// libraries are too; the others are the machine's own.
+/// Returns the libraries of a program that was unpacked below `root`. Those of its own packages
+/// come from there, the others from the machine itself.
 pub(super) fn libraries(program: &Path, root: &Path) -> Result<Vec<Carried>> {
     let folder = root.join("usr/lib/x86_64-linux-gnu");
     let first = format!("LD_LIBRARY_PATH={}", folder.display());
@@ -94,7 +95,7 @@ pub(super) fn libraries(program: &Path, root: &Path) -> Result<Vec<Carried>> {
         .collect())
 }
 
-/// The file in a line of ldd(1); the vDSO is none.
+/// Returns the file in a line of ldd(1); `None` for the vDSO, which has no file.
 fn path_of_library(line: &str) -> Option<&str> {
     let line = line.trim();
     let (file, _) = line.rsplit_once(" (")?;

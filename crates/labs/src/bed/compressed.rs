@@ -1,11 +1,11 @@
-//! What Debian compresses in a kernel's package: modules, and the kernel itself; and Xen.
+//! Files that Debian compresses: kernel modules, the kernel itself, and Xen.
 
 use std::io::{Seek, Write};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// How a compressed file begins, the program for it, and the package of that.
+/// First bytes of a compressed file, the program that decompresses it, and that program's package.
 const FORMATS: [(&[u8], &str, &str); 4] = [
     (b"\x1f\x8b", "gzip", "gzip"),
     (b"\xfd7zXZ\0", "xz", "xz-utils"),
@@ -13,7 +13,7 @@ const FORMATS: [(&[u8], &str, &str); 4] = [
     (b"\x02\x21\x4c\x18", "lz4", "lz4"),
 ];
 
-/// The content; what has none of the known beginnings comes back as it is.
+/// Returns the decompressed content. Bytes of no known format come back unchanged.
 pub(super) fn decompressed(bytes: &[u8]) -> Result<Vec<u8>> {
     let format = FORMATS.iter().find(|(magic, ..)| bytes.starts_with(magic));
     let Some(&(_, program, package)) = format else {

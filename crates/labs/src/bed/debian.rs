@@ -1,4 +1,4 @@
-//! A Debian that boots as itself from a disk: with its own kernel, initramfs and service manager.
+//! A Debian that boots from a disk with its own kernel, initramfs and service manager.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,47 +15,48 @@ use super::inside::{COMMANDS, RESULTS, SERIAL_PORT};
 use super::machine::Patience;
 use super::qemu::Qemu;
 
-/// Where it finds its root.
+/// Kernel parameter that names its root.
 const ROOT: &str = "root=/dev/vda rw";
-/// It takes no room until it is written.
+/// Size of the disk, a sparse file.
 const BYTES: &str = "2G";
 const MEMORY_MIB: u32 = 1024;
-/// Two ns an instruction: what starts gives up waiting by the clock, which no busy machine below may move.
+/// 2 ns per instruction. Debian's services time out by this clock, which a busy host must not move.
 const VIRTUAL_TIME: Option<u8> = Some(1);
 
-/// As that of a lab, of one that starts all that a Debian starts.
+/// How long it may take before it counts as hung. It starts all services of a Debian.
 const BACKSTOP: Duration = Duration::from_secs(900);
 
-/// Runs the commands when all that starts by itself has started.
+/// systemd unit that runs the commands after all default services have started.
 const UNIT: &str = "[Unit]\nAfter=multi-user.target\n\
                     [Service]\nType=exec\nExecStart=/lab/init\nStandardError=tty\nTTYPath=/dev/console\n";
 const UNIT_FILE: &str = "etc/systemd/system/lab.service";
 const WANTED: &str = "etc/systemd/system/graphical.target.wants/lab.service";
 
-/// A root of Debian on this machine's disk, with one kernel and systemd in it.
+/// Root folder of a Debian on this machine's disk, with one kernel and systemd.
 #[derive(Debug)]
 pub struct Debian<'a> {
     root: &'a Path,
 }
 
 impl<'a> Debian<'a> {
-    /// The one in this folder, which is kept by what boots it.
+    /// Returns the Debian in this folder. The caller keeps the folder.
     pub fn of(root: &'a Path) -> Debian<'a> {
         Debian { root }
     }
 
-    /// Boots it with one CPU in virtual time, runs the commands as root one after the other, and powers off, as
-    /// [`Lab::run`](super::Lab::run) does; what it writes stays in it.
+    /// Boots the Debian with one CPU in virtual time, runs the commands as root one after the
+    /// other, and powers off, as [`Lab::run`](super::Lab::run) does. Its changes to the disk are
+    /// dropped.
     ///
     /// # Errors
-    /// If it has no kernel, or does not come to its end: the message shows how far it came, and the end of
-    /// its console.
+    /// If it has no kernel, or does not power off: the message shows how far it came, and the end
+    /// of its console.
     pub fn run(&self, commands: &[&str]) -> Result<LabReport> {
         self.prepare(commands)?;
         let (vmlinuz, kernel_version) = self.of_boot("vmlinuz-")?;
         let (initramfs, _) = self.of_boot("initrd.img-")?;
-        let beside = self.root.parent().context("a root has a folder")?;
-        // Beside it: a folder for temporary files may be in memory.
+        let beside = self.root.parent().context("no folder around the root")?;
+        // Next to the root, because the folder for temporary files may be in memory.
         let folder = tempfile::tempdir_in(beside).context("a folder for its disk")?;
         let disk = folder.path().join("disk");
         let (root, disk_name) = (self.root.to_string_lossy(), disk.to_string_lossy());
@@ -80,7 +81,7 @@ impl<'a> Debian<'a> {
         boot.run(folder.path())
     }
 
-    /// Puts into it what runs the commands.
+    /// Puts the init, the unit and the commands into the root.
     fn prepare(&self, commands: &[&str]) -> Result<()> {
         let inside = |path: &str| self.root.join(path.trim_start_matches('/'));
         let folders = [COMMANDS, WANTED].map(|file| inside(file).with_file_name(""));
@@ -95,7 +96,7 @@ impl<'a> Debian<'a> {
         Ok(())
     }
 
-    /// The file in `/boot` that is named so, and what follows in its name.
+    /// Returns the file in `/boot` whose name begins with `start`, and the rest of its name.
     fn of_boot(&self, start: &str) -> Result<(PathBuf, String)> {
         let boot = self.root.join("boot");
         let entries = fs::read_dir(&boot).into_iter().flatten().flatten();

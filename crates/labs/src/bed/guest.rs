@@ -1,5 +1,5 @@
-//! A Linux guest inside a lab: what its lab carries so that QEMU runs there on the lab's
-//! own KVM and boots the same kernel once more.
+//! A Linux guest inside a lab: the files that the lab carries, so that QEMU runs there on the lab's
+//! own KVM and boots the same kernel again.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use super::inside::{GUEST_INITRAMFS, GUEST_KERNEL, KEPT};
 use super::kernel::Image;
 use super::qemu::{self, Qemu};
 
-/// All that a machine of QEMU reads which boots a kernel with `-kernel`.
+/// Firmware that QEMU reads to boot a kernel with `-kernel`.
 const FIRMWARE: [&str; 3] = ["bios-256k.bin", "kvmvapic.bin", "pvh.bin"];
 
-/// The kernel and the initramfs of the guest.
+/// Returns the kernel and the initramfs of the guest.
 pub(super) fn image(image: &GuestImage) -> [Carried; 2] {
     [
         Carried::new(GUEST_KERNEL, &image.vmlinux),
@@ -23,7 +23,7 @@ pub(super) fn image(image: &GuestImage) -> [Carried; 2] {
     ]
 }
 
-/// A kernel, for who boots guests in the lab by himself.
+/// Returns a kernel with its modules, for a program that boots guests in the lab itself.
 pub(super) fn kernel(image: &Image) -> Result<Vec<Carried>> {
     let mut files = image.modules_of_guest();
     files.extend([image.vmlinuz.clone(), image.vmlinux()?]);
@@ -34,7 +34,7 @@ pub(super) fn kernel(image: &Image) -> Result<Vec<Carried>> {
     carried.collect()
 }
 
-/// QEMU with its libraries and firmware, where any machine has them.
+/// Returns QEMU with its libraries and firmware, at their usual paths.
 pub(super) fn vmm(qemu: &Qemu) -> Result<Vec<Carried>> {
     let program = qemu.file()?;
     let mut files = vec![Carried::new(

@@ -1,5 +1,5 @@
-//! The disk by which a guest hands out files: a byte on a serial port is an exit, and a recording has many. On
-//! it is of each file its length in eight bytes, and it.
+//! The disk on which a guest hands out files. A serial port would cost one exit per byte, and a
+//! recording has many bytes. Each file is stored as its length in eight bytes, then its content.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -9,10 +9,10 @@ use anyhow::{Context, Result};
 
 use super::inside::GUEST_DISK;
 
-/// It takes no room until it is written.
+/// Size of the disk, a sparse file.
 const BYTES: u64 = 256 << 20;
 
-/// Makes one that is empty.
+/// Creates an empty disk.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -21,10 +21,10 @@ pub fn create(disk: &Path) -> Result<()> {
     file.with_context(|| disk.display().to_string())
 }
 
-/// In the guest: puts these files on it.
+/// Writes these files to the disk; runs in the guest.
 ///
 /// # Errors
-/// If one cannot be read, or there is no room for it.
+/// If a file cannot be read, or does not fit.
 pub fn save(files: &[&str]) -> Result<()> {
     let mut disk = File::options().write(true).open(GUEST_DISK)?;
     for file in files {
@@ -35,7 +35,8 @@ pub fn save(files: &[&str]) -> Result<()> {
     Ok(disk.sync_all()?)
 }
 
-/// On its machine: what the guest has put there, so many files in their order.
+/// Reads the first `count` files that the guest wrote to the disk; runs on the machine that booted
+/// the guest.
 ///
 /// # Errors
 /// If there are fewer.

@@ -1,4 +1,5 @@
-//! What a machine keeps of each Linux guest that it boots on its KVM, and how it waits for one.
+//! Files that a machine keeps of each Linux guest that it boots on its KVM, and how it waits for a
+//! guest.
 
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -11,23 +12,23 @@ use crate::schedstat;
 /// Files of a guest, on the machine that boots it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestFiles {
-    /// Its disk.
+    /// The guest's disk.
     pub disk: PathBuf,
-    /// What its commands said, a line of JSON each.
+    /// Results of the guest's commands, one line of JSON each.
     pub results: PathBuf,
-    /// What its kernel said.
+    /// Console of the guest's kernel.
     pub console: PathBuf,
-    /// The process of its VMM.
+    /// Process ID of the guest's VMM.
     pub vmm: PathBuf,
 }
 
 impl GuestFiles {
-    /// In a lab, of the guest of this number: the first is 0.
+    /// Returns the files of guest number `guest` in a lab, counted from 0.
     pub fn of(guest: u32) -> GuestFiles {
         GuestFiles::within(Path::new("/tmp"), guest)
     }
 
-    /// Likewise, in this folder.
+    /// Returns the files of guest number `guest` in this folder.
     pub(super) fn within(folder: &Path, guest: u32) -> GuestFiles {
         let file = |what: &str| folder.join(format!("guest-{guest}-{what}"));
         GuestFiles {
@@ -38,12 +39,12 @@ impl GuestFiles {
         }
     }
 
-    /// In a lab: waits until so many commands of this guest have ended.
+    /// Waits in a lab until `count` commands of this guest have ended.
     ///
     /// # Errors
-    /// If the guest is gone before, with the end of its console.
+    /// If the guest ends earlier; the message has the end of its console.
     pub fn wait(&self, count: usize) -> Result<()> {
-        // Each look takes the guest's CPU, where there is one.
+        // Each check takes CPU time from the guest if the lab has one CPU.
         const LOOK: Duration = Duration::from_millis(100);
         while !self.has_reported(count)? {
             sleep(LOOK);
@@ -51,10 +52,10 @@ impl GuestFiles {
         Ok(())
     }
 
-    /// Whether so many of its commands have ended.
+    /// Returns whether `count` commands of the guest have ended.
     ///
     /// # Errors
-    /// If the guest is gone before, with the end of its console.
+    /// If the guest has ended earlier; the message has the end of its console.
     pub fn has_reported(&self, count: usize) -> Result<bool> {
         if self.reported() >= count {
             return Ok(true);
@@ -75,7 +76,7 @@ impl GuestFiles {
         Ok(false)
     }
 
-    /// How many of its commands have ended.
+    /// Returns the number of its commands that have ended.
     pub(super) fn reported(&self) -> usize {
         let results = std::fs::read(&self.results).unwrap_or_default();
         results.iter().filter(|byte| **byte == b'\n').count()

@@ -1,4 +1,4 @@
-//! What a Linux guest of KVM boots.
+//! Boot files of a Linux guest of KVM.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ pub(super) struct GuestImage {
 }
 
 impl GuestImage {
-    /// Writes the initramfs into this folder.
+    /// Writes the initramfs into `folder`.
     pub(super) fn write(
         folder: &Path,
         (kernel, suite): (Kernel, Suite),

@@ -1,4 +1,4 @@
-//! The only file system of a lab: an init, programs, modules, and what to do.
+//! The only file system of a lab: an init, programs, kernel modules, and the commands to run.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -20,25 +20,25 @@ const PROGRAM: u32 = 0o100_755;
 const PLAIN: u32 = 0o100_644;
 const LINK: u32 = 0o120_777;
 
-/// What the name of a compressed module ends in.
+/// End of the name of a compressed module.
 const COMPRESSED: &str = ".xz";
 
-/// Folders that the init mounts something on.
+/// Folders on which the init mounts file systems.
 const MOUNT_POINTS: [&str; 4] = ["proc", "sys", "dev", "tmp"];
 
-/// What goes into one.
+/// Contents of an initramfs.
 #[derive(Debug)]
 pub(super) struct Contents<'a> {
-    /// In the order of loading.
+    /// In loading order.
     pub modules: &'a [PathBuf],
     pub programs: &'a [PathBuf],
     pub carried: &'a [Carried],
     pub commands: &'a [&'a str],
-    /// Where results leave this machine.
+    /// Device to which the machine writes its results.
     pub results: &'a str,
 }
 
-/// Writes it as an uncompressed `newc` archive
+/// Writes the initramfs as an uncompressed `newc` archive
 /// (Documentation/driver-api/early-userspace/buffer-format.rst).
 pub(super) fn write(path: &Path, contents: &Contents<'_>) -> Result<()> {
     let mut archive = Archive {
@@ -83,8 +83,9 @@ pub(super) fn write(path: &Path, contents: &Contents<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A program without what only a debugger reads: four fifths of it, which an emulated
-/// machine copies slowly. A script has none, nor a program of a lab.
+/// Returns a program without its debug sections. They are four fifths of it, and an emulated
+/// machine copies slowly. A script and a lab's own program have no debug sections and come back
+/// unchanged.
 fn stripped(program: &Path) -> Result<Vec<u8>> {
     let whole = std::fs::read(program).with_context(|| program.display().to_string())?;
     let program_file = object::File::parse(&*whole);
@@ -103,7 +104,7 @@ fn stripped(program: &Path) -> Result<Vec<u8>> {
 }
 
 struct Archive {
-    /// Those that were made for files.
+    /// Folders created so far for carried files.
     folders: BTreeSet<PathBuf>,
     out: BufWriter<File>,
 }
@@ -119,7 +120,7 @@ impl Archive {
         Ok(())
     }
 
-    /// A file that may lie in folders which no one else has.
+    /// Adds a file, and creates its parent directories as needed.
     fn carry(&mut self, file: &Carried) -> Result<()> {
         let inside = file.inside.strip_prefix("/")?;
         let mut folders: Vec<&Path> = inside.ancestors().skip(1).collect();

@@ -1,74 +1,74 @@
-//! What both sides of a lab agree on: where things lie inside, and how results come out.
+//! Agreement between both sides of a lab: paths inside, and the format of results.
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Paths of the kernel modules to load, one a line, in their order.
+/// File with the paths of the kernel modules to load, one per line, in loading order.
 pub const MODULES: &str = "/lab/modules";
-/// Commands to run, one a line.
+/// File with the commands to run, one per line.
 pub const COMMANDS: &str = "/lab/commands";
-/// Leads to what carries results out.
+/// Symbolic link to the device to which results are written.
 pub const RESULTS: &str = "/lab/results";
-/// The serial port that does: the console is the kernel's.
+/// Serial port for results; the kernel has the console to itself.
 pub(super) const SERIAL_PORT: &str = "/dev/ttyS1";
-/// What does in a guest of Xen, which has the console alone.
+/// Device for results in a guest of Xen, which has no port but its console.
 pub(super) const XEN_CONSOLE: &str = "/dev/hvc0";
-/// The serial port whose lines are commands to QEMU's monitor: what is written here
-/// acts on the machine from outside (`nmi`).
+/// Serial port whose lines are commands to QEMU's monitor. They act on the machine from outside
+/// (`nmi`).
 pub const MONITOR: &str = "/dev/ttyS2";
 /// The kernel of the guest that a lab carries.
 pub const GUEST_KERNEL: &str = "/lab/guest/kernel";
-/// Its initramfs.
+/// Initramfs of the guest that a lab carries.
 pub const GUEST_INITRAMFS: &str = "/lab/guest/initramfs";
-/// Where a program of a lab finds kernels that were fetched before, for guests of its own.
+/// Folder where a program of a lab finds kernels for guests of its own.
 pub(super) const KEPT: &str = "/bin/target/lab";
-/// The disk by which it hands out a file, as it sees it.
+/// Device in the guest through which it hands out files.
 pub(super) const GUEST_DISK: &str = "/dev/vda";
-/// What `xl` is told of the guest that a lab of Xen carries.
+/// `xl` configuration of the guest that a lab of Xen carries.
 pub const XEN_DOMAIN: &str = "/lab/guest/domain";
-/// All that it said on its console, its results among it.
+/// Log of everything that the guest of Xen writes to its console, its results included.
 pub const XEN_GUEST_CONSOLE: &str = "/tmp/guest-lab.log";
-/// Begins a result.
+/// Start of a line with a result.
 const RESULT: &str = "{\"status\":";
-/// Begins a command that runs beside those after it.
+/// Prefix of a command that runs in parallel to those after it; its output is dropped.
 const BESIDE: &str = "& ";
 
-/// How a command inside a lab ended, and what it said: one line of JSON on its way out.
+/// Exit status and output of a command inside a lab; leaves the lab as one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandOutput {
-    /// Its exit status; `None` if a signal ended it.
+    /// Exit status; `None` if a signal ended the command.
     pub status: Option<i32>,
-    /// All of its stdout.
+    /// All of the command's stdout.
     pub stdout: String,
-    /// All of its stderr.
+    /// All of the command's stderr.
     pub stderr: String,
 }
 
 impl CommandOutput {
-    /// What a command printed.
+    /// Returns the command's stdout.
     ///
     /// # Errors
-    /// If it failed.
+    /// If the command failed.
     pub fn text(&self) -> Result<&str> {
         let (status, said) = (self.status, &self.stderr);
         ensure!(status == Some(0), "it ended with {status:?}: {said}");
         Ok(&self.stdout)
     }
 
-    /// The JSON that a command printed.
+    /// Returns the JSON that the command printed.
     ///
     /// # Errors
-    /// If it failed, or printed anything else.
+    /// If the command failed, or printed anything else.
     pub fn json(&self) -> Result<Value> {
         let text = self.text()?;
         serde_json::from_str(text).with_context(|| format!("not JSON: {text}"))
     }
 
-    /// The file that `lab-guest print` printed: compressed, in hexadecimal digits.
+    /// Returns the file that `lab-guest print` printed: compressed, in hexadecimal digits.
     ///
     /// # Errors
-    /// If it failed, or printed anything else.
+    /// If the command failed, or printed anything else.
     pub fn file(&self) -> Result<Vec<u8>> {
         let text = self.text()?.trim();
         ensure!(
@@ -82,21 +82,21 @@ impl CommandOutput {
     }
 }
 
-/// Begins a command that runs beside those after it and is waited for after the last one:
-/// its output comes then.
+/// Prefix of a command that runs in parallel to those after it. It is waited for after the last
+/// one, and its output comes then.
 const TO_THE_END: &str = "&& ";
 
-/// Whether this command runs beside those after it, and nobody asks what it said.
+/// Returns whether this command runs in parallel to those after it, with its output dropped.
 pub fn is_beside(command: &str) -> bool {
     command.starts_with(BESIDE)
 }
 
-/// Whether this command runs beside those after it, and is waited for at the end.
+/// Returns whether this command runs in parallel to those after it, and is waited for at the end.
 pub fn runs_to_the_end(command: &str) -> bool {
     command.starts_with(TO_THE_END)
 }
 
-/// The program of a command and its arguments.
+/// Returns the program of a command and its arguments.
 pub fn words(command: &str) -> impl Iterator<Item = &str> {
     let plain = [BESIDE, TO_THE_END]
         .iter()
@@ -104,7 +104,7 @@ pub fn words(command: &str) -> impl Iterator<Item = &str> {
     plain.unwrap_or(command).split(' ')
 }
 
-/// The commands whose results come out, in the order in which they do.
+/// Returns the commands that have results, in the order of the results.
 pub(super) fn in_order_of_results<'a>(commands: &[&'a str]) -> Vec<&'a str> {
     let waited_for = commands.iter().filter(|command| !is_beside(command));
     let mut waited_for: Vec<&str> = waited_for.copied().collect();
@@ -112,7 +112,8 @@ pub(super) fn in_order_of_results<'a>(commands: &[&'a str]) -> Vec<&'a str> {
     waited_for
 }
 
-/// How far a machine came that did not come to its end: what came out of it may be cut.
+/// Describes how far a machine came that did not power off. The last line of its results may be
+/// cut.
 pub(super) fn progress(results: &[u8], commands: &[&str]) -> String {
     let text = String::from_utf8_lossy(results);
     let ended = text
@@ -138,7 +139,7 @@ pub(super) fn progress(results: &[u8], commands: &[&str]) -> String {
     format!("{of}{last}{next}")
 }
 
-/// The results in what a guest of Xen said on its console, whole lines of it.
+/// Returns the complete lines on the console of a guest of Xen that are results.
 pub fn results_on_console(console: &str) -> String {
     let lines = console
         .split_inclusive('\n')
@@ -146,10 +147,10 @@ pub fn results_on_console(console: &str) -> String {
     lines.filter(|line| line.starts_with(RESULT)).collect()
 }
 
-/// Reads what came out.
+/// Parses the results of a machine.
 ///
 /// # Errors
-/// If it is cut short or no text.
+/// If they are cut short or not text.
 pub fn outputs(results: &[u8]) -> Result<Vec<CommandOutput>> {
     let text = str::from_utf8(results).context("the results are not text")?;
     text.lines()
@@ -180,7 +181,7 @@ mod tests {
             stdout: stdout.into(),
             stderr: String::new(),
         };
-        // Three bytes, which are as they are.
+        // Snappy stores these three bytes uncompressed.
         assert_eq!(printed("030800fF10\n").file().unwrap(), [0, 255, 16]);
         for broken in ["0", "zz", "µ", "030800ff"] {
             assert!(printed(broken).file().is_err(), "{broken}");

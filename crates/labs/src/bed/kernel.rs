@@ -1,5 +1,5 @@
-//! Stock kernels: packages of Debian, found by their meta packages because versions
-//! move, and kept unpacked under `target/lab/`.
+//! Stock kernels of Debian. They are found by their meta packages, because versions change, and
+//! kept unpacked under `target/lab/`.
 
 use std::fs::Permissions;
 use std::io::Write;
@@ -14,11 +14,11 @@ use super::bzimage;
 /// A kernel of Debian for amd64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kernel {
-    /// For virtual machines: the smallest, and the quickest to boot.
+    /// The kernel for virtual machines: the smallest, and the quickest to boot.
     Cloud,
-    /// PREEMPT_RT, with the kernel's own osnoise tracer.
+    /// The PREEMPT_RT kernel, which has the osnoise tracer.
     Rt,
-    /// For every machine: the only one that can be the Dom0 of Xen.
+    /// The kernel for every machine; only this one can be the Dom0 of Xen.
     Plain,
 }
 
@@ -31,7 +31,8 @@ impl Kernel {
         }
     }
 
-    /// Whether this is a package that its meta package depends on: `linux-image-6.1.0-1-rt-amd64`.
+    /// Returns whether this kernel's meta package depends on a package of this name, as
+    /// `linux-image-6.1.0-1-rt-amd64`.
     fn is_called(self, package: &str) -> bool {
         let flavour = self.meta_package().trim_start_matches("linux-image");
         let version = package.strip_prefix("linux-image-");
@@ -39,7 +40,7 @@ impl Kernel {
         version.is_some_and(|version| version.ends_with(|last: char| last.is_ascii_digit()))
     }
 
-    /// What KVM on AMD needs, in the order of loading. `ccp` is not built for the
+    /// Returns the modules that KVM on AMD needs, in loading order. `ccp` is not built for the
     /// cloud kernel.
     fn modules(self) -> &'static [&'static str] {
         match self {
@@ -49,7 +50,7 @@ impl Kernel {
     }
 }
 
-/// What devices of QEMU need that are virtio's, in the order of loading. Since Debian 13 the kernel has them built in.
+/// Modules for QEMU's virtio devices, in loading order. Since Debian 13 they are built in.
 const VIRTIO: [&str; 5] = [
     "virtio_ring",
     "virtio",
@@ -58,10 +59,10 @@ const VIRTIO: [&str; 5] = [
     "virtio_pci",
 ];
 
-/// What reads and writes a disk of QEMU, and the ports of its virtio-serial device.
+/// Modules for a disk of QEMU, and for the ports of its virtio-serial device.
 const GUEST: [&str; 2] = ["virtio_blk", "virtio_console"];
 
-/// A network card, and a bridge, in the order of loading.
+/// Modules for a network card and a bridge, in loading order.
 const NETWORK: [&str; 6] = [
     "failover",
     "net_failover",
@@ -71,7 +72,7 @@ const NETWORK: [&str; 6] = [
     "bridge",
 ];
 
-/// The vsock device of a guest that the kernel serves, in the order of loading.
+/// Modules for a guest's vsock device that the host's kernel serves, in loading order.
 const VHOST: [&str; 5] = [
     "vsock",
     "vmw_vsock_virtio_transport_common",
@@ -80,7 +81,7 @@ const VHOST: [&str; 5] = [
     "vhost_vsock",
 ];
 
-/// By these the programs of Xen in a Dom0 reach the hypervisor, in the order of loading.
+/// Modules through which Xen's programs in a Dom0 reach the hypervisor, in loading order.
 const DOM0: [&str; 5] = [
     "xen-evtchn",
     "xen-gntdev",
@@ -100,47 +101,48 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// What KVM on AMD needs, in the order of loading.
+    /// Returns the modules that KVM on AMD needs, in loading order.
     pub fn modules(&self) -> Result<Vec<PathBuf>> {
         let names = self.kernel.modules().iter();
         names.map(|name| self.module(name)).collect()
     }
 
-    /// What a guest needs for its disk and its ports, in the order of loading.
+    /// Returns the modules that a guest needs for its disk and its ports, in loading order.
     pub fn modules_of_guest(&self) -> Vec<PathBuf> {
         let names = VIRTIO.iter().chain(&GUEST);
         names.filter_map(|name| self.find(name)).collect()
     }
 
-    /// What the network cards of a lab need, in the order of loading.
+    /// Returns the modules that the network cards of a lab need, in loading order.
     pub fn modules_of_network(&self) -> Vec<PathBuf> {
         let names = VIRTIO.iter().chain(&NETWORK);
         names.filter_map(|name| self.find(name)).collect()
     }
 
-    /// What a guest's vsock device needs that the kernel serves, in the order of loading.
+    /// Returns the modules with which a host's kernel serves a guest's vsock device, in loading
+    /// order.
     pub fn modules_of_vhost(&self) -> Result<Vec<PathBuf>> {
         VHOST.iter().map(|name| self.module(name)).collect()
     }
 
-    /// What a Dom0 of Xen needs, in the order of loading.
+    /// Returns the modules that a Dom0 of Xen needs, in loading order.
     pub fn modules_of_dom0(&self) -> Result<Vec<PathBuf>> {
         DOM0.iter().map(|name| self.module(name)).collect()
     }
 
-    /// A module's file. One whose name ends in `.xz` is compressed, as all are since
+    /// Returns the file of a module. A file that ends in `.xz` is compressed, as all are since
     /// Debian 13.
     pub fn module(&self, name: &str) -> Result<PathBuf> {
         self.find(name)
             .with_context(|| format!("Linux {} has no module {name}", self.version))
     }
 
-    /// The kernel unpacked, which is kept beside the file that unpacks itself.
+    /// Returns the unpacked kernel, which is kept next to the compressed one.
     pub fn vmlinux(&self) -> Result<PathBuf> {
         let folder = self.vmlinuz.parent().context("a kernel in no folder")?;
         let unpacked = folder.join("vmlinux");
         if !unpacked.is_file() {
-            // Other labs may look for it at this moment.
+            // Other labs may look for the file now, so it gets its name when it is complete.
             let mut whole = tempfile::NamedTempFile::new_in(folder)?;
             whole.write_all(&bzimage::vmlinux(&self.vmlinuz)?)?;
             let file = whole.as_file();
@@ -159,7 +161,7 @@ impl Image {
     }
 }
 
-/// Finds the kernel's current package and unpacks it, unless that was done before.
+/// Finds the kernel's current package, and unpacks it if that is still to do.
 pub(super) fn install(kernel: Kernel, suite: Suite) -> Result<Image> {
     let apt = Apt::of(suite)?;
     let unpacked = || {
@@ -170,7 +172,7 @@ pub(super) fn install(kernel: Kernel, suite: Suite) -> Result<Image> {
     let folder = match unpacked() {
         Ok(folder) => folder,
         Err(_) if !apt::is_here() => kept(kernel)?,
-        // A fresh machine has no package lists, one that slept has old ones.
+        // A fresh machine has no package lists; a machine that was off for long has old ones.
         Err(missing) => {
             apt.update()
                 .with_context(|| format!("looking again, because {missing:#}"))?;
@@ -190,7 +192,7 @@ pub(super) fn install(kernel: Kernel, suite: Suite) -> Result<Image> {
     })
 }
 
-/// Which kernel a file is: `boot/vmlinuz-VERSION`, or since 7.3
+/// Returns the version of a kernel's file: `boot/vmlinuz-VERSION`, or since 7.3
 /// `usr/lib/modules/VERSION/vmlinuz`.
 fn version(path: &Path) -> Option<&str> {
     match path.file_name()?.to_str()?.strip_prefix("vmlinuz")? {
@@ -199,7 +201,7 @@ fn version(path: &Path) -> Option<&str> {
     }
 }
 
-/// The folder that was brought from elsewhere to a machine that has no apt.
+/// Returns the folder of a kernel that was copied to a machine without apt.
 fn kept(kernel: Kernel) -> Result<PathBuf> {
     let place = apt::kept();
     let entries = std::fs::read_dir(&place).into_iter().flatten().flatten();
@@ -219,7 +221,7 @@ fn kept(kernel: Kernel) -> Result<PathBuf> {
     Ok(folder.clone())
 }
 
-/// The current packages, and the folder that holds their files.
+/// Returns the current packages of a kernel, and the folder for their files.
 pub(super) fn bundle(kernel: Kernel, apt: &Apt) -> Result<Bundle> {
     let meta = kernel.meta_package();
     let mut packages = apt.depends(meta)?;
@@ -229,7 +231,7 @@ pub(super) fn bundle(kernel: Kernel, apt: &Apt) -> Result<Bundle> {
         .with_context(|| format!("apt knows no kernel behind {meta}: labs need Debian"))?;
     let folder = apt::kept().join(image);
     if !folder.is_dir() {
-        // Since 7.3 the image package has nothing but these.
+        // Since 7.3 the image package is empty and depends on these.
         let mut parts = apt.depends(image)?;
         parts
             .retain(|part| part.starts_with("linux-binary-") || part.starts_with("linux-modules-"));

@@ -18,26 +18,26 @@ use super::qemu;
 use crate::tied::Tied;
 use crate::{placed, schedstat, urgency, vmm};
 
-/// Its recordings are in memory until they are on its disk.
+/// Memory of the guest, which holds its recordings until they are on its disk.
 const MEMORY_MIB: u32 = 1024;
-/// What QEMU calls the thread of the first vCPU, given `debug-threads=on`.
+/// Name that QEMU gives the thread of the first vCPU with `debug-threads=on`.
 const VCPU: &str = "CPU 0/KVM";
 
-/// One that boots or runs. Nothing of it is left when it is dropped.
+/// A guest that boots or runs. Dropping it ends the guest and deletes its files.
 #[derive(Debug)]
 pub struct KvmGuest {
     vmm: Tied,
     files: GuestFiles,
-    /// Goes after the VMM that writes there.
+    /// Dropped after the VMM, which writes there.
     _folder: TempDir,
 }
 
 impl KvmGuest {
-    /// Boots one of one vCPU with this kernel, `vmnoise` and these programs, some of them Debian's, which runs these
-    /// commands as a lab does.
+    /// Boots a guest of one vCPU with this kernel, `vmnoise`, these programs and these packages of
+    /// Debian. It runs the commands as a lab does.
     ///
     /// # Errors
-    /// If the kernel cannot be had, there is no room for its files, or QEMU cannot be started.
+    /// If the kernel cannot be had, the guest's files do not fit, or QEMU cannot be started.
     pub fn boot(
         kernel: Kernel,
         programs: &[PathBuf],
@@ -66,42 +66,42 @@ impl KvmGuest {
         })
     }
 
-    /// Lets its vCPU run on this CPU of the machine and no other.
+    /// Pins its vCPU to this CPU of the machine.
     ///
     /// # Errors
-    /// If it is gone, or there is no such CPU.
+    /// If the guest has ended, or there is no such CPU.
     pub fn pin(&self, cpu: u32) -> Result<()> {
         placed::pin(self.vcpu()?, cpu)
     }
 
-    /// Lets its vCPU run at SCHED_FIFO with this priority.
+    /// Runs its vCPU at SCHED_FIFO with this priority.
     ///
     /// # Errors
-    /// If it is gone, or the kernel refuses.
+    /// If the guest has ended, or the kernel refuses.
     pub fn set_vcpu_fifo(&self, priority: i32) -> Result<()> {
         urgency::set_thread_fifo(self.vcpu()?, priority)
     }
 
-    /// Likewise, all threads that its VMM has now.
+    /// Runs all threads that its VMM has now at SCHED_FIFO with this priority.
     ///
     /// # Errors
-    /// If it is gone, or the kernel refuses.
+    /// If the guest has ended, or the kernel refuses.
     pub fn set_vmm_fifo(&self, priority: i32) -> Result<()> {
         urgency::set_fifo(self.vmm.pid(), priority)
     }
 
-    /// Stops it, with all of its threads.
+    /// Stops its VMM with all threads (SIGSTOP).
     ///
     /// # Errors
-    /// If it is gone, or does not stop.
+    /// If the guest has ended, or does not stop.
     pub fn stop(&self) -> Result<()> {
         vmm::stop(self.vmm.pid())
     }
 
-    /// Lets it go on.
+    /// Lets its VMM continue (SIGCONT).
     ///
     /// # Errors
-    /// If it is gone.
+    /// If the guest has ended.
     pub fn resume(&self) -> Result<()> {
         vmm::signal(self.vmm.pid(), Signal::CONT)
     }
@@ -113,12 +113,12 @@ impl KvmGuest {
         Ok(*tid)
     }
 
-    /// Whether so many of its commands have ended.
+    /// Returns whether `count` of its commands have ended.
     ///
     /// # Errors
-    /// If it is gone before.
+    /// If the guest has ended earlier.
     pub fn has_reported(&mut self, count: usize) -> Result<bool> {
-        // In this order: it may report and be gone between two looks.
+        // In this order, because the guest may report and end between the two reads.
         let ended = self.vmm.ended()?;
         let reported = self.files.reported();
         ensure!(
@@ -128,15 +128,15 @@ impl KvmGuest {
         Ok(reported >= count)
     }
 
-    /// What its commands said that have ended.
+    /// Returns the outputs of its commands that have ended.
     ///
     /// # Errors
-    /// If that is no text.
+    /// If they are not text.
     pub fn outputs(&self) -> Result<Vec<CommandOutput>> {
         inside::outputs(&std::fs::read(&self.files.results).unwrap_or_default())
     }
 
-    /// What it has put on its disk, so many files.
+    /// Returns the first `count` files on its disk.
     ///
     /// # Errors
     /// If there are fewer.
@@ -144,7 +144,7 @@ impl KvmGuest {
         guest_disk::load(&self.files.disk, count)
     }
 
-    /// What its kernel said, after what QEMU did.
+    /// Returns the output of QEMU, followed by the console of the guest's kernel.
     pub fn console(&self) -> String {
         let console = std::fs::read(&self.files.console).unwrap_or_default();
         format!("{}{}", self.vmm.said(), String::from_utf8_lossy(&console))

@@ -1,4 +1,5 @@
-//! Runs QEMU to the end of its machine, or asks what its CPUs are at and ends it.
+//! Runs QEMU until its machine powers off. A machine that hangs is ended, after a report of its
+//! CPUs' states.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,47 +15,47 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use super::qemu::Qemu;
 use crate::schedstat;
 
-/// How long the monitor takes to answer, at most.
+/// Time that is given to the monitor to answer.
 const ANSWER: Duration = Duration::from_secs(1);
-/// How long nothing may come out of a machine until its CPUs are looked at.
+/// Time without output after which a machine's CPUs are checked.
 const SILENCE: Duration = Duration::from_secs(40);
 
-/// How large a kernel's stack is, and what of its end is shown, in words of 64 bits
-/// (arch/x86/include/asm/page_64_types.h).
+/// Size of a kernel stack in bytes (arch/x86/include/asm/page_64_types.h), and number of 64-bit
+/// words of its low end that are shown.
 const STACK: u64 = 16 << 10;
 const WORDS_OF_ITS_END: u32 = 64;
 
 /// QEMU's monitor.
 #[derive(Debug)]
 pub(super) struct Monitor<'a> {
-    /// Where it reads: a pipe that one of the machine's ports writes into too.
+    /// Pipe that the monitor reads; one of the machine's ports writes into it too.
     requests: File,
-    /// Where it answers.
+    /// File that the monitor writes its answers to.
     answers: &'a Path,
 }
 
 impl<'a> Monitor<'a> {
-    /// One that reads at one path, and answers at the other.
+    /// Creates the pipe `requests`, from which the monitor is to read.
     pub(super) fn new(requests: &Path, answers: &'a Path) -> Result<Monitor<'a>> {
         mknodat(CWD, requests, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
             .with_context(|| requests.display().to_string())?;
-        // Open for writing too, it never ends while the machine runs.
+        // Also open for writing, so that the pipe has no end of file while the machine runs.
         let requests = File::options().read(true).write(true).open(requests)?;
         Ok(Monitor { requests, answers })
     }
 
-    /// What each CPU is at: where in its program, at which level, and whether halted.
-    /// Empty where the monitor does not answer.
+    /// Returns each CPU's state: instruction pointer, privilege level, and whether it is halted.
+    /// Empty if the monitor does not answer.
     fn cpus(&self) -> Result<String> {
         Ok(states(&self.ask("info registers -a", ANSWER)?))
     }
 
-    /// How often a CPU was found at the first instruction of the breakpoint exception
-    /// (INT3), out of some sixty looks. A kernel takes one now and then while it patches
-    /// itself, and is not found there.
+    /// Returns how often a CPU was at the first instruction of the breakpoint exception's handler
+    /// (INT3), in 20 samples of all CPUs. A sound kernel, which takes a breakpoint now and then
+    /// while it patches itself, is not caught there.
     fn found_at_breakpoints(&self) -> Result<usize> {
-        // Its gate is the fourth of the interrupt descriptor table, two words of 64 bits
-        // (Intel SDM volume 3, 6.14.1).
+        // INT3 has the fourth gate of the interrupt descriptor table; a gate is two words of 64
+        // bits (Intel SDM volume 3, 6.14.1).
         let registers = self.ask("info registers", ANSWER)?;
         let table = registers.lines().find_map(|line| line.strip_prefix("IDT="));
         let table = table.and_then(|line| line.split_whitespace().next());
@@ -71,18 +72,18 @@ impl<'a> Monitor<'a> {
         Ok(looks.iter().map(|look| look.matches(&at).count()).sum())
     }
 
-    /// What lies at the ends of the stacks that the CPUs are on.
+    /// Returns the words at the low ends of the stacks that the CPUs are on.
     fn ends_of_stacks(&self) -> Result<String> {
         let registers = self.ask("info registers -a", ANSWER)?;
         let ends = registers.split_whitespace().filter_map(end_of_stack);
         let looks = ends.map(|end| self.ask(&format!("x/{WORDS_OF_ITS_END}xg {end:#x}"), ANSWER));
         let looks = looks.collect::<Result<Vec<_>>>()?.concat();
-        // Without what it repeats of the request.
+        // Drops the monitor's echo of the request.
         let words = looks.lines().filter(|line| line.contains(": 0x"));
         Ok(words.collect::<Vec<_>>().join("\n"))
     }
 
-    /// What it says to a request within this time.
+    /// Returns the monitor's answer to a request within this time.
     fn ask(&self, request: &str, within: Duration) -> Result<String> {
         let before = self.answers().len();
         writeln!(&self.requests, "{request}")?;
@@ -96,7 +97,8 @@ impl<'a> Monitor<'a> {
     }
 }
 
-/// Where a gate leads: `fffffe0000000030: 0x83208e0000100ba0 0x00000000ffffffff`.
+/// Returns the address of a gate's handler. `line` is like
+/// `fffffe0000000030: 0x83208e0000100ba0 0x00000000ffffffff`.
 fn handler(line: &str) -> Option<u64> {
     let (_, words) = line.split_once(": 0x")?;
     let (low, high) = words.trim_end().split_once(" 0x")?;
@@ -105,15 +107,15 @@ fn handler(line: &str) -> Option<u64> {
     Some(high << 32 | low >> 48 << 16 | low & 0xffff)
 }
 
-/// Where a stack ends to which a register of this kind points: `RSP=ffffc9000010fd28`.
+/// Returns the low end of the stack that a register such as `RSP=ffffc9000010fd28` points into.
 fn end_of_stack(register: &str) -> Option<u64> {
     let pointer = u64::from_str_radix(register.strip_prefix("RSP=")?, 16).ok()?;
     Some(pointer & !(STACK - 1))
 }
 
-/// The lines of a CPU's registers that tell which it is and what it is at.
+/// Returns the lines that name a CPU and show its state, joined.
 fn states(registers: &str) -> String {
-    // EIP until the kernel has left protected mode.
+    // QEMU prints EIP until the kernel has left protected mode.
     let report = |line: &&str| {
         ["CPU#", "RIP=", "EIP="]
             .iter()
@@ -123,7 +125,7 @@ fn states(registers: &str) -> String {
     lines.join(" ")
 }
 
-/// What this machine's CPUs gave to all threads of the emulator.
+/// CPU time of all threads of the emulator on this machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CpuTime {
     ran_ns: u64,
@@ -151,19 +153,19 @@ impl std::fmt::Display for CpuTime {
     }
 }
 
-/// Why a machine that did not come to its end is given another chance: it is the
-/// emulator's fault. With several threads of its own, QEMU before 8.1 may translate an
-/// instruction while another CPU writes it, and keep what was there before: a CPU of the guest
-/// then takes the breakpoint that its kernel had put there for a moment, again and again.
+/// A fault of the emulator, so the machine gets a second boot. QEMU before 8.1 with several threads
+/// may translate an instruction while another CPU writes it, and keep the old one. A CPU of the
+/// guest then takes a breakpoint again and again that its kernel had set only for a moment.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the emulator runs an INT3 that is no longer there: {found} looks found a CPU at its handler"
+    "the emulator runs an INT3 that is no longer there: {found} samples found a CPU at its handler"
 )]
 pub(super) struct StaleBreakpoint {
     pub(super) found: usize,
 }
 
-/// The panic of a machine's kernel. It gets no second chance: the kernel runs our BPF programs, which may be at fault.
+/// A panic of a machine's kernel. It gets no second boot: the kernel runs our BPF programs, which
+/// may be the cause.
 #[derive(Debug, thiserror::Error)]
 #[error("its kernel panicked: {why}; where its CPUs' stacks end: {ends}")]
 pub(super) struct KernelPanic {
@@ -172,10 +174,11 @@ pub(super) struct KernelPanic {
 }
 
 impl KernelPanic {
-    /// `vpanic` in kernel/panic.c.
+    /// Start of the message of `vpanic` in kernel/panic.c.
     const BEGIN: &str = "Kernel panic - not syncing: ";
 
-    /// Why the kernel of this console panicked; `None` if it did not, or has not finished to say so.
+    /// Returns the reason why the kernel of this console panicked; `None` if there is no panic, or
+    /// its line is not complete.
     fn why(console: &str) -> Option<&str> {
         let (_, why) = console.split_once(KernelPanic::BEGIN)?;
         let (why, _) = why.split_once('\n')?;
@@ -183,24 +186,24 @@ impl KernelPanic {
     }
 }
 
-/// What a machine writes.
+/// Files that a machine writes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Written<'a> {
-    /// It grows as the machine gets on.
+    /// Grows as the machine makes progress.
     pub results: &'a Path,
     pub console: &'a Path,
 }
 
-/// When a machine is ended that does not come to its own end.
+/// When to end a machine that does not end by itself.
 #[derive(Debug)]
 pub(super) struct Patience {
-    /// How long it may take before it counts as hung, without the time for which QEMU waits for a CPU.
+    /// Time after which the machine counts as hung, without the time that QEMU waited for a CPU.
     pub backstop: Duration,
-    /// Becomes true when nobody wants to know any more.
+    /// Becomes true when the result is no longer wanted.
     pub asked_to_end: Arc<AtomicBool>,
 }
 
-/// Waits until the machine has powered off.
+/// Runs the machine until it powers off.
 pub(super) fn run(
     qemu: &Qemu,
     arguments: &[String],
@@ -217,7 +220,7 @@ pub(super) fn run(
         .spawn()
         .context("starting QEMU")?;
     let ended = wait(&mut qemu, monitor, written, patience);
-    // It has ended already, or has to.
+    // QEMU has ended, or must end now.
     qemu.kill()?;
     let output = qemu.wait_with_output()?;
     ended?;
@@ -240,7 +243,7 @@ fn wait(
     let (mut size, mut silent_since) = (0, start);
     let mut said = 0;
     loop {
-        // Looked at before the console: one that has ended says nothing more there.
+        // Checked before the console is read: after its end QEMU writes nothing more there.
         let has_ended = qemu.try_wait()?.is_some();
         ensure!(
             !patience.asked_to_end.load(Ordering::Relaxed),
@@ -275,12 +278,12 @@ fn wait(
         }
         if start.elapsed() > backstop {
             let got = CpuTime::of(qemu.id());
-            // On a machine that others use, a lab waits for its CPU, and does not hang.
+            // A lab that waits for its CPU on a busy machine does not hang.
             if start.elapsed() <= backstop + Duration::from_nanos(got.waited_ns) {
                 std::thread::sleep(Duration::from_millis(200));
                 continue;
             }
-            // Twice: a CPU that moves is not one that stands.
+            // Two samples show whether a CPU moves or is stuck.
             let (first, then) = (monitor.cpus()?, monitor.cpus()?);
             bail!(
                 "the lab did not end within {backstop:?}; {got}; its CPUs: {first}; then: {then}"
@@ -353,7 +356,7 @@ mod tests {
             assert!(error.contains("ended early"), "{error}");
         }
 
-        /// As it is told of one that runs this.
+        /// Runs a machine with a panic on its console, and returns the error.
         fn panicked(arguments: &[&str]) -> anyhow::Error {
             let folder = tempfile::tempdir().unwrap();
             let file = |name: &str| folder.path().join(name);

@@ -1,19 +1,20 @@
-//! A fault of QEMU's emulated SVM, and its mending in a copy of the program. VMRUN with an
-//! interrupt to inject (`helper_vmrun`, type INTR) delivers it at once, yet also leaves its
-//! number as the CPU's pending exception. Nobody takes that back until the guest exits or
-//! faults: where the emulator's turn ends before, as it does under virtual time at each
-//! timer of the machine, the guest gets the interrupt once more, with its interrupts off or
-//! on. Found in the sources of 7.2, 10.0 and of the development tree of 2026.
+//! A fault of QEMU's emulated SVM, and its repair in a copy of the program.
+//!
+//! VMRUN with an interrupt to inject (`helper_vmrun`, type INTR) delivers the interrupt at once. It
+//! also leaves the interrupt's number as the CPU's pending exception, which stays until the guest
+//! exits or faults. If the emulator's turn ends before, the guest gets the interrupt a second time,
+//! even with its interrupts off. Under virtual time each timer of the machine ends a turn. The
+//! fault is in the sources of 7.2, 10.0 and of the development tree of 2026.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// Of x86-64 code, a byte; `None` where a distance stands that each build has its own of.
+/// Bytes of x86-64 code; `None` for a byte of an offset, which differs between builds.
 type Pattern = &'static [Option<u8>];
 
-/// What the case of an interrupt stores before it delivers: `error_code` (%r13d),
+/// Code of `helper_vmrun` that stores before it delivers an interrupt: `error_code` (%r13d),
 /// `exception_index` (%esi), `exception_is_int` (0) and `exception_next_eip` (-1).
 const CASE: Pattern = &{
     const ANY: Option<u8> = None;
@@ -57,20 +58,20 @@ const CASE: Pattern = &{
         is(0xff),
     ]
 };
-/// Where in it `exception_index` is stored.
+/// Bytes of `CASE` that store `exception_index`.
 const STORE: std::ops::Range<usize> = 7..13;
-/// An instruction of as many bytes that does nothing.
+/// Instruction of the same length that does nothing.
 const NOTHING: [u8; 6] = [0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00];
 
 /// Writes a copy of this program that delivers an injected interrupt once.
 ///
 /// # Errors
-/// If the place is not found exactly once: another compiler, or a QEMU that is sound.
+/// If the code is not found exactly once: another compiler built it, or this QEMU has no fault.
 pub(super) fn write(program: &Path, copy: &Path) -> Result<()> {
     let mut code = std::fs::read(program).with_context(|| program.display().to_string())?;
     mend(&mut code)?;
-    // Whoever finds the copy finds all of it: labs may start at the same time.
-    let folder = copy.parent().context("a folder")?;
+    // Labs may start at the same time, so the copy gets its name when it is complete.
+    let folder = copy.parent().context("the copy has no folder")?;
     std::fs::create_dir_all(folder)?;
     let part = tempfile::NamedTempFile::new_in(folder)?;
     std::fs::write(part.path(), code)?;
@@ -90,7 +91,7 @@ fn mend(code: &mut [u8]) -> Result<()> {
         .map(|(at, _)| at)
         .collect();
     let [at] = found[..] else {
-        bail!("the place in helper_vmrun is there {} times", found.len());
+        bail!("the code of helper_vmrun was found {} times", found.len());
     };
     code[at..][STORE].copy_from_slice(&NOTHING);
     Ok(())
@@ -100,7 +101,7 @@ fn mend(code: &mut [u8]) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The case as Debian's compiler wrote it for QEMU 10.0.2, between other code.
+    /// The code as Debian's compiler wrote it for QEMU 10.0.2, between other code.
     const DEBIAN: &[u8] = b"\x41\x0f\xb6\xf4\
         \x44\x89\xab\xe0\x33\x00\x00\
         \x89\xb3\x10\xd7\xff\xff\

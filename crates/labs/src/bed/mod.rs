@@ -1,5 +1,5 @@
-//! The virtual-machine test bed: boots a stock Debian kernel in QEMU's emulator with
-//! nothing but `vmnoise` in it, runs commands there, and brings out what they said.
+//! The virtual-machine test bed: boots a stock Debian kernel with nothing but `vmnoise` in QEMU's
+//! emulator, runs commands there, and returns their output.
 
 mod apt;
 mod arguments;
@@ -51,16 +51,15 @@ pub use packaged::Packaged;
 pub use types::{ModuleTypes, types_of_module};
 pub use xen::{XenDomain, XenGuest, XenLab, XenReport, XenType, xl};
 
-/// How long a lab may take before it counts as hung; no estimate of how long it takes.
+/// How long a lab may take before it counts as hung; not an estimate of its usual time.
 const BACKSTOP: Duration = Duration::from_secs(240);
-/// As `BACKSTOP`, of one that boots a guest.
+/// As `BACKSTOP`, for a lab that boots a guest.
 const BACKSTOP_WITH_GUEST: Duration = Duration::from_secs(480);
 
-/// What is random in virtual time comes from this where nothing else is said.
+/// Default seed for random numbers in virtual time.
 const SEED: u64 = 1;
 
-/// Begins the line that reports a machine that was booted once more: `xtask test` counts
-/// them.
+/// Start of the line that reports that a machine was booted again; `xtask test` counts these lines.
 const BOOTED_AGAIN: &str = "lab booted once more";
 
 /// A machine that is yet to be booted.
@@ -73,7 +72,7 @@ pub struct Lab {
     seed: u64,
     asked_to_end: Arc<AtomicBool>,
     programs: Vec<PathBuf>,
-    /// Those that its guest has not.
+    /// Programs for the host only, not for its guest.
     programs_of_host: Vec<PathBuf>,
     packaged: Vec<Packaged>,
     guest: Option<Vec<String>>,
@@ -89,7 +88,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// A machine of one CPU with this kernel, `vmnoise`, and KVM.
+    /// Creates a machine of one CPU with this kernel, `vmnoise`, and KVM.
     pub fn kernel(kernel: Kernel) -> Lab {
         Lab {
             kernel,
@@ -120,27 +119,27 @@ impl Lab {
         self
     }
 
-    /// Gives it this many CPUs.
+    /// Gives the machine this many CPUs.
     pub fn cpus(mut self, cpus: u32) -> Lab {
         self.cpus = cpus;
         self
     }
 
-    /// Lets time pass by instructions, 2^`shift` ns each: runs repeat exactly, and
-    /// durations mean nothing outside. Several CPUs take turns, and each stands still in those of the
-    /// others (QEMU before 10 hangs with two).
+    /// Makes each instruction take 2^`shift` ns of the machine's clock. Runs then repeat exactly,
+    /// but their durations say nothing about real time. Several CPUs take turns: while one runs,
+    /// the others stand still (QEMU before 10 hangs with two).
     pub fn virtual_time(mut self, shift: u8) -> Lab {
         self.virtual_time = Some(shift);
         self
     }
 
-    /// Lets what is random in virtual time come from this seed.
+    /// Sets the seed of random numbers in virtual time.
     pub fn seed(mut self, seed: u64) -> Lab {
         self.seed = seed;
         self
     }
 
-    /// Ends it early, and lets `run` fail, once this is true.
+    /// Ends the machine early, with an error from `run`, once this is true.
     pub fn until(mut self, asked_to_end: &Arc<AtomicBool>) -> Lab {
         self.asked_to_end = Arc::clone(asked_to_end);
         self
@@ -152,45 +151,46 @@ impl Lab {
         self
     }
 
-    /// Puts a static program into its `/bin`, and not into that of its guest, whose memory it would take.
+    /// Puts a static program into its `/bin` only, because it would take memory of the guest.
     pub fn program_of_host(mut self, path: &Path) -> Lab {
         self.programs_of_host.push(path.to_owned());
         self
     }
 
-    /// Puts a program of Debian into its `/bin`, with its libraries, and into that of its guest.
+    /// Puts a program of Debian with its libraries into its `/bin` and that of its guest.
     pub fn packaged(mut self, packaged: Packaged) -> Lab {
         self.packaged.push(packaged);
         self
     }
 
-    /// Lets it carry QEMU and a Linux guest of the same kernel, unless told otherwise, with
-    /// the same programs, which runs these commands as a lab does. `lab-guest`, given as a program, boots it.
+    /// Adds QEMU and a Linux guest that has the same programs and runs these commands as a lab
+    /// does. The guest has the same kernel, unless `guest_kernel` sets another. The program
+    /// `lab-guest` boots it.
     pub fn guest(mut self, commands: &[&str]) -> Lab {
         self.guest = Some(commands.iter().map(|&command| command.to_owned()).collect());
         self
     }
 
-    /// Lets the guest have another kernel than its host, of the same suite.
+    /// Gives the guest another kernel of the same suite.
     pub fn guest_kernel(mut self, kernel: Kernel) -> Lab {
         self.guest_kernel = kernel;
         self
     }
 
-    /// Lets it carry QEMU and the guest's kernel: a program that is given boots guests as on any other
-    /// machine ([`KvmGuest`]).
+    /// Adds QEMU and the guest's kernel, so that a program in the machine can boot guests as on any
+    /// other machine ([`KvmGuest`]).
     pub fn boots_guests(mut self) -> Lab {
         self.boots_guests = true;
         self
     }
 
-    /// Leaves KVM out, so that it has no /dev/kvm.
+    /// Leaves KVM out, so the machine has no /dev/kvm.
     pub fn without_kvm(mut self) -> Lab {
         self.has_kvm = false;
         self
     }
 
-    /// Gives it two network cards on one wire, for `lab-network storm`.
+    /// Adds two network cards on one wire, for `lab-network storm`.
     pub fn network(mut self) -> Lab {
         self.has_network = true;
         self
@@ -202,38 +202,38 @@ impl Lab {
         self
     }
 
-    /// Gives it this machine's `/bin/sh`.
+    /// Adds this machine's `/bin/sh`.
     pub fn shell(mut self) -> Lab {
         self.has_shell = true;
         self
     }
 
-    /// Gives it this machine's `cc`, which compiles and does not link.
+    /// Adds this machine's `cc`, which can compile but not link.
     pub fn compiler(mut self) -> Lab {
         self.has_compiler = true;
         self
     }
 
-    /// Tells its kernel more.
+    /// Appends words to the command line of its kernel.
     pub fn command_line(mut self, words: &str) -> Lab {
         self.command_line = words.to_owned();
         self
     }
 
-    /// Lets it take so long before it counts as hung.
+    /// Sets how long it may take before it counts as hung.
     pub fn patience(mut self, backstop: Duration) -> Lab {
         self.backstop = backstop;
         self
     }
 
-    /// Boots, runs the commands one after the other, and powers off. A command is words
-    /// with single spaces between; one that starts with `& ` runs beside those after it
-    /// and has no output.
+    /// Boots the machine, runs the commands one after the other, and powers off. A command is words
+    /// with single spaces between. A command that starts with `& ` runs in parallel to those after
+    /// it, and its output is dropped.
     ///
     /// # Errors
-    /// If the kernel cannot be had, or the machine does not come to its end: the message
-    /// shows how far it came, what its CPUs were at, and the end of its console. One that
-    /// the emulator's own fault stopped is booted once more, which is printed.
+    /// If the kernel cannot be had, or the machine does not power off. The message shows how far
+    /// the machine came, the state of its CPUs, and the end of its console. If the emulator's own
+    /// fault stopped it, the machine is booted once more, and a line reports that.
     pub fn run(&self, commands: &[&str]) -> Result<LabReport> {
         let image = kernel::install(self.kernel, self.suite)?;
         match self.boot(&image, commands) {
@@ -298,7 +298,7 @@ impl Lab {
 }
 
 impl Lab {
-    /// The initramfs is in memory twice while the kernel unpacks it.
+    /// Returns the machine's memory. The initramfs is in memory twice while the kernel unpacks it.
     fn memory_mib(&self) -> u32 {
         if self.has_guest() { 1536 } else { 1024 }
     }
@@ -315,7 +315,7 @@ impl Lab {
         self.guest.is_some() || self.boots_guests
     }
 
-    /// What it carries for its guests, if it has any.
+    /// Returns the files that the machine carries besides its programs.
     fn carried(&self, qemu: &Qemu, folder: &Path) -> Result<Vec<Carried>> {
         let packaged = packaged::files(&self.packaged)?;
         let mut files = packaged.clone();
@@ -341,7 +341,8 @@ impl Lab {
     }
 }
 
-/// Whether nothing that is tested can have stopped the machine. A panic of its kernel may be ours.
+/// Returns whether only the emulator can be at fault. A panic of the machine's kernel may be our
+/// fault.
 fn is_emulators_fault(error: &anyhow::Error) -> bool {
     error.is::<StaleBreakpoint>()
 }

@@ -1,4 +1,4 @@
-//! What machines are made of that has to be fetched, looked up before any is booted.
+//! Parts of machines that have to be fetched; `to_fetch` finds them before any machine is booted.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use super::kernel::{self, Kernel};
 use super::packaged::Packaged;
 use super::{Suite, qemu, xen};
 
-/// What a machine is made of.
+/// A part of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// What emulates it.
+    /// The QEMU that emulates the machine.
     Emulator,
     /// A kernel of the machine's own suite.
     Kernel(Kernel),
@@ -26,7 +26,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// The package of Debian that stands for it.
+    /// Returns the Debian package that stands for the part.
     pub fn package(self) -> &'static str {
         match self {
             Part::Emulator => "qemu-system-x86",
@@ -38,21 +38,21 @@ impl Part {
     }
 }
 
-/// What is not here yet.
+/// Packages that are yet to be fetched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToFetch {
     /// Packages of Debian.
     pub packages: Vec<String>,
-    /// What they take of the disk while they are unpacked.
+    /// Disk space that the packages need, fetched and unpacked.
     pub bytes: u64,
 }
 
-/// What has to be fetched for machines of these parts. Fetches nothing.
+/// Returns the packages that machines of these parts still lack. Fetches nothing.
 ///
 /// # Errors
-/// If apt does not know: it has no lists of packages, or old ones.
+/// If apt does not know: it has no package lists, or old ones.
 pub fn to_fetch(parts: &BTreeSet<Part>) -> Result<ToFetch> {
-    // What was brought to a machine without apt is looked for when it is booted.
+    // Without apt, packages were copied to this machine by hand; the boot looks for them.
     if !apt::is_here() {
         return Ok(ToFetch::default());
     }
@@ -77,18 +77,18 @@ pub fn to_fetch(parts: &BTreeSet<Part>) -> Result<ToFetch> {
     Ok(ToFetch { packages, bytes })
 }
 
-/// Whether the mirror of this machine's Debian answers.
+/// Checks that the mirror of this machine's Debian answers.
 ///
 /// # Errors
-/// If it does not, with what apt says.
+/// If the mirror does not answer, with apt's message.
 pub fn reach() -> Result<()> {
     apt::reach()
 }
 
-/// What is free where all that is fetched is kept.
+/// Returns the free space of the disk that keeps fetched files, in bytes.
 ///
 /// # Errors
-/// If the folder cannot be made or asked.
+/// If the folder cannot be created or its disk cannot be queried.
 pub fn free_bytes() -> Result<u64> {
     let folder = apt::kept();
     let place = || folder.display().to_string();

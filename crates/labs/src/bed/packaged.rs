@@ -1,4 +1,5 @@
-//! Programs of Debian that machines carry, found by their packages, and kept unpacked under `target/lab/`.
+//! Programs of Debian that machines carry. They are found by their packages, and kept unpacked
+//! under `target/lab/`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,16 +15,16 @@ const OF_EVERY_MACHINE: [&str; 2] = ["libc6", "libgcc-s1"];
 /// A program of Debian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Packaged {
-    /// How late a periodic task wakes up.
+    /// Measures how late a periodic task wakes up.
     Cyclictest,
-    /// Loads of many kinds.
+    /// Creates loads of many kinds.
     StressNg,
-    /// Scrapes metrics, and answers questions about them.
+    /// Scrapes metrics, and answers queries about them.
     Prometheus,
 }
 
 impl Packaged {
-    /// The package that it is in.
+    /// Returns the program's package.
     pub fn package(self) -> &'static str {
         match self {
             Packaged::Cyclictest => "rt-tests",
@@ -32,7 +33,7 @@ impl Packaged {
         }
     }
 
-    /// Its name, also as a command in a machine that carries it.
+    /// Returns the program's name, which is also its command in a machine that carries it.
     pub fn program(self) -> &'static str {
         match self {
             Packaged::Cyclictest => "cyclictest",
@@ -41,16 +42,16 @@ impl Packaged {
         }
     }
 
-    /// The folder of its programs on this machine, on which nothing is installed.
+    /// Returns the folder with its programs on this machine; nothing is installed.
     ///
     /// # Errors
-    /// If it is not here yet and the mirror does not answer.
+    /// If it is not unpacked yet and the mirror does not answer.
     pub fn programs(self) -> Result<PathBuf> {
         let folder = self.install().with_context(|| self.package())?;
         Ok(folder.join("usr/bin"))
     }
 
-    /// It and its libraries, with their folder.
+    /// Returns the program's package with its libraries, and their folder.
     pub(super) fn bundle(self, apt: &Apt) -> Result<Bundle> {
         let package = self.package();
         let mut packages = BTreeSet::from([package.to_owned()]);
@@ -71,7 +72,7 @@ impl Packaged {
         })
     }
 
-    /// What a machine carries for it.
+    /// Returns the files that a machine carries for the program.
     pub(super) fn files(self) -> Result<Vec<Carried>> {
         let folder = self.install().with_context(|| self.package())?;
         let name = self.program();
@@ -88,7 +89,7 @@ impl Packaged {
             apt.unpack(&bundle)?;
             anyhow::Ok(bundle.folder)
         };
-        // A fresh machine has no package lists, one that slept has old ones.
+        // A fresh machine has no package lists; a machine that was off for long has old ones.
         unpacked().or_else(|missing| {
             apt.update()
                 .with_context(|| format!("looking again, because {missing:#}"))?;
@@ -97,7 +98,7 @@ impl Packaged {
     }
 }
 
-/// What machines carry for all of these.
+/// Returns the files that machines carry for all of these programs.
 pub(super) fn files(packaged: &[Packaged]) -> Result<Vec<Carried>> {
     let files = packaged.iter().map(|it| it.files());
     Ok(files.collect::<Result<Vec<_>>>()?.concat())

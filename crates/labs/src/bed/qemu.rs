@@ -1,6 +1,6 @@
-//! Which QEMU emulates the labs. Debian 12 has 7.2, whose emulator may run a breakpoint
-//! that is no longer there (`machine.rs`); its backports have a newer one, which runs from
-//! where it is unpacked. The machine's own stays as it is.
+//! Selects the QEMU that emulates the labs. Debian 12 has 7.2, whose emulator may run a breakpoint
+//! that is no longer there (`machine.rs`). Debian's backports have a newer one, which is unpacked
+//! and runs from its folder. The installed QEMU stays as it is.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,50 +11,50 @@ use anyhow::{Context, Result, anyhow, ensure};
 use super::apt::{self, Apt, Bundle, Suite, call};
 use super::mended;
 
-/// The program, its name on every machine.
+/// Name of the program on every machine.
 pub(super) const PROGRAM: &str = "qemu-system-x86_64";
-/// The first that locks a page before it translates what lies there (its commit
-/// deba78709ae8): no translation is of what another CPU has replaced meanwhile.
+/// First version that locks a page before it translates its code (commit deba78709ae8). No
+/// translation is then of code that another CPU has meanwhile replaced.
 const SOUND: [u32; 2] = [8, 1];
-/// In this one (7.2 not yet) an emulated guest of SVM that reads CR2 exits where its
-/// hypervisor asked for exits at CR0 alone.
+/// First known version with this fault: a guest of emulated SVM exits when it reads CR2, though its
+/// hypervisor asked for exits at CR0 alone. 7.2 does not have the fault.
 const EXITS_AT_CR2: [u32; 2] = [10, 0];
-/// The first under whose virtual time several CPUs take turns; before, a lab with two hangs.
+/// First version whose virtual time lets several CPUs take turns. An older one hangs with two CPUs.
 const TAKES_TURNS: [u32; 2] = [10, 0];
-/// It, and the firmware that it reads. Its libraries are those of the machine's own.
+/// Packages of QEMU and its firmware. The machine itself has QEMU's libraries.
 const PACKAGES: [&str; 3] = ["qemu-system-x86", "qemu-system-data", "seabios"];
-/// Where they have firmware.
+/// Folders of the firmware in these packages.
 const FIRMWARE: [&str; 2] = ["usr/share/qemu", "usr/share/seabios"];
-/// Where they have modules, from the folder of their programs.
+/// Folder of QEMU's modules, relative to the folder of its program.
 const MODULES: &str = "../lib/x86_64-linux-gnu/qemu";
 
 /// A QEMU that works on this machine.
 #[derive(Debug)]
 pub(super) struct Qemu {
     program: String,
-    /// `10.0.2`.
+    /// Version, such as `10.0.2`.
     version: String,
-    /// Folders in front of those that it knows.
+    /// Firmware folders that come before QEMU's default ones.
     firmware: Vec<String>,
-    /// Where its modules are, if not where it looks for them. 7.2 has its emulator in one.
+    /// Folder of QEMU's modules, if not the default. The emulator of 7.2 is a module.
     modules: Option<PathBuf>,
 }
 
 impl Qemu {
-    /// The one for all labs of this process. It is printed once.
+    /// Returns the QEMU for all labs of this process. The first call prints its version.
     ///
     /// # Errors
-    /// If this machine has none.
+    /// If this machine has no QEMU.
     pub(super) fn chosen() -> Result<&'static Qemu> {
         static CHOSEN: LazyLock<Result<Qemu>> = LazyLock::new(choose);
         CHOSEN.as_ref().map_err(|error| anyhow!("{error:#}"))
     }
 
-    /// One in which a guest of the emulated SVM reads its own CR2, whatever other control
-    /// registers its hypervisor watches, as Xen does.
+    /// Returns a QEMU in which a guest of emulated SVM can read its own CR2 while its hypervisor,
+    /// as Xen does, watches other control registers.
     ///
     /// # Errors
-    /// If this machine has none.
+    /// If this machine has no such QEMU.
     pub(super) fn with_reads_of_cr2() -> Result<&'static Qemu> {
         static OWN: LazyLock<Result<Qemu>> = LazyLock::new(|| {
             let (own, fault) = Qemu::own()?.mended_if_possible();
@@ -98,7 +98,7 @@ impl Qemu {
         })
     }
 
-    /// It, with a copy of its program that has one fault less (`mended.rs`).
+    /// Returns this QEMU with a repaired copy of its program (`mended.rs`).
     fn mended(&self) -> Result<Qemu> {
         let folder = format!("qemu-mended-{}", self.version);
         let copy = apt::kept().join(folder).join(PROGRAM);
@@ -113,7 +113,8 @@ impl Qemu {
         })
     }
 
-    /// As `mended`, or it as it is, and what is wrong with it then.
+    /// Returns `mended` and no text. If that fails, returns this QEMU and a text that names its
+    /// fault.
     fn mended_if_possible(self) -> (Qemu, String) {
         match self.mended() {
             Ok(mended) => (mended, String::new()),
@@ -124,10 +125,10 @@ impl Qemu {
         }
     }
 
-    /// That several CPUs can share virtual time.
+    /// Checks that several CPUs can share virtual time.
     ///
     /// # Errors
-    /// If they cannot.
+    /// If this version hangs with several CPUs.
     pub(super) fn ensure_takes_turns(&self) -> Result<()> {
         ensure!(
             self.is_since(TAKES_TURNS),
@@ -145,13 +146,13 @@ impl Qemu {
         numbers.ge(version)
     }
 
-    /// Its program's file.
+    /// Returns the file of QEMU's program.
     pub(super) fn file(&self) -> Result<PathBuf> {
         let said = call("which", &[&self.program], Path::new("."))?;
         Ok(said.trim().into())
     }
 
-    /// It, with its firmware.
+    /// Returns a command that starts QEMU with its firmware and modules.
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(self.firmware_arguments());
@@ -161,7 +162,7 @@ impl Qemu {
         command
     }
 
-    /// A file of its firmware.
+    /// Returns a file of QEMU's firmware.
     pub(super) fn firmware(&self, name: &str) -> Result<PathBuf> {
         let folders = self.folders()?;
         let mut files = folders.lines().map(|folder| Path::new(folder).join(name));
@@ -169,7 +170,7 @@ impl Qemu {
         file.with_context(|| format!("QEMU {} has no {name} (package seabios)", self.version))
     }
 
-    /// Where it looks for firmware, a folder a line.
+    /// Returns the folders in which QEMU looks for firmware, one per line.
     fn folders(&self) -> Result<String> {
         let mut arguments = self.firmware_arguments();
         arguments.extend(["-L", "help"]);
@@ -182,7 +183,7 @@ impl Qemu {
     }
 }
 
-/// One without the faults of Debian 12's own.
+/// Returns the packages of a QEMU without the faults of Debian 12's.
 fn newer() -> Bundle {
     Bundle {
         packages: PACKAGES.map(str::to_owned).to_vec(),
@@ -190,7 +191,7 @@ fn newer() -> Bundle {
     }
 }
 
-/// What has to be there beside the machine's own QEMU, if anything has to.
+/// Returns the packages that are needed in addition to the machine's own QEMU, if any.
 ///
 /// # Errors
 /// If this machine has no QEMU.
@@ -213,7 +214,7 @@ fn choose() -> Result<Qemu> {
     Ok(qemu)
 }
 
-/// Out of `QEMU emulator version 7.2.22 (Debian …)`.
+/// Returns the version in `QEMU emulator version 7.2.22 (Debian …)`.
 fn version(said: &str) -> Option<&str> {
     said.split_once("version ")?.1.split_whitespace().next()
 }

@@ -1,4 +1,5 @@
-//! The types of a kernel that does not run: BTF, out of its file and out of a module's.
+//! Reads the types (BTF) of a kernel from the files of the kernel and of a module; the kernel need
+//! not run.
 
 use anyhow::{Context, Result, ensure};
 use object::{File, Object, ObjectSection};
@@ -8,17 +9,16 @@ use super::bzimage::word;
 use super::compressed::decompressed;
 use super::kernel::{self, Kernel};
 
-/// All types that a module knows, those of its kernel among them.
+/// All types that a module knows, its kernel's types included.
 #[derive(Debug, Clone)]
 pub struct ModuleTypes {
     /// `uname -r` of the kernel.
     pub kernel_version: String,
-    /// BTF in one piece, as a kernel without modules would have it.
+    /// BTF in one piece, as of a kernel with the module built in.
     pub btf: Vec<u8>,
 }
 
-/// Reads the types of a module (`kvm-intel`) of a kernel of Debian, which is fetched
-/// if it is not here yet.
+/// Reads the types of a module (`kvm-intel`) of a Debian kernel, which is fetched if necessary.
 ///
 /// # Errors
 /// If the kernel cannot be had, or has no BTF.
@@ -41,8 +41,9 @@ fn section(elf: &[u8]) -> Result<&[u8]> {
     Ok(section.data()?)
 }
 
-/// A module's BTF goes on where its kernel's ends, with the numbers of types as with the
-/// places of names: side by side the two are one (Documentation/bpf/btf.rst).
+/// Returns the BTF of the kernel and of the module as one. A module's type numbers and name offsets
+/// continue where its kernel's end, so both parts are only concatenated
+/// (Documentation/bpf/btf.rst).
 fn merged(of_kernel: &[u8], of_module: &[u8]) -> Result<Vec<u8>> {
     const HEADER: usize = 24;
     let [(types, names), (more_types, more_names)] = [parts(of_kernel)?, parts(of_module)?];
@@ -62,7 +63,7 @@ fn merged(of_kernel: &[u8], of_module: &[u8]) -> Result<Vec<u8>> {
     Ok(whole)
 }
 
-/// Types and names: struct btf_header of include/uapi/linux/btf.h.
+/// Returns the types and the names (`struct btf_header` of include/uapi/linux/btf.h).
 fn parts(btf: &[u8]) -> Result<(&[u8], &[u8])> {
     let part = |offset, length| {
         let start = word(btf, 4)? + word(btf, offset)?;

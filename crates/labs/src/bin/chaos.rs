@@ -1,5 +1,6 @@
-//! `chaos SECONDS [SEED]` lets one thing after the other go wrong around runs of every measuring
-//! command, in turns on this machine and in a lab; inside of a lab, in that.
+//! `chaos SECONDS [SEED]` causes one fault after the other around runs of every measuring command.
+//! On a real machine it alternates between this machine and a lab; inside a lab it stays in that
+//! lab.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -9,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use vmnoise_labs::chaos::{Place, run, run_in_lab};
 
 const USAGE: &str = "usage: chaos SECONDS [SEED]";
-/// A turn on this machine, and one in a lab, which may take some minutes in all.
+/// Length of a turn on this machine. A turn in a lab takes some minutes in all.
 const TURN: Duration = Duration::from_secs(60);
 const TURN_IN_LAB: Duration = Duration::from_secs(10);
 

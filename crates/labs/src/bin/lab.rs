@@ -1,9 +1,11 @@
-//! `lab cloud|plain|rt[@SUITE] CPUS|virtual:SHIFT COMMAND...` boots one lab, shows what each
-//! command said and how it ended, and how long all of it took. `lab reach SUITE` fails
-//! where that suite of Debian cannot be had. `lab xen|xen-pvh|xen-hvm[,WORD...] COMMAND...`
-//! boots one with Xen, whose guest runs the commands that begin with `guest: `, and Dom0 the
-//! others; the words go to the guest's kernel. With commands that begin with `guest: ` the
-//! lab carries a Linux guest, which runs them once `lab-guest boot` has started it.
+//! Boots one lab by hand:
+//!
+//! - `lab cloud|plain|rt[@SUITE] CPUS|virtual:SHIFT COMMAND...` prints the output and exit status
+//!   of each command, and how long the lab took. If commands begin with `guest: `, the lab carries
+//!   a Linux guest, which runs them after `lab-guest boot`.
+//! - `lab xen|xen-pvh|xen-hvm[,WORD...] COMMAND...` boots a lab with Xen. Its guest runs the
+//!   commands that begin with `guest: `, Dom0 the others. The words go to the guest's kernel.
+//! - `lab reach SUITE` fails if that suite of Debian cannot be fetched.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
@@ -15,7 +17,7 @@ use vmnoise_labs::lab_program;
 
 const USAGE: &str = "usage: lab cloud|plain|rt[@SUITE] CPUS|virtual:SHIFT COMMAND... | \
                      xen|xen-pvh|xen-hvm[,WORD...] COMMAND... | reach SUITE";
-/// Begins a command of the guest.
+/// Prefix of a command for the guest.
 const GUEST: &str = "guest: ";
 const PROGRAMS: [&str; 8] = [
     "chaos",
@@ -44,7 +46,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// One with Linux alone.
+/// Runs the commands in a lab without Xen.
 fn linux(kernel: &str, time: &str, commands: &[&str]) -> Result<String> {
     let (kernel, suite) = match kernel.split_once('@') {
         Some((kernel, suite)) => (kernel, Some(suite)),
@@ -73,7 +75,7 @@ fn linux(kernel: &str, time: &str, commands: &[&str]) -> Result<String> {
     Ok(report.kernel_version)
 }
 
-/// One with Xen.
+/// Runs the commands in a lab with Xen.
 fn xen(machine: &str, commands: &[&str]) -> Result<String> {
     let (machine, words) = machine.split_once(',').unwrap_or((machine, ""));
     let lab = match machine {
@@ -91,7 +93,7 @@ fn xen(machine: &str, commands: &[&str]) -> Result<String> {
     Ok(report.dom0.kernel_version)
 }
 
-/// Those of the guest, and the others.
+/// Separates the guest's commands from the others.
 fn split<'a>(commands: &[&'a str]) -> (Vec<&'a str>, Vec<&'a str>) {
     let (in_guest, others): (Vec<&str>, Vec<&str>) =
         commands.iter().partition(|it| it.starts_with(GUEST));

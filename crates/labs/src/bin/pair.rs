@@ -1,7 +1,7 @@
-//! `pair FOLDER [timerlat | SUITE]` records a Linux guest and its host in a lab beside a disturber,
+//! `pair FOLDER [timerlat | SUITE]` records a Linux guest and its host in a lab with a disturber,
 //! and puts `quiet.rec`, `guest.rec` and `host.rec` into the folder, for `vmnoise explain`.
-//! `pair FOLDER two CPUS|virtual:SHIFT [SUITE]` records two guests of two vCPUs each and their host,
-//! which has so many CPUs, or one under virtual time.
+//! `pair FOLDER two CPUS|virtual:SHIFT [SUITE]` records two guests with two vCPUs each and their
+//! host. The host has this number of CPUs, or one under virtual time.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 

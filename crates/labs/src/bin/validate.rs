@@ -1,11 +1,15 @@
-//! `validate` compares `vmnoise osnoise` with the kernel's own tracer and counters in
-//! labs, a guest's recording with and without its host's, and a guest with its host on this
-//! machine, and writes the figures into docs/validation.md. Then it compares `vmnoise
-//! timerlat` with the kernel's tracer, with cyclictest
-//! and with known causes; `validate timerlat` does that alone. Last comes a guest of Xen
-//! with more and with less slop in its timers; `validate xen` is that alone. `validate audit` brings faults about that
-//! `vmnoise audit` has to find, and `validate mpi` runs an MPI program beside what `vmnoise scale` predicts of it; the
-//! whole does both, too.
+//! Measures the figures of docs/validation.md and writes them there. `validate` compares in labs
+//! and on this machine:
+//!
+//! - `vmnoise osnoise` with the kernel's own tracer and counters, a guest's recording with and
+//!   without its host's, and a guest with its host.
+//! - `validate timerlat`: `vmnoise timerlat` with the kernel's tracer, with cyclictest and with
+//!   known causes.
+//! - `validate xen`: a guest of Xen with more and with less slop in its timers.
+//! - `validate audit`: the findings of `vmnoise audit` with faults that were caused.
+//! - `validate mpi`: an MPI program with the predictions of `vmnoise scale`.
+//!
+//! With an argument only that part runs.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -46,13 +50,13 @@ fn main() -> Result<()> {
 }
 
 fn noise() -> Result<()> {
-    eprintln!("a guest beside a busy task of its host");
+    eprintln!("a guest with a busy task of its host");
     let flagship = report::flagship(&flagship()?);
     eprintln!("an exit with much of its host in it");
     let busiest_exit = busiest_exit()?;
     eprintln!("a guest and its host in turn");
     let residuals = residuals(CPU, ROUNDS, SECONDS)?;
-    eprintln!("beside the kernel's osnoise, twice");
+    eprintln!("comparison with the kernel's osnoise, twice");
     let beside = beside_the_kernel()?;
     let repeats = beside_the_kernel()? == beside;
     eprintln!("NMIs");
@@ -73,11 +77,11 @@ fn noise() -> Result<()> {
 }
 
 fn timerlat() -> Result<()> {
-    eprintln!("wake-ups beside cyclictest on this machine");
+    eprintln!("comparison with cyclictest on this machine");
     let here = here_beside_cyclictest([0, CPU])?;
     eprintln!("the same under virtual time");
     let cyclictest = beside_cyclictest()?;
-    eprintln!("beside the kernel's timerlat");
+    eprintln!("comparison with the kernel's timerlat");
     let kernel = beside_timerlat()?;
     eprintln!("delays of known cause and length");
     let generated = report::timerlat(&TimerlatTruth {
@@ -106,7 +110,7 @@ fn audit() -> Result<()> {
 }
 
 fn mpi() -> Result<()> {
-    eprintln!("an MPI program beside what is predicted of it");
+    eprintln!("an MPI program and its prediction");
     let folder = tempfile::tempdir()?;
     let slurm = Slurm::start(folder.path())?;
     let comparisons = [by_mpirun(), by_srun(&slurm)].concat();
@@ -120,7 +124,7 @@ fn mpi() -> Result<()> {
     renew(Part::Mpi, &generated)
 }
 
-/// Writes what was generated into its page of the tree.
+/// Writes a generated section into the tree's page.
 fn renew(part: Part, generated: &str) -> Result<()> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")

@@ -1,4 +1,4 @@
-//! A small file system of its own, which can be filled up.
+//! A small file system in memory, which can be filled up.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -10,19 +10,19 @@ use anyhow::{Context, Result};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-/// Room for all that is recorded between two ends of the runs, several times: a flood of the ring is
-/// in each recording of the CPU.
+/// Size for all recordings between two ends of runs, several times over: each recording of the CPU
+/// contains a flood of the ring.
 const SIZE: &CStr = c"size=512m";
 const BALLAST: &str = "ballast";
 
-/// It is in no folder: it is gone with this process, however that ends.
+/// A tmpfs that is mounted in no folder, so it goes away with this process, however that ends.
 #[derive(Debug)]
 pub(super) struct Disk {
     root: OwnedFd,
 }
 
 impl Disk {
-    /// Makes one, with the help of an empty folder.
+    /// Creates a disk; needs an empty folder to mount it for a moment.
     pub(super) fn new(folder: &Path) -> Result<Disk> {
         mount("tmpfs", folder, "tmpfs", MountFlags::empty(), SIZE).context("mounting a tmpfs")?;
         let root = open(folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
@@ -30,16 +30,16 @@ impl Disk {
         Ok(Disk { root: root? })
     }
 
-    /// A file of this name, for other processes too.
+    /// Returns the path of the file `name`, which other processes can open too.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         let (pid, fd) = (std::process::id(), self.root.as_raw_fd());
         PathBuf::from(format!("/proc/{pid}/fd/{fd}/{name}"))
     }
 
-    /// Leaves no room on it.
+    /// Fills the disk completely.
     pub(super) fn fill(&self) -> Result<()> {
         let mut ballast = File::create(self.path(BALLAST))?;
-        // In ever smaller pieces: the last page is taken as well.
+        // In ever smaller pieces, so that the last page is filled too.
         let mut piece = vec![0; 1 << 20];
         while !piece.is_empty() {
             match ballast.write(&piece) {
@@ -53,7 +53,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Gives the room back.
+    /// Frees the space that `fill` took.
     pub(super) fn clear(&self) -> Result<()> {
         fs::remove_file(self.path(BALLAST)).context("clearing the disk")
     }

@@ -1,4 +1,4 @@
-//! What goes wrong: each fault is brought about and undone, and says what becomes of whom.
+//! The faults: each is caused and undone, and sets the fate that it has for each run.
 
 use std::fs;
 use std::thread::sleep;
@@ -19,9 +19,10 @@ use crate::{Disturber, NOBODY_DRAINS, Quota, hold_first_thread, schedstat};
 pub(super) struct Fault {
     pub(super) name: &'static str,
     pub(super) place: Place,
-    /// Whether this machine has what it takes.
+    /// Checks that this machine can have the fault.
     pub(super) needs: fn() -> Result<()>,
-    /// Brings it about, and undoes it. Whoever does not go on after that has another fate.
+    /// Causes the fault and undoes it. Sets the fate of every run that does not simply go on after
+    /// it.
     pub(super) strike: fn(&mut Scene, &mut Rng) -> Result<()>,
 }
 
@@ -41,7 +42,7 @@ const fn in_labs(name: &'static str, strike: fn(&mut Scene, &mut Rng) -> Result<
     }
 }
 
-/// All of them.
+/// All faults.
 pub(super) const FAULTS: [Fault; 10] = [
     anywhere("a VMM is killed", vmm_killed),
     anywhere("a VMM is stopped for a while", vmm_stopped),
@@ -58,11 +59,12 @@ pub(super) const FAULTS: [Fault; 10] = [
     in_labs("memory runs out", memory_out),
 ];
 
-/// What the ring has room for (tracer/src/bpf/records.bpf.h): 8 MiB of records of 64 bytes, each
-/// with the kernel's header of 8.
+/// Capacity of the ring (tracer/src/bpf/records.bpf.h): 8 MiB of records of 64 bytes, each with the
+/// kernel's header of 8.
 const RING_RECORDS: u64 = (8 << 20) / (64 + 8);
 
-/// What a run may hold that waits to be read or written (docs/reliability.md).
+/// Limit of the memory that a run uses for data that waits to be read or written
+/// (docs/reliability.md).
 const MOST_KIB: u64 = 80 << 10;
 
 fn a_while(dice: &mut Rng) -> Duration {
@@ -105,13 +107,14 @@ fn disk_full(scene: &mut Scene, _: &mut Rng) -> Result<()> {
     scene.disk.clear()
 }
 
-/// Nobody drains while the first thread is held, and the poller polls on: a whole process that is
-/// stopped has no ring to flood.
+/// Holds the first thread, which drains the ring, while the poller continues. A process that is
+/// stopped as a whole would not fill its ring.
 fn ring_flooded(scene: &mut Scene, _: &mut Rng) -> Result<()> {
     let osnoise = scene.named("osnoise")?;
-    // Beside other tasks it would not make as many turns in the time for which the thread may be held.
+    // At a higher priority than other tasks: next to them it would not make enough turns while the
+    // thread may be held.
     let storm = Disturber::storm(CPU)?.outranking()?;
-    // Each turn of a task is a record. Twice as many as there is room for: a kernel may hide some.
+    // Each turn of a task is a record. Twice the capacity, because a kernel may hide some turns.
     let enough = schedstat::switches(storm.pid())? + 2 * RING_RECORDS;
     let is_flooded = || schedstat::switches(storm.pid()).is_ok_and(|switches| switches >= enough);
     hold_first_thread(osnoise.pid(), NOBODY_DRAINS, is_flooded)?;
@@ -151,7 +154,7 @@ fn cpu_offline(scene: &mut Scene, dice: &mut Rng) -> Result<()> {
     Ok(())
 }
 
-/// Up to a day, to either side.
+/// Steps the clock by up to a day, forward or back.
 fn clock_stepped(_: &mut Scene, dice: &mut Rng) -> Result<()> {
     let now = clock_gettime(ClockId::Realtime);
     let by = dice.i64(-86_400..86_400);
@@ -162,16 +165,17 @@ fn clock_stepped(_: &mut Scene, dice: &mut Rng) -> Result<()> {
     Ok(clock_settime(ClockId::Realtime, then)?)
 }
 
-/// A process takes all that there is, until the kernel ends it. Where its memory is not back after a second,
-/// the kernel may end others too (`oom_reap_task` in mm/oom_kill.c), and says so; but none that held it.
+/// Lets a process take all memory until the kernel kills it. If its memory is not free after a
+/// second, the kernel may kill others too (`oom_reap_task` in mm/oom_kill.c). The kernel's log
+/// names them, and none of them may have held much memory.
 fn memory_out(scene: &mut Scene, _: &mut Rng) -> Result<()> {
     let mut log = KernelLog::from_now_on()?;
     Disturber::memory()?;
     let victims = log.victims()?;
     let (hog, others) = victims.split_first().context("the kernel killed nobody")?;
     for victim in others {
-        ensure!(victim.anon_kib < MOST_KIB, "{victim:?} beside {hog:?}");
-        println!("         {victim:?} beside {hog:?}");
+        ensure!(victim.anon_kib < MOST_KIB, "{victim:?} after {hog:?}");
+        println!("         {victim:?} after {hog:?}");
         let mut subjects = scene.subjects.iter_mut();
         if let Some(subject) = subjects.find(|it| it.pid() == victim.pid) {
             subject.fate = Fate::Killed;

@@ -1,4 +1,4 @@
-//! Whom the kernel killed for want of memory, as its log says.
+//! Reads from the kernel's log which processes it killed because memory ran out.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -13,11 +13,11 @@ const LOG: &str = "/dev/kmsg";
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Victim {
     pub(super) pid: u32,
-    /// What it held of its own, KiB.
+    /// Anonymous memory of the process, in KiB.
     pub(super) anon_kib: u64,
 }
 
-/// The kernel's log from some time on; each read has one message of it
+/// The kernel's log from some time on. Each read returns one message
 /// (Documentation/ABI/testing/dev-kmsg).
 #[derive(Debug)]
 pub(super) struct KernelLog(File);
@@ -31,10 +31,10 @@ impl KernelLog {
         Ok(KernelLog(log))
     }
 
-    /// Those that were killed, in their order.
+    /// Returns the processes that were killed, in order.
     pub(super) fn victims(&mut self) -> Result<Vec<Victim>> {
         let mut victims = Vec::new();
-        // The longest message that the kernel hands out (kernel/printk/internal.h).
+        // Length of the longest message (kernel/printk/internal.h).
         let mut message = [0; 2_048];
         loop {
             match self.0.read(&mut message) {
@@ -46,7 +46,7 @@ impl KernelLog {
     }
 }
 
-/// That of this message (`__oom_kill_process` in mm/oom_kill.c), if it is of one.
+/// Returns the victim that this message names, if it is of `__oom_kill_process` in mm/oom_kill.c.
 fn victim(message: &str) -> Option<Victim> {
     let (_, victim) = message.split_once("Out of memory: Killed process ")?;
     let (pid, rest) = victim.split_once(' ')?;

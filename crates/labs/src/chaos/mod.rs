@@ -1,5 +1,5 @@
-//! Runs of `vmnoise` that go on while one thing after the other goes wrong around them. After
-//! each fault every run is at work, or has ended and said why; and what it tells adds up.
+//! Runs `vmnoise` while one fault after the other happens around it. After each fault every run
+//! must still work, or have ended with a reason, and its results must add up.
 
 mod disk;
 mod faults;
@@ -20,17 +20,18 @@ use crate::lab_program;
 use faults::FAULTS;
 use scene::Scene;
 
-/// Where a fault may be brought about.
+/// Where a fault may be caused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// On anybody's machine: what it does stays with processes of its own.
+    /// On every machine: the fault affects only processes of this program.
     Anywhere,
-    /// In a lab alone: the whole machine has it.
+    /// In a lab only: the fault affects the whole machine.
     Lab,
 }
 
 impl Place {
-    /// This machine. No option says it: nobody takes the CPUs of a machine of theirs off by mistake.
+    /// Returns the place of this machine. No option sets it: otherwise a mistake could take CPUs
+    /// of a developer's machine offline.
     pub fn here() -> Place {
         if Path::new(inside::COMMANDS).exists() {
             Place::Lab
@@ -40,18 +41,18 @@ impl Place {
     }
 }
 
-/// How often each fault was there; of one that cannot be had here, why not.
+/// How often each fault happened, or why this machine cannot have it.
 #[derive(Debug, Default)]
 pub struct Tally(pub BTreeMap<&'static str, Result<u32, String>>);
 
-/// Runs through all faults of this machine, shuffled, as often as it takes to fill this time.
+/// Causes all faults of this machine in random order, again and again until `length` has passed.
 /// The same seed gives the same faults in the same order.
 ///
 /// # Errors
-/// If a fault cannot be brought about, or a run neither goes on nor ends as it should.
+/// If a fault cannot be caused, or a run neither goes on nor ends as it should.
 ///
 /// # Panics
-/// If what a run tells does not add up.
+/// If the results of a run do not add up.
 pub fn run(seed: u64, length: Duration) -> Result<Tally> {
     println!("seed {seed}");
     let begin = Instant::now();
@@ -88,7 +89,7 @@ pub fn run(seed: u64, length: Duration) -> Result<Tally> {
     Ok(tally)
 }
 
-/// As `run`, in a lab, with the faults that a whole machine has.
+/// Boots a lab and runs there the faults that affect a whole machine.
 ///
 /// # Errors
 /// As [`run`], and if the lab cannot be had.

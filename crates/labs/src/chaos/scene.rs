@@ -1,4 +1,5 @@
-//! What faults happen to: a run of each measuring command, and a VMM of which the host's exits are.
+//! The runs and processes that faults happen to: one run of each measuring command, and a VMM whose
+//! exits the host sees.
 
 use std::panic::resume_unwind;
 use std::process::{Child, Command, Stdio};
@@ -14,14 +15,14 @@ use crate::binary;
 
 /// The CPU that is measured.
 pub(super) const CPU: u32 = 1;
-/// Everything that measures; what polls or sleeps does so on [`CPU`].
+/// All commands that measure; those that poll or sleep do so on [`CPU`].
 const COMMANDS: [&str; 4] = [
     "exits -T 1ms",
     "osnoise -c 1",
     "timerlat -c 1 -p 10ms",
     "microvm -c 1",
 ];
-/// Its guest leaves for its VMM as often as it can.
+/// VMM whose guest exits to it as often as possible.
 const VMM: [&str; 6] = ["microvm", "--exercise", "io", "-c0", "-d", "24h"];
 
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// Everybody is at work when it begins.
+    /// Starts all runs and the VMM, and waits until every run records.
     pub(super) fn begin() -> Result<Scene> {
         let folder = tempfile::tempdir()?;
         let mut scene = Scene {
@@ -56,7 +57,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Those that measure [`CPU`].
+    /// Returns the runs that measure [`CPU`].
     pub(super) fn on_the_cpu(&mut self) -> impl Iterator<Item = &mut Subject> {
         let subjects = self.subjects.iter_mut();
         subjects.filter(|subject| subject.command.contains("-c "))
@@ -68,7 +69,7 @@ impl Scene {
         subject.with_context(|| format!("nobody runs {command}"))
     }
 
-    /// Holds everybody to their fate, and starts anew whoever has met it.
+    /// Checks that each run met its fate, and restarts those that ended.
     pub(super) fn aftermath(&mut self) -> Result<()> {
         self.each(Subject::judge)?;
         let is_over = |subject: &mut Subject| subject.fate.is_the_end();
@@ -82,7 +83,7 @@ impl Scene {
         self.each(Subject::wait_until_it_records)
     }
 
-    /// All at the same time: each waits for what it has recorded.
+    /// Calls `act` for all runs at the same time, because each call waits for its run's recording.
     fn each(&mut self, act: fn(&mut Subject) -> Result<()>) -> Result<()> {
         thread::scope(|scope| {
             let act = |subject: &mut Subject| act(subject).context(subject.command);
@@ -95,14 +96,14 @@ impl Scene {
         })
     }
 
-    /// Asks everybody for their results, when the VMM polls no more beside them.
+    /// Ends the VMM, so that it no longer competes for the CPU, and asks every run for its result.
     pub(super) fn end(mut self) -> Result<()> {
         self.vmm.signal(Signal::KILL)?;
         self.each(Subject::end)
     }
 }
 
-/// A VMM that is there to have things done to it.
+/// A VMM that faults happen to.
 #[derive(Debug)]
 pub(super) struct Vmm(Child);
 
@@ -126,7 +127,7 @@ impl Vmm {
 
 impl Drop for Vmm {
     fn drop(&mut self) {
-        // It may have ended already, which is as good.
+        // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,4 +1,4 @@
-//! A run of `vmnoise` that records, and what becomes of it.
+//! A run of `vmnoise` that records, and the fate that it must meet.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,50 +14,50 @@ use serde_json::Value;
 use super::verdict::{assert_adds_up, json};
 use crate::{binary, schedstat};
 
-/// How long anything may take before it counts as hung; no estimate of how long it takes.
+/// How long any step may take before it counts as hung; not an estimate of its usual time.
 const BACKSTOP: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
-/// Longer than anybody lets it run.
+/// Longer than any run is needed.
 const FOR_EVER: &str = "24h";
 
-/// What is to become of a run.
+/// Fate that a run must meet.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fate {
-    /// It goes on.
+    /// The run goes on.
     GoesOn,
-    /// It goes on, and says that it lost records of this kind.
+    /// The run goes on, and reports lost records of this kind.
     Loses(&'static str),
-    /// It goes on, and says that it did not measure meanwhile.
+    /// The run goes on, and reports the time of the stop as not measured.
     Stopped(Stop),
-    /// It ends by itself, and says this.
+    /// The run ends by itself with this message.
     Ends(&'static str),
-    /// It goes on without its recording, and says this.
+    /// The run goes on without its recording, after this message.
     StopsRecording(&'static str),
-    /// It was killed.
+    /// The run was killed.
     Killed,
 }
 
 impl Fate {
-    /// Whether nothing comes after it.
+    /// Returns whether the run is over after this fate.
     pub(super) fn is_the_end(self) -> bool {
         !matches!(self, Fate::GoesOn | Fate::Loses(_) | Fate::Stopped(_))
     }
 }
 
-/// When a run was stopped, CLOCK_MONOTONIC in nanoseconds.
+/// Times of a stop of a run, CLOCK_MONOTONIC in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stop {
-    /// Before it was asked to.
+    /// Before SIGSTOP was sent.
     asked_ns: u64,
-    /// All of its threads have left their CPUs.
+    /// When all threads had left their CPUs.
     begun_ns: u64,
-    /// Before it was let go.
+    /// Before SIGCONT was sent.
     over_ns: u64,
-    /// What it told as not measured before that.
+    /// Time that the run had reported as not measured before the stop.
     reported_before_ns: u64,
 }
 
-/// The run.
+/// A run of `vmnoise`.
 #[derive(Debug)]
 pub(super) struct Subject {
     pub(super) command: &'static str,
@@ -69,13 +69,13 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// Starts one that records there, and reports its result in a file of this folder.
+    /// Starts a run that writes its recording to `recording` and its result to a file in `folder`.
     pub(super) fn start(
         command: &'static str,
         recording: PathBuf,
         folder: &Path,
     ) -> Result<Subject> {
-        // The one before it may have left a longer one.
+        // The run before may have left a longer recording.
         let _ = fs::remove_file(&recording);
         let [stdout, stderr] =
             ["json", "stderr"].map(|kind| folder.join(format!("{command}.{kind}")));
@@ -107,11 +107,11 @@ impl Subject {
         Ok(kill_process(pid, signal)?)
     }
 
-    /// Stops it for that long. A run that measures a CPU is to tell so.
+    /// Stops the run for this long. A run that measures a CPU must report the stop.
     pub(super) fn stop(&mut self, length: Duration) -> Result<()> {
         let mut reported_before_ns = 0;
         if self.measures_a_cpu() {
-            // One that was just started may have recorded no more than its header.
+            // A run that just started may have recorded only its header.
             wait_for("it to measure", || {
                 let reported = not_measured_ns(&self.explained()?);
                 reported_before_ns = *reported.as_ref().unwrap_or(&0);
@@ -144,7 +144,7 @@ impl Subject {
         self.command.contains("-c ")
     }
 
-    /// Waits until its recording has grown: until it drains, explains and writes.
+    /// Waits until the recording has grown: the run then drains, explains and writes.
     pub(super) fn wait_until_it_records(&mut self) -> Result<()> {
         let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
         let before = size(&self.recording);
@@ -157,7 +157,7 @@ impl Subject {
         .with_context(|| self.standing())
     }
 
-    /// What it is at: its threads, where each is in the kernel, and what it said.
+    /// Describes the run's state: its threads, where each is in the kernel, and its stderr.
     fn standing(&self) -> String {
         let pid = self.pid();
         let threads = schedstat::threads(pid).unwrap_or_default();
@@ -174,12 +174,12 @@ impl Subject {
         )
     }
 
-    /// Waits for these words on its stderr.
+    /// Waits until its stderr has these words.
     pub(super) fn wait_until_it_says(&self, words: &str) -> Result<()> {
         wait_for(words, || Ok(self.said().contains(words)))
     }
 
-    /// Holds it to its fate.
+    /// Checks that the run met its fate.
     pub(super) fn judge(&mut self) -> Result<()> {
         match self.fate {
             Fate::GoesOn => {
@@ -211,8 +211,8 @@ impl Subject {
         Ok(())
     }
 
-    /// All of the stop was not measured, and no more than the time until it was reported. Nothing that is
-    /// told lies in it.
+    /// Checks that the run reports all of the stop as not measured, and no more than the time until
+    /// its report. None of its reported gaps or wake-ups may lie in the stop.
     fn judge_stop(&self, stop: Stop) -> Result<()> {
         let mut reported = Value::Null;
         let mut new_ns = 0;
@@ -221,9 +221,9 @@ impl Subject {
             new_ns = not_measured_ns(&reported)?.saturating_sub(stop.reported_before_ns);
             Ok(new_ns >= stop.over_ns - stop.begun_ns)
         })
-        .with_context(|| format!("{stop:?}, {new_ns} ns told"))?;
+        .with_context(|| format!("{stop:?}, {new_ns} ns reported as not measured"))?;
         let most_ns = mono_ns() - stop.asked_ns;
-        ensure!(new_ns <= most_ns, "{new_ns} ns told of {stop:?}");
+        ensure!(new_ns <= most_ns, "{new_ns} ns reported of {stop:?}");
         for (start_ns, dur_ns) in longest(&reported) {
             let is_apart = start_ns >= stop.over_ns || start_ns + dur_ns <= stop.begun_ns;
             ensure!(is_apart, "{dur_ns} ns from {start_ns} on lie in {stop:?}");
@@ -231,7 +231,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Asks for its result, which its recording reports as well.
+    /// Ends the run, and checks that its result equals the result that its recording gives.
     pub(super) fn end(&mut self) -> Result<()> {
         self.signal(Signal::INT)?;
         let status = self.ended()?;
@@ -243,7 +243,7 @@ impl Subject {
         Ok(())
     }
 
-    /// It has ended, said why, and told a result all the same.
+    /// Checks that the run ended with this message, and still reported a result.
     fn failed(&mut self, words: &str) -> Result<()> {
         let (status, said) = (self.ended()?, self.said());
         ensure!(status.code() == Some(1), "{status}: {said}");
@@ -266,7 +266,7 @@ impl Subject {
         fs::read_to_string(&self.stderr).unwrap_or_default()
     }
 
-    /// What its recording reports by now.
+    /// Returns the result that its recording gives so far.
     fn explained(&self) -> Result<Value> {
         let reported = json(&self.explain()?)?;
         assert_adds_up(&reported);
@@ -274,13 +274,14 @@ impl Subject {
     }
 
     fn explain(&self) -> Result<Vec<u8>> {
-        // Its rights do not reach into another process, where the disk is.
+        // `vmnoise explain` has no rights over this process, so it cannot open the disk's path in
+        // /proc.
         let output = Command::new(binary())
             .args(["explain", "--format", "json", "/proc/self/fd/0"])
             .stdin(File::open(&self.recording)?)
             .output()?;
         let said = String::from_utf8_lossy(&output.stderr);
-        // What is being written, and what found no room, may break off inside of a batch.
+        // A batch that is being written, or found no space, may break off.
         let is_read = output.status.success() || said.contains("what came before was read");
         ensure!(is_read, "explain: {said}");
         Ok(output.stdout)
@@ -289,7 +290,7 @@ impl Subject {
 
 impl Drop for Subject {
     fn drop(&mut self) {
-        // It may have ended already, which is as good.
+        // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -302,10 +303,10 @@ fn mono_ns() -> u64 {
 
 fn not_measured_ns(reported: &Value) -> Result<u64> {
     let ns = reported["cpus"][0]["not_measured_ns"].as_u64();
-    ns.with_context(|| format!("no witness of stops: {reported}"))
+    ns.with_context(|| format!("no time without measurement in: {reported}"))
 }
 
-/// The longest gaps or the latest wake-ups: the begin and the length of each.
+/// Returns start and length of the longest gaps or the latest wake-ups.
 fn longest(reported: &Value) -> Vec<(u64, u64)> {
     let of_run = reported["worst"].as_array().into_iter().flatten();
     let of_cpu = reported["cpus"][0]["worst"]

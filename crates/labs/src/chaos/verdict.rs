@@ -1,17 +1,18 @@
-//! What holds of every result, whatever went wrong.
+//! Checks that every result must pass, whatever went wrong.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::judge::{assert_budgets_add_up, assert_exits_add_up, assert_latencies_add_up};
 
-/// Reads a result.
+/// Parses a result.
 pub(super) fn json(text: &[u8]) -> Result<Value> {
     let reported = || format!("not JSON: {}", String::from_utf8_lossy(text));
     serde_json::from_slice(text).with_context(reported)
 }
 
-/// The budget law of its kind, and losses by kind that are those in all.
+/// Asserts that the result obeys the budget law of its schema, and that losses by kind sum up to
+/// all losses.
 pub(super) fn assert_adds_up(result: &Value) {
     match result["schema"].as_str() {
         Some("vmnoise.summary/1") => assert_budgets_add_up(result),

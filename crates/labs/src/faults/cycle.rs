@@ -1,5 +1,5 @@
-//! One fault from its begin to its end, inside a lab: set, let loose, recorded, audited, mended by the script,
-//! recorded again, undone.
+//! One fault inside a lab from start to end: set up, start disturbers, record, audit, fix with the
+//! script, record again, undo.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,43 +16,45 @@ use crate::placed;
 use crate::processes;
 
 const RECORDING: &str = "/tmp/run.vmn";
-/// What nobody in the machine took.
+/// Shares for which no task or interrupt of the machine is responsible.
 const NOBODY: [&str; 3] = ["hw", "hv_or_hw", "unexplained"];
 const SCRIPTS: &str = "/tmp/scripts";
 
-/// What one recording said.
+/// Summary of one recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recorded {
-    /// How long the quiet CPU was looked at, nanoseconds.
+    /// How long the quiet CPU was measured, nanoseconds.
     pub runtime_ns: u64,
-    /// What it lost to somebody who has a name or a witness, nanoseconds: without what has none: an emulated CPU
-    /// waits for its turn, and nobody tells.
+    /// Noise of the CPU that has a culprit or a cause in this kernel, nanoseconds. Noise without
+    /// one is left out, because an emulated CPU waits for its turn and no event shows that.
     pub noise_ns: u64,
-    /// What each culprit had of it by the kernel's own events, nanoseconds, in the order of the faults.
+    /// Time that each fault's culprits had on the CPU by the kernel's own events, nanoseconds, in
+    /// the order of the faults.
     pub injected_ns: Vec<u64>,
-    /// Records that were lost.
+    /// Number of lost records.
     pub lost_events: u64,
 }
 
-/// All of it.
+/// Outcome of a cycle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// With the fault.
+    /// Recording with the fault.
     pub before: Recorded,
-    /// `vmnoise.audit/1` of that.
+    /// `vmnoise.audit/1` of `before`.
     pub audit: Value,
-    /// With what `apply.sh` set, and with the same let loose; `None` where only another start does it.
+    /// Recording after `apply.sh`, with the same disturbers; `None` if only a reboot applies the
+    /// change.
     pub after: Option<Recorded>,
-    /// What `apply.sh` changed: file, what it was, what it became.
+    /// Changes by `apply.sh`: file, old content, new content.
     pub changed: Vec<(String, String, String)>,
-    /// Files that `undo.sh` did not leave as they had been.
+    /// Files that `undo.sh` did not restore.
     pub not_undone: Vec<String>,
 }
 
-/// Runs it; the settings are as they are to be at its end. Seconds are those of each recording.
+/// Runs a cycle, and leaves clean settings. `seconds` is the length of each recording.
 ///
 /// # Errors
-/// If something cannot be set, let loose, or recorded.
+/// If something cannot be set, started, or recorded.
 pub fn cycle(faults: &[&Fault], seconds: &str) -> Result<Outcome> {
     let is_of_group = faults.iter().any(|it| it.is_of_group);
     let _group = is_of_group.then(Group::enter).transpose()?;
@@ -61,7 +63,7 @@ pub fn cycle(faults: &[&Fault], seconds: &str) -> Result<Outcome> {
         settings::set(file, value)?;
     }
     place(faults, QUIET)?;
-    // An audit looks at threads as they are: all stay until the end.
+    // An audit reads the state of threads, so all of them run until the end.
     let mut at_work = start(faults)?;
     let before = recorded(faults, &mut at_work, seconds)?;
     let audit = vmnoise(&["audit", RECORDING, "--format", "json", "--script", SCRIPTS])?;
@@ -90,7 +92,7 @@ pub fn cycle(faults: &[&Fault], seconds: &str) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Puts the kernel's threads of these faults on a CPU.
+/// Pins the kernel threads of these faults to a CPU.
 fn place(faults: &[&Fault], cpu: u32) -> Result<()> {
     for name in faults.iter().flat_map(|it| it.on_quiet) {
         let mut all = processes::all().into_iter();
@@ -103,16 +105,16 @@ fn place(faults: &[&Fault], cpu: u32) -> Result<()> {
     Ok(())
 }
 
-/// The same let loose where all is as it is to be.
+/// Records with the same disturbers while all settings are clean.
 ///
 /// # Errors
-/// If it cannot be let loose, or recorded.
+/// If a disturber cannot be started, or the recording fails.
 pub fn again(faults: &[&Fault], seconds: &str) -> Result<Recorded> {
     settings::clean();
     recorded(faults, &mut start(faults)?, seconds)
 }
 
-/// Lets loose who comes in by them.
+/// Starts the disturbers of these faults.
 fn start(faults: &[&Fault]) -> Result<Vec<AtWork>> {
     let disturbers = faults.iter().filter_map(|it| it.disturber);
     disturbers.map(|it| it.start()).collect()
@@ -124,7 +126,7 @@ fn recorded(faults: &[&Fault], at_work: &mut [AtWork], seconds: &str) -> Result<
         "{command} --cpus {QUIET} --duration {seconds}s --format json --output {RECORDING}"
     );
     let words: Vec<&str> = line.split(' ').collect();
-    // It refuses to overwrite what it did not write whole.
+    // `vmnoise` refuses to overwrite a file that is not a complete recording.
     let _ = fs::remove_file(RECORDING);
     kernel_events::begin()?;
     let output = vmnoise(&words);
@@ -133,13 +135,13 @@ fn recorded(faults: &[&Fault], at_work: &mut [AtWork], seconds: &str) -> Result<
     of(&serde_json::from_slice(&output?.stdout)?, &trace, faults)
 }
 
-/// What a summary says, and the kernel's events of the same time.
+/// Combines a summary with the kernel's events of the same time.
 fn of(summary: &Value, trace: &str, faults: &[&Fault]) -> Result<Recorded> {
     let number = |at: &str| {
         let number = summary.pointer(at).and_then(Value::as_u64);
         number.with_context(|| format!("no {at} in {summary}"))
     };
-    // When it began is told by any gap.
+    // Any gap shows when the recording began.
     let worst = "/worst/0";
     let from_ns = number(&format!("{worst}/start_mono_ns"))? - number(&format!("{worst}/at_ns"))?;
     let runtime_ns = number("/cpus/0/runtime_ns")?;
@@ -168,7 +170,8 @@ fn vmnoise(words: &[&str]) -> Result<Output> {
     run(Command::new("/bin/vmnoise").args(words))
 }
 
-/// What gives up a protection is a comment there: here it is meant.
+/// Runs a script after enabling its optional changes: those that give up a protection are comments
+/// in it, and here they are wanted.
 fn script(name: &str) -> Result<()> {
     let path = format!("{SCRIPTS}/{name}");
     let script = fs::read_to_string(&path)?.replace("\n# change ", "\nchange ");

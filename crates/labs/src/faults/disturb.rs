@@ -1,4 +1,4 @@
-//! Who comes in by a fault.
+//! Disturbers that use a fault to reach the quiet CPU.
 
 use std::convert::Infallible;
 use std::fs::{self, File};
@@ -20,56 +20,59 @@ use super::{OTHER, QUIET};
 use crate::lab_program;
 use crate::links::Links;
 
-/// How often most of them do something.
+/// Time between two actions of most disturbers.
 const EVERY: Duration = Duration::from_millis(4);
-/// What one writes at a time: long enough that the events around it are few beside it.
+/// Bytes that a disturber writes at once: many, so that the cost of the events around each write is
+/// small in comparison.
 const BYTES: usize = 1_024;
-/// The port that is the console: what is written there has a place to go.
+/// Port of the console. QEMU receives its output.
 const PORT: &str = "/dev/ttyS0";
 const TERMINALS: &str = "/dev/pts";
-/// Nobody answers there (RFC 863).
+/// UDP port with no service (RFC 863).
 const DISCARD: u16 = 9;
-/// The heap grows by such pieces, and each is touched before the next: no page of it is a huge one.
+/// Size of one allocation. Small, so that the heap grows in small steps and each page is touched
+/// before the next: none becomes a huge page.
 const PIECE: usize = 4 << 10;
 const PIECES: usize = 8 << 10;
-/// More work than the tick, which that CPU has as well.
+/// Packets at once: more work than the tick, which the other CPU has too.
 const PACKETS: usize = 32;
-/// A fifth of a lab's memory.
+/// Pages of each file, which fills a fifth of a lab's memory.
 const PAGES: usize = 40 << 10;
-/// Two are more than the one other CPU has room for.
+/// Number of tasks: more than the one other CPU has room for.
 const TASKS: usize = 2;
-/// Of one that has more: 9548 of weight, where others have 1024 (sched_prio_to_weight of kernel/sched/core.c).
+/// Nice value with weight 9548; the default weight is 1024 (`sched_prio_to_weight` in
+/// kernel/sched/core.c).
 const NICE: i32 = -10;
-/// Until one is at work.
+/// Time that a disturber gets to start its work.
 const START: Duration = Duration::from_millis(300);
 
-/// What is let loose.
+/// Disturber of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disturber {
-    /// Something is written to the serial port.
+    /// Writes to the serial port.
     Serial,
-    /// Something is typed on a terminal.
+    /// Types on a terminal.
     Terminal,
-    /// Packets to this machine itself.
+    /// Sends packets to this machine itself.
     Packets,
-    /// Memory in small pages, which could be huge ones.
+    /// Takes memory in small pages, which could be merged into huge ones.
     SmallPages,
-    /// Memory of which every second page is free.
+    /// Takes memory, and frees every second page.
     Holes,
-    /// Memory with equal pages.
+    /// Takes memory with equal pages.
     Mergeable,
     /// Tasks that never sleep, on any CPU that they may use.
     Tasks,
-    /// One that never sleeps, on the quiet CPU, and has more weight than others.
+    /// A task that never sleeps on the quiet CPU, and has more weight than others.
     Heavier,
 }
 
-/// Processes that end with it.
+/// Processes of a disturber, which end when this is dropped.
 #[derive(Debug)]
 pub(super) struct AtWork(Vec<Child>);
 
 impl Disturber {
-    /// Lets it loose.
+    /// Starts the disturber.
     pub(super) fn start(self) -> Result<AtWork> {
         let own = |word: &str| -> Result<Command> {
             let mut command = Command::new(lab_program("lab-fault")?);
@@ -106,11 +109,11 @@ impl Disturber {
 }
 
 impl AtWork {
-    /// That all of them are at work: one that has ended disturbs nobody.
+    /// Checks that all processes still run: a process that has ended disturbs nothing.
     pub(super) fn have_not_ended(&mut self) -> Result<()> {
         for child in &mut self.0 {
             if let Some(status) = child.try_wait()? {
-                bail!("what was let loose has ended: {status}");
+                bail!("a disturber has ended: {status}");
             }
         }
         Ok(())
@@ -120,17 +123,17 @@ impl AtWork {
 impl Drop for AtWork {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // It may have ended already, which is as good.
+            // It may have ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// What `lab-fault work WORD...` does until it is ended.
+/// Does the work of `lab-fault work WORD...`, without end.
 ///
 /// # Errors
-/// If it cannot go on.
+/// If the work fails.
 pub fn work(words: &[&str]) -> Result<Infallible> {
     match words {
         ["task"] => never_sleep(),
@@ -171,7 +174,7 @@ fn serial() -> Result<Infallible> {
     }
 }
 
-/// The kernel hands on by unbound work what is typed (`flush_to_ldisc`).
+/// Types lines on a terminal, which the kernel passes on with unbound work (`flush_to_ldisc`).
 fn terminal() -> Result<Infallible> {
     if fs::read_dir(TERMINALS).map_or(true, |mut them| them.next().is_none()) {
         fs::create_dir_all(TERMINALS)?;
@@ -185,7 +188,7 @@ fn terminal() -> Result<Infallible> {
         .read(true)
         .write(true)
         .open(Path::new(&path))?;
-    // Line by line, and nothing comes back.
+    // Line by line, without echo.
     let mut attributes = tcgetattr(&screen)?;
     attributes.local_modes.remove(LocalModes::ECHO);
     tcsetattr(&screen, OptionalActions::Now, &attributes)?;
@@ -209,14 +212,15 @@ fn packets() -> Result<Infallible> {
     let to = receives.local_addr()?;
     loop {
         for _ in 0..PACKETS {
-            // Nobody reads it: what does not fit is dropped.
+            // No reader: packets that do not fit are dropped.
             sends.send_to(&[0; BYTES], to)?;
         }
         sleep(EVERY);
     }
 }
 
-/// Takes memory, and lets go of it again: each time there are small pages to be made huge.
+/// Takes and frees memory again and again, so that there are always small pages to merge into huge
+/// ones.
 fn small_pages() -> Result<Infallible> {
     loop {
         let mut taken = Vec::with_capacity(PIECES);
@@ -228,7 +232,7 @@ fn small_pages() -> Result<Infallible> {
     }
 }
 
-/// Two files in memory that take turns in taking pages: where one of them goes, every second page is free.
+/// Writes two files in memory page by page in turn. When one is removed, every second page is free.
 fn holes() -> Result<Infallible> {
     let page = [1; 4 << 10];
     loop {

@@ -1,4 +1,4 @@
-//! The control group of what is measured: it alone has a quota.
+//! The cgroup of the measured process, the only one with a quota.
 
 use std::fs;
 use std::path::Path;
@@ -6,18 +6,18 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use rustix::mount::{MountFlags, mount};
 
-/// Where the quota of the group is set (Documentation/admin-guide/cgroup-v2.rst).
+/// File with the quota of the cgroup (Documentation/admin-guide/cgroup-v2.rst).
 pub(super) const QUOTA: &str = "/sys/fs/cgroup/measured/cpu.max";
 
 const ROOT: &str = "/sys/fs/cgroup";
 const MEASURED: &str = "measured";
 
-/// This process, and all that it starts, is in the group while this is there.
+/// Membership of this process, and of all that it starts, in the cgroup; ends when dropped.
 #[derive(Debug)]
 pub(super) struct Group;
 
 impl Group {
-    /// Makes the group, and goes into it.
+    /// Creates the cgroup and enters it.
     pub(super) fn enter() -> Result<Group> {
         if !Path::new(ROOT).join("cgroup.procs").exists() {
             mount("cgroup2", ROOT, "cgroup2", MountFlags::empty(), None).context(ROOT)?;
@@ -31,7 +31,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The lab that it is in does not outlast it for long.
+        // Errors do not matter: the lab ends soon.
         let _ = write("cgroup.procs", "0");
         let _ = fs::remove_dir(Path::new(ROOT).join(MEASURED));
     }

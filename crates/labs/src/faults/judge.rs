@@ -1,4 +1,4 @@
-//! What an audit has to say of a fault that was brought about, and what it has to give.
+//! Compares the findings of an audit with a fault that was caused, and with what its fix gave back.
 
 use std::collections::BTreeSet;
 
@@ -8,38 +8,39 @@ use serde_json::Value;
 use super::cycle::{Outcome, Recorded};
 use super::{Fault, Gives, Place, TUNED};
 
-/// One fault, and what was said of it.
+/// A fault, and what the audit found about it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// What was brought about.
+    /// Description of the fault.
     pub what: &'static str,
-    /// Which rule had to find it.
+    /// Rule that had to find it.
     pub rule: &'static str,
-    /// At which place the audit has it, from 1 on; `None` where it explains nothing.
+    /// Rank of its finding in the audit, counted from 1; `None` if the finding explains nothing.
     pub place: Option<usize>,
-    /// What came in by it, by the kernel's own events, nanoseconds of each second.
+    /// Time that the fault took by the kernel's own events, nanoseconds per second.
     pub injected_ns: u64,
-    /// What the audit says that it explains, likewise.
+    /// Time that the finding explains, nanoseconds per second.
     pub explained_ns: u64,
-    /// What of it the change is to give back, likewise.
+    /// Part of it that the change must give back, nanoseconds per second.
     pub promised_ns: u64,
-    /// What all noise of the CPU was, without what only the emulator took, likewise.
+    /// All noise of the CPU except the emulator's, nanoseconds per second.
     pub before_ns: u64,
-    /// What it is after the change, likewise.
+    /// The same noise after the change, nanoseconds per second.
     pub after_ns: u64,
 }
 
 impl Judged {
-    /// By how much the noise fell, nanoseconds of each second; 0 where it rose.
+    /// Returns the decrease of the noise, nanoseconds per second; 0 if it rose.
     pub fn gained_ns(&self) -> u64 {
         self.before_ns.saturating_sub(self.after_ns)
     }
 }
 
-/// Lays what the audit said beside what was brought about; `after` is another boot's where the change needs one.
+/// Compares the findings of an audit with the faults that were caused. `after` is a recording of
+/// another boot, if the change needs a reboot.
 ///
 /// # Errors
-/// If the audit says what cannot be read, or its script left something changed.
+/// If the audit cannot be read, or its script left a file changed.
 pub fn judge(
     faults: &[&Fault],
     outcome: &Outcome,
@@ -53,7 +54,7 @@ pub fn judge(
     } = outcome;
     ensure!(not_undone.is_empty(), "undo.sh did not undo {not_undone:?}");
     let after = outcome.after.as_ref().or(after);
-    let after = after.context("nobody looked at what the change gave")?;
+    let after = after.context("no recording after the change")?;
     let findings = list(&audit["findings"])?;
     let judged = faults.iter().enumerate().map(|(number, fault)| {
         let finding = findings.iter().find(|it| it["rule"] == *fault.rule);
@@ -61,7 +62,8 @@ pub fn judge(
         if let (Some(finding), Place::UntunedUntilNextStart) = (finding, fault.place) {
             ensure_boot_is_told(finding)?;
         }
-        // Two that explain as much, such as a thread that works and that may do so on this CPU, are at one place.
+        // Findings that explain the same time share a rank, such as a thread that works, and that
+        // it may work on this CPU.
         let place = explained_ns.map(|ns| {
             let all = findings.iter().filter_map(|it| it["explained_ns"].as_u64());
             let more: BTreeSet<u64> = all.filter(|it| *it > ns).collect();
@@ -81,8 +83,10 @@ pub fn judge(
     judged.collect()
 }
 
-/// Whoever never sleeps keeps as much of the CPU as what is measured, of all that the two have of it. A scheduler does
-/// not know when the emulator lets a CPU stand still: it is in the turn of either.
+/// Returns the part of the explained time that the change must give back. A thread that never
+/// sleeps keeps as much of the CPU as the measured thread: half of the time that the two have. A
+/// scheduler does not know when the emulator stops a CPU; that time is part of either thread's
+/// turn.
 fn promised_ns(fault: &Fault, explained_ns: u64, before: &Recorded) -> u64 {
     match fault.gives {
         Gives::All => explained_ns,
@@ -93,17 +97,18 @@ fn promised_ns(fault: &Fault, explained_ns: u64, before: &Recorded) -> u64 {
     }
 }
 
-/// The rules that explain something.
+/// Returns the rules whose findings explain something.
 ///
 /// # Errors
-/// If the audit says what cannot be read.
+/// If the audit cannot be read.
 pub fn explaining(audit: &Value) -> Result<Vec<&str>> {
     let explain = list(&audit["findings"])?.iter();
     let explain = explain.filter(|it| it["verdict"] == "explains");
     Ok(explain.filter_map(|it| it["rule"].as_str()).collect())
 }
 
-/// That the other boot was told what the audit says: one of what stands between `; or` there.
+/// Checks that the other boot got a kernel parameter that the audit recommends: one of the
+/// alternatives between `; or`.
 fn ensure_boot_is_told(finding: &Value) -> Result<()> {
     let told: Vec<&str> = TUNED.split(' ').collect();
     for place in list(&finding["places"])? {
@@ -111,7 +116,7 @@ fn ensure_boot_is_told(finding: &Value) -> Result<()> {
         let mut ways = words.split(';').map(str::trim);
         ensure!(
             ways.any(|way| told.contains(&way)),
-            "the other boot was not told {words}"
+            "the other boot did not have {words}"
         );
     }
     Ok(())
@@ -124,7 +129,7 @@ fn list(value: &Value) -> Result<&Vec<Value>> {
 }
 
 impl Recorded {
-    /// So much of a second.
+    /// Scales a time in this recording to nanoseconds per second.
     fn of_second(&self, ns: u64) -> u64 {
         let per_second = u128::from(ns) * 1_000_000_000 / u128::from(self.runtime_ns.max(1));
         u64::try_from(per_second).unwrap_or(u64::MAX)

@@ -1,4 +1,5 @@
-//! Who had a CPU for how long, by the kernel's own events: the oracle of what a fault took.
+//! Reads from the kernel's own events which tasks and interrupts had a CPU, and for how long: the
+//! oracle for the time that a fault takes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +20,7 @@ const EVENTS: [&str; 6] = [
     "irq/softirq_exit",
 ];
 
-/// Lets the kernel write down what happens on the quiet CPU, from now on.
+/// Starts the recording of the kernel's events on the quiet CPU.
 pub(super) fn begin() -> Result<()> {
     write("trace_clock", "mono")?;
     write("tracing_cpumask", &crate::placed::mask(QUIET))?;
@@ -31,7 +32,7 @@ pub(super) fn begin() -> Result<()> {
     write("tracing_on", "1")
 }
 
-/// What it has written by now.
+/// Ends the recording, and returns its text.
 pub(super) fn end() -> Result<String> {
     write("tracing_on", "0")?;
     for event in EVENTS {
@@ -46,8 +47,9 @@ fn write(file: &str, value: &str) -> Result<()> {
         .with_context(|| format!("writing {value} to {file}"))
 }
 
-/// How long each had the CPU between two times of CLOCK_MONOTONIC, in nanoseconds, net of whoever came in between:
-/// `irq ttyS0:4`, `softirq NET_RX:3`, `thread ksmd:31`.
+/// Returns how long each task and interrupt had the CPU between two times of CLOCK_MONOTONIC, in
+/// nanoseconds, net of interrupts in between. Names are such as `irq ttyS0:4`, `softirq NET_RX:3`,
+/// `thread ksmd:31`.
 pub(super) fn took(trace: &str, from_ns: u64, to_ns: u64) -> Result<BTreeMap<String, u64>> {
     let mut took = BTreeMap::new();
     let mut thread = None;
@@ -116,7 +118,7 @@ fn what(event: &str) -> Option<What> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
     use super::*;
 

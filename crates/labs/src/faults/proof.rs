@@ -1,4 +1,5 @@
-//! Boots labs in which faults are brought about, and holds against what was brought about what `vmnoise audit` said.
+//! Boots labs, causes faults in them, and compares the findings of `vmnoise audit` with these
+//! faults.
 
 use std::time::Duration;
 
@@ -10,31 +11,32 @@ use super::{Disturber, Fault, Place, TUNED, named};
 use crate::bed::{CommandOutput, Kernel, Lab, LabReport, Packaged};
 use crate::lab_program;
 
-/// Of each recording.
+/// Length of each recording.
 const SECONDS: u64 = 1;
-/// Four ns an instruction: a second takes less than at one.
+/// Two ns per instruction: at one ns a second takes longer.
 const SHIFT: u8 = 1;
-/// For many faults, one after the other.
+/// Enough for many faults, one after the other.
 const PATIENCE: Duration = Duration::from_secs(1_800);
-/// Of a second machine with nothing wrong: interrupts and soft interrupts have threads of their own there.
+/// Kernel of a second machine without faults, in which interrupts and softirqs have threads of
+/// their own.
 const OTHER_KERNEL: Kernel = Kernel::Rt;
 
-/// What was proved.
+/// Results of a proof.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proof {
     /// `uname -r` of the machine with the faults.
     pub kernel_version: String,
-    /// Each fault of each set, as the audit saw it among those that were brought about with it.
+    /// For each set, its faults as the audit ranked them.
     pub judged: Vec<Vec<Judged>>,
-    /// What explained something in each machine with nothing wrong, by its `uname -r`.
+    /// For each machine without faults, by its `uname -r`, the rules that explained something.
     pub clean: Vec<(String, Vec<String>)>,
 }
 
-/// Brings about each of these sets of faults, those of a set at once. Each boot that is well set up begins with nothing
-/// wrong.
+/// Causes each of these sets of faults, those of one set at the same time. Each boot with [`TUNED`]
+/// starts with a recording without faults.
 ///
 /// # Errors
-/// If a lab fails, or says what cannot be read.
+/// If a lab fails, or its output cannot be read.
 pub fn prove(sets: &[&[&str]]) -> Result<Proof> {
     let sets: Vec<Vec<&Fault>> = sets
         .iter()
@@ -81,7 +83,8 @@ pub fn prove(sets: &[&[&str]]) -> Result<Proof> {
     })
 }
 
-/// What explained something in the first recording of a machine, which is that of one with nothing wrong.
+/// Returns the rules that explained something in the first recording of a machine, which has no
+/// faults.
 fn of_clean(report: &LabReport) -> Result<(String, Vec<String>)> {
     let output = report.outputs.first().context("no output")?;
     let outcome: Outcome = serde_json::from_value(output.json()?)?;
@@ -92,7 +95,7 @@ fn of_clean(report: &LabReport) -> Result<(String, Vec<String>)> {
     ))
 }
 
-/// What a cycle printed, held against what was brought about.
+/// Judges the output of a cycle against the faults that were caused.
 fn judged_by(
     set: &[&Fault],
     output: &CommandOutput,

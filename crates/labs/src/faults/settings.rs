@@ -1,4 +1,4 @@
-//! The settings of a machine that an audit looks at: as they are to be, and as they are.
+//! The settings of a machine that an audit reads: their clean values, and their current ones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 
 use crate::processes;
 
-/// The parent of all threads of the kernel.
+/// Parent of all kernel threads.
 const KTHREADD: u32 = 2;
 
-/// What is good of what this machine has: for `QUIET` to be quiet.
+/// Settings and values that keep `QUIET` quiet.
 const GOOD: [(&str, &str); 17] = [
     ("/proc/irq/default_smp_affinity", "1"),
     ("/proc/sys/kernel/nmi_watchdog", "0"),
@@ -37,14 +37,16 @@ const GOOD: [(&str, &str); 17] = [
     ),
 ];
 
-/// Files of which there is one for each of something: before its name, and behind it.
+/// Files that exist once per interrupt, device or cgroup: folder, file below each entry, and clean
+/// value.
 const EACH: [(&str, &str, &str); 3] = [
     ("/proc/irq", "smp_affinity_list", "0"),
     ("/sys/class/net", "queues/rx-0/rps_cpus", "0"),
     ("/sys/fs/cgroup", "cpu.max", "max"),
 ];
 
-/// Sets all of them as they are to be. What this machine does not have, or cannot change, stays.
+/// Sets all settings to their clean values. Settings that this machine does not have, or cannot
+/// change, stay.
 pub(super) fn clean() {
     let each = EACH.iter().flat_map(|(folder, file, good)| {
         let files = files(folder, file).into_iter();
@@ -57,12 +59,12 @@ pub(super) fn clean() {
     }
 }
 
-/// Sets one.
+/// Sets one setting.
 pub(super) fn set(file: &str, value: &str) -> Result<()> {
     fs::write(file, value).with_context(|| format!("writing {value} to {file}"))
 }
 
-/// As they are.
+/// Returns all current values.
 pub(super) fn all() -> BTreeMap<String, String> {
     let each = EACH
         .iter()
@@ -72,7 +74,8 @@ pub(super) fn all() -> BTreeMap<String, String> {
     read.chain(threads()).collect()
 }
 
-/// On which CPUs the kernel's own threads may run; workers come and go.
+/// Returns the CPUs that the kernel's own threads may use. Workers are left out, because they come
+/// and go.
 fn threads() -> impl Iterator<Item = (String, String)> {
     let all = processes::all().into_iter();
     let kept = all.filter(|it| it.parent == KTHREADD && !it.name.starts_with("kworker/"));

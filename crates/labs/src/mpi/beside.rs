@@ -1,4 +1,4 @@
-//! Predicted and measured side by side, the scenes in turns.
+//! Compares predicted with measured steps. The scenes take turns.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,46 +10,47 @@ use super::{
     BRIEF, Bursts, Collective, LONG, Launcher, Measured, Predicted, Program, SCENES, Scene, Slurm,
 };
 
-/// What a step needs of its CPU.
+/// CPU time that the work of a step needs.
 const STEP: Duration = Duration::from_millis(1);
-/// The ranks and the pollers run at `SCHED_FIFO`, and the kernel stops that for the rest of a second that it had
-/// 950 ms of (Documentation/scheduler/sched-rt-group.rst). Neither a recording nor the slowest run takes as much.
+/// Length of a recording. The ranks and the pollers run at `SCHED_FIFO`, and after 950 ms the
+/// kernel throttles them for the rest of that second (Documentation/scheduler/sched-rt-group.rst).
+/// A recording, and also the slowest run, must be shorter.
 const RECORDED: Duration = Duration::from_millis(800);
 const STEPS: usize = 400;
 const ROUNDS: usize = 3;
-/// How often all is measured once more where too much else was there.
+/// Number of attempts: a comparison is repeated if the machine had too much other noise.
 const ATTEMPTS: usize = 3;
 
-/// A comparison.
+/// Conditions of a comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Beside<'a> {
-    /// Who starts the ranks.
+    /// How the ranks are started.
     pub launcher: Launcher<'a>,
-    /// What ends a step.
+    /// Collective that ends a step.
     pub collective: Collective,
-    /// What disturbs.
+    /// Bursts of the disturbers.
     pub bursts: Bursts,
-    /// How often each scene takes place.
+    /// Number of repetitions of each scene.
     pub rounds: usize,
 }
 
-/// One scene, in all rounds.
+/// One scene in all rounds.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// Who was disturbed.
+    /// Ranks that are disturbed.
     pub scene: Scene,
-    /// What was predicted, and what was measured right after.
+    /// For each round, the prediction, and the measurement directly after it.
     pub rounds: Vec<(Predicted, Measured)>,
-    /// How far the two may lie apart, of either, for what they cannot have in common.
+    /// How far the two may differ, relative to either, because they cover different times.
     pub unlike: f64,
-    /// Likewise, for all reasons.
+    /// How far the two may differ, relative to either, for all reasons.
     pub allowed: f64,
 }
 
-/// Compares. The scenes are those of `SCENES`, in their order.
+/// Compares predicted with measured steps in all `SCENES`, in their order.
 ///
 /// # Errors
-/// If a program fails, or this machine is too noisy for what disturbs to stand out.
+/// If a program fails, or this machine is too noisy for the disturbers to stand out.
 pub fn beside(comparison: &Beside<'_>, folder: &Path) -> Result<Vec<Outcome>> {
     let step_ns = STEP.as_nanos() as u64;
     let program = Program::build(folder, &comparison.launcher, step_ns)?;
@@ -62,7 +63,7 @@ pub fn beside(comparison: &Beside<'_>, folder: &Path) -> Result<Vec<Outcome>> {
     }
     ensure!(
         false,
-        "in {ATTEMPTS} attempts there was too much else on CPUs 0 and 1 for a disturber to stand out"
+        "in {ATTEMPTS} attempts CPUs 0 and 1 had too much other noise for a disturber to stand out"
     );
     Ok(Vec::new())
 }
@@ -91,7 +92,7 @@ fn attempt(comparison: &Beside<'_>, program: &Program, folder: &Path) -> Result<
     Ok(outcomes.into())
 }
 
-/// The CPUs are recorded, and then the program has them, both beside the same disturbers.
+/// Records the CPUs, and then runs the program on them, both with the same disturbers.
 fn one(
     comparison: &Beside<'_>,
     program: &Program,
@@ -123,7 +124,8 @@ fn slowdowns(predicted: &Predicted, measured: &Measured) -> [f64; 2] {
 }
 
 impl Outcome {
-    /// How long a step takes, of what its work needs: as predicted and as measured, the median of all rounds.
+    /// Returns the median slowdown of a step over all rounds, predicted and measured: its length
+    /// relative to the CPU time that its work needs.
     pub fn slowdowns(&self) -> [f64; 2] {
         let rounds = self.rounds.iter();
         let slowdowns: Vec<_> = rounds
@@ -132,7 +134,7 @@ impl Outcome {
         [0, 1].map(|side| median(slowdowns.iter().map(|both| both[side])))
     }
 
-    /// The mean step, nanoseconds, likewise.
+    /// Returns the median over all rounds of the mean step, predicted and measured, in nanoseconds.
     pub fn steps_ns(&self) -> [f64; 2] {
         let rounds = || self.rounds.iter();
         [
@@ -141,23 +143,25 @@ impl Outcome {
         ]
     }
 
-    /// By how much more than the other one of them is longer.
+    /// Returns the relative difference between the predicted and the measured slowdown.
     pub fn apart(&self) -> f64 {
         let [predicted, measured] = self.slowdowns();
         predicted.max(measured) / predicted.min(measured) - 1.0
     }
 
-    /// How far predicted and measured may lie apart, of either, for what the two cannot have in common.
+    /// Returns how far the predicted and the measured slowdown may differ, relative to either,
+    /// because the two cover different times.
     ///
-    /// A disturber has its share d of the time, and all else e of it, so of a time T the steps have T (1 - d - e), and
-    /// they are 1 / (1 - d - e) as long as their work, which is S (1 + S e) for small e, with S = 1 / (1 - d). If it is
-    /// less, for ranks that wait anyway lose nothing meanwhile, S is too large here, and so is the bound.
+    /// A disturber has the share d of the time, and other noise the share e. Of a time T the steps
+    /// have T (1 - d - e). So their length relative to their work is 1 / (1 - d - e), which is S (1
+    /// + S e) for small e, with S = 1 / (1 - d). Ranks that wait anyway lose nothing, so the real
+    /// length may be less; S is too large then, and so is the bound.
     ///
-    /// - All else comes to some e in the recording, to another one in the run; neither is less than nothing, and in
-    ///   half of the rounds, which is what a median asks for, not more than the most that a quiet round had on
-    ///   either side. What the collective itself takes is in the quiet runs, too.
-    /// - In a time T there is one burst more or less than T holds periods, on both sides: that is a d which is a
-    ///   burst's part of T off. Where two take turns it is one burst of each.
+    /// - The share e differs between the recording and the run. It is never negative. In half of
+    ///   the rounds, which is enough for a median, it is at most the largest e of a quiet round on
+    ///   either side. The quiet runs include the time of the collective itself.
+    /// - A time T contains its number of periods plus or minus one burst, on both sides. So d is
+    ///   wrong by one burst's share of T. If two disturbers take turns, it is one burst of each.
     fn unlike_beside(&self, others: f64, bursts: Bursts) -> f64 {
         let burst = bursts.burst.as_secs_f64() * f64::from(self.scene.turns());
         let spans_ns = self.rounds.iter().map(|(_, measured)| measured.span_ns);
@@ -167,7 +171,7 @@ impl Outcome {
     }
 }
 
-/// All that are worth a row, started by Open MPI.
+/// Returns the comparisons that are reported, with ranks started by Open MPI.
 pub fn by_mpirun() -> Vec<Beside<'static>> {
     let comparisons = [
         (Collective::Barrier, LONG),
@@ -185,7 +189,7 @@ pub fn by_mpirun() -> Vec<Beside<'static>> {
         .collect()
 }
 
-/// Likewise, started by Slurm.
+/// Returns the comparison that is reported with ranks started by Slurm.
 pub fn by_srun(slurm: &Slurm) -> Vec<Beside<'_>> {
     vec![Beside {
         launcher: Launcher::Srun(slurm),

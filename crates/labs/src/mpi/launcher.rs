@@ -9,10 +9,11 @@ use super::Slurm;
 
 /// Ranks of every program here, one on each of the first CPUs.
 const RANKS: &str = "2";
-/// Longer than any program here takes, seconds: one whose ranks wait for each other for ever is ended.
+/// Limit in seconds, longer than any program here takes. It ends a program whose ranks wait for
+/// each other forever.
 const BACKSTOP: &str = "120";
 
-/// Who starts ranks.
+/// Program that starts the ranks.
 #[derive(Debug, Clone, Copy)]
 pub enum Launcher<'a> {
     /// Open MPI's own `mpirun`.
@@ -22,7 +23,7 @@ pub enum Launcher<'a> {
 }
 
 impl Launcher<'_> {
-    /// As it is printed.
+    /// Returns the launcher's name in reports.
     pub fn name(&self) -> &'static str {
         match self {
             Launcher::Mpirun => "mpirun",
@@ -30,16 +31,16 @@ impl Launcher<'_> {
         }
     }
 
-    /// Runs this by all ranks to its end. What they leave behind lies in the folder.
+    /// Runs this program with all ranks until its end. Temporary files go to `folder`.
     ///
     /// # Errors
-    /// If one of them fails.
+    /// If a rank fails.
     pub fn run(&self, program: &[&str], folder: &Path) -> Result<Output> {
         let mut command = Command::new("timeout");
         command.arg(BACKSTOP).env("TMPDIR", folder);
         match self {
-            // Ranks take their places themselves, for Slurm's `task/none` gives them none. Oversubscription is
-            // declared, for a container may be told of fewer CPUs than it has.
+            // Ranks pin themselves, because Slurm's `task/none` does not pin them. Oversubscription
+            // is declared, because a container may show fewer CPUs than it has.
             Launcher::Mpirun => command
                 .args(["mpirun", "--allow-run-as-root", "--oversubscribe"])
                 .args(["--bind-to", "none", "-np", RANKS]),
@@ -64,7 +65,7 @@ impl Launcher<'_> {
     }
 }
 
-/// Why nothing can be started here by Open MPI: a program that is not installed.
+/// Returns the program that Open MPI lacks here, with its package; `None` if all are installed.
 pub fn what_is_missing() -> Option<String> {
     let programs = [("mpicc", "libopenmpi-dev"), ("mpirun", "openmpi-bin")];
     let mut missing = programs.iter().filter_map(|(program, package)| {

@@ -1,5 +1,5 @@
-//! A bulk-synchronous program of MPI beside known disturbers: what `vmnoise scale` predicts of its steps from a
-//! recording of their CPUs, and how long they take.
+//! A bulk-synchronous MPI program with known disturbers: compares the step times that
+//! `vmnoise scale` predicts from a recording with measured ones.
 
 mod beside;
 mod launcher;

@@ -1,4 +1,4 @@
-//! What `vmnoise` makes of the CPUs of the ranks: a recording, and the steps that it predicts.
+//! Runs `vmnoise` on the CPUs of the ranks: a recording, and the prediction of steps.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,22 +9,23 @@ use serde_json::Value;
 use super::{Collective, Measured};
 use crate::run_to_end;
 
-/// That of the program (`mpi/steps.c`): ordinary tasks wait for the ranks, and so they do for what records.
+/// Real-time priority of the program's ranks (`mpi/steps.c`). The recorder has the same, so
+/// ordinary tasks wait for both.
 pub const PRIORITY: i32 = 10;
 
-/// What is predicted of two ranks.
+/// Prediction for two ranks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Predicted {
-    /// The mean of a step, nanoseconds.
+    /// Mean length of a step, nanoseconds.
     pub step_ns: f64,
-    /// Who makes it longer, and by what of a step, nanoseconds; the worst first.
+    /// Culprits that make a step longer, each with its part in nanoseconds; the largest first.
     pub culprits: Vec<(String, f64)>,
 }
 
 /// Records the CPUs of both ranks for this long.
 ///
 /// # Errors
-/// If that fails.
+/// If the recorder fails.
 pub(super) fn record(file: &Path, time: Duration) -> Result<()> {
     let priority = format!("f:{PRIORITY}");
     let time = format!("{}ms", time.as_millis());
@@ -38,10 +39,10 @@ pub(super) fn record(file: &Path, time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Predicts steps of the work that was measured, from a recording.
+/// Predicts the length of steps with the measured work, from a recording.
 ///
 /// # Errors
-/// If it cannot be read, or says nothing of two ranks.
+/// If the recording cannot be read, or the prediction is not of two ranks.
 pub(super) fn predict(
     file: &Path,
     measured: &Measured,
@@ -64,7 +65,7 @@ fn ns(ns: u64) -> String {
     format!("{ns}ns")
 }
 
-/// What a command prints that has to succeed.
+/// Runs a command that has to succeed, and returns its stdout.
 fn done(arguments: &[&str]) -> Result<String> {
     let output = run_to_end(arguments)?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! The program (`mpi/steps.c`), and what it wrote down of its steps.
+//! Builds and runs the program (`mpi/steps.c`), and reads its measured steps.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,17 +7,17 @@ use anyhow::{Context, Result, ensure};
 
 use super::Launcher;
 
-/// What ends a step.
+/// Collective that ends a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Collective {
-    /// All wait for the last.
+    /// All ranks wait for the last.
     Barrier,
-    /// Likewise, for the sum of what each has.
+    /// All ranks wait for the sum of one number from each.
     Allreduce,
 }
 
 impl Collective {
-    /// As the program and `vmnoise scale` call it.
+    /// Returns its name for the program and for `vmnoise scale`.
     pub fn name(self) -> &'static str {
         match self {
             Collective::Barrier => "barrier",
@@ -25,8 +25,9 @@ impl Collective {
         }
     }
 
-    /// How far off `vmnoise scale` may be itself, of a step: what its own tests allow beside programs that are
-    /// run step by step on the same gaps (docs/scale.md). It estimates an allreduce.
+    /// Returns the relative error that `vmnoise scale` itself may have: the limit of its own tests
+    /// against programs that are simulated step by step on the same gaps (docs/scale.md). For an
+    /// allreduce it only estimates.
     pub(super) fn estimated_within(self) -> f64 {
         match self {
             Collective::Barrier => 0.02,
@@ -35,18 +36,19 @@ impl Collective {
     }
 }
 
-/// How long the steps of a run took.
+/// Measured step times of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
-    /// What the work of a step needs of its CPU: the least that the scheduler charged a rank for it, nanoseconds.
+    /// CPU time that the work of a step needs: the least that the scheduler charged a rank for it,
+    /// nanoseconds.
     pub work_ns: u64,
-    /// What is left of the shortest wait for the others, nanoseconds: what the collective itself takes.
+    /// Time of the collective itself: the shortest wait for the others, nanoseconds.
     pub collective_ns: u64,
-    /// From the first begin to the last end, nanoseconds.
+    /// Time from the first start to the last end, nanoseconds.
     pub span_ns: u64,
-    /// The mean of a step, nanoseconds.
+    /// Mean length of a step, nanoseconds.
     pub step_ns: f64,
-    /// The mean of each rank's work, nanoseconds.
+    /// Mean length of each rank's work, nanoseconds.
     pub rank_work_ns: [f64; 2],
 }
 
@@ -57,7 +59,7 @@ pub struct Program {
     turns: u64,
 }
 
-/// One step as its rank wrote it down, nanoseconds.
+/// One step as its rank recorded it, nanoseconds.
 struct Step {
     begin_ns: u64,
     work_ns: u64,
@@ -66,12 +68,13 @@ struct Step {
 }
 
 impl Program {
-    /// Compiles it into this folder, and finds out how many turns of its loop take `step_ns` of a CPU.
+    /// Compiles the program into this folder, and finds how many turns of its loop take `step_ns`
+    /// of CPU time.
     ///
     /// # Errors
     /// If `mpicc` or the program fails.
     pub fn build(folder: &Path, launcher: &Launcher<'_>, step_ns: u64) -> Result<Program> {
-        /// Few enough to take no more than some tens of milliseconds on any machine.
+        /// Few enough to take at most some tens of milliseconds on any machine.
         const TRIED_TURNS: u64 = 100_000;
         let path = folder.join("steps");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("mpi/steps.c");
@@ -91,10 +94,10 @@ impl Program {
         })
     }
 
-    /// So many steps.
+    /// Runs this many steps.
     ///
     /// # Errors
-    /// If the program fails, or did not write down what it has to.
+    /// If the program fails, or its files of steps are incomplete.
     pub fn run(
         &self,
         folder: &Path,
@@ -155,7 +158,7 @@ impl Measured {
         })
     }
 
-    /// How long a step took, of what its work needs.
+    /// Returns the length of a step relative to the CPU time that its work needs.
     pub fn slowdown(&self) -> f64 {
         self.step_ns / self.work_ns as f64
     }

@@ -1,4 +1,4 @@
-//! Who disturbs which rank, and when.
+//! Which rank is disturbed, and when.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,24 +7,24 @@ use anyhow::Result;
 
 use crate::Disturber;
 
-/// The name by which results have to blame whoever disturbs.
+/// Name of the disturber, which results must blame.
 pub const CULPRIT: &str = "lab-disturb";
 
-/// How long somebody takes a CPU, and how often.
+/// Length and period of a disturber's bursts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bursts {
-    /// How long at a time.
+    /// Length of a burst.
     pub burst: Duration,
-    /// From one begin to the next.
+    /// Time from one start to the next.
     pub every: Duration,
 }
 
-/// Shorter than a step.
+/// Bursts shorter than a step.
 pub const BRIEF: Bursts = Bursts {
     burst: Duration::from_micros(300),
     every: Duration::from_millis(2),
 };
-/// Longer than a step.
+/// Bursts longer than a step.
 pub const LONG: Bursts = Bursts {
     burst: Duration::from_millis(2),
     every: Duration::from_millis(10),
@@ -33,13 +33,13 @@ pub const LONG: Bursts = Bursts {
 /// Which ranks are disturbed. Rank R is on CPU R.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scene {
-    /// As it is printed.
+    /// Name in reports.
     pub name: &'static str,
-    /// The CPUs on which somebody burns bursts, each with how many halves of a period after those of the others.
+    /// CPUs with a disturber, each with the phase of its bursts in half periods.
     disturbed: &'static [(u32, u32)],
 }
 
-/// All, the control first.
+/// All scenes; the first, without disturbers, is the control.
 pub const SCENES: [Scene; 4] = [
     Scene {
         name: "quiet",
@@ -60,27 +60,28 @@ pub const SCENES: [Scene; 4] = [
 ];
 
 impl Scene {
-    /// Whether nobody is.
+    /// Returns whether no rank is disturbed.
     pub fn is_quiet(&self) -> bool {
         self.disturbed.is_empty()
     }
 
-    /// How many bursts there are in a period, one after the other.
+    /// Returns the number of bursts per period that follow each other.
     pub(super) fn turns(&self) -> u32 {
         let phases: BTreeSet<u32> = self.disturbed.iter().map(|(_, halves)| *halves).collect();
         phases.len() as u32
     }
 
-    /// How long a step takes, of what its work needs, if all wait while one is disturbed, and nothing else is there.
+    /// Returns the expected slowdown of a step, if all ranks wait while one is disturbed, and there
+    /// is no other noise.
     pub(super) fn slowdown(&self, bursts: Bursts) -> f64 {
         let taken = bursts.burst.as_secs_f64() / bursts.every.as_secs_f64();
         1.0 / (1.0 - f64::from(self.turns()) * taken)
     }
 
-    /// Lets them loose; they end when dropped.
+    /// Starts the disturbers; they end when dropped.
     ///
     /// # Errors
-    /// If one cannot be started.
+    /// If a disturber cannot be started.
     pub fn begin(&self, bursts: Bursts) -> Result<Vec<Disturber>> {
         let Bursts { burst, every } = bursts;
         let disturbed = self.disturbed.iter();

@@ -1,4 +1,5 @@
-//! A Slurm of one node: munged, slurmctld and slurmd of Debian's slurm-wlm, with all that they write in one folder.
+//! A Slurm of one node: munged, slurmctld and slurmd of Debian's slurm-wlm, with all their files in
+//! one folder.
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
@@ -11,24 +12,24 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::vmm::wait_for;
 
-/// It ends when dropped.
+/// A running Slurm, which ends when dropped.
 #[derive(Debug)]
 pub struct Slurm {
     configuration: PathBuf,
-    /// In the order in which they were started.
+    /// In the order of their start.
     daemons: Vec<Child>,
 }
 
 impl Slurm {
-    /// Starts it, and waits until its node takes jobs.
+    /// Starts Slurm, and waits until its node accepts jobs.
     ///
     /// # Errors
-    /// If one of its programs is not installed, or it does not come up.
+    /// If one of its programs is not installed, or Slurm does not start.
     pub fn start(folder: &Path) -> Result<Slurm> {
         for name in ["state", "spool"] {
             fs::create_dir(folder.join(name))?;
         }
-        // munged wants everybody to come to its socket.
+        // munged requires that every user can reach its socket.
         fs::set_permissions(folder, Permissions::from_mode(0o755))?;
         let key = folder.join("munge.key");
         fs::write(&key, fastrand::u128(..).to_string().repeat(4))?;
@@ -63,7 +64,7 @@ impl Slurm {
         Ok(slurm)
     }
 
-    /// For `SLURM_CONF`.
+    /// Returns the file for `SLURM_CONF`.
     pub(super) fn configuration(&self) -> &Path {
         &self.configuration
     }
@@ -92,7 +93,7 @@ impl Slurm {
 impl Drop for Slurm {
     fn drop(&mut self) {
         for daemon in self.daemons.iter_mut().rev() {
-            // slurmctld ends a process of its own, too, if it is asked.
+            // On SIGTERM slurmctld also ends a process of its own.
             if let Some(pid) = Pid::from_raw(daemon.id().cast_signed()) {
                 let _ = kill_process(pid, Signal::TERM);
             }
@@ -103,8 +104,8 @@ impl Drop for Slurm {
     }
 }
 
-/// slurm.conf(5), of one node that is this machine, and that nobody but this test asks. Root's own processes are told
-/// by their parents; no control group is made, and no rank is given a place.
+/// Returns a slurm.conf(5) with this machine as the only node, for this test only. Slurm finds the
+/// processes of a job by their parents, creates no cgroup, and pins no rank.
 fn configured(folder: &Path) -> Result<String> {
     let name = rustix::system::uname();
     let name = name
@@ -134,7 +135,7 @@ fn configured(folder: &Path) -> Result<String> {
     ))
 }
 
-/// Two that nobody listens at.
+/// Returns two free ports.
 fn free_ports() -> Result<[u16; 2]> {
     let listeners = [
         TcpListener::bind("127.0.0.1:0")?,

@@ -1,36 +1,36 @@
-//! How far two tellings of one kind of event agree.
+//! Measures how well two traces agree on one kind of event.
 
 use super::matching::{Matching, median};
 use super::trace::{Kind, Line};
 
-/// Number of lines without a pair that are kept for a report of a failure.
+/// Number of unpaired lines that are kept for a failure report.
 const KEPT: usize = 10;
 
-/// One kind of event over one window.
+/// Agreement on one kind of event over one window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agreement {
-    /// Which.
+    /// Kind of event.
     pub kind: Kind,
-    /// How many the kernel reported.
+    /// Number of events that the kernel reported.
     pub kernel: usize,
-    /// How many we reported.
+    /// Number of events that we reported.
     pub ours: usize,
-    /// How many are the same in both: name and begin.
+    /// Number of events that are the same in both: name and start.
     pub pairs: usize,
-    /// Median duration of the kernel's in pairs, nanoseconds; `None` without pairs.
+    /// Median duration of the kernel's paired events, nanoseconds; `None` without pairs.
     pub kernel_median_ns: Option<u64>,
-    /// Median duration of ours in pairs.
+    /// Median duration of our paired events.
     pub our_median_ns: Option<u64>,
-    /// Median distance between the two durations of a pair.
+    /// Median difference between the two durations of a pair.
     pub median_distance_ns: Option<u64>,
-    /// The largest.
+    /// Largest difference between the two durations of a pair.
     pub max_distance_ns: Option<u64>,
-    /// Our first lines without a pair.
+    /// The first of our lines without a pair.
     pub ours_alone: Vec<Line>,
 }
 
 impl Agreement {
-    /// Of this kind, from what was paired.
+    /// Summarizes the pairs of this kind.
     pub(super) fn of(kind: Kind, matching: &Matching<'_>) -> Agreement {
         let count = |lines: &[&Line]| lines.iter().filter(|line| line.kind == kind).count();
         let pairs = || {
@@ -58,13 +58,13 @@ impl Agreement {
         }
     }
 
-    /// Whether the counts, and the number of pairs, are within 1 %.
+    /// Returns whether the counts, and the number of pairs, are within 1 %.
     pub fn counts_agree(&self) -> bool {
         let near = |count: usize| self.kernel.abs_diff(count) * 100 <= self.kernel;
         near(self.ours) && near(self.pairs)
     }
 
-    /// Whether the median distance of durations is within 2 us or 10 %.
+    /// Returns whether the median difference of durations is within 2 us or 10 %.
     pub fn durations_agree(&self) -> bool {
         const NEAR_NS: u64 = 2_000;
         let (Some(distance_ns), Some(kernel_ns)) = (self.median_distance_ns, self.kernel_median_ns)

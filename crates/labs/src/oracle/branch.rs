@@ -1,5 +1,5 @@
-//! One exit out of a join, and all that the host did in it: the kind of exit that the
-//! thesis on VM noise draws in its Figure 25.
+//! One exit from a join, with all that the host did in it. Figure 25 of the thesis on VM noise
+//! draws such an exit.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -10,16 +10,16 @@ use serde_json::Value;
 use crate::bed::{Kernel, Suite};
 use crate::pair::{DISTURBED, HOST, Pair};
 
-/// From as long as the thesis' own to twice that, nanoseconds.
+/// Length of the exit, nanoseconds: from that of the thesis to twice as long.
 const LONG_NS: RangeInclusive<u64> = 60_000..=120_000;
 /// Far more gaps than there are.
 const ALL: &str = "10000";
 
-/// Boots a host of PREEMPT_RT under virtual time, whose vCPU shares its CPU with a task
-/// that leaves work to the kernel's own threads.
+/// Boots a host of PREEMPT_RT under virtual time, whose vCPU shares its CPU with a task that leaves
+/// work to the kernel's own threads. Returns the exit with the most different work.
 ///
 /// # Errors
-/// If the lab fails, or has no such exit.
+/// If the lab fails, or has no exit of that length.
 pub fn busiest_exit() -> Result<Branch> {
     let recorded = Pair::of(Kernel::Rt, Suite::Own)?
         .guest_kernel(Kernel::Cloud)
@@ -37,17 +37,17 @@ pub fn busiest_exit() -> Result<Branch> {
 pub struct Branch {
     /// `uname -r` of the host's kernel.
     pub host_version: String,
-    /// Why the guest was left.
+    /// Reason of the exit.
     pub reason: String,
-    /// How long it was, nanoseconds.
+    /// Length of the exit, nanoseconds.
     pub dur_ns: u64,
-    /// Share, name and nanoseconds of each part, which add up to it.
+    /// Share, name and nanoseconds of each part; the parts add up to the length.
     pub parts: Vec<(String, String, u64)>,
 }
 
 impl Branch {
-    /// Of all exits that were about as long as that of the thesis, the one with the most
-    /// different work in it; of several the shortest.
+    /// Returns the exit with the most different work among those about as long as the thesis' exit;
+    /// among equals, the shortest.
     fn of_most_kinds(join: &Value, host_version: String) -> Option<Branch> {
         let trees = join["trees"].as_array()?.iter();
         let exits = trees.filter_map(|tree| tree["exits"].as_array()).flatten();

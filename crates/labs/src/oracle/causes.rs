@@ -1,5 +1,5 @@
-//! Delays whose cause is known and whose length the kernel's own events report, and what
-//! `vmnoise timerlat` says of them.
+//! Compares the delays that `vmnoise timerlat` reports with delays of known cause, whose length the
+//! kernel's own events report.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -8,34 +8,35 @@ use super::trace::timestamp_ns;
 use crate::bed::{CommandOutput, Kernel, Lab};
 use crate::lab_program;
 
-/// What is let loose comes in no nearly whole number of its periods: a few times suffice to
-/// come anywhere between two wake-ups.
+/// The periods of the disturbers are no near multiples of the task's period. So after a few periods
+/// they have hit any point between two wake-ups.
 pub(super) const TASK: &str = "vmnoise timerlat -p 1013 --format json";
-/// The trace has our clock, and every interrupt: one inside of what is let loose is not its own.
+/// Options of the trace. It uses our clock, and has every interrupt, because an interrupt inside a
+/// disturber's time does not count as the disturber's.
 const EVENTS: &str = "trace_clock=mono buffer_size_kb=16384 events/irq_vectors/enable=1 \
                       events/irq/irq_handler_entry/enable=1 events/irq/irq_handler_exit/enable=1 \
                       events/irq/softirq_entry/enable=1 events/irq/softirq_exit/enable=1";
-/// What is in the lines at the begin and at the end of each interrupt.
+/// Parts of the lines at the start and at the end of each interrupt.
 const INTERRUPTS: [[&str; 2]; 3] = [
     ["_entry: vector=", "_exit: vector="],
     [": irq_handler_entry: ", ": irq_handler_exit: "],
     [": softirq_entry: ", ": softirq_exit: "],
 ];
 
-/// Begin and end of a stretch, CLOCK_MONOTONIC in nanoseconds.
+/// Start and end of a window, CLOCK_MONOTONIC in nanoseconds.
 pub(super) type Span = (u64, u64);
 
-/// What is let loose, and by which lines of the trace the kernel reports it.
+/// A disturber, and the lines of the trace by which the kernel reports its time.
 struct Injected {
     what: &'static str,
     disturber: &'static str,
-    /// Options of the task.
+    /// Options of the measuring task.
     task: &'static str,
-    /// Further settings of the trace.
+    /// Further options of the trace.
     events: &'static str,
-    /// In the lines at its begin and at its end.
+    /// Parts of the lines at the start and at the end of the disturber's time.
     lines: [&'static str; 2],
-    /// How the name begins under which it must be found.
+    /// Start of the name that must be blamed.
     source: &'static str,
 }
 
@@ -56,7 +57,7 @@ const INJECTED: [Injected; 3] = [
         lines: [" next_comm=lab-burner ", " prev_comm=lab-burner "],
         source: "lab-burner:",
     },
-    // It does not end: it comes last.
+    // The last one, because it does not end.
     Injected {
         what: "one soft interrupt that wakes 200 tasks",
         disturber: "& lab-disturb timeouts 0 200 20000",
@@ -67,50 +68,50 @@ const INJECTED: [Injected; 3] = [
     },
 ];
 
-/// One of the latest wake-ups beside a cause.
+/// Delay of one of the latest wake-ups, while the disturber ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delay {
-    /// What the cause had of it by the kernel's own events, nanoseconds.
+    /// Time that the cause took by the kernel's own events, nanoseconds.
     pub injected_ns: u64,
-    /// What was booked under its name.
+    /// Time that is attributed to the cause's name, nanoseconds.
     pub named_ns: u64,
-    /// How late it was.
+    /// Latency of the wake-up, nanoseconds.
     pub latency_ns: u64,
 }
 
 impl Delay {
-    /// How far the two are apart, nanoseconds.
+    /// Returns the difference between the two times, nanoseconds.
     pub fn apart_ns(&self) -> u64 {
         self.injected_ns.abs_diff(self.named_ns)
     }
 }
 
-/// A known cause and what was said of it.
+/// A known cause, and the delays attributed to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
-    /// What was let loose.
+    /// Description of the disturber.
     pub what: &'static str,
-    /// The name that was blamed.
+    /// Name that was blamed.
     pub source: String,
     /// The latest wake-ups of the run, the latest first.
     pub delays: Vec<Delay>,
-    /// The most that the same name had of a wake-up where it was not let loose.
+    /// Longest time that the same name had in a wake-up without the disturber.
     pub quiet_ns: u64,
 }
 
-/// What a lab showed.
+/// Results of a lab.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Causes {
     /// `uname -r`.
     pub kernel_version: String,
-    /// Each in its own run.
+    /// Causes, each in its own run.
     pub causes: Vec<Cause>,
 }
 
-/// Boots a lab under virtual time and lets one loose after the other.
+/// Boots a lab under virtual time and starts one disturber after the other.
 ///
 /// # Errors
-/// If the lab fails, or says what cannot be read.
+/// If the lab fails, or its output cannot be read.
 pub fn causes() -> Result<Causes> {
     let mut commands = vec![format!("{TASK} -d 1")];
     for injected in &INJECTED {
@@ -162,10 +163,10 @@ impl Injected {
     }
 
     fn unnamed(&self) -> String {
-        format!("nobody named {} is blamed", self.source)
+        format!("no culprit is named {}", self.source)
     }
 
-    /// Its whole name, and the most that it had of one wake-up.
+    /// Returns its whole name, and its longest time in one wake-up.
     fn found(&self, result: &Value) -> Result<Option<(String, u64)>> {
         for source in list(&result["cpus"][0]["sources"])? {
             let name = source["name"].as_str().context("a source has no name")?;
@@ -177,17 +178,18 @@ impl Injected {
     }
 }
 
-/// From each line of the first kind to the next of the second, without the interrupts inside.
+/// Returns the times from each line of the first kind to the next of the second, without the
+/// interrupts inside.
 fn spans(trace: &str, [begins, ends]: [&str; 2]) -> Result<Vec<Span>> {
     let mut spans = Vec::new();
     let mut began = false;
     let mut interrupts = 0_u32;
-    // Since when it goes on, with no interrupt inside.
+    // Start of the current time without interrupts.
     let mut since_ns = None;
     for line in trace.lines() {
         ensure!(!line.contains(" EVENTS]"), "the trace is not whole: {line}");
         let of_interrupt = |side: usize| INTERRUPTS.iter().any(|lines| line.contains(lines[side]));
-        // Its own come first: it may be an interrupt itself.
+        // The disturber's own lines come first, because it may be an interrupt itself.
         if line.contains(begins) {
             began = true;
         } else if line.contains(ends) {
@@ -209,7 +211,8 @@ fn spans(trace: &str, [begins, ends]: [&str; 2]) -> Result<Vec<Span>> {
     Ok(spans)
 }
 
-/// What these stretches had of a wake-up, and what is booked under such parts.
+/// Returns the time of these windows within a wake-up, and the time attributed to parts that belong
+/// to the cause.
 pub(super) fn delay(
     wakeup: &Value,
     spans: &[Span],
@@ -226,7 +229,7 @@ pub(super) fn delay(
     })
 }
 
-/// The sum of those parts of a wake-up.
+/// Returns the sum of those parts of a wake-up.
 fn booked(wakeup: &Value, belongs: impl Fn(&Value) -> bool) -> Result<u64> {
     let parts = list(&wakeup["parts"])?.iter();
     let parts = parts.filter(|part| belongs(part));

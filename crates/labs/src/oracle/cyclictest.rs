@@ -1,5 +1,5 @@
-//! `vmnoise timerlat` beside cyclictest of rt-tests: in turns and at once, in a machine under
-//! virtual time, where nothing but the two differs, and on this one.
+//! Compares `vmnoise timerlat` with cyclictest of rt-tests, in turn and at the same time: in a
+//! machine under virtual time, where the program is the only difference, and on this machine.
 
 use std::process::{Command, Stdio};
 
@@ -10,38 +10,38 @@ use crate::bed::{Kernel, Lab};
 use crate::installed::{LOADER, with_libraries};
 use crate::run_to_end;
 
-/// How often each of the two takes its turn.
+/// Number of runs of each program.
 const ROUNDS: usize = 6;
-/// Runs of ours with witnesses.
+/// Number of our runs with BPF.
 const WITNESSED: usize = 3;
-/// Seconds, and periods of a millisecond.
+/// Length of a run in seconds; a period is a millisecond.
 const SECONDS: usize = 2;
 const PERIODS: usize = SECONDS * 1_000;
 /// Rows of the histograms under virtual time, nanoseconds.
 const REACH_NS: usize = 20_000;
-/// As `REACH_NS`, of a real machine, microseconds.
+/// As `REACH_NS`, on a real machine, microseconds.
 const REACH_US: usize = 10_000;
 
-/// What a lab showed.
+/// Results of a lab.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BesideCyclictest {
     /// `uname -r`.
     pub kernel_version: String,
-    /// Without witnesses.
+    /// Runs without BPF.
     pub turns: Turns,
-    /// Median of ours with witnesses.
+    /// Median of our runs with BPF.
     pub witnessed_ns: usize,
-    /// The median distance of one of those to one of cyclictest's, moved by the difference of
-    /// all their medians: what is left is a difference in shape.
+    /// Median distance between one of our runs with BPF and one of cyclictest, after shifting ours
+    /// by the difference of the medians. The rest is a difference in shape.
     pub witnessed_distance: f64,
-    /// Between both at once, on one CPU, without witnesses.
+    /// Distance between both programs at the same time on one CPU, without BPF.
     pub at_once: f64,
 }
 
 /// Boots a lab and compares.
 ///
 /// # Errors
-/// If cyclictest is not installed, or the lab fails or says what cannot be read.
+/// If cyclictest is not installed, the lab fails, or its output cannot be read.
 pub fn beside_cyclictest() -> Result<BesideCyclictest> {
     let mut lab = Lab::kernel(Kernel::Cloud).virtual_time(0);
     for file in with_libraries("cyclictest", "rt-tests")? {
@@ -79,28 +79,28 @@ pub fn beside_cyclictest() -> Result<BesideCyclictest> {
     })
 }
 
-/// Every other one is cyclictest's, from the first on.
+/// Separates the runs: the first and every other one are of cyclictest.
 fn in_turn(turns: &[Histogram]) -> (Vec<Histogram>, Vec<Histogram>) {
     let every_other = |first: usize| turns.iter().skip(first).step_by(2).cloned().collect();
     (every_other(0), every_other(1))
 }
 
-/// What this machine showed.
+/// Results of this machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HereBesideCyclictest {
-    /// In turns on one CPU, without witnesses.
+    /// Runs in turn on one CPU, ours without BPF.
     pub turns: Turns,
-    /// As `turns`, ours with witnesses.
+    /// Runs in turn on one CPU, ours with BPF.
     pub witnessed: Turns,
-    /// Between both at once, each on a CPU of its own, which they change half-way; without
-    /// witnesses.
+    /// Distance between both programs at the same time, each on its own CPU, ours without BPF. They
+    /// swap CPUs half-way.
     pub at_once: f64,
 }
 
 /// Compares on these two CPUs of this machine.
 ///
 /// # Errors
-/// If cyclictest is not installed, or a run fails or says what cannot be read.
+/// If cyclictest is not installed, a run fails, or its output cannot be read.
 pub fn here_beside_cyclictest(cpus: [u32; 2]) -> Result<HereBesideCyclictest> {
     let mut theirs = Vec::new();
     let mut ours = Vec::new();
@@ -124,7 +124,7 @@ pub fn here_beside_cyclictest(cpus: [u32; 2]) -> Result<HereBesideCyclictest> {
     })
 }
 
-/// One that runs.
+/// A running cyclictest.
 struct Cyclictest(std::process::Child);
 
 impl Cyclictest {

@@ -1,5 +1,5 @@
-//! A guest whose vCPU a task of the host kept from running, and what `vmnoise timerlat` says
-//! in the guest alone, beside the events of the host's scheduler.
+//! Compares what `vmnoise timerlat` reports in a guest alone, while a task of the host preempts the
+//! guest's vCPU, with the events of the host's scheduler.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -10,54 +10,56 @@ use crate::bed::inside::outputs;
 use crate::bed::{CommandOutput, Kernel, Lab};
 use crate::lab_program;
 
-/// How long the task keeps the vCPU from running, and lets it run, microseconds.
+/// Microseconds for which the task preempts the vCPU, and for which it lets the vCPU run.
 const TURN_US: [u64; 2] = [3_000, 24_000];
-/// The trace has the host's TSC, from which the guest's follows. What the scheduler itself counts as a
-/// wait is in it too (`sched_stat_wait`), by the clock of its run queue: from the same readings of that
-/// clock it books the run delay, which KVM hands to the guest.
+/// Options of the trace. Its clock is the host's TSC, from which the guest's TSC follows. It also
+/// has the waits that the scheduler itself counts (`sched_stat_wait`), by the clock of its run
+/// queue. From the same readings of that clock the scheduler counts the run delay that KVM hands to
+/// the guest.
 const EVENTS: &str = "/proc/sys/kernel/sched_schedstats=1 trace_clock=x86-tsc buffer_size_kb=16384 \
                       events/sched/sched_switch/enable=1 events/sched/sched_waking/enable=1 \
                       events/sched/sched_stat_wait/enable=1";
-/// What QEMU calls the thread of the vCPU (`debug-threads`).
+/// Name that QEMU gives the vCPU's thread (`debug-threads`).
 const VCPU: &str = "comm=CPU 0/KVM ";
 
-/// What a lab showed.
+/// Results of a lab.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descheduled {
     /// `uname -r` of host and guest.
     pub kernel_version: String,
-    /// How long the task kept the vCPU from running at a time, nanoseconds.
+    /// Time for which the task preempts the vCPU at once, nanoseconds.
     pub burst_ns: u64,
-    /// By how much a time of the host may be off that is mapped over the guest's clock.
+    /// Clock error of a time of the host that is converted to the guest's clock, nanoseconds.
     pub bound_ns: u64,
-    /// By how much the events around a wait may be off from what the scheduler counts of it: the most
-    /// that they are in any wait of this run. The run queue's clock is read before the scheduler decides,
-    /// its events are fired after that: at the end of a wait by the rest of `__schedule`. Where a
-    /// wake-up preempts, the clock is not read again for the switch (`rq_clock_skip_update`), and the
-    /// rest of the interrupt that woke lies between, with its soft interrupts. Under virtual time
-    /// these are instructions, one a nanosecond.
+    /// How far the events around a wait may differ from the wait that the scheduler counts,
+    /// nanoseconds: the largest difference in any wait of this run. The scheduler reads the run
+    /// queue's clock before it decides, and fires its events afterwards. At the end of a wait the
+    /// difference is the rest of `__schedule`. If a wake-up preempts, the clock is not read again
+    /// for the switch (`rq_clock_skip_update`), so the rest of the waking interrupt and its
+    /// softirqs add to it. Under virtual time these are instructions of one nanosecond each.
     pub decision_ns: u64,
     /// The latest wake-ups of the guest, the latest first.
     pub delays: Vec<Late>,
-    /// The most steal in one of the latest wake-ups while nobody kept the vCPU away.
+    /// Largest steal time in one of the latest wake-ups without the task.
     pub quiet_ns: u64,
 }
 
 /// A wake-up of the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Late {
-    /// How long the vCPU's thread waited for a CPU meanwhile, and what is called steal.
+    /// Time that the vCPU's thread waited for a CPU meanwhile, and time reported as steal.
     pub delay: Delay,
-    /// Whether the first wait began before the wake-up was due, or may have: its end alone counts, by
-    /// the events. All other waits are counted by the clock by which the guest is told of them.
+    /// Whether the first wait began before the wake-up was due, or may have. Only the part after
+    /// that counts then, measured by the events. All other waits count by the clock from which the
+    /// guest learns of them.
     pub is_cut: bool,
 }
 
-/// Boots a lab with a guest under virtual time, and lets the task loose on the host. It outlasts
-/// the guest's run: its own end would take the CPU, too.
+/// Boots a lab with a guest under virtual time, and starts the task on the host. The task outlasts
+/// the guest's run, because its own end would take the CPU too.
 ///
 /// # Errors
-/// If the lab fails, or says what cannot be read.
+/// If the lab fails, or its output cannot be read.
 pub fn descheduled() -> Result<Descheduled> {
     let [burst_us, every_us] = TURN_US;
     let clock = "lab-disturb clock";
@@ -121,11 +123,11 @@ pub fn descheduled() -> Result<Descheduled> {
 struct Wait {
     begin_tsc: u64,
     end_tsc: u64,
-    /// What the scheduler counts of it.
+    /// Length of the wait by the scheduler's own count.
     booked_ns: u64,
 }
 
-/// As `Wait`, on the guest's clock.
+/// A wait converted to the guest's clock.
 #[derive(Debug, Clone, Copy)]
 struct Mapped {
     span: Span,
@@ -137,14 +139,15 @@ impl Mapped {
         self.span.1 - self.span.0
     }
 
-    /// Whether it began before that and went on, give or take this much.
+    /// Returns whether the wait began before `from_ns` and went on after it, give or take
+    /// `bound_ns`.
     fn is_cut(&self, from_ns: u64, bound_ns: u64) -> bool {
         let (begin_ns, end_ns) = self.span;
         begin_ns < from_ns.saturating_add(bound_ns) && from_ns < end_ns.saturating_add(bound_ns)
     }
 
-    /// What of it lies from here on and has ended by then; all that the scheduler counts, where all of
-    /// it does.
+    /// Returns the part of the wait within these times. A wait that lies in them as a whole has the
+    /// length that the scheduler counts.
     fn within(&self, (from_ns, to_ns): Span) -> u64 {
         match self.span {
             (begin_ns, end_ns) if from_ns <= begin_ns && end_ns <= to_ns => self.booked_ns,
@@ -172,7 +175,7 @@ fn stolen(result: &CommandOutput, waits: &[Mapped], bound_ns: u64) -> Result<Vec
     delays.collect()
 }
 
-/// From when the vCPU's thread is woken, or another is put in its place, until it has a CPU.
+/// Returns the waits of the vCPU's thread: from its wake-up or preemption until it has a CPU.
 fn waits(trace: &str) -> Result<Vec<Wait>> {
     let mut waits = Vec::new();
     let mut since_tsc = None;

@@ -1,6 +1,6 @@
-//! The question that started this: a guest of PREEMPT_RT whose vCPU shares its CPU with a
-//! task of the host. What the guest's own kernel says of it, what `vmnoise osnoise` says
-//! there, and what the two recordings say joined.
+//! The scenario that started this project: a guest of PREEMPT_RT whose vCPU shares its CPU with a
+//! task of the host. Compares the tracer of the guest's own kernel, `vmnoise osnoise` in the guest,
+//! and the join of both recordings.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -10,30 +10,30 @@ use crate::bed::{Kernel, Suite};
 use crate::pair::{DISTURBED, EVERY, HOST, Pair};
 use crate::vmm_steps::Look;
 
-/// The tracer prints a line each second.
+/// Commands that run the tracer, which prints a line per second.
 const TRACER: [&str; 2] = [
     "lab-tracefs for 2 osnoise/cpus=0 current_tracer=osnoise",
     "lab-tracefs show",
 ];
 
-/// What a lab showed.
+/// Results of a lab.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flagship {
     /// `uname -r` of the guest's kernel.
     pub guest_version: String,
     /// `uname -r` of its host's.
     pub host_version: String,
-    /// The task of the host, as results must name it.
+    /// Task of the host, by the name that results must blame.
     pub disturber: String,
-    /// The last line of the tracer of the guest's kernel.
+    /// Last line of the tracer of the guest's kernel.
     pub kernel: KernelSample,
-    /// The guest's recording: alone, and joined.
+    /// The guest's recording alone.
     pub alone: Columns,
-    /// See `alone`.
+    /// The guest's recording joined with the host's.
     pub joined: Columns,
-    /// Who took the guest's time above 20 us, the first few: share, name, percent.
+    /// The first culprits of the guest's gaps above 20 us: share, name, percent.
     pub culprits: Vec<(String, String, f64)>,
-    /// What it alone books as steal, and what the scheduler of the host booked as run delay.
+    /// Time that the guest alone reports as steal, and run delay that the host's scheduler counted.
     pub waited: Waited,
 }
 
@@ -42,29 +42,29 @@ pub struct Flagship {
 pub struct KernelSample {
     /// Noise, in percent of its runtime.
     pub noise_percent: f64,
-    /// The longest single one, microseconds.
+    /// Longest single noise, microseconds.
     pub longest_us: u64,
-    /// How often each was there: HW, NMI, IRQ, SIRQ, THREAD.
+    /// Number of each kind: HW, NMI, IRQ, SIRQ, THREAD.
     pub counts: [u64; 5],
 }
 
-/// As `KernelSample`, of `vmnoise`, with what only it has.
+/// Noise by `vmnoise`, with shares that only `vmnoise` reports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Columns {
     /// Noise, in percent of the runtime.
     pub noise_percent: f64,
-    /// Shares of it, nanoseconds: `irq`, `softirq`, `thread`, `steal`, `preempted`; `None`
-    /// where unknown.
+    /// Shares of the noise, nanoseconds: `irq`, `softirq`, `thread`, `steal`, `preempted`; `None`
+    /// if unknown.
     pub shares_ns: [Option<u64>; 5],
 }
 
 /// The shares that [`Columns`] has.
 pub const SHARES: [&str; 5] = ["irq", "softirq", "thread", "steal", "preempted"];
 
-/// Boots it under virtual time.
+/// Boots the scenario under virtual time.
 ///
 /// # Errors
-/// If the lab fails, or says what cannot be read.
+/// If the lab fails, or its output cannot be read.
 pub fn flagship() -> Result<Flagship> {
     let recorded = Pair::of(Kernel::Cloud, Suite::Own)?
         .guest_kernel(Kernel::Rt)
@@ -97,14 +97,14 @@ pub fn flagship() -> Result<Flagship> {
 }
 
 impl Flagship {
-    /// How much of the vCPU's run delay is booked as steal by the guest alone, in percent.
+    /// Returns the part of the vCPU's run delay that the guest alone reports as steal, in percent.
     pub fn booked_as_steal_percent(&self) -> f64 {
         self.waited.lost_ns as f64 * 1e2 / self.waited.run_delay_ns as f64
     }
 }
 
 impl KernelSample {
-    /// The last one of a trace.
+    /// Returns the last sample of a trace.
     fn of(trace: &str) -> Option<KernelSample> {
         let lines = trace.lines().rev();
         let mut samples = lines.filter_map(|line| {

@@ -1,35 +1,35 @@
-//! The gaps that the kernel's tracer observed beside those that follow from our witnesses.
+//! Compares the gaps that the kernel's tracer observed with the gaps that follow from our probes.
 
 use super::matching::{Watched, median};
 use super::trace::{Kind, Line};
 
-/// From and to, nanoseconds.
+/// Start and end, nanoseconds.
 pub type Span = (u64, u64);
 
-/// Gaps over one window. Ours are what activities leave of the observed thread: where
-/// the way from one activity to the next takes long, the kernel's one gap is two of ours.
+/// Gaps over one window. Ours are the time that activities take from the observed thread. If the
+/// way from one activity to the next takes long, one gap of the kernel is two of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gaps {
-    /// How many the kernel observed.
+    /// Number of gaps that the kernel observed.
     pub kernel: usize,
-    /// How many we reported.
+    /// Number of gaps that we reported.
     pub ours: usize,
-    /// Those of the kernel that overlap none of ours.
+    /// Gaps of the kernel that overlap none of ours.
     pub missed: Vec<Span>,
-    /// Ours that overlap none of the kernel's.
+    /// Our gaps that overlap none of the kernel's.
     pub surplus: Vec<Span>,
-    /// Median length of the kernel's, nanoseconds.
+    /// Median length of the kernel's gaps, nanoseconds.
     pub kernel_median_ns: Option<u64>,
-    /// Median of what ours have of each of the kernel's.
+    /// Median time that our gaps cover of each gap of the kernel.
     pub our_median_ns: Option<u64>,
-    /// Median of what ours lack of each of the kernel's: the way into an activity and
-    /// out of it, that no event reports.
+    /// Median time that our gaps lack of each gap of the kernel: the way into an activity and out
+    /// of it, which no event reports.
     pub untold_median_ns: Option<u64>,
 }
 
 impl Gaps {
-    /// A gap counts if all of it lies where both watched; what the other told may
-    /// reach over that edge, as one gap of the kernel is two of ours.
+    /// Compares the gaps. A gap counts if all of it lies where both traces watched. Its counterpart
+    /// may reach over that edge, because one gap of the kernel is two of ours.
     pub(super) fn of(kernel: &[Line], ours: &[Line]) -> Gaps {
         let samples = |lines: &[Line]| -> Vec<Span> {
             let samples = lines.iter().filter(|line| line.kind == Kind::Sample);
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn what_one_alone_watched_is_nobodys_miss() {
-        // Ours begin in the midst of the kernel's first gap, and go on after its last.
+        // Ours begin during the kernel's first gap, and go on after its last.
         let kernel = [gap(10, 20), gap(100, 50), gap(200, 8)];
         let ours = [gap(25, 5), gap(101, 48), gap(201, 6), gap(220, 5)];
         let found = Gaps::of(&kernel, &ours);

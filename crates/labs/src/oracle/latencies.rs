@@ -1,11 +1,11 @@
-//! Histograms of latencies in cyclictest's lines, and how far two of them are apart.
+//! Histograms of latencies in cyclictest's format, and the distance between two of them.
 
 use anyhow::{Context, Result, ensure};
 
-/// Two are compared in buckets of the unit that cyclictest counts in.
+/// Width of the buckets of a comparison: the unit in which cyclictest counts.
 const COMPARED_NS: usize = 1_000;
 
-/// How late the wake-ups of one run or of several were.
+/// Latencies of the wake-ups of one run or of several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     /// Width of a row, nanoseconds: at most a microsecond.
@@ -13,23 +13,23 @@ pub struct Histogram {
     counts: Vec<u64>,
 }
 
-/// How cyclictest's runs and ours are distributed. A distance is the largest between two
+/// Comparison of cyclictest's runs with ours. A distance is the largest difference between two
 /// distribution functions, 0 to 1, in buckets of a microsecond.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Turns {
-    /// How often each of the two ran.
+    /// Number of runs of each program.
     pub rounds: usize,
     /// Median of all of cyclictest's wake-ups.
     pub cyclictest_ns: usize,
-    /// Of ours.
+    /// Median of all of our wake-ups.
     pub ours_ns: usize,
-    /// The largest distance between two runs of cyclictest.
+    /// Largest distance between two runs of cyclictest.
     pub own_distance: f64,
-    /// The median of those between one run of ours and one of cyclictest's. Now and then the
-    /// kernel's tick falls together with the wake-ups of a whole run, of either of the two: that
-    /// moves a quarter of them, and says nothing of the program.
+    /// Median distance between one run of ours and one of cyclictest. Now and then the kernel's
+    /// tick coincides with the wake-ups of a whole run of either program. That moves a quarter of
+    /// them, and says nothing about the program.
     pub our_distance: f64,
-    /// The largest of these.
+    /// Largest distance between one run of ours and one of cyclictest.
     pub our_largest: f64,
 }
 
@@ -48,7 +48,7 @@ impl Turns {
     }
 }
 
-/// Of each of these to each of those, the smallest first.
+/// Returns the distances of each `first` to each `second`, the smallest first.
 fn distances(first: &[Histogram], second: &[Histogram]) -> Vec<f64> {
     let of = |one| {
         second
@@ -61,7 +61,7 @@ fn distances(first: &[Histogram], second: &[Histogram]) -> Vec<f64> {
 }
 
 impl Histogram {
-    /// The rows `NUMBER COUNT` that cyclictest prints for one task, and what is beyond.
+    /// Reads the rows `NUMBER COUNT` that cyclictest prints for one task, and the overflows.
     pub(super) fn parse(text: &str, row_ns: usize) -> Result<Histogram> {
         let is_row = |line: &&str| line.starts_with(|c: char| c.is_ascii_digit());
         let mut counts = Vec::new();
@@ -81,7 +81,7 @@ impl Histogram {
         Ok(histogram)
     }
 
-    /// Those of several runs together.
+    /// Sums the histograms of several runs.
     pub(super) fn all(runs: &[Histogram]) -> Histogram {
         let rows = runs.iter().map(|run| run.counts.len()).max().unwrap_or(0);
         let count = |row: usize| runs.iter().filter_map(|run| run.counts.get(row)).sum();
@@ -105,7 +105,7 @@ impl Histogram {
         self.counts.iter().position(reaches).unwrap_or(0) * self.row_ns
     }
 
-    /// This histogram, earlier or later by the distance of the two.
+    /// Returns this histogram shifted by the difference between `to_ns` and `from_ns`.
     pub(super) fn moved(&self, from_ns: usize, to_ns: usize) -> Histogram {
         let [from, to] = [from_ns, to_ns].map(|ns| ns / self.row_ns);
         let count = |row: usize| {
@@ -119,7 +119,7 @@ impl Histogram {
         }
     }
 
-    /// The largest distance between the two distribution functions (Kolmogorov, Smirnov).
+    /// Returns the largest difference between the two distribution functions (Kolmogorov-Smirnov).
     pub(super) fn distance(&self, other: &Histogram) -> f64 {
         let (mut ours, mut theirs) = (0, 0);
         let all = (self.total().max(1) as f64, other.total().max(1) as f64);
@@ -191,7 +191,7 @@ mod tests {
         let turns = Turns::of(&theirs, &ours);
         assert!(turns.our_distance < 1e-9, "{turns:?}");
         assert!((turns.our_largest - 0.25).abs() < 1e-9, "{turns:?}");
-        // Nor does one that is like cyclictest's hide what all others show.
+        // One run that resembles cyclictest's does not hide a difference that all others show.
         ours[0] = other;
         let turns = Turns::of(&theirs, &ours);
         assert!((turns.our_distance - 0.25).abs() < 1e-9, "{turns:?}");

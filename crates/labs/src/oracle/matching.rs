@@ -1,38 +1,38 @@
-//! Lays our lines over the kernel's and pairs those that tell of the same thing.
+//! Pairs the lines of our trace with those of the kernel's trace that report the same event.
 
 use super::trace::{Kind, Line};
 
-/// Two lines of one name that begin within this are the same. Both are stamped at one
-/// tracepoint, one probe after the other.
+/// Two lines of one name that begin within this time are the same event, in nanoseconds. Both have
+/// a timestamp from one tracepoint, one probe after the other.
 const SAME_NS: u64 = 20_000;
 
-/// A line of the kernel and ours.
+/// A line of the kernel's trace and ours of the same event.
 pub type Pair<'a> = (&'a Line, &'a Line);
 
-/// What both told over the same window.
+/// Lines of both traces over the same window.
 #[derive(Debug)]
 pub struct Matching<'a> {
     /// Lines of the kernel in the window.
     pub kernel: Vec<&'a Line>,
-    /// Ours.
+    /// Our lines in the window.
     pub ours: Vec<&'a Line>,
-    /// Those that are the same; gaps have no pairs.
+    /// Lines of the same event; gaps have no pairs.
     pub pairs: Vec<Pair<'a>>,
     /// Length of the window in nanoseconds.
     pub window_ns: u64,
 }
 
-/// Where two traces both watched: from the later first line to the earlier last one.
+/// Window that two traces both watched: from the later first line to the earlier last one.
 #[derive(Debug, Clone, Copy)]
 pub struct Watched {
-    /// From.
+    /// Start.
     pub from_ns: u64,
-    /// To.
+    /// End.
     pub to_ns: u64,
 }
 
 impl Watched {
-    /// Nothing, if one of them is empty.
+    /// Returns the window that both traces watched; empty if one of them is empty.
     pub fn by_both(kernel: &[Line], ours: &[Line]) -> Watched {
         let begin = |lines: &[Line]| lines.iter().map(|line| line.start_ns).min();
         let end = |lines: &[Line]| lines.iter().map(|line| line.at_ns).max();
@@ -43,12 +43,12 @@ impl Watched {
     }
 }
 
-/// Pairs the lines of the kernel's tracer, whose clock is moved onto ours first, with
-/// ours. The window is where both watched: what had begun before is reported by one alone,
-/// and what had not ended at its end too.
+/// Pairs the lines of the kernel's trace with ours. The kernel's must be on our clock
+/// ([`on_our_clock`]). The window is the one that both traces watched: an event that began before
+/// it, or ended after it, is in one trace only.
 pub fn matching<'a>(kernel: &'a [Line], ours: &'a [Line]) -> Matching<'a> {
     let watched = Watched::by_both(kernel, ours);
-    // Half of what counts as the same, so that no pair is cut by the window's edge.
+    // Half of the distance for the same event, so that the window's edge splits no pair.
     let from_ns = watched.from_ns.saturating_sub(SAME_NS / 2);
     let to_ns = watched.to_ns + SAME_NS / 2;
     let within = |lines: &'a [Line]| -> Vec<&'a Line> {
@@ -91,9 +91,9 @@ fn pairs_of<'a>(kind: Kind, kernel: &[&'a Line], ours: &[&'a Line]) -> Vec<Pair<
     pairs
 }
 
-/// The kernel's lines on our clock. Its tracer stamps with the scheduler's clock and
-/// the trace with CLOCK_MONOTONIC, which is ours: an interrupt is written down right
-/// where it ends.
+/// Converts the kernel's lines to our clock. The tracer's own times use the scheduler's clock. The
+/// trace uses CLOCK_MONOTONIC, as we do, and its line of an interrupt is written right at the
+/// interrupt's end.
 pub fn on_our_clock(mut kernel: Vec<Line>) -> Vec<Line> {
     let ends = kernel.iter().filter(|line| line.kind == Kind::Irq);
     let offset_ns = median(ends.map(|line| {
@@ -109,7 +109,7 @@ pub fn on_our_clock(mut kernel: Vec<Line>) -> Vec<Line> {
     kernel
 }
 
-/// The lower median; `None` of nothing.
+/// Returns the lower median; `None` without values.
 pub fn median<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
     let mut values: Vec<T> = values.collect();
     values.sort();

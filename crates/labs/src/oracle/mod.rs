@@ -1,4 +1,4 @@
-//! Truth: what `vmnoise` says beside what the kernel itself says, line by line.
+//! Truth: compares what `vmnoise` reports with what the kernel itself reports, line by line.
 
 mod agreement;
 mod branch;

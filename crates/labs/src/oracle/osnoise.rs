@@ -1,5 +1,5 @@
-//! `vmnoise` beside the osnoise tracer of PREEMPT_RT: first on the tracer's own thread,
-//! so that both describe the same gaps, then each alone, one after the other.
+//! Compares `vmnoise` with the osnoise tracer of PREEMPT_RT: first on the tracer's own thread, so
+//! that both describe the same gaps, then each alone.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -11,42 +11,41 @@ use super::trace::{Kind, Line, lines};
 use crate::bed::{CommandOutput, Kernel, Lab};
 use crate::lab_program;
 
-/// How the tracer is started: gaps of 1 us, and all of its events. The trace has our
-/// clock.
+/// Options that start the tracer: gaps of 1 us, and all of its events. The trace uses our clock.
 const TRACER: &str = "trace_clock=mono buffer_size_kb=16384 osnoise/cpus=0 tracing_thresh=1 \
                       events/osnoise/enable=1 current_tracer=osnoise";
 const SHOW: &str = "lab-tracefs show";
 const OURS: &str = "vmnoise explain --trace /tmp/run.vmn";
-/// How long each measurement takes, seconds.
+/// Length of each measurement, seconds.
 const SECONDS: u64 = 1;
 
-/// What a lab showed.
+/// Results of a lab.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BesideKernel {
     /// `uname -r`.
     pub kernel_version: String,
-    /// Length of the window that both saw, nanoseconds.
+    /// Length of the window that both watched, nanoseconds.
     pub window_ns: u64,
     /// Agreement over that window, by kind.
     pub agreements: Vec<Agreement>,
-    /// The gaps over that window.
+    /// Gaps over that window.
     pub gaps: Gaps,
-    /// What our run lost.
+    /// Number of events that our run lost.
     pub lost_events: u64,
-    /// The tracer alone.
+    /// Trace of the tracer alone.
     pub kernel_alone: Turn,
-    /// Our own poller alone.
+    /// Trace of our own poller alone.
     pub ours_alone: Turn,
 }
 
-/// What one tracer reported alone.
+/// Summary of the trace of one tracer alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
-    /// From the first line to the last, nanoseconds.
+    /// Time from the first line to the last, nanoseconds.
     pub span_ns: u64,
-    /// How many lines of each kind.
+    /// Number of lines of each kind.
     pub counts: Vec<(Kind, usize)>,
-    /// Turns of our own threads among them.
+    /// Number of turns of our own threads among them.
     pub own_turns: usize,
     /// Median duration of the tick, nanoseconds.
     pub tick_ns: Option<u64>,
@@ -55,7 +54,7 @@ pub struct Turn {
 }
 
 impl BesideKernel {
-    /// Of this kind.
+    /// Returns the agreement of this kind.
     pub fn agreement(&self, kind: Kind) -> Option<&Agreement> {
         self.agreements
             .iter()
@@ -63,11 +62,11 @@ impl BesideKernel {
     }
 }
 
-/// Injects NMIs while both watch the tracer's thread: how many each reported, and for how
-/// long. When they come is not repeatable: they come from outside the machine.
+/// Injects NMIs while both watch the tracer's thread, and compares their number and length. Their
+/// times do not repeat, because they come from outside the machine.
 ///
 /// # Errors
-/// If the lab fails, or says what cannot be read.
+/// If the lab fails, or its output cannot be read.
 pub fn nmis() -> Result<Agreement> {
     let report = lab()?.program(&lab_program("lab-disturb")?).run(&[
         "& lab-disturb monitor vmnoise 10 100 nmi",
@@ -83,7 +82,7 @@ pub fn nmis() -> Result<Agreement> {
     Ok(Agreement::of(Kind::Nmi, &matching(&kernel, &ours)))
 }
 
-/// One instruction takes 1 ns.
+/// Returns a lab in which an instruction takes 1 ns.
 fn lab() -> Result<Lab> {
     let lab = Lab::kernel(Kernel::Rt).virtual_time(0);
     Ok(lab.program(&lab_program("lab-tracefs")?))
@@ -103,7 +102,7 @@ fn on_the_tracers_thread() -> String {
 /// Boots a lab under virtual time and compares.
 ///
 /// # Errors
-/// If the lab fails, or says what cannot be read.
+/// If the lab fails, or its output cannot be read.
 pub fn beside_the_kernel() -> Result<BesideKernel> {
     let kernel_alone = format!("lab-tracefs for {SECONDS} {TRACER}");
     let report = lab()?.run(&[

@@ -1,22 +1,22 @@
-//! The first check of the thesis of VM noise: what lies below this machine is the same
-//! for a guest on it as for a thread of its own. Both take turns on one CPU.
+//! The first check of the thesis on VM noise: a guest on this machine loses the same time to layers
+//! below it as a thread of the machine itself. Both take turns on one CPU.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::Run;
 
-/// Who measured.
+/// Measuring program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// `vmnoise microvm`: a guest.
     Guest,
-    /// `vmnoise osnoise`: its host.
+    /// `vmnoise osnoise`: the guest's host.
     Host,
 }
 
 impl Side {
-    /// The command.
+    /// Returns the command.
     pub const fn command(self) -> &'static str {
         match self {
             Side::Guest => "microvm",
@@ -25,23 +25,23 @@ impl Side {
     }
 }
 
-/// What one run left to what lies below this machine.
+/// Time of one run that layers below this machine took.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Residual {
-    /// Who.
+    /// Measuring program.
     pub side: Side,
-    /// Time of gaps that this machine's kernel did not take, in microseconds for each
-    /// second: the residual, and what a hypervisor's steal clock says of it.
+    /// Time of gaps that this machine's kernel did not take, in microseconds per second: the
+    /// residual, and the steal time of the hypervisor below.
     pub us_per_s: f64,
-    /// Gaps without any witness, for each second.
+    /// Gaps without any cause in this kernel, per second.
     pub bare_gaps_per_s: f64,
     /// Period of the strongest fingerprint, in microseconds.
     pub period_us: Option<f64>,
-    /// What part of the residual has it, in percent.
+    /// Part of the residual with that period, in percent.
     pub periodic_percent: Option<f64>,
 }
 
-/// Guest and host in turn, `rounds` times for `seconds` each.
+/// Runs guest and host in turn, `rounds` times for `seconds` each.
 ///
 /// # Errors
 /// If a run fails.
@@ -62,7 +62,7 @@ impl Residual {
     fn of(side: Side, summary: &Value) -> Result<Residual> {
         let cpu = &summary["cpus"][0];
         let seconds = cpu["runtime_ns"].as_f64().context("its runtime")? / 1e9;
-        // A guest of this machine has no steal of the machine below among its own.
+        // A guest's own shares do not include steal time of the machine below.
         let below: &[&str] = match side {
             Side::Guest => &["hw", "hv_or_hw", "unexplained"],
             Side::Host => &["hw", "hv_or_hw", "unexplained", "steal"],

@@ -1,5 +1,5 @@
-//! Soft interrupts on a kernel that runs them in interrupts: ours beside the kernel's
-//! own events, and those beside its counters. (On PREEMPT_RT they run in threads.)
+//! Compares our softirqs with the kernel's own events, and these with the kernel's counters. The
+//! kernel runs softirqs in interrupts here; on PREEMPT_RT they run in threads.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use crate::lab_program;
 const EVENTS: &str = "trace_clock=mono buffer_size_kb=16384 events/irq/softirq_entry/enable=1 \
                       events/irq/softirq_exit/enable=1";
 
-/// What a lab showed.
+/// Results of a lab.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Softirqs {
     /// `uname -r`.
     pub kernel_version: String,
-    /// Length of the window that both saw, nanoseconds.
+    /// Length of the window that both watched, nanoseconds.
     pub window_ns: u64,
-    /// Ours beside `softirq_entry` and `softirq_exit`.
+    /// Agreement of our softirqs with `softirq_entry` and `softirq_exit`.
     pub agreement: Agreement,
-    /// By name, over the whole trace: `softirq_entry` events, and the advance of
+    /// By name, over the whole trace: number of `softirq_entry` events, and increase of
     /// /proc/softirqs.
     pub counted: BTreeMap<String, (u64, u64)>,
 }
@@ -31,7 +31,7 @@ pub struct Softirqs {
 /// Boots a lab under virtual time and compares.
 ///
 /// # Errors
-/// If the lab fails, or says what cannot be read.
+/// If the lab fails, or its output cannot be read.
 pub fn softirqs() -> Result<Softirqs> {
     let measure = "vmnoise osnoise --duration 1s --output /tmp/run.vmn --format json";
     let both = format!("lab-tracefs while {EVENTS} -- {measure}");
@@ -54,7 +54,7 @@ pub fn softirqs() -> Result<Softirqs> {
     })
 }
 
-/// From each entry to its exit. The lab has one CPU, where they do not nest.
+/// Pairs each entry with its exit. The lab has one CPU, where softirqs do not nest.
 fn of_tracefs(trace: &str) -> Result<Vec<Line>> {
     let mut lines = Vec::new();
     let mut begun = None;
@@ -79,7 +79,7 @@ fn of_tracefs(trace: &str) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// `vec=1 [action=TIMER]` is `TIMER:1`.
+/// Returns `TIMER:1` for `vec=1 [action=TIMER]`.
 fn softirq_name(text: &str) -> Result<String> {
     let parts = text.strip_prefix("vec=").and_then(|rest| {
         let (number, rest) = rest.split_once(" [action=")?;
@@ -111,7 +111,7 @@ fn counted(trace: &str, kernel: &[Line]) -> Result<BTreeMap<String, (u64, u64)>>
     Ok(counted)
 }
 
-/// The words of /proc/softirqs: `CPU0 HI: 0 TIMER: 12 …`, by name with its colon.
+/// Reads the words of /proc/softirqs (`CPU0 HI: 0 TIMER: 12 …`): counts by name, with its colon.
 fn proc_softirqs(text: &str) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     let mut name = "";

@@ -1,6 +1,6 @@
-//! `vmnoise timerlat` beside the timerlat tracer of PREEMPT_RT: two tasks of one period and
-//! one priority on one CPU at the same time, each wake-up of the one beside the nearest of
-//! the other.
+//! Compares `vmnoise timerlat` with the timerlat tracer of PREEMPT_RT. Two tasks of the same period
+//! and priority run on one CPU at the same time, and each wake-up of one is paired with the nearest
+//! of the other.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -10,13 +10,13 @@ use crate::bed::{CommandOutput, Kernel, Lab};
 use crate::lab_program;
 
 const PERIOD_NS: u64 = 1_000_000;
-/// How long both wake up, seconds.
+/// Seconds for which both tasks run.
 const SECONDS: u64 = 2;
-/// The trace has our clock.
+/// Options of the tracer. The trace uses our clock.
 const TRACER: &str = "trace_clock=mono buffer_size_kb=16384 osnoise/cpus=0 \
                       osnoise/timerlat_period_us=1000 current_tracer=timerlat";
 
-/// One wake-up as one of them told it.
+/// One wake-up as one of the tracers reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Reported {
     expiry_ns: u64,
@@ -27,36 +27,36 @@ struct Reported {
 /// One context of all pairs, medians in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextAgreement {
-    /// Of the kernel's wake-ups.
+    /// Median of the kernel's wake-ups.
     pub kernel_median_ns: u64,
-    /// Of ours.
+    /// Median of our wake-ups.
     pub our_median_ns: u64,
-    /// Of the distances between the two of a pair.
+    /// Median of the differences within the pairs.
     pub median_distance_ns: u64,
 }
 
-/// What a lab showed.
+/// Results of a lab.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BesideTimerlat {
     /// `uname -r`.
     pub kernel_version: String,
-    /// Wake-ups of the kernel's task in the window that both saw.
+    /// Number of wake-ups of the kernel's task in the window that both watched.
     pub kernel: usize,
-    /// Those that one of ours stands beside, both contexts of both known.
+    /// Number of pairs with one of ours, both contexts of both known.
     pub matched: usize,
-    /// Until the timer's interrupt.
+    /// Latency of the timer's interrupt.
     pub irq: ContextAgreement,
-    /// Until the task was there.
+    /// Latency of the task.
     pub thread: ContextAgreement,
-    /// Activities of our run that found no room. Soft interrupts that were preempted are
-    /// unpaired here, on PREEMPT_RT.
+    /// Number of activities that our run lost because the ring was full. Preempted softirqs, which
+    /// are unpaired on PREEMPT_RT, do not count.
     pub ring_full: u64,
 }
 
 /// Boots a lab under virtual time and compares.
 ///
 /// # Errors
-/// If the lab fails, or says what cannot be read.
+/// If the lab fails, or its output cannot be read.
 pub fn beside_timerlat() -> Result<BesideTimerlat> {
     let lab = Lab::kernel(Kernel::Rt).virtual_time(0);
     let report = lab.program(&lab_program("lab-tracefs")?).run(&[
@@ -92,8 +92,8 @@ fn reported(output: &CommandOutput) -> Result<Vec<Reported>> {
     wake_ups(output.text()?)
 }
 
-/// The wake-ups of a trace, in the order of their expiries. Kernel and vmnoise have one
-/// format: `TIME: #NUMBER context irq|thread timer_latency NS ns`.
+/// Reads the wake-ups of a trace, in the order of their expiries. The kernel and vmnoise have the
+/// same format: `TIME: #NUMBER context irq|thread timer_latency NS ns`.
 fn wake_ups(trace: &str) -> Result<Vec<Reported>> {
     let mut all: Vec<(u64, Reported)> = Vec::new();
     for line in trace.lines() {
@@ -124,7 +124,7 @@ fn wake_ups(trace: &str) -> Result<Vec<Reported>> {
         let Some((_, reported)) = all.last_mut() else {
             continue;
         };
-        // Also where the return to user space is all that was seen of it.
+        // Also if only the return to user space of a wake-up was traced.
         reported.expiry_ns = at_ns.saturating_sub(latency_ns);
         match context {
             "irq" => reported.irq_ns = Some(latency_ns),
@@ -137,7 +137,8 @@ fn wake_ups(trace: &str) -> Result<Vec<Reported>> {
     Ok(all)
 }
 
-/// The kernel's wake-ups while both had any, and each with the nearest of ours.
+/// Returns the number of the kernel's wake-ups while both tasks ran, and each with the nearest of
+/// ours.
 fn pairs(kernel: &[Reported], ours: &[Reported]) -> (usize, Vec<(Reported, Reported)>) {
     let (Some(first), Some(last)) = (ours.first(), ours.last()) else {
         return (0, Vec::new());

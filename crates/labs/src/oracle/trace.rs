@@ -1,9 +1,9 @@
-//! Reads the trace of the kernel's osnoise tracer (include/trace/events/osnoise.h),
-//! and that of `vmnoise`, which has the same lines.
+//! Reads the trace of the kernel's osnoise tracer (include/trace/events/osnoise.h), and the trace
+//! of `vmnoise`, which has the same lines.
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// The events of the `osnoise` group.
+/// Events of the `osnoise` group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// `nmi_noise`.
@@ -28,10 +28,10 @@ impl Kind {
         Kind::Sample,
     ];
 
-    /// All but gaps.
+    /// Every kind but gaps.
     pub const NOISE: [Kind; 4] = [Kind::Nmi, Kind::Irq, Kind::Softirq, Kind::Thread];
 
-    /// The name of the event.
+    /// Returns the name of the event.
     pub const fn event(self) -> &'static str {
         match self {
             Kind::Nmi => "nmi_noise",
@@ -43,23 +43,23 @@ impl Kind {
     }
 }
 
-/// One line.
+/// One line of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Which event.
+    /// Kind of event.
     pub kind: Kind,
-    /// Who: `local_timer:236`, `comm:pid`; empty where nobody is named.
+    /// Name as `local_timer:236` or `comm:pid`; empty for events without a name.
     pub name: String,
-    /// When it was over and written down, on the clock of the trace, nanoseconds (in
+    /// Time at which the event was over and written, on the clock of the trace, nanoseconds (in
     /// steps of a microsecond).
     pub at_ns: u64,
-    /// When it arrived, on the clock of the tracer, nanoseconds.
+    /// Start, on the clock of the tracer, nanoseconds.
     pub start_ns: u64,
-    /// Net duration in nanoseconds; of a gap, its length.
+    /// Net duration in nanoseconds; for a gap, its length.
     pub dur_ns: u64,
 }
 
-/// Every line of these events, in the order of their begins.
+/// Returns every line of these events, in the order of their starts.
 ///
 /// # Errors
 /// If the trace has lost events, or a line of these events cannot be read.
@@ -80,7 +80,7 @@ pub fn lines(trace: &str) -> Result<Vec<Line>> {
 }
 
 fn line(kind: Kind, before: &str, after: &str) -> Result<Line> {
-    // Nobody is named before the `start` of an NMI or of a gap.
+    // An NMI and a gap have no name before `start`.
     let (name, times) = match after.strip_prefix("start ") {
         Some(times) => ("", times),
         None => after.rsplit_once(" start ").context("no start")?,
@@ -97,15 +97,15 @@ fn line(kind: Kind, before: &str, after: &str) -> Result<Line> {
     })
 }
 
-/// The time of a line of ftrace that prints seconds, from what lies before its event.
+/// Returns the time of an ftrace line that prints seconds. `before` is the text before the event.
 ///
 /// # Errors
-/// If there is none.
+/// If it has no time.
 pub fn timestamp_ns(before: &str) -> Result<u64> {
     seconds_ns(before.rsplit(' ').next().unwrap_or_default())
 }
 
-/// `12.345678901` or `12.345678` in nanoseconds.
+/// Returns `12.345678901` or `12.345678` seconds in nanoseconds.
 pub(super) fn seconds_ns(text: &str) -> Result<u64> {
     let (seconds, fraction) = text.split_once('.').context("a time without a point")?;
     let digits = u32::try_from(fraction.len())?;

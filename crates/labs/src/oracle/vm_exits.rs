@@ -1,5 +1,5 @@
-//! Exits as the kernel's own tracepoints of KVM tell them through tracefs, and as
-//! `vmnoise exits trace` does: each of the one is one of the other.
+//! Compares exits that KVM's own tracepoints report through tracefs with those of
+//! `vmnoise exits trace`: each exit of one is an exit of the other.
 
 use std::collections::BTreeMap;
 
@@ -7,50 +7,50 @@ use anyhow::{Context, Result, ensure};
 
 use super::trace::{seconds_ns, timestamp_ns};
 
-/// The interrupt that every kernel has.
+/// Name of the interrupt that every kernel has.
 const TIMER: &str = "local_timer";
 
-/// One exit, from tracefs (kvm_exit, kvm_entry, and what ran on the CPU before kvm_exit).
+/// One exit from tracefs (kvm_exit, kvm_entry, and the host's events on the CPU before kvm_exit).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Witnessed {
-    /// CLOCK_MONOTONIC in nanoseconds, in steps of a microsecond: the first host event while
-    /// the guest was entered, or kvm_exit.
+    /// Time of the first host event while the guest was entered, or of kvm_exit; CLOCK_MONOTONIC in
+    /// nanoseconds, in steps of a microsecond.
     pub first_ns: u64,
-    /// Likewise: kvm_exit.
+    /// Time of kvm_exit, on the same clock.
     pub exit_ns: u64,
-    /// Likewise: kvm_entry.
+    /// Time of kvm_entry, on the same clock.
     pub entry_ns: u64,
-    /// The reason's name.
+    /// Name of the reason.
     pub reason: String,
-    /// The CPUs of kvm_exit and kvm_entry.
+    /// CPUs of kvm_exit and kvm_entry.
     pub cpus: (u32, u32),
-    /// Interrupts of the local timer on its CPU since it last entered.
+    /// Number of local timer interrupts on its CPU since the last entry.
     pub timers: usize,
 }
 
 /// One exit, from a line of `vmnoise exits trace`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reported {
-    /// CLOCK_MONOTONIC in nanoseconds.
+    /// Start, CLOCK_MONOTONIC in nanoseconds.
     pub start_ns: u64,
-    /// Its length in nanoseconds.
+    /// Length in nanoseconds.
     pub dur_ns: u64,
-    /// The reason's name.
+    /// Name of the reason.
     pub reason: String,
-    /// The CPUs where it left and where it returned.
+    /// CPUs where the vCPU left and returned.
     pub cpus: (u32, u32),
-    /// Parts by share, in nanoseconds, each with whoever it is blamed on.
+    /// Parts: share, nanoseconds, and the culprit if there is one.
     pub parts: Vec<(String, u64, Option<String>)>,
 }
 
 impl Reported {
-    /// How much of it lies in this share, nanoseconds.
+    /// Returns its time in this share, nanoseconds.
     pub fn share_ns(&self, share: &str) -> u64 {
         let parts = self.parts.iter().filter(|(name, ..)| name == share);
         parts.map(|(_, ns, _)| ns).sum()
     }
 
-    /// Whether the local timer has part of it.
+    /// Returns whether the local timer has a part of it.
     pub fn has_timer(&self) -> bool {
         let mut parts = self.parts.iter();
         parts.any(|(share, _, by)| {
@@ -59,7 +59,7 @@ impl Reported {
     }
 }
 
-/// The exits of the thread that ran this vCPU, from what tracefs kept.
+/// Returns the exits of this vCPU's thread from a trace of tracefs.
 ///
 /// # Errors
 /// If a line of these events cannot be read.
@@ -76,8 +76,8 @@ pub fn witnessed(trace: &str, thread: u32) -> Result<Vec<Witnessed>> {
     Ok(exits)
 }
 
-/// How long this thread's vCPU halted in all by KVM's own word, nanoseconds, and how often:
-/// kvm_vcpu_wakeup in what tracefs kept.
+/// Returns the total halt time of this vCPU's thread by KVM's own count, in nanoseconds, and the
+/// number of halts (kvm_vcpu_wakeup in a trace of tracefs).
 ///
 /// # Errors
 /// If a line of these events cannot be read.
@@ -89,7 +89,7 @@ pub fn halts(trace: &str, thread: u32) -> Result<(u64, usize)> {
         let Some((before, _, _, "kvm_vcpu_wakeup", words)) = split(text) else {
             continue;
         };
-        // `wait time 123 ns, polling valid`
+        // The text is `wait time 123 ns, polling valid`.
         if before.trim_end().ends_with(&thread) {
             let mut words = words.split_whitespace();
             let ns = words.find(|word| *word == "time").and(words.next());
@@ -100,10 +100,10 @@ pub fn halts(trace: &str, thread: u32) -> Result<(u64, usize)> {
     Ok((sum_ns, count))
 }
 
-/// What is known of the exit in progress.
+/// Known part of the exit in progress.
 #[derive(Default)]
 struct Seen {
-    /// The CPU on which the guest was entered, or on which it left.
+    /// CPU on which the guest was entered, or on which it left.
     cpu: Option<u32>,
     first_ns: Option<u64>,
     exit: Option<(u64, u32, String)>,
@@ -111,9 +111,9 @@ struct Seen {
 }
 
 impl Seen {
-    /// An exit that is over with this line.
+    /// Returns the exit that this line completes, if it completes one.
     fn read(&mut self, text: &str, thread: &str) -> Result<Option<Witnessed>> {
-        // `comm-pid [cpu] flags seconds: event: words`
+        // The line is `comm-pid [cpu] flags seconds: event: words`.
         let Some((before, cpu, flags_and_time, event, words)) = split(text) else {
             return Ok(None);
         };
@@ -162,9 +162,9 @@ fn is_host_work(event: &str) -> bool {
     event.ends_with("_entry") || event == "sched_switch" || event == "nmi_handler"
 }
 
-/// The exits of every vCPU, from lines of `vmnoise exits trace`, by what a VM is called by: its
-/// process where that is in its name, which changes from `vm:PID` to `VMM:PID` once the VMM was
-/// looked up; else its name.
+/// Returns the exits of every vCPU from lines of `vmnoise exits trace`, by its VM. The key is the
+/// VM's process ID if its name has one: the name changes from `vm:PID` to `VMM:PID` once the VMM
+/// was looked up. Otherwise the key is the VM's name.
 ///
 /// # Errors
 /// If such a line cannot be read.

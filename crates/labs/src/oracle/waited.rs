@@ -1,5 +1,5 @@
-//! What a guest lost to the tasks of its host, beside the run delay that the host's scheduler
-//! booked for the thread of its vCPU meanwhile.
+//! Compares the time that a guest lost to tasks of its host with the run delay that the host's
+//! scheduler counted for the vCPU's thread meanwhile.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,49 +9,49 @@ use serde_json::Value;
 
 use crate::vmm_steps::Look;
 
-/// A gap of the guest, with what it is told to have lost of some kind.
+/// A gap of the guest, and the time lost in it to some shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
-    /// When it ended, by the guest's TSC.
+    /// End of the gap, by the guest's TSC.
     pub end_tsc: u64,
-    /// How much was lost in it, nanoseconds.
+    /// Lost time in nanoseconds.
     pub ns: u64,
 }
 
-/// Between two looks at the scheduler's book, both while the guest measured.
+/// Comparison between two reads of the scheduler's count, both while the guest measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waited {
-    /// How far the looks lie apart, by the guest's TSC.
+    /// Time between the reads, by the guest's TSC.
     pub apart_tsc: u64,
-    /// What was booked between them as run delay, nanoseconds.
+    /// Run delay counted between them, nanoseconds.
     pub run_delay_ns: u64,
-    /// What the gaps lost that ended between them for sure, nanoseconds.
+    /// Time lost in gaps that certainly ended between the reads, nanoseconds.
     pub lost_ns: u64,
-    /// As `lost_ns`, without the first of them: KVM writes a wait that comes between its reading of the
-    /// book and the entry behind that into the steal clock at the entry after that, so the first
-    /// may have one of before.
+    /// Lower bound: `lost_ns` without the first gap. A wait after KVM's read of the count, but
+    /// before the entry that follows, reaches the steal clock only at the entry after that. So the
+    /// first gap may have a wait of before.
     pub least_ns: u64,
-    /// As `least_ns`, with those that ended while somebody looked, and with the next one, which may have
-    /// such a wait.
+    /// Upper bound: `least_ns` with the gaps that ended during a read, and with the next gap, which
+    /// may have such a delayed wait.
     pub most_ns: u64,
-    /// In how many gaps that was.
+    /// Number of gaps in the upper bound without that next one.
     pub gaps: usize,
 }
 
 impl Waited {
-    /// Between the first look in the time of these gaps and the last. A wait is booked when it is
-    /// over, and with it ends what the guest observes of it: so each gap counts by its end.
+    /// Compares between the first and the last read during these gaps. A wait is counted when it
+    /// ends, and the gap that the guest observes ends with it. So each gap counts by its end.
     ///
     /// # Errors
-    /// If there are not two looks in that time.
+    /// If there are fewer than two reads in that time.
     pub fn of(gaps: &[Lost], looks: &[Look]) -> Result<Waited> {
         let first = gaps.iter().map(|gap| gap.end_tsc).min();
         let last = gaps.iter().map(|gap| gap.end_tsc).max();
-        let (first, last) = first.zip(last).context("the guest felt no gap")?;
+        let (first, last) = first.zip(last).context("the guest has no gap")?;
         let inside = |look: &&Look| look.begin_tsc > first && look.end_tsc < last;
         let mut looks = looks.iter().filter(inside);
-        let begin = looks.next().context("nobody looked while it measured")?;
-        let end = looks.next_back().context("one look while it measured")?;
+        let begin = looks.next().context("no read while the guest measured")?;
+        let end = looks.next_back().context("only one read meanwhile")?;
         let mut gaps: Vec<Lost> = gaps.iter().copied().filter(|gap| gap.ns > 0).collect();
         gaps.sort_unstable_by_key(|gap| gap.end_tsc);
         let before = |tsc: u64| gaps.partition_point(|gap| gap.end_tsc < tsc);
@@ -73,10 +73,11 @@ impl Waited {
     }
 }
 
-/// What each gap of a joined result lost to this share, by the trees of all of them.
+/// Returns the time that each gap of a joined result lost to these shares, from the trees of all
+/// gaps.
 ///
 /// # Errors
-/// If the result has none.
+/// If the result has no trees.
 pub fn joined(result: &Value, shares: &[&str]) -> Result<Vec<Lost>> {
     let trees = result["trees"].as_array().context("no trees")?;
     let lost = |tree: &Value| {
@@ -92,11 +93,11 @@ pub fn joined(result: &Value, shares: &[&str]) -> Result<Vec<Lost>> {
     lost.context("a tree without a gap")
 }
 
-/// What each gap lost as steal by the guest's own recording. A joined result of it says when
-/// each ended by the TSC, and its trace how much of each was stolen.
+/// Returns the steal time of each gap of the guest's own recording. A joined result says when each
+/// gap ended by the TSC, and the trace how much of it was stolen.
 ///
 /// # Errors
-/// If either lacks a gap that the other has.
+/// If one of them lacks a gap that the other has.
 pub fn stolen(result: &Value, trace: &str) -> Result<Vec<Lost>> {
     let trees = result["trees"].as_array().context("no trees")?;
     let ended = |tree: &Value| {
@@ -138,7 +139,7 @@ mod tests {
     fn a_gap_counts_where_its_wait_was_booked() {
         let gaps = [(90, 1), (150, 20), (205, 300), (320, 4_000), (900, 50_000)];
         let gaps = gaps.map(|(end_tsc, ns)| Lost { end_tsc, ns });
-        // One before the guest measured, and one after.
+        // The first read is before the guest measured, the last one after.
         let looks = [
             look(50, 0),
             look(100, 7),

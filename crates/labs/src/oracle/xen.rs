@@ -1,4 +1,4 @@
-//! Holds what a guest of Xen says was stolen against the books of Xen itself: when its
+//! Compares the steal time that a guest of Xen reports with Xen's own trace: the time in which its
 //! vCPU was ready to run, and waited.
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -7,18 +7,18 @@ use serde_json::Value;
 use super::trace::{self, Kind};
 use crate::xen_waits::{Begin, Wait};
 
-/// The guest's clock by two of its readings between readings of the TSC, which is also that of
-/// Xen's trace: the guest reads it with nobody between (doctor says so).
+/// The guest's clock, from two of its readings, each between readings of the TSC. Xen's trace uses
+/// the same TSC, because the guest reads it without emulation (`vmnoise doctor` confirms it).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Clock {
     mono_ns: u64,
     tsc: u64,
     cycles_per_ns: f64,
-    /// By how much a time that is laid over it may be off, nanoseconds.
+    /// Clock error of a time that is converted with it, nanoseconds.
     pub bound_ns: u64,
 }
 
-/// A gap in the guest, or a wake-up that came late, on its own clock.
+/// A gap in the guest, or a late wake-up, on the guest's own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Gap {
     pub(super) start_ns: u64,
@@ -26,24 +26,24 @@ pub(super) struct Gap {
     pub(super) steal_ns: u64,
 }
 
-/// A gap in which something was stolen, and Xen's waits within it.
+/// A gap with steal time, and Xen's waits within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compared {
-    /// What the guest says was stolen.
+    /// Steal time that the guest reports.
     pub steal_ns: u64,
-    /// What Xen says, at least.
+    /// Least time that Xen's waits took.
     pub least_ns: u64,
-    /// And at most.
+    /// Most time that Xen's waits took.
     pub most_ns: u64,
-    /// In how many waits that was.
+    /// Number of these waits.
     pub waits: u64,
 }
 
 impl Clock {
-    /// From what `lab-disturb clock` printed before a measurement and after it.
+    /// Creates the clock from the output of `lab-disturb clock` before and after a measurement.
     ///
     /// # Errors
-    /// If that cannot be read, or no time lies between.
+    /// If an output cannot be read, or no time lies between them.
     pub fn of(readings: [&str; 2]) -> Result<Clock> {
         let [first, last] = readings.map(|line| {
             let numbers: Vec<u64> = line
@@ -66,20 +66,20 @@ impl Clock {
         })
     }
 
-    /// When the TSC was that, on the guest's clock; `None` before that was 0.
+    /// Converts a time of the TSC to the guest's clock; `None` if it is before the clock's zero.
     pub(super) fn mono_ns(self, tsc: u64) -> Option<u64> {
         let since_ns = (tsc as f64 - self.tsc as f64) / self.cycles_per_ns;
         self.mono_ns.checked_add_signed(since_ns.round() as i64)
     }
 }
 
-/// Compares each gap of `vmnoise osnoise trace` with at least this much steal with Xen's waits
-/// in it.
+/// Compares each gap of `vmnoise osnoise trace` that has at least this much steal time with Xen's
+/// waits in it.
 ///
 /// # Errors
-/// If the trace or the waits cannot be read, or nothing was stolen.
+/// If the trace or the waits cannot be read, or no gap has this much steal time.
 pub fn compare(trace: &str, waits: &str, clock: Clock, at_least_ns: u64) -> Result<Vec<Compared>> {
-    // Until a gap begins the guest runs: no wait began before.
+    // The guest runs until a gap begins, so no wait began before.
     let whole = |_: &Gap| 0;
     beside_waits(gaps(trace)?, waits, clock, at_least_ns, whole)
 }
@@ -87,7 +87,7 @@ pub fn compare(trace: &str, waits: &str, clock: Clock, at_least_ns: u64) -> Resu
 /// Compares the latest wake-ups that `vmnoise timerlat` lists in the same way.
 ///
 /// # Errors
-/// If the result or the waits cannot be read, or nothing was stolen.
+/// If the result or the waits cannot be read, or no wake-up has this much steal time.
 pub fn compare_latencies(
     result: &Value,
     waits: &str,
@@ -113,7 +113,7 @@ fn beside_waits(
     ensure!(!gaps.is_empty(), "nothing was stolen");
     let waits = waits.lines().map(serde_json::from_str::<Wait>);
     let waits = waits.collect::<Result<Vec<_>, _>>()?;
-    ensure!(!waits.is_empty(), "Xen tells of no wait");
+    ensure!(!waits.is_empty(), "Xen's trace has no wait");
     let compare = |gap: &Gap| {
         let within = waits
             .iter()
@@ -129,12 +129,12 @@ fn beside_waits(
     Ok(gaps.iter().map(compare).collect())
 }
 
-/// How long a wait was at least and at most from `from_ns` on, if it ended in the gap. Between the end of
-/// a wait and that of its gap the guest's kernel handles what came meanwhile.
+/// Returns the least and the most length of a wait after `from_ns`, if it ended in the gap. The gap
+/// ends later than its wait, because the guest's kernel first handles pending work.
 fn lasted(wait: &Wait, gap: &Gap, from_ns: u64, clock: Clock) -> Option<(u64, u64)> {
     let end_ns = clock.mono_ns(wait.end_tsc)?;
     let ended_here = (gap.start_ns..=gap.end_ns).contains(&end_ns);
-    // By readings of the other clock, and by a record that is late.
+    // The end may be wrong by the clock error, and by a late record.
     let until = |since_ns: u64| {
         let most_ns = end_ns.saturating_sub(since_ns) + clock.bound_ns;
         let late_ns = wait.decision_ns + 2 * clock.bound_ns;
@@ -154,7 +154,7 @@ fn lasted(wait: &Wait, gap: &Gap, from_ns: u64, clock: Clock) -> Option<(u64, u6
     ended_here.then_some((least_ns.min(cut.0), most_ns.min(cut.1)))
 }
 
-/// A wake-up, from its planned expiry.
+/// Reads a wake-up, which begins at its planned expiry.
 fn latency(worst: &Value) -> Option<Gap> {
     let start_ns = worst["expiry_mono_ns"].as_u64()?;
     let parts = worst["parts"].as_array()?.iter();
@@ -166,7 +166,7 @@ fn latency(worst: &Value) -> Option<Gap> {
     })
 }
 
-/// Lines of a gap and of its budget follow each other.
+/// Reads gaps with their budgets, whose lines follow each other.
 pub(super) fn gaps(trace: &str) -> Result<Vec<Gap>> {
     let samples = trace::lines(trace)?.into_iter();
     let samples = samples.filter(|line| line.kind == Kind::Sample);
@@ -188,7 +188,7 @@ pub(super) fn gaps(trace: &str) -> Result<Vec<Gap>> {
     Ok(gaps)
 }
 
-/// Out of `5 ns = 3 ns steal + 2 ns hv_or_hw (residual)`.
+/// Reads the steal time in `5 ns = 3 ns steal + 2 ns hv_or_hw (residual)`.
 fn steal_ns(budget: &str) -> Result<u64> {
     let (_, parts) = budget.split_once(" = ").context("a budget of nothing")?;
     let mut parts = parts.split(" + ");
@@ -208,7 +208,7 @@ mod tests {
         [000] 7.025060: sample_threshold: start 7.020000000 duration 5050000 ns interference 0\n\
         [000] 7.025060: sample_budget: 5050000 ns = 5000000 ns steal + 50000 ns hv_or_hw (residual)\n";
 
-    /// The guest's 7 s are 500 ms of the TSC, of which two make a nanosecond.
+    /// The guest's 7 s are 500 ms of the TSC, which has two cycles per nanosecond.
     fn clock() -> Clock {
         let readings = [
             "999999000 7000000000 1000001000",
@@ -217,8 +217,8 @@ mod tests {
         Clock::of(readings).unwrap()
     }
 
-    /// Xen's waits, of milliseconds since the guest's 7 s: when each ended, and its length. Each record
-    /// is 20 us late at most.
+    /// Xen's waits: end in milliseconds since the guest's 7 s, and length. Each record is at most
+    /// 20 us late.
     fn waits(all: &[(f64, u64)]) -> String {
         let line = |(end_ms, waited_ns): &(f64, u64)| {
             let wait = Wait {
@@ -292,13 +292,13 @@ mod tests {
             .iter()
             .map(|it| (it.steal_ns, it.least_ns, it.most_ns))
             .collect();
-        // The clock's bound is 1 us, and the record of its end 20 us late at most.
+        // The clock error is 1 us, and the record of its end is at most 20 us late.
         let cut = (6_000_000, 5_989_000, 6_011_000);
         assert_eq!(reported, [(10_000_000, 9_900_000, 9_900_000), cut]);
         assert!(compare_latencies(&serde_json::json!({}), &waits, clock(), 1).is_err());
     }
 
-    /// A clock that is wrong by less than a wait has no agreement.
+    /// A clock that is wrong by less than a wait finds no match.
     #[test]
     fn what_xen_knows_nothing_of_is_matched_by_nothing() {
         let one = waits(&[(10.0, 9_990_064)]);

@@ -1,44 +1,44 @@
-//! A guest of Xen whose task is to wake up sooner than its timers let it: with the
-//! TIMER_SLOP that its kernel has, and with less.
+//! Compares a guest of Xen whose task wants to wake up sooner than its timers allow: with its
+//! kernel's TIMER_SLOP, and with less.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::bed::{XenLab, XenReport};
 
-/// What the guest is asked, of itself and every 50 us.
+/// Commands in the guest: `doctor`, and a wake-up every 50 us.
 const GUEST: [&str; 2] = [
     "vmnoise doctor --format json",
     "vmnoise timerlat -p 50 -d 200ms --format json",
 ];
-/// What makes TIMER_SLOP 5 us.
+/// Kernel parameter that sets TIMER_SLOP to 5 us.
 const LESS: &str = "xen_timer_slop=5000";
 
-/// What one guest reported.
+/// Results of one guest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Woken {
-    /// What its kernel was told besides.
+    /// Extra words on its kernel's command line.
     pub command_line: &'static str,
     /// `vmnoise doctor`.
     pub doctor: Value,
     /// `vmnoise timerlat`.
     pub latency: Value,
-    /// All that the lab brought out.
+    /// All output of the lab.
     pub report: XenReport,
 }
 
-/// Asks a guest in this lab.
+/// Runs the commands in a guest of this lab.
 ///
 /// # Errors
-/// If the lab fails, or what is said cannot be read.
+/// If the lab fails, or its output cannot be read.
 pub fn woken(lab: &XenLab) -> Result<Woken> {
     reported(lab, "")
 }
 
-/// A PV guest, without more and with less slop.
+/// Runs a PV guest with the default slop, and one with less.
 ///
 /// # Errors
-/// Those of [`woken`].
+/// As for [`woken`].
 pub fn slop() -> Result<[Woken; 2]> {
     let less = XenLab::pv().command_line(LESS);
     Ok([woken(&XenLab::pv())?, reported(&less, LESS)?])
@@ -46,7 +46,7 @@ pub fn slop() -> Result<[Woken; 2]> {
 
 fn reported(lab: &XenLab, command_line: &'static str) -> Result<Woken> {
     let report = lab.run(&[], &GUEST)?;
-    // There is no KVM in it, which doctor tells by its status.
+    // The guest has no KVM, so `doctor` ends with an error status.
     let doctor = serde_json::from_str(&report.guest[0].stdout).context("vmnoise doctor")?;
     Ok(Woken {
         command_line,

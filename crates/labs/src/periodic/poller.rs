@@ -1,4 +1,4 @@
-//! Whether a recorder is at work while tasks run.
+//! Checks that a recorder polls while tasks run.
 
 use std::fs;
 use std::thread::sleep;
@@ -8,10 +8,10 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{processes, schedstat};
 
-/// How long it may take to begin; no estimate of how long it takes.
+/// How long it may take to start; not an estimate of its usual time.
 const BACKSTOP: Duration = Duration::from_secs(60);
 
-/// The polling thread of `vmnoise osnoise` on a CPU.
+/// Polling thread of `vmnoise osnoise` on a CPU.
 #[derive(Debug)]
 pub struct Poller {
     pid: u32,
@@ -19,19 +19,19 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Waits until the one is at work that records into this file.
+    /// Waits until a process records into this file and its thread polls.
     ///
     /// # Errors
-    /// If it does not come to it.
+    /// If it does not start.
     pub fn at_work(cpu: u32, recording: &str) -> Result<Poller> {
         let thread = format!("vmnoise-spin{cpu}");
         let begun = Instant::now();
         let mut pid = None;
         loop {
-            // One that is known is looked at alone: to look through all of /proc takes a lab milliseconds, which
-            // would be gaps.
+            // Once known, only this process is checked: a search through all of /proc takes
+            // milliseconds in a lab, which would be gaps.
             pid = pid.or_else(|| recorder(recording));
-            // A process may end while it is looked at: then it is not the one.
+            // A process that ends during the check is not the one.
             let works = |pid: &u32| schedstat::has_worked(*pid, &thread).unwrap_or(false);
             if let Some(pid) = pid.filter(works) {
                 return Ok(Poller { pid, thread });
@@ -42,10 +42,10 @@ impl Poller {
         }
     }
 
-    /// That it still is: what came after its end is in no recording.
+    /// Checks that the thread still polls: after its end nothing is recorded.
     ///
     /// # Errors
-    /// If it has ended.
+    /// If the thread has ended.
     pub fn still_is(&self) -> Result<()> {
         let threads = schedstat::threads(self.pid).context("`vmnoise osnoise` has ended")?;
         let is_there = threads.iter().any(|(_, comm)| *comm == self.thread);
@@ -54,7 +54,7 @@ impl Poller {
     }
 }
 
-/// The process that was told this file (proc_pid_cmdline(5)).
+/// Returns the process that has this file in its arguments (proc_pid_cmdline(5)).
 fn recorder(recording: &str) -> Option<u32> {
     let is_told = |pid: &u32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

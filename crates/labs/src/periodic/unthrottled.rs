@@ -1,4 +1,4 @@
-//! A machine on which real-time tasks may have all of the time.
+//! A machine on which real-time tasks may use all CPU time.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -6,30 +6,31 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-/// Documentation/scheduler/sched-rt-group.rst.
+/// Limit of real-time tasks (Documentation/scheduler/sched-rt-group.rst).
 const THROTTLING: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
-/// As it was before, once this is dropped, or the program that has it has ended in whichever way. Until then a polling
-/// thread of the lowest real-time priority is not stopped for having polled. The fair server (Linux 6.12 and later)
-/// stays: an ordinary task that has waited for a second beside it has its turn, which is a gap like any other.
+/// Lifts the kernel's limit for real-time tasks until this is dropped, or its process ends in any
+/// way. Until then a polling thread of the lowest real-time priority is not throttled. The fair
+/// server (Linux 6.12 and later) stays: an ordinary task that has waited for a second gets a turn,
+/// which is a gap like any other.
 #[derive(Debug)]
 pub struct Unthrottled {
-    /// Writes what was before, once nobody holds the other end of its input any more.
+    /// Shell that restores the old limit once the other end of its stdin is closed.
     restores: Child,
 }
 
 impl Unthrottled {
-    /// From now on.
+    /// Lifts the limit.
     ///
     /// # Errors
-    /// If this is not root.
+    /// If this process is not root.
     pub fn new() -> Result<Unthrottled> {
         let before = fs::read_to_string(THROTTLING).context(THROTTLING)?;
         let restores = Command::new("sh")
             .args(["-c", "read -r end; echo \"$1\" > \"$2\"", "sh"])
             .args([before.trim(), THROTTLING])
             .stdin(Stdio::piped())
-            // Ctrl-C ends all of the terminal's group.
+            // Ctrl-C ends the whole process group of the terminal.
             .process_group(0)
             .spawn()
             .context("starting a shell")?;
@@ -42,14 +43,14 @@ impl Unthrottled {
 impl Drop for Unthrottled {
     fn drop(&mut self) {
         drop(self.restores.stdin.take());
-        // Nobody is left to tell.
+        // An error cannot be reported here.
         let _ = self.restores.wait();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
     mod root {
         use super::super::*;

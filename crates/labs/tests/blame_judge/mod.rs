@@ -1,5 +1,5 @@
-//! Judges whom a run of `vmnoise microvm` blames, gap by gap, against what the host's scheduler
-//! has in its books.
+//! Judges the culprits of a run of `vmnoise microvm`, gap by gap, by the counts of the host's
+//! scheduler.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use serde_json::Value;
 use vmnoise_labs::{Run, schedstat};
 use vmnoise_workload::tsc;
 
-/// How far the book of a task that runs may lag behind: it is charged at each switch and at
-/// each tick (kernel/sched/fair.c, `update_curr`), of 100 Hz in the slowest kernel in use.
+/// How far the count of a running task may lag behind: the scheduler updates it at each switch and
+/// at each tick (kernel/sched/fair.c, `update_curr`). The slowest kernel in use has 100 Hz.
 const TICK_NS: u64 = 10_000_000;
-/// The shares of a vCPU that could run and had no CPU.
+/// Shares of a vCPU that was ready to run and had no CPU.
 const WAITS: [&str; 3] = ["preempted", "throttled", "steal"];
-/// The shares of interrupts.
+/// Shares of interrupts.
 const INTERRUPTS: [&str; 3] = ["host_irq", "host_softirq", "host_nmi"];
 
-/// One look at the books, by the TSC, which is also that of the gaps.
+/// One read of the counts, by the TSC, which the gaps use too.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
     begin_tsc: u64,
     end_tsc: u64,
-    /// What the culprit has had of a CPU, nanoseconds.
+    /// CPU time of the culprit, nanoseconds.
     culprit_ns: u64,
-    /// How long the vCPU has waited for one, nanoseconds.
+    /// Time that the vCPU has waited for a CPU, nanoseconds.
     run_delay_ns: u64,
 }
 
-/// Looks at a culprit's and at the vCPU's book until one of the two is gone.
+/// Reads the counts of a culprit and of the vCPU until one of them has ended.
 pub fn looks(run: &Run, culprit: (u32, u32)) -> Vec<Look> {
     let (pid, vcpu) = (run.pid(), run.vcpu_tid().unwrap());
     let mut looks = Vec::new();
@@ -53,51 +53,51 @@ pub fn looks(run: &Run, culprit: (u32, u32)) -> Vec<Look> {
 pub struct Gap<'a>(&'a Value);
 
 impl Gap<'_> {
-    /// Where it begins, by the TSC.
+    /// Returns its start, by the TSC.
     pub fn start_tsc(self) -> u64 {
         self.0["start_tsc"].as_u64().unwrap()
     }
 
-    /// Where it ends.
+    /// Returns its end.
     pub fn end_tsc(self) -> u64 {
         self.0["end_tsc"].as_u64().unwrap()
     }
 
-    /// How long it is, nanoseconds.
+    /// Returns its length, nanoseconds.
     pub fn length_ns(self) -> u64 {
         self.0["dur_ns"].as_u64().unwrap()
     }
 
-    /// How many nanoseconds a cycle of the TSC has.
+    /// Returns the nanoseconds per cycle of the TSC.
     pub fn ns_per_cycle(self) -> f64 {
         self.length_ns() as f64 / (self.end_tsc() - self.start_tsc()) as f64
     }
 
-    /// What the parts of it have that are wanted.
+    /// Returns the time of its parts that are wanted.
     pub fn booked_ns(self, wanted: impl Fn(&Value) -> bool) -> u64 {
         let parts = self.0["parts"].as_array().unwrap().iter();
         let wanted = parts.filter(|part| wanted(part));
         wanted.filter_map(|part| part["ns"].as_u64()).sum()
     }
 
-    /// What these shares have of it.
+    /// Returns the time of its parts in these shares.
     pub fn shares_ns(self, shares: &[&str]) -> u64 {
         self.booked_ns(|part| shares.iter().any(|share| part["share"] == *share))
     }
 
-    /// What interrupts have of it.
+    /// Returns the time of its interrupts.
     pub fn interrupts_ns(self) -> u64 {
         self.shares_ns(&INTERRUPTS)
     }
 
-    /// What a task has of it, whose name ends so.
+    /// Returns the time of a task whose name ends with `name`.
     pub fn preempted_ns(self, name: &str) -> u64 {
         let is_it = |part: &Value| part["source"].as_str().is_some_and(|it| it.ends_with(name));
         self.booked_ns(|part| part["share"] == "preempted" && is_it(part))
     }
 }
 
-/// All gaps of a run that was asked for each (`--top`), in the order of time.
+/// Returns all gaps of a run that lists each (`--top`), in order of time.
 pub fn gaps(summary: &Value) -> Vec<Gap<'_>> {
     assert_eq!(summary["losses"]["mailbox_full"], 0, "gaps were lost");
     let worst = summary["worst"].as_array().unwrap();
@@ -110,10 +110,9 @@ pub fn gaps(summary: &Value) -> Vec<Gap<'_>> {
     gaps
 }
 
-/// How many events of the run lack their counterpart: the kernel hid a switch, and the scheduler's
-/// books did not tell enough to rebuild it. Of all gaps at most one in 20 may be excused by that, as
-/// of all activities in the tracer's own tests: with one for each gap, nobody would have to be
-/// named at all.
+/// Returns how many events of the run lack their counterpart: the kernel hid a switch, and the
+/// scheduler's counts were not enough to rebuild it. At most one gap in 20 may have that excuse, as
+/// in the tracer's own tests; with one per gap, the test would pass even if no culprit had a name.
 pub fn unpaired(summary: &Value, gaps: &[Gap<'_>]) -> usize {
     let unpaired = summary["losses"]["unpaired"].as_u64().unwrap() as usize;
     assert!(
@@ -124,24 +123,24 @@ pub fn unpaired(summary: &Value, gaps: &[Gap<'_>]) -> usize {
     unpaired
 }
 
-/// What can be missing from the witnesses of these gaps where the kernel hid this many switches.
-/// Each hid a turn in one gap. The vCPU waited for as long as it lasted, which its steal clock
-/// tells, and nobody is named for it: it is `steal` there.
+/// Returns the time that can be missing from named culprits if the kernel hid this many switches.
+/// Each hid a turn in one gap. The vCPU waited that long, which its steal clock shows, so the time
+/// is `steal` without a name.
 pub fn hidden_ns(gaps: &[Gap<'_>], unpaired: usize) -> u64 {
     let mut steal: Vec<u64> = gaps.iter().map(|gap| gap.shares_ns(&["steal"])).collect();
     steal.sort_unstable_by_key(|ns| std::cmp::Reverse(*ns));
     steal.iter().take(unpaired).sum()
 }
 
-/// Between the first look in the time of these gaps and the last, what is booked is what the
-/// scheduler has booked: of the culprit, and of the vCPU's waits.
+/// Asserts that between the first and the last read during these gaps the attributed time equals
+/// the scheduler's counts: of the culprit, and of the vCPU's waits.
 pub fn assert_booked(summary: &Value, culprit: &str, looks: &[Look]) {
     let gaps = gaps(summary);
     let (first, last) = (gaps.first().unwrap(), gaps.last().unwrap());
     let inside = |look: &&Look| look.begin_tsc > first.end_tsc() && look.end_tsc < last.start_tsc();
     let mut looks = looks.iter().filter(inside);
     let (begin, end) = (looks.next().unwrap(), looks.next_back().unwrap());
-    // The gaps between the looks for sure, and with those that somebody looked into.
+    // Gaps certainly between the reads, and also those that overlap a read.
     let between = |gap: &&Gap<'_>| gap.start_tsc() > begin.end_tsc && gap.end_tsc() < end.begin_tsc;
     let touched = |gap: &&Gap<'_>| gap.end_tsc() > begin.begin_tsc && gap.start_tsc() < end.end_tsc;
     let surely: Vec<Gap<'_>> = gaps.iter().filter(between).copied().collect();
@@ -152,7 +151,7 @@ pub fn assert_booked(summary: &Value, culprit: &str, looks: &[Look]) {
     let preempted_ns = |gap: Gap<'_>| gap.preempted_ns(culprit);
     let waits_ns = |gap: Gap<'_>| gap.shares_ns(&WAITS);
     let hidden_ns = hidden_ns(&gaps, unpaired(summary, &gaps));
-    // An interrupt is charged to the task that it interrupts, and to the wait of who waits.
+    // An interrupt is charged to the task that it interrupts, and to the wait of a waiting one.
     let interrupts_ns = sum(&perhaps, &|gap| gap.interrupts_ns());
 
     let took_ns = end.culprit_ns - begin.culprit_ns;
@@ -160,7 +159,7 @@ pub fn assert_booked(summary: &Value, culprit: &str, looks: &[Look]) {
     let waited_ns = end.run_delay_ns - begin.run_delay_ns;
     let booked_ns = sum(&surely, &waits_ns);
     let reported = format!(
-        "{culprit} took {took_ns} ns, named {named_ns:?} ns; the vCPU waited {waited_ns} ns, booked \
+        "{culprit} took {took_ns} ns, named {named_ns:?} ns; the vCPU waited {waited_ns} ns, attributed \
          {booked_ns} ns; interrupts {interrupts_ns} ns, hidden {hidden_ns} ns; {} of {} gaps",
         perhaps.len(),
         gaps.len()
@@ -178,8 +177,8 @@ pub fn assert_booked(summary: &Value, culprit: &str, looks: &[Look]) {
     assert!(booked_ns <= waited_ns, "{reported}");
 }
 
-/// The steal clock is the scheduler's book of the vCPU, which was looked at until the run was over:
-/// KVM writes it there for the guest, which reads it at the end of a gap.
+/// Asserts that the steal clock equals the scheduler's count of the vCPU, which was read until the
+/// end of the run. KVM copies the count for the guest, which reads it at the end of a gap.
 pub fn assert_steal_clock(summary: &Value, looks: &[Look]) {
     let gaps = gaps(summary);
     let (first, last) = (gaps.first().unwrap(), gaps.last().unwrap());
@@ -189,7 +188,7 @@ pub fn assert_steal_clock(summary: &Value, looks: &[Look]) {
     let least_ns = end.run_delay_ns - begin.run_delay_ns;
     let cpu = &summary["cpus"][0];
     let [steal_ns, gap_ns] = ["steal_clock_ns", "max_gap_ns"].map(|key| cpu[key].as_u64().unwrap());
-    // What the last look lacks is one wait, and so no more than a gap.
+    // The last read lacks at most one wait, which is at most a gap long.
     let most_ns = looks.last().unwrap().run_delay_ns + gap_ns;
     println!("steal clock {steal_ns} ns, run delay {least_ns} to {most_ns} ns");
     assert!((least_ns..=most_ns).contains(&steal_ns));

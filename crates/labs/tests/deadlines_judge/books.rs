@@ -1,5 +1,5 @@
-//! What a recording has of the threads of tasks: how long each of their turns was without what interrupts and the
-//! hypervisor took of it, and the gaps that they lie in.
+//! Threads of tasks in a recording: the length of each of their turns without interrupts and steal,
+//! and the gaps around them.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -16,11 +16,11 @@ use super::interrupts::Interrupts;
 struct Turn {
     begin_ns: u64,
     end_ns: u64,
-    /// What the hypervisor had of it, besides interrupts.
+    /// Time that the hypervisor took, in addition to interrupts.
     stolen_ns: u64,
 }
 
-/// A gap, and what threads of tasks had of it by `vmnoise explain`.
+/// A gap, and the time that threads of tasks have in it by `vmnoise explain`.
 #[derive(Debug, Clone, Copy)]
 struct Gap {
     begin_ns: u64,
@@ -28,23 +28,24 @@ struct Gap {
     tasks_ns: u64,
 }
 
-/// Of one CPU. Times are CLOCK_MONOTONIC in nanoseconds.
+/// Turns and gaps on one CPU. Times are CLOCK_MONOTONIC in nanoseconds.
 #[derive(Debug)]
 pub struct Books {
-    /// The turns of each thread by its number, in their order.
+    /// Turns of each thread by its ID, in order.
     turns: HashMap<u32, Vec<Turn>>,
     interrupts: Interrupts,
     gaps: Vec<Gap>,
-    /// When each turn of those ended who go behind the tasks, in their order.
+    /// Ends of the turns of threads that rank behind the tasks, in order.
     behind_ended_ns: Vec<u64>,
-    /// Those of them that took time of gaps, as `comm:tid`.
+    /// Threads behind the tasks that took time of gaps, as `comm:tid`.
     pub behind: Vec<String>,
-    /// How far gaps may be from where they are placed, nanoseconds.
+    /// Clock error of the gaps' times, nanoseconds.
     pub clock_bound_ns: u64,
 }
 
 impl Books {
-    /// Reads them. `tasks`: the numbers of the threads; `is_behind`: which of all other threads go behind them.
+    /// Reads a recording. `tasks` are the IDs of the threads; `is_behind` returns whether another
+    /// thread ranks behind them.
     pub fn read(path: &Path, cpu: u32, tasks: &[u32], is_behind: &dyn Fn(&str) -> bool) -> Books {
         let mut reader = Reader::open(path).unwrap();
         let facts = reader.facts().clone();
@@ -55,7 +56,7 @@ impl Books {
         let (mut turns, mut interrupts) = (Vec::new(), Vec::new());
         while let ControlFlow::Continue(event) = reader.next_event().unwrap() {
             match &event {
-                // `comm:tid`
+                // The name is `comm:tid`.
                 Event::Source(source) => {
                     let name = source.name.as_str();
                     let tid = name.rsplit_once(':').and_then(|(_, tid)| tid.parse().ok());
@@ -102,8 +103,9 @@ impl Books {
         books
     }
 
-    /// The most that a thread had itself of the CPU from one of these times until the next one. Where in a turn the
-    /// hypervisor had its part is not known: a turn that one of them cuts counts with it.
+    /// Returns the most CPU time that a thread itself had between one of these times and the next.
+    /// A turn that one of the times cuts counts with the hypervisor's part, because the position of
+    /// that part is unknown.
     pub fn most_between_ns(&self, tid: u32, times_ns: &[u64]) -> u64 {
         let mut had_ns = vec![0; times_ns.len() + 1];
         for turn in &self.turns[&tid] {
@@ -120,18 +122,18 @@ impl Books {
             }
             had_ns[past] += self.interrupts.without_ns(from_ns, turn.end_ns);
         }
-        // What came before the first of them and after the last one is between none.
+        // Turns before the first time and after the last are outside.
         let between = &had_ns[1..times_ns.len()];
         between.iter().copied().max().unwrap()
     }
 
-    /// What a thread had itself of a turn.
+    /// Returns the CPU time of a turn without interrupts and steal.
     fn net_ns(&self, turn: &Turn) -> u64 {
         let without_ns = self.interrupts.without_ns(turn.begin_ns, turn.end_ns);
         without_ns.saturating_sub(turn.stolen_ns)
     }
 
-    /// How many turns a thread began between these times, and what it had itself of the CPU in them.
+    /// Returns how many turns a thread began between these times, and its own CPU time in them.
     pub fn between(&self, tid: u32, from_ns: u64, to_ns: u64) -> (u64, u64) {
         let turns = self.turns[&tid].iter();
         let turns = turns.filter(|turn| (from_ns..to_ns).contains(&turn.begin_ns));
@@ -140,8 +142,8 @@ impl Books {
         })
     }
 
-    /// For how long after `from_ns` the recorder still polled, or somebody else who goes behind the tasks still ran, at the
-    /// latest before `to_ns`; `None` where nobody looked at that time.
+    /// Returns how long after `from_ns` the recorder still polled, or another thread behind the
+    /// tasks still ran, at the latest before `to_ns`. `None` if nothing was recorded at that time.
     pub fn late_ns(&self, from_ns: u64, to_ns: u64) -> Option<u64> {
         let past = self.gaps.partition_point(|gap| gap.begin_ns <= to_ns);
         let gap = self.gaps[..past].last()?;
@@ -151,15 +153,15 @@ impl Books {
         (to_ns <= gap.end_ns).then(|| last_ns.saturating_sub(from_ns))
     }
 
-    /// What `vmnoise explain` gives the threads of tasks in a gap is no more than the turns have that reach into it:
-    /// else more of a gap would count as left than jobs had.
+    /// Asserts that `vmnoise explain` gives threads of tasks at most the time of the turns that
+    /// reach into a gap. Otherwise more of a gap would count as left than the jobs had.
     fn assert_whole(&self) {
         let mut turns: Vec<Turn> = self.turns.values().flatten().copied().collect();
         turns.sort_unstable_by_key(|turn| turn.begin_ns);
         for gap in &self.gaps {
             let past = turns.partition_point(|turn| turn.begin_ns < gap.end_ns);
             let reach = turns[..past].iter().rev();
-            // One after the other, so their ends are in the same order.
+            // Turns follow each other, so their ends are in the same order.
             let reach = reach.take_while(|turn| turn.end_ns > gap.begin_ns);
             let net_ns: u64 = reach.map(|turn| self.net_ns(turn)).sum();
             assert!(gap.tasks_ns <= net_ns, "{gap:?}: {net_ns}");
@@ -178,7 +180,8 @@ fn gap_of(gap: &Interval, threads: &HashMap<SourceId, u32>) -> Gap {
     }
 }
 
-/// The turns of each thread, in their order. Of what the steal clock says of one, the interrupts in it had their part.
+/// Returns the turns of each thread in order. The steal time of a turn does not include the part of
+/// the interrupts in it.
 fn of_threads(
     turns: &[Activity],
     interrupts: &[Activity],
@@ -191,7 +194,7 @@ fn of_threads(
         let inside = interrupts[first..].iter();
         let inside = inside.take_while(|it| it.start_mono_ns < end_ns);
         let inside = inside.filter(|it| it.end_mono_ns <= end_ns);
-        // One inside of another counts twice here: the turn keeps more.
+        // A nested interrupt counts twice here, so the turn keeps more.
         let theirs_ns: u64 = inside.map(|it| it.steal_ns).sum();
         of_threads
             .entry(threads[&turn.source])

@@ -1,21 +1,21 @@
-//! Tasks that ran, as `--tasks` reads them.
+//! Describes tasks that ran, in the format of `--tasks`.
 
 use std::fmt::Write;
 
 use vmnoise_labs::periodic::Played;
 
-/// What is not in a log of jobs.
+/// Values of a task that the log of jobs does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
-    /// What no job needs more than, nanoseconds.
+    /// Upper bound of a job's cost, nanoseconds.
     pub cost_ns: u64,
-    /// By when it has to be done, nanoseconds.
+    /// Deadline of a job, nanoseconds.
     pub deadline_ns: u64,
-    /// By how much a job may come later than the recorded timers did, nanoseconds.
+    /// How much later a job may come than the recorded timers did, nanoseconds.
     pub jitter_ns: u64,
 }
 
-/// The file. All of one priority are served as they come.
+/// Returns the file. Tasks that all have one priority are served in order of arrival.
 pub fn describe(tasks: &[Played], costs: &[Cost]) -> String {
     let first = tasks.first().and_then(|it| it.priority);
     let is_one = tasks.len() > 1 && tasks.iter().all(|it| it.priority == first);

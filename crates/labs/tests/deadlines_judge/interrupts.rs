@@ -1,18 +1,19 @@
-//! When interrupts had a CPU.
+//! Times in which interrupts had a CPU.
 
 use vmnoise_events::Activity;
 
-/// Stretches of CLOCK_MONOTONIC, nanoseconds, of which none touches another.
+/// Windows of CLOCK_MONOTONIC, nanoseconds, that do not touch.
 #[derive(Debug)]
 pub struct Interrupts {
     begins_ns: Vec<u64>,
     ends_ns: Vec<u64>,
-    /// How long all before each of them are.
+    /// Sum of the lengths of all windows before each.
     before_ns: Vec<u64>,
 }
 
 impl Interrupts {
-    /// Of these, in the order of their begins; they may overlap and nest.
+    /// Merges the times of these activities, which are in order of their starts, and may overlap
+    /// and nest.
     pub fn new(activities: &[Activity]) -> Interrupts {
         let mut merged = Interrupts {
             begins_ns: Vec::new(),
@@ -39,12 +40,12 @@ impl Interrupts {
         merged
     }
 
-    /// What is left of a stretch without them.
+    /// Returns the length of a window without interrupts.
     pub fn without_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         (to_ns - from_ns) - (self.until_ns(to_ns) - self.until_ns(from_ns))
     }
 
-    /// How long they were in all until then.
+    /// Returns the length of all interrupts until then.
     fn until_ns(&self, now_ns: u64) -> u64 {
         let begun = self.begins_ns.partition_point(|it| *it < now_ns);
         begun.checked_sub(1).map_or(0, |last| {
@@ -64,7 +65,7 @@ fn a_stretch_is_left_what_no_interrupt_had() {
         source: SourceId(0),
         steal_ns: 0,
     };
-    // One nests, one overlaps, one touches, and one ends before it began.
+    // One nests, one overlaps, one touches, and one ends before its start.
     let all = [(10, 20), (12, 15), (18, 25), (25, 30), (40, 39), (50, 60)].map(interrupt);
     let interrupts = Interrupts::new(&all);
     for (from_ns, to_ns, left_ns) in [

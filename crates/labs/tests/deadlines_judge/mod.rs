@@ -1,22 +1,28 @@
-//! Jobs that ran, beside what `vmnoise schedule` computes from recordings of the same run.
+//! Compares jobs that ran with the bounds that `vmnoise schedule` computes from recordings of the
+//! same run.
 //!
-//! Why no job may take longer than its bound, if recording and analysis are right. Look at a job that is done, and back to
-//! when the CPU last had none of the set to do. From then on the recorder, which goes behind all of them, does not poll, so
-//! all of that time lies in one gap of it (a job that comes while the recorder writes a gap down makes that a gap as well).
-//! Each instant of a gap has one owner. What the owners that are no task of the set had is no more than the worst window of
-//! that length lost. What the tasks had is no more than so many costs as jobs had come, if the cost of each task is the
-//! most that the recording has of its thread from where one job could begin until the next one could, the ways on the CPU and
-//! off it included. What is left is that a job comes late. The recorder still polls then, so it shows by how much; by the
-//! analysis a set whose jobs come late by no more than its jitter is done that much later at most. Of that jitter
-//! `timerlat`, which may run beside, has seen a part; where a job of the tasks was later than all of its wake-ups, the
-//! rest is in their description.
+//! No job may take longer than its bound, if recording and analysis are right:
 //!
-//! In a lab other ordinary threads run beside the recorder, and any thread beside tasks of SCHED_DEADLINE. Whatever they are
-//! at, a job goes before them as soon as the kernel lets it. So they count as the recorder does: what they took is left to
-//! the tasks, and a job came late for as long as one of them still ran. To say that of a wrong thread moves time from the one
-//! side to the other, and makes no bound wrong.
+//! - Consider the time from when the CPU last had no work of the set until a job is done. The
+//!   recorder ranks behind all tasks, so it does not poll, and all of that time is in one gap. (A
+//!   job that comes while the recorder writes a gap makes that a gap as well.)
+//! - Each instant of a gap has one owner. Owners outside the set had at most the loss of the worst
+//!   window of that length.
+//! - The tasks had at most one cost per job that had come. The cost of a task is the most CPU time
+//!   that the recording has of its thread between the starts of two jobs, including the ways on and
+//!   off the CPU.
+//! - A job may come late. The recorder still polls then, so the recording shows by how much. By the
+//!   analysis, a set whose jobs come late by at most its jitter is done at most that much later.
+//!   `timerlat`, which may run at the same time, has seen a part of that jitter. If a job was later
+//!   than all of its wake-ups, the rest is in the description of the tasks.
 //!
-//! So what a job was charged by the scheduler is in none of the bounds. It is a witness: the recording must not give
+//! In a lab, other ordinary threads run next to the recorder, and any thread next to tasks of
+//! SCHED_DEADLINE. A job goes before them as soon as the kernel allows it. So they count like the
+//! recorder: their time is left to the tasks, and a job came late for as long as one of them still
+//! ran. Naming a wrong thread here moves time from one side to the other, and makes no bound wrong.
+//!
+//! So no bound depends on the time that the scheduler charged the jobs. It is a separate check: the
+//! recording must not give the threads of the tasks more than they were charged.
 //! the threads of the tasks more than they were charged.
 
 mod books;
@@ -35,66 +41,67 @@ use vmnoise_labs::periodic::Played;
 use books::Books;
 use described::{Cost, describe};
 
-/// A set that ran, and was recorded meanwhile.
+/// A set of tasks that ran while it was recorded.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     pub cpu: u32,
     pub tasks: Vec<Played>,
-    /// Of `osnoise`.
+    /// Recording of `osnoise`.
     pub gaps: PathBuf,
-    /// How the names of those threads begin that go before all others but the tasks. `None`: any thread may.
+    /// Starts of the names of threads that go before all others but the tasks. `None` if any thread
+    /// may.
     pub go_before: Option<&'static [&'static str]>,
-    /// Of `timerlat` on the same CPU, if it ran beside.
+    /// Recording of `timerlat` on the same CPU, if it ran too.
     pub wakeups: Option<PathBuf>,
 }
 
-/// A task beside its bound.
+/// A task and its bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
     pub name: String,
     pub jobs: usize,
-    /// How many of its jobs took longer than its deadline.
+    /// Number of its jobs that took longer than its deadline.
     pub missed: usize,
-    /// How many were done where nobody looked: what was taken from them is in no gap.
+    /// Number of jobs that ended while nothing was recorded: time taken from them is in no gap.
     pub unseen: usize,
     pub cost_ns: u64,
     pub deadline_ns: u64,
-    /// By how much a job came late at most.
+    /// Largest delay of a job's start.
     pub late_ns: u64,
-    /// The longest of the jobs that were seen.
+    /// Longest response of the recorded jobs.
     pub worst_response_ns: u64,
-    /// What was computed, from the arrival on; `None` without a bound.
+    /// Computed bound from the arrival on; `None` without a bound.
     pub bound_ns: Option<u64>,
-    /// `holds`, `may_miss` or `cannot_tell`, of a deadline that counts from when a job came, however late; `None` where
-    /// the set was refused.
+    /// `holds`, `may_miss` or `cannot_tell`, for a deadline that counts from a job's arrival,
+    /// however late; `None` if the set was refused.
     pub verdict: Option<String>,
 }
 
-/// What `vmnoise schedule` said.
+/// Result of `vmnoise schedule`.
 #[derive(Debug)]
 pub struct Judgement {
-    /// With which status it ended.
+    /// Exit status.
     pub status: Option<i32>,
-    /// What it said beside its result: why it refused the set.
+    /// Message on stderr: why it refused the set.
     pub said: String,
-    /// The latest wake-up that `timerlat` saw, nanoseconds; 0 where it was not there.
+    /// Largest latency that `timerlat` recorded, nanoseconds; 0 without `timerlat`.
     pub latency_ns: u64,
-    /// The tasks in their order.
+    /// Tasks in order.
     pub tasks: Vec<Held>,
 }
 
-/// What one job of a task needs.
+/// Assumed need of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// The most that the recording has of any: no job needed more.
+    /// The most CPU time of any job in the recording, so no job needed more.
     Recorded,
-    /// Its work, where nobody disturbs it, and no job came late: each job needed at least that.
+    /// Its undisturbed work, without delay, so each job needed at least that.
     Work,
 }
 
 impl Recorded {
-    /// Computes the bounds of the tasks, with what those took who are called so taken out of the gaps besides the tasks.
-    /// `deadline`: of each task, as a part of its period.
+    /// Computes the bounds of the tasks, with the time of threads with these names removed from the
+    /// gaps too. `deadline` is a part of each task's period.
     pub fn judge(&self, needs: Needs, deadline: f64, without: &[&str]) -> Judgement {
         let tids: Vec<u32> = self.tasks.iter().map(|it| it.tid).collect();
         let books = Books::read(&self.gaps, self.cpu, &tids, &|name| self.is_behind(name));
@@ -135,7 +142,7 @@ impl Recorded {
         let (status, judged, said) = self.schedule(&options);
         for (nth, task) in held.iter_mut().enumerate() {
             let judged = &judged["cpus"][0]["tasks"][nth];
-            // A response counts from when a job came, and this one came late.
+            // The computed response counts from a job's arrival, and this one came late.
             let response_ns = judged["response_ns"].as_u64();
             task.bound_ns = response_ns.map(|it| it + jitter_ns(task));
             task.verdict = judged["verdict"].as_str().map(str::to_owned);
@@ -153,7 +160,7 @@ impl Recorded {
         self.go_before.is_some_and(|it| !goes_before(it))
     }
 
-    /// Its status, what it printed (null if nothing), and what it said besides.
+    /// Returns its exit status, its output (null if empty), and its stderr.
     fn schedule(&self, options: &[&str]) -> (Option<i32>, Value, String) {
         let mut command = Command::new(binary());
         command.arg("schedule").arg(&self.gaps).args(&self.wakeups);
@@ -168,7 +175,7 @@ impl Recorded {
     }
 }
 
-/// What its log and the recording say of a task.
+/// Returns a task's values from its log and the recording.
 fn seen(task: &Played, books: &Books, needs: Needs, deadline: f64) -> Held {
     // A job begins once it has come and the one before it is done.
     let before_ns = std::iter::once(0).chain(task.done_ns.iter().copied());
@@ -207,11 +214,13 @@ fn seen(task: &Played, books: &Books, needs: Needs, deadline: f64) -> Held {
     }
 }
 
-/// Both the scheduler's clock and the event are of one `__schedule`, with no more than the choice of the next task between
-/// them, and that at both ends of a turn: the two accounts of a turn differ by less than a switch takes.
+/// Largest difference between the two times of a turn. The scheduler's clock and the event belong
+/// to one `__schedule`, with only the choice of the next task between them, at both ends of a turn.
+/// So they differ by less than a switch takes.
 const SWITCH_NS: u64 = 2_000;
 
-/// A recording that gave tasks what others took would give them costs that are too large, and their bounds would hold.
+/// Asserts that the recording gives a task at most the time that it was charged. With the time of
+/// others its costs would be too large, and its bounds would hold wrongly.
 fn assert_charged(task: &Played, (turns, recorded_ns): (u64, u64)) {
     let most_ns = task.charged_ns + turns * SWITCH_NS;
     assert!(
@@ -222,8 +231,8 @@ fn assert_charged(task: &Played, (turns, recorded_ns): (u64, u64)) {
 }
 
 impl Judgement {
-    /// No job took longer than its bound, to the nanosecond. How many of those that were seen were held against one:
-    /// without a bound nothing is said that could be wrong.
+    /// Asserts that no job took longer than its bound, to the nanosecond. Returns how many recorded
+    /// jobs had a bound to compare with.
     pub fn assert_held(&self) -> usize {
         let bounded = self.tasks.iter().filter_map(|task| {
             let bound_ns = task.bound_ns?;
@@ -233,7 +242,7 @@ impl Judgement {
         bounded.sum()
     }
 
-    /// How many ran.
+    /// Returns how many jobs ran.
     pub fn jobs(&self) -> usize {
         self.tasks.iter().map(|task| task.jobs).sum()
     }

@@ -11,11 +11,11 @@ use vmnoise_labs::{Run, lab_program};
 
 use crate::deadlines_judge::Recorded;
 
-/// More than any run needs: each is ended when the tasks are through.
+/// Longer than any run: each ends when the tasks are done.
 const LONG: &str = "600s";
 
-/// One run of so many milliseconds on a CPU of this machine. The recorder polls at the lowest real-time priority, so that all
-/// that keeps a task from running is a gap in it, and nothing that does not.
+/// Runs tasks for `milliseconds` on a CPU of this machine. The recorder polls at the lowest
+/// real-time priority. So exactly the time in which a task cannot run is a gap.
 pub fn here(cpu: u32, milliseconds: u64, tasks: &str, folder: &Path) -> Recorded {
     let [gaps, jobs] = ["gaps.vmn", "jobs.json"].map(|name| folder.join(name));
     let polled = cpu.to_string();
@@ -31,22 +31,23 @@ pub fn here(cpu: u32, milliseconds: u64, tasks: &str, folder: &Path) -> Recorded
     recorder.signal(Signal::INT).unwrap();
     let (status, _, said) = recorder.output().unwrap();
     assert_eq!(status, Some(0), "{said}");
-    // An ordinary task that has waited for a second goes before tasks of SCHED_FIFO (the fair server, Linux 6.12).
+    // An ordinary task that has waited for a second goes before tasks of SCHED_FIFO (the fair
+    // server, Linux 6.12).
     let go_before = has_deadlines(tasks).then_some(STOP);
     recorded(cpu, folder, "", go_before, false)
 }
 
-/// What runs in a lab at a time.
+/// A set of tasks and disturbers in a lab.
 pub struct Scene {
     pub tasks: String,
     pub milliseconds: u64,
-    /// Disturbers. Those that do not end by themselves are there in later scenes, too.
+    /// Disturbers. Those that do not end by themselves also run in later scenes.
     pub beside: Vec<String>,
     pub has_timerlat: bool,
 }
 
-/// One scene after the other on the one CPU of a lab in virtual time. The recorder is an ordinary task there: at a real-time
-/// priority its other threads would have no turn.
+/// Runs one scene after the other on the one CPU of a lab under virtual time. The recorder is an
+/// ordinary task there: at a real-time priority its other threads would never run.
 pub fn in_a_lab(scenes: &[Scene], folder: &Path) -> Vec<Recorded> {
     let (mut commands, mut files) = (Vec::new(), Vec::new());
     for (nth, scene) in scenes.iter().enumerate() {
@@ -87,9 +88,10 @@ fn has_deadlines(tasks: &str) -> bool {
     tasks.contains(":deadline:")
 }
 
-/// Which threads go before all of SCHED_DEADLINE: those that stop a CPU.
+/// Threads that go before all of SCHED_DEADLINE: those that stop a CPU.
 const STOP: &[&str] = &["migration"];
-/// And in a lab before tasks of SCHED_FIFO besides: disturbers, the tasks of `timerlat`, and some of the kernel's own.
+/// Threads that go before tasks of SCHED_FIFO in a lab: also disturbers, the tasks of `timerlat`,
+/// and some kernel threads.
 const REAL_TIME: &[&str] = &[
     "migration",
     "lab-disturb",
@@ -98,7 +100,7 @@ const REAL_TIME: &[&str] = &[
     "irq/",
 ];
 
-/// How long a lab may take before it counts as hung; no estimate of how long it takes.
+/// How long a lab may take before it counts as hung; not an estimate of its usual time.
 const PATIENCE: Duration = Duration::from_secs(1_800);
 
 impl Scene {
@@ -109,8 +111,9 @@ impl Scene {
         }
     }
 
-    /// What is done in it; its last command is waited for. The tasks begin when the recorder polls: 1.5 s are enough to come
-    /// to that, and `lab-tasks` fails where the recorder has ended before its tasks.
+    /// Returns the commands of the scene; the last one is waited for. The tasks start when the
+    /// recorder polls, which takes less than 1.5 s. `lab-tasks` fails if the recorder ends before
+    /// its tasks.
     fn commands(&self, nth: usize) -> Vec<String> {
         let Scene {
             tasks,

@@ -1,4 +1,4 @@
-//! Runs `vmnoise exits` beside treatments of VMs, and judges what it told of them.
+//! Runs `vmnoise exits` while VMs are treated, and judges its result.
 
 use serde_json::Value;
 use vmnoise_labs::bed::{CommandOutput, Lab, LabReport};
@@ -6,23 +6,23 @@ use vmnoise_labs::judge::{HOST_INTERRUPTS, assert_vcpu_adds_up};
 use vmnoise_labs::lab_program;
 use vmnoise_labs::vmm_steps::{Counts, Treatment};
 
-/// Every tick of a kernel of Debian for the cloud.
+/// Tick of Debian's cloud kernels.
 pub const TICK_NS: u64 = 4_000_000;
-/// What the kernel says when something is wrong with it.
+/// Words of the kernel's error messages.
 const COMPLAINTS: [&str; 6] = ["WARNING", "BUG", "Oops", "Call Trace", "stall", "hung"];
 
-/// What `vmnoise exits` told, and what was done beside it.
+/// Results of `vmnoise exits` and of the commands that ran in parallel.
 pub struct Beside {
     pub report: LabReport,
     /// `vmnoise.exits/1`.
     pub exits: Value,
-    /// One for each `lab-vmm` among the commands, in their order.
+    /// One record per `lab-vmm` command, in order.
     pub treatments: Vec<Treatment>,
-    /// One for each other command, in their order.
+    /// One output per other command, in order.
     pub others: Vec<CommandOutput>,
 }
 
-/// Runs `vmnoise exits` beside these commands.
+/// Runs `vmnoise exits` in parallel to these commands.
 pub fn exits_beside(lab: Lab, commands: &[&str]) -> Beside {
     let mut all = vec!["&& vmnoise exits -d 5m --format json"];
     all.extend(commands);
@@ -33,7 +33,7 @@ pub fn exits_beside(lab: Lab, commands: &[&str]) -> Beside {
     for complaint in COMPLAINTS {
         assert!(!report.console.contains(complaint), "{}", report.console);
     }
-    // Those that were waited for only at the end come last, and the first of them first.
+    // Outputs of commands that are waited for at the end come last, in order.
     let is_beside = |command: &str| command.starts_with("&& ");
     let at_the_end = all.iter().filter(|command| is_beside(command)).count();
     let (in_turn, beside) = report.outputs.split_at(all.len() - at_the_end);
@@ -73,7 +73,7 @@ pub fn number(value: &Value) -> u64 {
     number.unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// The vCPUs of one VM, each of which adds up.
+/// Returns the vCPUs of one VM, after checking that each adds up.
 pub fn vcpus<'a>(exits: &'a Value, treatment: &Treatment) -> &'a [Value] {
     let mut vms = list(&exits["vms"]).iter();
     let vm = vms.find(|vm| vm["vm"] == treatment.pid);
@@ -85,7 +85,7 @@ pub fn vcpus<'a>(exits: &'a Value, treatment: &Treatment) -> &'a [Value] {
     vcpus
 }
 
-/// All exits of a VM, or those for one reason.
+/// Returns the number of all exits of a VM, or of those with one reason.
 pub fn counted(vcpus: &[Value], reason: Option<&str>) -> u64 {
     let rows = vcpus.iter().flat_map(|vcpu| list(&vcpu["reasons"]));
     rows.filter(|row| reason.is_none_or(|reason| row["name"] == reason))
@@ -93,8 +93,8 @@ pub fn counted(vcpus: &[Value], reason: Option<&str>) -> u64 {
         .sum()
 }
 
-/// A vCPU that stands still does so within an exit, which KVM has counted and nobody has
-/// seen the end of. All before it are the same for both.
+/// Asserts that we count the same exits as KVM. A stopped vCPU is within an exit: KVM has counted
+/// it, and we have not seen its end.
 pub fn assert_kvm_counts_the_same(vcpus: &[Value], counts: &Counts) {
     let unended = vcpus.len() as u64;
     let kvm = &counts.kvm;
@@ -115,7 +115,7 @@ pub fn assert_kvm_counts_the_same(vcpus: &[Value], counts: &Counts) {
     assert!(ahead <= unended, "{kvm:?}");
 }
 
-/// A share of a vCPU, nanoseconds.
+/// Returns a share of a vCPU, nanoseconds.
 pub fn share_ns(vcpu: &Value, share: &str) -> u64 {
     number(&vcpu["time_ns"][share])
 }
@@ -125,9 +125,9 @@ pub fn interrupts_ns(vcpu: &Value) -> u64 {
     shares.map(|share| share_ns(vcpu, share)).sum()
 }
 
-/// What waited runnable, by the scheduler and by us, between the first reading and the second.
-/// The vCPU's thread has waited before its first entry too, which the first reading bounds;
-/// and an exit is counted when it is over, as that of the second reading is by the third.
+/// Compares the time runnable without a CPU between the first and the second read, by the scheduler
+/// and by us. The vCPU's thread has also waited before its first entry, which the first read
+/// bounds. An exit is counted when it ends, so the third read bounds the one at the second.
 pub fn assert_waited(vcpu: &Value, treatment: &Treatment) -> u64 {
     let delays: Vec<u64> = treatment
         .readings()

@@ -1,4 +1,4 @@
-//! Judges what `vmnoise explain GUEST HOST` makes of a pair whose truth is known.
+//! Judges the result of `vmnoise explain GUEST HOST` for a pair whose truth is known.
 
 mod ways;
 
@@ -13,16 +13,16 @@ use vmnoise_labs::vmm_steps::Look;
 use crate::altered;
 use crate::pairing_judge::Pair;
 
-/// Every tick of a kernel of Debian.
+/// Tick of Debian's kernels.
 const TICK_NS: u64 = 4_000_000;
-/// The host's shares of a vCPU that could run and had no CPU.
+/// The host's shares of a vCPU that was ready to run and had no CPU.
 const WAITS: [&str; 2] = ["preempted", "throttled"];
-/// Of the host's recording (`Pair::of`).
+/// Threshold of the host's recording (`Pair::of`).
 const THRESHOLD_NS: u64 = 1_000;
-/// A tick of /proc/stat.
+/// Tick of /proc/stat.
 const USER_TICK_NS: u64 = 10_000_000;
 
-/// Both of the guest's recordings joined, and the guest's own view of the second.
+/// Joins of both of the guest's recordings, and the second recording alone.
 pub struct Joined {
     pub recorded: Recorded,
     pub quiet: Value,
@@ -57,8 +57,8 @@ impl Joined {
         }
     }
 
-    /// The disturber is among the tasks of the host that took the guest's time, and was not
-    /// while nobody was let loose.
+    /// Asserts that the disturber is among the tasks of the host that took the guest's time, but
+    /// not in the recording without it.
     pub fn assert_disturber_is_named(&self) {
         let disturber = self.recorded.disturber().unwrap();
         let names = |joined| preempting(joined).any(|culprit| culprit["name"] == disturber);
@@ -66,7 +66,7 @@ impl Joined {
         assert!(!names(&self.quiet), "{}", self.quiet["culprits"]);
     }
 
-    /// It took the most of all.
+    /// Asserts that the disturber took the most time.
     pub fn assert_disturber_is_first(&self) {
         self.assert_disturber_is_named();
         let first = preempting(&self.disturbed).next().unwrap();
@@ -75,7 +75,7 @@ impl Joined {
         assert_eq!(first["name"], disturber, "{}", self.disturbed["culprits"]);
     }
 
-    /// The host's CPUs on which somebody took the guest's time.
+    /// Returns the host's CPUs on which culprits took the guest's time.
     pub fn cpus_of_culprits(&self) -> BTreeSet<u64> {
         let culprits = self.disturbed["culprits"].as_array().unwrap().iter();
         let on_host = culprits.filter(|culprit| culprit["side"] == "host");
@@ -84,8 +84,8 @@ impl Joined {
             .collect()
     }
 
-    /// What the guest's kernel booked as steal, in its own ticks, is how long the scheduler
-    /// of the host let the vCPU's thread wait meanwhile; and so is what `vmnoise` books.
+    /// Asserts that the steal time of the guest's kernel, in its own ticks, equals the run delay of
+    /// the vCPU's thread on the host, and so does the steal time of `vmnoise`.
     pub fn assert_steal_is_run_delay(&self) {
         let delays = self.recorded.treatment.readings();
         let [before, after] = delays[..] else {
@@ -95,16 +95,15 @@ impl Joined {
         let [before_ns, after_ns] = self.recorded.guest_steal_ns;
         let booked_ns = after_ns - before_ns;
         println!("/proc/stat of the guest {booked_ns} ns, run delay {delay_ns} ns");
-        // Each of its readings is cut to a user's tick, and a kernel's tick behind.
+        // Each read is rounded to a user's tick, and lags by a kernel's tick.
         assert!(booked_ns.abs_diff(delay_ns) <= USER_TICK_NS + TICK_NS);
 
         self.assert_waits_are_booked();
     }
 
-    /// Between two looks at the scheduler's book, which was read while the guest measured, the
-    /// guest alone books as steal what was booked as run delay: KVM writes the one into the other,
-    /// so to the last nanosecond. Joined, the host's tasks have as much of it, and interrupts while
-    /// the vCPU waited the rest.
+    /// Asserts equality between two reads of the scheduler's count while the guest measured. The
+    /// guest alone reports exactly this run delay as steal, to the nanosecond, because KVM copies
+    /// it. In the join the host's tasks have as much, and interrupts during the waits the rest.
     pub fn assert_waits_are_booked(&self) {
         let looks: Vec<Look> = self.recorded.treatment.looks().copied().collect();
         let trace = self.recorded.trace(DISTURBED).unwrap();
@@ -116,7 +115,7 @@ impl Joined {
         };
         let tasks = joined(&WAITS);
         let all = joined(&[&WAITS[..], &HOST_INTERRUPTS].concat());
-        // Nobody is named for what is too short for the clock.
+        // Time too short for the clock has no culprit.
         let unsure_ns = number(&self.disturbed["joined"]["unsure"]["ns"]);
         let delay_ns = stolen.run_delay_ns;
         let reported = format!("run delay {delay_ns} ns, {stolen:?}, by tasks {tasks:?}, {all:?}");
@@ -141,14 +140,14 @@ impl Joined {
     }
 }
 
-/// The host's tasks that ran instead of a vCPU, the first of them first.
+/// Returns the host's tasks that ran instead of a vCPU, the largest first.
 fn preempting(joined: &Value) -> impl Iterator<Item = &Value> {
     let culprits = joined["culprits"].as_array().unwrap().iter();
     culprits.filter(|culprit| culprit["share"] == "preempted" && culprit["side"] == "host")
 }
 
-/// What nobody explains is at most one part in a hundred, of all gaps that the host witnessed as of
-/// those that hold an exit.
+/// Asserts that at most a hundredth is unexplained, of all gaps that the host recorded, and of
+/// those with an exit.
 pub fn assert_explains(joined: &Value) {
     let totals = &joined["joined"];
     for (of, unexplained) in [
@@ -160,7 +159,7 @@ pub fn assert_explains(joined: &Value) {
     }
 }
 
-/// How much of what is expected to be joined is.
+/// Asserts that nearly all gaps that should be joined are joined.
 pub fn assert_covers(joined: &Value) {
     let totals = &joined["joined"];
     let [witnessed, with_exit] =
@@ -169,7 +168,7 @@ pub fn assert_covers(joined: &Value) {
     assert!(with_exit * 100 >= witnessed * 99, "{totals}");
 }
 
-/// Both levels of every budget.
+/// Asserts that both levels of every budget add up.
 pub fn assert_adds_up(joined: &Value) {
     assert_eq!(joined["schema"], "vmnoise.join/1");
     assert_budgets_add_up(joined);

@@ -1,5 +1,5 @@
-//! Judges what nobody explains of a guest's gaps stretch by stretch: each is a way through a kernel
-//! that has no event, and one with room for an exit more has lost something.
+//! Judges the unexplained time of a guest's gaps window by window. Each is a way through a kernel
+//! that has no event. A way with room for one more exit has lost something.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use vmnoise_events::{Activity, ActivityKind, Event};
 
 use super::{THRESHOLD_NS, number};
 
-/// Between what and what: `None` is the polling thread, `Exit` the host.
+/// Ends of a way: `None` is the polling thread, `Exit` the host.
 type Kind = [Option<ActivityKind>; 2];
 
-/// What either kernel reported of a gap.
+/// Records of both kernels about a gap.
 #[derive(Debug, Clone)]
 struct Gap {
     dur_ns: u64,
-    /// Begin and end from the gap's begin, in the order of the begins.
+    /// Start and end from the gap's start, in order of the starts.
     spans: Vec<(u64, u64, ActivityKind)>,
 }
 
@@ -38,7 +38,7 @@ impl Gap {
         Gap { dur_ns, spans }
     }
 
-    /// Where neither kernel reported anything.
+    /// Returns the windows in which neither kernel recorded anything.
     fn ways(&self) -> Vec<(Kind, u64)> {
         let mut ways = Vec::new();
         let (mut at_ns, mut from) = (0, None);
@@ -58,8 +58,8 @@ impl Gap {
         ways
     }
 
-    /// What its only exit leaves of it, if it holds nothing else: from user space of the guest to
-    /// the host's first event and back.
+    /// Returns the time of a gap outside its only exit, if it holds nothing else: from the guest's
+    /// user space to the host's first event and back.
     fn exit_way_ns(&self) -> Option<u64> {
         match self.spans[..] {
             [(start_ns, end_ns, ActivityKind::Exit)] => Some(self.dur_ns - (end_ns - start_ns)),
@@ -68,7 +68,7 @@ impl Gap {
     }
 }
 
-/// The ways that these gaps have too long, each with what it may be.
+/// Returns the ways in these gaps that are too long, each with its limit.
 fn too_long(gaps: &[Gap]) -> Vec<(&Gap, Kind, u64, u64)> {
     let mut exit_ways_ns: Vec<u64> = gaps.iter().filter_map(Gap::exit_way_ns).collect();
     exit_ways_ns.sort_unstable();
@@ -77,7 +77,7 @@ fn too_long(gaps: &[Gap]) -> Vec<(&Gap, Kind, u64, u64)> {
         "{} exit ways of {least_ns} to {most_ns} ns",
         exit_ways_ns.len()
     );
-    // One way through one kernel, but for a branch here and there.
+    // One way through one kernel, with a few branches.
     assert!(most_ns < least_ns * 2, "{exit_ways_ns:?}");
 
     let mut kinds: BTreeMap<Kind, Vec<u64>> = BTreeMap::new();
@@ -89,14 +89,14 @@ fn too_long(gaps: &[Gap]) -> Vec<(&Gap, Kind, u64, u64)> {
         let [least_ns, most_ns] = [ways_ns[0], ways_ns[ways_ns.len() - 1]];
         println!("{kind:?}: {} of {least_ns} to {most_ns} ns", ways_ns.len());
     }
-    // The longest is a turn of the guest's scheduler, and more than that a kernel does not do without
-    // an event. So a way of which there is no other is held to that one.
+    // The longest way is a turn of the guest's scheduler; a kernel does nothing longer without an
+    // event. So a way that exists only once is compared with that.
     let again = kinds.values().filter(|ways_ns| ways_ns.len() > 1);
     let turn_ns = again.map(|ways_ns| ways_ns[0]).max().unwrap();
-    // What every exit that the host reports makes of a way: its length, and its own way.
+    // Length that an exit which the host reports adds to a way: its own length, and its own way.
     let exit_ns = THRESHOLD_NS + least_ns;
     let bound_ns = |kind: Kind| match (kind, &kinds[&kind][..]) {
-        // The host left an exit out, of less than its threshold.
+        // The host left out an exit below its threshold.
         ([None, None], _) => THRESHOLD_NS + most_ns,
         (_, [_]) => turn_ns + exit_ns,
         ([None | Some(ActivityKind::Exit), _], ways_ns) => ways_ns[0] + exit_ns,
@@ -113,12 +113,12 @@ fn too_long(gaps: &[Gap]) -> Vec<(&Gap, Kind, u64, u64)> {
     ways.filter(|(.., ns, bound_ns)| ns >= bound_ns).collect()
 }
 
-/// What nobody explains is no more than the ways from one event to the next, be it into the host,
-/// to another thread of the guest, or back to user space. How long those are the same recording
-/// tells: each way through the same code is as long, but for its branches. Where an exit is lost
-/// or an activity cut short, a way is longer than others of its kind by that. What lengthens all of
-/// a kind alike is not seen here: `oracle.rs` holds begins and ends of activities to the kernel's own
-/// tracer, on the kernel of the machine's own suite.
+/// Asserts that unexplained time is only the ways from one event to the next: into the host, to
+/// another thread of the guest, or back to user space. The same recording shows how long these are:
+/// each way through the same code takes the same time, except for its branches. If an exit is lost
+/// or an activity cut short, a way is longer than others of its kind by that. An error that
+/// lengthens all ways of a kind alike is not found here. `oracle.rs` compares starts and ends of
+/// activities with the kernel's own tracer, on the kernel of the machine's own suite.
 pub fn assert_explains_all_but_the_ways(joined: &Value, guest: &[Event]) {
     let activities = guest.iter().filter_map(|event| match event {
         Event::Activity(activity) => Some(*activity),
@@ -133,7 +133,7 @@ pub fn assert_explains_all_but_the_ways(joined: &Value, guest: &[Event]) {
     for (tree, gap) in trees.iter().zip(&gaps) {
         let ways_ns: u64 = gap.ways().iter().map(|(_, ns)| ns).sum();
         let [residual_ns, steal_ns] = ["residual_ns", "steal_ns"].map(|key| number(&tree[key]));
-        // Steal has no place, so that it may be of a way as of an activity.
+        // Steal has no position, so it may be part of a way or of an activity.
         let reported_ns = residual_ns..=residual_ns + steal_ns;
         assert!(reported_ns.contains(&ways_ns), "{ways_ns} ns: {tree}");
     }
@@ -141,7 +141,7 @@ pub fn assert_explains_all_but_the_ways(joined: &Value, guest: &[Event]) {
     assert!(too_long.is_empty(), "{too_long:#?}");
 }
 
-/// Exits alone, ticks, and ticks that bring a turn of a thread, about as long as on Linux 6.12.
+/// Returns exits alone, ticks, and ticks with a turn of a thread, about as long as on Linux 6.12.
 fn ticks() -> Vec<Gap> {
     use ActivityKind::{Exit, Irq, Thread};
     let gaps = (0..10).flat_map(|branch_ns| {

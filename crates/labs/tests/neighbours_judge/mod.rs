@@ -1,4 +1,4 @@
-//! Judges two guests and their host by all pairs that can be made of their recordings.
+//! Judges two guests and their host by all pairs of their recordings.
 
 use std::path::{Path, PathBuf};
 
@@ -8,19 +8,20 @@ use vmnoise_labs::neighbours::{HOST, RUNS, VMS, guest_file};
 use crate::altered;
 use crate::pairing_judge::{Pair, list};
 
-/// In nanoseconds.
+/// A millisecond in nanoseconds.
 const MS: u64 = 1_000_000;
-/// How much of its host's recording a guest is held against, beside all of it.
+/// Lengths of the parts of the host's recording that a guest is compared with, in addition to all
+/// of it.
 const PARTS_MS: [u64; 4] = [50, 100, 200, 300];
-/// A part begins and ends where the host read its clocks. It does so 50 times a second, and the
-/// four vCPUs that share its CPU may keep it from one of these.
+/// How much longer a part may be. It begins and ends where the host read its clocks, 50 times a
+/// second. The four vCPUs that share its CPU may keep it from one of these reads.
 const LONGER_NS: u64 = 50 * MS;
 
-/// A guest's recording and its own host's, or what is left of that.
+/// A guest's recording and its own host's, or a part of that.
 struct Own {
     vm: &'static str,
     run: &'static str,
-    /// There are tests enough: it has to be proven.
+    /// Whether it has enough tests to be proven.
     reports: bool,
     pair: Pair,
 }
@@ -31,7 +32,7 @@ impl Own {
     }
 }
 
-/// The recordings of one lab.
+/// Recordings of one lab.
 pub struct Judge<'a> {
     folder: &'a Path,
     copies: TempDir,
@@ -45,8 +46,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Each guest, in all that it recorded and where its host recorded a part of that, is its
-    /// own VM, found without being told which.
+    /// Asserts that each guest joins with its own VM, without its name, in all of its recordings
+    /// and in parts of its host's.
     pub fn assert_true_pairs(&self) {
         for own in self.whole().into_iter().chain(self.parts()) {
             let said = own.pair.explain(&[]);
@@ -61,7 +62,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The other VM of the same host, although it is named.
+    /// Asserts that the other VM of the same host is refused, even by name.
     pub fn assert_neighbours_are_refused(&self) {
         for own in self.whole().into_iter().chain(self.parts()) {
             let said = own.pair.explain(&["--vm", own.other_vm()]);
@@ -70,7 +71,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The right VM, with its vCPUs crossed.
+    /// Asserts that the right VM is refused if its vCPUs are swapped.
     pub fn assert_crossed_are_refused(&self) {
         for own in self.whole().into_iter().chain(self.parts()) {
             let guest = self.copy("crossed.rec");
@@ -90,7 +91,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The host of another lab, as it is, and with clocks that lay its guest's runs over ours.
+    /// Asserts that the host of another lab is refused, as it is, and with clocks that put its
+    /// guest's runs over ours.
     pub fn assert_strangers_are_refused(&self, stranger: &Judge<'_>) {
         let copy = self.copy("stranger.rec");
         for own in self.whole() {
@@ -113,7 +115,7 @@ impl<'a> Judge<'a> {
         let own = |(vm, run)| Own {
             vm,
             run,
-            // Where it polls for less than 20 ms on end, nothing says that it polled.
+            // If it polls for less than 20 ms at a time, nothing shows that it polled.
             reports: run != "spared",
             pair: Pair {
                 name: format!("{vm} {run}"),
@@ -124,7 +126,8 @@ impl<'a> Judge<'a> {
         all.map(own).collect()
     }
 
-    /// The host's recording cut to parts of each guest's first one, of the wanted lengths.
+    /// Returns the host's recording cut to parts of each guest's first recording, of the wanted
+    /// lengths.
     fn parts(&self) -> Vec<Own> {
         let mut parts = Vec::new();
         let run = RUNS[0].0;
@@ -134,7 +137,7 @@ impl<'a> Judge<'a> {
                 .into_iter()
                 .filter_map(|wanted_ms| window(&anchors, wanted_ms * MS))
                 .collect();
-            // Its host may have been kept from reading its clocks where one would end.
+            // The host may have missed a read of its clocks where one part would end.
             assert!(windows.len() + 1 >= PARTS_MS.len(), "{vm}: {anchors:?}");
             for (first, last) in windows {
                 let ms = (last - first) / MS;
@@ -143,7 +146,8 @@ impl<'a> Judge<'a> {
                 parts.push(Own {
                     vm,
                     run,
-                    // In less are some ten tests, and one of many other clocks may fit as well.
+                    // A shorter part has some ten tests, and one of many other clocks may fit as
+                    // well.
                     reports: ms >= 190,
                     pair: pair.with_host(&host, &format!("{ms} ms of the host")),
                 });
@@ -165,7 +169,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// From one of these times to another, the first that is that long and hardly longer.
+/// Returns the first window between two of these times that is this long and hardly longer.
 fn window(anchors: &[u64], wanted_ns: u64) -> Option<(u64, u64)> {
     let fits = |first: u64| {
         let mut after = anchors.iter().filter(|&&last| last >= first + wanted_ns);

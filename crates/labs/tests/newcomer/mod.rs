@@ -1,4 +1,4 @@
-//! What a newcomer does first, on a machine that has nothing.
+//! The first steps of a newcomer, on a machine that has nothing.
 
 pub mod system;
 
@@ -8,7 +8,7 @@ mod lab_full {
 
         use crate::newcomer::system::{System, package};
 
-        /// `make` alone is added to what Debian calls essential, and what apt needs for the network.
+        /// Adds only `make` to Debian's essential packages and to what apt needs for the network.
         #[test]
         fn make_run_reaches_its_page_on_a_machine_without_rust_and_kvm() {
             let system = System::bare(&["ca-certificates", "make"]);
@@ -34,7 +34,7 @@ mod lab_full {
                 "{result}"
             );
             system.succeeds("test -s /vmnoise/target/report.html");
-            // Set-up named each package before it came, and took none away.
+            // Set-up named each package before it was installed, and removed none.
             let named = reported.lines().filter_map(|line| {
                 let (_, names) = line.split_once("vmnoise set-up: installing ")?;
                 Some(names.split(' '))
@@ -59,7 +59,7 @@ mod lab_full {
             system.succeeds("dpkg --install /vmnoise.deb");
             let version = system.succeeds("vmnoise --version");
             assert!(version.starts_with("vmnoise "), "{version}");
-            // It becomes the program that lies beside it, which refuses this.
+            // It becomes the program next to it, which refuses this.
             let refused = system.run("vmnoise serve --listen 0.0.0.0:0");
             let said = String::from_utf8_lossy(&refused.stderr);
             assert!(said.starts_with("vmnoise serve: "), "{said}");

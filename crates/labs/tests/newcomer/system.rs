@@ -1,14 +1,15 @@
-//! A system of Debian of this machine's own release, made by mmdebstrap. It is gone when the test ends.
+//! A Debian system of this machine's own release, created by mmdebstrap and deleted at the end of
+//! the test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// What reaches the network from here: the name server and the certificates that are trusted.
+/// Files that give access to the network: the name server and the trusted certificates.
 const NETWORK: [&str; 2] = ["/etc/resolv.conf", "/etc/ssl/certs/ca-certificates.crt"];
 const CERTIFICATES: [&str; 2] = ["SSL_CERT_FILE", "CARGO_HTTP_CAINFO"];
-/// Where dpkg and apt write down what they did.
+/// Folders in which dpkg and apt keep their state.
 const BOOKS: [&str; 3] = ["./var/lib/dpkg", "./var/log", "./var/cache"];
 
 pub struct System {
@@ -16,9 +17,9 @@ pub struct System {
 }
 
 impl System {
-    /// What Debian calls essential, apt, and these packages.
+    /// Creates a system of Debian's essential packages, apt, and these packages.
     pub fn bare(packages: &[&str]) -> System {
-        // Beside what else is built: a folder for temporary files may be in memory.
+        // In the build folder, because the folder for temporary files may be in memory.
         let target = Path::new(REPOSITORY).join("target");
         let folder = tempfile::tempdir_in(target).unwrap();
         let root = folder.path().join("root");
@@ -38,12 +39,12 @@ impl System {
         System { folder }
     }
 
-    /// Its folder.
+    /// Returns the root of the system.
     pub fn root(&self) -> PathBuf {
         self.folder.path().join("root")
     }
 
-    /// This repository, in /vmnoise, and the way to the network.
+    /// Clones this repository to /vmnoise, and gives access to the network.
     pub fn clone_repository(&self) {
         for path in NETWORK {
             let there = self.root().join(&path[1..]);
@@ -59,13 +60,13 @@ impl System {
         assert!(cloned.status.success(), "{cloned:?}");
     }
 
-    /// A file of this machine, in its root.
+    /// Copies a file of this machine into the system.
     pub fn bring(&self, file: &Path, name: &str) {
         fs::copy(file, self.root().join(name)).unwrap();
     }
 
-    /// Runs a line. The system has a /proc of its own, the /sys of this machine, and no device of it but
-    /// those that mmdebstrap makes.
+    /// Runs a line. The system has a /proc of its own, this machine's /sys, and no devices but
+    /// those of mmdebstrap.
     pub fn run(&self, line: &str) -> Output {
         const ENTER: &str =
             r#"mount -t sysfs -o ro sysfs "$1/sys" && exec chroot "$1" /bin/sh -c "$2""#;
@@ -83,14 +84,14 @@ impl System {
         run.output().unwrap()
     }
 
-    /// What a line prints that has to succeed.
+    /// Runs a line that has to succeed, and returns its output.
     pub fn succeeds(&self, line: &str) -> String {
         let output = self.run(line);
         assert!(output.status.success(), "{line}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// All its files, without what dpkg and apt keep for themselves.
+    /// Returns all its files, without the state of dpkg and apt.
     pub fn files(&self) -> Vec<String> {
         let mut find = Command::new("find");
         find.arg(".").current_dir(self.root());
@@ -106,7 +107,7 @@ impl System {
     }
 }
 
-/// The package that `make deb` makes of this repository.
+/// Builds this repository's package with `make deb`.
 pub fn package() -> PathBuf {
     let mut make = Command::new("make");
     let made = make.arg("deb").current_dir(REPOSITORY).output().unwrap();
@@ -117,7 +118,7 @@ pub fn package() -> PathBuf {
     files.find(is_package).expect("make deb made a package")
 }
 
-/// Where this machine's own packages come from.
+/// Returns the files with the sources of this machine's own packages.
 fn sources() -> Vec<PathBuf> {
     let listed = fs::read_dir("/etc/apt/sources.list.d")
         .into_iter()

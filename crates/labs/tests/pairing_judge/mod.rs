@@ -1,4 +1,4 @@
-//! Judges what the built binary takes for a guest and its host, where the truth is known.
+//! Judges which guest and host the built binary joins, where the truth is known.
 
 use std::path::{Path, PathBuf};
 
@@ -7,17 +7,17 @@ use vmnoise_labs::run_to_end;
 
 use crate::altered;
 
-/// Every tick of a kernel of Debian.
+/// Tick of Debian's kernels.
 const TICK_NS: u64 = 4_000_000;
 
-/// What `vmnoise explain GUEST HOST` said of one pair.
+/// Result of `vmnoise explain GUEST HOST` for one pair.
 #[derive(Debug)]
 pub struct Said {
-    /// Which pair, and what was done to it.
+    /// Name of the pair, and the change made to it.
     pair: String,
     pub status: Option<i32>,
     pub json: Value,
-    /// What stands on stdout where the format is text and the pair is not accepted.
+    /// Stdout with text as format, if the pair is not accepted.
     text: String,
     stderr: String,
 }
@@ -45,7 +45,7 @@ impl Said {
         said
     }
 
-    /// What a table of pairs shows of it: of each candidate its odds, and how many of its tests
+    /// Returns the row of a table of pairs: odds of each candidate, and how many of its tests
     /// agree.
     fn line(&self) -> String {
         let of_pair =
@@ -65,7 +65,7 @@ impl Said {
         )
     }
 
-    /// Of a pair that is taken for one it is a part of the result, else all of it.
+    /// The pairing of an accepted pair is a part of the result, else it is the whole result.
     fn pairing(&self) -> &Value {
         self.json.get("pairing").unwrap_or(&self.json)
     }
@@ -78,19 +78,19 @@ impl Said {
         self.pairing()["verdict"].as_str().unwrap_or("untested")
     }
 
-    /// How many tests there are, of all candidates.
+    /// Returns the number of tests of all candidates.
     pub fn tests(&self) -> u64 {
         let pairs = self.candidates().flat_map(|vm| list(&vm["pairs"]));
         pairs.filter_map(|pair| pair["exits_tested"].as_u64()).sum()
     }
 
-    /// The widest of its pairs; `None` where it is not accepted.
+    /// Returns the widest clock error of its pairs; `None` if it is not accepted.
     fn bound_ns(&self) -> Option<u64> {
         let bounds_ns = list(&self.json["pairs"]).filter_map(|it| it["bound_ns"].as_u64());
         bounds_ns.max()
     }
 
-    /// Nobody is blamed.
+    /// Asserts that the pair is not accepted, and no culprit named.
     pub fn assert_not_accepted(&self) {
         assert_eq!(self.status, Some(1), "{self:?}");
         assert_eq!(self.stderr.lines().count(), 1, "{self:?}");
@@ -104,7 +104,7 @@ impl Said {
 /// A guest's recording and a host's.
 #[derive(Debug, Clone)]
 pub struct Pair {
-    /// In what is printed of it.
+    /// Name in the output.
     pub name: String,
     pub guest: PathBuf,
     pub host: PathBuf,
@@ -115,7 +115,7 @@ impl Pair {
         Said::of(self, options)
     }
 
-    /// As `explain`, but for the host, and what is said of that.
+    /// Returns this pair with another host, and adds `how` to its name.
     pub fn with_host(&self, host: &Path, how: &str) -> Pair {
         Pair {
             name: format!("{} {how}", self.name),
@@ -124,9 +124,10 @@ impl Pair {
         }
     }
 
-    /// A true pair by a clock that is off by more than the bound that was printed: by little,
-    /// by whole ticks, by much. It is none. The nearest alone may print a bound that covers by how
-    /// much it is off: the slack is how far the recorded clock could be moved, and moves with it.
+    /// Asserts that a true pair is not accepted with a clock that is off by more than the printed
+    /// bound: by little, by whole ticks, by much. Only the nearest may print a bound that covers
+    /// its error: the slack is how far the recorded clock could be moved, and it moves with the
+    /// clock.
     pub fn assert_other_clocks_are_refused(&self) {
         let bound_ns = self.explain(&[]).bound_ns();
         let [near_ns, bounds_ns] = [3, 20].map(|halves| bound_ns.unwrap_or(0) * halves / 2);
@@ -151,7 +152,7 @@ impl Pair {
                 if by_ns > near_ns || reported_ns < Some(by_ns) {
                     said.assert_not_accepted();
                 } else {
-                    println!("off by {by_ns} ns, told {reported_ns:?} ns");
+                    println!("off by {by_ns} ns, reported {reported_ns:?} ns");
                 }
             }
         }

@@ -1,4 +1,5 @@
-//! What an HVM guest of Xen needs of its Dom0: a QEMU that is its machine, and firmware.
+//! Files that an HVM guest of Xen needs in its Dom0: the QEMU that emulates its machine, and
+//! firmware.
 
 use std::path::Path;
 
@@ -9,19 +10,20 @@ use super::super::carried::{self, Carried};
 use super::super::qemu::Qemu;
 use super::packages::Xen;
 
-/// Its libraries are those of Xen, and of the QEMU that this machine has.
+/// Package of this QEMU. Its libraries come from Xen, and from the QEMU of this machine.
 pub(in super::super) const PACKAGE: &str = "qemu-system-xen";
-/// Where Xen looks for it.
+/// Path at which Xen looks for it.
 const PROGRAM: &str = "/usr/libexec/xen-qemu-system-i386";
-/// What it reads, or Xen for it, and where: firmware, the loader of a kernel that is in no
-/// file of the guest, and the keyboard, without which it does not start.
+/// Folders and files that QEMU or Xen reads: the firmware, a loader for a kernel that is not in a
+/// file of the guest, and the keyboard, without which QEMU does not start.
 const FIRMWARE: [(&str, &str); 3] = [
     ("/usr/share/seabios", "bios-256k.bin"),
     ("/usr/share/qemu", "linuxboot.bin"),
     ("/usr/share/qemu", "keymaps/en-us"),
 ];
 
-/// All of it. The package is unpacked under `target/lab/`, unless that was done before.
+/// Returns all files of the device model. Its package is unpacked under `target/lab/` if that is
+/// still to do.
 pub(super) fn files(xen: &Xen, qemu: &Qemu) -> Result<Vec<Carried>> {
     let bundle = bundle(xen.folder())?;
     Apt::of(Suite::Own)?.unpack(&bundle)?;
@@ -29,7 +31,7 @@ pub(super) fn files(xen: &Xen, qemu: &Qemu) -> Result<Vec<Carried>> {
     let program = folder.join(PROGRAM.trim_start_matches('/'));
     let mut files = carried::libraries(&program, xen.folder())?;
     files.push(Carried::new(PROGRAM, &program));
-    // The first that runs in the guest: it puts the firmware where it belongs.
+    // The first program that runs in the guest: it places the firmware.
     files.push(xen.file("boot/hvmloader")?);
     for (inside, name) in FIRMWARE {
         let inside = Path::new(inside).join(name);
@@ -39,7 +41,7 @@ pub(super) fn files(xen: &Xen, qemu: &Qemu) -> Result<Vec<Carried>> {
     Ok(files)
 }
 
-/// For the Xen that lies in this folder: it has libraries of that very version.
+/// Returns the package for the Xen in this folder: its libraries must be of exactly that version.
 pub(super) fn bundle(xen: &Path) -> Result<Bundle> {
     let version = xen.file_name().context("Xen in no folder")?;
     let folder = format!("{PACKAGE}-for-{}", version.to_string_lossy());

@@ -1,20 +1,20 @@
-//! A guest of Xen, as `xl` is told of it.
+//! The configuration of a guest of Xen for `xl`.
 
 use std::path::Path;
 
-/// What a guest of Xen knows of that, and so how it is run.
+/// Type of a guest of Xen, which says how much of its machine is emulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum XenType {
-    /// It knows that it has no hardware.
+    /// The guest knows that it has no hardware.
     Pv,
-    /// It has its own page tables, and no hardware but its CPU.
+    /// The guest has its own page tables, and no hardware but its CPU.
     Pvh,
-    /// It has a whole machine, which a QEMU in Dom0 emulates.
+    /// The guest has a whole machine, which a QEMU in Dom0 emulates.
     Hvm,
 }
 
 impl XenType {
-    /// As xl.cfg(5) has it.
+    /// Returns the type's name in xl.cfg(5).
     fn name(self) -> &'static str {
         match self {
             XenType::Pv => "pv",
@@ -27,21 +27,21 @@ impl XenType {
 /// A guest of one vCPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XenDomain {
-    /// Of which type.
+    /// Type of the guest.
     pub kind: XenType,
-    /// The one CPU of the machine that its vCPU has, if it is not any.
+    /// CPU of the machine to which the vCPU is pinned; `None` for any CPU.
     pub cpu: Option<u32>,
-    /// What its kernel is told besides.
+    /// Words appended to the command line of its kernel.
     pub command_line: String,
-    /// Whether Xen answers each time that it reads the TSC.
+    /// Whether Xen emulates each of its reads of the TSC.
     pub emulates_tsc: bool,
 }
 
 impl XenDomain {
-    /// How much memory it has.
+    /// Memory of the guest.
     pub const MEMORY_MIB: u32 = 512;
 
-    /// One as it comes.
+    /// Creates a guest of this type with default settings.
     pub fn of(kind: XenType) -> XenDomain {
         XenDomain {
             kind,
@@ -51,8 +51,8 @@ impl XenDomain {
         }
     }
 
-    /// What xl.cfg(5) describes, a setting a line, with this name, kernel and initramfs. A guest that has
-    /// ended stays, so that all it said is read.
+    /// Returns the guest's configuration as in xl.cfg(5), one setting per line. A guest stays after
+    /// its end, so that its whole console can be read.
     pub(super) fn text(&self, name: &str, [kernel, initramfs]: [&Path; 2]) -> String {
         let line = format!(
             "console=hvc0 quiet panic=-1 random.trust_cpu=off {}",
@@ -81,7 +81,7 @@ impl XenDomain {
             text += &format!("cpus=\"{cpu}\"\n");
         }
         if self.kind == XenType::Hvm {
-            // No screen: its firmware would be one more to emulate.
+            // No screen, because its firmware would be one more to emulate.
             text += "vnc=0\nvga=\"none\"\n";
         }
         text

@@ -1,4 +1,4 @@
-//! A Linux guest on the Xen of the Dom0 that this runs in, in real time.
+//! A Linux guest on the Xen of the Dom0 that runs this code, in real time.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -17,25 +17,27 @@ use super::xl;
 use crate::run::lab_program;
 use crate::{placed, urgency};
 
-/// One that boots or runs. Nothing of it is left when it is dropped, or when this process ends in any other way.
+/// A guest that boots or runs. It ends when this value is dropped, and also if this process ends in
+/// any other way.
 #[derive(Debug)]
 pub struct XenGuest {
     name: String,
     settings: String,
-    /// The domain is there as long as this one's stdin is open.
+    /// Process that destroys the domain when its stdin closes.
     keeper: Child,
     console: PathBuf,
     said: PathBuf,
-    /// Goes after who writes there.
+    /// Dropped after the keeper, which writes there.
     _folder: TempDir,
 }
 
 impl XenGuest {
-    /// Creates such a domain with this kernel, `vmnoise` and these programs, some of them Debian's, which runs
-    /// these commands as a lab does.
+    /// Creates the domain with this kernel, `vmnoise`, these programs and these packages of Debian.
+    /// It runs the commands as a lab does.
     ///
     /// # Errors
-    /// If the kernel cannot be had, or there is no room for its files. What `xl` says comes with the first look.
+    /// If the kernel cannot be had, or its files do not fit. An error of `xl` is reported by the
+    /// first `has_reported`.
     pub fn boot(
         domain: &XenDomain,
         kernel: Kernel,
@@ -47,7 +49,7 @@ impl XenGuest {
             .prefix("vmnoise-lab-")
             .tempdir()
             .context("a folder for the guest")?;
-        // Random, as that of its folder: no other domain has it.
+        // The folder's name is random, so no other domain has it.
         let name = folder.path().file_name().and_then(|name| name.to_str());
         let name = name.context("a folder without a name")?.to_owned();
         let programs = [&[crate::binary()], programs].concat();
@@ -67,7 +69,8 @@ impl XenGuest {
         let files = [&*image.kernel, &*image.initramfs];
         let [file, console, said] = ["domain", "console", "said"].map(|it| folder.path().join(it));
         std::fs::write(&file, domain.text(&name, files))?;
-        // Where they lie on this machine is nobody's business who reads of it.
+        // Without folders: a reader of these settings need not know where the files are on this
+        // machine.
         let settings = domain.text(
             &name,
             files.map(|file| Path::new(file.file_name().unwrap_or_default())),
@@ -78,7 +81,7 @@ impl XenGuest {
             .stdin(Stdio::piped())
             .stdout(File::create(&console)?)
             .stderr(File::create(&said)?)
-            // Ctrl-C is not for it, nor for the `xl` that it runs.
+            // Its own process group, so that Ctrl-C reaches neither it nor its `xl`.
             .process_group(0)
             .spawn()
             .context("starting lab-domain")?;
@@ -92,24 +95,24 @@ impl XenGuest {
         })
     }
 
-    /// What `xl` is told of it, in a line.
+    /// Returns the domain's configuration for `xl`, on one line.
     pub fn settings(&self) -> String {
         let settings: Vec<&str> = self.settings.lines().collect();
         settings.join("; ")
     }
 
-    /// Lets all threads that its QEMU has now run on this CPU of Dom0 and no other.
+    /// Pins all threads that its QEMU has now to this CPU of Dom0.
     ///
     /// # Errors
-    /// If it has none, or there is no such CPU.
+    /// If it has no QEMU, or there is no such CPU.
     pub fn pin_vmm(&self, cpu: u32) -> Result<()> {
         placed::pin_all(self.vmm()?, cpu)
     }
 
-    /// Likewise, at SCHED_FIFO with this priority.
+    /// Runs all threads that its QEMU has now at SCHED_FIFO with this priority.
     ///
     /// # Errors
-    /// If it has none, or the kernel refuses.
+    /// If it has no QEMU, or the kernel refuses.
     pub fn set_vmm_fifo(&self, priority: i32) -> Result<()> {
         urgency::set_fifo(self.vmm()?, priority)
     }
@@ -119,10 +122,10 @@ impl XenGuest {
         xl::device_model(domain)
     }
 
-    /// Whether so many of its commands have ended.
+    /// Returns whether `count` of its commands have ended.
     ///
     /// # Errors
-    /// If it could not be created.
+    /// If the domain could not be created.
     pub fn has_reported(&mut self, count: usize) -> Result<bool> {
         let ended = self.keeper.try_wait()?;
         ensure!(ended.is_none(), "the domain is not there");
@@ -130,20 +133,20 @@ impl XenGuest {
         Ok(reported.lines().count() >= count)
     }
 
-    /// How much it has said.
+    /// Returns the length of its console so far, in bytes.
     pub fn said_bytes(&self) -> u64 {
         std::fs::metadata(&self.console).map_or(0, |console| console.len())
     }
 
-    /// What its commands said that have ended.
+    /// Returns the outputs of its commands that have ended.
     ///
     /// # Errors
-    /// If that is no text.
+    /// If they are not text.
     pub fn outputs(&self) -> Result<Vec<CommandOutput>> {
         inside::outputs(inside::results_on_console(&text(&self.console)).as_bytes())
     }
 
-    /// What its kernel and its commands said, after what `xl` did.
+    /// Returns the output of `xl`, followed by the console of the guest.
     pub fn console(&self) -> String {
         text(&self.said) + &text(&self.console)
     }
@@ -153,7 +156,8 @@ impl Drop for XenGuest {
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());
         let _ = self.keeper.wait();
-        // What held it may have been killed before it could do this; nobody else has a domain of this name.
+        // The keeper may have been killed before it destroyed the domain. The name is unique, so
+        // this hits no other domain.
         if let Ok(Some(number)) = xl::domain(&self.name) {
             let _ = xl::said(&["destroy", &number.to_string()]);
         }

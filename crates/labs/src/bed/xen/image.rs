@@ -1,4 +1,4 @@
-//! What a guest of Xen boots.
+//! Boot files of a guest of Xen.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub(super) struct XenImage {
 }
 
 impl XenImage {
-    /// Writes the initramfs into this folder.
+    /// Writes the initramfs into `folder`.
     pub(super) fn write(
         folder: &Path,
         kind: XenType,
@@ -40,7 +40,8 @@ impl XenImage {
         let mut initramfs = folder.join("guest-initramfs");
         initramfs::write(&initramfs, &contents)?;
         let kernel = if kind == XenType::Hvm {
-            // Its firmware starts what any PC does, and reads it a byte at a time.
+            // A PC's firmware boots an HVM guest: it needs a bzImage, and reads the initramfs byte
+            // by byte.
             call("gzip", &["-9", "guest-initramfs"], folder)?;
             initramfs.set_extension("gz");
             image.vmlinuz

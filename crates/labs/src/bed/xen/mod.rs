@@ -1,7 +1,7 @@
-//! Xen in a lab: Debian's hypervisor, a Dom0 that is a lab of its own, and a guest of it
-//! that runs commands as a lab does. All on one CPU under virtual time, so that whatever
-//! Dom0 does is taken from the guest, and nothing is while it sleeps. And a guest of the Xen
-//! that runs on this machine itself.
+//! Xen in a lab: Debian's hypervisor, a Dom0 that is a lab of its own, and a guest that runs
+//! commands as a lab does. All share one CPU under virtual time, so Dom0 takes exactly its own
+//! running time from the guest, and none while it sleeps. Guests of a Xen that runs on this machine
+//! itself are here too.
 
 mod device_model;
 mod domain;
@@ -35,12 +35,12 @@ use super::qemu::Qemu;
 use super::{SEED, Suite, arguments, guest as guest_of_lab};
 use image::XenImage;
 
-/// How long a lab of Xen may take before it counts as hung; no estimate of how long it takes.
+/// How long a lab of Xen may take before it counts as hung; not an estimate of its usual time.
 const BACKSTOP: Duration = Duration::from_secs(600);
-/// Of the machine: Dom0 has 1 GiB of it.
+/// Memory of the machine; Dom0 has 1 GiB of it.
 const MEMORY_MIB: u32 = 2048;
 
-/// What has to be there for Xen, with a QEMU in Dom0 or without.
+/// Returns the packages that Xen needs, with a QEMU in Dom0 or without.
 pub(super) fn bundles(has_device_model: bool) -> Result<Vec<Bundle>> {
     let xen = packages::bundle(&Apt::of(Suite::Own)?)?;
     let device_model = has_device_model.then(|| device_model::bundle(&xen.folder));
@@ -49,7 +49,7 @@ pub(super) fn bundles(has_device_model: bool) -> Result<Vec<Bundle>> {
 }
 
 impl XenType {
-    /// What emulates it.
+    /// Returns the QEMU that emulates the machine for this type.
     fn qemu(self) -> Result<&'static Qemu> {
         match self {
             XenType::Pv => Qemu::chosen(),
@@ -57,8 +57,9 @@ impl XenType {
         }
     }
 
-    /// 2^this ns an instruction. The firmware of an HVM guest is minutes of them, and who waits
-    /// for the guest has no minutes.
+    /// Returns the virtual time of one instruction, as a power of two of ns. It is shortest for an
+    /// HVM guest: its firmware would take minutes otherwise, and the commands that wait for the
+    /// guest would give up.
     fn shift(self) -> u8 {
         match self {
             XenType::Pv | XenType::Pvh => 2,
@@ -81,30 +82,32 @@ pub struct XenLab {
     packaged: Vec<Packaged>,
 }
 
-/// What it brought out.
+/// Output of a lab of Xen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XenReport {
-    /// Of the guest, one for each command that was waited for, in their order.
+    /// Outputs of the guest, one per command that was waited for, in order.
     pub guest: Vec<CommandOutput>,
-    /// All that the guest said on its console.
+    /// Everything that the guest wrote to its console.
     pub guest_console: String,
-    /// Of Dom0, without what started the guest and brought its results out.
+    /// Output of Dom0, without the commands that start the guest and collect its results.
     pub dom0: LabReport,
 }
 
 impl XenLab {
-    /// A guest of one vCPU with `vmnoise` and the cloud kernel, which knows that it has no
-    /// hardware (PV).
+    /// Creates a lab with a PV guest: one vCPU, `vmnoise` and the cloud kernel. A PV guest knows
+    /// that it has no hardware.
     pub fn pv() -> XenLab {
         XenLab::of(XenType::Pv)
     }
 
-    /// As `pv`, in SVM: it has its own page tables, and no hardware but its CPU (PVH).
+    /// Creates a lab with a PVH guest: as `pv`, but in SVM. The guest has its own page tables, and
+    /// no hardware but its CPU.
     pub fn pvh() -> XenLab {
         XenLab::of(XenType::Pvh)
     }
 
-    /// As `pvh`, with a whole machine around it, which a QEMU in Dom0 emulates (HVM).
+    /// Creates a lab with an HVM guest: as `pvh`, but with a whole machine around the guest, which
+    /// a QEMU in Dom0 emulates.
     pub fn hvm() -> XenLab {
         XenLab::of(XenType::Hvm)
     }
@@ -123,49 +126,50 @@ impl XenLab {
         }
     }
 
-    /// Lets Dom0 have another kernel than the plain one. The cloud kernel cannot be a Dom0.
+    /// Gives Dom0 another kernel than the plain one. The cloud kernel cannot be a Dom0.
     pub fn dom0_kernel(mut self, kernel: Kernel) -> XenLab {
         self.dom0_kernel = kernel;
         self
     }
 
-    /// Lets the guest have another kernel than the cloud one.
+    /// Gives the guest another kernel than the cloud one.
     pub fn guest_kernel(mut self, kernel: Kernel) -> XenLab {
         self.guest_kernel = kernel;
         self
     }
 
-    /// Lets an instruction take 2^`shift` ns, and not what is usual for its type.
+    /// Sets the virtual time of one instruction to 2^`shift` ns, instead of the default of its
+    /// type.
     pub fn virtual_time(mut self, shift: u8) -> XenLab {
         self.shift = shift;
         self
     }
 
-    /// Lets what is random come from this seed.
+    /// Sets the seed of random numbers.
     pub fn seed(mut self, seed: u64) -> XenLab {
         self.seed = seed;
         self
     }
 
-    /// Ends it early, and lets `run` fail, once this is true.
+    /// Ends the machine early, with an error from `run`, once this is true.
     pub fn until(mut self, asked_to_end: &Arc<AtomicBool>) -> XenLab {
         self.asked_to_end = Arc::clone(asked_to_end);
         self
     }
 
-    /// Lets Xen take another scheduler than its own choice.
+    /// Sets Xen's scheduler, instead of Xen's default.
     pub fn scheduler(mut self, name: &'static str) -> XenLab {
         self.scheduler = Some(name);
         self
     }
 
-    /// Passes this on to the guest's kernel too.
+    /// Appends words to the command line of the guest's kernel.
     pub fn command_line(mut self, words: &str) -> XenLab {
         self.domain.command_line = words.to_owned();
         self
     }
 
-    /// Lets Xen answer each time that the guest reads the TSC.
+    /// Makes Xen emulate each of the guest's reads of the TSC.
     pub fn emulate_tsc(mut self) -> XenLab {
         self.domain.emulates_tsc = true;
         self
@@ -183,12 +187,12 @@ impl XenLab {
         self
     }
 
-    /// Boots, starts the guest, which runs its commands, runs Dom0's meanwhile, and powers off
-    /// when both are through. Commands are those of [`super::Lab::run`]. `lab-xen told COUNT`
-    /// in Dom0 sleeps until so many of the guest's commands have ended.
+    /// Boots the machine, starts the guest with its commands, runs Dom0's commands meanwhile, and
+    /// powers off when both are done. The commands are written as for [`super::Lab::run`].
+    /// `lab-xen told COUNT` in Dom0 sleeps until COUNT of the guest's commands have ended.
     ///
     /// # Errors
-    /// If Xen cannot be had, or the machine does not come to its end.
+    /// If Xen cannot be had, or the machine does not power off.
     pub fn run(&self, dom0: &[&str], guest: &[&str]) -> Result<XenReport> {
         let folder = tempfile::tempdir().context("a folder for the lab")?;
         let folder = folder.path();
@@ -210,11 +214,11 @@ impl XenLab {
         })
     }
 
-    /// Boots a Dom0 that has Xen's programs and an unpacked kernel for guests, and runs its commands:
-    /// a program that is given creates guests as in any other Dom0 ([`XenGuest`]).
+    /// Boots a Dom0 with Xen's programs and an unpacked kernel for guests, and runs its commands. A
+    /// program in it can create guests as in any other Dom0 ([`XenGuest`]).
     ///
     /// # Errors
-    /// If Xen cannot be had, or the machine does not come to its end.
+    /// If Xen cannot be had, or the machine does not power off.
     pub fn run_dom0(&self, commands: &[&str]) -> Result<LabReport> {
         let folder = tempfile::tempdir().context("a folder for the lab")?;
         let xen = packages::install()?;
@@ -225,7 +229,8 @@ impl XenLab {
         self.boot(folder.path(), &xen, &commands, carried)
     }
 
-    /// Gives what Dom0 brought out after its first command, which starts Xen's programs.
+    /// Boots Dom0, whose first command starts Xen's programs. Returns its output without that
+    /// command's.
     fn boot(
         &self,
         folder: &Path,
@@ -250,9 +255,10 @@ impl XenLab {
         initramfs::write(&initramfs, &contents)?;
         let hypervisor = folder.join("hypervisor");
         std::fs::write(&hypervisor, xen.hypervisor()?)?;
-        // Xen would unpack it in emulation, many times slower.
+        // Unpacked, because Xen would unpack the kernel in emulation, many times slower.
         let vmlinux = folder.join("dom0");
-        // QEMU ends the path of a multiboot module at its first space, which this tree's own path may have.
+        // QEMU ends the path of a multiboot module at its first space, and this tree's own path may
+        // have one.
         symlink(image.vmlinux()?, &vmlinux)?;
         let arguments = [
             arguments::machine(1, MEMORY_MIB, arguments::CPU_FOR_XEN),
@@ -276,7 +282,7 @@ impl XenLab {
         Ok(report)
     }
 
-    /// The guest's kernel, its initramfs, and what `xl` is told of it.
+    /// Returns the guest's kernel, its initramfs, and its configuration for `xl`.
     fn guests_files(
         &self,
         folder: &Path,

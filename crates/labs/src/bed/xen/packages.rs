@@ -1,5 +1,5 @@
-//! Xen of Debian: the hypervisor and the programs of its Dom0, found by their meta package
-//! because versions move, and kept unpacked under `target/lab/`.
+//! Debian's Xen: the hypervisor and the programs of its Dom0. They are found by their meta package,
+//! because versions change, and kept unpacked under `target/lab/`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use super::super::apt::{self, Apt, Bundle, Suite};
 use super::super::carried::{self, Carried};
 use super::super::compressed::decompressed;
 
-/// Depends on the current version of all.
+/// Package that depends on the current version of all others.
 pub(in super::super) const META: &str = "xen-system-amd64";
-/// Begins the names of what is needed of Xen: the hypervisor, programs, and libraries with one
-/// that is not Xen's.
+/// Starts of the names of the packages that are needed: the hypervisor, programs, and libraries. Of
+/// the libraries libyajl is not Xen's own.
 const NEEDED: [&str; 4] = ["xen-hypervisor-", "xen-utils-", "libxen", "libyajl"];
-/// What a Dom0 runs. The last two record what the hypervisor does, and tell of it.
+/// Programs of a Dom0. `xentrace` records the hypervisor's events, `xenalyze` evaluates them.
 const PROGRAMS: [&str; 6] = [
     "xenstored",
     "xen-init-dom0",
@@ -33,7 +33,7 @@ pub(super) struct Xen {
 }
 
 impl Xen {
-    /// The hypervisor, as a loader starts it.
+    /// Returns the hypervisor in the format that a loader starts.
     pub(super) fn hypervisor(&self) -> Result<Vec<u8>> {
         let is_it = |path: &&PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str());
@@ -45,12 +45,12 @@ impl Xen {
         decompressed(&std::fs::read(file)?)
     }
 
-    /// Where it is unpacked.
+    /// Returns the folder in which Xen is unpacked.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// A file that Xen's programs look for where it is.
+    /// Returns a file, at the path at which Xen's programs look for it.
     pub(super) fn file(&self, name: &str) -> Result<Carried> {
         let mut files = self.files.iter();
         let from = files.find(|path| path.ends_with(name));
@@ -61,7 +61,7 @@ impl Xen {
         })
     }
 
-    /// The programs of Dom0, with their libraries.
+    /// Returns the programs of Dom0, with their libraries.
     pub(super) fn programs(&self) -> Result<Vec<Carried>> {
         let mut all = BTreeMap::new();
         for name in PROGRAMS {
@@ -71,7 +71,7 @@ impl Xen {
             }
             all.insert(Path::new("/bin").join(name), program.to_owned());
         }
-        // glibc loads it when a thread ends, and no program names it.
+        // glibc loads this library when a thread ends, but no program lists it.
         let unwinder = Path::new("/lib/x86_64-linux-gnu/libgcc_s.so.1");
         all.insert(unwinder.to_owned(), unwinder.to_owned());
         let files = all.into_iter();
@@ -80,7 +80,7 @@ impl Xen {
             .collect())
     }
 
-    /// A program, and not the script by which Debian finds the right version of it.
+    /// Returns the program itself, not Debian's script that selects its version.
     fn program(&self, name: &str) -> Result<&Path> {
         let is_it = |path: &&PathBuf| path.ends_with(Path::new("bin").join(name));
         let file = self.files.iter().find(is_it);
@@ -88,12 +88,12 @@ impl Xen {
     }
 }
 
-/// Finds the current packages and unpacks them, unless that was done before.
+/// Finds the current packages, and unpacks them if that is still to do.
 pub(super) fn install() -> Result<Xen> {
     let apt = Apt::of(Suite::Own)?;
     let bundle = match bundle(&apt) {
         Ok(bundle) => bundle,
-        // A fresh machine has no package lists, one that slept has old ones.
+        // A fresh machine has no package lists; a machine that was off for long has old ones.
         Err(missing) => {
             apt.update()
                 .with_context(|| format!("looking again, because {missing:#}"))?;
@@ -107,7 +107,7 @@ pub(super) fn install() -> Result<Xen> {
     })
 }
 
-/// Those behind the meta package that are needed.
+/// Returns the packages behind the meta package that are needed.
 pub(super) fn bundle(apt: &Apt) -> Result<Bundle> {
     let mut all: Vec<String> = apt.depends_in_the_end(META)?.into_iter().collect();
     all.retain(|package| NEEDED.iter().any(|name| package.starts_with(name)));

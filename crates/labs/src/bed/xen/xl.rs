@@ -1,4 +1,4 @@
-//! `xl`, by which a Dom0 is asked and told: xl(1).
+//! Runs `xl`, which controls Xen from a Dom0: xl(1).
 
 use std::fs;
 use std::path::Path;
@@ -7,23 +7,23 @@ use anyhow::{Context, Result, bail};
 
 use super::super::apt::call;
 
-/// What it prints.
+/// Returns what `xl` prints.
 ///
 /// # Errors
-/// If it is not there or fails, with what it says.
+/// If `xl` is not there or fails, with its message.
 pub fn said(arguments: &[&str]) -> Result<String> {
     call("xl", arguments, Path::new("."))
 }
 
-/// The number of the domain of this name, if there is one.
+/// Returns the number of the domain of this name, if there is one.
 ///
 /// # Errors
-/// If `xl` does not tell.
+/// If `xl` fails.
 pub fn domain(name: &str) -> Result<Option<u32>> {
     Ok(number_of(name, &said(&["list"])?))
 }
 
-/// Out of lines of a name, a number, and more.
+/// Finds the number in lines of name, number and more.
 fn number_of(name: &str, list: &str) -> Option<u32> {
     let mut domains = list.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
@@ -33,10 +33,11 @@ fn number_of(name: &str, list: &str) -> Option<u32> {
     number.parse().ok()
 }
 
-/// The process of the QEMU that is the machine of an HVM guest, by the number of its domain.
+/// Returns the process of the QEMU that emulates the machine of an HVM guest, by its domain's
+/// number.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no such process.
 pub fn device_model(domain: u32) -> Result<u32> {
     for process in fs::read_dir("/proc")?.flatten() {
         let path = process.path();
@@ -50,8 +51,9 @@ pub fn device_model(domain: u32) -> Result<u32> {
     bail!("no QEMU of root runs for domain {domain}: the guest is not HVM")
 }
 
-/// Any process can have such arguments, also one of another user that root's rights may be lent to (setuid): so it
-/// counts only if it is a QEMU, and all of its users are root. As libxl starts it (libxl_dm.c).
+/// Returns whether a process is the QEMU of this domain, with the arguments that libxl gives it
+/// (libxl_dm.c). Any process can have these arguments, even a setuid program that another user
+/// started. So it counts only if it is a QEMU, and all of its user IDs are root.
 fn is_device_model(domain: u32, command_line: &str, status: &str, program: &Path) -> bool {
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     let is_root = users.is_some_and(|users| users.split_whitespace().all(|user| user == "0"));

@@ -1,6 +1,7 @@
-//! `lab-domain NAME FILE` creates the domain of Xen that the file describes (xl.cfg(5)) under this name, shows
-//! its console on stdout, and destroys it when stdin ends: who started this holds the other end, and so the domain
-//! ends with that process, whatever ends it. A domain that had the name before is left as it is.
+//! `lab-domain NAME FILE` creates the Xen domain that the file describes (xl.cfg(5)) under this
+//! name, and shows its console on stdout. It destroys the domain when stdin ends. The process that
+//! started it holds the other end of stdin, so the domain ends with that process in any case. A
+//! domain that had the name before is left alone.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -13,7 +14,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use vmnoise_labs::bed::xl;
 
-/// How often `xl` is asked to find or to destroy the domain, and how long until the next time.
+/// Number of attempts to find or to destroy the domain, and the time between them.
 const TRIES: u32 = 20;
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -22,7 +23,8 @@ pub fn main() -> Result<()> {
     let [name, file] = &arguments[..] else {
         bail!("usage: lab-domain NAME FILE");
     };
-    // It ends by its stdin: a service manager signals it too, and the domain would stay.
+    // Only the end of stdin ends this program. A service manager also sends it signals, and the
+    // domain would stay.
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::default())?;
     }
@@ -31,7 +33,7 @@ pub fn main() -> Result<()> {
         "there is a domain {name} already, which is left as it is: take another name"
     );
     let created = tell(&["create", "-e", file])?;
-    // One that `xl` began and did not finish may be left too.
+    // `xl` may have failed after it created the domain.
     let number = number_of(name)?;
     let shown = match (created.success(), number) {
         (true, Some(number)) => show(number),
@@ -41,7 +43,8 @@ pub fn main() -> Result<()> {
     shown.and(destroyed)
 }
 
-/// `xl list` may be ended by a signal that all here get, and the domain would stay.
+/// Returns the domain's number. `xl list` is repeated, because a signal to the whole process group
+/// may end it, and the domain would stay.
 fn number_of(name: &str) -> Result<Option<u32>> {
     for _ in 0..TRIES {
         if let Ok(number) = xl::domain(name) {
@@ -54,9 +57,10 @@ fn number_of(name: &str) -> Result<Option<u32>> {
     )
 }
 
-/// Until stdin ends.
+/// Shows the console until stdin ends.
 fn show(number: u32) -> Result<()> {
-    // What the guest has said before is kept for it. One of an older Xen ends with its stdin, so that stays open.
+    // Xen keeps earlier console output for this reader. An older `xl console` ends with its stdin,
+    // so that stays open.
     let mut console = Command::new("xl")
         .args(["console", "-t", "pv", &number.to_string()])
         .stdin(Stdio::piped())
@@ -68,7 +72,8 @@ fn show(number: u32) -> Result<()> {
     Ok(())
 }
 
-/// It may be ended itself by a signal that all here get, and another `xl` may have the lock.
+/// Destroys the domain. `xl destroy` is repeated, because a signal may end it, or another `xl` may
+/// hold the lock.
 fn destroy(name: &str, number: u32) -> Result<()> {
     let number_in_words = number.to_string();
     for _ in 0..TRIES {
@@ -81,7 +86,7 @@ fn destroy(name: &str, number: u32) -> Result<()> {
     bail!("the domain {name} is still there: run `xl destroy {number}`")
 }
 
-/// What it says goes where errors go: stdout is the console.
+/// Runs `xl` with its output on stderr, because stdout is the console.
 fn tell(arguments: &[&str]) -> Result<ExitStatus> {
     let errors = io::stderr().as_fd().try_clone_to_owned()?;
     let mut command = Command::new("xl");

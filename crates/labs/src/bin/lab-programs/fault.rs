@@ -1,6 +1,10 @@
-//! `lab-fault cycle SECONDS NAME...`, inside a lab, brings these faults about at once, and prints as JSON what `vmnoise
-//! audit` found, and what its script gave; `lab-fault again SECONDS NAME...` lets the same loose where all is well;
-//! `lab-fault work WORD...` is what is let loose.
+//! Faults inside a lab:
+//!
+//! - `lab-fault cycle SECONDS NAME...` causes these faults together. It prints as JSON the findings
+//!   of `vmnoise audit`, and the effect of its script.
+//! - `lab-fault again SECONDS NAME...` records with the same disturbers while all settings are
+//!   clean.
+//! - `lab-fault work WORD...` is a disturber.
 
 use anyhow::{Context, Result, bail};
 use vmnoise_labs::faults::{Fault, OTHER, QUIET, cycle, named, work};
@@ -10,7 +14,7 @@ pub fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if let ["cycle" | "again", ..] = arguments[..] {
-        // An isolated CPU is none of those that a process has by itself.
+        // By default a process may not run on an isolated CPU.
         thread::pin(&[OTHER, QUIET])?;
     }
     match arguments[..] {

@@ -1,12 +1,12 @@
-//! `lab-feed-vmm SOCKET MANNERS FILE COMMAND...`: listens on a unix socket and becomes the
-//! command, a VMM. A process of its own answers there for the guest, whose manners are
+//! `lab-feed-vmm SOCKET MANNERS FILE COMMAND...` listens on a unix socket and becomes the command,
+//! a VMM. A process of its own answers on the socket for the guest. Its manners are one of:
 //!
-//! - `reads`: writes all it is told to FILE;
+//! - `reads`: writes everything that the host sends to FILE;
 //! - `stalls`: never reads;
-//! - `floods`: says as much as is taken, and reads;
+//! - `floods`: sends as much as the host accepts, and reads;
 //! - `leaves`: hangs up at once, each time;
-//! - `asks`: asks for a dump ten times a second, and writes what it is answered to FILE;
-//! - `begs`: asks for one as often as it is taken, and reads.
+//! - `asks`: requests a dump ten times a second, and writes the answers to FILE;
+//! - `begs`: requests dumps as fast as the host accepts, and reads.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -35,7 +35,7 @@ pub fn main() -> Result<()> {
                 .args(["answer", manners, file])
                 .stdin(Stdio::from(OwnedFd::from(listener)))
                 .spawn()
-                .context("starting who answers")?;
+                .context("starting the answering process")?;
             let error = Command::new(program).args(rest).exec();
             Err(error).with_context(|| format!("starting `{program}`"))
         }
@@ -43,7 +43,7 @@ pub fn main() -> Result<()> {
     }
 }
 
-/// Ends with the VMM that started it.
+/// Answers for the guest, and ends with the VMM that started it.
 fn answer(manners: &str, file: &str) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -53,10 +53,10 @@ fn answer(manners: &str, file: &str) -> Result<()> {
         match manners {
             "reads" => {
                 let mut file = File::create(file).with_context(|| file.to_owned())?;
-                io::copy(&mut guest, &mut file).context("reading what the host tells")?;
+                io::copy(&mut guest, &mut file).context("reading from the host")?;
             }
             "stalls" => kept.push(guest),
-            // It begins as a frame does.
+            // Like the start of a frame.
             "floods" => flood(guest, b"\xf7vmn\x01\x00garbage")?,
             "begs" => flood(guest, b"dump\n")?,
             "leaves" => drop(guest),
@@ -68,7 +68,7 @@ fn answer(manners: &str, file: &str) -> Result<()> {
                         thread::sleep(Duration::from_millis(100));
                     }
                 });
-                io::copy(&mut guest, &mut file).context("reading what the host answers")?;
+                io::copy(&mut guest, &mut file).context("reading the host's answers")?;
             }
             _ => bail!(USAGE),
         }

@@ -1,17 +1,28 @@
-//! `lab-guest boot [ARGUMENT...]` becomes the QEMU of the Linux guest that its lab
-//! carries, on the lab's own KVM, with these arguments besides; `lab-guest told COUNT`
-//! waits until so many of the guest's commands have ended; `lab-guest results` prints what
-//! they said, a line of JSON each, and the guest's console on stderr. A number behind
-//! `lab-guest` (`lab-guest 1 boot`) means another guest than the first, which is 0: it boots
-//! the same kernel with the same commands.
+//! Commands for the Linux guests of a lab. A number after `lab-guest` (`lab-guest 1 boot`) selects
+//! another guest than the first, 0; all guests boot the same kernel with the same commands.
 //!
-//! `lab-guest save FILE...`, in the guest, puts files on the guest's disk, and `lab-guest
-//! load FILE...`, in its lab, takes them from there in the same order: a byte on a serial
-//! port is an exit, and a recording has many. `lab-guest print FILE` prints one
-//! compressed and in hexadecimal, and of a folder the only one in it; `lab-guest steal`, in the guest, what its kernel has booked as steal;
-//! `lab-guest offset`, in its lab, what its first vCPU's TSC is ahead of that of the lab. `lab-guest vcpus`
-//! prints the numbers and threads of its vCPUs as KVM's debugfs has them, and `lab-guest without-debugfs` takes that away.
-//! `lab-guest works PROGRAM` waits until this program, which runs beside the commands of a lab, is at work, and fails if it is not soon.
+//! In the lab:
+//!
+//! - `lab-guest boot [ARGUMENT...]` becomes the guest's QEMU, on the lab's own KVM, with these
+//!   further arguments.
+//! - `lab-guest told COUNT` waits until COUNT of the guest's commands have ended.
+//! - `lab-guest results` prints the results of these commands, one line of JSON each, and the
+//!   guest's console on stderr.
+//! - `lab-guest load FILE...` takes the files that `save` wrote from the guest's disk, in the same
+//!   order.
+//! - `lab-guest print FILE` prints a file compressed and in hexadecimal; of a folder, the only file
+//!   in it.
+//! - `lab-guest offset` prints how far the first vCPU's TSC is ahead of the lab's.
+//! - `lab-guest vcpus` prints number and thread of each vCPU from KVM's debugfs.
+//! - `lab-guest without-debugfs` unmounts debugfs.
+//! - `lab-guest works PROGRAM` waits until this program works, which runs in parallel to the lab's
+//!   commands. It fails if that takes too long.
+//!
+//! In the guest:
+//!
+//! - `lab-guest save FILE...` writes files to the guest's disk: on a serial port each byte would be
+//!   an exit, and a recording has many bytes.
+//! - `lab-guest steal` prints the steal time that the guest's kernel has counted.
 
 use std::fs;
 use std::io::Write;
@@ -27,10 +38,10 @@ use vmnoise_labs::bed::inside::{GUEST_INITRAMFS, GUEST_KERNEL};
 use vmnoise_labs::bed::{GuestFiles, guest_arguments, guest_disk};
 use vmnoise_labs::{kvm_stat, processes, stress_ng};
 
-/// Of a guest.
+/// Memory of a guest.
 const MEMORY_MIB: u32 = 256;
 
-/// The only file in this folder, or this one.
+/// Returns this file, or the only file in this folder.
 fn only(path: &Path) -> Result<PathBuf> {
     if !path.is_dir() {
         return Ok(path.to_owned());
@@ -54,7 +65,7 @@ pub fn main() -> Result<()> {
     match *words {
         ["boot", ref besides @ ..] => {
             guest_disk::create(&of_guest.disk)?;
-            // It stays this process.
+            // QEMU keeps this process ID.
             fs::write(&of_guest.vmm, std::process::id().to_string())?;
             let [kernel, initramfs] = [GUEST_KERNEL, GUEST_INITRAMFS].map(Path::new);
             let mut qemu = Command::new("/usr/bin/qemu-system-x86_64");
@@ -107,12 +118,13 @@ pub fn main() -> Result<()> {
     }
 }
 
-/// The process that became its VMM.
+/// Returns the process that became the guest's VMM.
 fn vmm(of_guest: &GuestFiles) -> Result<u32> {
     Ok(fs::read_to_string(&of_guest.vmm)?.parse()?)
 }
 
-/// A lab forgets what it starts beside its commands: whether that goes on has to be asked.
+/// Waits until a program works. A lab does not watch the programs that run in parallel to its
+/// commands.
 fn works(program: &str) -> Result<()> {
     const SOON: Duration = Duration::from_secs(5);
     const LOOK: Duration = Duration::from_millis(10);
@@ -125,14 +137,14 @@ fn works(program: &str) -> Result<()> {
         }
         ensure!(
             begun.elapsed() < SOON,
-            "`{program}` is not at work: it has not begun, or has ended; what it said is on the console"
+            "`{program}` does not work: it has not started, or has ended; its output is on the console"
         );
         sleep(LOOK);
     }
 }
 
-/// Two digits for each byte, and no formatting, which takes an emulated machine longer than all
-/// that was recorded.
+/// Returns two digits per byte. Plain formatting would take an emulated machine longer than the
+/// whole recording.
 fn hexadecimal(bytes: &[u8]) -> Vec<u8> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = Vec::with_capacity(2 * bytes.len());
@@ -143,7 +155,8 @@ fn hexadecimal(bytes: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Of all its CPUs since boot, nanoseconds, in steps of 10 ms (proc(5), /proc/stat).
+/// Returns the steal time of all CPUs since boot, nanoseconds, in steps of 10 ms (proc(5),
+/// /proc/stat).
 fn stolen_ns() -> Result<u64> {
     const USER_HZ: u64 = 100;
     let text = fs::read_to_string("/proc/stat")?;

@@ -1,6 +1,6 @@
-//! The programs that run inside of labs and at the side of tests, in one file: it is linked once,
-//! and a lab carries it once. The name by which it is started says which program it is:
-//! `lab-poll` is a link to it (`vmnoise_labs::lab_program`).
+//! The programs that run inside labs and next to tests, in one file, which is linked once and which
+//! a lab carries once. The name under which it is started selects the program: `lab-poll` is a link
+//! to it (`vmnoise_labs::lab_program`).
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 

@@ -1,5 +1,6 @@
-//! `lab-memory NAME` prints what a process of this name has of memory, as JSON: the most that was resident of
-//! it, and what its BPF maps and programs have of the kernel's, as the kernel says in /proc/PID/fdinfo.
+//! `lab-memory NAME` prints the memory of a process of this name as JSON. It prints the most
+//! resident memory, and the kernel memory of its BPF maps and programs as /proc/PID/fdinfo reports
+//! it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +22,7 @@ pub fn main() -> Result<()> {
         .pid;
     let folder = Path::new("/proc").join(pid.to_string());
     let resident_kib = number(&fs::read_to_string(folder.join("status"))?, "VmHWM");
-    // A map or a program may be held by several descriptors.
+    // Several descriptors may hold the same map or program.
     let mut of_bpf = BTreeMap::new();
     for entry in fs::read_dir(folder.join("fdinfo"))? {
         let Ok(text) = fs::read_to_string(entry?.path()) else {
@@ -42,7 +43,7 @@ pub fn main() -> Result<()> {
     Ok(())
 }
 
-/// The number behind `NAME:` in a file of /proc.
+/// Returns the number after `NAME:` in a file of /proc.
 fn number(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     let (_, value) = lines.find(|(known, _)| *known == name)?;

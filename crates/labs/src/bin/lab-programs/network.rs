@@ -1,10 +1,12 @@
-//! `lab-network storm` lets the two network cards of a lab, which are on one wire, receive packets for ever: they
-//! are ports of one bridge, which hands on by one what has come by the other, so a broadcast goes round, and
-//! nobody has to send. A bridge sends one of its own by both ports, so each goes round twice, once each way.
+//! `lab-network storm` keeps packets going round forever between the two network cards of a lab,
+//! which are on one wire. They are ports of one bridge, which sends out of one port what came in by
+//! the other, so no program has to send. A broadcast of the bridge itself leaves by both ports, so
+//! it goes round once in each direction.
 //!
-//! `lab-network flood CPU here|elsewhere` sends packets to its own machine, in a network namespace of its own, in
-//! which it has to be started: `unshare --net --mount lab-network flood …`. They are received on that CPU (receive
-//! packet steering, Documentation/networking/scaling.rst), or on another one, which sends.
+//! `lab-network flood CPU here|elsewhere` sends packets to its own machine. It must be started in a
+//! network namespace of its own: `unshare --net --mount lab-network flood …`. The packets are
+//! received on that CPU (receive packet steering, Documentation/networking/scaling.rst), or on the
+//! other CPU, which sends.
 
 use std::convert::Infallible;
 use std::fs;
@@ -20,24 +22,24 @@ use vmnoise_labs::bed::inside;
 use vmnoise_labs::links::Links;
 use vmnoise_labs::placed;
 
-/// How many packets come at a time, in a lab by each of the two cards. A device driver takes up to 64
-/// (NAPI_POLL_WEIGHT) before others have their turn.
+/// Number of packets at a time; in a lab, per card. A device driver takes up to 64
+/// (NAPI_POLL_WEIGHT) before it gives way.
 const PACKETS: u64 = 32;
-/// The largest packet, bytes: that of an Ethernet.
+/// Largest packet in bytes, as on an Ethernet.
 const MTU: u32 = 1_500;
-/// What it holds of a datagram that is in several, bytes.
+/// Bytes that a packet holds of a fragmented datagram.
 const FRAGMENT: usize = 1_480;
-/// The header of a datagram, bytes.
+/// Bytes of the header of a datagram.
 const HEADER: usize = 8;
-/// How often they do: in a lab the wire takes as long.
+/// Period of the packets; in a lab the wire takes this long.
 const EVERY: Duration = Duration::from_millis(1);
 const BRIDGE: &str = "br0";
 const PORTS: [&str; 2] = ["eth0", "eth1"];
 const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const ALL: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 255);
-/// Nobody answers there (RFC 863).
+/// UDP port with no service (RFC 863).
 const DISCARD: u16 = 9;
-/// Links are ready within this, or something is wrong.
+/// Limit for links to get ready.
 const BACKSTOP: Duration = Duration::from_secs(5);
 /// BR_STATE_FORWARDING of linux/if_bridge.h.
 const FORWARDING: &str = "3";
@@ -58,7 +60,7 @@ fn storm() -> Result<()> {
         Path::new(inside::COMMANDS).exists(),
         "this lets a network of two cards never rest: inside a lab only"
     );
-    // It would send broadcasts of its own, now and later.
+    // IPv6 would send broadcasts of its own, now and later.
     for links in ["all", "default"] {
         set(
             &format!("/proc/sys/net/ipv6/conf/{links}/disable_ipv6"),
@@ -69,7 +71,7 @@ fn storm() -> Result<()> {
     links.add_bridge(BRIDGE)?;
     for port in PORTS {
         links.set_up(port, Some(BRIDGE))?;
-        // What comes back has this machine's own address, of which the kernel would warn.
+        // Packets come back with this machine's own address, and the kernel would warn of that.
         set(&format!("/sys/class/net/{port}/brport/learning"), "0")?;
     }
     links.set_up(BRIDGE, None)?;
@@ -85,7 +87,7 @@ fn storm() -> Result<()> {
     }
     for port in PORTS {
         let file = format!("/sys/class/net/{port}/statistics/rx_packets");
-        // More than were sent: they go round.
+        // More packets than were sent, so they go round.
         until(&format!("packets go round by {port}"), || {
             Ok(get(&file)?.parse::<u64>()? > PACKETS)
         })?;
@@ -94,11 +96,11 @@ fn storm() -> Result<()> {
 }
 
 fn flood(cpu: u32, is_here: bool) -> Result<Infallible> {
-    // Before anything is mounted over that of all others.
+    // Before anything is mounted, which would affect all other processes.
     for namespace in ["net", "mnt"] {
         ensure_own(namespace)?;
     }
-    // What is seen of links is that of the namespace in which it was mounted.
+    // sysfs shows the links of the network namespace in which it was mounted.
     mount("sysfs", "/sys", "sysfs", MountFlags::empty(), None).context("mounting sysfs")?;
     let links = fs::read_dir("/sys/class/net")?.flatten();
     let mut others = links
@@ -124,17 +126,18 @@ fn flood(cpu: u32, is_here: bool) -> Result<Infallible> {
     let receives = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let to = receives.local_addr()?;
     let sends = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    // In pieces the kernel sends it without a pause, faster than they are received one by one.
+    // As fragments, because the kernel sends them without a pause, faster than single packets are
+    // received.
     let datagram = vec![0; PACKETS as usize * FRAGMENT - HEADER];
     loop {
-        // Nobody reads it: what does not fit is dropped.
+        // No reader: packets that do not fit are dropped.
         sends.send_to(&datagram, to)?;
         sleep(EVERY);
     }
 }
 
-/// That this process is in another namespace of this kind than the one that started it, as after `unshare`. The
-/// machine's first process would tell as well, but not in every container.
+/// Checks that this process is in another namespace of this kind than its parent, as after
+/// `unshare`. A comparison with the machine's first process does not work in every container.
 fn ensure_own(kind: &str) -> Result<()> {
     const REMEDY: &str = "start it as root by `unshare --net --mount`";
     let of = |process: &str| {
@@ -143,7 +146,7 @@ fn ensure_own(kind: &str) -> Result<()> {
     };
     ensure!(
         of("self")? != of(&parent_id().to_string())?,
-        "this `{kind}` namespace is also that of who started this: {REMEDY}"
+        "this `{kind}` namespace is also that of the parent process: {REMEDY}"
     );
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! `lab-partition CPU alone|together COMMAND...`, inside a lab: makes this CPU a cpuset
-//! partition named `cpuCPU` and becomes the command; `alone` leaves the partition to
-//! threads that move there themselves, `together` takes the command into it.
+//! `lab-partition CPU alone|together COMMAND...`, inside a lab, makes this CPU a cpuset partition
+//! named `cpuCPU` and becomes the command. With `together` the command runs in the partition. With
+//! `alone` the partition stays empty for threads that move there themselves.
 
 use std::fs;
 use std::os::unix::process::CommandExt;

@@ -1,10 +1,11 @@
-//! `lab-poll CPU THRESHOLD_CYCLES POLL_MS WAIT_MS [FILE=WORDS]...` writes WORDS into each
-//! FILE (the switches of a kernel tracer), waits, and then reads the TSC over and over for
-//! POLL_MS at SCHED_FIFO. It prints every gap of the threshold or more as JSON. The plain
-//! loop of sysjitter, with nothing of vmnoise's own pollers in it: the reference for what
-//! they find, and what observes the noise of any tracer alike. An ordinary task waits for the
-//! CPU all the while, so that the tick has the same to do whether or not a tracer's own
-//! poller waits there too.
+//! `lab-poll CPU THRESHOLD_CYCLES POLL_MS WAIT_MS [FILE=WORDS]...` writes WORDS into each FILE (the
+//! switches of a kernel tracer) and waits for WAIT_MS. Then it reads the TSC again and again for
+//! POLL_MS at SCHED_FIFO, and prints every gap of the threshold or more as JSON.
+//!
+//! It is the plain loop of sysjitter, without any of vmnoise's own pollers. So it is the reference
+//! for their gaps, and observes the noise of all tracers alike. An ordinary task waits for the CPU
+//! all the time, so that the tick's work is the same whether or not a tracer's own poller waits
+//! there too.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,10 +16,10 @@ use vmnoise_events::Policy;
 use vmnoise_labs::polled::{Polled, PolledGap};
 use vmnoise_workload::{thread, tsc};
 
-/// Above every ordinary task, the pollers of tracers among them; below the kernel's own
-/// real-time threads of PREEMPT_RT, which begin at 50.
+/// Priority above all ordinary tasks, which include the pollers of tracers, and below PREEMPT_RT's
+/// own real-time threads, which begin at 50.
 const PRIORITY: i32 = 49;
-/// More than one every 10 us for a second.
+/// More than one gap per 10 us for a second.
 const MOST_GAPS: usize = 100_000;
 
 pub fn main() -> Result<()> {
@@ -60,8 +61,8 @@ pub fn main() -> Result<()> {
     Ok(())
 }
 
-/// Polls until the time is over or `gaps` is full; returns how many there are, and the
-/// first and the last reading.
+/// Polls until the time is over or `gaps` is full. Returns the number of gaps, and the first and
+/// the last reading.
 fn poll(threshold_tsc: u64, poll_tsc: u64, gaps: &mut [PolledGap]) -> (usize, u64, u64) {
     let begin_tsc = tsc::now();
     let mut last_tsc = begin_tsc;

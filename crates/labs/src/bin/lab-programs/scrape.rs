@@ -1,6 +1,6 @@
-//! `lab-scrape up` sets up the link of a lab to itself; `lab-scrape ADDRESS:PORT [THREAD…]` prints what a server says
-//! there under `/metrics`, and in the same format what the scheduler keeps of the threads whose names begin so,
-//! before and after that.
+//! `lab-scrape up` sets up the loopback link of a lab. `lab-scrape ADDRESS:PORT [THREAD…]` prints
+//! the metrics of a server under `/metrics`. In the same format it prints the scheduler's counts of
+//! the threads whose names begin with THREAD, before and after the request.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
-//! `lab-switches NAME SECONDS` prints, as JSON, what the BPF programs of a process of this name cost meanwhile, as the
-//! kernel counts it (`kernel.bpf_stats_enabled`), how often tasks were switched, and how often a vCPU of a
-//! microVM had a CPU. Its programs are told apart by the numbers of their runs alone.
+//! `lab-switches NAME SECONDS` prints as JSON, for that time, the run time of the BPF programs of a
+//! process of this name (`kernel.bpf_stats_enabled`). It also prints the number of task switches,
+//! and how often a vCPU of a microVM got a CPU. The programs have no names in the output: their
+//! numbers of runs tell them apart.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +15,7 @@ use vmnoise_labs::{processes, schedstat};
 
 const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-/// Runs of each program by its id, and the ns they took.
+/// Number of runs of each program by its ID, and their nanoseconds.
 type Programs = BTreeMap<u64, (u64, u64)>;
 
 struct Count {
@@ -77,7 +78,7 @@ fn programs(pid: u32) -> Result<Programs> {
     Ok(programs)
 }
 
-/// How often the vCPUs of a microVM have had a CPU.
+/// Returns how often the vCPUs of a microVM got a CPU.
 fn slices_of_vcpus(pid: u32) -> Result<u64> {
     let mut slices = 0;
     for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -91,7 +92,7 @@ fn slices_of_vcpus(pid: u32) -> Result<u64> {
     Ok(slices)
 }
 
-/// The number behind a word that begins a line.
+/// Returns the number after a word at the start of a line.
 fn number(text: &str, word: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(word))?;
     value.trim().parse().ok()

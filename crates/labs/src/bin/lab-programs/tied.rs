@@ -1,4 +1,5 @@
-//! `lab-tied PROGRAM [ARGUMENT...]` becomes this program, which the kernel ends with the thread that started it.
+//! `lab-tied PROGRAM [ARGUMENT...]` becomes this program, which the kernel kills when the thread
+//! that started it ends.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -11,7 +12,7 @@ pub fn main() -> Result<()> {
     let program = words
         .next()
         .context("usage: lab-tied PROGRAM [ARGUMENT...]")?;
-    // It outlives what becomes of this process (prctl(2), PR_SET_PDEATHSIG).
+    // The setting survives `exec` (prctl(2), PR_SET_PDEATHSIG).
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let error = Command::new(&program).args(words).exec();
     Err(error).with_context(|| format!("starting {}", program.display()))

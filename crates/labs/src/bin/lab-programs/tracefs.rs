@@ -1,7 +1,7 @@
-//! `lab-tracefs while FILE=VALUE... -- COMMAND...` writes these files of tracefs in
-//! their order, traces until the command ends, and keeps the trace; `lab-tracefs for
-//! SECONDS FILE=VALUE...` traces with nothing beside; `lab-tracefs show` prints what
-//! was kept. At each end the kernel's own counts of soft interrupts go into the trace.
+//! `lab-tracefs while FILE=VALUE... -- COMMAND...` writes these files of tracefs in order, traces
+//! until the command ends, and keeps the trace. `lab-tracefs for SECONDS FILE=VALUE...` traces
+//! without a command. `lab-tracefs show` prints the kept trace. At start and end the kernel's own
+//! counts of softirqs are written into the trace.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 const TRACEFS: &str = "/sys/kernel/tracing";
-/// Where the last trace is kept.
+/// File with the last trace.
 const KEPT: &str = "/tmp/trace";
 
 pub fn main() -> Result<ExitCode> {
@@ -50,7 +50,7 @@ fn trace(settings: &[&str], wait: impl FnOnce() -> Result<ExitCode>) -> Result<E
     mark()?;
     write("tracing_on", "0")?;
     std::fs::write(KEPT, std::fs::read(Path::new(TRACEFS).join("trace"))?)?;
-    // A tracer that has threads would go on with its work; this also empties the trace.
+    // A tracer with threads would go on. This write also empties the trace.
     write("current_tracer", "nop")?;
     write("tracing_on", "1")?;
     outcome
@@ -68,7 +68,7 @@ fn run(command: &[&str]) -> Result<ExitCode> {
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// One line: a marker has no more.
+/// Writes the counts in one line, because a marker has only one.
 fn mark() -> Result<()> {
     let counts = std::fs::read_to_string("/proc/softirqs")?;
     let words: Vec<&str> = counts.split_whitespace().collect();

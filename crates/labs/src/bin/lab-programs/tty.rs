@@ -1,6 +1,6 @@
 //! `lab-tty COLUMNS LINES SECONDS COMMAND...`, inside a lab, runs a command in a terminal of that
-//! size, and prints all that it told the terminal by then, as a terminal understands it; then
-//! it presses `q`.
+//! size. It prints everything that the command wrote to the terminal within SECONDS, escape
+//! sequences included, and then presses `q`.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use rustix::process::setsid;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// Where terminals are, which a lab has none of.
+/// Mount point of pseudo terminals, which a lab does not mount by itself.
 const TERMINALS: &str = "/dev/pts";
 
 pub fn main() -> Result<()> {
@@ -66,20 +66,21 @@ fn show(size: Winsize, time: Duration, command: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// What comes out of the terminal, until nobody has it open any more.
+/// Returns the output of the terminal, until no process has it open.
 fn reported(mut terminal: File) -> Receiver<Vec<u8>> {
     let (to, from) = channel();
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
         while let Ok(count @ 1..) = terminal.read(&mut bytes) {
-            // After the time is over nobody listens, and still it has to be read.
+            // After the time is over there is no receiver, but the terminal must still be read.
             let _ = to.send(bytes[..count].to_vec());
         }
     });
     from
 }
 
-/// The first terminal that the leader of a session opens is its own.
+/// Becomes the command in this terminal: the first terminal that a session leader opens controls
+/// the session.
 fn become_it(terminal: &str, program: &str, words: &[&str]) -> Result<()> {
     setsid()?;
     let file = File::options().read(true).write(true).open(terminal)?;

@@ -1,6 +1,6 @@
-//! `lab-vmm STEP... -- COMMAND...` starts a VMM, does these things to it one after the
-//! other, and says what it did, when, and what the kernel counted of the VM by then, as
-//! JSON. [`Step`] lists them.
+//! `lab-vmm STEP... -- COMMAND...` starts a VMM and does these steps to it one after the other. It
+//! prints as JSON the steps, their times, and the kernel's counts of the VM. [`Step`] lists the
+//! steps.
 
 use std::io::Read;
 use std::path::Path;
@@ -68,7 +68,7 @@ struct Vmm {
 impl Vmm {
     fn carry_out(&mut self, step: &Step) -> Result<Option<Counts>> {
         match *step {
-            Step::Traced => wait_for("somebody to trace", || Ok(tracer().is_some()))?,
+            Step::Traced => wait_for("a process to trace", || Ok(tracer().is_some()))?,
             Step::Start => self.start()?,
             Step::Run(time) => thread::sleep(time),
             Step::Undisturbed(cpu, time) => self.undisturbed = Some(undisturbed(cpu, time)?),
@@ -131,7 +131,7 @@ impl Vmm {
             Step::StressNg(cpu) => self.hog = Some(Disturber::stress_ng(cpu)?),
             Step::Quota(quota_us, period_us) => self.quota(quota_us, period_us)?,
             Step::Untrace => {
-                let tracer = tracer().context("nobody traces")?;
+                let tracer = tracer().context("no process traces")?;
                 vmm::signal(tracer, Signal::INT)?;
                 let is_gone = || matches!(schedstat::state(tracer, tracer), None | Some('Z'));
                 wait_for("the tracer to end", || Ok(is_gone()))?;
@@ -175,7 +175,7 @@ impl Vmm {
         })
     }
 
-    /// The pipe is read to its end first: a full one would stop the VMM.
+    /// Reads the pipe to its end first, because a full pipe would block the VMM.
     fn end(&mut self) -> Result<()> {
         let mut stdout = self.child()?.stdout.take().context("its stdout")?;
         stdout.read_to_string(&mut self.said)?;
@@ -239,7 +239,7 @@ impl Vmm {
     }
 }
 
-/// What is looked at: the thread of a guest's first vCPU, on the guest's clock.
+/// The thread of a guest's first vCPU, read with times on the guest's clock.
 struct Watched {
     pid: u32,
     tid: u32,
@@ -269,9 +269,9 @@ impl Watched {
         })
     }
 
-    /// Until so many commands of the guest have ended.
+    /// Reads the thread's counts again and again until `count` commands of the guest have ended.
     fn looks(&self, count: usize) -> Result<Vec<Look>> {
-        // Each takes the guest's CPU, where there is one.
+        // Each read takes CPU time from the guest if there is one CPU.
         const EVERY: Duration = Duration::from_millis(25);
         let mut looks = Vec::new();
         let guest = GuestFiles::of(0);
@@ -283,14 +283,14 @@ impl Watched {
     }
 }
 
-/// How long its vCPUs' threads have waited for a CPU, together.
+/// Returns how long all of its vCPUs' threads have waited for a CPU.
 fn waited_ns(id: u32) -> Result<u64> {
     let vcpus = kvm_stat::vcpus(id)?.into_iter();
     let delays = vcpus.map(|(_, tid)| Ok(schedstat::read(id, tid)?.run_delay_ns));
     delays.sum()
 }
 
-/// A process all of whose BPF programs are attached.
+/// Returns a process that has attached all its BPF programs.
 fn tracer() -> Option<u32> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
     processes.into_iter().find_map(|process| {
@@ -299,7 +299,7 @@ fn tracer() -> Option<u32> {
     })
 }
 
-/// Waits until something is there and has been the same for this long.
+/// Waits until `it` returns a value, and the value has been the same for `time`.
 fn wait_until_steady<T: PartialEq>(
     what: &str,
     time: Duration,
@@ -315,7 +315,7 @@ fn wait_until_steady<T: PartialEq>(
     })
 }
 
-/// `throttled_usec` of `cpu.stat` (Documentation/admin-guide/cgroup-v2.rst).
+/// Returns `throttled_usec` of `cpu.stat` in nanoseconds (Documentation/admin-guide/cgroup-v2.rst).
 fn throttled_ns(group: &str) -> Result<u64> {
     let text = fs::read_to_string(format!("{CGROUPS}/{group}/cpu.stat"))?;
     let us = text

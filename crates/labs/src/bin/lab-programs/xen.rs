@@ -1,10 +1,14 @@
-//! The Dom0 of a lab of Xen: `lab-xen serve` starts Xen's programs; `lab-xen start` does too,
-//! and starts the guest that the lab carries; `lab-xen told COUNT` sleeps until so many of the guest's commands have ended;
-//! `lab-xen results COUNT` does too, and prints what they said, a line of JSON each, and
-//! all of the guest's console on stderr. `lab-xen waits COUNT` has `xentrace` record until
-//! then, and prints each wait of the guest's vCPU for a CPU as `xenalyze` reports it: the TSC at
-//! its end, and how long it was in us. `lab-xen fifo PRIORITY` lets the QEMU of an HVM guest run at
-//! SCHED_FIFO.
+//! The Dom0 of a lab of Xen:
+//!
+//! - `lab-xen serve` starts Xen's programs.
+//! - `lab-xen start` also starts the guest that the lab carries.
+//! - `lab-xen told COUNT` sleeps until COUNT of the guest's commands have ended.
+//! - `lab-xen results COUNT` also prints their results, one line of JSON each, and all of the
+//!   guest's console on stderr.
+//! - `lab-xen waits COUNT` runs `xentrace` until COUNT commands have ended. It prints each wait of
+//!   the guest's vCPU for a CPU as JSON, from the report of `xenalyze`: the TSC at its end, and its
+//!   length.
+//! - `lab-xen fifo PRIORITY` runs the QEMU of an HVM guest at SCHED_FIFO.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -20,15 +24,15 @@ use vmnoise_labs::bed::inside::{XEN_DOMAIN, XEN_GUEST_CONSOLE, results_on_consol
 use vmnoise_labs::bed::xl;
 use vmnoise_labs::{urgency, xen_waits};
 
-/// A guest that says nothing for so long has come to a stand; no estimate of how long a
-/// command takes.
+/// Time without output after which a guest counts as hung; not an estimate of a command's usual
+/// time.
 const SILENCE: Timespec = Timespec {
     tv_sec: 60,
     tv_nsec: 0,
 };
 /// Class of the scheduler's events (TRC_SCHED of xen/include/public/trace.h).
 const SCHEDULER: &str = "0x0002f000";
-/// The number of the guest's domain: it is the first beside Dom0.
+/// Number of the guest's domain, the first after Dom0.
 const GUEST: u32 = 1;
 const TRACE: &str = "/tmp/trace";
 /// Folders that Xen's programs expect.
@@ -80,10 +84,10 @@ fn serve() -> Result<()> {
     run("xenconsoled", &["--log=guest", &folder])
 }
 
-/// Runs a program of Xen; one that stays goes to the background by itself, once it works.
+/// Runs a program of Xen. A daemon goes to the background by itself once it works.
 fn run(program: &str, arguments: &[&str]) -> Result<()> {
     let mut command = Command::new(format!("/bin/{program}"));
-    // One that stays would keep the reader of our own words waiting.
+    // A daemon keeps its output open, and a pipe would keep our reader waiting.
     let log = format!("/tmp/{program}.log");
     let out = File::create(&log)?;
     let status = command
@@ -99,8 +103,8 @@ fn run(program: &str, arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Sleeps until the guest has told so many results; nobody in Dom0 looks meanwhile, as each
-/// look would be taken from the guest. Gives its console.
+/// Sleeps until the guest has written `count` results, and returns its console. Dom0 does not poll,
+/// because each check would take CPU time from the guest.
 fn wait_for(count: usize) -> Result<String> {
     let watch = inotify::init(inotify::CreateFlags::CLOEXEC)?;
     inotify::add_watch(&watch, XEN_GUEST_CONSOLE, inotify::WatchFlags::MODIFY)?;
@@ -114,14 +118,14 @@ fn wait_for(count: usize) -> Result<String> {
         }
         let mut watched = [PollFd::new(&changes, PollFlags::IN)];
         if poll(&mut watched, Some(&SILENCE))? == 0 {
-            bail!("the guest has been silent for a minute; its console: {console}");
+            bail!("the guest has written nothing for a minute; its console: {console}");
         }
         let _ = changes.read(&mut room)?;
     }
 }
 
-/// Lets Xen record what its scheduler does until the guest has told so many results, and
-/// prints what it says of the guest. All of that would take minutes on a serial port.
+/// Records Xen's scheduler until the guest has written `count` results, and prints the waits of the
+/// guest's vCPU. The whole trace would take minutes on a serial port.
 fn waits(count: usize) -> Result<()> {
     let recorder = Command::new("/bin/xentrace")
         .args(["-D", "-S", "256", "-e", SCHEDULER, TRACE])
@@ -129,7 +133,7 @@ fn waits(count: usize) -> Result<()> {
         .spawn()
         .context("starting xentrace")?;
     wait_for(count)?;
-    // It writes the last of its buffers when it is asked to end.
+    // xentrace writes the last of its buffers when it is asked to end.
     kill_process(Pid::from_child(&recorder), Signal::TERM)?;
     let ended = recorder.wait_with_output()?;
     ensure!(ended.status.success(), "xentrace: {}", ended.status);
@@ -145,8 +149,9 @@ fn waits(count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Of the first record that has one (`t_rec` of xen/include/public/trace.h): a word of 28 bits of
-/// event, 3 bits that count the words behind, and one that says whether a TSC comes before these.
+/// Returns the TSC of the first record that has one (`t_rec` of xen/include/public/trace.h). A
+/// record starts with a word: 28 bits of event, 3 bits with the number of further words, and one
+/// bit for a TSC in front of these.
 fn first_tsc(trace: &[u8]) -> Option<u64> {
     let word = |at: usize| Some(u32::from_le_bytes(trace.get(at..at + 4)?.try_into().ok()?));
     let mut at = 0;

@@ -1,5 +1,5 @@
-//! `soak SECONDS COMMAND…` measures that long with these commands of vmnoise, a part of it each, and fails where
-//! memory goes on growing or anything is lost.
+//! `soak SECONDS COMMAND…` runs each of these vmnoise commands for an equal part of the time. It
+//! fails if memory keeps growing, or anything is lost.
 #![forbid(unsafe_code)]
 
 mod serve;
@@ -13,9 +13,10 @@ use vmnoise_labs::Run;
 use vmnoise_labs::footprint::resident_kb;
 use vmnoise_labs::judge::assert_budgets_add_up;
 
-/// Growth that is no leak: late first touches of what is there.
+/// Growth that is no leak: pages that are touched late.
 const GROWTH_KB: u64 = 1024;
-/// Some kernels hide switches of some tasks: those that are unpaired do not count.
+/// Losses that must be zero. Unpaired switches do not count, because some kernels hide switches of
+/// some tasks.
 const LOSSES: [&str; 4] = ["ring_full", "recursion", "mailbox_full", "undecodable"];
 
 fn main() -> Result<()> {
@@ -34,7 +35,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What a program has resident. Memory of the first half is that of one that still meets new tasks and gaps.
+/// Resident memory of a program. Growth in the first half does not count: the program still meets
+/// new tasks and gaps then.
 #[derive(Debug, Default)]
 struct Memory {
     settled_kb: Option<u64>,

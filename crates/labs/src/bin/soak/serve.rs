@@ -1,5 +1,5 @@
-//! `vmnoise serve` beside many VMs with little to do, of which some go and others come. The books of those that
-//! stay have to hold all of their time.
+//! Soaks `vmnoise serve` with many VMs that run seldom, some of which end while others start. The
+//! sums of the VMs that stay must cover all of their time.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
@@ -15,16 +15,17 @@ use vmnoise_labs::metrics::{Metrics, scrape};
 
 use crate::{GROWTH_KB, Memory};
 
-/// VMs at a time, of two vCPUs each.
+/// Number of VMs at a time, with two vCPUs each.
 const VMS: usize = 100;
 const VCPUS_EACH: f64 = 2.0;
-/// So many of them stay to the end.
+/// Number of VMs that stay to the end.
 const STAY: usize = 50;
-/// One of them runs for so long, then the next one does: 1 % of the time each.
+/// Length of one VM's turn, after which the next one runs: 1 % of the time each.
 const TURN: Duration = Duration::from_millis(20);
-/// A VM's first turn: a vCPU is found by the first walk that meets it inside of KVM_RUN, one a second.
+/// Length of a VM's first turn. A vCPU is found by the first walk that meets it inside KVM_RUN, and
+/// there is one walk per second.
 const FIRST_TURN: Duration = Duration::from_millis(1_500);
-/// How often one goes, and another one comes.
+/// Time between two changes, in which one VM ends and another starts.
 const CHANGE: Duration = Duration::from_secs(5);
 
 /// A program that ends when dropped.
@@ -36,7 +37,7 @@ impl Running {
         Ok(Running(command.spawn()?))
     }
 
-    /// A VM that wants to run all the time.
+    /// Starts a VM that wants to run all the time.
     fn vm() -> Result<Running> {
         let mut nice = Command::new("nice");
         nice.args(["-n", "19"]).arg(binary());
@@ -48,7 +49,7 @@ impl Running {
         kill_process(Pid::from_child(&self.0), signal).context("a VM has ended")
     }
 
-    /// What it is called in the metrics.
+    /// Returns the name of the VM in the metrics.
     fn name(&self) -> String {
         format!("vmnoise:{}", self.0.id())
     }
@@ -61,13 +62,13 @@ impl Drop for Running {
     }
 }
 
-/// What its books hold of a VM's vCPUs, and when that was read.
+/// Sums of a VM's vCPUs in the metrics, and the time at which they were read.
 struct Held {
     asked: Instant,
     answered: Instant,
     seconds: f64,
     unseen: f64,
-    /// What is in no sum yet, at most.
+    /// Largest time that is in no sum yet.
     waiting: f64,
 }
 
@@ -89,12 +90,12 @@ impl Held {
     }
 }
 
-/// Each VM has its turn until then; the one that came last runs all the time.
+/// Gives each VM its turn until then; the last VM runs all the time.
 fn run(vms: &mut VecDeque<Running>, changing: bool, until: Instant) -> Result<usize> {
     let (mut next, mut came, mut changed) = (0, 0, Instant::now());
     while Instant::now() < until {
         if changing && changed.elapsed() > CHANGE {
-            // Those that stay are in front.
+            // The VMs that stay are in front.
             vms.remove(STAY);
             vms.push_back(Running::vm()?);
             (came, changed) = (came + 1, Instant::now());
@@ -158,13 +159,13 @@ pub fn soak(length: Duration) -> Result<()> {
         let most = (last.answered - first.asked).as_secs_f64() * VCPUS_EACH;
         let held = last.seconds - first.seconds;
         worst = worst.max((least - held) / least);
-        // Instant and the books have one clock; what is told is rounded to a ns, each sum by itself.
+        // `Instant` and the sums use the same clock. Each sum is rounded to 1 ns.
         let rounded = 1e-6;
         ensure!(
             held > least - last.waiting - rounded && held < most + first.waiting + rounded,
             "{vm}: {held} s of {least} to {most} s"
         );
-        // Some kernels hide switches of some tasks: no judgement on these.
+        // Not judged, because some kernels hide switches of some tasks.
         unseen += last.unseen - first.unseen;
     }
     let [missed, without_room] =
@@ -172,12 +173,12 @@ pub fn soak(length: Duration) -> Result<()> {
     let vcpus = last.beginning("vmnoise_vcpus{");
     let vcpus: f64 = vcpus.iter().map(|(_, vcpus)| vcpus).sum();
     println!(
-        "serve: {length:?}, {vcpus} vCPUs at the end, {came} VMs came, {memory}, {missed} events missed, {without_room} vCPUs without room; {worst:.1e} of the time of {} VMs is in no sum, at most, and {unseen:.3} s of all of it were not seen",
+        "serve: {length:?}, {vcpus} vCPUs at the end, {came} VMs started, {memory}, {missed} events missed, {without_room} vCPUs without room; at most {worst:.1e} of the time of {} VMs is in no sum, and {unseen:.3} s in total are unseen",
         names.len()
     );
     ensure!(missed == 0.0, "{missed} events were missed");
     ensure!(without_room == 0.0, "{without_room} vCPUs found no room");
-    // VMs that have ended are told of until there are 256 of them: an answer grows until then, and what is on its way is
-    // there twice, as text and in the buffer of its connection.
+    // Metrics list ended VMs until there are 256, so an answer grows until then. Each answer is in
+    // memory twice: as text, and in the buffer of its connection.
     memory.ensure_flat("serve", GROWTH_KB + 2 * answer_kb)
 }

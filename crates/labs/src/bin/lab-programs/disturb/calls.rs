@@ -1,4 +1,4 @@
-//! What makes the kernel work for tasks of ordinary priority: system calls and interrupts.
+//! Loads that give the kernel work at ordinary priority: system calls and interrupts.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -11,17 +11,17 @@ use anyhow::Result;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, VsockAddr, connect, socket};
 use vmnoise_workload::thread;
 
-/// What one long call reads.
+/// Bytes that one long system call reads.
 const ZEROES: usize = 1 << 20;
-/// How often a guest is called, which does not answer: the worker has the CPU for some us each time, and is to be one of
-/// the eight that had it most.
+/// Time between two calls to a guest that does not answer. vhost's worker has the CPU for some us
+/// each time, and must be one of the eight threads that had it longest.
 const EVERY_CALL: Duration = Duration::from_micros(500);
-/// Nobody listens there.
+/// Port without a listener.
 const PORT: u32 = 1;
-/// How often a timer interrupts.
+/// Period of the timer interrupts.
 const EVERY: Duration = Duration::from_micros(200);
 
-/// Calls that are long, wake-ups, and interrupts of timers.
+/// Makes long system calls, wake-ups, and timer interrupts.
 pub fn calls(cpu: u32) -> Result<Infallible> {
     thread::pin(&[cpu])?;
     Builder::new().spawn(move || storm(cpu))?;
@@ -37,7 +37,7 @@ pub fn calls(cpu: u32) -> Result<Infallible> {
     }
 }
 
-/// Each byte is a wake-up and two switches.
+/// Wakes two threads in turn: each byte is a wake-up and two switches.
 pub fn storm(cpu: u32) -> Result<()> {
     thread::pin(&[cpu])?;
     let (from_other, to_me) = std::io::pipe()?;
@@ -55,13 +55,13 @@ fn pass_on(mut from: std::io::PipeReader, mut to: std::io::PipeWriter) -> Result
     }
 }
 
-/// Gives vhost's worker of the guest with this CID something to do, again and again: the packet by which a
-/// connection begins.
+/// Gives vhost's worker of the guest with this CID work without end: the packet that starts a
+/// connection.
 pub fn vsock(cid: u32) -> Result<Infallible> {
     loop {
         let flags = SockFlag::SOCK_NONBLOCK;
         let caller = socket(AddressFamily::Vsock, SockType::Stream, flags, None)?;
-        // It begins, and nobody waits for its end.
+        // The connection is started, and its end is not awaited.
         let _ = connect(caller.as_raw_fd(), &VsockAddr::new(cid, PORT));
         sleep(EVERY_CALL);
     }

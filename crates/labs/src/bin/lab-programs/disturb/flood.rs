@@ -1,4 +1,5 @@
-//! Much for one interrupt, and much for one soft interrupt: timers that expire together.
+//! Loads of many timers that expire together: much work for one interrupt, and much for one
+//! softirq.
 
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
@@ -15,12 +16,12 @@ use rustix::time::{
 use vmnoise_events::Policy;
 use vmnoise_workload::thread;
 
-/// Above everything ordinary, so that the timers are armed again in time.
+/// Priority above all ordinary tasks, so that the timers are rearmed in time.
 const PRIORITY: i32 = 50;
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// High-resolution timers expire in the interrupt itself. These all do at one instant, and
-/// nobody waits for them: the interrupt is long, and no task follows.
+/// Lets `count` high-resolution timers expire at the same time. They expire in the interrupt
+/// itself, and no task waits for them, so the interrupt is long and wakes nothing.
 pub fn expiries(cpu: u32, count: usize, every: Duration, times: usize) -> Result<()> {
     thread::pin(&[cpu])?;
     thread::set_policy(Policy::Fifo(PRIORITY))?;
@@ -48,18 +49,18 @@ pub fn expiries(cpu: u32, count: usize, every: Duration, times: usize) -> Result
     Ok(())
 }
 
-/// Time-outs in whole ticks are the work of the TIMER soft interrupt. Here it wakes all
-/// these tasks at once, again and again until the end.
+/// Wakes all tasks at the same time, again and again. Time-outs in whole ticks are work of the
+/// TIMER softirq, so it is one long softirq.
 pub fn timeouts(cpu: u32, count: usize, every: Duration) -> Result<Infallible> {
     thread::pin(&[cpu])?;
     let together = Arc::new(Barrier::new(count));
     let wait = move |together: &Barrier| -> Result<Infallible> {
         let (silent, _other_end) = UnixDatagram::pair()?;
         silent.set_read_timeout(Some(every))?;
-        // From now on one tick wakes them all, and they sleep again before the next.
+        // From now on one tick wakes all tasks, and they sleep again before the next tick.
         together.wait();
         loop {
-            // Nobody sends: it ends by its time.
+            // No data comes, so the read ends by its time-out.
             let _ = silent.recv(&mut [0]);
         }
     };

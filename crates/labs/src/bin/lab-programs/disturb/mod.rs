@@ -1,20 +1,27 @@
-//! `lab-disturb busy CPU` never sleeps; `lab-disturb bursts CPU HZ BURST_US COUNT LOG`
-//! burns COUNT bursts at SCHED_FIFO and logs the TSC at each begin and end, and what
-//! the scheduler has charged the thread since the end before: that includes the way
-//! on and off the CPU, which the thread itself cannot see. `lab-disturb storm CPU` has
-//! two threads wake each other there, as fast as they can; `lab-disturb calls CPU` does that beside long
-//! system calls and timers. `lab-disturb litter CPU` sleeps
-//! most of the time, and leaves the kernel work for later. `lab-disturb turns CPU BURST_US
-//! EVERY_US LOG` burns a burst at SCHED_FIFO that often, and logs the CLOCK_MONOTONIC of each; `lab-disturb
-//! irregular CPU BURST_US EVERY_US` does that by chance, and `lab-disturb paced CPU BURST_US EVERY_US PHASE_US` by
-//! the clock; these log nothing.
+//! Disturbers with a known effect:
 //!
-//! Inside a lab: `lab-disturb clock` prints CLOCK_MONOTONIC between two readings of the TSC.
-//! `lab-disturb monitor THREAD COUNT EVERY_MS WORD...` waits until a
-//! thread whose name begins with THREAD is at work, and then says the words COUNT times
-//! to QEMU's monitor; `lab-disturb unplug CPU RECORDING` takes the CPU offline for a
-//! moment, once that recording has grown, and `lab-disturb online CPU` waits until it is back;
-//! `lab-disturb memory` takes all memory that there is, until the kernel ends it.
+//! - `lab-disturb busy CPU` never sleeps.
+//! - `lab-disturb bursts CPU HZ BURST_US COUNT LOG` burns COUNT bursts at SCHED_FIFO. It logs the
+//!   TSC at each start and end, and the time that the scheduler charged the thread since the end
+//!   before. The charge includes the way on and off the CPU, which the thread itself cannot
+//!   measure.
+//! - `lab-disturb storm CPU` has two threads that wake each other as fast as they can.
+//! - `lab-disturb calls CPU` does that in addition to long system calls and timers.
+//! - `lab-disturb litter CPU` mostly sleeps, and leaves deferred work to the kernel.
+//! - `lab-disturb turns CPU BURST_US EVERY_US LOG` burns a burst at SCHED_FIFO that often, and logs
+//!   each by CLOCK_MONOTONIC.
+//! - `lab-disturb irregular CPU BURST_US EVERY_US` does that at random, without a log.
+//! - `lab-disturb paced CPU BURST_US EVERY_US PHASE_US` does that by the clock, without a log.
+//!
+//! Inside a lab:
+//!
+//! - `lab-disturb clock` prints CLOCK_MONOTONIC between two readings of the TSC.
+//! - `lab-disturb monitor THREAD COUNT EVERY_MS WORD...` waits until a thread with a name that
+//!   begins with THREAD works. Then it sends the words COUNT times to QEMU's monitor.
+//! - `lab-disturb unplug CPU RECORDING` takes the CPU offline for a moment, once the recording has
+//!   grown.
+//! - `lab-disturb online CPU` waits until the CPU is online.
+//! - `lab-disturb memory` takes all memory until the kernel kills it.
 
 mod calls;
 mod flood;
@@ -36,9 +43,9 @@ use vmnoise_labs::bed::inside;
 use vmnoise_labs::{Burst, schedstat};
 use vmnoise_workload::{thread, tsc};
 
-/// Below migration threads and watchdogs, above everything ordinary.
+/// Priority below migration threads and watchdogs, and above all ordinary tasks.
 const BURST_PRIORITY: i32 = 50;
-/// The kernel's messages (Documentation/ABI/testing/dev-kmsg).
+/// Device of the kernel's messages (Documentation/ABI/testing/dev-kmsg).
 const MESSAGES: &str = "/dev/kmsg";
 /// Name of the thread that results must blame for bursts.
 const BURNER: &str = "lab-burner";
@@ -49,7 +56,7 @@ pub fn main() -> Result<()> {
     match arguments[..] {
         ["busy", cpu] => {
             thread::pin(&[cpu.parse()?])?;
-            // No PAUSE: the emulator of a lab leaves its translated code at each.
+            // No PAUSE instruction: at each one a lab's emulator leaves its translated code.
             loop {
                 std::hint::black_box(());
             }
@@ -118,7 +125,7 @@ pub fn main() -> Result<()> {
     }
 }
 
-/// One thread burns, another paces it, from elsewhere where there is such a place: setting a
+/// Burns bursts in one thread. Another thread paces it, from another CPU if there is one: setting a
 /// timer on the disturbed CPU takes time there that no log has.
 fn bursts(cpu: u32, hz: u32, burst: Duration, count: usize) -> Result<Vec<Burst>> {
     let (mut gone, mut go) = std::io::pipe()?;
@@ -156,7 +163,7 @@ fn bursts(cpu: u32, hz: u32, burst: Duration, count: usize) -> Result<Vec<Burst>
     for number in (1..).take(count) {
         std::thread::sleep((period * number).saturating_sub(start.elapsed()));
         if go.write(&[0]).is_err() {
-            break; // The other end is gone; why follows.
+            break; // The burner has ended; `join` returns its error.
         }
     }
     drop(go);
@@ -165,9 +172,9 @@ fn bursts(cpu: u32, hz: u32, burst: Duration, count: usize) -> Result<Vec<Burst>
         .map_err(|_| anyhow!("the burning thread panicked"))?
 }
 
-/// Asks for something to be done to this machine from outside, while a thread is at work.
+/// Sends a request to QEMU's monitor several times, while a thread works.
 fn monitor(thread: &str, count: usize, every: Duration, request: &str) -> Result<()> {
-    // Its set-up is over when it has had this much of a CPU.
+    // CPU time after which the thread's set-up is over.
     const AT_WORK_NS: u64 = 100_000_000;
     while on_cpu_ns(thread)?.is_none_or(|ns| ns < AT_WORK_NS) {
         std::thread::sleep(every);
@@ -180,13 +187,13 @@ fn monitor(thread: &str, count: usize, every: Duration, request: &str) -> Result
     Ok(())
 }
 
-/// How long the first thread of this name has run, nanoseconds; `None` if there is none.
+/// Returns the CPU time of the first thread of this name, nanoseconds; `None` if there is none.
 fn on_cpu_ns(name: &str) -> Result<Option<u64>> {
     for entry in std::fs::read_dir("/proc")? {
         let Some(pid) = entry?.file_name().to_str().and_then(|pid| pid.parse().ok()) else {
             continue;
         };
-        // A process may end while it is looked at: then it is not the one.
+        // A process that ends during the read is not the one.
         let threads = schedstat::threads(pid).unwrap_or_default();
         if let Some((tid, _)) = threads.iter().find(|(_, comm)| comm.starts_with(name)) {
             return Ok(schedstat::read(pid, *tid).ok().map(|stat| stat.on_cpu_ns));
@@ -195,18 +202,18 @@ fn on_cpu_ns(name: &str) -> Result<Option<u64>> {
     Ok(None)
 }
 
-/// A closed file is freed once RCU has let go of it, and a message wakes its reader from
-/// `irq_work` (kernel/printk/printk.c, `wake_up_klogd`).
+/// Leaves deferred work to the kernel. A closed file is freed after an RCU grace period, and a
+/// message wakes its reader from `irq_work` (kernel/printk/printk.c, `wake_up_klogd`).
 fn litter(cpu: u32) -> Result<()> {
     const FILES: usize = 3;
     thread::pin(&[cpu])?;
-    // Of each writer the kernel takes ten messages in five seconds otherwise.
+    // By default the kernel accepts only ten messages per writer in five seconds.
     std::fs::write("/proc/sys/kernel/printk_devkmsg", "on\n")?;
     let mut messages = File::options().read(true).write(true).open(MESSAGES)?;
     let mut reader = messages.try_clone()?;
     Builder::new().spawn(move || {
         let mut message = [0; 1_000];
-        // A reader that was overtaken is told so by an error, and goes on.
+        // A reader that was overtaken gets an error, and goes on.
         loop {
             let _ = reader.read(&mut message);
         }
@@ -215,17 +222,17 @@ fn litter(cpu: u32) -> Result<()> {
         for _ in 0..FILES {
             File::open("/dev/null")?;
         }
-        // Of the lowest level: no console shows it.
+        // At the lowest level, which no console shows.
         messages.write_all(b"<7>litter")?;
         std::thread::sleep(Duration::from_millis(3));
     }
 }
 
-/// Waits until a run has written its first events to this recording, and takes the CPU
-/// off for long enough that nobody overlooks it.
+/// Waits until a run has written its first events to this recording. Then takes the CPU offline for
+/// so long that no tool can miss it.
 fn unplug(cpu: u32, recording: &str) -> Result<()> {
     let mut sizes = BTreeSet::new();
-    // Nothing, the facts of the run, the events of its first second.
+    // The file is empty, then has the run's header, then the events of the first second.
     while sizes.len() < 3 {
         sizes.insert(std::fs::metadata(recording).map_or(0, |file| file.len()));
         std::thread::sleep(Duration::from_millis(20));
@@ -236,18 +243,19 @@ fn unplug(cpu: u32, recording: &str) -> Result<()> {
     std::fs::write(&online, "1").with_context(|| online.clone())
 }
 
-/// Of all processes the kernel chooses this one when nothing is left (proc_pid_oom_score_adj(5)).
+/// Takes all memory. It makes itself the kernel's first choice for the OOM killer
+/// (proc_pid_oom_score_adj(5)).
 fn memory() -> Result<Infallible> {
     ensure!(
         Path::new(inside::COMMANDS).exists(),
         "this takes all memory of the machine: inside a lab only"
     );
     std::fs::write("/proc/self/oom_score_adj", "1000")?;
-    // Pollers on every CPU would make it take minutes.
+    // With pollers on every CPU this would take minutes otherwise.
     setpriority_process(None, -20)?;
     let mut taken = Vec::new();
     loop {
-        // Not zeroes: those are not there before they are written to. Large enough for huge pages.
+        // Not zeroes, which have no pages before they are written. Large enough for huge pages.
         taken.push(vec![1_u8; 64 << 20]);
     }
 }
@@ -259,12 +267,13 @@ fn wait_for_cpu(cpu: u32) -> Result<()> {
     Ok(())
 }
 
-/// 1 while the CPU is, and 0 while not (Documentation/core-api/cpu_hotplug.rst).
+/// Returns the file that reads 1 while the CPU is online, else 0
+/// (Documentation/core-api/cpu_hotplug.rst).
 fn online(cpu: u32) -> String {
     format!("/sys/devices/system/cpu/cpu{cpu}/online")
 }
 
-/// What the scheduler has charged this thread so far (CLOCK_THREAD_CPUTIME_ID).
+/// Returns the time that the scheduler has charged this thread so far (CLOCK_THREAD_CPUTIME_ID).
 fn charged_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()

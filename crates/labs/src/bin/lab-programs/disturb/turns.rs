@@ -1,4 +1,4 @@
-//! A task that takes a CPU for a burst at a time, and knows when.
+//! Tasks that take a CPU in bursts of known time.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -12,7 +12,8 @@ use vmnoise_workload::thread;
 
 use super::BURST_PRIORITY;
 
-/// One task is enough where there is no other CPU: what its own timer takes is the kernel's.
+/// Burns bursts and logs each. One task is enough, also without another CPU: the time of its own
+/// timer is the kernel's.
 pub fn turns(cpu: u32, burst: Duration, every: Duration, log: &str) -> Result<Infallible> {
     thread::pin(&[cpu])?;
     thread::set_policy(Policy::Fifo(BURST_PRIORITY))?;
@@ -25,8 +26,9 @@ pub fn turns(cpu: u32, burst: Duration, every: Duration, log: &str) -> Result<In
     }
 }
 
-/// The same, by the clock: from `phase` after each multiple of `every` of CLOCK_MONOTONIC until `burst` later, so
-/// that several on different CPUs begin together, or as far apart as they were told. Nobody logs it.
+/// Burns bursts by the clock: each begins `phase` after a multiple of `every` of CLOCK_MONOTONIC
+/// and lasts `burst`. So several of these tasks on different CPUs begin together, or a fixed time
+/// apart. No log.
 pub fn paced(cpu: u32, burst: Duration, every: Duration, phase: Duration) -> Result<Infallible> {
     thread::pin(&[cpu])?;
     thread::set_policy(Policy::Fifo(BURST_PRIORITY))?;
@@ -40,8 +42,8 @@ pub fn paced(cpu: u32, burst: Duration, every: Duration, phase: Duration) -> Res
     }
 }
 
-/// The same, half to one and a half times as long and as often, by chance: nothing periodic is like it. The same each
-/// time, and nobody logs it.
+/// Burns bursts at random, half to one and a half times as long and as often, so that nothing is
+/// periodic. The sequence is the same in each run. No log.
 pub fn irregular(cpu: u32, burst: Duration, every: Duration) -> Result<Infallible> {
     thread::pin(&[cpu])?;
     thread::set_policy(Policy::Fifo(BURST_PRIORITY))?;

@@ -1,4 +1,4 @@
-//! A command at work, and a limit to it.
+//! A running command, with a time limit.
 
 use std::io::{self, Read};
 use std::process::{Command, ExitStatus, Output, Stdio};
@@ -10,13 +10,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::stuck;
 
-/// How long a command may say nothing, beyond those before it, until it counts as stuck; no
-/// estimate of how long it takes.
+/// Time without output, after those before it have ended, until a command counts as stuck; not an
+/// estimate of its usual time.
 const LIMIT: Duration = Duration::from_secs(90);
-/// How long one that was killed may take to be gone.
+/// Time that a killed command may take to end.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// A command that somebody waits for.
+/// A command whose end is awaited.
 #[derive(Debug)]
 pub struct Started {
     command: String,
@@ -24,7 +24,7 @@ pub struct Started {
     heard: Receiver<Heard>,
 }
 
-/// What comes from a command.
+/// Output or end of a command.
 #[derive(Debug)]
 enum Heard {
     Stdout(Vec<u8>),
@@ -33,7 +33,7 @@ enum Heard {
 }
 
 impl Started {
-    /// Starts it.
+    /// Starts the command.
     pub fn new(command: &str, mut process: Command) -> Result<Started> {
         let mut child = process
             .stdout(Stdio::piped())
@@ -42,14 +42,14 @@ impl Started {
             .with_context(|| format!("starting `{command}`"))?;
         let (send, heard) = channel();
         let pid = Pid::from_child(&child);
-        // Threads of their own, so that a full pipe stops nobody.
+        // One thread per pipe, so that a full pipe blocks neither the command nor the other pipe.
         let stdout = child.stdout.take().context("no stdout")?;
         let stderr = child.stderr.take().context("no stderr")?;
         let [to_stdout, to_stderr] = [send.clone(), send.clone()];
         let stdout = std::thread::spawn(move || hear(stdout, Heard::Stdout, &to_stdout));
         let stderr = std::thread::spawn(move || hear(stderr, Heard::Stderr, &to_stderr));
         std::thread::spawn(move || {
-            // One that panicked has nothing more to tell.
+            // A panicked reader has nothing more to send.
             let _ = (stdout.join(), stderr.join());
             send.send(Heard::End(child.wait()))
         });
@@ -60,7 +60,7 @@ impl Started {
         })
     }
 
-    /// Waits for its end, and hands out what it said: all the more if it is stuck.
+    /// Waits for the command's end, and passes its output on, also if the command is stuck.
     pub fn end(self, report: impl FnOnce(Output) -> Result<()>) -> Result<()> {
         let command = &self.command;
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -92,7 +92,7 @@ impl Started {
     }
 }
 
-/// Passes on what comes out of a pipe, until nothing more does.
+/// Passes on the data of a pipe until its end.
 fn hear(mut pipe: impl Read, kind: fn(Vec<u8>) -> Heard, to: &Sender<Heard>) {
     let mut piece = [0; 64 << 10];
     loop {

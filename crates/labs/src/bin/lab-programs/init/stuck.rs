@@ -1,10 +1,10 @@
-//! What every thread waits for, told on the console.
+//! Reports on the console where every thread waits.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// Reports all threads but the kernel's own: name, state, and where in the kernel they
-/// sleep (proc_pid_stack(5)). Threads that end meanwhile are left out.
+/// Reports all threads but the kernel's own: name, state, and where in the kernel they sleep
+/// (proc_pid_stack(5)). Threads that end meanwhile are left out.
 pub fn report_threads() {
     for process in below(Path::new("/proc")) {
         let of_user = read_to_string(process.join("cmdline")).is_ok_and(|line| !line.is_empty());
@@ -28,7 +28,7 @@ pub fn report_threads() {
     }
 }
 
-/// The folders in here that numbers name.
+/// Returns the entries of this folder whose names are numbers.
 fn below(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let numbered = |path: &PathBuf| {

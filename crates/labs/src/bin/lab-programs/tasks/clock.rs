@@ -1,15 +1,15 @@
-//! The clocks that jobs are logged by, nanoseconds.
+//! Clocks that jobs are logged by, nanoseconds.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 pub const NS_PER_S: u64 = 1_000_000_000;
 
-/// CLOCK_MONOTONIC.
+/// Returns CLOCK_MONOTONIC.
 pub fn mono_ns() -> u64 {
     ns(clock_gettime(ClockId::Monotonic))
 }
 
-/// What the scheduler has charged this thread so far (CLOCK_THREAD_CPUTIME_ID).
+/// Returns the time that the scheduler has charged this thread so far (CLOCK_THREAD_CPUTIME_ID).
 pub fn charged_ns() -> u64 {
     ns(clock_gettime(ClockId::ThreadCPUTime))
 }

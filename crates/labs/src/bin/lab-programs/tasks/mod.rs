@@ -1,8 +1,10 @@
-//! `lab-tasks CPU MILLISECONDS RECORDING JOBS NAME:PRIORITY:WORK_US:PERIOD_US...` runs periodic tasks on a CPU while
-//! `vmnoise osnoise -o RECORDING` polls there, each on a thread of that name: at SCHED_FIFO of that priority, or with
-//! `deadline` instead of a priority at SCHED_DEADLINE. A job does a fixed amount of work, which takes
-//! WORK_US where nobody disturbs it. The first jobs of all come together. Writes when each was done into JOBS as JSON, once
-//! all are through.
+//! `lab-tasks CPU MILLISECONDS RECORDING JOBS NAME:PRIORITY:WORK_US:PERIOD_US...` runs periodic
+//! tasks on a CPU while `vmnoise osnoise -o RECORDING` polls there.
+//!
+//! Each task has a thread of that name, at SCHED_FIFO of that priority, or at SCHED_DEADLINE if the
+//! priority is `deadline`. A job does a fixed amount of work, which takes WORK_US without
+//! disturbance. The first jobs of all tasks come together. At the end the program writes when each
+//! job was done to JOBS as JSON.
 
 mod clock;
 mod task;
@@ -20,9 +22,10 @@ use self::clock::mono_ns;
 use self::task::Task;
 use self::work::Work;
 
-/// Until then all threads have their place.
+/// Time in which all threads get pinned.
 const SETTLED_NS: u64 = 100_000_000;
-/// Of a thread: all of it is locked in memory before it runs, which takes time that is a gap.
+/// Stack of a thread. All of it is locked in memory before the thread runs, which takes time that
+/// is a gap.
 const STACK: usize = 128 << 10;
 
 pub fn main() -> Result<()> {
@@ -40,7 +43,7 @@ pub fn main() -> Result<()> {
         thread::pin(&elsewhere)?;
     }
     let work = Arc::new(Work::measure(cpu)?);
-    // As long as nobody polls, what this takes is no gap.
+    // Before the poller starts, so that the time of locking is no gap.
     mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).context("locking memory")?;
     let poller = Poller::at_work(cpu, recording)?;
     let start_ns = mono_ns() + SETTLED_NS;

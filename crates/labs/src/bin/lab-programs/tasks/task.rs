@@ -1,4 +1,4 @@
-//! One periodic task.
+//! A periodic task.
 
 use std::str::FromStr;
 
@@ -12,16 +12,17 @@ use vmnoise_workload::thread;
 use super::clock::{NS_PER_S, charged_ns, mono_ns};
 use super::work::Work;
 
-/// What of its period a task of SCHED_DEADLINE may have: more than its jobs take, as one that has used up
-/// its budget waits for reasons of its own; and the kernel admits three such tasks.
+/// Budget of a SCHED_DEADLINE task in percent of its period. It is more than its jobs take, because
+/// a task without budget waits for a reason of its own. The kernel admits three such tasks.
 const BUDGET_PERCENT: u64 = 30;
 
-/// How long after the end threads stay: to end is work that belongs to no job, and would delay the last jobs of others.
+/// Time that threads stay after the end. Ending a thread is work of no job, and would delay the
+/// last jobs of others.
 const STAYS_NS: u64 = 200_000_000;
 
 pub struct Task {
     pub name: String,
-    /// None: SCHED_DEADLINE.
+    /// `None` for SCHED_DEADLINE.
     priority: Option<i32>,
     work_us: u64,
     period_ns: u64,
@@ -51,12 +52,12 @@ impl FromStr for Task {
 }
 
 impl Task {
-    /// Runs its jobs from the one instant to the other, CLOCK_MONOTONIC in nanoseconds. A job that is late is not left
-    /// out, and the next one follows at once.
+    /// Runs the jobs between two times, CLOCK_MONOTONIC in nanoseconds. A late job is not dropped,
+    /// and the next one follows at once.
     pub fn play(&self, cpu: u32, work: &Work, start_ns: u64, end_ns: u64) -> Result<Played> {
         let most = (end_ns - start_ns).div_ceil(self.period_ns);
         let mut done_ns: Vec<u64> = Vec::with_capacity(usize::try_from(most)?);
-        // In this order: beside the poller an ordinary thread does not run there.
+        // In this order, because the poller keeps an ordinary thread from running on that CPU.
         thread::set_policy(self.policy())?;
         thread::pin(&[cpu])?;
         let first_charged_ns = charged_ns();

@@ -11,16 +11,16 @@ use vmnoise_workload::thread;
 use super::clock::mono_ns;
 
 const MEASURING: &str = "lab-measures";
-/// Above all tasks, so that none is measured instead.
+/// Priority above all tasks, so that no other task's time is measured.
 const PRIORITY: i32 = 49;
-/// Some tens of microseconds: between two disturbances there is room for that.
+/// Steps that take some tens of microseconds, which fit between two disturbances.
 const MEASURED: u64 = 5_000;
-/// Of which the fastest counts: nobody disturbed that.
+/// Number of measurements; the fastest is the undisturbed one.
 const TIMES: u64 = 50;
 
 const BETWEEN: Duration = Duration::from_millis(1);
 
-/// How fast this CPU works.
+/// Speed of this CPU.
 pub struct Work {
     steps_per_ms: u64,
 }
@@ -32,7 +32,8 @@ impl Work {
             thread::set_policy(Policy::Fifo(PRIORITY))?;
             thread::pin(&[cpu])?;
             let lengths_ns = (0..TIMES).map(|_| {
-                // Others have their turn: all that they take of one gap counts as taken together.
+                // Other tasks get their turn here; otherwise all measurements would be one long gap
+                // for them.
                 sleep(BETWEEN);
                 let begin_ns = mono_ns();
                 run(MEASURED);
@@ -46,7 +47,7 @@ impl Work {
         Ok(Work { steps_per_ms })
     }
 
-    /// Works as much as takes so long.
+    /// Does work that takes `us` without disturbance.
     pub fn take(&self, us: u64) {
         run(self.steps_per_ms * us / 1_000);
     }
