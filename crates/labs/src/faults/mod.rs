@@ -1,5 +1,5 @@
-//! Faults in the set-up of a machine that `vmnoise audit` must find: the wrong settings, the
-//! disturbers that use them, and the names under which the kernel's own events show these.
+//! Faults of a machine's set-up that `vmnoise audit` has to find: what is set wrongly, who comes in by it, and by which
+//! names the kernel's own events show them.
 
 pub mod cycle;
 mod disturb;
@@ -14,70 +14,69 @@ pub use disturb::{Disturber, work};
 pub use judge::Judged;
 pub use proof::{Proof, prove};
 
-/// CPU that should be quiet; the others do everything else.
+/// The CPU that is to be quiet; all others are for everything else.
 pub const QUIET: u32 = 1;
-/// The other CPU of a machine with two.
+/// The others, of which a machine with two CPUs has one.
 pub const OTHER: u32 = 0;
 
-/// Kernel parameters that make that CPU quiet.
+/// What the kernel is told at its start for that CPU to be quiet.
 pub const TUNED: &str = "isolcpus=domain,managed_irq,1 nohz_full=1 skew_tick=1 irqaffinity=0";
 
-/// A fault in the set-up of a machine.
+/// One fault.
 #[derive(Debug, Clone, Copy)]
 pub struct Fault {
-    /// Name on the command line.
+    /// How it is called.
     pub name: &'static str,
-    /// Description.
+    /// In words.
     pub what: &'static str,
-    /// Rule of the audit that must find it.
+    /// Which rule has to find it.
     pub rule: &'static str,
-    /// Wrong settings: files and values.
+    /// What is set wrongly: files and values.
     pub(crate) settings: &'static [(&'static str, &'static str)],
-    /// Kernel threads, by the start of their names, that are moved to the quiet CPU.
+    /// Threads of the kernel, by the begin of their names, that are put on the quiet CPU.
     pub(crate) on_quiet: &'static [&'static str],
-    /// Disturber that uses the fault.
+    /// Who comes in by it.
     pub(crate) disturber: Option<Disturber>,
-    /// Whether the fault is in the cgroup of the measured process, which is then its own.
+    /// Whether it is of the control group of what is measured, which is in one of its own then.
     pub(crate) is_of_group: bool,
-    /// Part of the time that the change gives back.
+    /// How much of that time the change gives back.
     pub(crate) gives: Gives,
-    /// Culprits by the kernel's events: starts of names such as `irq ttyS0`.
+    /// Whose time it is by the kernel's events: the begins of names such as `irq ttyS0`.
     pub(crate) culprits: &'static [&'static str],
-    /// Command that records the fault.
+    /// What records it.
     pub(crate) command: &'static str,
-    /// Machine that the fault needs, and how its change is applied.
+    /// The machine that it needs, and what takes it away.
     pub place: Place,
 }
 
-/// Machine that a fault needs, and how its change is applied.
+/// On which machine a fault can be, and what takes it away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Booted with [`TUNED`]; the audit's script applies the change.
+    /// One that was told [`TUNED`]; the script of the audit.
     Tuned,
-    /// Booted without it, because an isolated CPU cannot have the fault; the audit's script applies
-    /// the change.
+    /// One that was not, for an isolated CPU has no such fault; the script of the audit.
     Untuned,
-    /// Booted without it; a reboot with [`TUNED`] applies the change.
+    /// One that was not; another start, with [`TUNED`].
     UntunedUntilNextStart,
 }
 
-/// Part that a change gives back of the time that a finding explains.
+/// What a change gives back of the time that a finding explains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gives {
-    /// All of the time.
+    /// All of it.
     All,
-    /// The time above a fair share: two threads of the same weight have half of the CPU each.
+    /// What is above a fair share: two threads of one weight have half of the CPU each.
     AboveFairShare,
 }
 
-/// A polling thread of ordinary priority.
+/// A thread that polls, of ordinary priority.
 const POLLER: &str = "osnoise";
-/// A polling thread above all ordinary tasks.
+/// The same before all ordinary tasks.
 const URGENT_POLLER: &str = "osnoise -P f:1";
-/// A VM whose vCPU polls.
+/// A VM whose vCPU does.
 const VM: &str = "microvm";
 
-/// Defaults of a fault.
+/// What most faults have nothing of.
 const NONE: Fault = Fault {
     name: "",
     what: "",
@@ -92,7 +91,7 @@ const NONE: Fault = Fault {
     place: Place::Tuned,
 };
 
-/// All faults.
+/// All of them.
 pub const FAULTS: [Fault; 17] = [
     Fault {
         name: "serial",
@@ -274,8 +273,7 @@ pub const FAULTS: [Fault; 17] = [
     },
 ];
 
-/// Sets of faults that are caused at the same time, by their names: each fault alone, and three
-/// together.
+/// What is brought about at once, each by its name: one after the other, and three together.
 pub const SETS: [&[&str]; 18] = [
     &["serial"],
     &["workqueue"],
@@ -297,7 +295,7 @@ pub const SETS: [&[&str]; 18] = [
     &["serial", "workqueue", "ksm"],
 ];
 
-/// Returns the fault of this name.
+/// The fault of this name.
 pub fn named(name: &str) -> Option<&'static Fault> {
     FAULTS.iter().find(|it| it.name == name)
 }

@@ -1,4 +1,4 @@
-//! Writes the generated sections of documents.
+//! The generated parts of documents.
 
 mod faults;
 mod flagship;
@@ -19,23 +19,23 @@ pub use mpi::mpi;
 pub use timerlat::{TimerlatTruth, timerlat};
 pub use xen::xen;
 
-/// Generated section between two markers of a page.
+/// What is generated between two markers of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Comparison of `vmnoise osnoise` and the join with others.
+    /// What `vmnoise osnoise` and the join are held against.
     Noise,
-    /// Comparison of `vmnoise timerlat` with others.
+    /// What `vmnoise timerlat` is.
     Timerlat,
-    /// Findings of `vmnoise audit`.
+    /// What `vmnoise audit` finds.
     Faults,
-    /// Predictions of `vmnoise scale`.
+    /// What `vmnoise scale` predicts.
     Mpi,
-    /// Effect of slop in a guest's timers.
+    /// What slop in a guest's timers does.
     Xen,
 }
 
 impl Part {
-    /// Returns the lines above and below the section.
+    /// Above it, and below it.
     fn markers(self) -> [String; 2] {
         let name = match self {
             Part::Noise => "make validate",
@@ -48,10 +48,10 @@ impl Part {
     }
 }
 
-/// Replaces a generated section of a page.
+/// Puts a generated part into a page.
 ///
 /// # Errors
-/// If the page lacks the section's markers.
+/// If the page lacks its markers.
 pub fn renewed(page: &str, part: Part, generated: &str) -> Result<String> {
     let [begin, end] = part.markers();
     let missing = || format!("the page lacks `{}` and `{}`", begin.trim(), end.trim());
@@ -63,7 +63,7 @@ pub fn renewed(page: &str, part: Part, generated: &str) -> Result<String> {
     ))
 }
 
-/// Returns the comparison of `vmnoise` with the kernel's tracer.
+/// `vmnoise` beside the kernel's tracer.
 pub fn beside(found: &BesideKernel, repeats: bool) -> String {
     let mut text = format!(
         "### On the thread of the kernel's tracer\n\nLinux {}, virtual time, {} ms, {} events lost. \
@@ -107,13 +107,13 @@ pub fn beside(found: &BesideKernel, repeats: bool) -> String {
     text
 }
 
-/// Returns the comparison of NMIs.
+/// NMIs.
 pub fn nmis(found: &Agreement) -> String {
     let row = row(found);
     format!("### NMIs\n\nAlso on the thread of the kernel's tracer.\n\n{AGREEMENT_HEAD}{row}")
 }
 
-/// Returns the comparison of softirqs.
+/// Soft interrupts.
 pub fn soft_interrupts(found: &Softirqs) -> String {
     let mut text = format!(
         "### Soft interrupts\n\nLinux {}, virtual time, {} ms.\n\n{AGREEMENT_HEAD}{}\n\
@@ -131,7 +131,7 @@ pub fn soft_interrupts(found: &Softirqs) -> String {
     text
 }
 
-/// Returns the comparison of guest and host on this machine.
+/// Guest and host on this machine.
 pub fn guest_and_host(found: &[Residual]) -> String {
     let mut text = "### The layers below this machine, observed by its guest and by itself\n\n\
                     | run | µs/s | gaps/s | period µs | part of the residual |\n|---|---|---|---|---|\n"
@@ -167,7 +167,7 @@ pub fn guest_and_host(found: &[Residual]) -> String {
     )
 }
 
-/// Rates of one side, µs/s.
+/// The rates of one side, µs/s.
 struct Spread {
     side: Side,
     low: f64,

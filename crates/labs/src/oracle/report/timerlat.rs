@@ -1,25 +1,25 @@
-//! The generated section that compares `vmnoise timerlat` with others.
+//! The generated part that holds `vmnoise timerlat` against others.
 
 use crate::oracle::{
     BesideCyclictest, BesideTimerlat, Causes, Delay, Descheduled, HereBesideCyclictest, Turns,
 };
 
-/// All results of the comparison.
+/// Everything that is held against it.
 #[derive(Debug)]
 pub struct TimerlatTruth {
-    /// Comparison with the kernel's tracer.
+    /// The kernel's tracer.
     pub kernel: BesideTimerlat,
-    /// Comparison with cyclictest under virtual time.
+    /// cyclictest under virtual time.
     pub cyclictest: BesideCyclictest,
-    /// Comparison with cyclictest on this machine.
+    /// cyclictest on this machine.
     pub here: HereBesideCyclictest,
-    /// Causes inside the machine.
+    /// Causes in the machine itself.
     pub causes: Causes,
-    /// A cause below the machine.
+    /// One below it.
     pub descheduled: Descheduled,
 }
 
-/// Returns the whole section.
+/// All sections.
 pub fn timerlat(found: &TimerlatTruth) -> String {
     let sections = [
         beside_tracer(&found.kernel),
