@@ -92,7 +92,7 @@ pub struct FeedReport {
 }
 
 impl Feeds {
-    /// Feeds that begin with the count, at this anchor.
+    /// Returns the feeds of a run whose count begins at this anchor.
     pub fn new(
         addresses: &[FeedAddress],
         detail: FeedDetail,
