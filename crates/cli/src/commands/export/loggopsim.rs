@@ -11,7 +11,8 @@ use super::target::{Names, Target};
 use crate::run::Explained;
 use crate::say;
 
-/// Collects the gaps until the end, because each file begins with the measured span.
+/// Collects the gaps until the end: times in the files count from the begin of the measured span,
+/// which is known last.
 #[derive(Debug)]
 pub struct LogGopSim {
     folder: PathBuf,
