@@ -1,5 +1,5 @@
-//! `vmnoise exits`: counts every exit of every VM on this host in the kernel, and lists single exits
-//! on request.
+//! `vmnoise exits`: counts every exit of every VM on this host in the kernel, and lists single
+//! exits on request.
 
 use std::io::IsTerminal;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! `vmnoise explain GUEST HOST`. A first pass over both recordings finds the vCPU of each CPU of the
-//! guest. A second pass assigns the host's work to the guest's gaps.
+//! `vmnoise explain GUEST HOST`. A first pass over both recordings finds the vCPU of each CPU of
+//! the guest. A second pass assigns the host's work to the guest's gaps.
 
 use std::path::Path;
 

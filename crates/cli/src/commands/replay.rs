@@ -55,8 +55,8 @@ impl<'a> Recording<'a> {
         Ok(recording)
     }
 
-    /// Reads the whole recording for the time that it measured. Faults are not reported here, but in
-    /// a later pass.
+    /// Reads the whole recording for the time that it measured. Faults are not reported here, but
+    /// in a later pass.
     pub fn span(&mut self) -> Span {
         let mut span = Span::default();
         self.until(|event| {
@@ -90,7 +90,8 @@ impl<'a> Recording<'a> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Explains the recording to its end. `view` gets each event, and everything that becomes certain.
+    /// Explains the recording to its end. `view` gets each event, and everything that becomes
+    /// certain.
     pub fn explain(&mut self, explaining: &mut Explaining, view: &mut dyn View) {
         self.until(|event| {
             view.event(event);

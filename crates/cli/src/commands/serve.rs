@@ -1,5 +1,5 @@
-//! `vmnoise serve` and `vmnoise dump`. They run as a separate program, so that the measuring program
-//! has no HTTP code.
+//! `vmnoise serve` and `vmnoise dump`. They run as a separate program, so that the measuring
+//! program has no HTTP code.
 
 use std::env::current_exe;
 use std::ffi::OsString;

@@ -186,8 +186,8 @@ fn wanted_us(latency: DmaLatency) -> Option<i32> {
     }
 }
 
-/// Limits the wake-up latency of idle CPUs until the returned hold is dropped. The probe status says
-/// whether this worked.
+/// Limits the wake-up latency of idle CPUs until the returned hold is dropped. The probe status
+/// says whether this worked.
 fn hold(latency: DmaLatency) -> (Option<idle::DmaLatency>, ProbeStatus) {
     let Some(us) = wanted_us(latency) else {
         return (None, probe_status::of_idle(None, "--dma-latency=off"));

@@ -1,6 +1,6 @@
-//! `vmnoise tune-timer`: measures how late the timers of a guest are, for each halt polling setting.
-//! `vmnoise microvm --timer` measures only the present setting. Only the limits of vmnoise's own VMs
-//! are set, and no BPF is needed.
+//! `vmnoise tune-timer`: measures how late the timers of a guest are, for each halt polling
+//! setting. `vmnoise microvm --timer` measures only the present setting. Only the limits of
+//! vmnoise's own VMs are set, and no BPF is needed.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use crate::run::{Machine, machine};
 use crate::status::{MachineCannot, Status, UsageError};
 use crate::units::to_tsc;
 
-/// Limits of halt polling that are tried in addition to the present one, in ns: no polling, the first
-/// step of KVM's own growth, a long round trip, and the default on x86.
+/// Limits of halt polling that are tried in addition to the present one, in ns: no polling, the
+/// first step of KVM's own growth, a long round trip, and the default on x86.
 const LIMITS_NS: [u32; 4] = [0, 10_000, 50_000, 200_000];
 /// Longest turn. Turns are short, so that changes of the machine affect all settings alike.
 const LONGEST_TURN_NS: u64 = 1_000_000_000;
@@ -121,8 +121,8 @@ pub fn measure(
     })
 }
 
-/// Returns the present setting, then the others in ascending order. The last one polls through every
-/// halt.
+/// Returns the present setting, then the others in ascending order. The last one polls through
+/// every halt.
 fn settings(present: &Present, others: bool, interval_ns: u64) -> Vec<Option<u32>> {
     let whole_halt = u32::try_from(2 * interval_ns).unwrap_or(u32::MAX);
     let limits = LIMITS_NS.into_iter().chain([whole_halt]);

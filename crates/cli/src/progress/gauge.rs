@@ -55,8 +55,8 @@ impl Gauge {
         self.read
     }
 
-    /// Returns the bytes in total, or `None` while a recording of unknown length is open. A recording
-    /// may grow while it is read.
+    /// Returns the bytes in total, or `None` while a recording of unknown length is open. A
+    /// recording may grow while it is read.
     pub fn total(&self) -> Option<u64> {
         (self.endless == 0).then_some(self.total.max(self.read))
     }

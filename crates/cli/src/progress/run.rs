@@ -26,8 +26,8 @@ pub struct TimeLine {
 }
 
 impl TimeLine {
-    /// Returns the line of a run that begins, if stderr can show one. `doing` is the verb before the
-    /// elapsed time, such as `measured`.
+    /// Returns the line of a run that begins, if stderr can show one. `doing` is the verb before
+    /// the elapsed time, such as `measured`.
     pub fn begin(doing: &'static str, length: Option<Duration>) -> Option<TimeLine> {
         Some(TimeLine {
             line: Line::begin()?,

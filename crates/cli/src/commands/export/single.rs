@@ -9,8 +9,8 @@ use super::targets::Targets;
 use crate::commands::replay::Recording;
 use crate::run::Explaining;
 
-/// Passes a recording to `targets`, event by event and explained. Returns the recording, read to its
-/// end.
+/// Passes a recording to `targets`, event by event and explained. Returns the recording, read to
+/// its end.
 pub fn export(input: &Input, mut targets: Targets) -> Result<Recording<'_>> {
     let mut recording = Recording::open(&input.path)?;
     let mut explaining = Explaining::new(&input.facts, input.facts.workload == Workload::Exits);

@@ -23,8 +23,8 @@ const UNSEEN_AT_MOST: f64 = 0.05;
 /// grouped by host.
 ///
 /// # Errors
-/// If one cannot be read, did not measure its CPUs all the time, or is named twice. A data set leaves
-/// out such runs, and fails only if no run is left.
+/// If one cannot be read, did not measure its CPUs all the time, or is named twice. A data set
+/// leaves out such runs, and fails only if no run is left.
 pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Recorded>> {
     for path in paths.iter().filter(|path| !path.is_dir()) {
         progress::expect(path, 1);

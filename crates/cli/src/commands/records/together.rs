@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::output::recorded::Recorded;
 use crate::status::UsageError;
 
-/// Returns for how long both runs measured at the same time, in nanoseconds. CLOCK_MONOTONIC restarts
-/// at boot, so the wall clock must show an overlap too.
+/// Returns for how long both runs measured at the same time, in nanoseconds. CLOCK_MONOTONIC
+/// restarts at boot, so the wall clock must show an overlap too.
 fn overlap_ns(one: &Recorded, other: &Recorded) -> u64 {
     let times = |run: &Recorded| {
         let started: Timestamp = run.origin.started_at.parse().ok()?;

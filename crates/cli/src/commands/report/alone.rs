@@ -17,8 +17,8 @@ use crate::output::exits::without_probes;
 use crate::run::{Explained, Explaining};
 use crate::say;
 
-/// Explains a recording. A second pass finds the tasks that ran inside the longest gaps. The longest
-/// exits already have their pieces.
+/// Explains a recording. A second pass finds the tasks that ran inside the longest gaps. The
+/// longest exits already have their pieces.
 pub fn run(path: &Path) -> Result<Read> {
     let mut recording = Recording::open_file(path)?;
     let mut facts = recording.facts.clone();
@@ -90,8 +90,8 @@ pub fn run(path: &Path) -> Result<Read> {
     })
 }
 
-/// Returns whether time outside its gaps was left to the workload: the run measures gaps, and did not
-/// pause.
+/// Returns whether time outside its gaps was left to the workload: the run measures gaps, and did
+/// not pause.
 fn looks_at_all(facts: &RunFacts) -> bool {
     let has_gaps = !matches!(facts.workload, Workload::Exits | Workload::Timerlat);
     has_gaps && !facts.options.pauses()

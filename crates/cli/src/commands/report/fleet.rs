@@ -86,8 +86,8 @@ struct Takers {
 
 struct Counted {
     taker: FleetTaker,
-    /// Last gap in which it had a part, and its time there, summed because several threads may share
-    /// a name.
+    /// Last gap in which it had a part, and its time there, summed because several threads may
+    /// share a name.
     in_gap: (u64, u64),
 }
 

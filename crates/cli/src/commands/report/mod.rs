@@ -90,8 +90,8 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
     if runs.is_empty() {
         anyhow::bail!("none of these can be shown: no page was written");
     }
-    // A host without a guest is a fault only if a guest could not be joined with it. Otherwise it was
-    // recorded at another time, for comparison.
+    // A host without a guest is a fault only if a guest could not be joined with it. Otherwise it
+    // was recorded at another time, for comparison.
     let is_left = |(path, facts): &(&PathBuf, RunFacts)| {
         facts.workload == Workload::Exits && !hosts.contains(path)
     };

@@ -209,7 +209,8 @@ fn shares(records: &[&Record], counts: impl Fn(&Culprit) -> bool) -> Vec<(Share,
     Share::ALL.into_iter().filter_map(of_share).collect()
 }
 
-/// Returns whether the pattern matches the culprit's name, with or without its number, or its share.
+/// Returns whether the pattern matches the culprit's name, with or without its number, or its
+/// share.
 fn is_called(culprit: &Culprit, pattern: &WildMatch) -> bool {
     let bare = culprit.whatever_number();
     let names = [culprit.name.as_deref(), bare.name.as_deref()];

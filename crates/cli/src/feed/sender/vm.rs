@@ -50,8 +50,8 @@ impl Threads {
 pub struct Clocks(BTreeMap<(u32, u32), GuestTsc>);
 
 impl Clocks {
-    /// Takes new readings of the clocks. A vCPU without a new reading keeps its clock, because it may
-    /// have run a nested guest at that moment. The clocks of vCPUs that are gone are removed.
+    /// Takes new readings of the clocks. A vCPU without a new reading keeps its clock, because it
+    /// may have run a nested guest at that moment. The clocks of vCPUs that are gone are removed.
     pub fn take(&mut self, seen: &[(u32, u32, GuestTsc)], vms: &[Vm]) {
         let threads = vms.iter().flat_map(|vm| &vm.vcpus);
         let living: Vec<(u32, u32)> = threads.map(|thread| (thread.tid, thread.id)).collect();

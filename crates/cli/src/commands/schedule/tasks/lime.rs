@@ -219,8 +219,8 @@ fn least_apart_ns(models: &[Arrivals]) -> Option<u64> {
     apart.min().filter(|ns| *ns > 0)
 }
 
-/// Returns the tightest model, and its mean time between jobs in the long run; `None` if no model has
-/// both.
+/// Returns the tightest model, and its mean time between jobs in the long run; `None` if no model
+/// has both.
 fn arrivals(models: &[Arrivals]) -> Option<(Rc<dyn ArrivalBound>, u64)> {
     let curve = models.iter().find_map(|it| match it {
         // A curve that ends in a burst does not bound later jobs.
