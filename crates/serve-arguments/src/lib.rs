@@ -118,9 +118,9 @@ pub struct ServeArguments {
     #[arg(long, value_name = "COUNT", default_value_t = 1024,
         value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub vcpus: u32,
-    /// Keep recent losses in this much memory, for `vmnoise dump`
+    /// Keep recent waits in this much memory, for `vmnoise dump`
     ///
-    /// In MiB. When the memory is full, the oldest losses are removed.
+    /// In MiB. When the memory is full, the oldest waits are removed.
     #[arg(long, value_name = "MIB", default_value_t = 32,
         value_parser = clap::value_parser!(u16).range(1..))]
     pub history: u16,

@@ -97,7 +97,7 @@ const OPTIONS: [(&str, &str, Value, Meaning, &str); 38] = [
         "duration",
         One,
         Asked,
-        "Measure for this many seconds, or with m, h or d",
+        "Measure for this time: seconds, or a number with m, h or d",
     ),
     (
         "F",
@@ -134,7 +134,7 @@ const OPTIONS: [(&str, &str, Value, Meaning, &str); 38] = [
         "interval",
         One,
         Asked,
-        "Wake each task every this many us [default: 1000]",
+        "Wake each task at this interval in us [default: 1000]",
     ),
     (
         "",
@@ -155,7 +155,7 @@ const OPTIONS: [(&str, &str, Value, Meaning, &str); 38] = [
         "latency",
         One,
         Asked,
-        "Write this many us to /dev/cpu_dma_latency [default: 0]",
+        "Hold /dev/cpu_dma_latency at this value in us [default: 0]",
     ),
     (
         "l",

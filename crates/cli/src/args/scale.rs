@@ -47,8 +47,8 @@ pub struct ScaleArguments {
     pub round: u64,
     /// Assume that all hosts lose time at the same moments
     ///
-    /// This models hosts that one clock interrupts together. Otherwise each host is at a random
-    /// point of its recording.
+    /// This models hosts that one clock interrupts together. Without this option, hosts are
+    /// independent of each other.
     #[arg(long)]
     pub co_scheduled: bool,
     /// Print the result in this format

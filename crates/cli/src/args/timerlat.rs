@@ -101,10 +101,10 @@ pub struct TimerlatCommon {
     pub aligned: Option<u64>,
     /// Limit the wake-up latency of idle CPUs; `off` sets no limit
     ///
-    /// It is written to /dev/cpu_dma_latency, as cyclictest does.
+    /// vmnoise writes it to /dev/cpu_dma_latency, as cyclictest does.
     #[arg(long, value_name = "TIME", default_value = "0us", value_parser = dma_latency)]
     pub dma_latency: DmaLatency,
-    /// Disable idle states of measured CPUs deeper than this; -1 is all
+    /// Disable idle states deeper than this on measured CPUs; -1 is all
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-1..=99))]
     pub deepest_idle_state: Option<i32>,
     /// Read the host's feed from this device, socket or FIFO
