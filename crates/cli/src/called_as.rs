@@ -1,5 +1,5 @@
-//! By which name the program was called. A link named `rtla` says the words of rtla that scripts read, where our
-//! own name has others; one named `cyclictest` is asked in cyclictest's words, too.
+//! The name by which the program was called. A link named `rtla` prints the lines of rtla that
+//! scripts read. A link named `cyclictest` prints cyclictest's lines and takes its options.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -7,12 +7,12 @@ use std::path::Path;
 const RTLA: &str = "rtla";
 const CYCLICTEST: &str = "cyclictest";
 
-/// Whether a link of that name was called.
+/// Returns whether a link named `rtla` was called.
 pub fn is_rtla() -> bool {
     is(RTLA)
 }
 
-/// Whether a link of that name was called.
+/// Returns whether a link named `cyclictest` was called.
 pub fn is_cyclictest() -> bool {
     is(CYCLICTEST)
 }
@@ -23,12 +23,12 @@ fn is(name: &str) -> bool {
     called == Some(OsStr::new(name))
 }
 
-/// The name over a histogram.
+/// Returns the name in the head of a histogram.
 pub fn title() -> &'static str {
     if is_rtla() { "RTLA" } else { "vmnoise" }
 }
 
-/// What explains its options.
+/// Returns the command line that prints the help.
 pub fn help() -> &'static str {
     if is_cyclictest() {
         "cyclictest --help"

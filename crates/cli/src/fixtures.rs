@@ -1,8 +1,8 @@
-//! What the tests of this crate start from.
+//! Facts from which the tests of this crate start.
 
 use vmnoise_events::{RunFacts, Witnesses, Workload, fixtures};
 
-/// A polling thread on CPU 16 of bare metal, with every witness of a kernel.
+/// Returns the facts of a polling thread on CPU 16 of bare metal, with all probes of a kernel.
 pub fn facts() -> RunFacts {
     let mut facts = fixtures::facts(Workload::Osnoise);
     facts.options.cpus = vec![16];

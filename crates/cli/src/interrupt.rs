@@ -1,4 +1,4 @@
-//! Ctrl-C once finishes and prints; twice drops what is outstanding.
+//! Ctrl-C once ends the run and prints its result; twice skips the outstanding work.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
@@ -7,41 +7,41 @@ use signal_hook::iterator::Signals;
 
 use vmnoise_rights::threads;
 
-/// How often the user has asked this process to end.
+/// Number of signals that asked this process to end.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
-/// By which signal first; 0: by none yet.
+/// Number of the first such signal; 0 if none came yet.
 static FIRST: AtomicI32 = AtomicI32::new(0);
-/// Whether that is counted.
+/// Whether these signals are caught.
 static IS_CAUGHT: AtomicBool = AtomicBool::new(false);
 
-/// Whether the user has asked to end: the result is wanted now. Never where signals are not caught.
+/// Returns whether the user asked the run to end. Always false if signals are not caught.
 pub fn was_asked() -> bool {
     ASKED.load(Ordering::Relaxed) > 0
 }
 
-/// The signal by which the user has asked first.
+/// Returns the first signal that asked the run to end.
 pub fn asked_by() -> Option<i32> {
     Some(FIRST.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
 }
 
-/// Whether this process is a run, which Ctrl-C asks to end. All else it ends.
+/// Returns whether Ctrl-C is caught and asks the run to end. If not, it ends the process.
 pub fn is_caught() -> bool {
     IS_CAUGHT.load(Ordering::Relaxed)
 }
 
-/// Whether even finishing takes too long for the user: what there is is to be printed.
+/// Returns whether the user asked twice: print the result so far, without further work.
 pub fn was_asked_again() -> bool {
     ASKED.load(Ordering::Relaxed) > 1
 }
 
-/// Counts SIGINT, SIGTERM and SIGHUP from here on, in a thread of its own. The third
-/// one ends the process as if nobody caught it.
+/// Starts a thread that counts SIGINT, SIGTERM and SIGHUP. The third signal ends the process, as
+/// if it were not caught.
 ///
 /// # Errors
 /// If the kernel refuses to install the handlers.
 pub fn catch() -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    // nohup(1) has its programs ignore it.
+    // Programs that nohup(1) starts must go on ignoring it.
     if !is_ignored(SIGHUP) {
         signals.add_signal(SIGHUP)?;
     }
@@ -49,7 +49,7 @@ pub fn catch() -> std::io::Result<()> {
         for signal in signals.forever() {
             let _ = FIRST.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
             if ASKED.fetch_add(1, Ordering::Relaxed) >= 2 {
-                // Nothing is left to do if even this fails.
+                // If this fails, nothing else can be done.
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
         }
@@ -58,8 +58,8 @@ pub fn catch() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether whoever started this process wants the signal ignored (`SigIgn` of
-/// proc_pid_status(5): a bit for each, from the lowest on).
+/// Returns whether this process inherited the signal as ignored (`SigIgn` in proc_pid_status(5),
+/// whose lowest bit is signal 1).
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,7 +1,7 @@
-//! `vmnoise`: measures every moment a CPU is taken from a virtual machine, and
-//! says who took it. This page parses, runs, and turns the outcome into a status.
+//! `vmnoise` measures every moment that a CPU is taken from a virtual machine, and says who took
+//! it. This file parses the command line, runs the command, and turns its outcome into a status.
 //!
-//! A library, so that fuzzing runs the commands themselves; the program is one line (`main.rs`).
+//! It is a library, so that fuzzing can run the commands; the program is one line (`main.rs`).
 #![forbid(unsafe_code)]
 
 mod args;
@@ -33,8 +33,8 @@ use vmnoise_rights::Work;
 use crate::args::Command;
 use crate::status::Status;
 
-/// Runs one command line, the program's name first, to the status with which it ends. The process
-/// has given up its rights then.
+/// Runs one command line, whose first word is the program's name, and returns its exit status. By
+/// then the process has given up its rights.
 pub fn run(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
     parse_and(command_line, |command| {
         if is_about_files(&command) {
@@ -47,8 +47,8 @@ pub fn run(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
     })
 }
 
-/// Runs a command line that is about files alone, and gives up nothing: for fuzzing, which runs
-/// another one afterwards.
+/// Runs a command that only reads and writes files, and keeps all rights: fuzzing runs further
+/// commands in the same process.
 #[doc(hidden)]
 pub fn run_and_keep_rights(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
     parse_and(command_line, |command| {
@@ -57,12 +57,13 @@ pub fn run_and_keep_rights(command_line: impl IntoIterator<Item = OsString>) -> 
     })
 }
 
-/// How much of its stack the first thread uses at most, several times over.
+/// Size to which the first thread's stack is grown: several times the most that it uses.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Has the stack of the first thread grown as far as it will, while it may. A run locks its memory (mlockall(2)) and
-/// gives up its rights, and a locked stack that grows counts against RLIMIT_MEMLOCK then (`acct_stack_growth` of the
-/// kernel): where that is used up, the thread ends with SIGSEGV. All other threads have theirs as a whole.
+/// Grows the stack of the first thread to its largest size before the run locks its memory
+/// (mlockall(2)) and gives up its rights. After that, a growing stack counts against
+/// RLIMIT_MEMLOCK (`acct_stack_growth` of the kernel), and beyond that limit the thread ends with
+/// SIGSEGV. All other threads get their whole stack when they start.
 #[inline(never)]
 fn grow_stack() {
     std::hint::black_box([0_u8; STACK_BYTES]);
@@ -82,7 +83,7 @@ fn parse_and(
     status.into()
 }
 
-/// Whether it measures nothing.
+/// Returns whether a command only reads and writes files, and measures nothing.
 fn is_about_files(command: &Command) -> bool {
     matches!(
         command,

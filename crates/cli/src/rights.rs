@@ -1,11 +1,12 @@
-//! Rights as the program gives them up (docs/security.md).
+//! How the program gives up its rights (docs/security.md).
 
 use anyhow::Result;
 use vmnoise_rights::Work;
 
 use crate::say;
 
-/// As [`vmnoise_rights::keep`], and says so where this kernel cannot limit system calls.
+/// Keeps only the rights for `works`, as [`vmnoise_rights::keep`] does. Prints a line on stderr if
+/// this kernel cannot limit system calls.
 ///
 /// # Errors
 /// If the kernel refuses.

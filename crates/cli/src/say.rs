@@ -1,4 +1,4 @@
-//! What is said beside a result, on stderr, and what files are called in both.
+//! Lines on stderr next to a result, and names of files in both.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -7,18 +7,18 @@ use vmnoise_events::{Line, shown_lines};
 
 use crate::stderr;
 
-/// Says this as a line of the program's. It may hold names of files and what the system says
-/// of them, which are other people's words: nothing in it steers the terminal.
+/// Prints a line on stderr that begins with the program's name. Names of files and messages of the
+/// system are untrusted, so control characters are made visible.
 pub fn say(words: impl Display) {
     print(format_args!("vmnoise: {words}"));
 }
 
-/// As `say`, without the program's name.
+/// Prints a line on stderr as [`say`] does, without the program's name.
 pub fn print(words: impl Display) {
     stderr::say(&format!("{}\n", shown_lines(&words.to_string())));
 }
 
-/// How a file is called in results.
+/// Returns the name of a file for results and messages, without control characters.
 pub fn name_of(file: &Path) -> String {
     Line::from(file).into()
 }

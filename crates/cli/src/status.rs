@@ -1,5 +1,5 @@
-//! The exit status contract, in one place: 0 ok, 1 error, 2 a limit was hit,
-//! 3 this machine cannot, 4 unfit, 129 usage; `vmnoise run` has that of its command.
+//! The exit status: 0 ok, 1 error, 2 a limit was hit, 3 this machine cannot, 4 unfit, 129 usage.
+//! `vmnoise run` ends with the status of its command.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use vmnoise_rights::RightsError;
 use crate::called_as;
 use crate::say;
 
-/// How a run of the program ended.
+/// Outcome of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// Measured, explained or answered as asked.
@@ -25,27 +25,28 @@ pub enum Status {
     Usage,
     /// Too much was taken from a command (`vmnoise run --strict`).
     Unfit,
-    /// As a command ended that was run.
+    /// Status of the command that `vmnoise run` ran.
     OfCommand(u8),
 }
 
-/// The command line asks for something that cannot be meant.
+/// A command line that makes no sense.
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);
 
-/// The machine lacks what the command needs.
+/// Something that the command needs and this machine lacks.
 #[derive(Debug, Error)]
 #[error("{0}; `vmnoise doctor` shows what this machine can")]
 pub struct MachineCannot(pub String);
 
 impl Status {
-    /// This one, unless it is in order: then that of another part of the same work.
+    /// Returns this status, or `other` if this one is [`Status::Ok`]: the outcome of two parts of
+    /// one job.
     pub fn or(self, other: Status) -> Status {
         if self == Status::Ok { other } else { self }
     }
 
-    /// Prints an error as one line on stderr and says which status it is.
+    /// Prints an error as one line on stderr, and returns its status.
     pub fn of_error(error: &anyhow::Error) -> Status {
         if is_broken_pipe(error) {
             return Status::Ok;
@@ -63,7 +64,7 @@ impl Status {
     }
 }
 
-/// Says why a command line cannot be carried out.
+/// Prints why a command line cannot be run, and returns the status.
 pub fn of_command_line(error: &anyhow::Error) -> Status {
     match error.downcast_ref() {
         Some(error) => of_usage(error),
@@ -71,10 +72,10 @@ pub fn of_command_line(error: &anyhow::Error) -> Status {
     }
 }
 
-/// Prints what clap has to say: help and version as they are, an error as one line.
+/// Prints clap's output: help and version unchanged, an error as one line.
 fn of_usage(error: &clap::Error) -> Status {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // Nothing is left to tell anyone if the terminal itself is gone.
+        // If the terminal is gone, the failure cannot be reported either.
         let _ = error.print();
         return if error.use_stderr() {
             Status::Usage
@@ -93,7 +94,7 @@ fn of_usage(error: &clap::Error) -> Status {
     Status::Usage
 }
 
-/// A reader that has seen enough (`| head`) is no error.
+/// Returns whether the reader closed the pipe (`| head`), which is no error.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

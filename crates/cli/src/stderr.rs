@@ -1,6 +1,6 @@
-//! Stderr, which may take nothing as stdout may: a terminal after Ctrl-S, a pipe that is full. A run
-//! leaves it to a thread of its own, and waits for it where the order matters to whoever reads,
-//! and as the process ends. All other commands write on it themselves.
+//! Stderr. It may block, as stdout may: a terminal after Ctrl-S, a full pipe. A measuring run
+//! therefore writes through a thread of its own. It waits for this thread before it prints a
+//! result to the same place, and when the process ends. All other commands write directly.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,14 +11,14 @@ use crate::interrupt;
 use crate::unbuffered::Unbuffered;
 use crate::write_behind::{Room, Unwritten, WriteBehind};
 
-/// What waits for a slow reader; what comes beyond is lost.
+/// Bytes that may wait for a slow reader; lines beyond them are dropped and counted.
 const ROOM: Room = Room {
     most: 1 << 20,
-    // Nobody asks for it.
+    // Unused: stderr never asks whether this limit is exceeded.
     all: usize::MAX,
 };
 
-/// There is one stderr, and every thread of a run says something.
+/// The only stderr, which all threads share.
 static STDERR: Mutex<Stderr> = Mutex::new(Stderr {
     out: None,
     lost_lines: 0,
@@ -27,30 +27,30 @@ static STDERR: Mutex<Stderr> = Mutex::new(Stderr {
 
 #[derive(Debug)]
 struct Stderr {
-    /// Of a run that has said something.
+    /// Thread that writes to stderr, once a run has printed something.
     out: Option<WriteBehind>,
     lost_lines: usize,
-    /// It took nothing after Ctrl-C: nobody waits for it any more.
+    /// Whether stderr took nothing after Ctrl-C. Nothing is written to it any more.
     is_given_up: bool,
 }
 
-/// Says these lines as soon as stderr takes them. Where too much waits for that already they are lost,
-/// and counted.
+/// Prints these lines as soon as stderr takes them. If too much is waiting already, they are
+/// dropped and counted.
 pub fn say(lines: &str) {
     stderr().say(lines);
 }
 
-/// As [`say`], and nothing of it is lost. Who draws asks [`is_idle`] before, so little waits.
+/// Prints text that is never dropped. The caller checks [`is_idle`] first, so that little waits.
 pub fn draw(text: &str) {
     stderr().write(text);
 }
 
-/// Whether stderr has all of it.
+/// Returns whether stderr has taken everything.
 pub fn is_idle() -> bool {
     stderr().out.as_ref().is_none_or(WriteBehind::is_idle)
 }
 
-/// Waits before a result is written: where both go to the same place, it comes behind what was said.
+/// Waits for stderr if stdout is the same file, so that a result comes after earlier messages.
 pub fn wait_before_result() {
     let place = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
     if fstat(io::stdout()).map(place) == fstat(io::stderr()).map(place) {
@@ -58,9 +58,9 @@ pub fn wait_before_result() {
     }
 }
 
-/// Waits until stderr has all of it, or takes nothing and Ctrl-C asked for the end.
+/// Waits until stderr has taken everything, or until it takes nothing and Ctrl-C was pressed.
 pub fn end() {
-    // Others may say something meanwhile.
+    // The lock is released, so that other threads can print meanwhile.
     let ending = {
         let mut stderr = stderr();
         stderr.tell_lost();
@@ -71,7 +71,7 @@ pub fn end() {
     }
 }
 
-/// No code panics while it holds the lock.
+/// Locks stderr; poisoning is ignored, because no code panics while it holds the lock.
 fn stderr() -> MutexGuard<'static, Stderr> {
     STDERR.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -90,17 +90,17 @@ impl Stderr {
         let lost = std::mem::take(&mut self.lost_lines);
         if lost > 0 {
             self.write(&format!(
-                "vmnoise: {lost} lines are missing here: stderr took less than was told\n"
+                "vmnoise: {lost} lines are missing here: stderr was too slow\n"
             ));
         }
     }
 
-    /// Nothing can be said of a stderr that refuses: the terminal may be what was lost.
+    /// Writes text, and ignores errors: there is no other place to report them.
     fn write(&mut self, text: &str) {
         if self.is_given_up {
             return;
         }
-        // Where nobody catches Ctrl-C it ends the process anyway.
+        // If Ctrl-C is not caught, it ends the process, and a direct write is enough.
         if self.out.is_none() && interrupt::is_caught() {
             self.out = WriteBehind::new(Unbuffered(io::stderr()), ROOM).ok();
         }
@@ -138,7 +138,7 @@ mod tests {
         stderr.say("fourth\n");
         stderr.out.take().unwrap().end(|_| {}).unwrap();
         let taken = String::from_utf8(reader.0.lock().unwrap().clone()).unwrap();
-        let told = "vmnoise: 2 lines are missing here: stderr took less than was told";
+        let told = "vmnoise: 2 lines are missing here: stderr was too slow";
         assert_eq!(taken, format!("first line\n{told}\nfourth\n"));
     }
 }

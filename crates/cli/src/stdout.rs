@@ -1,6 +1,6 @@
-//! Stdout whose reader may stop reading: a pager that waits, a pipe that nobody empties, a
-//! terminal after Ctrl-S, a file on a disk that hangs. Who drains events waits for none of them,
-//! and Ctrl-C ends a program that does.
+//! Stdout, whose reader may stop reading: a waiting pager, a full pipe, a terminal after Ctrl-S, a
+//! file on a disk that hangs. The thread that drains events never waits for stdout, and Ctrl-C
+//! ends a program that waits for it.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -9,14 +9,14 @@ use crate::stderr;
 use crate::unbuffered::Unbuffered;
 use crate::write_behind::{Room, Unwritten, WriteBehind};
 
-/// What waits for a slow reader; what comes beyond is lost.
+/// Bytes that may wait for a slow reader.
 const ROOM: Room = Room {
     most: 4 << 20,
-    // A result is needed whole.
+    // Without a limit, because a result is useful only as a whole.
     all: usize::MAX,
 };
 
-/// Stdout of a run, written by a thread of its own.
+/// Returns stdout for a run, written by a thread of its own.
 ///
 /// # Errors
 /// If the kernel refuses another thread.
@@ -24,11 +24,11 @@ pub fn behind() -> io::Result<WriteBehind> {
     WriteBehind::new(Unbuffered(io::stdout()), ROOM)
 }
 
-/// Waits until the reader has all of it.
+/// Waits until the reader has taken everything.
 ///
 /// # Errors
-/// What the kernel says, or [`ErrorKind::TimedOut`] where the reader takes nothing and Ctrl-C
-/// asked for the end.
+/// The kernel's error, or [`ErrorKind::TimedOut`] if the reader takes nothing and Ctrl-C was
+/// pressed.
 pub fn end(out: WriteBehind) -> io::Result<()> {
     out.end(|_| {}).map_err(|unwritten| match unwritten {
         Unwritten::Refused(error) => error,
@@ -36,12 +36,12 @@ pub fn end(out: WriteBehind) -> io::Result<()> {
     })
 }
 
-/// Writes all of it behind what was said, and waits for the reader.
+/// Writes all bytes, after earlier messages on stderr, and waits for the reader.
 ///
 /// # Errors
 /// As [`end`].
 pub fn write_all(bytes: &[u8]) -> io::Result<()> {
-    // Where nobody catches Ctrl-C it ends the process anyway.
+    // If Ctrl-C is not caught, it ends the process, and a direct write is enough.
     if !interrupt::is_caught() {
         return Unbuffered(io::stdout()).write_all(bytes);
     }

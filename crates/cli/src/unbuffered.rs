@@ -1,11 +1,11 @@
-//! A file that is open already, without a buffer: each bit that a slow reader takes is seen.
+//! An open file without a buffer, so that the progress of a slow reader is visible.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// As much as a pipe that is ready takes at once (PIPE_BUF of pipe(7)).
+/// Bytes that a pipe takes at once if it is ready (PIPE_BUF of pipe(7)).
 const AT_ONCE: usize = 4096;
 
 /// Stdout or stderr.
@@ -16,7 +16,7 @@ impl<F: AsFd> Write for Unbuffered<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match rustix::io::write(&self.0, &bytes[..bytes.len().min(AT_ONCE)]) {
-                // Whoever opened it set O_NONBLOCK.
+                // The process that opened the file had set O_NONBLOCK.
                 Err(rustix::io::Errno::AGAIN) => {
                     poll(&mut [PollFd::new(&self.0, PollFlags::OUT)], None)?;
                 }

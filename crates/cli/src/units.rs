@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub use vmnoise_events::human;
 
-/// What a number without a suffix means.
+/// Unit of a number without a suffix.
 #[derive(Debug, Clone, Copy)]
 pub enum Bare {
     /// Thresholds and periods, as in rtla.
@@ -14,7 +14,7 @@ pub enum Bare {
 }
 
 const SUFFIXES: [(&str, u64); 7] = [
-    // Longest first, so that `ms` is not read as `m` followed by rubbish.
+    // The whole suffix is compared, so `ms` is never taken for `m`.
     ("ns", 1),
     ("us", 1_000),
     ("ms", 1_000_000),
@@ -24,7 +24,7 @@ const SUFFIXES: [(&str, u64); 7] = [
     ("d", 86_400_000_000_000),
 ];
 
-/// Reads `250us`, `1.5s`, `10`, … as nanoseconds.
+/// Parses `250us`, `1.5s`, `10`, … as nanoseconds.
 ///
 /// # Errors
 /// A sentence that says what is wrong and what is accepted.
@@ -53,7 +53,7 @@ pub fn parse_time(text: &str, bare: Bare) -> Result<u64, String> {
     Ok(ns.round() as u64)
 }
 
-/// A duration for somebody who waits: `12 s`, `7 min`, `2 h 05 min`.
+/// Returns a rough duration for a user who waits: `12 s`, `7 min`, `2 h 05 min`.
 pub fn rough(time: Duration) -> String {
     let seconds = time.as_secs();
     let minutes = seconds / 60;
@@ -64,23 +64,23 @@ pub fn rough(time: Duration) -> String {
     }
 }
 
-/// A duration in microseconds, exact: parts that add up do so on paper.
+/// Returns a duration in microseconds, without rounding, so that printed parts add up.
 pub fn us(ns: u64) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
 }
 
-/// A point of time after the start of a run, in seconds.
+/// Returns a time after the start of a run, in seconds.
 pub fn seconds(ns: u64) -> String {
     format!("{:.6} s", ns as f64 / 1e9)
 }
 
-/// A duration as cycles of the TSC.
+/// Converts a duration to cycles of the TSC.
 pub fn to_tsc(ns: u64, tsc_hz: u64) -> u64 {
     let cycles = u128::from(ns) * u128::from(tsc_hz) / 1_000_000_000;
     u64::try_from(cycles).unwrap_or(u64::MAX)
 }
 
-/// Cycles of the TSC as a duration, rounded to the nearest.
+/// Converts cycles of the TSC to a duration in ns, rounded to the nearest.
 pub fn to_ns(cycles: u64, tsc_hz: u64) -> u64 {
     let hz = u128::from(tsc_hz.max(1));
     let ns = (u128::from(cycles) * 1_000_000_000 + hz / 2) / hz;

@@ -1,5 +1,5 @@
-//! A file, or stdout, that a thread of its own writes: a disk that is slow, full or gone, and a
-//! reader that reads nothing, hold nobody up who drains events.
+//! A file, or stdout, that a separate thread writes. A slow, full or missing disk, or a reader that
+//! stops reading, then cannot delay the thread that drains events.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
@@ -11,41 +11,40 @@ use vmnoise_rights::threads;
 
 use crate::interrupt;
 
-/// How often a disk that takes nothing is looked at again.
+/// Interval at which the progress of the disk is checked.
 const LOOK: Duration = Duration::from_millis(50);
-/// After so many bytes it is noted that the disk took them: a slow one is not one that
-/// takes nothing.
+/// Bytes after which progress is recorded, so that a slow disk is not mistaken for a hung one.
 const PIECE: usize = 64 << 10;
-/// How long it is waited for after Ctrl-C.
+/// Time without progress after which Ctrl-C gives up the rest.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Takes at once what is written to it. Its user asks [`has_room`](Self::has_room) before: what
-/// is written all the same waits, too.
+/// Writer that accepts bytes at once and writes them later. Its user checks
+/// [`has_room`](Self::has_room) first; bytes written without room wait, too.
 #[derive(Debug)]
 pub struct WriteBehind {
     queue: Arc<Queue>,
     room: Room,
 }
 
-/// What may wait, in bytes.
+/// Limits for the bytes that may wait.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
-    /// Of what can be left out.
+    /// Limit above which data that can be dropped is dropped.
     pub most: usize,
-    /// With what cannot: who writes more has nowhere to put it.
+    /// Limit for all data, beyond which the file is lost.
     pub all: usize,
 }
 
-/// What the disk has not taken when nobody waits for it any more.
+/// Reason why not all bytes were written.
 #[derive(Debug, thiserror::Error)]
 pub enum Unwritten {
-    /// It refused.
+    /// The disk refused them.
     #[error(transparent)]
     Refused(#[from] io::Error),
-    /// Ctrl-C asked for the end.
-    #[error("the last {bytes} bytes were not taken for 5 s, and Ctrl-C asked for the end")]
+    /// The disk took nothing for 5 s, and Ctrl-C was pressed.
+    #[error("the last {bytes} bytes could not be written for 5 s, and Ctrl-C ended the wait")]
     GivenUp {
-        /// How much is missing.
+        /// Number of bytes that are missing.
         bytes: usize,
     },
 }
@@ -53,23 +52,23 @@ pub enum Unwritten {
 #[derive(Debug, Default)]
 struct Queue {
     state: Mutex<State>,
-    /// Of all that wait, and of the one that is being written. Changes under the lock.
+    /// Bytes that wait, with those being written. Changes only under the lock.
     bytes: AtomicUsize,
-    /// More waits, or less.
+    /// Signalled when the queue changes.
     moved: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Vec<u8>>,
-    /// Nothing is written any more.
+    /// Error of the disk, after which nothing is written any more.
     refused: Option<io::Error>,
-    /// Nothing more comes.
+    /// Whether the writer has ended.
     is_closed: bool,
 }
 
 impl WriteBehind {
-    /// Starts the thread. It runs where the caller may.
+    /// Starts the thread, on the CPUs where the caller may run.
     ///
     /// # Errors
     /// If the kernel refuses another thread.
@@ -80,35 +79,37 @@ impl WriteBehind {
         Ok(WriteBehind { queue, room })
     }
 
-    /// Whether less waits than there is room for.
+    /// Returns whether fewer bytes wait than [`Room::most`].
     pub fn has_room(&self) -> bool {
         self.queue.bytes() < self.room.most
     }
 
-    /// Whether so little waits that the disk can be said to keep up.
+    /// Returns whether the disk keeps up: at most half of [`Room::most`] waits.
     pub fn keeps_up(&self) -> bool {
         self.queue.bytes() <= self.room.most / 2
     }
 
-    /// Whether nothing waits. Whoever shows only the latest state draws when this is true.
+    /// Returns whether nothing waits. A view that shows only the latest state draws when this is
+    /// true.
     pub fn is_idle(&self) -> bool {
         self.queue.bytes() == 0
     }
 
-    /// Whether more waits than may wait in all.
+    /// Returns whether more bytes wait than [`Room::all`].
     pub fn is_lost(&self) -> bool {
         self.queue.bytes() > self.room.all
     }
 
-    /// Whether nothing is written any more: it was refused.
+    /// Returns whether the disk refused a write, so that nothing is written any more.
     pub fn is_refused(&self) -> bool {
         self.queue.lock().refused.is_some()
     }
 
-    /// Ends what waits and waits for it; once, after a while, `on_wait` hears for how many bytes.
+    /// Waits until all bytes are written. After 5 s, calls `on_wait` once with the number of bytes
+    /// that still wait.
     ///
     /// # Errors
-    /// What the kernel says, or [`Unwritten::GivenUp`].
+    /// The kernel's error, or [`Unwritten::GivenUp`].
     pub fn end(self, on_wait: impl FnOnce(usize)) -> Result<(), Unwritten> {
         let mut on_wait = Some(on_wait);
         let mut state = self.queue.lock();
@@ -139,7 +140,7 @@ impl WriteBehind {
 }
 
 impl Drop for WriteBehind {
-    /// What waits is written all the same, as long as the process is there.
+    /// Lets the thread write what still waits, as long as the process lives.
     fn drop(&mut self) {
         self.queue.lock().is_closed = true;
         self.queue.moved.notify_all();
@@ -147,7 +148,7 @@ impl Drop for WriteBehind {
 }
 
 impl Write for WriteBehind {
-    /// Takes all of it.
+    /// Accepts all bytes.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.queue.lock();
         if let Some(error) = &state.refused {
@@ -159,13 +160,13 @@ impl Write for WriteBehind {
         Ok(bytes.len())
     }
 
-    /// What waits reaches the disk as soon as that takes it.
+    /// Does nothing: the thread writes as soon as the disk accepts bytes.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Whoever writes on is told each time.
+/// Returns a copy of the error, because every later write reports it again.
 fn again(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
@@ -178,12 +179,12 @@ impl Queue {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// No code panics while it holds the lock.
+    /// Locks the state; poisoning is ignored, because no code panics while it holds the lock.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes until nothing more comes, or the file refuses.
+    /// Writes until the writer has ended and nothing waits, or until the file refuses a write.
     fn write_to(&self, mut file: impl Write) {
         let mut state = self.lock();
         loop {
@@ -227,7 +228,7 @@ pub mod tests {
 
     use super::*;
 
-    /// A file on a disk that hangs while somebody else holds the lock.
+    /// A file on a disk that hangs while a test holds the lock.
     #[derive(Debug, Clone, Default)]
     pub struct Hanging(pub Arc<Mutex<Vec<u8>>>);
 
@@ -257,7 +258,7 @@ pub mod tests {
         }
         assert!(!file.keeps_up());
         drop(held);
-        // Asked after it has ended.
+        // Checked below, after the writer has ended.
         let queue = Arc::clone(&file.queue);
         file.end(|_| {}).unwrap();
         assert_eq!(queue.bytes(), 0);
@@ -267,7 +268,7 @@ pub mod tests {
 
     #[test]
     fn each_piece_that_the_disk_takes_is_seen_at_once() {
-        /// Says what still waits whenever it is given something.
+        /// Records, at each write, how many bytes still wait.
         struct Watching(Arc<Queue>, Arc<Mutex<Vec<usize>>>);
         impl Write for Watching {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -309,7 +310,7 @@ pub mod tests {
             }
         };
         assert_eq!(refused.kind(), ErrorKind::StorageFull);
-        // Nothing waits for a thread that is gone.
+        // The thread has ended, so nothing may wait for it.
         assert!(file.write_all(b"once more").is_err());
         assert!(file.end(|_| {}).is_err());
 

@@ -24,14 +24,14 @@ fn a_recording_of_another_machine_is_refused() {
     write_guest(&folder.path().join("gaps.vmn"));
     write_host(&folder.path().join("host.vmn"), Flaws::default());
     for (line, why) in [
-        ("audit gaps.vmn", "does not say how that was set"),
+        ("audit gaps.vmn", "and lacks its settings"),
         (
             "audit host.vmn",
             "host.vmn is of `vmnoise exits`, which has no gaps",
         ),
         ("audit -c 4095", "CPU 4095 is not online"),
         ("audit -c x", "`x` in the CPU list"),
-        ("audit vm", "write its name behind it"),
+        ("audit vm", "write the VM's name after `vm`"),
         (
             "audit vm nobody",
             "no VM that you may see is called `nobody`",
@@ -39,7 +39,7 @@ fn a_recording_of_another_machine_is_refused() {
         ("audit --measure 1s gaps.vmn", "leave one of them out"),
         (
             "audit host gaps.vmn host.vmn",
-            "name their two recordings alone",
+            "leave out `host`, `guest` or `vm NAME`",
         ),
         ("audit gaps.vmn host.vmn gaps.vmn", "name one recording"),
     ] {
@@ -246,8 +246,12 @@ fn strangers_are_not_judged_together() {
     for (line, status, why) in [
         ("guest.vmn off.vmn", 1, "does not agree"),
         ("host.vmn guest.vmn", 129, "guest"),
-        ("older.vmn host.vmn", 129, "does not say how that was set"),
-        ("guest.vmn host.vmn -c 1", 129, "-c is of one machine"),
+        ("older.vmn host.vmn", 129, "and lacks its settings"),
+        (
+            "guest.vmn host.vmn -c 1",
+            129,
+            "-c takes the CPUs of one machine",
+        ),
         (
             "guest.vmn host.vmn --format node-labels",
             129,

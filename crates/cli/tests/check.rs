@@ -198,7 +198,7 @@ fn what_cannot_be_checked_is_refused_with_what_can() {
         (
             "gaps.vmn",
             129,
-            "nothing is limited; write a limit such as --max 40us",
+            "no limit is given; write a limit such as --max 40us",
         ),
         ("host.vmn --max 1us", 129, "host.vmn is of `vmnoise exits`"),
         (

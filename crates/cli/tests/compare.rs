@@ -92,13 +92,9 @@ fn what_cannot_be_compared_is_refused() {
         (
             "host.vmn --fail-if p99>20us",
             129,
-            "no figure `p99`; there are of exits",
+            "no figure `p99`; write one of these, for exits:",
         ),
-        (
-            "tasks.vmn --fail-if p99>20us",
-            129,
-            "there are of wakeups irq.p50",
-        ),
+        ("tasks.vmn --fail-if p99>20us", 129, "for wakeups: irq.p50"),
         ("a.vmn nothing.vmn", 1, "nothing.vmn"),
         ("a.vmn --fail-if p98>20us", 129, "there is no figure `p98`"),
         ("", 129, "RECORDINGS"),

@@ -253,7 +253,7 @@ fn what_cannot_be_meant_is_refused_before_anything_is_written() {
     fs::write(folder.path().join("notes.txt"), "no recording").unwrap();
     let refusals = [
         ("guest.vmn", 129, "--parquet"),
-        ("guest.vmn --csv out", 129, "name it with --host"),
+        ("guest.vmn --csv out", 129, "name the host with --host"),
         (
             "guest.vmn again.vmn --host h --csv out",
             129,
@@ -267,7 +267,7 @@ fn what_cannot_be_meant_is_refused_before_anything_is_written() {
         (
             "guest.vmn again.vmn --loggopsim out",
             129,
-            "writes one recording",
+            "takes one recording",
         ),
         (
             "host.vmn --loggopsim out",

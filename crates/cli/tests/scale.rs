@@ -136,7 +136,11 @@ fn what_cannot_be_predicted_from_is_refused_in_a_line() {
             129,
             "`parsec` is no unit of time",
         ),
-        ("loud.vmn --step 10m", 1, "leaves no step of 600.000 s"),
+        (
+            "loud.vmn --step 10m",
+            1,
+            "is too short for a step of 600.000 s",
+        ),
         ("loud.vmn --ranks 0", 129, "no number of ranks from 1 to"),
         (
             "loud.vmn --ranks 99999999999",

@@ -1,5 +1,5 @@
-//! The command lines of `vmnoise serve` and `vmnoise dump`. The measuring program takes them and becomes
-//! `vmnoise-serve`, which takes them again: help, manual and completions are of both.
+//! The command lines of `vmnoise serve` and `vmnoise dump`. `vmnoise` parses them for its help,
+//! manual and completions, and becomes `vmnoise-serve`, which parses them again.
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
@@ -12,36 +12,36 @@ use clap::Args;
 use jiff::SignedDuration;
 use vmnoise_feed::FeedAddress;
 
-/// What to write down of the last minutes, and whom to ask for it.
+/// Options of `vmnoise dump`.
 #[derive(Debug, Args)]
 pub struct DumpArguments {
-    /// Only the last so long, as in 30s or 2m; else all that is kept
+    /// Save only the last TIME, such as 30s or 2m [default: all kept]
     #[arg(long, value_name = "TIME", value_parser = check_length)]
     pub last: Option<String>,
-    /// Only the VM that `vmnoise serve` calls so
+    /// Save only this VM, by its name in `vmnoise serve`
     #[arg(long, value_name = "NAME")]
     pub vm: Option<String>,
-    /// All exits and interrupts of that VM instead, for so long from now on (1s to 60s)
+    /// Save all exits and interrupts of --vm from now on, for 1s to 60s
     ///
-    /// `vmnoise serve` has to be started with `--exits-on request`.
+    /// `vmnoise serve` must run with `--exits-on request`.
     #[arg(long, value_name = "TIME", value_parser = check_stretch, requires = "vm", conflicts_with = "last")]
     pub exits: Option<String>,
-    /// Where to write the recording; by default a name with the time, in this folder
+    /// Write the recording to this file [default: a name with the time]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// The `vmnoise serve` to ask
+    /// Ask the `vmnoise serve` at this URL
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9752")]
     pub from: String,
-    /// The token that it wants to be shown, in the first line of this file
+    /// Send the token in the first line of this file
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// For https: the certificate (PEM) that vouches for the one that it shows
+    /// Verify the server's certificate with this one (PEM), for https
     #[arg(long, value_name = "FILE")]
     pub tls_ca: Option<PathBuf>,
 }
 
 impl DumpArguments {
-    /// The same as words of a command line.
+    /// Returns these options as words of a command line.
     pub fn words(&self) -> Vec<OsString> {
         let DumpArguments {
             last,
@@ -69,21 +69,23 @@ impl DumpArguments {
     }
 }
 
-/// A length of time in ns, as people write it: `30s`, `2m`, `1h 5m`.
+/// Parses a length of time, such as `30s`, `2m` or `1h 5m`, as ns.
 ///
 /// # Errors
 /// A sentence that says what is wrong with it.
 pub fn parse_length_ns(text: &str) -> Result<u64, String> {
     let length: SignedDuration = text
         .parse()
-        .map_err(|_| format!("`{text}` is no length of time: 30s and 2m are"))?;
+        .map_err(|_| format!("`{text}` is no length of time; write 30s or 2m, for example"))?;
     match u64::try_from(length.as_nanos()) {
         Ok(ns @ 1..) => Ok(ns),
-        _ => Err(format!("`{text}` is not in the past: 30s and 2m are")),
+        _ => Err(format!(
+            "`{text}` is not above 0; write 30s or 2m, for example"
+        )),
     }
 }
 
-/// How long exits may be looked at on request, in ns.
+/// Parses the time for which exits are recorded on request, as ns.
 ///
 /// # Errors
 /// A sentence that says what is wrong with it.
@@ -102,34 +104,39 @@ fn check_length(text: &str) -> Result<String, String> {
     parse_length_ns(text).map(|_| text.to_owned())
 }
 
-/// What to serve, and where.
+/// Options of `vmnoise serve`.
 #[derive(Debug, Args)]
 pub struct ServeArguments {
-    /// Address and port to listen on; `/metrics` is for Prometheus
+    /// Listen on this address; `/metrics` is for Prometheus
     ///
-    /// Whoever reaches it can read the names of the VMs and of what runs beside them, so beyond the loopback
-    /// address it takes the three options below. A service manager that hands over a socket decides
-    /// instead where that is.
+    /// Clients can read the names of VMs and of other tasks on this host. So any address except
+    /// loopback needs --tls-cert, --tls-key and --token-file. A socket from the service manager
+    /// takes the place of this address.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9752")]
     pub listen: SocketAddr,
-    /// Room for this many vCPUs at a time
+    /// Keep room for this many vCPUs at a time
     #[arg(long, value_name = "COUNT", default_value_t = 1024,
         value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub vcpus: u32,
-    /// MiB for what vCPUs lost lately, piece by piece (`vmnoise dump`): the oldest goes first
+    /// Keep recent waits in this much memory, for `vmnoise dump`
+    ///
+    /// In MiB. When the memory is full, the oldest waits are removed.
     #[arg(long, value_name = "MIB", default_value_t = 32,
         value_parser = clap::value_parser!(u16).range(1..))]
     pub history: u16,
-    /// Write a dump into this folder when a vCPU waited for longer than --dump-over, and at SIGUSR1
+    /// Write a dump into this folder after a long wait, and at SIGUSR1
+    ///
+    /// A wait is long if a vCPU waited for a CPU for more than --dump-over.
     #[arg(long, value_name = "FOLDER")]
     pub dumps: Option<PathBuf>,
-    /// A wait for a CPU that is longer than this is worth a dump, one a minute
+    /// Dump after a CPU wait longer than this, at most once a minute
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = ["1ms", "5ms", "20ms", "100ms", "1s"])]
     pub dump_over: String,
-    /// What else is worth a dump: more than so many percent of the last ten seconds
+    /// Dump also if this takes more than PERCENT of the last ten seconds
     ///
-    /// `quota=P`: a quota held the vCPUs of a VM back. `steal=P`: the hypervisor below had a CPU of this machine.
-    /// `pressure=P`: a task waited for a CPU (`some` of /proc/pressure/cpu). Several, with commas between them.
+    /// `quota=P`: a quota held back a VM's vCPUs. `steal=P`: the hypervisor below had a CPU of this
+    /// machine. `pressure=P`: a task waited for a CPU (`some` in /proc/pressure/cpu). Separate
+    /// several by commas.
     #[arg(
         long,
         value_name = "REASON=PERCENT",
@@ -137,23 +144,25 @@ pub struct ServeArguments {
         requires = "dumps"
     )]
     pub dump_on: Vec<Limit>,
-    /// Write a dump of its VM too when the guest behind this socket asks: unix:PATH, vsock:PATH or vsock:PATH:PORT
+    /// Dump a VM when its guest asks through this socket
     ///
-    /// A serial port of QEMU, or the socket of a vsock device (docs/feed.md). A guest asks by the line `dump`, and has one
-    /// a minute at most; all guests together have one in five seconds. May be given several times.
+    /// unix:PATH, vsock:PATH or vsock:PATH:PORT: a serial port of QEMU, or the socket of a vsock
+    /// device (docs/feed.md). A guest asks with the line `dump`. One guest gets at most one dump a
+    /// minute, and all guests together one in five seconds. May be given several times.
     #[arg(long, value_name = "SOCKET", requires = "dumps")]
     pub dumps_for: Vec<FeedAddress>,
-    /// In a guest: ask its host for a dump when the hypervisor took a CPU for longer than --dump-over
+    /// In a guest: ask the host for a dump if steal exceeds --dump-over
     ///
-    /// Over the port that is named for the feed, or this one (docs/serve.md); once a minute at most. The log has the name
-    /// of the host's file.
+    /// vmnoise asks if the hypervisor took a CPU for longer than --dump-over, at most once a
+    /// minute. It asks over this port, or over the port for the feed (docs/serve.md). The log has
+    /// the name of the host's file.
     #[arg(long, value_name = "PORT")]
     pub ask_host: Option<Option<PathBuf>>,
-    /// Look at single exits and interrupts too, of one VM at a time, on these occasions
+    /// Record single exits and interrupts of one VM on these occasions
     ///
-    /// `canary`: for 10 s after a wait of more than --dump-over, which becomes a second dump. `1/N`: for one second in N
-    /// (2 to 3600), of one VM after the other, as counts alone. `request`: when `vmnoise dump --exits` asks for it. Several, with
-    /// commas between them.
+    /// `canary`: for 10 s after a wait longer than --dump-over, as a second dump. `1/N`: for one
+    /// second in N (2 to 3600), of one VM after the other, as metrics only. `request`: when
+    /// `vmnoise dump --exits` asks. Separate several by commas.
     #[arg(
         long,
         value_name = "OCCASION",
@@ -161,50 +170,54 @@ pub struct ServeArguments {
         requires_if("canary", "dumps")
     )]
     pub exits_on: Vec<Occasion>,
-    /// Tell what vCPUs lost and did of each by itself, under label `vcpu`
+    /// Export metrics for each vCPU, under label `vcpu`
     ///
-    /// Of the first 333 at a time; what others of a VM did is told under `other`. In a guest, what is taken from its
-    /// own CPUs is told of each too, under label `cpu`.
+    /// The first 333 vCPUs at a time have a label of their own; the rest of a VM is under `other`.
+    /// In a guest, the time taken from its own CPUs is under label `cpu`.
     #[arg(long)]
     pub per_vcpu: bool,
-    /// Most that it may cost, in percent of the time of all CPUs
+    /// Limit the cost of vmnoise, in percent of the time of all CPUs
     ///
-    /// Its own CPU time and that of its programs in the kernel. Above that for five seconds it looks at nothing for a
-    /// minute, then it tries again; each pause is twice as long as the one before, up to an hour.
+    /// The cost is its own CPU time and that of its programs in the kernel. If the cost is above
+    /// the limit for five seconds, it records nothing for a minute and then tries again. Each
+    /// further pause is twice as long, up to an hour.
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
     pub cost_limit: f64,
-    /// Serve https with this certificate (PEM, with those that vouch for it)
+    /// Serve https with this certificate (PEM, with its chain)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
-    /// The key of that certificate (PEM)
+    /// Use this private key (PEM) for --tls-cert
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// Answer only who shows the token in this file: as a bearer token, or as the password of any user
+    /// Require the token in this file from clients
+    ///
+    /// As a bearer token, or as the password of any user.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Write a summary of each hour, as Parquet, into this folder or object store (docs/data.md)
+    /// Write hourly summaries (Parquet) into this folder or object store
     ///
-    /// A folder, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX with what
-    /// variables of the environment say that begin with AWS_, GOOGLE_ or AZURE_. While it takes nothing, the last week waits in memory.
+    /// A folder, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX (docs/data.md).
+    /// Environment variables that begin with AWS_, GOOGLE_ or AZURE_ configure an object store.
+    /// While it accepts nothing, the last week waits in memory.
     #[arg(long, value_name = "DIR|URL")]
     pub summaries: Option<String>,
-    /// Send the metrics to this OpenTelemetry collector as well, by OTLP over HTTP, once a minute
+    /// Also send the metrics to this OpenTelemetry collector
     ///
-    /// To URL/v1/metrics. Without a URL to where OTEL_EXPORTER_OTLP_ENDPOINT says, or else to http://localhost:4318. Of
-    /// OpenTelemetry's variables it knows those for headers, a certificate, a timeout, the interval and the resource
-    /// as well (docs/serve.md).
+    /// By OTLP over HTTP to URL/v1/metrics, once a minute. Without a URL, the target is
+    /// OTEL_EXPORTER_OTLP_ENDPOINT, or else http://localhost:4318. OpenTelemetry's variables for
+    /// headers, certificate, timeout, interval and resource also apply (docs/serve.md).
     #[arg(long, value_name = "URL")]
     pub otlp: Option<Option<String>>,
 }
 
-/// When single exits of a VM are looked at.
+/// Occasion on which single exits of a VM are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occasion {
-    /// After a wait that was worth a dump.
+    /// After a wait longer than `--dump-over`.
     Canary,
-    /// In one second of so many.
+    /// One second in this many.
     OneIn(u32),
-    /// When somebody asks for it.
+    /// When `vmnoise dump --exits` asks.
     Request,
 }
 
@@ -234,10 +247,10 @@ impl fmt::Display for Occasion {
     }
 }
 
-/// What is worth a dump beside a wait.
+/// Cause of a dump other than a wait (`--dump-on`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
-    /// A quota held the vCPUs of a VM back.
+    /// A quota held back the vCPUs of a VM.
     Quota,
     /// The hypervisor below had a CPU of this machine.
     Steal,
@@ -246,7 +259,7 @@ pub enum Sign {
 }
 
 impl Sign {
-    /// As the command line and the metrics have it.
+    /// Returns its name on the command line and in the metrics.
     pub fn name(self) -> &'static str {
         match self {
             Sign::Quota => "quota",
@@ -256,12 +269,12 @@ impl Sign {
     }
 }
 
-/// How much of it is worth a dump.
+/// Limit above which a cause leads to a dump.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limit {
-    /// Of what.
+    /// Cause of the dump.
     pub sign: Sign,
-    /// In percent.
+    /// Limit in percent of the last ten seconds.
     pub percent: f64,
 }
 
@@ -285,17 +298,17 @@ impl fmt::Display for Limit {
 }
 
 impl ServeArguments {
-    /// `--dump-over` in ns.
+    /// Returns `--dump-over` in ns.
     pub fn dump_over_ns(&self) -> u64 {
         parse_length_ns(&self.dump_over).expect("each value there is can be read")
     }
 
-    /// `--history` in bytes.
+    /// Returns `--history` in bytes.
     pub fn history_bytes(&self) -> u64 {
         u64::from(self.history) << 20
     }
 
-    /// The same as words of a command line.
+    /// Returns these options as words of a command line.
     pub fn words(&self) -> Vec<OsString> {
         let ServeArguments {
             listen,
@@ -369,7 +382,7 @@ fn percent(text: &str) -> Result<f64, String> {
     let percent = text.parse().ok();
     let is_some = |percent: &f64| *percent > 0.0 && *percent <= 100.0;
     let percent = percent.filter(is_some);
-    percent.ok_or_else(|| "has to be more than 0, and at most 100".to_owned())
+    percent.ok_or_else(|| "must be above 0, and at most 100".to_owned())
 }
 
 #[cfg(test)]

@@ -7,29 +7,37 @@ use clap::Args;
 use super::times::duration;
 use crate::output::format::AuditFormat;
 
-/// `vmnoise audit`: what on this machine makes noise, or could.
+/// `vmnoise audit`: settings of this machine that make noise, or could.
 #[derive(Debug, Args)]
 #[command(override_usage = "vmnoise audit [OPTIONS] [host|guest|vm NAME] [RECORDING]...")]
 pub struct AuditArguments {
-    /// What the machine is looked at as [default: both]: `host`, without what matters to guests alone; `guest`, without
-    /// what matters to hosts alone; `vm NAME`, as the host of this one VM (a name or number of `vmnoise exits --list`), on
-    /// the CPUs that its vCPUs may use. Then a recording of `microvm` or `osnoise`, of this machine or of another: what
-    /// each setting took of it (`./host` for a file called host). Or a guest's recording (`osnoise`, `timerlat`) and its
-    /// host's of the same time (`exits`): they are judged together
+    /// Side to audit (`host`, `guest` or `vm NAME`), then recordings
+    ///
+    /// Without a side, the rules for hosts and for guests apply. `host` and `guest` leave out the
+    /// rules that matter only to the other side. `vm NAME` audits the host of this VM, on the CPUs
+    /// that its vCPUs may use; `vmnoise exits --list` shows names and numbers.
+    ///
+    /// With a recording of `microvm` or `osnoise`, settings are ranked by the time they took. The
+    /// recording may be of another machine. With a guest's recording (`osnoise`, `timerlat`) and
+    /// its host's of the same time (`exits`), both machines are judged together. Write ./host for
+    /// a file called host.
     #[arg(value_name = "RECORDING", num_args = 0..=4)]
     pub words: Vec<PathBuf>,
-    /// Measure these CPUs for so long, as `vmnoise osnoise` does, and rank by that; a number alone is in seconds
+    /// Measure the CPUs for this long, and rank by that (s if no unit)
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub measure: Option<u64>,
-    /// CPUs that are to be quiet, such as 1,3-5 [default: those that were recorded, or else those
-    /// that are isolated, or else all]
+    /// Check the settings for these CPUs, which should be quiet
+    ///
+    /// A list such as 1,3-5. Default: the recorded CPUs; else those that the VM's vCPUs may use;
+    /// else the isolated CPUs; else all.
     #[arg(short, long, value_name = "LIST")]
     pub cpus: Option<String>,
-    /// Write the commands that can be given at once to two scripts in this folder, apply.sh and
-    /// undo.sh; nothing is run
+    /// Write the fixes as scripts apply.sh and undo.sh into this folder
+    ///
+    /// The scripts contain the changes that need no reboot. vmnoise runs neither of them.
     #[arg(long, value_name = "DIR")]
     pub script: Option<PathBuf>,
-    /// How to print the result
+    /// Print the result in this format
     #[arg(long, value_enum, default_value_t = AuditFormat::Text)]
     pub format: AuditFormat,
 }

@@ -20,52 +20,61 @@ Examples:
 
 Exit status: 0 PASS or WARN, 1 error, 2 FAIL, 3 CANNOT TELL, 129 usage";
 
-/// `vmnoise check`: a recording, and what it may have at most.
+/// `vmnoise check`: a recording, and the limits that it must keep.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CheckArguments {
-    /// A recording of `microvm`, `osnoise` or `timerlat` (with `-o`)
+    /// Recording of `microvm`, `osnoise` or `timerlat`, made with `-o`
     pub recording: PathBuf,
-    /// The recording of its host (`vmnoise exits -o`) of the same time, if the first one is of a guest: what the host took
-    /// has its names then
+    /// Recording of the guest's host, made meanwhile with `vmnoise exits -o`
+    ///
+    /// It names who on the host took the guest's time.
     pub host: Option<PathBuf>,
-    /// The longest gap, or the latest wake-up, is no longer than this
+    /// Limit the longest gap, or the largest wake-up latency
+    ///
+    /// Times take a unit: ns, us, ms, s, m, h or d. Without one, --duration is in seconds and all
+    /// others are in microseconds.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub max: Option<u64>,
-    /// Of 100 gaps or wake-ups, 99 are no longer than this
+    /// Limit the 99th percentile of gap lengths or wake-up latencies
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub p99: Option<u64>,
-    /// Of 1,000, 999 are no longer than this
+    /// Limit the 99.9th percentile
     #[arg(long = "p99.9", value_name = "TIME", value_parser = time)]
     pub p999: Option<u64>,
-    /// Of 10,000, 9,999 are no longer than this
+    /// Limit the 99.99th percentile
     #[arg(long = "p99.99", value_name = "TIME", value_parser = time)]
     pub p9999: Option<u64>,
-    /// Of 100,000, 99,999 are no longer than this
+    /// Limit the 99.999th percentile
     #[arg(long = "p99.999", value_name = "TIME", value_parser = time)]
     pub p99999: Option<u64>,
-    /// No more than this of anything else: `noise=1%`, `gaps=100`, `p50=2us`, a share (`steal=0.1%`), who took it (`by
-    /// kworker*=0.1%`), or both (`preempted by qemu-*=0%`). May be given several times
+    /// Limit another figure, such as noise=1%; may be given several times
+    ///
+    /// A figure: `noise=1%`, `gaps=100`, `p50=2us`. A share: `steal=0.1%`. A culprit:
+    /// `by kworker*=0.1%`. A culprit within a share: `preempted by qemu-*=0%`.
     #[arg(long, value_name = "FIGURE=LIMIT", value_parser = budget::parse)]
     pub limit: Vec<Requirement>,
-    /// The run is at least so long
+    /// Require that the run is at least this long
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<u64>,
-    /// Limits in a file: YAML or JSON, or the ConfigMap of KubeVirt's realtime checkup. What the command line limits as
-    /// well counts instead
+    /// Read limits from this YAML or JSON file; options take precedence
+    ///
+    /// The file may be the ConfigMap of KubeVirt's realtime checkup.
     #[arg(long, value_name = "FILE")]
     pub budget: Option<PathBuf>,
-    /// Take limits from the environment of the CNF latency tests: MAXIMUM_LATENCY, OSLAT_MAXIMUM_LATENCY (gaps),
-    /// CYCLICTEST_MAXIMUM_LATENCY (wake-ups), LATENCY_TEST_RUNTIME
+    /// Read limits from the environment variables of the CNF latency tests
+    ///
+    /// MAXIMUM_LATENCY, OSLAT_MAXIMUM_LATENCY (gaps), CYCLICTEST_MAXIMUM_LATENCY (wake-ups) and
+    /// LATENCY_TEST_RUNTIME.
     #[arg(long)]
     pub cnf: bool,
-    /// How to print the verdict
+    /// Print the verdict in this format
     #[arg(long, value_enum, default_value_t = CheckFormat::Text)]
     pub format: CheckFormat,
 }
 
 impl CheckArguments {
-    /// What the command line itself limits, in the order of its options.
+    /// Returns the limits of the command line itself, in the order of its options.
     pub fn requirements(&self) -> Vec<Requirement> {
         let times = [
             (Quantity::Max, self.max),

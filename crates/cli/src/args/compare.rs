@@ -7,25 +7,30 @@ use clap::Args;
 use super::condition::Condition;
 use crate::output::format::CompareFormat;
 
-/// `vmnoise compare`: the first recording, and what the others have of it.
+/// `vmnoise compare`: recordings to compare with the first one, or two groups of them.
 #[derive(Debug, Args)]
 pub struct CompareArguments {
-    /// Recordings made with `-o`: of gaps (`microvm`, `osnoise`), of `timerlat` or of `exits`; each is
-    /// compared with the first
+    /// Recordings made with `-o`; each is compared with the first
+    ///
+    /// All are of gaps (`microvm`, `osnoise`), all of `timerlat`, or all of `exits`.
     #[arg(required_unless_present = "before")]
     pub recordings: Vec<PathBuf>,
-    /// Recordings of several runs before a change: with --after, two groups are compared, run by run
+    /// Compare this group of recordings, from before a change, with --after
     #[arg(long, value_name = "RECORDING", num_args = 1.., requires = "after", conflicts_with = "recordings")]
     pub before: Vec<PathBuf>,
-    /// Recordings of several runs after it
+    /// Compare --before with this group of recordings, from after the change
     #[arg(long, value_name = "RECORDING", num_args = 1.., requires = "before")]
     pub after: Vec<PathBuf>,
-    /// End with status 2 if this is true of a recording: `p99.9>20us`, `steal>0.1%`, `noise>=1%`,
-    /// `gaps>100`; of timerlat `user.max>100us`, of exits `io.p99>50us`. It is tested on every recording but the first, or on the first if it is the only
-    /// one; of groups on every one of --after. May be given several times
+    /// Exit with status 2 if this is true of a recording: p99.9>20us
+    ///
+    /// For gaps: `p99.9>20us`, `steal>0.1%`, `noise>=1%`, `gaps>100`. For timerlat:
+    /// `user.max>100us`. For exits: `io.p99>50us`. May be given several times.
+    ///
+    /// vmnoise tests every recording except the first, or the only one. Of two groups, it tests
+    /// every recording of --after.
     #[arg(long, value_name = "CONDITION", value_parser = Condition::parse)]
     pub fail_if: Vec<Condition>,
-    /// How to print the result
+    /// Print the result in this format
     #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
     pub format: CompareFormat,
 }

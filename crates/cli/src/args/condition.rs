@@ -1,4 +1,4 @@
-//! What makes a comparison end with status 2: `p99.9>20us`.
+//! Conditions on which a comparison ends with status 2, such as `p99.9>20us`.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use vmnoise_judge::compare::{Figure, Kind, OfReason};
 
 use super::{limit, reason_names};
 
-/// A figure, and what it may not be, as it was typed.
+/// A figure, a relation and a limit, as they were typed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
     name: String,
@@ -15,13 +15,13 @@ pub struct Condition {
     text: String,
 }
 
-/// A condition on recordings of which it is known what they hold.
+/// A condition for one kind of recordings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
-    /// What it looks at.
+    /// Figure that is compared.
     pub figure: Figure,
     relation: Relation,
-    /// What it compares that with, in the figure's unit.
+    /// Limit that the figure is compared with, in the figure's unit.
     pub limit: f64,
 }
 
@@ -42,7 +42,7 @@ const RELATIONS: [(&str, Relation); 4] = [
 ];
 
 impl Condition {
-    /// Reads one.
+    /// Parses a condition.
     ///
     /// # Errors
     /// A sentence that says what is wrong and what is accepted.
@@ -64,7 +64,7 @@ impl Condition {
             limit: limit.trim().to_owned(),
             text: text.to_owned(),
         };
-        // A name that no recording has is refused before any is read.
+        // Refuse a name that no kind of recording has before any recording is read.
         let meant = Kind::ALL.map(|kind| condition.figure(kind));
         match meant.iter().flatten().next() {
             Some(figure) => condition.limit_of(figure).map(|_| condition),
@@ -72,7 +72,7 @@ impl Condition {
         }
     }
 
-    /// What it means for recordings that hold this.
+    /// Returns the condition for recordings of this kind.
     ///
     /// # Errors
     /// A sentence that says what is wrong and what is accepted.
@@ -86,7 +86,8 @@ impl Condition {
         })
     }
 
-    /// The figure of this name; exits have some for each reason, which need not have occurred.
+    /// Returns the figure of this name. Exits also have figures for each exit reason, whether or
+    /// not exits with this reason occurred.
     fn figure(&self, kind: Kind) -> Option<Figure> {
         let named = Figure::all(kind).into_iter();
         let named = named.into_iter().find(|figure| figure.name() == self.name);
@@ -117,11 +118,11 @@ impl Condition {
                     names.extend(OfReason::ALL.map(|it| format!("REASON.{}", it.name())))
                 }
             }
-            format!("of {} {}", kind.name(), names.join(", "))
+            format!("for {}: {}", kind.name(), names.join(", "))
         });
         let known: Vec<String> = of_kinds.collect();
         format!(
-            "there is no figure `{}`; there are {}",
+            "there is no figure `{}`; write one of these, {}",
             self.name,
             known.join("; ")
         )
@@ -129,7 +130,7 @@ impl Condition {
 }
 
 impl Bound {
-    /// Whether this is true of a run's figure.
+    /// Returns whether a run's figure meets the condition.
     pub fn holds(&self, value: f64) -> bool {
         match self.relation {
             Relation::Above => value > self.limit,
@@ -185,13 +186,9 @@ mod tests {
             ("p99.9", Kind::Gaps, "compares nothing"),
             ("p99>", Kind::Gaps, "compares with nothing"),
             (">20us", Kind::Gaps, "compares with nothing"),
-            ("p98>20us", Kind::Gaps, "there are of gaps noise, gaps, p50"),
-            ("p99>20us", Kind::Wakeups, "there are of wakeups irq.p50"),
-            (
-                "io.exits>1",
-                Kind::Gaps,
-                "there are of gaps noise, gaps, p50",
-            ),
+            ("p98>20us", Kind::Gaps, "for gaps: noise, gaps, p50"),
+            ("p99>20us", Kind::Wakeups, "for wakeups: irq.p50"),
+            ("io.exits>1", Kind::Gaps, "for gaps: noise, gaps, p50"),
             (
                 "io.p50>1us",
                 Kind::Exits,

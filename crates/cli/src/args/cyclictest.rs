@@ -1,5 +1,5 @@
-//! cyclictest's command line (rt-tests 2.4) as a run of `vmnoise timerlat`: a link named `cyclictest` is asked
-//! in its words.
+//! The command line of cyclictest (rt-tests 2.4), translated into one of `vmnoise timerlat`. A link
+//! named `cyclictest` uses it.
 
 use std::ffi::OsString;
 
@@ -12,42 +12,41 @@ use crate::output::timerlat::cyclictest::Words;
 use crate::say;
 use crate::status::UsageError;
 
-/// What `cyclictest` was asked, in our words.
+/// Command line of cyclictest, as options of `vmnoise timerlat`.
 #[derive(Debug)]
 pub struct CyclictestArguments {
-    /// The run.
+    /// Options of the run.
     pub top: TimerlatTopArguments,
-    /// What it prints beside its result.
+    /// Options of the output that only cyclictest has.
     pub words: Words,
 }
 
-/// Whether an option has a value.
+/// Number of values of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Value {
     None,
     One,
-    /// It may be left out.
+    /// The value is optional.
     Maybe,
 }
 
-/// What an option comes to here.
+/// Effect of an option in vmnoise.
 #[derive(Debug, Clone, Copy)]
 enum Meaning {
-    /// Part of the run.
+    /// Translated into options of timerlat.
     Asked,
-    /// Always so.
+    /// Always on.
     Always,
-    /// Left out, which costs no figure: why.
+    /// Ignored for this reason, without any effect on the figures.
     LeftOut(&'static str),
-    /// Not measured so: why.
+    /// Refused for this reason: vmnoise cannot measure like this.
     Refused(&'static str),
 }
 
 use Meaning::{Always, Asked, LeftOut, Refused};
 use Value::{Maybe, One};
 
-const ABSOLUTE: &str =
-    "the tasks of vmnoise sleep by clock_nanosleep until a time, and by nothing else";
+const ABSOLUTE: &str = "the tasks of vmnoise sleep only by clock_nanosleep until an absolute time";
 
 /// Letter (or none), name, value, meaning, help.
 const OPTIONS: [(&str, &str, Value, Meaning, &str); 38] = [
@@ -56,28 +55,28 @@ const OPTIONS: [(&str, &str, Value, Meaning, &str); 38] = [
         "affinity",
         Maybe,
         Asked,
-        "One task on each of these CPUs [default: all]",
+        "Run one task on each of these CPUs [default: all]",
     ),
     (
         "A",
         "aligned",
         One,
         Asked,
-        "Wake each task so many us after that of the CPU before",
+        "Wake tasks this many us apart, CPU by CPU",
     ),
     (
         "b",
         "breaktrace",
         One,
         Asked,
-        "Stop when a latency reaches so many us, and say what made it",
+        "Stop when a latency reaches this many us, and say what caused it",
     ),
     (
         "c",
         "clock",
         One,
         Asked,
-        "0: CLOCK_MONOTONIC, the only one here",
+        "Use this clock; only 0 (CLOCK_MONOTONIC) is supported",
     ),
     (
         "",
@@ -91,21 +90,21 @@ const OPTIONS: [(&str, &str, Value, Meaning, &str); 38] = [
         "distance",
         One,
         LeftOut("all tasks have the interval of the first (-d 0)"),
-        "Left out: all tasks have one interval",
+        "Ignored: all tasks have one interval",
     ),
     (
         "D",
         "duration",
         One,
         Asked,
-        "How long to measure, in seconds, or with m, h or d",
+        "Measure for this time: seconds, or a number with m, h or d",
     ),
     (
         "F",
         "fifo",
         One,
         Refused(
-            "vmnoise writes no FIFO of figures; `vmnoise timerlat` shows them live, and -o records them",
+            "vmnoise writes no FIFO; `vmnoise timerlat` shows latencies live, and -o records them",
         ),
         "Refused",
     ),
@@ -114,14 +113,14 @@ const OPTIONS: [(&str, &str, Value, Meaning, &str); 38] = [
         "histogram",
         One,
         Asked,
-        "Print a histogram of so many us",
+        "Print a histogram up to this many us",
     ),
     (
         "H",
         "histofall",
         One,
         Asked,
-        "As -h, with a column for all tasks",
+        "Like -h, with a column for all tasks together",
     ),
     (
         "",
@@ -135,7 +134,7 @@ const OPTIONS: [(&str, &str, Value, Meaning, &str); 38] = [
         "interval",
         One,
         Asked,
-        "From one wake-up to the next in us [default: 1000]",
+        "Wake each task at this interval in us [default: 1000]",
     ),
     (
         "",
@@ -156,47 +155,53 @@ const OPTIONS: [(&str, &str, Value, Meaning, &str); 38] = [
         "latency",
         One,
         Asked,
-        "What to hold /dev/cpu_dma_latency at, in us [default: 0]",
+        "Hold /dev/cpu_dma_latency at this value in us [default: 0]",
     ),
     (
         "l",
         "loops",
         One,
         Asked,
-        "End when a task has woken up so often [default: never]",
+        "End after this many wake-ups of a task [default: never]",
     ),
     (
         "",
         "mainaffinity",
         One,
         Asked,
-        "CPUs for the tool's own threads",
+        "Run the tool's own threads on these CPUs",
     ),
-    ("m", "mlockall", Value::None, Always, "Always so"),
+    ("m", "mlockall", Value::None, Always, "Always on"),
     (
         "M",
         "refresh_on_max",
         Value::None,
         Always,
-        "Always so: nothing is drawn before the end",
+        "Always on: nothing is drawn before the end",
     ),
-    ("n", "nanosleep", Value::None, Always, "Always so"),
+    ("n", "nanosleep", Value::None, Always, "Always on"),
     ("N", "nsecs", Value::None, Asked, "Print nanoseconds"),
     (
         "o",
         "oscope",
         One,
         LeftOut("-v prints each value"),
-        "Left out",
+        "Ignored",
     ),
     (
         "p",
         "priority",
         One,
         Asked,
-        "Priority of the tasks [default: 0]",
+        "Set the priority of the tasks [default: 0]",
     ),
-    ("", "policy", One, Asked, "other, normal, fifo or rr"),
+    (
+        "",
+        "policy",
+        One,
+        Asked,
+        "Set the policy: other, normal, fifo or rr",
+    ),
     (
         "",
         "priospread",
@@ -204,30 +209,24 @@ const OPTIONS: [(&str, &str, Value, Meaning, &str); 38] = [
         Refused("all tasks of vmnoise have one priority"),
         "Refused",
     ),
-    (
-        "q",
-        "quiet",
-        Value::None,
-        Asked,
-        "Print only what the run comes to",
-    ),
+    ("q", "quiet", Value::None, Asked, "Print only the result"),
     ("r", "relative", Value::None, Refused(ABSOLUTE), "Refused"),
     (
         "R",
         "resolution",
         Value::None,
-        LeftOut("`vmnoise doctor` says what the clocks are"),
-        "Left out",
+        LeftOut("`vmnoise doctor` shows the clocks"),
+        "Ignored",
     ),
     (
         "",
         "secaligned",
         Maybe,
-        Refused("vmnoise begins as it begins; -A aligns tasks with each other"),
+        Refused("vmnoise does not wait for a full second; -A aligns tasks with each other"),
         "Refused",
     ),
     ("s", "system", Value::None, Refused(ABSOLUTE), "Refused"),
-    ("S", "smp", Value::None, Asked, "One task on each CPU"),
+    ("S", "smp", Value::None, Asked, "Run one task on each CPU"),
     (
         "",
         "spike",
@@ -239,24 +238,24 @@ const OPTIONS: [(&str, &str, Value, Meaning, &str); 38] = [
         "",
         "smi",
         Value::None,
-        LeftOut("`vmnoise timerlat` counts SMIs where the CPU does"),
-        "Left out",
+        LeftOut("`vmnoise timerlat` counts SMIs if the CPU has a counter"),
+        "Ignored",
     ),
     (
         "t",
         "threads",
         Maybe,
         Asked,
-        "How many tasks, each on a CPU of its own [default: 1]",
+        "Run this many tasks, each on its own CPU [default: 1]",
     ),
     (
         "",
         "tracemark",
         Value::None,
-        LeftOut("vmnoise writes no mark into ftrace: it says itself what made the latency"),
-        "Left out",
+        LeftOut("vmnoise writes no ftrace marks; its result names the cause of the latency"),
+        "Ignored",
     ),
-    ("u", "unbuffered", Value::None, Always, "Always so"),
+    ("u", "unbuffered", Value::None, Always, "Always on"),
     (
         "v",
         "verbose",
@@ -274,14 +273,14 @@ const OPTIONS: [(&str, &str, Value, Meaning, &str); 38] = [
 ];
 
 const AFTER: &str = "\
-This is vmnoise under the name of cyclictest. `vmnoise timerlat` says why a task was late, too.";
+This is vmnoise, called as cyclictest. `vmnoise timerlat` also says why a task was late.";
 
-/// Reads such a command line, the program's name first.
+/// Parses a command line of cyclictest, whose first word is the program's name.
 ///
 /// # Errors
-/// What clap says of it, or a [`UsageError`]: what cannot be measured so, in one line.
+/// The error of clap, or a [`UsageError`] that says in one line what vmnoise cannot measure.
 pub fn parse(line: Vec<OsString>) -> Result<CyclictestArguments> {
-    // getopt(3) takes no word of its own from an empty one, and scripts have those.
+    // Scripts pass empty words, which getopt(3) does not take as options.
     let line = line.into_iter().filter(|word| !word.is_empty());
     let matches = command().try_get_matches_from(line)?;
     let asked = OPTIONS
@@ -295,7 +294,7 @@ pub fn parse(line: Vec<OsString>) -> Result<CyclictestArguments> {
         match meaning {
             Asked | Always => {}
             LeftOut(_) if *name == "distance" && text(&matches, name) == Some("0") => {}
-            LeftOut(why) => say::say(format_args!("{option} is left out: {why}")),
+            LeftOut(why) => say::say(format_args!("{option} is ignored: {why}")),
             Refused(why) => return Err(UsageError(format!("{option}: {why}")).into()),
         }
     }
@@ -340,7 +339,7 @@ fn is_set(matches: &ArgMatches, name: &str) -> bool {
     matches.value_source(name) == Some(CommandLine)
 }
 
-/// The value of an option: atoi(3) takes no notice of blanks around it.
+/// Returns the value of an option without surrounding blanks, which atoi(3) skips too.
 fn text<'a>(matches: &'a ArgMatches, name: &str) -> Option<&'a str> {
     Some(matches.get_one::<String>(name)?.trim())
 }
@@ -355,7 +354,7 @@ fn number(matches: &ArgMatches, name: &str) -> Result<Option<u64>, UsageError> {
     }
 }
 
-/// The same run in the options of `vmnoise timerlat top`.
+/// Returns the same run as options of `vmnoise timerlat top`.
 fn in_our_words(matches: &ArgMatches, allowed: &[u32]) -> Result<Vec<String>, UsageError> {
     let mut ours = vec!["cyclictest".to_owned(), "--format=cyclictest".to_owned()];
     let mut ask = |option: &str, value: String| ours.push(format!("--{option}={value}"));
@@ -365,7 +364,7 @@ fn in_our_words(matches: &ArgMatches, allowed: &[u32]) -> Result<Vec<String>, Us
     let interval_us = number(matches, "interval")?.unwrap_or(1_000);
     ask("period", format!("{interval_us}us"));
     if number(matches, "clock")?.is_some_and(|clock| clock != 0) {
-        let why = "-c/--clock: vmnoise measures by CLOCK_MONOTONIC; leave it out, or say -c 0";
+        let why = "-c/--clock: vmnoise measures by CLOCK_MONOTONIC; leave out -c, or use -c 0";
         return Err(UsageError(why.into()));
     }
     if matches.get_flag("default-system") || matches.get_flag("laptop") {
@@ -398,7 +397,7 @@ fn in_our_words(matches: &ArgMatches, allowed: &[u32]) -> Result<Vec<String>, Us
         ask("aligned", format!("{us}us"));
     }
     match number(matches, "breaktrace")?.filter(|us| *us > 0) {
-        // Then it is asked what made it, which needs witnesses.
+        // vmnoise then reports what caused the latency, which needs its probes.
         Some(us) => ask("thread", format!("{us}us")),
         None => ours.push("--no-trace".into()),
     }
@@ -408,7 +407,7 @@ fn in_our_words(matches: &ArgMatches, allowed: &[u32]) -> Result<Vec<String>, Us
     Ok(ours)
 }
 
-/// One task each. Of the CPUs that are named or allowed, as many as there are to be tasks, in their order.
+/// Returns the CPU of each task: the first of the named or allowed CPUs, one for each task.
 fn cpus(matches: &ArgMatches, allowed: &[u32]) -> Result<Vec<u32>, UsageError> {
     let is_smp = matches.get_flag("smp");
     let named = text(matches, "affinity").filter(|list| !list.is_empty() && !is_smp);
@@ -424,7 +423,7 @@ fn cpus(matches: &ArgMatches, allowed: &[u32]) -> Result<Vec<u32>, UsageError> {
     };
     if tasks == 0 || tasks > cpus.len() {
         return Err(UsageError(format!(
-            "-t/--threads: {tasks} tasks do not fit: vmnoise has one on each CPU, and {} may be used",
+            "-t/--threads: {tasks} tasks do not fit: vmnoise runs one on each CPU, and CPUs {} may be used",
             cpu_list::format(&cpus)
         )));
     }
@@ -432,24 +431,24 @@ fn cpus(matches: &ArgMatches, allowed: &[u32]) -> Result<Vec<u32>, UsageError> {
     Ok(cpus)
 }
 
-/// Of so many tasks.
+/// Returns the policy, as `--priority` of timerlat takes it, for a run of this many tasks.
 fn policy(matches: &ArgMatches, tasks: usize) -> Result<String, UsageError> {
     let priority = number(matches, "priority")?.unwrap_or(0);
     let letter = match text(matches, "policy") {
         None | Some("fifo") => 'f',
         Some("rr") => 'r',
         Some("other" | "normal") if priority == 0 => 'o',
-        // As cyclictest has it: whoever names a priority means a real-time policy.
+        // As in cyclictest: a priority implies a real-time policy.
         Some("other" | "normal") => 'f',
         Some(name) => {
             return Err(UsageError(format!(
-                "--policy: `{name}` is none of vmnoise's; say other, fifo or rr"
+                "--policy: vmnoise has no policy `{name}`; use other, fifo or rr"
             )));
         }
     };
     Ok(match (letter, priority, is_set(matches, "policy")) {
         ('o', ..) | ('f', 0, false) => "o:0".into(),
-        // "defaulting realtime priority to 3" says cyclictest of two tasks.
+        // cyclictest prints "defaulting realtime priority to 3" for two tasks.
         (letter, 0, true) => format!("{letter}:{}", tasks + 1),
         (letter, priority, _) => format!("{letter}:{priority}"),
     })
@@ -475,7 +474,7 @@ mod tests {
     fn the_same_run_is_asked_for_in_our_words() {
         for (theirs, expected) in [
             ("", "--cpus=0 --priority=o:0 --period=1000us --no-trace"),
-            // rteval, with a blank in a word and an empty word.
+            // From rteval: one word contains a blank, and one is empty.
             (
                 "-i100|-qmu|-h 3500|-p95|-t2|-a0-1||-b50|--tracemark",
                 "--cpus=0-1 --priority=f:95 --period=100us --histogram=3500 --thread=50us",

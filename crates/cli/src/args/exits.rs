@@ -19,7 +19,7 @@ use vmnoise_rights::account::{self, Account};
 pub struct ExitsArguments {
     #[command(subcommand)]
     pub mode: Option<ExitsMode>,
-    /// List the VMs of this host with their vCPUs, and end
+    /// List the VMs of this host and their vCPUs, and count nothing
     #[arg(long)]
     pub list: bool,
     #[command(flatten)]
@@ -28,50 +28,57 @@ pub struct ExitsArguments {
 
 #[derive(Debug, Subcommand)]
 pub enum ExitsMode {
-    /// Tables by vCPU and by reason at the end, and on a terminal a live frame until then (the
-    /// default)
+    /// Print tables by vCPU and by reason, and on a terminal a live frame (default)
     #[command(after_help = frame::keys())]
     Top(ExitsTopArguments),
-    /// A histogram of the exits' lengths
+    /// Print a histogram of exit lengths
     Hist(ExitsHistArguments),
-    /// Every exit as a line, after what the host did meanwhile
+    /// Print every exit as a line, after the host's work during it
     Trace(ExitsTraceArguments),
 }
 
-/// What every way to show exits understands.
+/// Options of `top`, `hist` and `trace`.
 #[derive(Debug, Args)]
 pub struct ExitsCommon {
-    /// Only this VM: its name, the process id of its VMM, or `all`
+    /// Count only this VM: its name, its VMM's process id, or `all`
     #[arg(long, value_name = "VM", default_value = "all")]
     pub vm: String,
-    /// Only these vCPUs, such as 0,2-3 [default: all]
+    /// Count only these vCPUs, such as 0,2-3 [default: all]
     #[arg(long, value_name = "LIST")]
     pub vcpu: Option<String>,
-    /// Only these reasons, by the names that are printed, such as cpuid,io [default: all]
+    /// Count only these exit reasons, such as cpuid,io [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub reason: Vec<String>,
-    /// How long to count [default: until Ctrl-C]; a number alone is in seconds
+    /// Count for this long [default: until Ctrl-C]
+    ///
+    /// Times take a unit: ns, us, ms, s, m, h or d. Without one, --duration is in seconds and
+    /// --threshold in microseconds.
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<u64>,
-    /// List single exits only if others took at least this long of them (their length without the
-    /// guest's own halts); every exit is counted; a number alone is in microseconds
+    /// List only exits with at least this much noise; count all exits
+    ///
+    /// The noise of an exit is its length without the guest's own halts.
     #[arg(short = 'T', long, value_name = "TIME", value_parser = noise)]
     pub threshold: Option<u64>,
-    /// Draw this many of the longest exits, each as a timeline that adds up
+    /// Draw timelines of this many exits with the most noise
     #[arg(long, value_name = "N")]
     pub timeline: Option<usize>,
-    /// Record everything that is seen to this file
+    /// Record all events to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Measure as this user; only files and BPF programs are opened with the rights of root
+    /// Measure as this user; only files and BPF are opened as root
     #[arg(long, value_name = "NAME", value_parser = account::parse)]
     pub user: Option<Account>,
-    /// Send a guest the figures of its own exits while they are counted, over this socket of its
-    /// VMM: unix:PATH (a virtio-serial port), vsock:PATH or vsock:PATH:PORT; once for each VM
+    /// Send a guest live figures of its own exits, over this socket
+    ///
+    /// A socket of its VMM: unix:PATH (a virtio-serial port), vsock:PATH or vsock:PATH:PORT. May be
+    /// given once for each VM.
     #[arg(long, value_name = "SOCKET")]
     pub feed: Vec<FeedAddress>,
-    /// What a guest is sent: counts is how many exits there were and where their time went, reasons
-    /// gives that for each exit reason, full adds the names of this host's tasks and interrupts
+    /// Send guests this much detail
+    ///
+    /// counts: the number of exits and where their time went. reasons: the same for each exit
+    /// reason. full: also the names of this host's tasks and interrupts.
     #[arg(long, value_name = "DETAIL", default_value = "counts", requires = "feed", value_parser = detail_parser())]
     pub feed_detail: FeedDetail,
 }
@@ -86,7 +93,7 @@ fn detail_parser() -> impl TypedValueParser<Value = FeedDetail> {
 }
 
 impl ExitsCommon {
-    /// Whether exits have to be reported one by one for anything but the trace.
+    /// Returns whether an option other than the mode `trace` needs single exits.
     pub fn reports_exits(&self) -> bool {
         let names = !self.feed.is_empty() && self.feed_detail == FeedDetail::Full;
         self.timeline.is_some() || self.output.is_some() || names
@@ -101,7 +108,7 @@ pub struct ExitsTopArguments {
     /// Print only the result at the end
     #[arg(short, long)]
     pub quiet: bool,
-    /// How to print the result
+    /// Print the result in this format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
@@ -113,7 +120,7 @@ pub struct ExitsHistArguments {
     pub common: ExitsCommon,
     #[command(flatten)]
     pub histogram: Histogram,
-    /// How to print the result
+    /// Print the result in this format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }

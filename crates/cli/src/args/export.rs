@@ -8,44 +8,57 @@ use clap::{ArgGroup, Args};
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("to").required(true).multiple(true).args(["perfetto", "parquet", "csv", "spreadsheet_csv", "rt_tests", "hlog", "folded", "loggopsim"]))]
 pub struct ExportArguments {
-    /// Recordings made with `-o`. Two of them, of a guest's gaps and of its host's exits
-    /// (`vmnoise exits -o`), are joined as `vmnoise explain` joins them
+    /// Recordings made with `-o`
+    ///
+    /// If there are two, a guest's and its host's (`vmnoise exits -o`), they are joined as by
+    /// `vmnoise explain`.
     #[arg(required = true)]
     pub recordings: Vec<PathBuf>,
-    /// Write a timeline for ui.perfetto.dev: one recording, or two that are joined
+    /// Write a timeline for ui.perfetto.dev
+    ///
+    /// Takes one recording, or two that are joined.
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<PathBuf>,
-    /// Write tables as Parquet into the data set in this folder, each run into its own
-    /// host=NAME/run=RUN (docs/data.md)
+    /// Write tables as Parquet into the data set in this folder
+    ///
+    /// Each run gets a folder of its own, host=NAME/run=RUN (docs/data.md).
     #[arg(long, value_name = "DIR")]
     pub parquet: Option<PathBuf>,
-    /// Write the tables as CSV
+    /// Write the tables as CSV into this folder
     #[arg(long, value_name = "DIR")]
     pub csv: Option<PathBuf>,
-    /// Write the tables as CSV for a spreadsheet: a name that begins like a formula, such as
-    /// `=HYPERLINK(...)`, gets a ' before it, so that it is not executed
+    /// Write the tables as CSV that a spreadsheet can open safely
+    ///
+    /// A name that begins like a formula, such as `=HYPERLINK(...)`, gets a leading ' so that the
+    /// spreadsheet does not execute it.
     #[arg(long, value_name = "DIR", conflicts_with = "csv")]
     pub spreadsheet_csv: Option<PathBuf>,
-    /// Write a recording of `timerlat` as the JSON that cyclictest writes
+    /// Write a recording of `timerlat` as the JSON of cyclictest
     #[arg(long, value_name = "FILE")]
     pub rt_tests: Option<PathBuf>,
-    /// Write lengths of gaps, latencies or lengths of exits, second by second, as an interval log of
-    /// HdrHistogram: one recording, or two that are joined
+    /// Write an interval log of HdrHistogram, second by second
+    ///
+    /// It has the lengths of gaps, latencies or exits. Takes one recording, or two that are joined.
     #[arg(long, value_name = "FILE")]
     pub hlog: Option<PathBuf>,
-    /// Write who took the time, in nanoseconds, as folded stacks that flame graphs are drawn from
-    /// (flamegraph.pl, inferno, speedscope): one recording, or two that are joined
+    /// Write who took the time, as folded stacks for flame graphs
+    ///
+    /// Values are in nanoseconds. flamegraph.pl, inferno and speedscope read the file. Takes one
+    /// recording, or two that are joined.
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
-    /// Write the gaps of a recording of `microvm` or `osnoise` as noise for LogGOPSim (`--noise-trace`): a file
-    /// cpuN.noise of each CPU into this folder
+    /// Write the gaps as noise for LogGOPSim into this folder
+    ///
+    /// Takes one recording of `microvm` or `osnoise`, and writes a file cpuN.noise for each CPU
+    /// (`--noise-trace` of LogGOPSim).
     #[arg(long, value_name = "DIR")]
     pub loggopsim: Option<PathBuf>,
-    /// The host's name in the data set [default: that of the recording]
+    /// Name the host in the data set [default: as in the recording]
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// With two that are joined: only this VM may be the guest, by its name or the process id of
-    /// its VMM; the recordings still have to prove it
+    /// Accept only this VM as the guest: its name, or its VMM's process id
+    ///
+    /// For two joined recordings. They must still prove that this VM is the guest.
     #[arg(long, value_name = "VM")]
     pub vm: Option<String>,
 }

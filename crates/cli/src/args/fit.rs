@@ -4,7 +4,7 @@ use vmnoise_judge::fitness::{Figure, Limit};
 
 use crate::units::{Bare, parse_time};
 
-/// Reads `noise<1%` and `max<1ms`.
+/// Parses `noise<1%` and `max<1ms`.
 ///
 /// # Errors
 /// A sentence that says what is wrong and what is accepted.
@@ -20,11 +20,11 @@ pub fn fit_limit(text: &str) -> Result<Limit, String> {
                 .strip_suffix('%')
                 .and_then(|it| it.trim().parse().ok());
             let ppm = percent.map(|it: f64| (it * 10_000.0).round());
-            // Below a millionth there is nothing that a run could be fit by.
+            // The limit is kept in parts per million; below one, no run could be fit.
             let usable = ppm.filter(|it| (1.0..=1_000_000.0).contains(it));
             let ppm = usable.ok_or_else(|| {
                 format!(
-                    "`{below}` is no part of a run from 0.0001% to 100%; write such as noise<1%"
+                    "`{below}` is no percentage from 0.0001% to 100%; write noise<1%, for example"
                 )
             })?;
             Ok(Limit {

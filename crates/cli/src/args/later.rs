@@ -1,12 +1,12 @@
-//! Arguments of a command that are defined only once it is named. There are two hundred, and
-//! defining all of them is most of what a command does before its own work.
+//! Arguments of a command, defined only when the command line names that command. All commands
+//! together have two hundred arguments, and defining them takes most of the start-up time.
 
 use std::ops::Deref;
 
 use clap::builder::Resettable;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
-/// Defined when they are asked for.
+/// Arguments that clap defines when the command is named.
 #[derive(Debug)]
 pub struct Later<T>(Box<T>);
 
@@ -28,7 +28,7 @@ impl<T: Args> Args for Later<T> {
     }
 }
 
-/// What the list of commands says of this one stays; it was said before.
+/// Defines the arguments, and keeps the descriptions that the list of commands already has.
 fn define<T: Args>(command: Command) -> Command {
     let about = Resettable::from(command.get_about().cloned());
     let long_about = Resettable::from(command.get_long_about().cloned());

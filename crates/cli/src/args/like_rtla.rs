@@ -1,4 +1,5 @@
-//! What rtla's own tests of its command lines type (tools/tracing/rtla/tests/unit of Linux), and what it comes to here.
+//! Command lines from rtla's own unit tests (tools/tracing/rtla/tests/unit of Linux), and the
+//! options that they set in vmnoise.
 
 use clap::Parser;
 use vmnoise_events::Policy;
@@ -48,7 +49,7 @@ fn osnoise(line: &str, check: impl Fn(&super::OsnoiseCommon) -> bool) {
     }
 }
 
-/// Runs `check` for each way to write a value of an option that may have one.
+/// Runs `check` for each way to write an option with an optional value.
 fn each_way(short: &str, long: &str, value: &str, check: impl Fn(&str)) {
     check(&format!("{short} {value}"));
     check(&format!("{short}={value}"));
@@ -214,7 +215,7 @@ fn osnoise_takes_its_own() {
     }
 }
 
-/// They parse, and are answered before anything is measured.
+/// These options parse, and are refused before anything is measured.
 #[test]
 fn what_only_the_kernels_tracer_can_do_is_answered() {
     for line in [

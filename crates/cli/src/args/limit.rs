@@ -1,10 +1,10 @@
-//! Limits, each in the unit of what it limits.
+//! Limits, each in the unit of the limited figure.
 
 use vmnoise_judge::compare::Unit;
 
 use crate::units::{Bare, parse_time};
 
-/// Reads a limit of what is called `name`: a time, so many a second, or percent of the runtime.
+/// Parses a limit for the figure `name`: a time, a rate per second, or a percentage of the runtime.
 ///
 /// # Errors
 /// A sentence that says what is wrong and what is accepted.
@@ -16,11 +16,11 @@ pub fn parse(text: &str, name: &str, unit: Unit) -> Result<f64, String> {
     };
     match unit {
         Unit::Nanoseconds => Ok(parse_time(text, Bare::Microseconds)? as f64),
-        Unit::PerSecond => number(text, "so many a second, such as 100"),
+        Unit::PerSecond => number(text, "a number per second, such as 100"),
         Unit::Percent => match text.strip_suffix('%') {
-            Some(digits) => number(digits, "percent of the runtime, such as 0.1%"),
+            Some(digits) => number(digits, "a percentage of the runtime, such as 0.1%"),
             None => Err(format!(
-                "{name} is in percent of the runtime; write such as 0.1%"
+                "{name} is in percent of the runtime; write a percentage, such as 0.1%"
             )),
         },
     }

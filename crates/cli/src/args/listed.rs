@@ -1,9 +1,9 @@
-//! How many of the longest a result may list.
+//! Limit of the longest gaps, latencies or exits that a result lists.
 
 use clap::builder::RangedU64ValueParser;
 use vmnoise_explain::MOST_LISTED;
 
-/// Of `--top`: a longer list would be cut short without a word.
+/// Returns the parser of `--top`, which refuses a number that the result would silently cut.
 pub(super) fn top() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(..=MOST_LISTED as u64)
 }

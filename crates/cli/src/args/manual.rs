@@ -1,4 +1,4 @@
-//! The options of what describes the command line to a machine: its manual and its shells.
+//! The options of `vmnoise man` and `vmnoise completions`.
 
 use std::path::PathBuf;
 
@@ -8,15 +8,15 @@ use clap_complete::Shell;
 /// `vmnoise man`: the manual.
 #[derive(Debug, Args)]
 pub struct ManArguments {
-    /// Folder for the pages, one for each command; it is made if it is not there
+    /// Folder for the pages, one for each command; created if missing
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
 }
 
-/// `vmnoise completions`: what a shell needs to complete this command line.
+/// `vmnoise completions`: the script with which a shell completes this command line.
 #[derive(Debug, Args)]
 pub struct CompletionsArguments {
-    /// The shell that will read it
+    /// Shell that reads the script
     #[arg(value_enum)]
     pub shell: Shell,
 }

@@ -66,25 +66,25 @@ pub use tune_timer::TuneTimerArguments;
 
 const EXAMPLES: &str = "\
 Examples:
-  vmnoise microvm --duration 10s          what this host takes from a VM, and who took it
-  vmnoise microvm -c 3 -o run.vmn         on CPU 3, and recorded
-  vmnoise osnoise -d 10s                  what is taken from each CPU of this machine
+  vmnoise microvm --duration 10s          time that this host takes from a VM, and who took it
+  vmnoise microvm -c 3 -o run.vmn         the same on CPU 3, recorded to a file
+  vmnoise osnoise -d 10s                  time taken from each CPU of this machine
   vmnoise timerlat -d 10s                 how late periodic tasks wake up, and why
   vmnoise exits -d 10s                    every exit of the VMs on this host, by reason
-  vmnoise serve                           what each VM waited for and for whom, for Prometheus
-  vmnoise dump --last 1m -o late.vmn      what it knows of the last minute, as a recording
-  vmnoise explain run.vmn                 the summary again, from the recording
-  vmnoise explain guest.rec host.rec      who on the host took what the guest lost
+  vmnoise serve                           how long each VM waited and for whom, for Prometheus
+  vmnoise dump --last 1m -o late.vmn      the last minute that `serve` kept, as a recording
+  vmnoise explain run.vmn                 the summary of a recording
+  vmnoise explain guest.rec host.rec      who on the host took the time that the guest lost
   vmnoise report run.vmn -o report.html   the summary as a page with charts
   vmnoise compare before.vmn after.vmn    which figures differ, and by how much
-  vmnoise check run.vmn --max 40us        whether that is good enough, and how sure it is
-  vmnoise schedule run.vmn --tasks t.toml whether tasks keep their deadlines with what was left
-  vmnoise audit run.vmn                   which settings of this machine took it, and what to change
-  vmnoise tune-timer --goal 20us          which halt polling keeps guests' timers that punctual
-  vmnoise scale node.vmn --step 1ms       what a million ranks that wait for each other lose
-  vmnoise run -- ./bench                  whether too much was taken from a command, and by whom
+  vmnoise check run.vmn --max 40us        whether the run keeps this limit, and how certain that is
+  vmnoise schedule run.vmn --tasks t.toml whether these tasks meet their deadlines
+  vmnoise audit run.vmn                   settings that made noise, and how to change them
+  vmnoise tune-timer --goal 20us          the halt polling that keeps guest timers within 20 us
+  vmnoise scale node.vmn --step 1ms       time that up to a million waiting ranks lose
+  vmnoise run -- ./bench                  whether too much time was taken from a command
   vmnoise export *.vmn --parquet fleet    tables for DuckDB, polars and Spark
-  vmnoise doctor                          what this machine lets vmnoise see
+  vmnoise doctor                          which probes work on this machine
 
 Exit status: 0 ok, 1 error, 2 a limit was hit, 3 this machine cannot, 129 usage";
 
@@ -98,49 +98,49 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Measure what this host takes from a virtual machine, and name who took each microsecond
+    /// Measure the time that this host takes from a virtual machine, and name who took it
     #[command(after_help = frame::keys())]
     Microvm(Later<MicrovmArguments>),
-    /// Measure what is taken from this machine's CPUs, as rtla osnoise does, on any kernel
+    /// Measure the time taken from this machine's CPUs, as rtla osnoise does, on any kernel
     #[command(after_help = frame::keys())]
     Osnoise(Later<OsnoiseArguments>),
     /// Measure how late periodic tasks wake up, as rtla timerlat and cyclictest do, and why
     #[command(after_help = frame::keys())]
     Timerlat(Later<TimerlatArguments>),
-    /// Count every exit of every VM on this host, and say where its time went
+    /// Count every exit of every VM on this host, and show where the time went
     #[command(after_help = frame::keys())]
     Exits(Later<ExitsArguments>),
-    /// Keep the books of every vCPU of this host for as long as it is up, and serve them as metrics
+    /// Export, for each VM, how long its vCPUs waited and for whom (Prometheus)
     Serve(ServeArguments),
-    /// Write what all vCPUs lost in the last minutes into a recording: `vmnoise serve` knows
+    /// Write a recording of the last minutes, which a running `vmnoise serve` kept
     Dump(DumpArguments),
     /// Print the summary of a recording, or join a guest's recording with its host's
     Explain(Later<ExplainArguments>),
     /// Write recordings as one page for a browser: charts, tables, and who took the time
     Report(Later<ReportArguments>),
-    /// Put recordings side by side, and say where they differ
+    /// Compare recordings, and show which figures differ
     Compare(Later<CompareArguments>),
-    /// Say whether a recording keeps a budget: PASS, WARN, FAIL or CANNOT TELL
+    /// Judge whether a recording keeps a budget: PASS, WARN, FAIL or CANNOT TELL
     Check(Later<CheckArguments>),
-    /// Say what a CPU left to its tasks in any window, and whether they keep their deadlines with it
+    /// Compute the least CPU time left in any window, and whether tasks meet their deadlines
     Schedule(Later<ScheduleArguments>),
-    /// Look for settings of this machine that make noise, ranked by what they took of a recording
+    /// Find settings of this machine that make noise, ranked by the time they took
     Audit(Later<AuditArguments>),
-    /// Measure what halt polling gives and costs the timers of a guest, and name the setting for a goal
+    /// Measure guest timers for each halt polling setting, and name the cheapest for a goal
     TuneTimer(Later<TuneTimerArguments>),
-    /// Predict what becomes of a program whose ranks wait for the slowest, and who is to blame
+    /// Predict how noise slows a parallel program whose ranks wait for the slowest
     Scale(Later<ScaleArguments>),
-    /// Run a command, and say whether too much was taken from it, and by whom
+    /// Run a command, and judge whether too much time was taken from it, and by whom
     Run(Later<RunArguments>),
-    /// Convert recordings for other programs: Perfetto, Parquet, CSV, HdrHistogram, flame graphs
+    /// Convert recordings to Perfetto, Parquet, CSV, HdrHistogram, flame graphs and more
     Export(Later<ExportArguments>),
-    /// Show what this machine lets vmnoise see, and what would let it see more
+    /// Show which probes work on this machine, and how to enable the others
     Doctor(Later<DoctorArguments>),
     /// Write the manual, one page for each command
     Man(Later<ManArguments>),
-    /// Print what a shell needs to complete commands, options and their values
+    /// Print the script with which a shell completes commands, options and values
     Completions(Later<CompletionsArguments>),
-    /// What a link named `cyclictest` is asked: no command line names it
+    /// Command line of a link named `cyclictest`; vmnoise itself has no such subcommand
     #[command(skip)]
     Cyclictest(Box<CyclictestArguments>),
 }
@@ -148,18 +148,19 @@ pub enum Command {
 /// `vmnoise doctor`: tries every probe and its fallback chain.
 #[derive(Debug, Args)]
 pub struct DoctorArguments {
-    /// How to print the result
+    /// Print the result in this format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
 
-/// What stands for rtla's third tool.
-const NO_HWNOISE: &str = "hwnoise: it measures with interrupts off, which user space cannot; the column HW of `rtla osnoise` counts gaps in which no interrupt, NMI, soft interrupt or thread was seen, and `rtla osnoise trace` names each";
+/// Answer to rtla's third tool.
+const NO_HWNOISE: &str = "hwnoise: this tool needs interrupts off, which user space cannot do; the column HW of `rtla osnoise` counts gaps without any interrupt, NMI, softirq or thread, and `rtla osnoise trace` lists them";
 
-/// Reads a command line, the program's name first, in the words of the program that is called.
+/// Parses a command line, whose first word is the program's name, in the syntax of the program
+/// that was called: vmnoise, rtla or cyclictest.
 ///
 /// # Errors
-/// What clap says of it, or a [`UsageError`].
+/// The error of clap, or a [`UsageError`].
 pub fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Command> {
     let line: Vec<OsString> = line.into_iter().collect();
     if called_as::is_cyclictest() {

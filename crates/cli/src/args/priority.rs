@@ -1,4 +1,4 @@
-//! Policies as they are typed, in rtla's letters.
+//! Scheduling policies, as they are typed, in rtla's letters.
 
 use vmnoise_events::Policy;
 
@@ -9,7 +9,7 @@ const MIN_BUDGET_NS: u64 = 1_024;
 /// The kernel's own limits of a deadline period (sched_deadline_period_{min,max}_us).
 const DEADLINE_PERIODS_NS: std::ops::RangeInclusive<u64> = 100_000..=4_194_304_000;
 
-/// Reads `o:NICE`, `f:PRIORITY`, `r:PRIORITY` or `d:RUNTIME:PERIOD`.
+/// Parses `o:NICE`, `f:PRIORITY`, `r:PRIORITY` or `d:RUNTIME:PERIOD`.
 ///
 /// # Errors
 /// A sentence that says what is accepted.
@@ -40,7 +40,7 @@ fn deadline(runtime: &str, period: &str) -> Result<Policy, String> {
     let period_ns = parse_time(period, Bare::Microseconds)?;
     if !DEADLINE_PERIODS_NS.contains(&period_ns) {
         return Err(format!(
-            "a deadline period of {period} is outside 100us to 4.19s, what the kernel accepts"
+            "a deadline period of {period} is outside 100us to 4.19s, the kernel's limits"
         ));
     }
     if !(MIN_BUDGET_NS..=period_ns).contains(&runtime_ns) {

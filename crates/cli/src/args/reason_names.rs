@@ -1,24 +1,23 @@
-//! Names of exit reasons as people type them, held against those that this machine's KVM
-//! can give.
+//! Check of typed exit reasons against the reasons that this machine's KVM can report.
 
 use vmnoise_events::Isa;
 
-/// Names that are offered in place of a wrong one.
+/// Number of names that are suggested instead of a wrong one.
 const OFFERED: usize = 5;
-/// From this likeness on (Jaro-Winkler) a name may have been meant.
+/// Least similarity (Jaro-Winkler) of a suggested name.
 const LIKE: f64 = 0.75;
 
-/// Refuses a name that no exit can have here: it would count nothing for long.
+/// Refuses a name that no exit has on this machine, because the run would count nothing.
 ///
 /// # Errors
-/// A sentence with the names near it.
+/// A sentence with similar names.
 pub fn check(names: &[String], kvm_module: Option<&str>) -> Result<(), String> {
     let known: Vec<&str> = isas(kvm_module)
         .iter()
         .flat_map(|isa| isa.reason_names())
         .collect();
     let is_known = |name: &String| {
-        // What results call reasons without a name, and those without a place.
+        // Results use these for reasons without a name, and for reasons beyond the table.
         let lower = name.to_ascii_lowercase();
         let nameless = lower.starts_with("unknown_0x") || lower == "others";
         nameless || known.iter().any(|known| known.eq_ignore_ascii_case(name))
@@ -30,7 +29,7 @@ pub fn check(names: &[String], kvm_module: Option<&str>) -> Result<(), String> {
     let near = near(wrong, &known);
     let remedy = match near.is_empty() {
         true => "`vmnoise exits` without --reason prints those that occur".to_owned(),
-        false => format!("near it are {}", near.join(", ")),
+        false => format!("similar names: {}", near.join(", ")),
     };
     Err(format!("no exit has the reason `{wrong}`{with}; {remedy}"))
 }
@@ -44,7 +43,8 @@ fn isas(kvm_module: Option<&str>) -> &'static [Isa] {
     }
 }
 
-/// The most alike first; a name that holds the word, or begins it, is alike.
+/// Returns similar names, the most similar first. A name that contains the word, or is contained
+/// in it, is similar.
 fn near<'a>(word: &str, known: &[&'a str]) -> Vec<&'a str> {
     let word = word.to_ascii_lowercase();
     let likeness = |name: &str| {
@@ -81,10 +81,10 @@ mod tests {
     #[test]
     fn a_wrong_name_is_refused_with_those_near_it() {
         let text = refusal("io", Some("kvm_intel"));
-        assert!(text.contains("with kvm_intel; near it are"), "{text}");
+        assert!(text.contains("with kvm_intel; similar names:"), "{text}");
         assert!(text.contains("IO_INSTRUCTION"), "{text}");
         let text = refusal("cupid", Some("kvm_amd"));
-        assert!(text.contains("near it are cpuid"), "{text}");
+        assert!(text.contains("similar names: cpuid"), "{text}");
         let text = refusal("zzzzzzzz", Some("kvm_pvm"));
         assert!(
             text.ends_with("without --reason prints those that occur"),

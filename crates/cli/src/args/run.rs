@@ -18,18 +18,22 @@ Examples:
   vmnoise run --retry 3 --format json -o noise.json -- ./bench
   vmnoise run -o noise.txt -- hyperfine -N ./bench
 
-Exit status: that of the command, 128 and the signal's number where a signal ended it; with --strict, where the command
-ended with 0: 4 unfit, 3 cannot tell. 1 error, 126 the command cannot be run, 127 there is no such command, 129 usage";
+Exit status: the command's own; 128 plus the signal's number, if a signal ended it.
+With --strict, if the command returned 0: 4 unfit, 3 cannot tell.
+Of vmnoise itself: 1 error, 126 the command cannot be run, 127 there is no such command, 129 usage";
 
-/// `vmnoise run`: a command, and what its runs may lose.
+/// `vmnoise run`: a command, and the time that its runs may lose.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArguments {
-    /// Look at the CPUs for so long before the command starts: for gaps, and for how steadily each works
+    /// Check the CPUs for this long before the command (s if no unit)
+    ///
+    /// The check measures gaps, and whether each CPU works at a steady rate.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub preflight: Option<u64>,
-    /// What makes a run fit: `noise` (all that was taken, in percent of the run) and `max` (the longest time taken at one
-    /// go) are below these
+    /// Call a run fit if it is below these limits, such as noise<1%,max<2ms
+    ///
+    /// `noise` is all time taken, in percent of the run. `max` is the longest single time taken.
     #[arg(
         long,
         value_name = "LIMITS",
@@ -38,19 +42,19 @@ pub struct RunArguments {
         value_parser = fit_limit
     )]
     pub fit: Vec<Limit>,
-    /// Repeat a run that is unfit, up to so many times
+    /// Repeat an unfit run up to this many times
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub retry: u32,
-    /// End with status 4 where the last run is unfit, and 3 where that cannot be told
+    /// Exit with status 4 if the last run is unfit, 3 if it cannot tell
     #[arg(long)]
     pub strict: bool,
-    /// How to print the result
+    /// Print the result in this format
     #[arg(long, value_enum, default_value_t = RunFormat::Text)]
     pub format: RunFormat,
-    /// Write the result to this file, not to stderr
+    /// Write the result to this file instead of stderr
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// The command, and its arguments
+    /// Command to run, with its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }

@@ -10,50 +10,58 @@ use crate::units::Bare;
 
 const EXAMPLES: &str = "\
 Examples:
-  vmnoise osnoise -d 10m -o node.vmn                       on all CPUs that ranks are to have
+  vmnoise osnoise -d 10m -o node.vmn                       all CPUs of this node
   vmnoise scale node.vmn --step 1ms                        up to a million ranks
   vmnoise scale node.vmn --ranks 4096 --step 250us --collective allreduce
   vmnoise scale node*.vmn --ranks 1..65536 --format json
   vmnoise scale fleet/                                     the hosts of a data set (`vmnoise export --parquet fleet`)";
 
-/// The most ranks that are predicted for.
+/// Largest number of ranks that can be predicted.
 const MOST_RANKS: u64 = 1_000_000_000;
 
-/// `vmnoise scale`: what becomes of a program whose ranks wait for the slowest.
+/// `vmnoise scale`: a program whose ranks wait for the slowest, and the noise of its hosts.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ScaleArguments {
-    /// Recordings of `osnoise` or `microvm` (with `-o`), one of each host, or the folder of a data set of them: ranks
-    /// lie on the CPUs that it measured
+    /// Recordings of `osnoise` or `microvm`, one per host, or a data set
+    ///
+    /// Recordings are made with `-o`; a data set is a folder of `vmnoise export --parquet`. Ranks
+    /// run on the CPUs that were measured.
     #[arg(required = true)]
     pub recordings: Vec<PathBuf>,
-    /// How many ranks: one number, `64,4096`, or from one to another in doublings
+    /// Predict for these numbers of ranks: 4096, 64,4096 or 1..1000000
+    ///
+    /// A range is covered in doublings.
     #[arg(long, value_name = "RANKS", default_value = "1..1000000", value_parser = ranks)]
     pub ranks: Ranks,
-    /// How much of its CPU each rank needs in a step; a number alone is in microseconds
+    /// Set the CPU time that each rank needs per step (us if no unit)
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = step)]
     pub step: u64,
-    /// What ends a step
+    /// Set how the ranks synchronize at the end of a step
     #[arg(long, value_enum, default_value_t = CollectiveName::Barrier)]
     pub collective: CollectiveName,
-    /// With allreduce: how much of its CPU each rank needs in one of its log2(RANKS) rounds
+    /// Set each rank's CPU time per round of allreduce (us if no unit)
+    ///
+    /// An allreduce has log2(RANKS) rounds.
     #[arg(long, value_name = "TIME", default_value = "2us", value_parser = round)]
     pub round: u64,
-    /// All hosts do at each moment what the recorded one did, instead of being at moments of their own: as
-    /// where all are interrupted by one clock
+    /// Assume that all hosts lose time at the same moments
+    ///
+    /// This models hosts that one clock interrupts together. Without this option, hosts are
+    /// independent of each other.
     #[arg(long)]
     pub co_scheduled: bool,
-    /// How to print the result
+    /// Print the result in this format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
 
-/// What ends a step.
+/// How the ranks synchronize at the end of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CollectiveName {
-    /// All go on when the last has come
+    /// All ranks wait for the last one
     Barrier,
-    /// Recursive doubling: rounds in pairs
+    /// Recursive doubling: in each round, ranks exchange data in pairs
     Allreduce,
 }
 

@@ -1,4 +1,4 @@
-//! What every measurement by threads of our own understands, in rtla's letters.
+//! Options of every measurement by vmnoise's own threads, in rtla's letters.
 
 use std::path::PathBuf;
 
@@ -10,43 +10,48 @@ use crate::run::Run;
 use crate::run::reaction::action::{self, Action};
 use vmnoise_rights::account::{self, Account};
 
-/// Where, how long, and what to do with the result.
+/// CPUs, duration, actions and output of a measurement.
 #[derive(Debug, Args)]
 pub struct Shared {
-    /// CPUs to measure, such as 1,3-5 [default: every CPU this process may use]
+    /// Measure these CPUs, such as 1,3-5 [default: all allowed CPUs]
     #[arg(short, long, value_name = "LIST")]
     pub cpus: Option<String>,
-    /// CPUs for the tool's own threads [default: those that are not measured]
+    /// Run the tool's own threads on these CPUs [default: unmeasured CPUs]
     #[arg(short = 'H', long, value_name = "LIST")]
     pub house_keeping: Option<String>,
-    /// How long to measure [default: until Ctrl-C]; a number alone is in seconds
+    /// Measure for this long [default: until Ctrl-C]
+    ///
+    /// Times take a unit: ns, us, ms, s, m, h or d. Without one, --duration and --warm-up are in
+    /// seconds and all others are in microseconds.
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<u64>,
-    /// Control group (cgroup2) of the measuring threads [default: that of vmnoise]
+    /// Put measuring threads into this cgroup (v2) [default: vmnoise's own]
     #[arg(short = 'C', long, value_name = "CGROUP", num_args = 0..=1)]
     pub cgroup: Option<Option<String>>,
-    /// Measure this long before the result begins; a number alone is in seconds
+    /// Warm up for this long before the result begins
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = warm_up)]
     pub warm_up: u64,
-    /// What to do when a limit is hit, in the order given: trace[,file=FILE],
-    /// signal,num=N,pid=PID|parent, shell,command=COMMAND, dump[,port=FILE], or continue
+    /// Do this when a limit is hit; several actions run in the given order
+    ///
+    /// trace[,file=FILE], signal,num=N,pid=PID|parent, shell,command=COMMAND, dump[,port=FILE] or
+    /// continue.
     #[arg(long, value_name = "ACTION", value_parser = action::parse)]
     pub on_threshold: Vec<Action>,
-    /// What to do after the result; takes what --on-threshold takes
+    /// Do this after the result; takes the same actions as --on-threshold
     #[arg(long, value_name = "ACTION", value_parser = action::parse)]
     pub on_end: Vec<Action>,
-    /// Measure as this user; only files and BPF programs are opened with the rights of root
+    /// Measure as this user; only files and BPF are opened as root
     #[arg(long, value_name = "NAME", value_parser = account::parse)]
     pub user: Option<Account>,
     #[command(flatten)]
     pub unsupported: UnsupportedOptions,
-    /// Record everything that is seen to this file
+    /// Record all events to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
 impl Shared {
-    /// What is asked of the run, all but its trace.
+    /// Returns the run's options, except those of its trace.
     pub fn run(&self) -> Run {
         Run {
             output: self.output.clone(),
@@ -57,7 +62,7 @@ impl Shared {
         }
     }
 
-    /// Whether the last lines of the trace may be asked for at the end.
+    /// Returns whether the last trace lines may be needed at the end.
     pub fn ends_with_trace(&self) -> bool {
         let saves = |action: &Action| matches!(action, Action::Trace(_));
         self.on_end.iter().any(saves)

@@ -1,5 +1,5 @@
-//! `vmnoise timerlat [top|hist|trace]` on the command line, in rtla's letters; the formats
-//! of cyclictest have long names, because its letters clash with those.
+//! `vmnoise timerlat [top|hist|trace]` on the command line, in rtla's letters. Options from
+//! cyclictest have only long names, because its letters clash with rtla's.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ use crate::output::timerlat::top::Asked;
 use crate::run::at_stop::{AskedAtStop, StackFormat};
 use crate::units::Bare;
 
-/// The default of rtla.
+/// File of the saved trace, as in rtla.
 pub const TIMERLAT_TRACE_FILE: &str = "timerlat_trace.txt";
 
 /// `vmnoise timerlat`.
@@ -34,76 +34,82 @@ pub struct TimerlatArguments {
 
 #[derive(Debug, Subcommand)]
 pub enum TimerlatMode {
-    /// A table at the end, and on a terminal a live frame until then (the default)
+    /// Print a table at the end, and on a terminal a live frame (default)
     #[command(after_help = frame::keys())]
     Top(TimerlatTopArguments),
-    /// A histogram of the latencies
+    /// Print a histogram of the latencies
     Hist(TimerlatHistArguments),
-    /// Every noise and every wake-up as lines, in the kernel's own formats
+    /// Print every noise and every wake-up as lines, in the kernel's formats
     Trace(TimerlatTraceArguments),
 }
 
-/// What `rtla timerlat` and `vmnoise timerlat` both understand, by the same letters.
+/// Options that `rtla timerlat` and `vmnoise timerlat` share, by the same letters.
 #[derive(Debug, Args)]
 pub struct TimerlatCommon {
     #[command(flatten)]
     pub shared: Shared,
-    /// From one wake-up to the next, 50us to 1s; a number alone is in microseconds
+    /// Wake each task at this interval, 50us to 1s
     #[arg(short, long, value_name = "TIME", default_value = "1ms", value_parser = timer_period)]
     pub period: u64,
-    /// Takes back a --period before it, as in rtla
+    /// Cancel an earlier --period, as in rtla
     #[arg(long, hide = true, overrides_with = "period")]
     pub no_period: bool,
-    /// Policy of the tasks: o:NICE, f:PRIORITY, r:PRIORITY or d:RUNTIME:PERIOD
+    /// Set the policy of the tasks
+    ///
+    /// o:NICE is SCHED_OTHER, f:PRIORITY is SCHED_FIFO, r:PRIORITY is SCHED_RR and d:RUNTIME:PERIOD
+    /// is SCHED_DEADLINE.
     #[arg(short = 'P', long, value_name = "POLICY", default_value = "f:95", value_parser = priority::parse)]
     pub priority: Policy,
-    /// Stop when a timer's interrupt is at least this late, and exit with status 2; a number
-    /// alone is in microseconds
+    /// Stop if a timer interrupt is at least this late, with exit status 2
     #[arg(short, long, value_name = "TIME", value_parser = threshold)]
     pub irq: Option<u64>,
-    /// Stop when a task is at least this late, in user space or before, and exit with status
-    /// 2; a number alone is in microseconds
+    /// Stop if a task is at least this late, with exit status 2
+    ///
+    /// Both its latency in the kernel and its latency in user space count.
     #[arg(short = 'T', long, value_name = "TIME", value_parser = threshold)]
     pub thread: Option<u64>,
-    /// Settings to catch one latency: stop when an interrupt or a task is this late, and save the
-    /// trace as --trace does
+    /// Stop if an interrupt or a task is this late, and save the trace
+    ///
+    /// The same as --irq and --thread with --trace.
     #[arg(short, long, value_name = "TIME", value_parser = threshold, conflicts_with_all = ["irq", "thread"])]
     pub auto: Option<u64>,
-    /// If what stopped the run was so late, print the kernel's stack that the timer's interrupt found;
-    /// a number alone is in microseconds
+    /// On stop, print the interrupted kernel stack if at least this late
+    ///
+    /// The stack is the one that the timer interrupt found on its CPU.
     #[arg(short, long, value_name = "TIME", value_parser = threshold, conflicts_with = "no_trace")]
     pub stack: Option<u64>,
-    /// What to print of frames of that stack that lie in no function known by name
+    /// Choose how to print stack frames outside any known function
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     pub stack_format: StackFormat,
-    /// Print which task had each CPU of this machine when the run was stopped
+    /// On stop, print which task ran on each CPU of this machine
     #[arg(long, alias = "dump-task", conflicts_with = "no_trace")]
     pub dump_tasks: bool,
-    /// Leave out the analysis of what stopped the run
+    /// Leave out the analysis of the latency that stopped the run
     #[arg(long)]
     pub no_aa: bool,
-    /// When stopped, save the last lines of the trace to this file [default name: timerlat_trace.txt]
+    /// On stop, save the last trace lines [default file: timerlat_trace.txt]
     #[arg(short, long, value_name = "FILE", num_args = 0..=1, default_missing_value = TIMERLAT_TRACE_FILE)]
     pub trace: Option<PathBuf>,
-    /// Print nanoseconds
+    /// Print times in nanoseconds
     #[arg(short, long)]
     pub nano: bool,
-    /// Accepted as rtla's option; it changes nothing, because tasks always run in user space here
+    /// Change nothing: tasks always run in user space (option of rtla)
     #[arg(short, long)]
     pub user_threads: bool,
-    /// Wake each CPU's task this long after that of the CPU before; a number alone is in
-    /// microseconds [default: not aligned]
+    /// Wake tasks this far apart, CPU by CPU [default: not aligned]
     #[arg(short = 'A', long, value_name = "TIME", value_parser = alignment)]
     pub aligned: Option<u64>,
-    /// Hold idle CPUs to this wake-up latency (/dev/cpu_dma_latency), as cyclictest does; a
-    /// number alone is in microseconds, `off` leaves them alone
+    /// Limit the wake-up latency of idle CPUs; `off` sets no limit
+    ///
+    /// vmnoise writes it to /dev/cpu_dma_latency, as cyclictest does.
     #[arg(long, value_name = "TIME", default_value = "0us", value_parser = dma_latency)]
     pub dma_latency: DmaLatency,
-    /// Switch off the idle states of measured CPUs that are deeper than this; -1 is all
+    /// Disable idle states deeper than this on measured CPUs; -1 is all
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-1..=99))]
     pub deepest_idle_state: Option<i32>,
-    /// Read the feed of this guest's host from a device, socket or FIFO; auto finds the port
-    /// (docs/feed.md), none reads no feed
+    /// Read the host's feed from this device, socket or FIFO
+    ///
+    /// `auto` finds the port (docs/feed.md); `none` reads no feed.
     #[arg(long, value_name = "PATH", default_value = "auto")]
     pub feed: FeedFrom,
     /// Measure without BPF: how late each wake-up is, but not why
@@ -114,7 +120,7 @@ pub struct TimerlatCommon {
 }
 
 impl TimerlatCommon {
-    /// What is asked for of the instant at which the run is stopped.
+    /// Returns what to print about the instant at which a limit stops the run.
     pub fn at_stop(&self) -> AskedAtStop {
         AskedAtStop {
             stack_from_ns: self.stack,
@@ -123,19 +129,18 @@ impl TimerlatCommon {
         }
     }
 
-    /// Whether the last lines of the trace may be asked for: when a limit is hit, or at the
-    /// end.
+    /// Returns whether the last trace lines may be needed, at a limit or at the end.
     pub fn keeps_trace(&self) -> bool {
         self.irq.or(self.thread).or(self.auto).is_some() || self.shared.ends_with_trace()
     }
 }
 
-/// What idle CPUs are held to.
+/// Limit for the wake-up latency of idle CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DmaLatency {
-    /// As they are.
+    /// No limit.
     Off,
-    /// Microseconds.
+    /// Limit in microseconds.
     Us(i32),
 }
 
@@ -147,14 +152,13 @@ pub struct TimerlatTopArguments {
     /// Print only the table at the end
     #[arg(short, long)]
     pub quiet: bool,
-    /// Stop when an interrupt or a task is this late, and print only the analysis of that; a number
-    /// alone is in microseconds
+    /// Stop if an interrupt or a task is this late; print only its analysis
     #[arg(long, value_name = "TIME", value_parser = threshold, conflicts_with_all = ["irq", "thread", "auto", "no_aa", "format"])]
     pub aa_only: Option<u64>,
-    /// End when a task has woken up so often, if the duration is not over by then
+    /// End after this many wake-ups of a task, or after --duration
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub loops: Option<u64>,
-    /// How to print the result
+    /// Print the result in this format
     #[arg(long, value_enum, default_value_t = LatencyFormat::Text)]
     pub format: LatencyFormat,
     #[command(flatten)]
@@ -162,7 +166,7 @@ pub struct TimerlatTopArguments {
 }
 
 impl TimerlatTopArguments {
-    /// What the table is to be.
+    /// Returns the options of the table.
     pub fn asked(&self) -> Asked {
         Asked {
             format: self.format,
@@ -191,7 +195,7 @@ pub struct TimerlatHistArguments {
 pub struct TimerlatTraceArguments {
     #[command(flatten)]
     pub common: TimerlatCommon,
-    /// Print only the end: what stopped the run, and what it rests on
+    /// Print only the end: what stopped the run, its probes and losses
     #[arg(short, long)]
     pub quiet: bool,
 }

@@ -1,4 +1,4 @@
-//! How long: what options take as a time, and within which bounds.
+//! Times that options take, with their bounds.
 
 use crate::units::{Bare, parse_time};
 
@@ -25,7 +25,7 @@ pub(super) fn duration(text: &str) -> Result<u64, String> {
 }
 
 pub(super) fn threshold(text: &str) -> Result<u64, String> {
-    // Below 100 ns every step of the polling loop would be a gap.
+    // Below 100 ns each iteration of the polling loop would be a gap.
     within(text, Bare::Microseconds, 100, 60_000 * MS, "100ns to 60s")
 }
 
@@ -39,7 +39,7 @@ pub(super) fn period(text: &str) -> Result<u64, String> {
         Bare::Microseconds,
         100 * MS,
         DAY,
-        "100ms to 1d (a number alone is in us)",
+        "100ms to 1d (us if no unit)",
     )
 }
 
@@ -64,13 +64,13 @@ pub(super) fn osnoise_runtime(text: &str) -> Result<u64, String> {
 }
 
 pub(super) fn timer_interval(text: &str) -> Result<u64, String> {
-    // Sooner than this it is over before the guest has halted.
+    // A shorter timer expires before the guest has halted.
     within(
         text,
         Bare::Microseconds,
         20_000,
         1_000 * MS,
-        "20us to 1s (a number alone is in us)",
+        "20us to 1s (us if no unit)",
     )
 }
 

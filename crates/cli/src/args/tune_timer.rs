@@ -10,37 +10,44 @@ use crate::units::{Bare, parse_time};
 
 const EXAMPLES: &str = "\
 Examples:
-  vmnoise tune-timer                      what each setting of halt polling gives and costs
-  vmnoise tune-timer --goal 20us          and which keeps 99.9 % of timers within 20 us at the least cost
+  vmnoise tune-timer                      timer latency and cost of each halt polling setting
+  vmnoise tune-timer --goal 20us          the cheapest that keeps 99.9 % of timers within 20 us
   vmnoise tune-timer -c 3 -i 100us --goal 20us --percentile 99.99 -d 5m
 
-Nothing is set: the guests are our own, and each has a limit of its own.
+No setting of this machine changes: each limit applies only to a guest of vmnoise's own.
 
-Exit status: 0 ok, 1 error, 2 no setting keeps the goal, 3 nobody can tell yet, or this machine cannot, 129 usage";
+Exit status: 0 ok, 1 error, 2 no setting keeps the goal, 3 cannot tell yet, or this machine cannot,
+129 usage";
 
-/// `vmnoise tune-timer`: how late the timers of a guest are, by setting of halt polling.
+/// `vmnoise tune-timer`: a guest's timers, and the goal that they must keep.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TuneTimerArguments {
-    /// The CPU to measure on [default: the last CPU this process may use]
+    /// Measure on this CPU [default: the last allowed CPU]
     #[arg(short, long, value_name = "CPU")]
     pub cpu: Option<u32>,
-    /// How long to measure, all settings together; a number alone is in seconds
+    /// Measure all settings for this long together
+    ///
+    /// Times take a unit: ns, us, ms, s, m, h or d. Without one, --duration is in seconds and all
+    /// others are in microseconds.
     #[arg(short, long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub duration: u64,
-    /// How far ahead the guest arms each timer, as yours does; a number alone is in microseconds
+    /// Let the guest set each timer this far ahead, as your guest does
     #[arg(short, long, value_name = "TIME", default_value = "1ms", value_parser = timer_interval)]
     pub interval: u64,
-    /// How late timers may be; a number alone is in microseconds
+    /// Find the cheapest setting with which timers are at most this late
     #[arg(short, long, value_name = "TIME", value_parser = time)]
     pub goal: Option<u64>,
-    /// Of 100 timers so many are to be no later than the goal
+    /// Require that this percentage of timers keeps the goal
     #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = percentile)]
     pub percentile: f64,
-    /// Policy of the vCPU's thread: o:NICE, f:PRIORITY, r:PRIORITY or d:RUNTIME:PERIOD [default: as inherited]
+    /// Set the policy of the vCPU's thread, such as f:95 [default: inherited]
+    ///
+    /// o:NICE is SCHED_OTHER, f:PRIORITY is SCHED_FIFO, r:PRIORITY is SCHED_RR and d:RUNTIME:PERIOD
+    /// is SCHED_DEADLINE.
     #[arg(short = 'P', long, value_name = "POLICY", value_parser = priority::parse)]
     pub priority: Option<Policy>,
-    /// How to print the result
+    /// Print the result in this format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
@@ -53,9 +60,7 @@ fn percentile(text: &str) -> Result<f64, String> {
     let percent = text.parse().ok();
     percent
         .filter(|it| (50.0..100.0).contains(it))
-        .ok_or_else(|| {
-            format!("{text} is outside 50 to 100, and 100 is no percentile: write 99.9, say")
-        })
+        .ok_or_else(|| format!("{text} is not from 50 to below 100; write 99.9, for example"))
 }
 
 #[cfg(test)]

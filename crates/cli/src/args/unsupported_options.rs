@@ -1,11 +1,11 @@
-//! Options of `rtla osnoise` that steer the kernel's own tracer: known here, so that
-//! whoever types them learns where they work.
+//! Options of rtla that control the kernel's own tracer. vmnoise refuses them, and names the
+//! program that supports them.
 
 use clap::Args;
 
 use crate::status::UsageError;
 
-/// What only ftrace can do.
+/// Options of both tools of rtla that need ftrace.
 #[derive(Debug, Default, Args)]
 pub struct UnsupportedOptions {
     #[arg(short, long, value_name = "SYS:EVENT", hide = true)]
@@ -16,7 +16,7 @@ pub struct UnsupportedOptions {
     trigger: Vec<String>,
     #[arg(long, hide = true)]
     panic_on_stop: bool,
-    /// Taken: there is no more to print.
+    /// Accepted without effect.
     #[arg(short = 'D', long, hide = true)]
     debug: bool,
     #[arg(long, value_name = "KB", hide = true)]
@@ -24,25 +24,25 @@ pub struct UnsupportedOptions {
 }
 
 impl UnsupportedOptions {
-    /// Answers the first of them that was given.
+    /// Refuses the first of these options that was given.
     ///
     /// # Errors
-    /// A usage error that says which program does it.
+    /// A usage error that names the program that supports it.
     pub fn refuse(&self) -> Result<(), UsageError> {
         let answer = if let Some(event) = self.event.first() {
             format!(
-                "-e/--event: vmnoise records no ftrace events; run `trace-cmd record -e {event}` beside it"
+                "-e/--event: vmnoise records no ftrace events; run `trace-cmd record -e {event}` meanwhile"
             )
         } else if let Some(filter) = self.filter.first() {
             format!(
-                "--filter: vmnoise records no ftrace events to filter; run `trace-cmd record -e EVENT -f '{filter}'` beside it"
+                "--filter: vmnoise records no ftrace events to filter; run `trace-cmd record -e EVENT -f '{filter}'` meanwhile"
             )
         } else if let Some(trigger) = self.trigger.first() {
             format!(
-                "--trigger: vmnoise sets no ftrace triggers; run `rtla osnoise -t -e EVENT --trigger '{trigger}'`, or `trace-cmd record -e EVENT -R '{trigger}'` beside it"
+                "--trigger: vmnoise sets no ftrace triggers; run `rtla osnoise -t -e EVENT --trigger '{trigger}'`, or `trace-cmd record -e EVENT -R '{trigger}'` meanwhile"
             )
         } else if self.panic_on_stop {
-            "--panic-on-stop: vmnoise does not crash the kernel; `echo PANIC_ON_STOP > /sys/kernel/tracing/osnoise/options` and run `rtla osnoise -s US`".to_owned()
+            "--panic-on-stop: vmnoise does not crash the kernel; run `echo PANIC_ON_STOP > /sys/kernel/tracing/osnoise/options` and `rtla osnoise -s US`".to_owned()
         } else if self.trace_buffer_size.is_some() {
             "--trace-buffer-size: vmnoise keeps no ftrace buffer; -t saves the last 32768 lines, and -o records all".to_owned()
         } else {
@@ -64,17 +64,17 @@ pub struct UnsupportedTimerOptions {
 }
 
 impl UnsupportedTimerOptions {
-    /// Answers the first of them that was given.
+    /// Refuses the first of these options that was given.
     ///
     /// # Errors
-    /// A usage error that says who does it, or what does instead.
+    /// A usage error that names the program that supports it, or the option to use instead.
     pub fn refuse(&self) -> Result<(), UsageError> {
         let answer = if self.kernel_threads {
-            "-k/--kernel-threads: vmnoise has no code in the kernel to run there; its IRQ and Thread columns are taken in the kernel all the same, or run `rtla timerlat -k`"
+            "-k/--kernel-threads: the tasks of vmnoise cannot run in the kernel; its IRQ and Thread columns are measured there anyway; for kernel threads run `rtla timerlat -k`"
         } else if self.user_load {
-            "-U/--user-load: only the kernel's timerlat_fd can time a workload of yours; run `rtla timerlat -U`, or `vmnoise osnoise --pid` for what is taken from it"
+            "-U/--user-load: only the kernel's timerlat_fd can time your own workload; run `rtla timerlat -U`, or `vmnoise osnoise --pid` to measure the time taken from it"
         } else if self.bpf_action.is_some() {
-            "--bpf-action: vmnoise decides in user space when a limit is hit; use --on-threshold, or run `rtla timerlat --bpf-action`"
+            "--bpf-action: vmnoise checks limits in user space; use --on-threshold, or run `rtla timerlat --bpf-action`"
         } else {
             return Ok(());
         };

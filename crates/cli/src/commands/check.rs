@@ -23,7 +23,7 @@ use crate::run::files;
 use crate::say;
 use crate::status::{Status, UsageError};
 
-/// Judges, prints, and leaves the verdict beside the recording.
+/// Judges the recording, prints the verdict, and writes it next to the recording.
 pub fn run(arguments: &CheckArguments) -> Result<Status> {
     let path = &arguments.recording;
     progress::expect(path, 2);
@@ -41,10 +41,10 @@ pub fn run(arguments: &CheckArguments) -> Result<Status> {
         judged: Judged::new(&budget, &evidence),
         evidence: &evidence,
     };
-    // The result first: whatever becomes of the file, somebody waits for it.
+    // Print first, because the verdict is needed even if the file cannot be written.
     output::write(&render(arguments.format, &checked)?)?;
     if let Err(error) = leave_beside(path, &checked) {
-        say::say(format_args!("{error:#}: it is only printed"));
+        say::say(format_args!("{error:#}: the verdict is only printed"));
     }
     Ok(match checked.judged.verdict {
         Verdict::Pass | Verdict::Warn => Status::Ok,
@@ -53,7 +53,7 @@ pub fn run(arguments: &CheckArguments) -> Result<Status> {
     })
 }
 
-/// What a recording is of, and how long.
+/// Reads the facts of a recording and the time that it measured.
 fn look(path: &Path) -> Result<(RunFacts, Span)> {
     let mut recording = Recording::open_file(path)?;
     let facts = recording.facts.clone();
@@ -79,7 +79,7 @@ fn read(path: &Path, facts: &RunFacts, span: Span, budget: &Budget) -> Result<Ev
     Ok(reader.finish())
 }
 
-/// A guest's run with what its host did. Two that do not belong together are refused.
+/// Reads a guest's recording joined with its host's. Refuses two that do not belong together.
 fn read_joined(guest: &Path, host: &Path, span: Span, budget: &Budget) -> Result<Evidence> {
     progress::expect(host, 2);
     let pairs = Both::open(guest, host)?.pair(None)?;
@@ -104,7 +104,8 @@ fn read_joined(guest: &Path, host: &Path, span: Span, budget: &Budget) -> Result
     Ok(reader.finish(joiner))
 }
 
-/// All limits: what the command line says counts before the file, and that before the environment.
+/// Returns all limits. The command line takes precedence over the file, and the file over the
+/// environment.
 fn budget(arguments: &CheckArguments, facts: &RunFacts) -> Result<Budget> {
     let mut budget = Budget {
         requirements: arguments.requirements(),
@@ -137,19 +138,20 @@ fn budget(arguments: &CheckArguments, facts: &RunFacts) -> Result<Budget> {
     }
     match budget.requirements.is_empty() && budget.runtime_ns.is_none() {
         true => Err(UsageError(
-            "nothing is limited; write a limit such as --max 40us, or --budget FILE".into(),
+            "no limit is given; write a limit such as --max 40us, or --budget FILE".into(),
         )
         .into()),
         false => Ok(budget),
     }
 }
 
-/// Whoever finds the recording later finds what was said of it: run.vmn has run.vmn.verdict.json.
+/// Writes the verdict next to the recording, so that it is found with it: run.vmn gets
+/// run.vmn.verdict.json.
 fn leave_beside(recording: &Path, checked: &Checked<'_>) -> Result<()> {
     let mut path = recording.as_os_str().to_owned();
     path.push(".verdict.json");
     let path = PathBuf::from(path);
     let document = render(CheckFormat::Json, checked)?;
     files::write_whole(&path, &document)
-        .with_context(|| format!("cannot leave the verdict in {}", say::name_of(&path)))
+        .with_context(|| format!("cannot write the verdict to {}", say::name_of(&path)))
 }

@@ -1,4 +1,4 @@
-//! `vmnoise compare`: recordings side by side, and conditions on them.
+//! `vmnoise compare`: compares recordings, and tests conditions on them.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::say;
 use crate::status::{Status, UsageError};
 use crate::units::seconds;
 
-/// Compares, prints, and says whether a condition holds.
+/// Compares the recordings, prints the result, and returns whether a condition holds.
 pub fn run(arguments: &CompareArguments) -> Result<Status> {
     let paths = [
         &arguments.recordings[..],
@@ -57,7 +57,7 @@ pub fn run(arguments: &CompareArguments) -> Result<Status> {
     report_unlike(&runs);
     let before = arguments.before.len();
     let groups = (before > 0).then(|| two_groups(&runs, before));
-    // Every run but the first, or the first if it is the only one.
+    // Conditions apply to every run except the first, to a single run, or to every run of --after.
     let judged = match (before, runs.len()) {
         (0, 1) => 0,
         (0, _) => 1,
@@ -76,7 +76,7 @@ pub fn run(arguments: &CompareArguments) -> Result<Status> {
         runs,
     };
     print(arguments.format, &compared)?;
-    // What is not known cannot pass.
+    // An unknown answer does not pass.
     let failed = compared
         .checks
         .iter()
@@ -84,7 +84,7 @@ pub fn run(arguments: &CompareArguments) -> Result<Status> {
     Ok(if failed { Status::Limit } else { Status::Ok })
 }
 
-/// Groups whose exact distribution takes longer than anybody waits.
+/// Refuses groups that are too large for the exact test.
 fn refuse_large(arguments: &CompareArguments) -> Result<()> {
     let largest = arguments.before.len().max(arguments.after.len());
     match largest > MOST_RUNS {
@@ -96,7 +96,7 @@ fn refuse_large(arguments: &CompareArguments) -> Result<()> {
     }
 }
 
-/// The first run and each of the others.
+/// Compares the first run with each of the others.
 fn comparisons(runs: &[Run]) -> Vec<Comparison> {
     let others = (1..).zip(runs.iter().skip(1));
     let compared = others.map(|(second, run)| Comparison {
@@ -106,10 +106,10 @@ fn comparisons(runs: &[Run]) -> Vec<Comparison> {
     compared.collect()
 }
 
-/// The first of these runs, and those behind them.
+/// Compares the first `before` runs with the rest.
 fn two_groups(runs: &[Run], before: usize) -> TwoGroups {
     let measured: Vec<&Measured> = runs.iter().map(|run| &run.measured).collect();
-    // RFC 3339 in UTC, which sorts as it reads.
+    // Times are in RFC 3339 and UTC, so they sort as text.
     let starts = runs.iter().map(|run| run.facts.started_at.as_str());
     let starts: Vec<&str> = starts.collect();
     TwoGroups {
@@ -120,7 +120,7 @@ fn two_groups(runs: &[Run], before: usize) -> TwoGroups {
     }
 }
 
-/// What all recordings hold.
+/// Returns the kind of all recordings.
 fn kind_of_all(looks: &[(&Path, (RunFacts, Span))]) -> Result<Kind> {
     let Some(((first, (facts, _)), others)) = looks.split_first() else {
         return Err(UsageError("name a recording".into()).into());
@@ -143,7 +143,7 @@ fn kind_of_all(looks: &[(&Path, (RunFacts, Span))]) -> Result<Kind> {
     }
 }
 
-/// What the conditions mean for these recordings.
+/// Returns the conditions for recordings of this kind.
 fn bounds(conditions: &[Condition], kind: Kind) -> Result<Vec<(&Condition, Bound)>> {
     let bounds = conditions.iter().map(|condition| {
         let bound = condition.on(kind);
@@ -153,7 +153,7 @@ fn bounds(conditions: &[Condition], kind: Kind) -> Result<Vec<(&Condition, Bound
     bounds.collect()
 }
 
-/// The conditions on every run from this one on.
+/// Tests the conditions on every run from `first` on.
 fn checks(bounds: &[(&Condition, Bound)], runs: &[Run], first: usize) -> Vec<Checked> {
     let checks = bounds
         .iter()
@@ -170,7 +170,7 @@ fn checks(bounds: &[(&Condition, Bound)], runs: &[Run], first: usize) -> Vec<Che
     checks.collect()
 }
 
-/// Says which recordings are of one run: a name that was mistyped, most likely.
+/// Reports recordings of the same run, which suggest a mistyped name.
 fn report_same(runs: &[Run]) {
     for (nth, run) in runs.iter().enumerate() {
         let its = |other: &&Run| {
@@ -186,22 +186,22 @@ fn report_same(runs: &[Run]) {
     }
 }
 
-/// Says so where runs are not as long as one another: the maximum of a longer one is larger by itself.
+/// Reports runs of different length, because a longer run has a larger maximum by its length alone.
 fn report_unlike(runs: &[Run]) {
     let lengths_ns = runs.iter().map(|run| run.measured.runtime_ns);
     let shortest_ns = lengths_ns.clone().min().unwrap_or(0);
     let longest_ns = lengths_ns.max().unwrap_or(0);
     if longest_ns / 5 > shortest_ns / 4 {
         say::say(format_args!(
-            "the longest run measured {}, the shortest {}: the rarer, the longer one has to wait for it, \
-             and maxima and high percentiles of the longer one are larger by that alone",
+            "the longest run measured {}, the shortest {}: a longer run sees rarer events, so its maxima and high \
+             percentiles are larger for this reason alone; compare runs of equal length",
             seconds(longest_ns),
             seconds(shortest_ns)
         ));
     }
 }
 
-/// What a recording is of, and how long.
+/// Reads the facts of a recording and the time that it measured.
 fn look(path: &Path) -> Result<(RunFacts, Span)> {
     let mut recording = Recording::open(path)?;
     Ok((recording.facts.clone(), recording.span()))

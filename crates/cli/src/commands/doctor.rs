@@ -1,4 +1,4 @@
-//! `vmnoise doctor`: the table of probes of this machine.
+//! `vmnoise doctor`: prints the probe status of this machine.
 
 use anyhow::{Context, Result};
 use vmnoise_events::ProbeStatus;
@@ -12,7 +12,7 @@ use crate::run::{cpus, machine, vcpus};
 use crate::status::Status;
 use crate::{output, rights};
 
-/// Tries every probe, prints the table; status 3 if not even the microVM can run.
+/// Tries every probe and prints the table; returns status 3 if the microVM cannot run.
 pub fn run(arguments: &DoctorArguments) -> Result<Status> {
     vmnoise_rights::begin(None)?;
     let (mut table, status) = match microvm::offer() {
@@ -40,7 +40,7 @@ pub fn run(arguments: &DoctorArguments) -> Result<Status> {
     Ok(status)
 }
 
-/// Loads what `vmnoise exits` needs, attaches it and detaches it again.
+/// Loads, attaches and detaches the programs of `vmnoise exits`.
 fn exits(kvm_module: Option<&str>) -> Vec<ProbeStatus> {
     if kvm_module.is_none() {
         return vec![vcpus::probe_status::no_exits(

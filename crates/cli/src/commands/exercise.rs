@@ -15,7 +15,7 @@ use crate::rights;
 use crate::run::{Machine, machine};
 use crate::status::{MachineCannot, Status};
 
-/// Exercises, prints, and says whether the machine made the exits it was to make.
+/// Runs the exercise, prints the result, and fails if the guest's actions made no exits.
 pub fn run(
     exercise: Exercise,
     cpus: Vec<u32>,
@@ -60,11 +60,12 @@ pub fn run(
     }
 }
 
-/// PVM runs guests as programs of its own: what leaves them need not come to it.
+/// Returns the error for actions that made no exit to KVM. PVM runs guests as user programs, so
+/// some actions never reach it.
 fn not_to_this_kvm(exercise: Exercise, row: &Exercised) -> MachineCannot {
     let (name, cpu, count) = (exercise.name(), row.cpu, row.count);
     let exits = row.kvm.exits.unwrap_or(0);
     MachineCannot(format!(
-        "{name} is no exit to the KVM of this machine: the guest on CPU {cpu} made {count} and KVM counted {exits} exits of every kind; what was timed is answered by the CPU or by a hypervisor below"
+        "{name} is no exit to the KVM of this machine: the guest on CPU {cpu} made {count}, and KVM counted {exits} exits of all kinds; the CPU or a hypervisor below answered them"
     ))
 }

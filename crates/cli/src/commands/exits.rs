@@ -1,5 +1,5 @@
-//! `vmnoise exits`: every exit of every VM on this host, counted in the kernel, and told
-//! one by one where that is asked.
+//! `vmnoise exits`: counts every exit of every VM on this host in the kernel, and lists single
+//! exits on request.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -21,13 +21,13 @@ use crate::run::{FOREVER_NS, Frame, Machine, Meanwhile, Run, View, machine, run_
 use crate::say;
 use crate::status::{MachineCannot, Status, UsageError};
 
-/// Room for vCPUs that come during the run.
+/// Room for vCPUs that start during the run.
 const ROOM_TO_GROW: usize = 256;
 
-/// Counts, prints, and says how it ended.
+/// Counts exits, prints the result, and returns the status.
 pub fn run(arguments: &ExitsArguments) -> Result<Status> {
     if arguments.list {
-        // What it reads is named by tenants.
+        // Tenants choose the names that this reads, so rights are given up first.
         vmnoise_rights::begin(None)?;
         let search = VmSearch::here();
         rights::keep(&[Work::FindVms])?;
@@ -81,13 +81,13 @@ fn count(arguments: &ExitsCommon, mut view: ExitsView, frame: Option<Frame>) -> 
     });
     if view.is_empty() {
         say::say(format_args!(
-            "no VM of this host left its guest meanwhile; `vmnoise exits --list` shows the VMs there are"
+            "no vCPU of this host left its guest during the run; `vmnoise exits --list` shows the VMs"
         ));
     }
     status
 }
 
-/// Attaches the programs, and says what the result rests on.
+/// Attaches the BPF programs, and returns the facts of the run and its source.
 fn set_up(
     arguments: &ExitsCommon,
     filter: ExitFilter,
@@ -124,7 +124,7 @@ fn set_up(
     Ok((facts, source))
 }
 
-/// What has to be reported one by one.
+/// Returns which exits the kernel must report one by one.
 fn streaming(arguments: &ExitsCommon, view: &ExitsView) -> Result<Streaming> {
     if view.wants_trace() || arguments.reports_exits() {
         return Ok(Streaming::Exits {
@@ -134,7 +134,7 @@ fn streaming(arguments: &ExitsCommon, view: &ExitsView) -> Result<Streaming> {
     match arguments.threshold {
         None => Ok(Streaming::Off),
         Some(_) => Err(UsageError(
-            "--threshold chooses exits that are reported one by one: add --timeline or -o, or use \
+            "--threshold selects exits that are listed one by one: add --timeline or -o, or use \
              `vmnoise exits trace`"
                 .into(),
         )
@@ -156,7 +156,7 @@ fn filter(arguments: &ExitsCommon, kvm_module: Option<&str>) -> Result<ExitFilte
     })
 }
 
-/// Without KVM there are no exits, and the BPF programs find no events to attach to.
+/// Refuses a machine without KVM, which has neither exits nor the events for the BPF programs.
 fn require_kvm() -> Result<()> {
     if Path::new("/dev/kvm").exists() {
         return Ok(());
@@ -165,7 +165,7 @@ fn require_kvm() -> Result<()> {
     Err(MachineCannot(why.into()).into())
 }
 
-/// A VM that is named must be there: a wrong name would measure nothing for long.
+/// Refuses the name of an unknown VM, because the run would measure nothing.
 fn refuse_unknown_vm(filter: &ExitFilter, vms: &[Vm]) -> Result<()> {
     let Some(wanted) = &filter.vm else {
         return Ok(());

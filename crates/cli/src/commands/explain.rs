@@ -1,5 +1,5 @@
-//! `vmnoise explain`: a recording goes through the same path as a live run, and a guest's
-//! may be joined with its host's.
+//! `vmnoise explain`: explains a recording in the same way as a live run, or joins a guest's
+//! recording with its host's.
 
 use anyhow::Result;
 use vmnoise_events::{RunFacts, Workload};
@@ -16,8 +16,8 @@ use crate::progress;
 use crate::run::{Meanwhile, Session, Shown, View};
 use crate::status::Status;
 
-/// Prints what the recording holds. What can be read is printed even where the
-/// file ends too early; then the fault follows on stderr.
+/// Prints the summary of the recording. If the file ends early, prints the readable part, and the
+/// fault on stderr.
 pub fn run(arguments: &ExplainArguments) -> Result<Status> {
     if let Some(host) = &arguments.host {
         return join::run(arguments, host);

@@ -1,5 +1,5 @@
-//! `vmnoise explain GUEST HOST`: a first pass over both recordings finds out which vCPU is
-//! which CPU of the guest, a second lays what the host did under the guest's gaps.
+//! `vmnoise explain GUEST HOST`. A first pass over both recordings finds the vCPU of each CPU of
+//! the guest. A second pass assigns the host's work to the guest's gaps.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ use crate::output::join::{Joined, refusal};
 use crate::progress;
 use crate::status::{Status, UsageError};
 
-/// Prints what the two come to. What can be read is joined even where a file ends too
-/// early; then the fault follows on stderr.
+/// Joins the recordings and prints the result. If a file ends early, joins the readable part, and
+/// prints the fault on stderr.
 pub fn run(arguments: &ExplainArguments, host: &Path) -> Result<Status> {
     let guest = arguments.recording.as_path();
     for path in [guest, host] {
@@ -47,7 +47,7 @@ pub fn run(arguments: &ExplainArguments, host: &Path) -> Result<Status> {
     Ok(both.report())
 }
 
-/// Whether the second may be of the host that the first is a guest of.
+/// Returns whether the second recording may be of the first one's host.
 pub fn may_be_pair(guest: &RunFacts, host: &RunFacts) -> bool {
     let may_be_guest = matches!(
         guest.workload,
@@ -58,17 +58,17 @@ pub fn may_be_pair(guest: &RunFacts, host: &RunFacts) -> bool {
 
 /// A guest's recording and its host's, in one of two passes.
 pub struct Both<'a> {
-    /// The guest's.
+    /// Recording of the guest.
     pub guest: Recording<'a>,
-    /// Its host's.
+    /// Recording of its host.
     pub host: Recording<'a>,
 }
 
-/// What happens in the second pass.
+/// Step of the second pass.
 pub enum Step<'a> {
-    /// An event of the guest is about to be taken.
+    /// The joiner is about to take an event of the guest.
     Guest(&'a Event),
-    /// One of the host.
+    /// The joiner is about to take an event of the host.
     Host(&'a Event),
     /// Some gaps may have become certain.
     Explained(&'a mut Joiner),
@@ -77,10 +77,10 @@ pub enum Step<'a> {
 type OnStep<'a> = &'a mut dyn FnMut(Step<'_>) -> Result<()>;
 
 impl<'a> Both<'a> {
-    /// Opens them for one pass.
+    /// Opens both for one pass.
     ///
     /// # Errors
-    /// If one of them cannot be read, or not twice.
+    /// If one of them cannot be read, or cannot be read twice.
     pub fn open(guest: &'a Path, host: &'a Path) -> Result<Both<'a>> {
         Ok(Both {
             guest: Recording::open_file(guest)?,
@@ -88,7 +88,7 @@ impl<'a> Both<'a> {
         })
     }
 
-    /// The first pass. Where no pair is found, what of the recordings was not read is reported.
+    /// Runs the first pass. If no pair is found, reports the unread parts of the recordings.
     ///
     /// # Errors
     /// If the two cannot be joined.
@@ -110,7 +110,7 @@ impl<'a> Both<'a> {
         Ok(pairs)
     }
 
-    /// The second pass: reads each as far as the other allows.
+    /// Runs the second pass, in which each recording is read as far as the other allows.
     ///
     /// # Errors
     /// Those of `on_step`.
@@ -124,7 +124,7 @@ impl<'a> Both<'a> {
         self.hear(joiner, on_step)
     }
 
-    /// Reads on in the host's recording for as long as it is wanted.
+    /// Reads the host's recording as far as the joiner needs it.
     fn hear(&mut self, joiner: &mut Joiner, on_step: OnStep<'_>) -> Result<()> {
         while joiner.wants_host() {
             match self.host.pull() {
@@ -138,13 +138,13 @@ impl<'a> Both<'a> {
         on_step(Step::Explained(joiner))
     }
 
-    /// Says what of both is not in the result.
+    /// Reports the parts of both recordings that are not in the result.
     pub fn report(&mut self) -> Status {
         self.guest.report().or(self.host.report())
     }
 }
 
-/// Recordings that cannot be meant are not the data's fault.
+/// Turns errors about the choice of recordings into usage errors.
 fn misplaced(error: JoinError) -> anyhow::Error {
     match error {
         JoinError::Swapped | JoinError::NoHost | JoinError::NoGuest | JoinError::Observed => {

@@ -1,5 +1,5 @@
-//! `vmnoise man` and `vmnoise completions`: written from the definitions that also parse, so
-//! that neither can be out of date.
+//! `vmnoise man` and `vmnoise completions`. Both come from the definitions that also parse, so
+//! neither can be out of date.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -30,7 +30,7 @@ pub fn man(arguments: &ManArguments) -> Result<Status> {
     Ok(Status::Ok)
 }
 
-/// That of a command, and those of the commands that it has.
+/// Writes the page of a command and of its subcommands.
 fn write_pages(command: Command, folder: &Path) -> io::Result<()> {
     for command in command.get_subcommands().filter(|it| !it.is_hide_set()) {
         write_pages(command.clone(), folder)?;
@@ -38,15 +38,15 @@ fn write_pages(command: Command, folder: &Path) -> io::Result<()> {
     let man = Man::new(command);
     let mut page = Vec::new();
     man.render(&mut page)?;
-    // A choice of many options is longer than a line, and may be broken behind each.
+    // A choice of many options is longer than a line, so a break is allowed after each.
     let page = String::from_utf8_lossy(&page).replace(r"\fR|\fB", r"\fR|\:\fB");
     std::fs::write(folder.join(man.get_filename()), page)
 }
 
-/// Prints a script for a shell.
+/// Prints the completion script for a shell.
 ///
 /// # Errors
-/// If nobody reads it.
+/// If stdout cannot be written.
 pub fn completions(arguments: &CompletionsArguments) -> Result<Status> {
     let mut command = Arguments::command();
     let mut script = Vec::new();

@@ -1,4 +1,4 @@
-//! `vmnoise microvm`: a guest of our own observes this host as any VM would.
+//! `vmnoise microvm`: a guest of vmnoise's own measures this host as any VM would.
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
@@ -23,7 +23,7 @@ use crate::run::{Machine, Run, View, run_measurement};
 use crate::status::{MachineCannot, Status};
 use crate::units::to_tsc;
 
-/// Measures, prints, and says how it ended.
+/// Measures, prints the result, and returns the status.
 pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
     let machine = Machine::read()?;
     if let Some(exit) = arguments.exercise {
@@ -69,7 +69,8 @@ pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
     })
 }
 
-/// Refuses where no guest can run, before anything is loaded for it, and names the command that needs none.
+/// Refuses a machine on which no guest can run, before anything is loaded. Names the command that
+/// needs no guest.
 fn check_kvm(options: &Options) -> Result<()> {
     microvm::check().map_err(|error| {
         let instead = options.cpus.first().map_or_else(String::new, |cpu| {
@@ -98,7 +99,7 @@ fn prepare(options: &Options, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Pr
     })
 }
 
-/// What is asked, checked against what there is.
+/// Returns the options of the run, after checks against this machine.
 fn options(arguments: &MicrovmArguments, machine: &Machine) -> Result<Options> {
     Ok(Options {
         cpus: cpus(arguments, machine)?,
@@ -120,7 +121,7 @@ fn cpus(arguments: &MicrovmArguments, machine: &Machine) -> Result<Vec<u32>> {
     }
 }
 
-/// The live exit counters that BPF writes, for the guest to read.
+/// Maps the live exit counters that BPF writes, for the guest to read.
 fn share_exit_counts(tracer: &Tracer) -> Result<SharedPages> {
     let (file, len) = tracer.exit_counts().context("sharing the exit counters")?;
     SharedPages::map(file.as_fd(), len).context("sharing the exit counters")

@@ -1,5 +1,5 @@
-//! `vmnoise osnoise`: what is taken from a polling thread on each CPU, which observes it, or
-//! from threads that are there already.
+//! `vmnoise osnoise`: measures the time taken from a polling thread on each CPU, or from existing
+//! threads.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ use crate::run::{FOREVER_NS, Frame, Machine, Run, View, run_measurement};
 use crate::status::{MachineCannot, Status, UsageError};
 use crate::units::to_tsc;
 
-/// Measures, prints, and says how it ended.
+/// Measures, prints the result, and returns the status.
 pub fn run(arguments: &OsnoiseArguments) -> Result<Status> {
     match &arguments.mode {
         None => run_top(&arguments.top),
@@ -101,7 +101,7 @@ fn trace_file(arguments: &OsnoiseCommon) -> Option<PathBuf> {
 
 fn observe(threads: Vec<Thread>, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Prepared> {
     let Some(tracer) = tracer.filter(|tracer| tracer.witnesses().sched) else {
-        let why = "without sched_switch nobody knows when a thread has a CPU (--pid, --comm)";
+        let why = "--pid and --comm need the tracepoint sched_switch, which shows when a thread has a CPU";
         return Err(MachineCannot(why.into()).into());
     };
     Ok(Prepared {
@@ -150,7 +150,7 @@ fn poll(
     })
 }
 
-/// The readers of the CPUs' steal clocks; `None` unless all can have one.
+/// Returns readers of the CPUs' steal clocks; `None` if one of the CPUs has no reader.
 fn steal_readers(options: &Options, tracer: &Tracer) -> Option<HashMap<u32, StealReader>> {
     let reader = |&cpu: &u32| Some((cpu, steal::reader(tracer.steal_reader(cpu)?)));
     options.cpus.iter().map(reader).collect()
@@ -164,7 +164,7 @@ fn interference_counters(options: &Options, tracer: &Tracer) -> HashMap<u32, Int
     options.cpus.iter().filter_map(counter).collect()
 }
 
-/// What is asked, checked against what there is.
+/// Returns the options of the run, after checks against this machine.
 fn options(
     arguments: &OsnoiseCommon,
     machine: &Machine,
@@ -183,7 +183,7 @@ fn options(
     };
     let stop_ns = arguments.stop.or(arguments.auto);
     if !arguments.shared.on_threshold.is_empty() && stop_ns.or(arguments.stop_total).is_none() {
-        let error = "--on-threshold waits for a limit: name one with -s, -S or -a";
+        let error = "--on-threshold needs a limit: set one with -s, -S or -a";
         return Err(UsageError(error.into()).into());
     }
     if arguments

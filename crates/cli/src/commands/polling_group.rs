@@ -1,4 +1,4 @@
-//! Where `-C` puts the measuring threads.
+//! The control group of the measuring threads (`-C`).
 
 use anyhow::Result;
 use vmnoise_workload::cgroup::{self, Cgroup};
@@ -7,8 +7,8 @@ use crate::args::Shared;
 use crate::say;
 use crate::status::{MachineCannot, UsageError};
 
-/// The control group that the measuring threads are to move to. Where it takes whole
-/// processes only, this one moves, and there is nothing left for the threads to do.
+/// Returns the control group into which the measuring threads must move. If the group takes only
+/// whole processes, moves this process and returns `None`.
 ///
 /// # Errors
 /// If there is no such group, or if it refuses.
@@ -26,7 +26,7 @@ pub fn enter(arguments: &Shared) -> Result<Option<Cgroup>> {
     }
     cgroup.admit_process().map_err(refused)?;
     say::say(format_args!(
-        "the control group {name} is not threaded: the tool's own threads are in it too, beside the measuring ones"
+        "the control group {name} is not threaded: the tool's own threads run in it too, with the measuring ones"
     ));
     Ok(None)
 }

@@ -1,4 +1,4 @@
-//! One recording from its begin to its end: opened, explained, and told how it ended.
+//! One recording from begin to end: opens it, explains it, and reports how it ended.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -17,15 +17,15 @@ use crate::status::{Status, UsageError};
 /// A recording, read event by event.
 pub struct Recording<'a> {
     path: &'a Path,
-    /// What was true before its first event.
+    /// Facts of the run, known before its first event.
     pub facts: RunFacts,
-    /// None once it has ended.
+    /// Reader; `None` once the recording has ended.
     reader: Option<Reader<Input>>,
     ended: Option<Result<Ending, ReadError>>,
 }
 
 impl<'a> Recording<'a> {
-    /// Opens it for one pass.
+    /// Opens a recording for one pass.
     ///
     /// # Errors
     /// If it cannot be read; the message names the file.
@@ -39,15 +39,15 @@ impl<'a> Recording<'a> {
         })
     }
 
-    /// Opens it for one of several passes.
+    /// Opens a recording for one of several passes.
     ///
     /// # Errors
-    /// If it cannot be read, or not twice.
+    /// If it cannot be read, or is no file that can be read twice.
     pub fn open_file(path: &'a Path) -> Result<Recording<'a>> {
         let recording = Recording::open(path)?;
         if !path.is_file() {
             return Err(UsageError(format!(
-                "{}: it is read twice, and this is no file: save it as one",
+                "{}: vmnoise reads it twice, which works only for a file: save it as a file first",
                 say::name_of(path)
             ))
             .into());
@@ -55,7 +55,8 @@ impl<'a> Recording<'a> {
         Ok(recording)
     }
 
-    /// Reads all of it for how long it measured. What cannot be read is reported when it is read for good.
+    /// Reads the whole recording for the time that it measured. Faults are not reported here, but
+    /// in a later pass.
     pub fn span(&mut self) -> Span {
         let mut span = Span::default();
         self.until(|event| {
@@ -65,7 +66,7 @@ impl<'a> Recording<'a> {
         span
     }
 
-    /// The next event; `None` where it ends, be it by a fault.
+    /// Returns the next event; `None` at the end or at a fault.
     pub fn pull(&mut self) -> Option<Event> {
         let ended = match self.reader.as_mut()?.next_event() {
             Ok(ControlFlow::Continue(event)) => return Some(event),
@@ -77,10 +78,10 @@ impl<'a> Recording<'a> {
         None
     }
 
-    /// Hands out every event that is left. A fault of the recording ends it, as its end does.
+    /// Passes on all remaining events, until the end or a fault of the recording.
     ///
     /// # Errors
-    /// The first of `on_event`.
+    /// The first error of `on_event`.
     pub fn each(&mut self, mut on_event: impl FnMut(&Event) -> Result<()>) -> Result<()> {
         let failed = self.until(|event| match on_event(event) {
             Ok(()) => ControlFlow::Continue(()),
@@ -89,7 +90,8 @@ impl<'a> Recording<'a> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Has it explained to its end. `view` hears of each event, and of all that becomes certain.
+    /// Explains the recording to its end. `view` gets each event, and everything that becomes
+    /// certain.
     pub fn explain(&mut self, explaining: &mut Explaining, view: &mut dyn View) {
         self.until(|event| {
             view.event(event);
@@ -99,7 +101,7 @@ impl<'a> Recording<'a> {
         explaining.run_out(view);
     }
 
-    /// Hands out events until `f` breaks off, and returns with what; `None` where the recording ended.
+    /// Passes on events until `f` breaks, and returns its value; `None` if the recording ended.
     fn until<B>(&mut self, f: impl FnMut(&Event) -> ControlFlow<B>) -> Option<B> {
         let ended = match self.reader.as_mut()?.try_for_each(f) {
             Ok(ControlFlow::Break(broken_off)) => return Some(broken_off),
@@ -111,12 +113,12 @@ impl<'a> Recording<'a> {
         None
     }
 
-    /// How reading ended, if it has; it is reported once.
+    /// Returns how reading ended, if it has. Returns it only once.
     pub fn ended(&mut self) -> Option<Result<Ending, ReadError>> {
         self.ended.take()
     }
 
-    /// Says what of it is not in the result.
+    /// Reports a recording that was cut off.
     ///
     /// # Errors
     /// The fault at which reading ended.
@@ -132,7 +134,7 @@ impl<'a> Recording<'a> {
         Ok(())
     }
 
-    /// As [`Self::report_ending`], a fault as well.
+    /// Reports a recording that was cut off, or a fault, and returns the status.
     pub fn report(&mut self) -> Status {
         match self.report_ending() {
             Ok(()) => Status::Ok,
@@ -141,7 +143,7 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// Faults of the content do not know the name of their file.
+/// Adds the name of the file to an error that lacks it.
 fn name_file(error: ReadError, path: &Path) -> anyhow::Error {
     match error {
         ReadError::Open { .. } => error.into(),

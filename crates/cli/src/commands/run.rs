@@ -1,4 +1,4 @@
-//! `vmnoise run`: a command, and whether its run was fit to be compared with others.
+//! `vmnoise run`: runs a command, and judges whether its run is fit to be compared with others.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use crate::status::Status;
 use crate::{interrupt, say, stderr};
 use vmnoise_judge::fitness::{Fitness, Judged};
 
-/// Runs it, again where it was unfit and that was asked for, and tells what was taken.
+/// Runs the command, repeats an unfit run as often as `--retry` says, and reports the time taken.
 pub fn run(arguments: &RunArguments) -> Result<Status> {
     let preflight = arguments.preflight.map(preflight::look).transpose()?;
-    // From here on Ctrl-C ends the command, and what was measured is told.
+    // From here on Ctrl-C ends only the command, and the result is still reported.
     interrupt::catch().context("catching Ctrl-C")?;
     let mut result = CommandResult {
         command: name(arguments),
@@ -74,7 +74,7 @@ fn tell(arguments: &RunArguments, result: &CommandResult) -> Result<()> {
     }
 }
 
-/// The command in one line.
+/// Returns the command as one line.
 fn name(arguments: &RunArguments) -> String {
     let words = arguments
         .command

@@ -1,4 +1,4 @@
-//! `vmnoise scale`: what becomes of a program whose ranks wait for the slowest.
+//! `vmnoise scale`: predicts a program whose ranks wait for the slowest.
 
 use anyhow::{Result, anyhow, bail};
 use vmnoise_predict::scale::{Collective, Host, Prediction, Program, has_a_step, predict};
@@ -11,15 +11,15 @@ use crate::say;
 use crate::status::{Status, UsageError};
 use crate::units::human;
 
-/// Predicts, and prints.
+/// Predicts and prints.
 pub fn run(arguments: &ScaleArguments) -> Result<Status> {
     let mut recordings = records::read_all(&arguments.recordings)?;
     if arguments.co_scheduled && recordings.len() > 1 {
-        let what = "--co-scheduled takes one recording: no clock says what several hosts did at the same moment";
+        let what = "--co-scheduled takes one recording, because several hosts share no clock";
         return Err(UsageError(what.into()).into());
     }
     if arguments.co_scheduled && arguments.collective == CollectiveName::Allreduce {
-        let what = "--co-scheduled takes --collective barrier: what rounds of hosts in phase take is not estimated";
+        let what = "--co-scheduled works only with --collective barrier";
         return Err(UsageError(what.into()).into());
     }
     let program = Program {
@@ -45,7 +45,7 @@ pub fn run(arguments: &ScaleArguments) -> Result<Status> {
     })
 }
 
-/// Runs of a data set in which no step ends are left out, and said.
+/// Predicts. Leaves out and reports runs of a data set in which no step ends.
 fn predicted(
     recordings: &mut Vec<Recorded>,
     program: &Program,
@@ -60,7 +60,7 @@ fn predicted(
     let (with, without): (Vec<Recorded>, Vec<Recorded>) = all.into_iter().partition(has);
     for recorded in without {
         let why = format!(
-            "{} measured {}, which leaves no step of {}",
+            "{} measured {}, which is too short for a step of {}",
             recorded.file,
             human(recorded.shortest_ns()),
             human(program.step_ns)

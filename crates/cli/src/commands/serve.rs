@@ -1,4 +1,5 @@
-//! `vmnoise serve` and `vmnoise dump`: a program of its own, so that what measures carries no HTTP.
+//! `vmnoise serve` and `vmnoise dump`. They run as a separate program, so that the measuring
+//! program has no HTTP code.
 
 use std::env::current_exe;
 use std::ffi::OsString;
@@ -13,18 +14,18 @@ use crate::status::Status;
 
 const PROGRAM: &str = "vmnoise-serve";
 
-/// Becomes that program.
+/// Replaces this process with `vmnoise-serve`.
 pub fn serve(arguments: &ServeArguments) -> Result<Status> {
     become_it(arguments.words())
 }
 
-/// Becomes that program, which asks another that serves.
+/// Replaces this process with `vmnoise-serve dump`, which asks a running `vmnoise serve`.
 pub fn dump(arguments: &DumpArguments) -> Result<Status> {
     let words = arguments.words().into_iter();
     become_it([OsString::from("dump")].into_iter().chain(words))
 }
 
-/// It has to lie beside this one.
+/// Replaces this process with the program, which must be in the same folder.
 fn become_it(words: impl IntoIterator<Item = OsString>) -> Result<Status> {
     let here = current_exe().context("finding where this program is")?;
     let program = here.with_file_name(PROGRAM);
@@ -32,7 +33,7 @@ fn become_it(words: impl IntoIterator<Item = OsString>) -> Result<Status> {
     let program = program.display();
     Err(match error.kind() {
         ErrorKind::NotFound => anyhow!(
-            "{program} is not there: `cargo build --release -p {PROGRAM}` makes it; copy it beside this one"
+            "{program} does not exist: build it with `cargo build --release -p {PROGRAM}`, and copy it there"
         ),
         _ => anyhow!(error).context(format!("starting {program}")),
     })

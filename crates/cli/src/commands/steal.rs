@@ -1,8 +1,8 @@
-//! The steal clock of a CPU, in the hands of the thread that measures there.
+//! The steal clock of a CPU, for the thread that measures there.
 
 use vmnoise_workload::spin::{StealReader, StealReading};
 
-/// What the probes read, as a workload asks for it.
+/// Returns the probes' steal clock as the reader that a workload takes.
 pub fn reader(mut reader: vmnoise_tracer::StealReader) -> StealReader {
     Box::new(move || {
         let (steal_ns, version) = reader.read()?;

@@ -1,4 +1,4 @@
-//! Which threads `--pid` and `--comm` mean.
+//! The threads that `--pid` and `--comm` name.
 
 use anyhow::{Context, Result, bail};
 use vmnoise_host::{Host, Thread};
@@ -7,8 +7,8 @@ use crate::args::OsnoiseCommon;
 use crate::say;
 use crate::status::UsageError;
 
-/// The threads to observe, ascending by their first CPUs; `None` where none is named.
-/// Each CPU belongs to one of them at most.
+/// Returns the threads to observe, sorted by their CPUs; `None` if no thread is named. Each CPU
+/// belongs to at most one of them.
 ///
 /// # Errors
 /// If there is no such thread, or if two of them may use the same CPU.

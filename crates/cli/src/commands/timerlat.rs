@@ -28,12 +28,12 @@ use crate::run::{FOREVER_NS, Frame, Machine, Run, View, run_measurement};
 use crate::say;
 use crate::status::{MachineCannot, Status, UsageError};
 
-/// How many of the latest wake-ups are listed.
+/// Number of wake-ups with the largest latency that are listed.
 const WORST: usize = 10;
-/// Between two tables.
+/// Time between two tables.
 const SHOWN_EACH_NS: u64 = 1_000_000_000;
 
-/// What ends the run, and where its trace goes.
+/// Limits that end the run, and the file for its trace.
 #[derive(Debug, Default)]
 struct Stops {
     irq_ns: Option<u64>,
@@ -41,7 +41,7 @@ struct Stops {
     trace_file: Option<PathBuf>,
 }
 
-/// Measures, prints, and says how it ended.
+/// Measures, prints the result, and returns the status.
 pub fn run(arguments: &TimerlatArguments) -> Result<Status> {
     match &arguments.mode {
         None => run_top(&arguments.top, arguments.top.asked()),
@@ -62,7 +62,7 @@ pub fn run(arguments: &TimerlatArguments) -> Result<Status> {
     }
 }
 
-/// As [`run`], in the words of cyclictest. A latency that ends the run is no failure there.
+/// Measures as cyclictest does. A latency that ends the run is no failure there, unlike in [`run`].
 pub fn run_as_cyclictest(arguments: &CyclictestArguments) -> Result<Status> {
     let asked = Asked {
         cyclictest: Some(arguments.words),
@@ -92,7 +92,7 @@ fn run_top(arguments: &TimerlatTopArguments, asked: Asked) -> Result<Status> {
     run_with(&arguments.common, stops, &claimed, &mut top, frame)
 }
 
-/// The files that are written when the run is over.
+/// Claims the files that are written after the run.
 fn claim(exports: &Exports, common: &TimerlatCommon) -> Result<Claimed> {
     let files = [
         ("histogram", &exports.histfile),
@@ -105,7 +105,7 @@ fn claim(exports: &Exports, common: &TimerlatCommon) -> Result<Claimed> {
     Claimed::results(files, common.shared.output.as_slice())
 }
 
-/// `--auto` implies `--trace`, as in rtla.
+/// Returns the limits of the run. `--auto` implies `--trace`, as in rtla.
 fn stops(arguments: &TimerlatCommon) -> Stops {
     let of_auto = arguments.auto.map(|_| TIMERLAT_TRACE_FILE.into());
     Stops {
@@ -126,7 +126,7 @@ fn run_with(
     shared.unsupported.refuse()?;
     arguments.unsupported.refuse()?;
     if !shared.on_threshold.is_empty() && stops.irq_ns.or(stops.thread_ns).is_none() {
-        let error = "--on-threshold waits for a limit: name one with -i, -T or -a";
+        let error = "--on-threshold needs a limit: set one with -i, -T or -a";
         return Err(UsageError(error.into()).into());
     }
     let cgroup = polling_group::enter(shared)?;
@@ -186,7 +186,8 @@ fn wanted_us(latency: DmaLatency) -> Option<i32> {
     }
 }
 
-/// Holds idle CPUs to a latency for as long as the first is there; the probe status says how well.
+/// Limits the wake-up latency of idle CPUs until the returned hold is dropped. The probe status
+/// says whether this worked.
 fn hold(latency: DmaLatency) -> (Option<idle::DmaLatency>, ProbeStatus) {
     let Some(us) = wanted_us(latency) else {
         return (None, probe_status::of_idle(None, "--dma-latency=off"));
@@ -195,7 +196,7 @@ fn hold(latency: DmaLatency) -> (Option<idle::DmaLatency>, ProbeStatus) {
         Ok(held) => (Some(held), probe_status::of_idle(Some(us), "")),
         Err(error) => {
             say::say(format_args!(
-                "idle CPUs may sleep as deep as they like: {error}"
+                "the wake-up latency of idle CPUs is not limited: {error}"
             ));
             (None, probe_status::of_idle(None, &error.to_string()))
         }

@@ -1,6 +1,6 @@
-//! `vmnoise tune-timer`: how late the timers of a guest are, by setting of halt polling; and
-//! `vmnoise microvm --timer`: the same with the present setting alone. Nothing is set but the
-//! limits of VMs of our own, and no BPF is needed.
+//! `vmnoise tune-timer`: measures how late the timers of a guest are, for each halt polling
+//! setting. `vmnoise microvm --timer` measures only the present setting. Only the limits of
+//! vmnoise's own VMs are set, and no BPF is needed.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -19,16 +19,16 @@ use crate::run::{Machine, machine};
 use crate::status::{MachineCannot, Status, UsageError};
 use crate::units::to_tsc;
 
-/// Limits of halt polling that are tried beside the present one, in ns: none, the first step of
-/// KVM's own growth, one of a long round trip, and what x86 has unless told otherwise.
+/// Limits of halt polling that are tried in addition to the present one, in ns: no polling, the
+/// first step of KVM's own growth, a long round trip, and the default on x86.
 const LIMITS_NS: [u32; 4] = [0, 10_000, 50_000, 200_000];
-/// A turn is no longer: what changes on the machine is to change for all settings.
+/// Longest turn. Turns are short, so that changes of the machine affect all settings alike.
 const LONGEST_TURN_NS: u64 = 1_000_000_000;
-/// Each setting has at least so many turns, and each turn so many timers.
+/// Least number of turns of a setting, and of timers of a turn.
 const FEWEST_TURNS: u64 = 10;
 const FEWEST_TIMERS: u64 = 10;
 
-/// Measures, prints, and says whether a setting keeps the goal.
+/// Measures, prints the result, and returns whether a setting keeps the goal.
 pub fn run(arguments: &TuneTimerArguments) -> Result<Status> {
     let machine = Machine::read()?;
     let cpu = match arguments.cpu {
@@ -46,10 +46,10 @@ pub fn run(arguments: &TuneTimerArguments) -> Result<Status> {
     measure(asked, true, &machine, arguments.format)
 }
 
-/// The one CPU of a list.
+/// Returns the only CPU of a list.
 ///
 /// # Errors
-/// If there are more.
+/// If the list has more.
 pub fn one_cpu(cpus: &[u32]) -> Result<u32> {
     match cpus {
         [cpu] => Ok(*cpu),
@@ -57,10 +57,10 @@ pub fn one_cpu(cpus: &[u32]) -> Result<u32> {
     }
 }
 
-/// Measures the present setting, or all, and prints.
+/// Measures the present setting, or all settings, and prints the result.
 ///
 /// # Errors
-/// If this machine cannot, with the reason.
+/// If this machine cannot measure, with the reason.
 pub fn measure(
     asked: Asked,
     all_settings: bool,
@@ -121,7 +121,8 @@ pub fn measure(
     })
 }
 
-/// The present setting first, then the others by size; the last polls through every halt.
+/// Returns the present setting, then the others in ascending order. The last one polls through
+/// every halt.
 fn settings(present: &Present, others: bool, interval_ns: u64) -> Vec<Option<u32>> {
     let whole_halt = u32::try_from(2 * interval_ns).unwrap_or(u32::MAX);
     let limits = LIMITS_NS.into_iter().chain([whole_halt]);
@@ -134,7 +135,7 @@ fn settings(present: &Present, others: bool, interval_ns: u64) -> Vec<Option<u32
     [None].into_iter().chain(limits).collect()
 }
 
-/// How the time is cut into turns.
+/// Division of the time into turns.
 struct Plan {
     rounds: u32,
     turn_ns: u64,
@@ -150,7 +151,7 @@ impl Plan {
             let needed_ns = least_ns * FEWEST_TURNS * settings;
             let needed_ms = needed_ns.div_ceil(1_000_000);
             return Err(UsageError(format!(
-                "{settings} settings have {FEWEST_TURNS} turns each of at least {FEWEST_TIMERS} timers: measure for {needed_ms}ms or longer (-d), or with a shorter interval (-i)"
+                "{settings} settings need {FEWEST_TURNS} turns each, of at least {FEWEST_TIMERS} timers: measure for {needed_ms}ms or longer (-d), or with a shorter interval (-i)"
             ))
             .into());
         }

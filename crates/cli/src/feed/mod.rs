@@ -1,4 +1,5 @@
-//! Both ends of the feed: a host reports to its guests what it took of them (docs/feed.md).
+//! Both ends of the feed, over which a host reports to its guests the time that it took from them
+//! (docs/feed.md).
 
 pub mod receiver;
 pub mod sender;

@@ -1,4 +1,4 @@
-//! How much of a job is done: bytes of recordings, each as often as it is read.
+//! Progress of a job, in bytes of recordings. A recording counts once for each pass over it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,26 +6,26 @@ use std::time::Duration;
 
 use crate::units::rough;
 
-/// A job's bytes.
+/// Bytes of a job, read and in total.
 #[derive(Debug, Default)]
 pub struct Gauge {
     read: u64,
-    /// Of the passes that began and of those that are expected.
+    /// Bytes of all passes, begun or expected.
     total: u64,
-    /// Passes that have not begun, by recording.
+    /// Number of passes that have not begun, by recording.
     expected: BTreeMap<PathBuf, u64>,
-    /// Recordings being read that do not say how long they are.
+    /// Number of open recordings of unknown length.
     endless: usize,
 }
 
 impl Gauge {
-    /// So many passes over a recording of this length will be made.
+    /// Announces passes over a recording of `len` bytes.
     pub fn expect(&mut self, path: &Path, len: u64, passes: u64) {
         *self.expected.entry(path.to_owned()).or_default() += passes;
         self.total += len * passes;
     }
 
-    /// A pass begins; of a pipe nobody knows the length.
+    /// Begins a pass; `len` is `None` for a pipe.
     pub fn begin(&mut self, path: &Path, len: Option<u64>) {
         let Some(len) = len else {
             self.endless += 1;
@@ -37,12 +37,12 @@ impl Gauge {
         }
     }
 
-    /// A pass goes on.
+    /// Adds bytes that a pass read.
     pub fn advance(&mut self, bytes: u64) {
         self.read += bytes;
     }
 
-    /// A pass ends, with so much of its recording not read.
+    /// Ends a pass that left `unread` bytes of its recording; `None` for a pipe.
     pub fn end(&mut self, unread: Option<u64>) {
         match unread {
             Some(unread) => self.total = self.total.saturating_sub(unread),
@@ -50,17 +50,18 @@ impl Gauge {
         }
     }
 
-    /// Bytes read.
+    /// Returns the bytes read.
     pub fn read(&self) -> u64 {
         self.read
     }
 
-    /// Bytes in all, if that can be known. A recording may grow while it is read.
+    /// Returns the bytes in total, or `None` while a recording of unknown length is open. A
+    /// recording may grow while it is read.
     pub fn total(&self) -> Option<u64> {
         (self.endless == 0).then_some(self.total.max(self.read))
     }
 
-    /// How far it is after this time, in words.
+    /// Returns the progress after this time, as text.
     pub fn words(&self, elapsed: Duration) -> String {
         let megabytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e6);
         let read = megabytes(self.read);
@@ -103,7 +104,7 @@ mod tests {
     fn what_is_not_read_to_its_end_is_not_waited_for() {
         let path = Path::new("run");
         let mut gauge = Gauge::default();
-        // Only its facts were wanted.
+        // This pass reads only the facts.
         gauge.begin(path, Some(500));
         gauge.advance(100);
         gauge.end(Some(400));

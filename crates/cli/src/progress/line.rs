@@ -1,4 +1,4 @@
-//! The line itself. ASCII and without colour, so it is the same in every terminal.
+//! The progress line. It is ASCII without colour, so that it looks the same in every terminal.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -9,30 +9,30 @@ use rustix::termios::{tcgetpgrp, tcgetwinsize};
 use super::term_caps::can_draw_over;
 use crate::{say, stderr};
 
-/// A job that is done by then shows none.
+/// Time before the first drawing; a shorter job shows no line.
 const SILENCE: Duration = Duration::from_millis(500);
-/// Between two drawings.
+/// Time between two drawings.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// With fewer columns there are words alone.
+/// Least width of a terminal for which a bar is drawn.
 const COLUMNS: u16 = 60;
-/// Of these the bar has so many.
+/// Columns of the bar.
 const BAR: usize = 24;
 const SPINNER: [char; 4] = ['|', '/', '-', '\\'];
-/// Back to its begin, and what was there is gone.
+/// Returns to the begin of the line and erases it.
 const CLEAR: &str = "\r\x1b[K";
 
-/// A line on stderr that is drawn over, and cleared when this is dropped.
+/// A line on stderr that is redrawn in place, and cleared on drop.
 #[derive(Debug)]
 pub struct Line {
-    /// Not before.
+    /// Earliest time of the next drawing.
     next: Instant,
     drawings: usize,
     is_drawn: bool,
 }
 
 impl Line {
-    /// The line of a job that begins, where stderr can show one.
+    /// Returns the line of a job that begins, if stderr can show one.
     pub fn begin() -> Option<Line> {
         let seen = std::io::stderr().is_terminal() && can_draw_over();
         seen.then(|| Line {
@@ -42,16 +42,16 @@ impl Line {
         })
     }
 
-    /// Whether it is time to draw.
+    /// Returns whether it is time to draw.
     pub fn is_due(&self) -> bool {
         Instant::now() >= self.next
     }
 
-    /// Draws how far it is: so much of so much, if that is known, and in words. A terminal that has
-    /// not taken the last drawing yet is not given another.
+    /// Draws the progress: a bar, if the total is known, and a text. Skips the drawing if the
+    /// terminal has not taken the last one yet.
     pub fn draw(&mut self, done: u64, total: Option<u64>, words: &str) {
         self.next = Instant::now() + INTERVAL;
-        // The terminal is others' while this is a background job.
+        // A background job must not draw on the terminal.
         let is_others = tcgetpgrp(std::io::stderr()).is_ok_and(|group| group != getpgrp());
         if is_others || !stderr::is_idle() {
             return;
@@ -64,21 +64,21 @@ impl Line {
             None => format!("vmnoise: {} ", SPINNER[self.drawings % SPINNER.len()]),
         };
         text += words;
-        // In the last column some terminals begin another line.
+        // Some terminals begin a new line after the last column.
         text.truncate(usize::from(columns) - 1);
         stderr::draw(&format!("{CLEAR}{text}"));
         self.drawings += 1;
         self.is_drawn = true;
     }
 
-    /// Says something above it.
+    /// Prints a message above the line.
     pub fn say(&mut self, message: &str) {
         self.clear();
         say::say(message);
         self.next = Instant::now();
     }
 
-    /// Clears it until it is drawn again.
+    /// Clears the line until the next drawing.
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.is_drawn) {
             stderr::draw(CLEAR);
@@ -92,7 +92,7 @@ impl Drop for Line {
     }
 }
 
-/// What is before the words, where it is known how much there is.
+/// Returns the bar before the text, for a known total.
 fn known(done: u64, total: u64, columns: u16) -> String {
     let part = if total == 0 {
         1.0

@@ -1,5 +1,5 @@
-//! How far a long job is: one line on stderr, where somebody sees it. Every recording is
-//! opened here, so whatever reads one shows how far it is.
+//! Progress of a long job: one line on stderr, if it is a terminal. Every recording is opened here,
+//! so every reader shows its progress.
 
 mod gauge;
 mod line;

@@ -1,4 +1,4 @@
-//! Recordings that are being read, and the line that says how far.
+//! Recordings that are being read, and the line that shows the progress.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -12,7 +12,7 @@ use super::gauge::Gauge;
 use super::line::Line;
 
 thread_local! {
-    /// What this process reads, one after the other or in turns. There is one stderr.
+    /// All recordings that this process reads. They share one line, because there is one stderr.
     static JOB: RefCell<Job> = RefCell::default();
 }
 
@@ -21,13 +21,13 @@ struct Job {
     gauge: Gauge,
     begun: Option<Instant>,
     line: Option<Line>,
-    /// Recordings that are open. Where there is none, others write on the terminal.
+    /// Number of open recordings. Without one, other code writes on the terminal.
     open: usize,
-    /// Whether there is to be no line.
+    /// Whether the line is switched off.
     none: bool,
 }
 
-/// A recording, as the bytes of its file.
+/// The file of a recording, whose reads count as progress.
 #[derive(Debug)]
 pub struct Input {
     file: File,
@@ -35,11 +35,11 @@ pub struct Input {
     read: u64,
 }
 
-/// Opens a recording for one pass and reads its header. A line says how far the reading is,
-/// as long as any reader is there.
+/// Opens a recording for one pass and reads its header. A line shows the progress as long as a
+/// reader exists.
 ///
 /// # Errors
-/// As [`Reader::open`].
+/// Those of [`Reader::open`].
 pub fn open(path: &Path) -> Result<Reader<Input>, ReadError> {
     let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
     let (metadata, file) = opened.map_err(|error| ReadError::Open {
@@ -51,20 +51,20 @@ pub fn open(path: &Path) -> Result<Reader<Input>, ReadError> {
     Reader::new(Input { file, len, read: 0 })
 }
 
-/// Says how often these will be read from here on, for a total that holds from the start.
+/// Announces the passes over a recording, so that the total is right from the start.
 pub fn expect(path: &Path, passes: u64) {
     if let Ok(metadata) = std::fs::metadata(path) {
         with(|job| job.gauge.expect(path, metadata.len(), passes));
     }
 }
 
-/// From here on what is read is printed while it is read: no line may come between.
+/// Switches the line off, for commands that print while they read.
 pub fn none() {
     with(|job| job.none = true);
 }
 
 fn with(change: impl FnOnce(&mut Job)) {
-    // A reader that outlives its thread has nobody to tell.
+    // If the reader outlives its thread, no line is left to update.
     let _ = JOB.try_with(|job| change(&mut job.borrow_mut()));
 }
 

@@ -1,4 +1,4 @@
-//! How long a run still takes, where nothing else shows that it goes on.
+//! Time that a run still takes, for runs that show nothing else.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +7,16 @@ use vmnoise_events::RunFacts;
 use super::line::Line;
 use crate::units::rough;
 
-/// Runs that nobody gave a length are planned for a year.
+/// Length from which a run counts as endless: without `--duration` it is planned for a year.
 const NO_LENGTH: Duration = Duration::from_secs(300 * 86_400);
 
-/// How long the run is to be; `None` where nobody said.
+/// Returns the planned length of the run; `None` without `--duration`.
 pub fn planned(facts: &RunFacts) -> Option<Duration> {
     let length = Duration::from_nanos(facts.options.duration_ns);
     Some(length).filter(|length| *length < NO_LENGTH)
 }
 
-/// The line of a run.
+/// The progress line of a run.
 #[derive(Debug)]
 pub struct TimeLine {
     line: Line,
@@ -26,7 +26,8 @@ pub struct TimeLine {
 }
 
 impl TimeLine {
-    /// The line of a run that begins, and what it will have done so far, where stderr can show one.
+    /// Returns the line of a run that begins, if stderr can show one. `doing` is the verb before
+    /// the elapsed time, such as `measured`.
     pub fn begin(doing: &'static str, length: Option<Duration>) -> Option<TimeLine> {
         Some(TimeLine {
             line: Line::begin()?,
@@ -36,7 +37,7 @@ impl TimeLine {
         })
     }
 
-    /// Draws it, if it is time to.
+    /// Draws the line if it is due.
     pub fn turn(&mut self) {
         if !self.line.is_due() {
             return;
@@ -48,7 +49,7 @@ impl TimeLine {
         self.line.draw(millis(elapsed), total, &words);
     }
 
-    /// Says something above it.
+    /// Prints a message above the line.
     pub fn say(&mut self, message: &str) {
         self.line.say(message);
     }

@@ -1,11 +1,11 @@
-//! What the terminal can do, by its name.
+//! Abilities of the terminal, by its name.
 
-/// Whether what is on the terminal can be drawn over.
+/// Returns whether text on the terminal can be overwritten.
 pub fn can_draw_over() -> bool {
     can_move(std::env::var("TERM").ok().as_deref())
 }
 
-/// Whether a terminal of this kind can be drawn over.
+/// Returns whether text on a terminal of this name can be overwritten.
 fn can_move(term: Option<&str>) -> bool {
     !matches!(term, None | Some("" | "dumb" | "unknown"))
 }

@@ -194,7 +194,7 @@ fn a_run_in_which_no_step_ends_is_named_and_left_out_of_a_data_set() {
     let words = "--ranks 2 --step 10s";
     folder.assert_refused(
         &format!("scale a.vmn b.vmn {words}"),
-        "b.vmn measured 2.400 s, which leaves no step of 10.000 s: record for longer",
+        "b.vmn measured 2.400 s, which is too short for a step of 10.000 s: record for longer",
     );
     let output = folder.vmnoise(&format!("scale fleet {words}"));
     let said = String::from_utf8(output.stderr).unwrap();
@@ -204,7 +204,8 @@ fn a_run_in_which_no_step_ends_is_named_and_left_out_of_a_data_set() {
         "{said}"
     );
     assert!(
-        said.contains("left out: fleet/host=b/") && said.contains("leaves no step of 10.000 s"),
+        said.contains("left out: fleet/host=b/")
+            && said.contains("too short for a step of 10.000 s"),
         "{said}"
     );
     folder.assert_refused("scale fleet/host=b --step 10s", "record for longer");

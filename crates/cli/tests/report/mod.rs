@@ -156,7 +156,7 @@ fn what_the_host_did_not_see_is_reported() {
     for words in [
         "tasks.rec joined with cut.rec",
         "wake-ups have no witness below: ",
-        "Only what lies before a fault is shown: ",
+        "The page shows only the part before a fault: ",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }

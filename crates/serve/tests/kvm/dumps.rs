@@ -200,7 +200,7 @@ fn what_cannot_be_had_is_said_with_what_helps() {
     );
     refused(
         dump(&serve, &["--last", "soon", "-o", path]),
-        "30s and 2m are",
+        "write 30s or 2m, for example",
     );
     refused(
         dump(&serve, &["-o", "/nowhere/at/all.vmn"]),

@@ -1,25 +1,25 @@
-//! Limits by the names of the CNF latency tests (openshift/cluster-node-tuning-operator), and of a ConfigMap of KubeVirt's
-//! realtime checkup (kiagnose/kubevirt-realtime-checkup).
+//! Limits from the environment of the CNF latency tests (openshift/cluster-node-tuning-operator),
+//! and from a ConfigMap of KubeVirt's realtime checkup (kiagnose/kubevirt-realtime-checkup).
 
 use vmnoise_events::Workload;
 use vmnoise_judge::check::{Budget, Quantity, Requirement};
 
 use crate::units::{Bare, parse_time};
 
-/// In microseconds, for what no variable of its own limits.
+/// Limit of every test without a variable of its own, in microseconds.
 const FOR_ALL: &str = "MAXIMUM_LATENCY";
 const OSLAT: &str = "OSLAT_MAXIMUM_LATENCY";
 const CYCLICTEST: &str = "CYCLICTEST_MAXIMUM_LATENCY";
-/// In seconds.
+/// Required length of the run, in seconds.
 const RUNTIME: &str = "LATENCY_TEST_RUNTIME";
 
-/// How long its oslat runs: a number and a unit.
+/// Duration of the checkup's oslat run: a number and a unit.
 const CHECKUP_DURATION: &str = "spec.param.oslatDuration";
 const CHECKUP_MAX: &str = "spec.param.oslatLatencyThresholdMicroSeconds";
-/// What the checkup takes where they are not there (pkg/internal/config/config.go).
+/// Default duration of the checkup (pkg/internal/config/config.go).
 const CHECKUP_DURATION_NS: u64 = 300_000_000_000;
 const CHECKUP_MAX_US: u64 = 40;
-/// What is about its VM, and not about limits.
+/// Entries that describe the checkup's VM and set no limit.
 const CHECKUPS_OTHER: [&str; 4] = [
     "spec.timeout",
     "spec.param.vmUnderTestTargetNodeName",
@@ -27,7 +27,8 @@ const CHECKUPS_OTHER: [&str; 4] = [
     "status.",
 ];
 
-/// What the environment limits of such a run; `value` finds a variable's value.
+/// Returns the limits that the environment sets for a run of `workload`; `value` looks up a
+/// variable.
 ///
 /// # Errors
 /// A sentence that names the variable.
@@ -43,13 +44,11 @@ pub fn of_environment(
         let Some(text) = value(name) else {
             return Ok(None);
         };
-        // Older ones have -1 for what is not set.
+        // Older versions use -1 for an unset variable.
         let number: Option<i64> = text.trim().parse().ok();
         let number = number.filter(|it| *it == -1 || *it > 0);
         let number = number.ok_or_else(|| {
-            format!(
-                "{name}={text} in the environment is no whole number above 0, and not -1 either"
-            )
+            format!("{name}={text} in the environment is neither a whole number above 0 nor -1")
         })?;
         Ok(u64::try_from(number).ok())
     };
@@ -64,7 +63,7 @@ pub fn of_environment(
     })
 }
 
-/// Takes one entry of a checkup's ConfigMap; whether it is one of its names.
+/// Applies one entry of a checkup's ConfigMap; returns false if the name is not the checkup's.
 ///
 /// # Errors
 /// A sentence that names the entry.
@@ -86,7 +85,7 @@ pub(super) fn take_of_checkup(
         }
         _ if CHECKUPS_OTHER.iter().any(|other| name.starts_with(other)) => {}
         _ if name.starts_with("spec.") => {
-            // A name that is mistyped would limit nothing, and pass.
+            // A mistyped name would limit nothing, and the run would pass.
             return Err(format!(
                 "`{name}` is no entry of the realtime checkup; its limits are {CHECKUP_DURATION} and {CHECKUP_MAX}"
             ));
@@ -96,7 +95,7 @@ pub(super) fn take_of_checkup(
     Ok(true)
 }
 
-/// What the checkup limits where its ConfigMap does not.
+/// Returns the limits that the checkup uses for entries that are not in its ConfigMap.
 pub(super) fn defaults_of_checkup() -> Budget {
     Budget {
         requirements: vec![max(CHECKUP_MAX_US)],

@@ -7,26 +7,28 @@ use yaml_rust2::{Yaml, YamlLoader};
 use super::{cnf, requirement};
 use crate::units::{Bare, parse_time};
 
-/// How long the run has to be.
+/// Key of the run's least length.
 const DURATION: &str = "duration";
 const FAIL: &str = "fail";
 const WARN: &str = "warn";
-/// More would be no budget.
+/// Largest size of a budget file.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Reads all of it.
+/// Parses a budget file.
 ///
 /// # Errors
 /// A sentence that says what is wrong, where, and what is accepted.
 pub fn parse(text: &str) -> Result<Budget, String> {
     if text.len() > MOST_BYTES {
-        return Err("a budget has a few lines, and this is more than 1 MiB".into());
+        return Err(
+            "the file is larger than 1 MiB; write one limit a line, such as `max: 40us`".into(),
+        );
     }
     let documents = YamlLoader::load_from_str(text).map_err(|error| format!("no YAML: {error}"))?;
     let [Yaml::Hash(all)] = &documents[..] else {
         return Err("write one limit a line, such as `max: 40us`".into());
     };
-    // A ConfigMap has its entries further down.
+    // The entries of a ConfigMap are below `data`.
     let of_all = |key: &str| all.get(&Yaml::String(key.into()));
     let entries = match (of_all("kind"), of_all("data")) {
         (Some(Yaml::String(kind)), Some(Yaml::Hash(data))) if kind == "ConfigMap" => data,
@@ -74,7 +76,7 @@ fn take(budget: &mut Budget, name: &str, value: &Yaml) -> Result<(), String> {
     Ok(())
 }
 
-/// Where a limit fails, and where it warns.
+/// Returns the values above which a limit fails and warns.
 fn two_limits(name: &str, two: &Hash) -> Result<(String, Option<String>), String> {
     let is_known = |key: &&Yaml| [Some(FAIL), Some(WARN)].contains(&key.as_str());
     if let Some(other) = two.keys().find(|key| !is_known(key)) {
@@ -88,7 +90,7 @@ fn two_limits(name: &str, two: &Hash) -> Result<(String, Option<String>), String
     Ok((fail, of(WARN)))
 }
 
-/// As it is written in the file.
+/// Returns a scalar as text; `None` for other values.
 fn word(value: &Yaml) -> Option<String> {
     match value {
         Yaml::String(word) | Yaml::Real(word) => Some(word.clone()),
@@ -147,7 +149,7 @@ data:
         assert_eq!((&only.quantity, only.at_most), (&Quantity::Max, 45_000.0));
     }
 
-    /// One without a threshold has the checkup's own, and passes nothing by saying nothing.
+    /// A ConfigMap without a threshold gets the checkup's default, so it still limits the run.
     #[test]
     fn a_checkup_has_its_defaults_and_no_names_that_are_mistyped() {
         let budget =

@@ -1,4 +1,4 @@
-//! What a run may have at most, as people and other programs write it.
+//! Limits of a run, as people and other programs write them.
 
 pub mod cnf;
 pub mod file;
@@ -7,26 +7,26 @@ use vmnoise_judge::check::{Quantity, Requirement};
 
 use super::limit;
 
-/// Reads `FIGURE=LIMIT`.
+/// Parses `FIGURE=LIMIT`.
 ///
 /// # Errors
 /// A sentence that says what is wrong and what is accepted.
 pub fn parse(text: &str) -> Result<Requirement, String> {
     let (name, at_most) = text.rsplit_once('=').ok_or_else(|| {
-        format!("`{text}` is no limit; write a figure, =, and what it may be at most: noise=1%")
+        format!("`{text}` is no limit; write a figure, =, and its largest value: noise=1%")
     })?;
     requirement(name.trim(), at_most.trim(), None)
 }
 
-/// A limit of the figure with this name, and from where on it is a warning.
+/// Returns the limit of the figure `name`, with the value above which it warns.
 ///
 /// # Errors
 /// As [`parse`].
 fn requirement(name: &str, at_most: &str, warn_above: Option<&str>) -> Result<Requirement, String> {
     let quantity = Quantity::from_name(name).ok_or_else(|| {
         format!(
-            "there is no figure `{name}`; there are max, p50 to p99.999, noise, gaps, the shares (steal, irq, …), and \
-             `by WHO` alone or behind a share"
+            "there is no figure `{name}`; write max, p50 to p99.999, noise, gaps, a share (steal, irq, …), `by WHO`, \
+             or `SHARE by WHO`"
         )
     })?;
     let limit = |text| limit::parse(text, name, quantity.unit());
@@ -34,7 +34,7 @@ fn requirement(name: &str, at_most: &str, warn_above: Option<&str>) -> Result<Re
     let warn_above = warn_above.map(limit).transpose()?;
     if warn_above.is_some_and(|warn| warn > at_most) {
         return Err(format!(
-            "{name} would warn above its limit; write a lower `warn`"
+            "the `warn` of {name} is above its limit; write a lower `warn`"
         ));
     }
     Ok(Requirement {

@@ -1,5 +1,5 @@
-//! `--measure`: `vmnoise osnoise` records these CPUs for so long. It is a process of its own, because a run gives up
-//! the rights that looking at settings may need.
+//! `--measure`: records the CPUs with `vmnoise osnoise`. That is a process of its own, because a
+//! run gives up rights that reading the settings may need.
 
 use std::env::current_exe;
 use std::process::{Command, Stdio};
@@ -11,13 +11,14 @@ use tempfile::{NamedTempFile, TempPath};
 
 use crate::status::MachineCannot;
 
-/// The recording, which is gone when this is dropped. What the run has to say is on stderr.
+/// Measures these CPUs and returns the recording, which is deleted on drop. The run prints its
+/// messages on stderr.
 ///
 /// # Errors
 /// If nothing was measured.
 pub fn measure(cpus: &str, duration_ns: u64) -> Result<TempPath> {
     let file = NamedTempFile::new().context("making a file for the recording")?;
-    // Ctrl-C ends the run, and what it had seen is judged.
+    // Ctrl-C ends only the run; its recording so far is audited.
     signal_hook::flag::register(SIGINT, Arc::default()).context("catching Ctrl-C")?;
     let here = current_exe().context("finding where this program is")?;
     let mut command = Command::new(here);

@@ -1,4 +1,4 @@
-//! `vmnoise audit`: the settings of a machine, by what they took of a recording.
+//! `vmnoise audit`: settings of a machine that make noise, ranked by the time they took.
 
 mod measured;
 mod pair;
@@ -24,20 +24,20 @@ use crate::run::files;
 use crate::say;
 use crate::status::{Status, UsageError};
 
-/// Looks, prints, and changes nothing.
+/// Runs `vmnoise audit`. It changes no setting.
 pub fn run(arguments: &AuditArguments) -> Result<Status> {
     let (whom, recordings) = Whom::of(&arguments.words, &Host::here())?;
     let usage = |why: &str| Err(UsageError(why.into()).into());
     let recording = match (recordings, &whom) {
         ([], _) => None,
         _ if arguments.measure.is_some() => {
-            return usage("--measure is instead of a recording: leave one of them out");
+            return usage("--measure takes the place of a recording: leave one of them out");
         }
         ([recording], _) => Some(recording.as_path()),
         ([guest, host], Whom::Any) => return both(arguments, guest, host),
         ([_, _], _) => {
             return usage(
-                "a guest and its host are judged together, each as what it is: name their two recordings alone",
+                "with a guest's and its host's recordings both sides are audited: leave out `host`, `guest` or `vm NAME`",
             );
         }
         _ => return usage("name one recording, or a guest's and its host's"),
@@ -50,11 +50,11 @@ pub fn run(arguments: &AuditArguments) -> Result<Status> {
     Ok(Status::Ok)
 }
 
-/// A guest and its host.
+/// Audits a guest and its host together.
 fn both(arguments: &AuditArguments, guest: &Path, host: &Path) -> Result<Status> {
     if arguments.cpus.is_some() {
         let why =
-            "-c is of one machine: of a guest and its host, the CPUs are those of the recordings";
+            "-c takes the CPUs of one machine: leave it out, the two recordings name their own";
         return Err(UsageError(why.into()).into());
     }
     let (audited, status) = pair::audit(guest, host)?;
@@ -66,7 +66,7 @@ fn both(arguments: &AuditArguments, guest: &Path, host: &Path) -> Result<Status>
     Ok(status)
 }
 
-/// One machine.
+/// Audits one machine.
 fn one(arguments: &AuditArguments, whom: &Whom, recording: Option<&Path>) -> Result<Audited> {
     let host = Host::here();
     let (subject, recorded) = match (recording, arguments.measure) {
@@ -80,7 +80,7 @@ fn one(arguments: &AuditArguments, whom: &Whom, recording: Option<&Path>) -> Res
             let measure = |duration_ns| {
                 let cpus = cpus(arguments, whom, &subject, &host, None)?;
                 let path = measured::measure(&cpu_list::format(&cpus), duration_ns)?;
-                // From here on it looks, as it does without a measurement.
+                // The rest is the same as without a measurement.
                 vmnoise_rights::begin(None)?;
                 rights::keep(&[Work::SaveFiles, Work::SeeVms])?;
                 read(open(&path)?)
@@ -90,7 +90,7 @@ fn one(arguments: &AuditArguments, whom: &Whom, recording: Option<&Path>) -> Res
         }
     };
     if whom.vm().is_some() && subject.is_elsewhere() {
-        let why = "`vm` is of a VM that runs here, and this recording is of another machine, or of another start of this one";
+        let why = "`vm` needs a recording of this machine since its last boot, and this recording is of another machine or boot: leave `vm` out";
         return Err(UsageError(why.into()).into());
     }
     let cpus = cpus(
@@ -127,7 +127,7 @@ fn write_scripts(folder: &Path, audited: &Audited) -> Result<()> {
     Ok(())
 }
 
-/// A recording that has gaps.
+/// Opens a recording that has gaps.
 fn open(path: &Path) -> Result<Recording<'_>> {
     let recording = Recording::open(path)?;
     match recording.facts.workload {
@@ -141,7 +141,7 @@ fn open(path: &Path) -> Result<Recording<'_>> {
     }
 }
 
-/// What it says.
+/// Reads the facts and the evidence of a recording.
 fn read(mut recording: Recording<'_>) -> Result<(RunFacts, Evidence)> {
     let facts = recording.facts.clone();
     let mut explainer = Explainer::new(&facts);
@@ -155,7 +155,7 @@ fn read(mut recording: Recording<'_>) -> Result<(RunFacts, Evidence)> {
     Ok((facts, evidence))
 }
 
-/// The CPUs in question.
+/// Returns the CPUs to audit.
 fn cpus(
     arguments: &AuditArguments,
     whom: &Whom,
@@ -171,7 +171,7 @@ fn cpus(
     }
     if let Some(vm) = whom.vm() {
         let lists = vm.vcpus.iter().map(|vcpu| vcpu.cpus.as_str());
-        // The kernel lists CPUs that are not online, too.
+        // An affinity may include CPUs that are not online.
         let mut cpus = cpu_list::parse(&lists.collect::<Vec<_>>().join(","))?;
         cpus.retain(|cpu| subject.online().contains(cpu));
         return Ok(cpus);

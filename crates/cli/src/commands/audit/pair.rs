@@ -1,4 +1,4 @@
-//! A guest and its host: each by what it took of the guest, and both together.
+//! Audit of a guest and its host, each alone and both together, ranked by the guest's lost time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,10 +15,11 @@ use crate::output::audit::{Audited, Of, PairAudited};
 use crate::progress;
 use crate::status::{Status, UsageError};
 
-/// Joins them, and looks at either side. Says with what status what could be read ended.
+/// Joins the two recordings and audits both sides. Also returns the status with which reading
+/// ended.
 ///
 /// # Errors
-/// If they cannot be joined, or one does not say how its machine was set.
+/// If they cannot be joined, or one lacks the settings of its machine.
 pub fn audit(guest: &Path, host: &Path) -> Result<(PairAudited, Status)> {
     for path in [guest, host] {
         progress::expect(path, 2);
@@ -84,7 +85,8 @@ pub fn audit(guest: &Path, host: &Path) -> Result<(PairAudited, Status)> {
     Ok((audited, both.report()))
 }
 
-/// For each vCPU of the guest: its CPU there, its thread on the host, and the host's CPUs on which it was.
+/// For each vCPU of the guest: its CPU number in the guest, its thread on the host, and the host's
+/// CPUs on which it ran.
 struct Places(BTreeMap<VcpuId, (u32, u32, BTreeSet<u32>)>);
 
 impl Places {
@@ -104,7 +106,7 @@ impl Places {
         }
     }
 
-    /// By CPU of the guest.
+    /// Returns the vCPUs, sorted by CPU of the guest.
     fn placed(self) -> Vec<Placed> {
         let placed = self.0.into_values().map(|(cpu, tid, cpus)| Placed {
             cpu,

@@ -1,4 +1,5 @@
-//! Which machine is audited: this one as it is, or that of a recording as it was when the run began.
+//! The audited machine: this one as it is now, or the machine of a recording as it was when the run
+//! began.
 
 use std::fs;
 use std::path::Path;
@@ -12,24 +13,24 @@ use crate::output::audit::Of;
 use crate::say;
 use crate::status::UsageError;
 
-/// A machine, before anybody knows which of its CPUs are in question.
+/// A machine, before its CPUs to audit are known.
 pub struct Subject {
     facts: HostFacts,
     recorded_at: Option<Name>,
     machine: Machine,
-    /// This machine as it is, if it is that of the recording.
+    /// This machine as it is now, if the recording is of this machine.
     now: Option<Machine>,
 }
 
-/// A machine with its CPUs in question.
+/// A machine with its CPUs to audit.
 pub struct Looked {
-    /// As it is judged.
+    /// Machine in the state that is judged.
     pub machine: Machine,
     now: Option<Machine>,
 }
 
 impl Looked {
-    /// The same, without all VMs but that of this process.
+    /// Removes all VMs except the one of this process.
     pub fn of_vm(self, pid: u32) -> Looked {
         Looked {
             machine: self.machine.of_vm(pid),
@@ -37,7 +38,7 @@ impl Looked {
         }
     }
 
-    /// Looks at all of these rules.
+    /// Applies these rules.
     pub fn audit(&self, rules: Vec<Rule>, evidence: Option<&Evidence>) -> Audit {
         match (&self.now, evidence) {
             (Some(now), Some(evidence)) => Audit::of_run(&rules, &self.machine, now, evidence),
@@ -47,10 +48,10 @@ impl Looked {
 }
 
 impl Subject {
-    /// This one.
+    /// Returns this machine as it is now.
     ///
     /// # Errors
-    /// If /proc or /sys is not there.
+    /// If /proc or /sys is missing.
     pub fn here(facts: HostFacts) -> Result<Subject> {
         Ok(Subject {
             facts,
@@ -60,11 +61,11 @@ impl Subject {
         })
     }
 
-    /// That of a recording, as it was. If it is this one and was not started again since, what the recording does not
-    /// say is as it is now.
+    /// Returns the machine of a recording, as it was. If it is this machine since its last boot,
+    /// settings that the recording lacks are read now.
     ///
     /// # Errors
-    /// If it is another one, and the recording does not say how it was.
+    /// If it is another machine, and the recording has no settings.
     pub fn of(path: &Path, recorded: &RunFacts, here: &Host) -> Result<Subject> {
         let here = here.facts()?;
         let its = &recorded.host;
@@ -79,7 +80,7 @@ impl Subject {
                 format!("{name} with Linux {}", facts.kernel)
             };
             return Err(UsageError(format!(
-                "{} is of {}, does not say how that was set, and this is {}: audit a machine by a recording of its own",
+                "{} is of {} and lacks its settings, and this is {}: audit on the recorded machine, or record with a newer vmnoise",
                 say::name_of(path),
                 of(its),
                 of(&here)
@@ -98,7 +99,7 @@ impl Subject {
         })
     }
 
-    /// CPUs as somebody wrote them.
+    /// Parses a list of CPUs.
     ///
     /// # Errors
     /// If the machine has no such CPU.
@@ -107,28 +108,28 @@ impl Subject {
         let online = &self.machine.others;
         match cpus.iter().find(|cpu| !online.contains(cpu)) {
             Some(cpu) => {
-                Err(UsageError(format!("CPU {cpu} is not online; -c takes those that are")).into())
+                Err(UsageError(format!("CPU {cpu} is not online; name online CPUs with -c")).into())
             }
             None => Ok(cpus),
         }
     }
 
-    /// Whether it is another machine than this one, or this one before it was started again.
+    /// Returns whether the recording is of another machine, or of an earlier boot of this one.
     pub fn is_elsewhere(&self) -> bool {
         self.recorded_at.is_some() && self.now.is_none()
     }
 
-    /// Those that are isolated, by isolated partitions of cpusets as well.
+    /// Returns the isolated CPUs, including isolated partitions of cpusets.
     pub fn isolated(&self) -> Vec<u32> {
         self.machine.isolated_cpus()
     }
 
-    /// All that are online.
+    /// Returns the CPUs that are online.
     pub fn online(&self) -> &[u32] {
         &self.machine.others
     }
 
-    /// The machine as it is looked at for these CPUs, and as it is called.
+    /// Returns the machine for an audit of these CPUs, and its description for the result.
     pub fn about(self, cpus: Vec<u32>) -> (Looked, Of) {
         let of = Of {
             is_here: !self.is_elsewhere(),
@@ -145,10 +146,11 @@ impl Subject {
 }
 
 fn here_now() -> Result<Machine> {
-    Machine::under("/", &[]).context("which CPUs are online")
+    Machine::under("/", &[]).context("reading which CPUs are online")
 }
 
-/// Whether the recording was made since another start than this machine's last one. Older recordings do not say.
+/// Returns whether the recording is of another boot than the current one. Older recordings do not
+/// have this; then it is false.
 fn is_of_another_start(its: &HostFacts) -> bool {
     let settings = its.settings.as_ref();
     let recorded = settings.and_then(|it| it.get(BOOT_ID)).flatten();

@@ -1,4 +1,4 @@
-//! What a machine is looked at as: the words before the recordings.
+//! The side to audit: the words before the recordings.
 
 use std::path::{Path, PathBuf};
 
@@ -9,21 +9,21 @@ use vmnoise_host::{Host, Vm};
 use crate::run::vcpus::is_called;
 use crate::status::UsageError;
 
-/// What it is to VMs, as far as that matters.
+/// Side to audit.
 pub enum Whom {
-    /// Whatever it is.
+    /// Both sides.
     Any,
-    /// This alone.
+    /// Only this side.
     Side(Side),
-    /// The host of this one.
+    /// Host of this VM.
     Vm(Vm),
 }
 
 impl Whom {
-    /// What the words say, and the recordings behind them.
+    /// Parses the side, and returns it with the recordings that follow.
     ///
     /// # Errors
-    /// If no such VM runs here.
+    /// If no VM of this name runs here.
     pub fn of<'a>(words: &'a [PathBuf], here: &Host) -> Result<(Whom, &'a [PathBuf])> {
         let is = |word: &Path, what: &str| word == Path::new(what);
         Ok(match words {
@@ -34,14 +34,14 @@ impl Whom {
                 (Whom::Vm(running(here, &name)?), rest)
             }
             [word] if is(word, "vm") => {
-                let why = "audit vm: write its name behind it; `vmnoise exits --list` shows those of this host";
+                let why = "audit vm: write the VM's name after `vm`; `vmnoise exits --list` shows those of this host";
                 return Err(UsageError(why.into()).into());
             }
             recordings => (Whom::Any, recordings),
         })
     }
 
-    /// Whether a rule is asked about.
+    /// Returns whether a rule belongs to this side.
     pub fn asks(&self, rule: &Rule) -> bool {
         let side = match self {
             Whom::Any => return true,
@@ -51,7 +51,7 @@ impl Whom {
         rule.of.is_none_or(|it| it == side)
     }
 
-    /// The VM, where it is about one.
+    /// Returns the VM, if the audit is for one.
     pub fn vm(&self) -> Option<&Vm> {
         match self {
             Whom::Vm(vm) => Some(vm),
@@ -64,12 +64,12 @@ fn running(here: &Host, name: &str) -> Result<Vm, UsageError> {
     let mut vms = here.vms().into_iter().filter(|vm| is_called(vm, name));
     let vm = vms.next().ok_or_else(|| {
         UsageError(format!(
-            "no VM that you may see is called `{name}`; `vmnoise exits --list` shows those of this host, as root all of them"
+            "no VM that you may see is called `{name}`; `sudo vmnoise exits --list` shows all VMs of this host"
         ))
     })?;
     if let Some(other) = vms.next() {
         return Err(UsageError(format!(
-            "more than one VM is called `{name}`: name it by its process, such as {} or {}",
+            "more than one VM is called `{name}`: name the process id of its VMM, {} or {}",
             vm.pid, other.pid
         )));
     }

@@ -1,4 +1,4 @@
-//! The recordings that were named, looked at before anything is written.
+//! The named recordings, checked before anything is written.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,19 +14,19 @@ use crate::args::ExportArguments;
 use crate::say;
 use crate::status::UsageError;
 
-/// One recording.
+/// A recording to export.
 #[derive(Debug)]
 pub struct Input {
-    /// Where it is.
+    /// Path of the recording.
     pub path: PathBuf,
-    /// Its facts, with the host's name as it is to be called.
+    /// Facts of the run, with the host's name from `--host`, if given.
     pub facts: RunFacts,
-    /// Where its tables go.
+    /// Folders of its tables in the data set.
     pub partition: Option<Partition>,
 }
 
-/// Looks at every recording: one that cannot be read, or has no place to go, is refused
-/// before the first file is written.
+/// Opens every recording. Refuses one that cannot be read or has no place in the data set, before
+/// the first file is written.
 pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
     let folders = [
         &arguments.parquet,
@@ -45,7 +45,7 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
         match &partition {
             None if wants_tables => {
                 return Err(UsageError(format!(
-                    "{} does not say which host it is of: name it with --host NAME",
+                    "{} does not name its host: name the host with --host NAME",
                     say::name_of(path)
                 ))
                 .into());
@@ -71,7 +71,7 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
     if arguments.rt_tests.is_some() {
         let is_one = matches!(&inputs[..], [only] if only.facts.workload == Workload::Timerlat);
         if !is_one {
-            let what = "--rt-tests writes one recording of `vmnoise timerlat`: name that alone";
+            let what = "--rt-tests takes one recording of `vmnoise timerlat`: name only that one";
             return Err(UsageError(what.into()).into());
         }
     }
@@ -80,14 +80,14 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
     }
     if inputs.len() > 1 && pair_of(&inputs).is_none() {
         if arguments.perfetto.is_some() {
-            let what = "--perfetto writes one recording, or a guest's and its host's: these share no \
-                        clock";
+            let what = "--perfetto takes one recording, or a guest's and its host's: these share no \
+                        clock; export each alone";
             return Err(UsageError(what.into()).into());
         }
         for (flag, file) in [("hlog", &arguments.hlog), ("folded", &arguments.folded)] {
             if file.is_some() {
                 return Err(UsageError(format!(
-                    "--{flag} writes one recording, or a guest's and its host's: export each of these to a \
+                    "--{flag} takes one recording, or a guest's and its host's: export each of these to a \
                      file of its own"
                 ))
                 .into());
@@ -97,16 +97,16 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
     Ok(inputs)
 }
 
-/// Noise is that of one recording, and of one that looked at its CPUs all the time.
+/// Refuses more than one recording, or one that did not measure its CPUs all the time.
 fn refuse_noise_of(inputs: &[Input]) -> Result<()> {
     let [only] = inputs else {
-        let what = "--loggopsim writes one recording: name that alone";
+        let what = "--loggopsim takes one recording: name only that one";
         return Err(UsageError(what.into()).into());
     };
     records::refuse_gapless(&only.path, &only.facts)
 }
 
-/// The guest and the host, if these are two recordings to be joined.
+/// Returns the guest and the host, if these are two recordings to join.
 pub fn pair_of(inputs: &[Input]) -> Option<(&Input, &Input)> {
     match inputs {
         [guest, host] if may_be_pair(&guest.facts, &host.facts) => Some((guest, host)),

@@ -14,8 +14,8 @@ use crate::progress;
 use crate::run::Explained;
 use crate::status::Status;
 
-/// Exports the guest with what its host had of each gap or wake-up, and the host by itself; a timeline
-/// has both.
+/// Exports the guest with the host's share of each gap or wake-up, and the host by itself. A
+/// timeline has both.
 pub fn export(arguments: &ExportArguments, guest: &Input, host: &Input) -> Result<Status> {
     for input in [guest, host] {
         progress::expect(&input.path, 2);
@@ -52,13 +52,13 @@ pub fn export(arguments: &ExportArguments, guest: &Input, host: &Input) -> Resul
     let reported = first.report();
     let of_host = Targets::tables(arguments, host)?;
     if !of_host.is_empty() {
-        // How its reading ends was told above.
+        // `first.report` has reported how reading the host ended.
         single::export(host, of_host)?;
     }
     Ok(reported)
 }
 
-/// Hands on what has become certain.
+/// Passes on the gaps and wake-ups that have become certain.
 fn pass_on(joiner: &mut Joiner, ended_ns: Option<(u64, u64)>, targets: &mut Targets) -> Result<()> {
     targets.certain = joiner.take_intervals();
     let lines = ended_ns.map(|span_ns| (joiner.take_period(), span_ns));

@@ -1,4 +1,4 @@
-//! One timeline of a guest and its host, on the host's clock.
+//! Timeline of a guest and its host, on the host's clock.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ use super::target::{Names, Target, warn_of_crowded};
 use crate::run::Explained;
 use crate::say;
 
-/// Lays what the guest reports on the clock of its host. What lies outside of the host's
-/// recording, or where no clock is known, has no place there.
+/// Timeline on which the guest's events are at their time on the host's clock. Events outside the
+/// host's recording, or without a known clock, are left out.
 pub struct JoinedTimeline {
     timeline: Timeline,
     pairs: Pairs,
-    /// Reports the host's exits as well as the joiner does, and when it does.
+    /// Explains the host's exits, in parallel with the joiner.
     exits: ExitExplainer,
-    /// Gaps and wake-ups without a place.
+    /// Number of gaps and wake-ups that are left out.
     unplaced: u64,
 }
 
@@ -44,13 +44,13 @@ impl JoinedTimeline {
         Ok(())
     }
 
-    /// An instant of the guest on its host's clock, by any of its CPUs.
+    /// Converts a time of the guest to its host's clock, by any of its CPUs.
     fn placed_at(&self, mono_ns: u64) -> Option<u64> {
         let mut cpus = self.pairs.pairs().iter().map(|pair| pair.cpu);
         cpus.find_map(|cpu| self.pairs.host_mono_ns(cpu, mono_ns))
     }
 
-    /// A stretch of a guest's CPU on its host's clock.
+    /// Converts a span of a guest's CPU to the host's clock.
     fn placed(&self, cpu: u32, (start_ns, end_ns): (u64, u64)) -> Option<(u64, u64)> {
         let start_ns = self.pairs.host_mono_ns(cpu, start_ns)?;
         let end_ns = self.pairs.host_mono_ns(cpu, end_ns)?;
@@ -114,7 +114,7 @@ impl Target for JoinedTimeline {
         Ok(())
     }
 
-    /// Says what is not in it as well.
+    /// Finishes the timeline, and reports what is not in it.
     fn end(mut self: Box<Self>, explained: &Explained) -> Result<()> {
         self.exits.run_out(&mut |_| {});
         self.take_exits()?;
@@ -127,7 +127,7 @@ impl Target for JoinedTimeline {
         warn_of_crowded(self.timeline.finish()?);
         if self.unplaced > 0 {
             say::say(format_args!(
-                "{} gaps or wake-ups lie outside of the host's recording: they are in no timeline",
+                "{} gaps or wake-ups are not in the timeline, because they lie outside the host's recording",
                 self.unplaced
             ));
         }

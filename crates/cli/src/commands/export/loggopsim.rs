@@ -1,4 +1,4 @@
-//! The gaps of each CPU as LogGOPSim reads noise.
+//! The gaps of each CPU, in LogGOPSim's format for noise.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ use super::target::{Names, Target};
 use crate::run::Explained;
 use crate::say;
 
-/// Gathers the gaps: what comes first in the files is known last.
+/// Collects the gaps until the end: times in the files count from the begin of the measured span,
+/// which is known last.
 #[derive(Debug)]
 pub struct LogGopSim {
     folder: PathBuf,
@@ -20,7 +21,7 @@ pub struct LogGopSim {
 }
 
 impl LogGopSim {
-    /// What is to go into this folder, of that recording.
+    /// Returns an export of `recording` into `folder`.
     pub fn new(folder: &Path, recording: &Path) -> LogGopSim {
         LogGopSim {
             folder: folder.to_owned(),

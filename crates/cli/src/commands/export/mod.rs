@@ -1,4 +1,4 @@
-//! `vmnoise export`: recordings, explained as ever, in the formats of other programs.
+//! `vmnoise export`: explained recordings in the formats of other programs.
 
 mod input;
 mod joined;
@@ -18,8 +18,8 @@ use crate::run::files::Claimed;
 use crate::status::Status;
 use targets::Targets;
 
-/// Writes what was asked for. What can be read is exported even where a recording ends too
-/// early; then the fault follows on stderr.
+/// Writes the requested files. If a recording ends early, exports the readable part, and prints the
+/// fault on stderr.
 pub fn run(arguments: &ExportArguments) -> Result<Status> {
     let inputs = input::open_all(arguments)?;
     let files = [

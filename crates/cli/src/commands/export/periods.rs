@@ -1,10 +1,10 @@
-//! Cuts a run into seconds, as far as its stream is certain.
+//! Divides a run into seconds, up to the time until which its stream is complete.
 
 use vmnoise_events::Event;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Where the period under way began.
+/// Begin of the current period, and the last watermark.
 #[derive(Debug, Default)]
 pub struct Periods {
     from_ns: Option<u64>,
@@ -12,7 +12,7 @@ pub struct Periods {
 }
 
 impl Periods {
-    /// Sees the next event once it was explained; returns the period that it ended, in
+    /// Takes the next event, after it was explained. Returns the period that it ended, in
     /// nanoseconds of CLOCK_MONOTONIC.
     pub fn see(&mut self, event: &Event) -> Option<(u64, u64)> {
         let mono_ns = match event {
@@ -32,7 +32,7 @@ impl Periods {
         Some((from_ns, self.last_ns))
     }
 
-    /// The period that the end of the run cuts off.
+    /// Returns the last period, which the end of the run cuts short.
     pub fn rest(&self) -> (u64, u64) {
         let from_ns = self.from_ns.unwrap_or_default();
         (from_ns, self.last_ns.max(from_ns))

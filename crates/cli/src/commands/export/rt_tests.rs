@@ -1,4 +1,4 @@
-//! A recording of `timerlat` as rt-tests writes its JSON.
+//! A recording of `timerlat` as the JSON of rt-tests.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::output::timerlat::columns::Columns;
 use crate::output::timerlat::exports::{Exporter, Exports};
 use crate::run::Explained;
 
-/// Gathers what the live run would have gathered.
+/// Collects the same figures as a live run with `--json`.
 #[derive(Debug)]
 pub struct RtTests {
     facts: RunFacts,
@@ -20,7 +20,7 @@ pub struct RtTests {
 }
 
 impl RtTests {
-    /// What is to go to this file.
+    /// Returns an export to this file.
     pub fn new(path: &Path, facts: &RunFacts) -> RtTests {
         let exports = Exports {
             json: Some(path.to_owned()),

@@ -1,4 +1,4 @@
-//! One recording, explained by itself.
+//! Export of one recording by itself.
 
 use anyhow::Result;
 use vmnoise_events::Workload;
@@ -9,7 +9,8 @@ use super::targets::Targets;
 use crate::commands::replay::Recording;
 use crate::run::Explaining;
 
-/// Hands a recording to `targets`, event by event and explained; returns it, read to its end.
+/// Passes a recording to `targets`, event by event and explained. Returns the recording, read to
+/// its end.
 pub fn export(input: &Input, mut targets: Targets) -> Result<Recording<'_>> {
     let mut recording = Recording::open(&input.path)?;
     let mut explaining = Explaining::new(&input.facts, input.facts.workload == Workload::Exits);
@@ -30,7 +31,7 @@ pub fn export(input: &Input, mut targets: Targets) -> Result<Recording<'_>> {
     Ok(recording)
 }
 
-/// What each CPU came to; vCPUs have no lines of periods.
+/// Passes on the sums of each CPU in a period. vCPUs have none.
 fn pass_on_period(
     explaining: &mut Explaining,
     targets: &mut Targets,

@@ -1,4 +1,4 @@
-//! One format that a recording is exported to.
+//! A format to which a recording is exported.
 
 use anyhow::Result;
 use vmnoise_events::{Event, SourceId};
@@ -8,41 +8,42 @@ use vmnoise_export::{FoldedStacks, IntervalLog, Reported, RunTables, Side, Timel
 use crate::run::Explained;
 use crate::say;
 
-/// Who is called what.
+/// Returns the name of a source.
 pub type Names<'f, 'n> = &'f dyn Fn(SourceId) -> &'n str;
 
-/// Takes what a recording holds, and what it is explained to be.
+/// Receiver of a recording's events and their explanation.
 pub trait Target {
-    /// The next event, before it is explained.
+    /// Takes the next event, before it is explained.
     fn see(&mut self, _event: &Event) -> Result<()> {
         Ok(())
     }
-    /// The next event of the host that the recording is joined with.
+    /// Takes the next event of the host with which the recording is joined.
     fn see_host(&mut self, _event: &Event) -> Result<()> {
         Ok(())
     }
-    /// A gap or a wake-up, in the order in which they become certain.
+    /// Takes a gap or a wake-up, in the order in which they become certain.
     fn interval(&mut self, _interval: &Interval, _names: Names<'_, '_>) -> Result<()> {
         Ok(())
     }
-    /// What each CPU came to, and that this was all that became certain, between two instants (CLOCK_MONOTONIC, ns).
+    /// Takes the sums of each CPU in a period (CLOCK_MONOTONIC, ns). All gaps and wake-ups that
+    /// became certain in the period were passed before.
     fn period(&mut self, _lines: &[PeriodLine], _span_ns: (u64, u64)) -> Result<()> {
         Ok(())
     }
-    /// An exit of a vCPU.
+    /// Takes an exit of a vCPU.
     fn exit(&mut self, _exit: &TracedExit) -> Result<()> {
         Ok(())
     }
-    /// The recording is over.
+    /// Ends the export with the recording.
     fn end(self: Box<Self>, explained: &Explained) -> Result<()>;
 }
 
-/// Says what a timeline lacks.
+/// Reports intervals that a timeline lacks.
 pub fn warn_of_crowded(count: u64) {
     if count > 0 {
         say::say(format_args!(
-            "{count} intervals overlap others of their kind on their CPU, which cannot be: \
-             the timeline is without them"
+            "{count} intervals overlap others of the same kind on the same CPU, which is impossible: \
+             the timeline leaves them out"
         ));
     }
 }
@@ -157,11 +158,11 @@ impl Target for FoldedStacks {
         };
         if lost_events > 0 {
             say::say(format_args!(
-                "{lost_events} events were lost: who took the time in them has no name in the stacks"
+                "{lost_events} events were lost: the stacks do not name the culprits of their time"
             ));
         }
         if self.is_empty() {
-            say::say("nothing was taken in this recording: there are no stacks to write");
+            say::say("no time was taken in this recording: the file has no stacks");
         }
         Ok(self.finish()?)
     }

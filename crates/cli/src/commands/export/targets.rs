@@ -1,4 +1,4 @@
-//! All formats that a recording is exported to.
+//! All formats to which a recording is exported.
 
 use anyhow::{Error, Result};
 use vmnoise_explain::{Interval, TracedExit};
@@ -11,17 +11,17 @@ use super::target::{Names, Target};
 use crate::args::ExportArguments;
 use crate::run::{Explained, View};
 
-/// Takes what becomes certain, and passes it on.
+/// All targets of a recording. Collects intervals that become certain, and passes them on.
 #[derive(Default)]
 pub struct Targets {
     all: Vec<Box<dyn Target>>,
-    /// Certain, and not passed on yet.
+    /// Intervals that are certain and not passed on yet.
     pub certain: Vec<Interval>,
     fault: Option<Error>,
 }
 
 impl Targets {
-    /// Everything that was asked for, for this recording by itself.
+    /// Creates all requested targets for a single recording.
     pub fn new(arguments: &ExportArguments, input: &Input) -> Result<Targets> {
         let mut targets = Targets::tables(arguments, input)?;
         targets.push_logs(arguments, input)?;
@@ -37,7 +37,7 @@ impl Targets {
         Ok(targets)
     }
 
-    /// What a recording has by itself as well as beside its host.
+    /// Adds the logs that a recording can have alone and joined with its host.
     pub fn push_logs(&mut self, arguments: &ExportArguments, input: &Input) -> Result<()> {
         if let Some(path) = &arguments.hlog {
             self.push(IntervalLog::create(path, &input.facts)?);
@@ -48,7 +48,7 @@ impl Targets {
         Ok(())
     }
 
-    /// Its tables.
+    /// Creates the requested tables of a recording.
     pub fn tables(arguments: &ExportArguments, input: &Input) -> Result<Targets> {
         let mut targets = Targets::default();
         let folders = [
@@ -65,17 +65,17 @@ impl Targets {
         Ok(targets)
     }
 
-    /// One more.
+    /// Adds a target.
     pub fn push(&mut self, target: impl Target + 'static) {
         self.all.push(Box::new(target));
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no target.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Does so with each.
+    /// Calls `on_target` for each target.
     pub fn each(
         &mut self,
         on_target: impl FnMut(&mut Box<dyn Target>) -> Result<()>,
@@ -83,7 +83,7 @@ impl Targets {
         self.all.iter_mut().try_for_each(on_target)
     }
 
-    /// Passes on what has become certain.
+    /// Passes on the intervals that have become certain.
     pub fn settle(&mut self, names: Names<'_, '_>) -> Result<()> {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
@@ -97,7 +97,7 @@ impl Targets {
         Ok(())
     }
 
-    /// The recording is over.
+    /// Ends all targets with the recording.
     pub fn end(self, explained: &Explained) -> Result<()> {
         let mut targets = self.all.into_iter();
         targets.try_for_each(|target| target.end(explained))

@@ -1,4 +1,4 @@
-//! The runs of a data set, by host.
+//! Runs of a data set, by host.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::output::recorded::{Origin, Recorded, RecordedCpu};
 use crate::say;
 use crate::status::UsageError;
 
-/// Reads it. What cannot be predicted from is left out, and said.
+/// Reads the runs of a data set. Leaves out and reports runs that no prediction can use.
 ///
 /// # Errors
-/// If a run cannot be read, or two of a host do not fit together, or none is left.
+/// If a run cannot be read, if two runs of a host overlap badly, or if no run is left.
 pub(super) fn read(folder: &Path) -> Result<Vec<Recorded>> {
     let mut refused: Vec<anyhow::Error> = Vec::new();
     let mut read: Vec<Recorded> = Vec::new();
@@ -62,7 +62,7 @@ fn read_run(stored: &StoredRun) -> Result<Recorded> {
     Ok(recorded)
 }
 
-/// What a data set says of that.
+/// Returns what the run could see, as far as a data set has it.
 fn coverage(facts: &StoredFacts, cpus: &[StoredCpu]) -> Coverage {
     let of_cpu = |cpu: &StoredCpu| {
         let (from_ns, to_ns) = cpu.measured_mono_ns;
@@ -100,18 +100,18 @@ fn origin(stored: &StoredRun, facts: &StoredFacts, cpus: &[StoredCpu]) -> Origin
     }
 }
 
-/// Takes gaps and their parts as they come.
+/// Collects gaps and their parts.
 #[derive(Default)]
 struct Gatherer {
     cpus: BTreeMap<u32, Gathered>,
-    /// The gap whose parts come.
+    /// Gap whose parts are being read.
     gap: Option<StoredGap>,
     parts: Vec<(u32, u64)>,
-    /// Who has a part, written down in one place.
+    /// Buffer for the name of a part's culprit.
     name: String,
 }
 
-/// What is known of one CPU, and the number of each culprit in it, by share and name.
+/// Record of one CPU, and the number of each of its culprits, by share and name.
 struct Gathered {
     record: Record,
     numbers: HashMap<String, u32>,

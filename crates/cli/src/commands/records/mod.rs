@@ -1,4 +1,5 @@
-//! Recordings and data sets of gaps as predictions take them: of each CPU when it was taken away, and by whom.
+//! Recordings and data sets of gaps, as input of predictions: for each CPU, when it was taken away
+//! and by whom.
 
 mod data_set;
 mod recording;
@@ -15,15 +16,15 @@ use crate::progress;
 use crate::say;
 use crate::status::UsageError;
 
-/// No more of a span than this may have gone by unseen: what was taken then is in no gap.
+/// Largest part of a run that may be unobserved: time taken then is in no gap.
 const UNSEEN_AT_MOST: f64 = 0.05;
 
-/// Reads each of these, recordings and folders of data sets, for what was taken from CPUs: one after the other, and
-/// those of a data set by host.
+/// Reads recordings and folders of data sets, one after the other. The runs of a data set are
+/// grouped by host.
 ///
 /// # Errors
-/// If one cannot be read, is of a run that did not look at its CPUs all the time, or is there twice. Of a data set such runs are left
-/// out, unless none is left.
+/// If one cannot be read, did not measure its CPUs all the time, or is named twice. A data set
+/// leaves out such runs, and fails only if no run is left.
 pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Recorded>> {
     for path in paths.iter().filter(|path| !path.is_dir()) {
         progress::expect(path, 1);
@@ -39,10 +40,10 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Recorded>> {
     Ok(all)
 }
 
-/// Refuses runs that tell of no gaps, and such that look but now and then.
+/// Refuses runs without gaps, and runs that paused.
 ///
 /// # Errors
-/// What is wrong with it, and what to do.
+/// A sentence that says what is wrong, and what to do.
 pub fn refuse_gapless(path: &Path, facts: &RunFacts) -> Result<()> {
     refuse_run(&say::name_of(path), facts.workload, facts.options.pauses())
 }
@@ -54,8 +55,8 @@ fn refuse_run(name: &str, workload: Workload, pauses: bool) -> Result<()> {
             workload.command()
         ),
         _ if pauses => {
-            "is of a run that paused in each period, and what was taken then is not in it: record \
-             without `--runtime`"
+            "is of a run that paused in each period, so the time taken then is missing: record without \
+             `--runtime`"
                 .into()
         }
         _ => return Ok(()),
@@ -67,7 +68,7 @@ fn refuse_unseen(recorded: &Recorded) -> Result<()> {
     let file = &recorded.file;
     if recorded.cpus.is_empty() {
         return Err(UsageError(format!(
-            "{file} does not say how long any CPU was looked at: record for longer"
+            "{file} does not say how long any CPU was measured: record for longer"
         ))
         .into());
     }
@@ -78,8 +79,8 @@ fn refuse_unseen(recorded: &Recorded) -> Result<()> {
         let unseen = *unseen_ns as f64 / record.span_ns().max(1) as f64;
         if unseen > UNSEEN_AT_MOST {
             return Err(UsageError(format!(
-                "{file}: for {:.1} % of its time nobody looked at CPU {}, and what was taken then is \
-                 in no gap: record a workload that never sleeps, on a quieter machine",
+                "{file}: for {:.1} % of the run CPU {} was not observed, and time taken then is in no gap: \
+                 record a workload that never sleeps, on a quieter machine",
                 100.0 * unseen,
                 record.cpu
             ))

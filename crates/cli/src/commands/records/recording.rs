@@ -1,4 +1,4 @@
-//! One recording, explained for who took which gap.
+//! One recording, explained by the culprits of its gaps.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::commands::replay::Recording;
 use crate::output::recorded::{Origin, Recorded, RecordedCpu};
 use crate::say;
 
-/// Reads it.
+/// Reads a recording.
 ///
 /// # Errors
-/// If it cannot be read, or is of a run that did not look at its CPUs all the time.
+/// If it cannot be read, or is of a run that did not measure its CPUs all the time.
 pub(super) fn read(path: &Path) -> Result<Recorded> {
     let mut recording = Recording::open(path)?;
     let facts = recording.facts.clone();
@@ -46,13 +46,13 @@ pub(super) fn read(path: &Path) -> Result<Recorded> {
     Ok(recorded)
 }
 
-/// Who took time, by the numbers of a stream.
+/// Culprit, by its number in the stream.
 type Who = (Share, Option<SourceId>);
 
-/// Gaps that have become certain and whose culprits have no names yet: a watermark's.
+/// Gaps that became certain with the last watermark, before their culprits are named.
 #[derive(Debug, Default)]
 struct Certain {
-    /// Each with how many parts follow those of the one before.
+    /// CPU, begin, length and number of parts of each gap. The parts are in `parts`, in this order.
     gaps: Vec<(u32, u64, u64, usize)>,
     parts: Vec<(Who, u64)>,
 }
@@ -74,17 +74,17 @@ struct Gatherer {
     cpus: BTreeMap<u32, Gathered>,
 }
 
-/// What is known of one CPU, and the number of each culprit in it.
+/// Record of one CPU, and the number of each of its culprits.
 #[derive(Debug)]
 struct Gathered {
     record: Record,
     numbers: HashMap<Who, u32>,
-    /// Until when its counters told of it, and for how long nobody had looked at it by then; nanoseconds.
+    /// Time of its last counters, and how long it was unobserved until then; nanoseconds.
     looked: Option<(u64, u64)>,
 }
 
 impl Gathered {
-    /// Takes what counters said, as [`Explainer::looked`] does.
+    /// Takes a reading of the counters, in the form of [`Explainer::looked`].
     fn look(&mut self, ((first_ns, last_ns), blind_ns): ((u64, u64), u64)) {
         let (from_ns, known_ns) = self.looked.unwrap_or((first_ns, 0));
         let unseen_ns = blind_ns.saturating_sub(known_ns);
@@ -95,7 +95,7 @@ impl Gathered {
     }
 }
 
-/// What is known of this one.
+/// Returns the record of this CPU.
 fn of(cpus: &mut BTreeMap<u32, Gathered>, cpu: u32) -> &mut Gathered {
     cpus.entry(cpu).or_insert_with(|| Gathered {
         record: Record::new(cpu),
@@ -105,7 +105,7 @@ fn of(cpus: &mut BTreeMap<u32, Gathered>, cpu: u32) -> &mut Gathered {
 }
 
 impl Gatherer {
-    /// Names who took the gaps that are certain.
+    /// Names the culprits of the certain gaps, and moves the gaps into the records.
     fn settle<'n>(&mut self, name: &dyn Fn(SourceId) -> &'n str) {
         let Certain { gaps, parts } = &mut self.certain;
         let mut parts = parts.drain(..);

@@ -1,4 +1,4 @@
-//! Runs of one host at one time: ranks of a parallel program that each recorded the CPU that they were on.
+//! Runs of one host at one time, such as ranks of a parallel program that each recorded their CPU.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::output::recorded::Recorded;
 use crate::status::UsageError;
 
-/// For how long both looked, nanoseconds. CLOCK_MONOTONIC begins anew as a machine starts, so the wall clock has to say
-/// as well that they ran at one time.
+/// Returns for how long both runs measured at the same time, in nanoseconds. CLOCK_MONOTONIC
+/// restarts at boot, so the wall clock must show an overlap too.
 fn overlap_ns(one: &Recorded, other: &Recorded) -> u64 {
     let times = |run: &Recorded| {
         let started: Timestamp = run.origin.started_at.parse().ok()?;
@@ -29,7 +29,7 @@ fn overlap_ns(one: &Recorded, other: &Recorded) -> u64 {
     until_ns.saturating_sub(span.0.max(others.0))
 }
 
-/// From when to when all of its CPUs were looked at, CLOCK_MONOTONIC in nanoseconds.
+/// Returns the span in which all CPUs of the run were measured, CLOCK_MONOTONIC in nanoseconds.
 fn span_ns(run: &Recorded) -> (u64, u64) {
     let records = || run.cpus.iter().map(|cpu| &cpu.record);
     let from_ns = records().map(|it| it.from_ns()).max().unwrap_or(0);
@@ -42,18 +42,18 @@ fn length_ns(run: &Recorded) -> u64 {
     to_ns - from_ns
 }
 
-/// A CPU that both looked at.
+/// Returns a CPU that both runs measured.
 fn shared_cpu(one: &Recorded, other: &Recorded) -> Option<u32> {
     let cpus = |run: &Recorded| -> Vec<u32> { run.cpus.iter().map(|it| it.record.cpu).collect() };
     let ours = cpus(one);
     cpus(other).into_iter().find(|cpu| ours.contains(cpu))
 }
 
-/// Puts runs of one host at one time together, for what comes to all of its CPUs at once has to be met at once. Runs of
-/// a host at other times are hosts of their own.
+/// Combines runs of one host at one time, so that noise on all of its CPUs at once stays at once.
+/// Runs of a host at other times count as other hosts.
 ///
 /// # Errors
-/// If two overlap and cannot be looked at together.
+/// If two runs overlap and cannot be combined.
 pub(super) fn together(runs: Vec<Recorded>) -> Result<Vec<Recorded>> {
     let mut all: Vec<Recorded> = Vec::new();
     for run in runs {
@@ -65,10 +65,10 @@ pub(super) fn together(runs: Vec<Recorded>) -> Result<Vec<Recorded>> {
     Ok(all)
 }
 
-/// Refuses runs that looked at one CPU at the same time.
+/// Refuses runs that measured one CPU at the same time.
 ///
 /// # Errors
-/// Which CPU, and what to do.
+/// A sentence that names the CPU, and says what to do.
 pub fn refuse_two_at_once(one: &Recorded, other: &Recorded) -> Result<()> {
     match shared_cpu(one, other) {
         Some(cpu) if overlap_ns(one, other) > 0 => Err(UsageError(format!(
@@ -80,11 +80,11 @@ pub fn refuse_two_at_once(one: &Recorded, other: &Recorded) -> Result<()> {
     }
 }
 
-/// Refuses a run that was named twice, be it once as a recording and once in a data set, which keeps when runs
-/// started to the microsecond.
+/// Refuses a run that was named twice, for example as a recording and in a data set. Data sets keep
+/// the start of a run only to the microsecond, so starts are compared in microseconds.
 ///
 /// # Errors
-/// Which are of one run, and what to do.
+/// A sentence that names both, and says what to do.
 pub(super) fn refuse_twice_the_same(all: &[Recorded]) -> Result<()> {
     let mut known: HashMap<i64, Vec<&Recorded>> = HashMap::new();
     for run in all {
@@ -92,7 +92,7 @@ pub(super) fn refuse_twice_the_same(all: &[Recorded]) -> Result<()> {
             continue;
         };
         let before = known.entry(started.as_microsecond()).or_default();
-        // Ranks of a host may start at one moment, each on a CPU of its own.
+        // Ranks of a host may start at the same time, each on its own CPU.
         let is_same =
             |it: &&&Recorded| may_be_of_one_host(it, run) && shared_cpu(it, run).is_some();
         if let Some(same) = before.iter().find(is_same) {
@@ -107,7 +107,7 @@ pub(super) fn refuse_twice_the_same(all: &[Recorded]) -> Result<()> {
     Ok(())
 }
 
-/// A recording need not say of which it is.
+/// Returns whether two runs may be of one host. A recording may lack the name of its host.
 fn may_be_of_one_host(one: &Recorded, other: &Recorded) -> bool {
     let hosts = one.origin.host.as_ref().zip(other.origin.host.as_ref());
     hosts.is_none_or(|(one, other)| one == other)

@@ -1,4 +1,4 @@
-//! One recording by itself, read for the page.
+//! Reads one recording by itself for the page.
 
 use std::path::Path;
 
@@ -17,8 +17,8 @@ use crate::output::exits::without_probes;
 use crate::run::{Explained, Explaining};
 use crate::say;
 
-/// Explains it. What ran inside the longest gaps is found out in a second pass; the longest
-/// exits are reported piece by piece as it is.
+/// Explains a recording. A second pass finds the tasks that ran inside the longest gaps. The
+/// longest exits already have their pieces.
 pub fn run(path: &Path) -> Result<Read> {
     let mut recording = Recording::open_file(path)?;
     let mut facts = recording.facts.clone();
@@ -90,7 +90,8 @@ pub fn run(path: &Path) -> Result<Read> {
     })
 }
 
-/// Whether what it did not see was left: it has gaps, and did not pause.
+/// Returns whether time outside its gaps was left to the workload: the run measures gaps, and did
+/// not pause.
 fn looks_at_all(facts: &RunFacts) -> bool {
     let has_gaps = !matches!(facts.workload, Workload::Exits | Workload::Timerlat);
     has_gaps && !facts.options.pauses()

@@ -1,4 +1,4 @@
-//! The hosts of a data set, read for the page.
+//! Reads the hosts of a data set for the page.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,10 +11,10 @@ use vmnoise_report::{FleetCpu, FleetPage, FleetRun, FleetTaker};
 use super::refuse;
 use crate::say;
 
-/// Reads it. What can be read is on the page even where a run cannot.
+/// Reads a data set. Runs that cannot be read are listed on the page as refused.
 ///
 /// # Errors
-/// If it is no data set, or no run with gaps is in it that can be read.
+/// If it is no data set, or has no readable run with gaps.
 pub(super) fn read(folder: &Path) -> Result<FleetPage> {
     let mut page = FleetPage {
         name: say::name_of(folder),
@@ -39,7 +39,7 @@ pub(super) fn read(folder: &Path) -> Result<FleetPage> {
     Ok(page)
 }
 
-/// `None` of a run that has no gaps.
+/// Reads a run; `None` if it has no gaps.
 fn read_run(stored: &StoredRun) -> Result<Option<FleetRun>, DataSetError> {
     let facts = stored.facts()?;
     if matches!(facts.workload, Workload::Exits | Workload::Timerlat) {
@@ -75,18 +75,19 @@ fn read_run(stored: &StoredRun) -> Result<Option<FleetRun>, DataSetError> {
     }))
 }
 
-/// Who took time in a run.
+/// Culprits of a run.
 #[derive(Default)]
 struct Takers {
-    /// By name, and by share; of nobody the name is empty.
+    /// Culprits by name and share; an unknown culprit has an empty name.
     by_name: HashMap<String, HashMap<Share, Counted>>,
-    /// The number of the gap whose parts come, from 1.
+    /// Number of the current gap, from 1.
     gap: u64,
 }
 
 struct Counted {
     taker: FleetTaker,
-    /// The last gap of which it had a part, and how much that was: several threads may have one name.
+    /// Last gap in which it had a part, and its time there, summed because several threads may
+    /// share a name.
     in_gap: (u64, u64),
 }
 

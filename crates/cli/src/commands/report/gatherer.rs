@@ -1,4 +1,4 @@
-//! Gathers for the page what took time, be it a gap, a wake-up or an exit.
+//! Collects gaps, wake-ups and exits for the page.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,15 +12,15 @@ use super::left::Left;
 use crate::commands::replay::Recording;
 use crate::run::View;
 
-/// What there was, and whose.
+/// Moments of a run, and the vCPUs that they belong to.
 #[derive(Default)]
 pub struct Gatherer {
     pub gathering: Gathering,
-    /// Those whose exits are gathered.
+    /// vCPUs whose exits are collected.
     pub vcpus: HashMap<VcpuId, Vcpu>,
-    /// By whom the exits are known.
+    /// Probes of the run.
     pub witnesses: Witnesses,
-    /// Gaps, where it is wanted what they left.
+    /// Gaps for the curve of the time left, if the page has one.
     pub left: Option<Left>,
 }
 
@@ -35,7 +35,7 @@ impl View for Gatherer {
         }
     }
 
-    /// By who had the time, whatever the phase and the CPU of a host.
+    /// Takes an interval, with its parts summed by culprit over phases and CPUs of the host.
     fn interval(&mut self, interval: &Interval) {
         if let Some(left) = &mut self.left {
             left.see(interval);
@@ -61,7 +61,7 @@ impl View for Gatherer {
         });
     }
 
-    /// Without the sleep that its guest asked for.
+    /// Takes an exit, without the guest's own halts.
     fn exit(&mut self, exit: &ExitBudget) {
         let Some(vcpu) = self.vcpus.get(&exit.vcpu) else {
             return;
@@ -77,10 +77,10 @@ impl View for Gatherer {
     }
 }
 
-/// A moment's lane and begin, and what ran inside it.
+/// Lane and begin of a moment, and the bars of what ran inside it.
 pub type Scene = ((usize, u64), Vec<Bar>);
 
-/// Reads a recording once more for what ran inside its longest moments.
+/// Reads a recording again, for what ran inside its longest moments.
 pub fn scenes(
     path: &Path,
     workload: Workload,

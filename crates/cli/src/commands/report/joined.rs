@@ -1,4 +1,4 @@
-//! A guest's recording and its host's, joined for the page.
+//! Joins a guest's recording with its host's for the page.
 
 use std::path::Path;
 
@@ -13,10 +13,10 @@ use crate::output::join::{Joined, caveats};
 use crate::run::View;
 use crate::say;
 
-/// Joins them.
+/// Joins a guest's recording with its host's.
 ///
 /// # Errors
-/// Why they cannot be joined.
+/// If they cannot be joined, with the reason.
 pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
     let pairs = Both::open(guest_path, host_path)?.pair(None)?;
     let mut both = Both::open(guest_path, host_path)?;
@@ -93,7 +93,8 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
     })
 }
 
-/// The exits in the longest gaps or wake-ups, with the CPU and the begin of each of these.
+/// Returns the exits in the longest gaps or wake-ups, with the CPU and the begin of the gap or
+/// wake-up.
 fn exits(run: &JoinedRun) -> impl Iterator<Item = ((u32, u64), &ExitBranch)> {
     let latencies = run.latencies.iter().flat_map(|it| &it.trees);
     run.trees.iter().chain(latencies).flat_map(|tree| {
@@ -103,7 +104,7 @@ fn exits(run: &JoinedRun) -> impl Iterator<Item = ((u32, u64), &ExitBranch)> {
     })
 }
 
-/// What the host did in one of them.
+/// Returns bars of what the host did in an exit.
 fn below(exit: &ExitBranch) -> impl Iterator<Item = Bar> + '_ {
     exit.pieces.iter().map(|piece| Bar {
         side: Side::Host,

@@ -1,4 +1,4 @@
-//! What of any stretch was left, for the page.
+//! Least time left in windows of any length, for the page.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use vmnoise_explain::{CpuSummary, Interval};
 use vmnoise_predict::Record;
 use vmnoise_predict::supply::MeasuredSupply;
 
-/// So many gaps of a CPU are kept, 20 bytes each; one with more has no line.
+/// Most gaps of a CPU that are kept, 20 bytes each; a CPU with more has no curve.
 const MOST_GAPS: usize = 2_000_000;
 
-/// The gaps of each CPU.
+/// Gaps of each CPU.
 #[derive(Debug, Default)]
 pub struct Left {
     records: BTreeMap<u32, Record>,
@@ -27,7 +27,7 @@ impl Left {
         }
     }
 
-    /// The lines, by the places of their lanes.
+    /// Returns the curves, each with the position of its lane.
     pub fn lines(mut self, cpus: &[CpuSummary], lanes: &[u32]) -> Vec<(usize, Vec<(u64, u64)>)> {
         let line = |(place, cpu): (usize, &u32)| {
             let summary = cpus.iter().find(|it| it.cpu == *cpu)?;

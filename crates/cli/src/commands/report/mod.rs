@@ -1,4 +1,4 @@
-//! `vmnoise report`: recordings as one page, each explained as `vmnoise explain` does.
+//! `vmnoise report`: recordings as one page, each explained as by `vmnoise explain`.
 
 mod alone;
 mod fleet;
@@ -23,7 +23,7 @@ use crate::run::files::{self, Claimed, is_same};
 use crate::say;
 use crate::status::{Status, UsageError};
 
-/// Writes the page. What can be read is on it even where another file cannot.
+/// Writes the page. It has all readable recordings, even if another file cannot be read.
 pub fn run(arguments: &ReportArguments) -> Result<Status> {
     let page = [("page", &arguments.output)];
     let _claimed = Claimed::results(page, &arguments.recordings)?;
@@ -90,7 +90,8 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
     if runs.is_empty() {
         anyhow::bail!("none of these can be shown: no page was written");
     }
-    // Each host has its guest where what is left was recorded at another time, to be compared.
+    // A host without a guest is a fault only if a guest could not be joined with it. Otherwise it
+    // was recorded at another time, for comparison.
     let is_left = |(path, facts): &(&PathBuf, RunFacts)| {
         facts.workload == Workload::Exits && !hosts.contains(path)
     };
@@ -101,11 +102,11 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
     Ok(status)
 }
 
-/// A page of hosts beside each other, and not of what happened on each.
+/// Writes a page that compares the hosts of a data set, without details of each host.
 fn of_data_set(arguments: &ReportArguments, folder: &Path) -> Result<Status> {
     if arguments.recordings.len() > 1 {
         let what = format!(
-            "{} is the folder of a data set, which has a page of its own: name it alone",
+            "{} is the folder of a data set, which gets a page of its own: name it alone",
             say::name_of(folder)
         );
         return Err(UsageError(what).into());
@@ -127,17 +128,18 @@ fn write(arguments: &ReportArguments, runs: Vec<Run>, refused: Vec<Refused>) -> 
     write_page(arguments, &page.render()?, &headlines(&page.runs))
 }
 
-/// Two lines for each run: what was lost, and who took it. Several runs are told apart by their files.
+/// Returns two lines for each run: the lost time, and who took it. With several runs, each line
+/// begins with the file.
 fn headlines(runs: &[Run]) -> String {
     let lines = runs.iter().map(|run| {
         let Headline { lost, taker } = Headline::of(run);
-        let taker = taker.unwrap_or_else(|| "Nobody was seen to take any time".to_owned());
+        let taker = taker.unwrap_or_else(|| "No culprit was seen".to_owned());
         match runs.len() {
             1 => format!("{lost}.\n{taker}.\n"),
             _ => format!("{file}: {lost}.\n{file}: {taker}.\n", file = run.file),
         }
     });
-    // In the letters of every other text on a terminal.
+    // Only ASCII, as in all other text on a terminal.
     let ascii = [("\u{a0}", " "), ("\u{202f}", " "), ("µ", "u"), ("’", "'")];
     ascii
         .iter()
@@ -146,7 +148,7 @@ fn headlines(runs: &[Run]) -> String {
         })
 }
 
-/// Writes the page, prints these lines, and says where the page is.
+/// Writes the page, and prints the headlines and the path of the page.
 fn write_page(arguments: &ReportArguments, page: &str, headlines: &str) -> Result<()> {
     let path = &arguments.output;
     files::write_whole(path, page.as_bytes())
@@ -164,54 +166,54 @@ fn refuse(refused: &mut Vec<Refused>, path: &Path, error: &anyhow::Error) {
     Status::of_error(error);
     refused.push(Refused {
         file: say::name_of(path),
-        // It may quote what is in the file.
+        // The error may quote the file's content.
         why: Line::from(format!("{error:#}")).into(),
     });
 }
 
-/// How often a recording is read: by itself, and with those that it may be joined with.
+/// Returns how often a recording is read, alone and to join it with others.
 fn passes(facts: &RunFacts, among: &[(&PathBuf, RunFacts)]) -> u64 {
     let of = |may_be: &dyn Fn(&RunFacts) -> bool| {
         let others = among.iter().filter(|(_, other)| may_be(other));
         others.count() as u64
     };
     match facts.workload {
-        // Alone once; to find its guests and to be joined with them.
+        // Once alone, and twice for each guest: to find the pair, and to join.
         Workload::Exits => 1 + 2 * of(&|guest| may_be_pair(guest, facts)),
-        // And for what ran inside its longest gaps.
+        // Twice to join it with a host, and once for its longest gaps.
         _ if of(&|host| may_be_pair(facts, host)) > 0 => 3,
         _ => 2,
     }
 }
 
-/// A recording, read.
+/// A recording that was read.
 struct Read {
     run: Run,
-    /// Whether it was read to its end without a fault.
+    /// Whether reading reached the end without a fault.
     whole: bool,
 }
 
-/// What is to be said of how reading ended, and whether that was in order.
+/// Adds a note on how reading ended, and returns whether it ended without a fault.
 fn ended(ended: Option<Result<Ending, ReadError>>, notes: &mut Vec<String>) -> bool {
     match ended {
         Some(Ok(Ending::Complete)) | None => true,
         Some(Ok(Ending::CutOff { .. })) => {
             notes.push(
-                "The run that wrote this was cut off; this is what it had flushed.".to_owned(),
+                "The run was cut off; the page shows the part that it had written.".to_owned(),
             );
             true
         }
         Some(Err(fault)) => {
             let fault = anyhow::Error::new(fault);
             notes.push(format!(
-                "Only what lies before a fault is shown: {fault:#}."
+                "The page shows only the part before a fault: {fault:#}."
             ));
             false
         }
     }
 }
 
-/// Lines of text as sentences of the page.
+/// Splits a text into sentences for the page, one per line.
 fn sentences(text: &str) -> Vec<String> {
     text.lines()
         .map(|line| line.trim().to_owned())
@@ -219,7 +221,7 @@ fn sentences(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// These, and what found no room on the page.
+/// Returns these limits, and what found no room on the page.
 fn with_left_out(limits: Vec<String>, gathered: &Resolved) -> Vec<String> {
     limits.into_iter().chain(gathered.left_out()).collect()
 }

@@ -1,11 +1,11 @@
-//! Names of vCPUs on the page: each has one of its own.
+//! Unique names of vCPUs on the page.
 
 use std::collections::HashMap;
 
 use vmnoise_events::Vcpu;
 
-/// Names these vCPUs. The thread, and where that was another vCPU before also a number, is added only to
-/// names that would be the same.
+/// Returns a name for each of these vCPUs. Equal names get the thread, and a number if that thread
+/// was another vCPU before.
 pub fn vcpu_names<'v>(vcpus: impl Iterator<Item = &'v Vcpu> + Clone) -> Vec<String> {
     let mut of_name: HashMap<String, usize> = HashMap::new();
     for vcpu in vcpus.clone() {

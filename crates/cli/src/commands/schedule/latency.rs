@@ -12,17 +12,17 @@ use crate::commands::replay::Recording;
 use crate::output::recorded::Origin;
 use crate::say;
 
-/// What a recording has of them.
+/// Wake-up latencies of a recording.
 pub(super) struct Latencies {
-    /// The latest wake-up of each CPU, until user space; nanoseconds.
+    /// Largest latency of each CPU, until user space; nanoseconds.
     pub(super) latest_ns: BTreeMap<u32, u64>,
-    /// Which run of which machine.
+    /// Machine and run of the recording.
     pub(super) origin: Origin,
-    /// What it could see.
+    /// Coverage of the recording.
     pub(super) coverage: Coverage,
 }
 
-/// Reads one.
+/// Reads the latencies of a recording.
 pub(super) fn read(path: &Path) -> Result<Latencies> {
     let mut recording = Recording::open(path)?;
     let origin = Origin::from(&recording.facts);

@@ -1,4 +1,5 @@
-//! `vmnoise schedule`: what a CPU left to its tasks at least, and whether they keep their deadlines.
+//! `vmnoise schedule`: computes the least CPU time left in any window, and whether tasks meet their
+//! deadlines.
 
 mod latency;
 mod supplies;
@@ -21,7 +22,7 @@ use crate::run::files::refuse_among_tables;
 use crate::say;
 use crate::status::{Status, UsageError};
 
-/// Measures, judges, prints, and says whether all tasks hold.
+/// Judges the tasks, prints the result, and returns whether all tasks hold.
 pub fn run(arguments: &ScheduleArguments) -> Result<Status> {
     if let Some(table) = &arguments.csv {
         refuse_to_overwrite(table, arguments)?;
@@ -38,7 +39,7 @@ pub fn run(arguments: &ScheduleArguments) -> Result<Status> {
         Some(set) => judged(cpu, set),
         None => cpu,
     });
-    // Text has no row of them, and many gaps take a while.
+    // Text output has no rows, and computing them for many gaps takes long.
     let draws = arguments.csv.is_some() || matches!(arguments.format, Format::Json);
     let cpus = cpus.map(|cpu| match draws {
         true => cpu.with_rows(),
@@ -64,7 +65,7 @@ pub fn run(arguments: &ScheduleArguments) -> Result<Status> {
     Ok(status(&scheduled))
 }
 
-/// With timers that are late, each task may be kept off once for as long, and jobs come closer together.
+/// Judges the tasks on a CPU. Late timers may block each task once, and jobs come closer together.
 fn judged<'a>(cpu: CpuSupply<'a>, set: &TaskSet) -> CpuSupply<'a> {
     let late_ns = cpu.blocking_ns.unwrap_or(0);
     let tasks: Vec<Task> = set.tasks.iter().map(|it| it.late_by(late_ns)).collect();
@@ -73,7 +74,7 @@ fn judged<'a>(cpu: CpuSupply<'a>, set: &TaskSet) -> CpuSupply<'a> {
     CpuSupply { judged, ..cpu }
 }
 
-/// Models that were extracted on another kernel say what tasks need there.
+/// Refuses models from another kernel, because tasks may need other times there.
 fn refuse_other_kernels(described: &Described, supplies: &Supplies) -> Result<()> {
     let Some(observed_under) = &described.observed_under else {
         return Ok(());
@@ -81,7 +82,7 @@ fn refuse_other_kernels(described: &Described, supplies: &Supplies) -> Result<()
     let kernel = |it: &&Recorded| it.origin.kernel != *observed_under;
     match supplies.recorded().iter().find(kernel) {
         Some(recorded) => Err(usage(format!(
-            "the tasks were observed under Linux {observed_under}, and {} is of {}: what they need there is not known; \
+            "the tasks were observed under Linux {observed_under}, and {} is of {}, where they may need other times: \
              extract the models on the recorded machine",
             recorded.file, recorded.origin.kernel
         ))),
@@ -89,14 +90,14 @@ fn refuse_other_kernels(described: &Described, supplies: &Supplies) -> Result<()
     }
 }
 
-/// A task that is bound to CPUs runs on none of the others.
+/// Refuses a task that may run on none of the recorded CPUs.
 fn refuse_other_cpus(described: &Described, supplies: &Supplies) -> Result<()> {
     for (name, may_run_on) in &described.bound_to {
         let is_recorded = |cpu: &u32| supplies.of_cpus().contains(cpu);
         if !may_run_on.iter().any(is_recorded) {
             let listed: Vec<String> = may_run_on.iter().map(u32::to_string).collect();
             return Err(usage(format!(
-                "{name} may run on CPU {} alone, and the recordings have none of these: record there",
+                "{name} may run only on CPU {}, and the recordings have no such CPU: record there",
                 listed.join(",")
             )));
         }
@@ -104,7 +105,7 @@ fn refuse_other_cpus(described: &Described, supplies: &Supplies) -> Result<()> {
     Ok(())
 }
 
-/// The worst of all tasks on all CPUs.
+/// Returns the status for the worst verdict of all tasks on all CPUs.
 fn status(scheduled: &Scheduled<'_>) -> Status {
     let judged = scheduled.cpus.iter().flat_map(|cpu| &cpu.judged);
     let verdicts: Vec<Verdict> = judged.map(|it: &Judged| it.verdict).collect();
@@ -118,7 +119,7 @@ fn status(scheduled: &Scheduled<'_>) -> Status {
     }
 }
 
-/// A slip of the finger would cost a recording.
+/// Refuses to overwrite an input file with the table.
 fn refuse_to_overwrite(table: &Path, arguments: &ScheduleArguments) -> Result<()> {
     refuse_among_tables(table, &arguments.recordings)?;
     let Ok(there) = fs::canonicalize(table) else {
@@ -128,14 +129,14 @@ fn refuse_to_overwrite(table: &Path, arguments: &ScheduleArguments) -> Result<()
     let is_read = |it: &PathBuf| fs::canonicalize(it).is_ok_and(|it| it == there);
     match read.into_iter().any(is_read) {
         true => Err(usage(format!(
-            "--csv {} would overwrite what is read: name another file",
+            "--csv {} would overwrite an input file: name another file",
             say::name_of(table)
         ))),
         false => Ok(()),
     }
 }
 
-/// An option that cannot be meant.
+/// Returns a usage error.
 fn usage(why: String) -> anyhow::Error {
     UsageError(why).into()
 }

@@ -1,4 +1,4 @@
-//! The recordings, put together by CPU.
+//! The recordings, combined by CPU.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -19,14 +19,14 @@ use crate::output::schedule::{CpuSupply, Row, WorstWindow};
 use crate::say;
 use crate::units::human;
 
-/// What was read.
+/// All recordings of a command line.
 pub(super) struct Supplies {
     recorded: Vec<Recorded>,
-    /// The latest wake-up by CPU.
+    /// Largest wake-up latency of each CPU, in nanoseconds.
     latest_ns: BTreeMap<u32, u64>,
-    /// What the recordings of these could see.
+    /// Coverage of the recordings of wake-ups.
     of_latencies: Vec<Coverage>,
-    /// Of which the function is wanted.
+    /// CPUs to compute.
     cpus: BTreeSet<u32>,
 }
 
@@ -36,7 +36,7 @@ impl Supplies {
         let mut latest_ns = BTreeMap::new();
         let mut timers = Vec::new();
         for path in &arguments.recordings {
-            // A data set has runs of either kind, and those of gaps are taken.
+            // A data set has runs of both kinds; only those of gaps are used.
             if path.is_dir() || Recording::open(path)?.facts.workload != Workload::Timerlat {
                 of_gaps.push(path.clone());
                 continue;
@@ -50,8 +50,8 @@ impl Supplies {
         }
         if of_gaps.is_empty() {
             return Err(usage(format!(
-                "{} is of `vmnoise timerlat`, which does not say what was taken while tasks ran: name a recording of \
-                 `osnoise` or `microvm` of the same CPUs beside it",
+                "{} is of `vmnoise timerlat`, which does not measure the time taken from running tasks: add a recording \
+                 of `osnoise` or `microvm` of the same CPUs",
                 say::name_of(&arguments.recordings[0])
             )));
         }
@@ -97,7 +97,7 @@ impl Supplies {
         Ok(supplies)
     }
 
-    /// Who is to be left out has taken something.
+    /// Refuses a name of `--without` that took nothing.
     fn refuse_strangers(&self, without: &[String]) -> Result<()> {
         let cpus = self.recorded.iter().flat_map(|it| &it.cpus);
         let records: Vec<&Record> = cpus.map(|it| &it.record).collect();
@@ -112,24 +112,24 @@ impl Supplies {
             known.dedup();
             known.truncate(8);
             return Err(usage(format!(
-                "nobody called `{name}` took anything; there are {}",
+                "no culprit or share `{name}` took any time; write one of these: {}",
                 known.join(", ")
             )));
         }
         Ok(())
     }
 
-    /// Of which CPUs the function is wanted.
+    /// Returns the CPUs to compute.
     pub(super) fn of_cpus(&self) -> &BTreeSet<u32> {
         &self.cpus
     }
 
-    /// The recordings of gaps.
+    /// Returns the recordings of gaps.
     pub(super) fn recorded(&self) -> &[Recorded] {
         &self.recorded
     }
 
-    /// Each CPU, without those who are called so.
+    /// Returns each CPU, without the time of the culprits and shares in `without`.
     pub(super) fn cpus(&self, without: &[String]) -> Vec<CpuSupply<'_>> {
         let patterns: Vec<WildMatch> = without.iter().map(|it| WildMatch::new(it)).collect();
         let cpus = self.cpus.iter();
@@ -174,13 +174,13 @@ impl Supplies {
     }
 }
 
-/// Recordings are taken together by the numbers of their CPUs.
+/// Refuses recordings of different machines, because recordings are combined by CPU number.
 fn refuse_what_is_not_one_machine(recorded: &[Recorded]) -> Result<()> {
     for (nth, it) in recorded.iter().enumerate() {
         for other in &recorded[..nth] {
             if !is_one_machine(&it.origin, &other.origin) {
                 return Err(usage(format!(
-                    "{} and {} are of different machines or kernels: ask about each by itself",
+                    "{} and {} are of different machines or kernels: run the command for each alone",
                     other.file, it.file
                 )));
             }
@@ -194,7 +194,7 @@ fn is_one_machine(one: &Origin, other: &Origin) -> bool {
     (&one.host, &one.kernel) == (&other.host, &other.kernel)
 }
 
-/// The most that each share took in a window of each length, as far as it took any.
+/// Returns, for each share that took time, the most that it took in a window of each length.
 fn shares(records: &[&Record], counts: impl Fn(&Culprit) -> bool) -> Vec<(Share, Vec<u64>)> {
     let of_share = |share: Share| {
         let is = |it: &Culprit| it.share == share && counts(it);
@@ -209,7 +209,8 @@ fn shares(records: &[&Record], counts: impl Fn(&Culprit) -> bool) -> Vec<(Share,
     Share::ALL.into_iter().filter_map(of_share).collect()
 }
 
-/// By its name, with or without the number behind it, or by its share.
+/// Returns whether the pattern matches the culprit's name, with or without its number, or its
+/// share.
 fn is_called(culprit: &Culprit, pattern: &WildMatch) -> bool {
     let bare = culprit.whatever_number();
     let names = [culprit.name.as_deref(), bare.name.as_deref()];
@@ -218,8 +219,8 @@ fn is_called(culprit: &Culprit, pattern: &WildMatch) -> bool {
 }
 
 impl CpuSupply<'_> {
-    /// What its recordings could not see that the answer depends on. What comes between a task and the thread whose timers
-    /// were measured is in the gaps of the others.
+    /// Returns the blind spots of its recordings that matter for this question. Work between a task
+    /// and the thread whose timers were measured is in the recordings of gaps.
     pub(crate) fn blind_spots(&self, question: Question) -> Vec<BlindSpot> {
         let of_gaps = self.of_gaps.iter().flat_map(|it| it.blind_spots(question));
         let latest = Question::Longest(f64::INFINITY);
@@ -234,7 +235,7 @@ impl CpuSupply<'_> {
         spots
     }
 
-    /// With a row for each length that is drawn.
+    /// Adds a row for each window length of the table.
     pub(super) fn with_rows(self) -> Self {
         let counts = |culprit: &Culprit| !self.without.iter().any(|it| is_called(culprit, it));
         let shares = shares(&self.records, counts);
@@ -253,7 +254,7 @@ impl CpuSupply<'_> {
         }
     }
 
-    /// The window of this length that left least, and who had what of it.
+    /// Returns the window of this length with the least time left, and its culprits.
     pub(crate) fn worst(&self, length_ns: u64) -> Option<WorstWindow> {
         let WorstOfRuns {
             run,

@@ -1,4 +1,4 @@
-//! An open way to the host, read without ever waiting.
+//! An open connection to the host, read without waiting.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Result};
@@ -12,26 +12,26 @@ use vsock::{VMADDR_CID_ANY, VMADDR_CID_HOST, VsockListener, VsockStream};
 
 use super::transport::Transport;
 
-/// What one look gave.
+/// Result of one read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Took {
-    /// So many bytes.
+    /// Number of bytes that were read.
     Bytes(usize),
-    /// Nothing for now.
+    /// No bytes for now.
     Nothing,
-    /// The host hung up; it may come again by the same way.
+    /// The host hung up; it may come back on the same connection.
     HangUp,
-    /// As `HangUp`, and the way has to be opened anew.
+    /// The host hung up, and the connection must be opened again.
     Broken,
 }
 
-/// An open way.
+/// An open connection.
 #[derive(Debug)]
 pub(super) enum Link {
-    /// A port or a FIFO: its end is that nobody is at the other one for now.
+    /// A port or a FIFO. Its end of file means that the host has not opened the other end.
     Port {
         file: File,
-        /// Whether bytes came since its last end.
+        /// Whether bytes came since the last end of file.
         heard: bool,
     },
     Socket(UnixStream),
@@ -83,7 +83,7 @@ impl Link {
             },
             Link::Vsock { listener, stream } => {
                 if let Some(newer) = from_the_host(listener) {
-                    // It would not come twice: what came before is dead.
+                    // The host connects once, so the older connection is dead.
                     let hung_up = stream.replace(newer).is_some();
                     if hung_up {
                         return Took::HangUp;
@@ -104,8 +104,8 @@ impl Link {
     }
 }
 
-/// A connection whose other end is the host itself: no program of this guest, and no other
-/// guest, has that address.
+/// Accepts a connection if its other end is the host itself. No program of this guest, and no
+/// other guest, has that address.
 fn from_the_host(listener: &VsockListener) -> Option<VsockStream> {
     let (stream, peer) = listener.accept().ok()?;
     let is_the_host = peer.cid() == VMADDR_CID_HOST;
@@ -116,7 +116,7 @@ fn is_socket(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
 }
 
-/// Connecting waits nowhere: where nobody takes connections it fails.
+/// Connects without waiting; fails if nobody accepts connections.
 fn connected(path: &Path) -> Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

@@ -1,4 +1,4 @@
-//! The guest's end of a feed: reads what the host sends, a bounded part at a time, and gives
+//! The guest's end of a feed. It reads a bounded part of what the host sends at a time, and returns
 //! its frames as events. The host is not trusted, and may come and go.
 
 mod link;
@@ -15,15 +15,16 @@ pub use transport::{FeedFrom, Transport};
 
 use link::{Link, Took};
 
-/// At most so much is read at once: frames of some hundred vCPUs.
+/// Most bytes that are read at once: frames of some hundred vCPUs.
 const BYTES_AT_ONCE: usize = 64 * 1024;
-/// A way that is shut is tried again after this time.
+/// Time after which a broken connection is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// The feed, or the probe status that says why there is none; neither where there is no host.
+/// Opens the feed, or returns the probe status that says why there is none. Returns neither if this
+/// machine has no host.
 ///
 /// # Errors
-/// If the user named a way that cannot be opened.
+/// If `--feed` names a path that cannot be opened.
 pub fn open(
     from: &FeedFrom,
     machine: &HostFacts,
@@ -34,7 +35,7 @@ pub fn open(
     };
     match HostFeed::open(transport.clone()) {
         Ok(feed) => Ok((Some(feed), None)),
-        // Nobody asked for it.
+        // Without --feed this is no error.
         Err(error) if *from == FeedFrom::Auto => {
             let why = format!("{transport}: {error}");
             Ok((None, Some(probe_status::of_none(&why))))
@@ -45,7 +46,7 @@ pub fn open(
     }
 }
 
-/// One feed, from before the run to its end.
+/// A feed, from before the run until its end.
 #[derive(Debug)]
 pub struct HostFeed {
     transport: Transport,
@@ -56,10 +57,10 @@ pub struct HostFeed {
 }
 
 impl HostFeed {
-    /// Opens this way.
+    /// Opens the feed.
     ///
     /// # Errors
-    /// If it cannot be opened: somebody else reads it, or it is not there.
+    /// If it cannot be opened: another process reads it, or it does not exist.
     pub fn open(transport: Transport) -> std::io::Result<HostFeed> {
         Ok(HostFeed {
             link: Some(Link::open(&transport)?),
@@ -70,22 +71,22 @@ impl HostFeed {
         })
     }
 
-    /// Which way it comes.
+    /// Returns the transport of the feed.
     pub fn transport(&self) -> &Transport {
         &self.transport
     }
 
-    /// Reads what is there before the result begins.
+    /// Reads and keeps the frames that come before the result begins.
     pub fn hold(&mut self) {
         self.read(&mut |receiver, bytes| receiver.hold(bytes));
     }
 
-    /// One of the frames held, if any came.
+    /// Returns one of the kept frames, if any came.
     pub fn held(&self) -> Option<&HostFrame> {
         self.receiver.held()
     }
 
-    /// Gives what was held, and what came since.
+    /// Passes on the kept frames, and those that came since.
     pub fn drain(&mut self, each: &mut dyn FnMut(Event)) {
         for frame in self.receiver.release() {
             each(Event::HostFrame(frame));
@@ -95,7 +96,7 @@ impl HostFeed {
         });
     }
 
-    /// What has come of it; `None` as long as nothing did.
+    /// Returns the totals of the feed; `None` until something came.
     pub fn totals(&self) -> Option<FeedTotals> {
         let totals = self.receiver.totals();
         (totals != FeedTotals::default()).then_some(totals)

@@ -1,5 +1,4 @@
-//! Whether there is a feed and what it tells, in the words of `vmnoise doctor` and of each
-//! result's last lines.
+//! Probe status of the feed, for `vmnoise doctor` and the last lines of each result.
 
 use vmnoise_events::ProbeStatus;
 
@@ -9,7 +8,8 @@ const PROBE: &str = "feed of the host";
 const UNKNOWN: &str = "LW_EX, HW_EX, VIRT and HW_NOISE are unknown";
 const SERVE: &str = "on the host: vmnoise exits --feed (docs/feed.md)";
 
-/// Nobody could say: this guest has no way in, or it is taken (`why`).
+/// Returns the status of a guest without a feed. `why` is empty if the guest has no transport, and
+/// otherwise says why it cannot be opened.
 pub fn of_none(why: &str) -> ProbeStatus {
     let limit = match why {
         "" => UNKNOWN.to_owned(),
@@ -19,7 +19,7 @@ pub fn of_none(why: &str) -> ProbeStatus {
     ProbeStatus::limited(PROBE, "none", &limit, remedy)
 }
 
-/// A way in that nobody has looked into.
+/// Returns the status of a transport that was not opened.
 pub fn of_transport(transport: Option<&Transport>) -> ProbeStatus {
     match transport {
         Some(transport) => ProbeStatus::best(PROBE, &transport.to_string()),
@@ -27,7 +27,7 @@ pub fn of_transport(transport: Option<&Transport>) -> ProbeStatus {
     }
 }
 
-/// A feed that is open; it is read before this is asked.
+/// Returns the status of an open feed. Read from the feed before this call.
 pub fn of_open(feed: &HostFeed) -> ProbeStatus {
     match feed.held() {
         Some(frame) => ProbeStatus::best(
@@ -36,7 +36,7 @@ pub fn of_open(feed: &HostFeed) -> ProbeStatus {
         ),
         None => {
             let limit =
-                format!("the host was silent when the run began: until it speaks {UNKNOWN}");
+                format!("the host had sent nothing when the run began: until it does, {UNKNOWN}");
             ProbeStatus::limited(PROBE, &feed.transport().to_string(), &limit, SERVE)
         }
     }

@@ -1,4 +1,4 @@
-//! Where the feed of this machine's host comes in.
+//! The transport by which this guest receives its host's feed.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use vmnoise_feed::{VSOCK_PORT, virtio_port};
 
 use crate::say;
 
-/// There where the kernel has vsock, host or guest.
+/// Device that exists if the kernel has vsock, as a host or a guest.
 const VSOCK: &str = "/dev/vsock";
 
-/// Where the user wants it from.
+/// Value of `--feed`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FeedFrom {
-    /// Wherever this machine has it.
+    /// The port or vsock that this machine has.
     Auto,
-    /// Nowhere.
+    /// No feed.
     Nowhere,
-    /// From this device, socket or FIFO.
+    /// This device, socket or FIFO.
     Path(PathBuf),
 }
 
@@ -35,17 +35,17 @@ impl FromStr for FeedFrom {
     }
 }
 
-/// A way in.
+/// Transport of a feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
     /// A device, socket or FIFO.
     Path(PathBuf),
-    /// The host connects to this port of the guest's vsock.
+    /// Port of the guest's vsock, to which the host connects.
     Vsock(u32),
 }
 
 impl Transport {
-    /// The way that the user means; `None` where there is none. A machine without a
+    /// Returns the transport for a value of `--feed`; `None` if there is none. A machine without a
     /// hypervisor has no host.
     pub fn find(from: &FeedFrom, machine: &HostFacts) -> Option<Transport> {
         match from {

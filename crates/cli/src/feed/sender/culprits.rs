@@ -1,5 +1,5 @@
-//! Who took each vCPU's time so far: a fixed amount per vCPU, however many tasks the host
-//! has had.
+//! Culprits of each vCPU so far. The memory per vCPU is bounded, whatever the number of tasks that
+//! the host has had.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -8,15 +8,15 @@ use vmnoise_events::{HostCulprit, Share, SourceId, VcpuId};
 use vmnoise_explain::ExitBudget;
 use vmnoise_feed::MAX_CULPRITS;
 
-/// Kept of each vCPU: far more than are reported, so that one that comes late can still rise.
+/// Number of culprits kept per vCPU: far more than are reported, so that a late one can still rise.
 const KEPT: usize = 16 * MAX_CULPRITS;
 
-/// Sums of named time.
+/// Time that each culprit took, in ns, by vCPU.
 #[derive(Debug, Default)]
 pub struct Culprits(BTreeMap<VcpuId, HashMap<(Share, SourceId), u64>>);
 
 impl Culprits {
-    /// Takes one exit.
+    /// Adds the named parts of one exit.
     pub fn add(&mut self, budget: &ExitBudget) {
         for part in &budget.parts {
             if let Some(source) = part.source {
@@ -36,7 +36,7 @@ impl Culprits {
         *sums.entry((share, source)).or_default() += ns;
     }
 
-    /// Those of this vCPU that took most, the most first.
+    /// Returns the culprits that took most from this vCPU, in descending order.
     pub fn of<'a>(&self, vcpu: VcpuId, name: impl Fn(SourceId) -> &'a str) -> Vec<HostCulprit> {
         let mut sums: Vec<(&(Share, SourceId), &u64)> =
             self.0.get(&vcpu).into_iter().flatten().collect();

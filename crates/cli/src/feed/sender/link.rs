@@ -1,4 +1,4 @@
-//! The connection to one VMM: made again when it breaks, never waited for.
+//! The connection to one VMM. It is made again after it breaks, and nothing waits for it.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,33 +9,32 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use vmnoise_feed::{FeedAddress, Outgoing};
 
-/// What the kernel may hold for a guest that does not read: beyond this much, frames get
-/// old on the way.
+/// Send buffer of the socket. In a larger one, frames would get old while the guest does not read.
 const SEND_BUFFER_BYTES: usize = 16 << 10;
-/// What is read and thrown away of what a guest says, each time.
+/// Most bytes from a guest that are read and discarded at a time.
 const DISCARD_BYTES: usize = 4 << 10;
-/// How long a VMM may take to answer for its guest.
+/// Time that a VMM may take to answer for its guest.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 /// Room for the answer: `OK` and a port.
 const MAX_ANSWER_BYTES: usize = 32;
 
-/// One feed's connection, and what waits to go over it.
+/// Connection of one feed, and the frames that wait for it.
 #[derive(Debug)]
 pub struct Link {
     address: FeedAddress,
     state: State,
-    /// Frames on their way.
+    /// Frames that wait or are partly sent.
     pub outgoing: Outgoing,
-    /// How often it was made.
+    /// Number of connections made.
     pub connections: u64,
-    /// What the guest said, in bytes; nobody listens.
+    /// Number of bytes from the guest, which are discarded.
     pub discarded_bytes: u64,
 }
 
 #[derive(Debug)]
 enum State {
     Away,
-    /// Somebody is there, and nothing was sent to them yet.
+    /// The connection exists, and nothing was sent yet.
     Accepted {
         socket: UnixStream,
         peer_pid: u32,
@@ -53,17 +52,17 @@ enum State {
     },
 }
 
-/// Why a connection is not there any more.
+/// Reason why a connection ended.
 #[derive(Debug)]
 pub enum Parting {
-    /// It broke, or the other end closed it.
+    /// The connection broke, or the other end closed it.
     Closed,
-    /// The VMM did not say `OK`: nobody in the guest listens on the port.
+    /// The VMM did not answer `OK`: no program in the guest listens on the port.
     NotConnected,
 }
 
 impl Link {
-    /// Nothing is connected yet.
+    /// Returns a link that is not connected yet.
     pub fn new(address: FeedAddress) -> Link {
         Link {
             address,
@@ -74,18 +73,18 @@ impl Link {
         }
     }
 
-    /// Where it goes.
+    /// Returns the address of the link.
     pub fn address(&self) -> &FeedAddress {
         &self.address
     }
 
-    /// Makes the connection, if there is none, and says nothing. Call it once a second: this is
-    /// all that limits how often a VMM is called that hangs up.
+    /// Connects if there is no connection, and sends nothing. Call this once a second: nothing else
+    /// limits how often a VMM that hangs up is called.
     ///
-    /// Returns the process at the other end of a connection that it made.
+    /// Returns the process at the other end of a new connection.
     ///
     /// # Errors
-    /// If nobody listens there, or may be talked to.
+    /// If nobody listens on the socket, or this process may not use it.
     pub fn connect(&mut self) -> io::Result<Option<u32>> {
         if !matches!(self.state, State::Away) {
             return Ok(None);
@@ -94,9 +93,9 @@ impl Link {
         let socket =
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)?;
-        // A listener with a full queue refuses at once: the socket does not block.
+        // The socket does not block, so a listener with a full queue refuses at once.
         rustix::net::connect(&socket, &SocketAddrUnix::new(&self.address.path)?)?;
-        // 0 is a process that this one cannot see (another PID namespace): no VMM.
+        // 0 means a process in a PID namespace that this process cannot see: no VMM.
         let peer_pid = getsockopt(&socket, PeerCredentials)?.pid().unsigned_abs();
         self.connections += 1;
         let socket = UnixStream::from(socket);
@@ -104,7 +103,7 @@ impl Link {
         Ok(Some(peer_pid))
     }
 
-    /// The process at the other end.
+    /// Returns the process at the other end.
     pub fn peer_pid(&self) -> Option<u32> {
         match self.state {
             State::Away => None,
@@ -114,8 +113,8 @@ impl Link {
         }
     }
 
-    /// Whoever is at the other end may be talked to: asks a VMM to connect its guest, if it has not
-    /// been asked. Tells whether frames can go there.
+    /// Call this once the process at the other end is known to be the right one. Asks the VMM to
+    /// connect its guest, if not asked yet, and returns whether frames can be sent.
     pub fn reach_guest(&mut self) -> bool {
         let port = self.address.vsock_port;
         self.state = match (std::mem::replace(&mut self.state, State::Away), port) {
@@ -132,8 +131,8 @@ impl Link {
         self.outgoing.forget();
     }
 
-    /// Writes what can be written and throws away what was said, without waiting. Tells if
-    /// the connection is over.
+    /// Writes as much as possible and discards bytes from the guest, without waiting. Returns why
+    /// the connection ended, if it did.
     pub fn tick(&mut self) -> Option<Parting> {
         let parting = match &mut self.state {
             State::Away => None,
@@ -163,7 +162,7 @@ impl Link {
         else {
             return None;
         };
-        // Byte by byte: what follows the line is the guest's.
+        // Byte by byte, because the bytes after this line come from the guest.
         let mut byte = [0];
         while answer.last() != Some(&b'\n') {
             match socket.read(&mut byte) {
@@ -186,10 +185,9 @@ impl Link {
     }
 }
 
-/// Asks a VMM for the guest that listens on this port.
+/// Asks a VMM to connect to the port on which its guest listens.
 fn ask(mut socket: UnixStream, peer_pid: u32, port: u32) -> State {
-    // The first few bytes of a connection find room, unless it is over, which the next tick
-    // hears.
+    // A new connection has room for a few bytes. If it has ended, the next tick notices.
     let _ = socket.write_all(format!("CONNECT {port}\n").as_bytes());
     State::Asked {
         socket,
@@ -199,7 +197,7 @@ fn ask(mut socket: UnixStream, peer_pid: u32, port: u32) -> State {
     }
 }
 
-/// A guest has nothing to say here. That it said nothing is no end.
+/// Reads and discards bytes from the guest, and returns their number. No bytes are no error.
 fn discard(socket: &mut UnixStream) -> io::Result<u64> {
     let mut bytes = [0; DISCARD_BYTES];
     match socket.read(&mut bytes) {
@@ -217,7 +215,7 @@ mod tests {
 
     use std::os::unix::net::UnixListener;
 
-    /// A socket somebody listens on, and a link to it.
+    /// Returns a socket with a listener, and a link to it.
     fn pair(kind: &str) -> (tempfile::TempDir, UnixListener, Link) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");

@@ -1,5 +1,5 @@
-//! `vmnoise exits --feed`: reports to each guest, live, what its host took, over a socket of
-//! its VMM. `docs/feed.md` says what goes over it and who is served.
+//! `vmnoise exits --feed`: reports to each guest, live, the time that its host took, over a socket
+//! of its VMM. docs/feed.md has the content and the guests that are served.
 
 mod culprits;
 mod link;
@@ -19,10 +19,11 @@ use link::{Link, Parting};
 use note::{Note, Notes};
 use vm::{Clocks, Identity, Threads};
 
-/// How long the last frames may take to be read.
+/// Time that guests have to read the last frames.
 const LINGER: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_millis(5);
-/// How old a look at the guests' clocks may be. There is one each second, and nobody waits for it.
+/// Largest age of a reading of the guests' clocks. A reading starts each second, and nothing waits
+/// for it.
 const FRESH_NS: u64 = 5_000_000_000;
 
 /// All feeds of a run.
@@ -35,63 +36,63 @@ pub struct Feeds {
     threads: Threads,
 }
 
-/// One second of the host, as it was read.
+/// State of the host, as it is read each second.
 pub struct Second<'a> {
     /// The machine.
     pub host: &'a Host,
-    /// The VMs there are.
+    /// VMs of the host.
     pub vms: &'a [Vm],
-    /// The last look at the clocks of their guests.
+    /// Last reading of the clocks of their guests.
     pub clocks: Option<&'a ClockLook>,
-    /// Every vCPU's exits.
+    /// Exits of every vCPU.
     pub counted: &'a [(Vcpu, VcpuTotals)],
-    /// When reading began.
+    /// Time at which the reading began.
     pub anchor: Anchor,
-    /// Every exit that ended by then is in, CLOCK_MONOTONIC in nanoseconds.
+    /// Time until which all exits that ended are counted, CLOCK_MONOTONIC in nanoseconds.
     pub settled_mono_ns: u64,
-    /// Records lost so far.
+    /// Number of records lost so far.
     pub lost: u64,
-    /// Who took a vCPU's time.
+    /// Returns the culprits of a vCPU.
     pub culprits: &'a dyn Fn(VcpuId) -> Vec<HostCulprit>,
 }
 
 #[derive(Debug)]
 struct Feed {
     link: Link,
-    /// Who was at the other end when the connection was made.
+    /// Process at the other end when the connection was made.
     peer: Option<Identity>,
     /// The VM that was served last: process of its VMM, and name.
     served: Option<(u32, Name)>,
     notes: Notes,
 }
 
-/// What became of one feed.
+/// Totals of one feed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FeedReport {
-    /// As it was named.
+    /// Address, as on the command line.
     pub feed: String,
-    /// The process of the VMM that was served last; `None` if none was.
+    /// Process of the VMM that was served last; `None` if none was.
     pub vm: Option<u32>,
-    /// What people call it.
+    /// Name of that VM.
     pub name: Option<Name>,
-    /// The detail that it was sent.
+    /// Detail that was sent.
     pub detail: FeedDetail,
-    /// Frames that went out.
+    /// Number of frames sent.
     pub frames: u64,
-    /// Frames that were not sent, since a newer one came before they could be.
+    /// Number of frames that newer ones replaced before they could be sent.
     pub skipped: u64,
-    /// Bytes that went out.
+    /// Number of bytes sent.
     pub bytes: u64,
-    /// In how many writes: what each costs the guest is in docs/feed.md.
+    /// Number of writes; docs/feed.md has the cost of each for the guest.
     pub writes: u64,
-    /// How often the connection was made.
+    /// Number of connections made.
     pub connections: u64,
-    /// Bytes that the guest said, and that were thrown away.
+    /// Number of bytes from the guest, which were discarded.
     pub discarded_bytes: u64,
 }
 
 impl Feeds {
-    /// Feeds that begin with the count, at this anchor.
+    /// Returns the feeds of a run whose count begins at this anchor.
     pub fn new(
         addresses: &[FeedAddress],
         detail: FeedDetail,
@@ -109,7 +110,8 @@ impl Feeds {
             frame: Frame {
                 detail,
                 from_tsc: middle_tsc(&began),
-                // A vCPU leaves its guest for each interrupt, whether it is seen or not: that is an exit, which counts.
+                // A vCPU leaves its guest for each interrupt, with or without a probe for it, and
+                // that exit is counted.
                 is_last: !facts.layer_below_unwitnessed(),
                 knows_kvm: facts.witnesses.see_kernel(),
                 lost: 0,
@@ -120,19 +122,18 @@ impl Feeds {
         }
     }
 
-    /// Writes what can be written; never waits.
+    /// Writes as much as possible, without waiting.
     pub fn tick(&mut self) {
         self.feeds.iter_mut().for_each(Feed::tick);
     }
 
-    /// Another second was read: makes connections that are missing, and has each VM's own
-    /// frames ready for it.
+    /// Makes missing connections, and prepares each VM's own frames from the last reading.
     pub fn second(&mut self, second: &Second<'_>) {
         let now_ns = second.anchor.mono_ns;
         let is_fresh = |look: &&ClockLook| now_ns < look.at_mono_ns() + FRESH_NS;
         match second.clocks.filter(is_fresh) {
             Some(look) => self.clocks.take(look.seen(), second.vms),
-            // A guest may have another clock by now, and would look for our instants at its own.
+            // The guest's clock may have changed, and it would misplace our times.
             None => self.clocks = Clocks::default(),
         }
         self.threads.see(second.host, second.counted);
@@ -155,17 +156,18 @@ impl Feeds {
             for thread in &vm.vcpus {
                 let vcpus = second.counted.iter();
                 let is_it = |vcpu: &Vcpu| vcpu.tid == thread.tid && vcpu.vmm_pid == vm.pid;
-                // Not seen yet: it did not leave its guest.
+                // Not counted yet: this vCPU has not left its guest.
                 let Some((vcpu, totals)) = vcpus.rev().find(|(vcpu, _)| is_it(vcpu)) else {
                     continue;
                 };
                 if !self.threads.is_same(second.host, vcpu) {
-                    let why = "a vCPU is not served: its thread's id was another's before";
+                    let why = "a vCPU is not served: another thread had its thread id before; \
+                               restart `vmnoise exits` to count it alone";
                     feed.notes.say(feed.link.address(), Note::OthersCount, why);
                     continue;
                 }
                 let Some(clock) = self.clocks.of(vcpu.id, thread) else {
-                    let why = "a vCPU is not served: KVM has not told its guest's clock for 5 s; \
+                    let why = "a vCPU is not served: its guest's clock is unknown for 5 s; \
                                `vmnoise doctor` says how it is read";
                     feed.notes.say(feed.link.address(), Note::NoClock, why);
                     continue;
@@ -187,13 +189,13 @@ impl Feeds {
         }
     }
 
-    /// Notes for the host's owner, since the last call.
+    /// Returns the notes for the user on the host since the last call.
     pub fn take_notes(&mut self) -> Vec<String> {
         let feeds = self.feeds.iter_mut();
         feeds.flat_map(|feed| feed.notes.take()).collect()
     }
 
-    /// Gives the last frames a moment to go out.
+    /// Waits briefly until the last frames are sent.
     pub fn linger(&mut self) {
         let mut left = LINGER;
         let waits = |feeds: &[Feed]| {
@@ -207,7 +209,7 @@ impl Feeds {
         }
     }
 
-    /// What became of each feed.
+    /// Returns the totals of each feed.
     pub fn finish(self) -> Vec<FeedReport> {
         let detail = self.frame.detail;
         let reports = self.feeds.into_iter().map(|feed| feed.report(detail));
@@ -242,7 +244,7 @@ impl Feed {
         self.notes.say(self.link.address(), note, &why);
     }
 
-    /// The VM of the very process at the other end.
+    /// Returns the VM of the process at the other end.
     fn vm<'v>(&mut self, second: &Second<'v>) -> Option<&'v Vm> {
         let pid = self.link.peer_pid()?;
         let is_same = self
@@ -251,10 +253,10 @@ impl Feed {
         let vm = second.vms.iter().find(|vm| vm.pid == pid);
         let Some(vm) = vm.filter(|vm| is_same && !vm.vcpus.is_empty()) else {
             let why = format!(
-                "the process at the other end ({pid}) has no VM whose vCPUs run: it is told nothing"
+                "the process at the other end ({pid}) has no VM whose vCPUs run: it gets no frames"
             );
             self.notes.say(self.link.address(), Note::NoVmm, &why);
-            // What waits was another's, if it is not the same process any more.
+            // If the process has changed, the waiting frames are for the earlier one.
             self.link.outgoing.forget_unsent();
             if !is_same {
                 self.link.hang_up();
@@ -263,8 +265,8 @@ impl Feed {
         };
         if vm::has_several(vm, second.counted) {
             let why = format!(
-                "the process at the other end ({pid}) has several VMs: which one is meant is \
-                 not known, and it is told nothing"
+                "the process at the other end ({pid}) has several VMs: it is unknown which one \
+                 this socket is for, so it gets no frames"
             );
             self.notes.say(self.link.address(), Note::SeveralVms, &why);
             return None;

@@ -1,26 +1,26 @@
-//! What the host's owner is told of a feed, once each: a VMM that misbehaves for hours
-//! must not fill the terminal.
+//! Notes to the user on the host about a feed. Each is printed once, so that a VMM that misbehaves
+//! for hours does not fill the terminal.
 
 use std::collections::BTreeSet;
 
 use vmnoise_feed::FeedAddress;
 
-/// What can be wrong with a feed.
+/// Problem of a feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Note {
-    /// Nobody listens, or may be talked to.
+    /// Nobody listens on the socket, or this process may not use it.
     Absent,
-    /// It ended.
+    /// The connection ended.
     Closed,
     /// The guest behind a vsock device does not listen.
     NotConnected,
     /// The process at the other end has no VM.
     NoVmm,
-    /// It has several: whose guest is at the other end is not known.
+    /// The process at the other end has several VMs, and it is unknown whose guest it serves.
     SeveralVms,
-    /// KVM does not say how a guest's TSC follows from the host's.
+    /// KVM did not report the relation between the guest's TSC and the host's.
     NoClock,
-    /// Another thread had this vCPU's thread id before, and its exits are in the count.
+    /// Another thread had this vCPU's thread id before, so its exits are in the count.
     OthersCount,
 }
 
@@ -28,19 +28,19 @@ pub enum Note {
 #[derive(Debug, Default)]
 pub struct Notes {
     said: BTreeSet<Note>,
-    /// Those that nobody has heard yet.
+    /// Notes since the last call of [`Notes::take`].
     news: Vec<String>,
 }
 
 impl Notes {
-    /// Says it, unless it was said.
+    /// Adds a note, unless the same kind of note was added before.
     pub fn say(&mut self, feed: &FeedAddress, note: Note, why: &str) {
         if self.said.insert(note) {
             self.news.push(format!("feed {feed}: {why}"));
         }
     }
 
-    /// What was said since the last call.
+    /// Returns the notes since the last call.
     pub fn take(&mut self) -> Vec<String> {
         std::mem::take(&mut self.news)
     }

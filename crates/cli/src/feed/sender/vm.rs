@@ -1,12 +1,11 @@
-//! Whose exits may go where: what proves that a count is that of the guest at the other
-//! end, and that its clock is known.
+//! Proof that a vCPU's exits belong to the guest at the other end, and the clock of that guest.
 
 use std::collections::BTreeMap;
 
 use vmnoise_events::{Vcpu, VcpuClock, VcpuId, VcpuTotals};
 use vmnoise_host::{GuestTsc, Host, VcpuThread, Vm};
 
-/// A process, told apart from a later one of the same id.
+/// Identity of a process or thread, which differs from a later one with the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     pid: u32,
@@ -14,24 +13,24 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Who has this process id now.
+    /// Returns the identity of the process that has this id now.
     pub fn of(host: &Host, pid: u32) -> Option<Identity> {
         let started_ticks = host.place(pid).ok()?.started_ticks;
         Some(Identity { pid, started_ticks })
     }
 
-    /// Whether the process with this id is still the same.
+    /// Returns whether the process with this id is still the same.
     pub fn still_is(&self, host: &Host, pid: u32) -> bool {
         Identity::of(host, pid) == Some(*self)
     }
 }
 
-/// The threads whose exits were counted, as they were when they were first seen.
+/// Threads whose exits were counted, with their identity when they were first seen.
 #[derive(Debug, Default)]
 pub struct Threads(BTreeMap<VcpuId, Option<Identity>>);
 
 impl Threads {
-    /// Looks at those that are new.
+    /// Adds the identities of new threads.
     pub fn see(&mut self, host: &Host, counted: &[(Vcpu, VcpuTotals)]) {
         for (vcpu, _) in counted {
             let entry = self.0.entry(vcpu.id);
@@ -39,20 +38,20 @@ impl Threads {
         }
     }
 
-    /// Whether nobody but the thread that is there now is in this vCPU's count.
+    /// Returns whether this vCPU's count has only exits of the thread that has its id now.
     pub fn is_same(&self, host: &Host, vcpu: &Vcpu) -> bool {
         let seen = self.0.get(&vcpu.id).copied().flatten();
         seen.is_some_and(|thread| thread.still_is(host, vcpu.tid))
     }
 }
 
-/// The clocks of guests, by thread and number of their vCPUs.
+/// Clocks of guests, by thread and number of their vCPUs.
 #[derive(Debug, Default)]
 pub struct Clocks(BTreeMap<(u32, u32), GuestTsc>);
 
 impl Clocks {
-    /// As they were seen last. A vCPU that ran a guest of its own just then keeps the clock it had;
-    /// one that is gone loses it.
+    /// Takes new readings of the clocks. A vCPU without a new reading keeps its clock, because it
+    /// may have run a nested guest at that moment. The clocks of vCPUs that are gone are removed.
     pub fn take(&mut self, seen: &[(u32, u32, GuestTsc)], vms: &[Vm]) {
         let threads = vms.iter().flat_map(|vm| &vm.vcpus);
         let living: Vec<(u32, u32)> = threads.map(|thread| (thread.tid, thread.id)).collect();
@@ -63,7 +62,7 @@ impl Clocks {
         self.0.extend(seen);
     }
 
-    /// That of this thread's guest.
+    /// Returns the clock of this thread's guest.
     pub fn of(&self, vcpu: VcpuId, thread: &VcpuThread) -> Option<VcpuClock> {
         let tsc = self.0.get(&(thread.tid, thread.id))?;
         Some(VcpuClock {
@@ -77,7 +76,8 @@ impl Clocks {
     }
 }
 
-/// Whether this process has more than one VM: two vCPUs of a number, or of different ones.
+/// Returns whether this process has more than one VM: two vCPUs have the same number, or belong to
+/// different VMs.
 pub fn has_several(vm: &Vm, counted: &[(Vcpu, VcpuTotals)]) -> bool {
     let mut numbers: Vec<u32> = vm.vcpus.iter().map(|thread| thread.id).collect();
     numbers.sort_unstable();
@@ -145,7 +145,7 @@ mod tests {
         assert!(has_several(&vm(&[(0, 80), (0, 81)]), &one));
         let two = [vcpu(0, 80, 9, 7), vcpu(1, 81, 9, 8)];
         assert!(has_several(&vm(&[(0, 80), (1, 81)]), &two));
-        // One before it in this process, and one of another.
+        // An earlier VM of this process, and one of another process.
         let gone = [vcpu(0, 70, 9, 6), vcpu(1, 80, 9, 7), vcpu(2, 81, 5, 8)];
         assert!(!has_several(&vm(&[(0, 80)]), &gone));
     }

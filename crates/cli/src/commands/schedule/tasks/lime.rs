@@ -1,6 +1,6 @@
-//! Models that LiME extracted (<https://github.com/LiME-org/lime-rtw>): one `PID-VERSION.models.json`
-//! for each task, with what it is called and how it is scheduled in `PID-VERSION.infos.json` beside
-//! it, and the machine in `sysinfo.json`. Times are nanoseconds.
+//! Models that LiME extracted (<https://github.com/LiME-org/lime-rtw>). Each task has a file
+//! `PID-VERSION.models.json`, and a file `PID-VERSION.infos.json` with its name and scheduling
+//! policy. `sysinfo.json` describes the machine. Times are in nanoseconds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::say;
 use crate::units::human;
 
 const MODELS: &str = ".models.json";
-/// No run is longer.
+/// Upper bound of all times; no run is longer.
 const MOST_NS: u64 = u64::MAX / 4;
 
 #[derive(Deserialize)]
@@ -26,7 +26,7 @@ struct Models {
     by_job_separator: Vec<Jobs>,
 }
 
-/// What was found of the jobs that end in one way.
+/// Model of the jobs that end in the same way.
 #[derive(Deserialize)]
 struct Jobs {
     count: u64,
@@ -88,12 +88,12 @@ struct System {
     kernel_version: String,
 }
 
-/// Whether a file is named as one.
+/// Returns whether a file has the name of a model.
 pub(super) fn is_model(path: &Path) -> bool {
     path.to_string_lossy().ends_with(MODELS)
 }
 
-/// The tasks of these files.
+/// Returns the tasks of these files.
 pub(super) fn set(models: &[PathBuf]) -> Result<Described, String> {
     let mut found = Found::default();
     for path in models {
@@ -104,15 +104,15 @@ pub(super) fn set(models: &[PathBuf]) -> Result<Described, String> {
     };
     if found.policies.iter().any(|it| *it != policy) {
         return Err(
-            "some tasks have priorities and others deadlines: who goes first of both is not \
-                    analysed; take a folder with those of one policy"
+            "some tasks have priorities and others deadlines, which vmnoise cannot analyse \
+                    together: name a folder with tasks of one policy"
                 .into(),
         );
     }
     let beside = models[0].with_file_name("sysinfo.json");
     let system: Option<SysInfo> = beside.exists().then(|| json(&beside)).transpose()?;
     if system.is_none() {
-        let note = "no sysinfo.json says under which kernel the tasks were observed";
+        let note = "the kernel under which the tasks were observed is unknown, because there is no sysinfo.json";
         found.notes.push(note.into());
     }
     Ok(Described {
@@ -126,7 +126,7 @@ pub(super) fn set(models: &[PathBuf]) -> Result<Described, String> {
     })
 }
 
-/// What some files have.
+/// Content of the files read so far.
 #[derive(Default)]
 struct Found {
     tasks: Vec<Task>,
@@ -141,7 +141,7 @@ impl Found {
         let models: Models = json(path)?;
         let infos = path.to_string_lossy().replace(MODELS, ".infos.json");
         let infos: Infos = json(Path::new(&infos))
-            .map_err(|error| format!("{error}: how {of} is scheduled is written there"))?;
+            .map_err(|error| format!("{error}: it has the scheduling policy of {of}"))?;
         let known = models.by_job_separator.into_iter();
         let known = known.filter(|it| !it.wcet_n.is_empty() && !it.arrival_models.is_empty());
         let jobs = known.max_by_key(|it| it.count);
@@ -152,19 +152,18 @@ impl Found {
         let suspended_ns = jobs.dynamic_self_suspension;
         if suspended_ns > 0 {
             self.notes.push(format!(
-                "{name} sleeps in its jobs: that time is taken for work, which is safe"
+                "{name} sleeps in its jobs: that time counts as work, which is safe"
             ));
         }
         let cost_ns = jobs.wcet_n[0]
             .saturating_add(suspended_ns)
             .clamp(1, MOST_NS);
-        let (arrivals, period_ns) = arrivals(&jobs.arrival_models).ok_or_else(|| {
-            format!("{of}: how often its jobs come is not known: trace it for longer")
-        })?;
+        let (arrivals, period_ns) = arrivals(&jobs.arrival_models)
+            .ok_or_else(|| format!("{of}: the rate of its jobs is unknown: trace it for longer"))?;
         let (policy, priority, deadline_ns) = match infos.policy {
             Scheduling::Priority { prio } => {
                 self.notes.push(format!(
-                    "{name} has no deadline of its own: its jobs are to be done before the next may come"
+                    "{name} has no deadline of its own: each job must end before the next may come"
                 ));
                 let apart_ns = least_apart_ns(&jobs.arrival_models).ok_or_else(|| {
                     format!(
@@ -178,7 +177,7 @@ impl Found {
                 runtime, period, ..
             } if cost_ns > runtime => {
                 return Err(format!(
-                    "{of}: its jobs take up to {}, and SCHED_DEADLINE gives it {} in each {}: it is held back; give it more",
+                    "{of}: its jobs take up to {}, and SCHED_DEADLINE limits it to {} in each {}: raise its runtime",
                     human(cost_ns),
                     human(runtime),
                     human(period)
@@ -187,7 +186,7 @@ impl Found {
             Scheduling::Deadline { deadline, .. } => (Policy::Edf, 0, deadline),
             Scheduling::Other => {
                 return Err(format!(
-                    "{of} is of an ordinary task: who goes first is not known; extract without --best-effort"
+                    "{of} is of a task without a real-time policy, whose order is unknown: extract without --best-effort"
                 ));
             }
         };
@@ -208,7 +207,7 @@ impl Found {
     }
 }
 
-/// How far apart two jobs are at least; `None` where they may come at once.
+/// Returns the least time between two jobs; `None` if they may come at once.
 fn least_apart_ns(models: &[Arrivals]) -> Option<u64> {
     let of_model = |model: &Arrivals| match model {
         Arrivals::Periodic { period, max_jitter } => Some(period.saturating_sub(*max_jitter)),
@@ -220,18 +219,18 @@ fn least_apart_ns(models: &[Arrivals]) -> Option<u64> {
     apart.min().filter(|ns| *ns > 0)
 }
 
-/// The tightest of the models, and how far apart jobs are by it in the long run; `None` where no model
-/// says it.
+/// Returns the tightest model, and its mean time between jobs in the long run; `None` if no model
+/// has both.
 fn arrivals(models: &[Arrivals]) -> Option<(Rc<dyn ArrivalBound>, u64)> {
     let curve = models.iter().find_map(|it| match it {
-        // A curve that ends in a burst says nothing of what comes after it.
+        // A curve that ends in a burst does not bound later jobs.
         Arrivals::ArrivalCurve { dmins } if dmins.last().is_some_and(|last| *last > 0) => {
             Some(dmins)
         }
         _ => None,
     });
     if let Some(dmins) = curve {
-        // Of n + 1 jobs; the curve goes on as its best stretch does.
+        // Each entry bounds n + 1 jobs; beyond its end, the curve repeats its best entry.
         let apart = (1..).zip(dmins).map(|(n, distance_ns)| distance_ns / n);
         let period_ns = apart.max().unwrap_or(0).max(1);
         let dmins = dmins.iter().map(|it| Duration::from((*it).min(MOST_NS)));
@@ -260,5 +259,5 @@ fn arrivals(models: &[Arrivals]) -> Option<(Rc<dyn ArrivalBound>, u64)> {
 fn json<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
     let name = say::name_of(path);
     let text = fs::read(path).map_err(|error| format!("cannot read {name}: {error}"))?;
-    serde_json::from_slice(&text).map_err(|error| format!("{name} is none of LiME's: {error}"))
+    serde_json::from_slice(&text).map_err(|error| format!("{name} is no file of LiME: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Sets of tasks, as files have them: our own, and those of LiME.
+//! Files with sets of tasks: vmnoise's own format, and models of LiME.
 
 mod lime;
 mod own;
@@ -12,24 +12,24 @@ use vmnoise_predict::schedule::{Task, TaskSet};
 use crate::say;
 use crate::status::UsageError;
 
-/// What a file says of tasks.
+/// Content of a file of tasks.
 #[derive(Debug)]
 pub(super) struct Described {
-    /// The tasks.
+    /// Tasks of the file.
     pub set: TaskSet,
-    /// The release of the kernel under which they were observed, if they were.
+    /// Release of the kernel under which the tasks were observed, if they were observed.
     pub observed_under: Option<String>,
-    /// Those that may run on these CPUs alone.
+    /// Tasks that may run only on these CPUs.
     pub bound_to: Vec<(String, Vec<u32>)>,
-    /// What was assumed of them.
+    /// Assumptions about the tasks.
     pub notes: Vec<String>,
 }
 
-/// More would be no set of tasks of one CPU.
+/// Largest size of a file of tasks.
 const MOST_BYTES: u64 = 1 << 20;
-/// More jitter would be a burst without end.
+/// Largest jitter, in periods. A larger jitter would be an endless burst.
 const MOST_PERIODS_LATE: u64 = 1_000;
-/// Each is held against all others.
+/// Most tasks on a CPU, because each is compared with all others.
 const MOST_TASKS: usize = 64;
 
 /// Reads a file of tasks, one model of LiME, or a folder of them.
@@ -48,14 +48,14 @@ pub(super) fn read(path: &Path) -> Result<Described> {
     let utilisation: f64 = tasks.map(Task::utilisation).sum();
     if described.set.tasks.len() > MOST_TASKS {
         return Err(named(format!(
-            "more than {MOST_TASKS} tasks on one CPU are not analysed: take those that share one"
+            "there are more than {MOST_TASKS} tasks: name only the tasks that share one CPU"
         ))
         .into());
     }
-    // All of a CPU is no more than it has, whatever the sum's last digits say.
+    // The sum is rounded, so tasks that need exactly one CPU must pass.
     match utilisation > 1.0 + 1e-9 {
         true => Err(named(format!(
-            "the tasks need {utilisation:.3} of a CPU, and it has 1: take one off, or give it longer periods"
+            "the tasks need {utilisation:.3} CPUs, and share one: remove a task, or use longer periods"
         ))
         .into()),
         false => Ok(described),

@@ -11,7 +11,7 @@ use vmnoise_predict::schedule::{Policy, Preemption, Task, TaskSet};
 use super::{Described, MOST_PERIODS_LATE};
 use crate::units::{Bare, parse_time};
 
-/// The file.
+/// File of tasks.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Set {
@@ -19,7 +19,7 @@ struct Set {
     task: Vec<Entry>,
 }
 
-/// One of its tasks.
+/// Task in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -33,7 +33,7 @@ struct Entry {
     last_section: Option<toml::Value>,
 }
 
-/// Reads all of it.
+/// Parses a file of tasks.
 pub(super) fn parse(text: &str) -> Result<Described, String> {
     let set: Set = toml::from_str(text).map_err(|error| {
         let line = error
@@ -121,11 +121,11 @@ fn task(policy: Policy, entry: Entry) -> Result<Task, String> {
     };
     if jitter_ns / period_ns > MOST_PERIODS_LATE {
         return Err(format!(
-            "its jitter is more than {MOST_PERIODS_LATE} periods: all of those jobs may come at once"
+            "its jitter is more than {MOST_PERIODS_LATE} periods: write a shorter jitter"
         ));
     }
     if cost_ns > deadline_ns {
-        return Err("its cost is longer than its deadline: no CPU has it done by then".into());
+        return Err("its cost is longer than its deadline, so no CPU can meet it".into());
     }
     let (period, jitter) = (Duration::from(period_ns), Duration::from(jitter_ns));
     Ok(Task {
@@ -139,7 +139,7 @@ fn task(policy: Policy, entry: Entry) -> Result<Task, String> {
     })
 }
 
-/// A time with its unit, nanoseconds.
+/// Parses a time with its unit, as nanoseconds.
 fn time(what: &str, value: &toml::Value) -> Result<u64, String> {
     let text = match value {
         toml::Value::String(text) => Name::new(text).to_string(),
@@ -154,7 +154,7 @@ fn time(what: &str, value: &toml::Value) -> Result<u64, String> {
     };
     if text.bytes().all(|it| it.is_ascii_digit() || it == b'.') {
         return Err(format!(
-            "{what} = {text} has no unit: write it as \"{text}us\", in ns, us, ms or s"
+            "{what} = {text} has no unit: add ns, us, ms or s, such as \"{text}us\""
         ));
     }
     parse_time(&text, Bare::Microseconds).map_err(|error| format!("{what}: {error}"))
@@ -162,7 +162,7 @@ fn time(what: &str, value: &toml::Value) -> Result<u64, String> {
 
 fn above_0(what: &str, value: &toml::Value) -> Result<u64, String> {
     match time(what, value)? {
-        0 => Err(format!("{what} is 0: it has to be longer")),
+        0 => Err(format!("{what} is 0: write a longer time")),
         ns => Ok(ns),
     }
 }
