@@ -13,8 +13,8 @@ pub(crate) type RunQueueOf<'a> = &'a dyn Fn(u32) -> Option<u64>;
 /// The per-CPU variable in which a hypervisor writes the steal time, found by BTF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Variable {
-    /// Whether it is `xen_runstate`, a `struct vcpu_runstate_info`. Otherwise it is `steal_time`, a
-    /// `struct kvm_steal_time`, which other hypervisors write too.
+    /// Whether the variable is `xen_runstate`, a `struct vcpu_runstate_info`. Otherwise it is
+    /// `steal_time`, a `struct kvm_steal_time`, which other hypervisors write too.
     xen: bool,
     /// Its distance from the run queue of its CPU, modulo 2^64.
     minus_run_queue: u64,

@@ -46,7 +46,7 @@ const REASONS: usize = 40;
 /// Number of times that a vCPU's counts are read again until they stand still.
 const READS: usize = 4;
 
-/// What is reported one by one, in addition to the counts.
+/// The records that are reported one by one, in addition to the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streaming {
     /// Nothing: counting alone costs least.

@@ -25,7 +25,7 @@ pub struct Culprit {
     pub cgroup: u64,
     /// Id of the vCPU, if it is one.
     pub vcpu: Option<VcpuId>,
-    /// Whether it is a thread of the vCPU's own VMM.
+    /// Whether the task is a thread of the vCPU's own VMM.
     pub is_own: bool,
     /// Time that it had, in ns.
     pub ns: u64,

@@ -51,9 +51,10 @@ const _: () = {
     assert!(size_of::<Settings>() == (BOUNDS + 2) * size_of::<u64>());
 };
 
-/// Returns the settings that the programs get before they are loaded, as their `.rodata`. These are
-/// the bounds of lengths, the shortest length in ns of waits that are reported piece by piece, and
-/// the number of pieces that each CPU keeps, a power of two.
+/// Returns the settings that the programs get before they are loaded, as their `.rodata`.
+///
+/// `told_from_ns` is the shortest length in ns of waits that are reported piece by piece.
+/// `pieces_each` is the number of pieces that each CPU keeps, a power of two.
 pub(super) fn settings(told_from_ns: u64, pieces_each: u64) -> Vec<u8> {
     assert!(pieces_each.is_power_of_two());
     let words = lengths::bounds()

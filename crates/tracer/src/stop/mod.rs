@@ -25,7 +25,7 @@ use crate::plain;
 pub struct StopAsked {
     /// Whether the stack of each wake-up is wanted.
     pub stacks: bool,
-    /// Whether it is wanted who has each CPU.
+    /// Whether the names of the tasks that have each CPU are wanted.
     pub turns: bool,
 }
 
