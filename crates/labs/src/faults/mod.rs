@@ -1,5 +1,5 @@
-//! Faults of a machine's set-up that `vmnoise audit` has to find: what is set wrongly, who comes in by it, and by which
-//! names the kernel's own events show them.
+//! Faults in the set-up of a machine that `vmnoise audit` must find: the wrong settings, the
+//! disturbers that use them, and the names under which the kernel's own events show these.
 
 pub mod cycle;
 mod disturb;
@@ -14,69 +14,70 @@ pub use disturb::{Disturber, work};
 pub use judge::Judged;
 pub use proof::{Proof, prove};
 
-/// The CPU that is to be quiet; all others are for everything else.
+/// CPU that should be quiet; the others do everything else.
 pub const QUIET: u32 = 1;
-/// The others, of which a machine with two CPUs has one.
+/// The other CPU of a machine with two.
 pub const OTHER: u32 = 0;
 
-/// What the kernel is told at its start for that CPU to be quiet.
+/// Kernel parameters that make that CPU quiet.
 pub const TUNED: &str = "isolcpus=domain,managed_irq,1 nohz_full=1 skew_tick=1 irqaffinity=0";
 
-/// One fault.
+/// A fault in the set-up of a machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Fault {
-    /// How it is called.
+    /// Name on the command line.
     pub name: &'static str,
-    /// In words.
+    /// Description.
     pub what: &'static str,
-    /// Which rule has to find it.
+    /// Rule of the audit that must find it.
     pub rule: &'static str,
-    /// What is set wrongly: files and values.
+    /// Wrong settings: files and values.
     pub(crate) settings: &'static [(&'static str, &'static str)],
-    /// Threads of the kernel, by the begin of their names, that are put on the quiet CPU.
+    /// Kernel threads, by the start of their names, that are moved to the quiet CPU.
     pub(crate) on_quiet: &'static [&'static str],
-    /// Who comes in by it.
+    /// Disturber that uses the fault.
     pub(crate) disturber: Option<Disturber>,
-    /// Whether it is of the control group of what is measured, which is in one of its own then.
+    /// Whether the fault is in the cgroup of the measured process, which is then its own.
     pub(crate) is_of_group: bool,
-    /// How much of that time the change gives back.
+    /// Part of the time that the change gives back.
     pub(crate) gives: Gives,
-    /// Whose time it is by the kernel's events: the begins of names such as `irq ttyS0`.
+    /// Culprits by the kernel's events: starts of names such as `irq ttyS0`.
     pub(crate) culprits: &'static [&'static str],
-    /// What records it.
+    /// Command that records the fault.
     pub(crate) command: &'static str,
-    /// The machine that it needs, and what takes it away.
+    /// Machine that the fault needs, and how its change is applied.
     pub place: Place,
 }
 
-/// On which machine a fault can be, and what takes it away.
+/// Machine that a fault needs, and how its change is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// One that was told [`TUNED`]; the script of the audit.
+    /// Booted with [`TUNED`]; the audit's script applies the change.
     Tuned,
-    /// One that was not, for an isolated CPU has no such fault; the script of the audit.
+    /// Booted without it, because an isolated CPU cannot have the fault; the audit's script applies
+    /// the change.
     Untuned,
-    /// One that was not; another start, with [`TUNED`].
+    /// Booted without it; a reboot with [`TUNED`] applies the change.
     UntunedUntilNextStart,
 }
 
-/// What a change gives back of the time that a finding explains.
+/// Part that a change gives back of the time that a finding explains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gives {
-    /// All of it.
+    /// All of the time.
     All,
-    /// What is above a fair share: two threads of one weight have half of the CPU each.
+    /// The time above a fair share: two threads of the same weight have half of the CPU each.
     AboveFairShare,
 }
 
-/// A thread that polls, of ordinary priority.
+/// A polling thread of ordinary priority.
 const POLLER: &str = "osnoise";
-/// The same before all ordinary tasks.
+/// A polling thread above all ordinary tasks.
 const URGENT_POLLER: &str = "osnoise -P f:1";
-/// A VM whose vCPU does.
+/// A VM whose vCPU polls.
 const VM: &str = "microvm";
 
-/// What most faults have nothing of.
+/// Defaults of a fault.
 const NONE: Fault = Fault {
     name: "",
     what: "",
@@ -91,7 +92,7 @@ const NONE: Fault = Fault {
     place: Place::Tuned,
 };
 
-/// All of them.
+/// All faults.
 pub const FAULTS: [Fault; 17] = [
     Fault {
         name: "serial",
@@ -273,7 +274,8 @@ pub const FAULTS: [Fault; 17] = [
     },
 ];
 
-/// What is brought about at once, each by its name: one after the other, and three together.
+/// Sets of faults that are caused at the same time, by their names: each fault alone, and three
+/// together.
 pub const SETS: [&[&str]; 18] = [
     &["serial"],
     &["workqueue"],
@@ -295,7 +297,7 @@ pub const SETS: [&[&str]; 18] = [
     &["serial", "workqueue", "ksm"],
 ];
 
-/// The fault of this name.
+/// Returns the fault of this name.
 pub fn named(name: &str) -> Option<&'static Fault> {
     FAULTS.iter().find(|it| it.name == name)
 }

@@ -1,8 +1,9 @@
-//! The table of the faults that were brought about, and of what `vmnoise audit` said of them.
+//! The table of faults that were caused, and of the findings of `vmnoise audit`.
 
 use crate::faults::{Judged, Proof};
 
-/// One row for each fault; those of a set stand together, with what their changes gave together.
+/// Returns one row per fault. The faults of a set follow each other, with the total gain of their
+/// changes.
 pub fn faults(found: &Proof) -> String {
     let clean = found.clean.iter();
     let clean: Vec<String> = clean
@@ -22,7 +23,7 @@ pub fn faults(found: &Proof) -> String {
     for set in &found.judged {
         let promised_ns: u64 = set.iter().map(|it| it.promised_ns).sum();
         text.extend(set.iter().enumerate().map(|(number, it)| {
-            // What the changes gave is of all of them.
+            // The gain is of all changes of the set.
             let of_set = match number {
                 0 => of_set(it, promised_ns),
                 _ => [(); 4].map(|()| "\"".to_owned()),

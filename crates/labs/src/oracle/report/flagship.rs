@@ -1,10 +1,10 @@
-//! The tables of the flagship: the guest's own kernel beside `vmnoise`, alone and joined.
+//! The tables of the flagship scenario: the guest's own kernel, and `vmnoise` alone and joined.
 
 use super::maybe;
 use crate::oracle::branch::Branch;
 use crate::oracle::flagship::{Columns, Flagship, SHARES};
 
-/// The two tables.
+/// Returns the two tables.
 pub fn flagship(found: &Flagship) -> String {
     let [hw, nmi, irq, softirq, thread] = found.kernel.counts;
     let mut text = format!(
@@ -55,7 +55,7 @@ pub fn flagship(found: &Flagship) -> String {
     text
 }
 
-/// The exit, as a tree.
+/// Returns the exit as a tree.
 pub fn busiest_exit(found: &Branch) -> String {
     format!(
         "### An exit with much work of its host\n\n\

@@ -1,4 +1,4 @@
-//! The generated parts of documents.
+//! Writes the generated sections of documents.
 
 mod faults;
 mod flagship;
@@ -19,23 +19,23 @@ pub use mpi::mpi;
 pub use timerlat::{TimerlatTruth, timerlat};
 pub use xen::xen;
 
-/// What is generated between two markers of a page.
+/// Generated section between two markers of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// What `vmnoise osnoise` and the join are held against.
+    /// Comparison of `vmnoise osnoise` and the join with others.
     Noise,
-    /// What `vmnoise timerlat` is.
+    /// Comparison of `vmnoise timerlat` with others.
     Timerlat,
-    /// What `vmnoise audit` finds.
+    /// Findings of `vmnoise audit`.
     Faults,
-    /// What `vmnoise scale` predicts.
+    /// Predictions of `vmnoise scale`.
     Mpi,
-    /// What slop in a guest's timers does.
+    /// Effect of slop in a guest's timers.
     Xen,
 }
 
 impl Part {
-    /// Above it, and below it.
+    /// Returns the lines above and below the section.
     fn markers(self) -> [String; 2] {
         let name = match self {
             Part::Noise => "make validate",
@@ -48,10 +48,10 @@ impl Part {
     }
 }
 
-/// Puts a generated part into a page.
+/// Replaces a generated section of a page.
 ///
 /// # Errors
-/// If the page lacks its markers.
+/// If the page lacks the section's markers.
 pub fn renewed(page: &str, part: Part, generated: &str) -> Result<String> {
     let [begin, end] = part.markers();
     let missing = || format!("the page lacks `{}` and `{}`", begin.trim(), end.trim());
@@ -63,7 +63,7 @@ pub fn renewed(page: &str, part: Part, generated: &str) -> Result<String> {
     ))
 }
 
-/// `vmnoise` beside the kernel's tracer.
+/// Returns the comparison of `vmnoise` with the kernel's tracer.
 pub fn beside(found: &BesideKernel, repeats: bool) -> String {
     let mut text = format!(
         "### On the thread of the kernel's tracer\n\nLinux {}, virtual time, {} ms, {} events lost. \
@@ -107,13 +107,13 @@ pub fn beside(found: &BesideKernel, repeats: bool) -> String {
     text
 }
 
-/// NMIs.
+/// Returns the comparison of NMIs.
 pub fn nmis(found: &Agreement) -> String {
     let row = row(found);
     format!("### NMIs\n\nAlso on the thread of the kernel's tracer.\n\n{AGREEMENT_HEAD}{row}")
 }
 
-/// Soft interrupts.
+/// Returns the comparison of softirqs.
 pub fn soft_interrupts(found: &Softirqs) -> String {
     let mut text = format!(
         "### Soft interrupts\n\nLinux {}, virtual time, {} ms.\n\n{AGREEMENT_HEAD}{}\n\
@@ -131,7 +131,7 @@ pub fn soft_interrupts(found: &Softirqs) -> String {
     text
 }
 
-/// Guest and host on this machine.
+/// Returns the comparison of guest and host on this machine.
 pub fn guest_and_host(found: &[Residual]) -> String {
     let mut text = "### The layers below this machine, observed by its guest and by itself\n\n\
                     | run | µs/s | gaps/s | period µs | part of the residual |\n|---|---|---|---|---|\n"
@@ -167,7 +167,7 @@ pub fn guest_and_host(found: &[Residual]) -> String {
     )
 }
 
-/// The rates of one side, µs/s.
+/// Rates of one side, µs/s.
 struct Spread {
     side: Side,
     low: f64,

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::mpi::{Beside, Outcome};
 
-/// How long the steps were, of each comparison.
+/// Returns the step times of each comparison.
 pub fn mpi(found: &[(Beside<'_>, Vec<Outcome>)]) -> String {
     let mut text = format!(
         "### Steps of an MPI program, predicted and measured\n\n\
@@ -59,7 +59,7 @@ fn us(ns: f64) -> String {
     format!("{:.0}", ns / 1e3)
 }
 
-/// As it says of itself, on its first line.
+/// Returns the first line of the program's own version message.
 fn version(program: &str, argument: &str) -> String {
     let output = Command::new(program).arg(argument).output();
     let output = output.map(|output| output.stdout).unwrap_or_default();

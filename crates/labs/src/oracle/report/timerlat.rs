@@ -1,25 +1,25 @@
-//! The generated part that holds `vmnoise timerlat` against others.
+//! The generated section that compares `vmnoise timerlat` with others.
 
 use crate::oracle::{
     BesideCyclictest, BesideTimerlat, Causes, Delay, Descheduled, HereBesideCyclictest, Turns,
 };
 
-/// Everything that is held against it.
+/// All results of the comparison.
 #[derive(Debug)]
 pub struct TimerlatTruth {
-    /// The kernel's tracer.
+    /// Comparison with the kernel's tracer.
     pub kernel: BesideTimerlat,
-    /// cyclictest under virtual time.
+    /// Comparison with cyclictest under virtual time.
     pub cyclictest: BesideCyclictest,
-    /// cyclictest on this machine.
+    /// Comparison with cyclictest on this machine.
     pub here: HereBesideCyclictest,
-    /// Causes in the machine itself.
+    /// Causes inside the machine.
     pub causes: Causes,
-    /// One below it.
+    /// A cause below the machine.
     pub descheduled: Descheduled,
 }
 
-/// All sections.
+/// Returns the whole section.
 pub fn timerlat(found: &TimerlatTruth) -> String {
     let sections = [
         beside_tracer(&found.kernel),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::maybe;
 use crate::oracle::xen_slop::Woken;
 
-/// How late each context was, as booted and with less slop.
+/// Returns the latencies of each context, as booted and with less slop.
 pub fn xen(found: &[Woken; 2]) -> String {
     let kernel = found[0].doctor["kernel"].as_str().unwrap_or_default();
     let mut text = format!(
