@@ -153,8 +153,8 @@ impl Outcome {
     /// because the two cover different times.
     ///
     /// A disturber has the share d of the time, and other noise the share e. Of a time T the steps
-    /// have T (1 - d - e). So their length relative to their work is 1 / (1 - d - e), which is S (1
-    /// + S e) for small e, with S = 1 / (1 - d). Ranks that wait anyway lose nothing, so the real
+    /// have T (1 - d - e). So their length relative to their work is 1 / (1 - d - e), which is
+    /// S (1 + S e) for small e, with S = 1 / (1 - d). Ranks that wait anyway lose nothing, so the real
     /// length may be less; S is too large then, and so is the bound.
     ///
     /// - The share e differs between the recording and the run. It is never negative. In half of
