@@ -59,10 +59,13 @@ mod root {
         let folder = named.unwrap();
         let scripts = folder.path().join("scripts");
         fs::create_dir(&scripts).unwrap();
-        for name in ["run", "timed"] {
-            fs::copy(script(name), scripts.join(name)).unwrap();
+        let program = (binary(), folder.path().join("vmnoise"));
+        let copies = ["run", "timed"].map(|name| (script(name), scripts.join(name)));
+        for (from, to) in [program].into_iter().chain(copies) {
+            fs::copy(from, &to).unwrap();
+            // A clone that was made with umask 077 has files that only its owner may read.
+            fs::set_permissions(to, Permissions::from_mode(0o755)).unwrap();
         }
-        fs::copy(binary(), folder.path().join("vmnoise")).unwrap();
         folder
     }
 

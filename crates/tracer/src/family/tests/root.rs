@@ -40,10 +40,7 @@ impl Disturber {
             script,
         ]);
         let disturber = Disturber(command.spawn().unwrap());
-        let is_one = |comm: String| comm == "bash\n";
-        while !fs::read_to_string(disturber.file("comm")).is_ok_and(is_one) {
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait_for_program(&disturber.0, "bash");
         disturber
     }
 
@@ -62,6 +59,15 @@ impl Drop for Disturber {
     fn drop(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
+    }
+}
+
+/// Waits until a process runs this program. `taskset` and `chrt` start it only after they have
+/// moved the process to its CPU; until then the process may run on any.
+fn wait_for_program(process: &Child, program: &str) {
+    let comm = format!("/proc/{}/comm", process.id());
+    while fs::read_to_string(&comm).unwrap().trim_end() != program {
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -145,6 +151,7 @@ fn a_disturber_is_named_with_its_time_and_a_quiet_process_is_not() {
     let _alone = alone();
     let (cpu, other) = two_cpus();
     let mut quiet = count_to(100_000_000, other).spawn().unwrap();
+    wait_for_program(&quiet, "sh");
     let disturber = Disturber::on(cpu);
     let (family, child) = start(&mut count_to(1_000_000, cpu));
     let before_ns = disturber.ran_ns();
