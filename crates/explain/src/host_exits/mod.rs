@@ -37,7 +37,7 @@ pub(crate) struct HostExit {
 pub(crate) struct ReportedExit {
     pub(crate) dur_ns: u64,
     /// Interrupts, threads and overhead, summed as in the thesis; see
-    /// [`crate::vcpus::ExitBudget::thesis_sum_ns`].
+    /// [`crate::ExitBudget::thesis_sum_ns`].
     pub(crate) thesis_ns: Option<u64>,
     /// KVM's time above its usual time in exits without work of the host.
     pub(crate) surplus_ns: u64,
