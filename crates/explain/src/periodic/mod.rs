@@ -1,5 +1,5 @@
-//! Searches a period in gaps that no probe explains: an event that returns at a constant interval
-//! for the whole run, by a clock of its own.
+//! Searches for a period in gaps that no probe explains: an event that returns at a constant
+//! interval for the whole run, by a clock of its own.
 //!
 //! 1. Candidates ([`lags`]): periods at which more distances between gaps occur than at
 //!    neighbouring distances.
