@@ -113,8 +113,7 @@ pub enum LossKind {
     Undecodable = 4,
     /// vCPUs that did not fit in the table of vCPUs. None of their exits are counted.
     VcpusFull = 5,
-    /// Events that are in the result of the run but not in this recording: its disk was too slow or
-    /// full.
+    /// Events that are in the result of the run but not in this recording: its disk was too slow.
     Unrecorded = 6,
 }
 

@@ -40,7 +40,7 @@ impl GuestClock {
             return;
         }
         let from_mono_ns = match self.0.last_mut() {
-            // No sign says that the clock did not hold before.
+            // Nothing shows that another clock held before.
             None if clock.before_until_mono_ns == clock.from_mono_ns => 0,
             None => clock.from_mono_ns,
             Some(last) if is_same(&last.clock, clock) => return,
