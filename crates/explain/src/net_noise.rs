@@ -112,7 +112,7 @@ impl NetNoise {
     }
 
     /// Forgets the reported activities that ended by `settled_ns`: the workload ran then, so no
-    /// later activity started earlier.
+    /// activity that still runs started earlier.
     pub(crate) fn forget(&mut self, settled_ns: u64) {
         let goes_on = self.reported.split_off(&(settled_ns, u64::MAX));
         self.reported = goes_on;

@@ -217,8 +217,8 @@ pub struct Periodic {
     pub gaps: u64,
     /// Their mean length in nanoseconds.
     pub mean_gap_ns: u64,
-    /// Their time as a fraction (0 to 1) of the residual time of the CPU while it was searched,
-    /// including gaps that are explained in part.
+    /// Their time as a fraction (0 to 1) of all residual time of the CPU in the searched window,
+    /// including the residual of partly explained gaps.
     pub share_of_residual: f64,
     /// Every searched gap by its start within the period, with the periodic ones in the middle. It
     /// is drawn as a picture; no document contains it.

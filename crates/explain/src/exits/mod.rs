@@ -266,8 +266,7 @@ pub fn exit_shares(
         };
         is_seen.then_some(split[share])
     });
-    // If the reported exits include none that KVM handled itself, KVM's part is in none of their
-    // times.
+    // If exits that KVM handled itself are not seen, the reported times do not include KVM's part.
     let is_nobodys = has_kvm && !is_kvms || !witnesses.kvm_exit;
     shares[Share::Unexplained] = is_nobodys.then_some(split[Share::Kvm]);
     shares

@@ -92,7 +92,7 @@ fn what_nobody_saw_is_no_noise_and_what_an_exit_leaves_over_is() {
         ..totals
     };
     let unwitnessed = Witnesses { irq: false, ..ALL };
-    // Of 70 + 20 + 10 ns, the 10 ns of interrupts are unknown if interrupts have no probe.
+    // The exit took 70 + 20 + 10 ns; the 10 ns of interrupts are unknown without a probe.
     for (witnesses, unexplained_ns, noise_ns) in [(ALL, 300, 100), (unwitnessed, 370, 90)] {
         let summary = summarize_exits([(&vcpu, &totals)], &ExitFilter::default(), &witnesses);
         let time = summary.vms[0].vcpus[0].time_ns;

@@ -359,8 +359,8 @@ impl Explainer {
     }
 
     /// Returns whether an activity is too late. A sleep ends at the wake-up but is reported only
-    /// when its thread has the CPU again. Until then, the gap that contains both has not ended, so
-    /// the sleep is not late.
+    /// when its thread has the CPU again. The gap contains the sleep and the wait after it, and
+    /// ends only then, so the sleep is not late.
     fn is_late(&mut self, activity: &Activity) -> bool {
         match activity.kind {
             ActivityKind::Blocked => self.cpu_mut(activity.cpu).has_forgotten(activity),
