@@ -1,12 +1,12 @@
-//! What a kernel says it did while a workload was away.
+//! Work that a kernel did while a workload was away.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Name;
 
-/// What kind of work took the CPU. The order is the order of precedence: where
-/// two activities overlap, the later variant owns the time, which is what makes
-/// every share net (NMI > IRQ > softirq > thread, and host work inside a vmexit).
+/// Kind of work that took the CPU, in order of precedence. Where two activities overlap, the later
+/// variant owns the time. This rule makes every share net: NMI > IRQ > softirq > thread, and host
+/// work inside a vmexit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -15,11 +15,11 @@ pub enum ActivityKind {
     Exit = 0,
     /// The vCPU thread was outside KVM_RUN: the VMM's time.
     Vmm = 1,
-    /// The workload was runnable, off the CPU, and the idle task ran.
+    /// The workload was runnable but off the CPU, and the idle task ran.
     Throttled = 2,
     /// Another task ran on this CPU.
     Thread = 3,
-    /// The workload's thread slept; the source is who woke it.
+    /// The workload's thread slept; the source is the task that woke it.
     Blocked = 4,
     /// A soft interrupt ran.
     Softirq = 5,
@@ -27,13 +27,13 @@ pub enum ActivityKind {
     Irq = 6,
     /// A non-maskable interrupt handler ran.
     Nmi = 7,
-    /// The workload's thread was stopped (SIGSTOP, Ctrl-Z) or held by a debugger: nobody
-    /// measured.
+    /// The workload's thread was stopped (SIGSTOP, Ctrl-Z) or held by a debugger, so it did not
+    /// measure.
     Stopped = 8,
 }
 
 impl ActivityKind {
-    /// Every kind, by its number in recordings.
+    /// Every kind, ordered by its number in recordings.
     pub const ALL: [ActivityKind; 9] = [
         ActivityKind::Exit,
         ActivityKind::Vmm,
@@ -46,13 +46,13 @@ impl ActivityKind {
         ActivityKind::Stopped,
     ];
 
-    /// The kind with this number, or `None` for a number this version does not know.
+    /// Returns the kind with this number, or `None` if this version does not know the number.
     pub fn from_number(number: u8) -> Option<ActivityKind> {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Whether the kernel's counter of interference counts it: an NMI, an interrupt, a soft interrupt or
-    /// another task. All else is a state of the workload's thread.
+    /// Returns whether the interference counter includes this kind: NMI, interrupt, soft interrupt
+    /// or another task. All other kinds are states of the workload's thread.
     pub const fn is_interference(self) -> bool {
         match self {
             ActivityKind::Nmi
@@ -67,44 +67,44 @@ impl ActivityKind {
         }
     }
 
-    /// The number of this kind in recordings and on the wire from BPF.
+    /// Returns the number of this kind in recordings and on the wire from BPF.
     pub const fn number(self) -> u8 {
         self as u8
     }
 }
 
-/// Refers to a [`Source`] defined earlier in the same event stream.
+/// Id of a [`Source`] that was defined earlier in the same event stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SourceId(pub u32);
 
-/// Who was active, in the notation of the kernel's osnoise tracer:
+/// Name of an active task or interrupt, in the notation of the kernel's osnoise tracer:
 /// `local_timer:236` (interrupt:vector), `NET_RX:3` (softirq:number), `comm:pid`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// Ids are given out in order from 0, without holes.
+    /// Id, assigned in order from 0 without gaps.
     pub id: SourceId,
     /// The label that results print.
     pub name: Name,
 }
 
-/// One interval in which a kernel did something on one CPU. Intervals may
-/// overlap and nest; [`ActivityKind`] says who owns the overlap.
+/// One interval in which a kernel worked on one CPU. Intervals may overlap and nest;
+/// [`ActivityKind`] decides who owns the overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Activity {
     /// Host CPU on which it ran.
     pub cpu: u32,
-    /// What kind of work it was.
+    /// Kind of work.
     pub kind: ActivityKind,
-    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    /// Start, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
-    /// End, CLOCK_MONOTONIC in nanoseconds. An end before its begin is a defect
-    /// of the stream; such an activity explains nothing.
+    /// End, CLOCK_MONOTONIC in nanoseconds. An end before the start is a defect of the stream; such
+    /// an activity explains no time.
     pub end_mono_ns: u64,
-    /// Who it was.
+    /// The active task or interrupt.
     pub source: SourceId,
-    /// How far this kernel's own steal clock advanced between begin and end, nested
-    /// activities included: time that nobody here had. It says nothing unless the
-    /// run's [`crate::Witnesses::activity_steal`] holds.
+    /// Advance of this kernel's own steal clock between start and end, nested activities included.
+    /// Nobody on this machine had this time. Valid only if the run has
+    /// [`crate::Witnesses::activity_steal`].
     pub steal_ns: u64,
 }
 

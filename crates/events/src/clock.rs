@@ -1,58 +1,58 @@
-//! How one clock is laid over another.
+//! Clocks of a run, and how they map to each other.
 
 use serde::{Deserialize, Serialize};
 
-/// One simultaneous reading of the TSC and CLOCK_MONOTONIC: the TSC before and
-/// after the monotonic read.
+/// One simultaneous reading of the TSC and CLOCK_MONOTONIC: the TSC is read before and after the
+/// monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Anchor {
-    /// TSC just before the monotonic clock was read.
+    /// TSC just before the reading of the monotonic clock.
     pub before_tsc: u64,
     /// CLOCK_MONOTONIC in nanoseconds.
     pub mono_ns: u64,
-    /// TSC just after the monotonic clock was read.
+    /// TSC just after the reading of the monotonic clock.
     pub after_tsc: u64,
 }
 
-/// What stamps gaps.
+/// Clock that stamps gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClockSource {
-    /// The time-stamp counter, constant and the kernel's own clocksource.
+    /// The time-stamp counter: constant, and the kernel's own clocksource.
     Tsc,
-    /// The time-stamp counter, although the kernel does not trust it here.
+    /// The time-stamp counter, although this kernel does not trust it.
     UnstableTsc,
 }
 
-/// How the guest's TSC was shown to be the host's.
+/// Proof that maps the guest's TSC to the host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OffsetProof {
-    /// KVM took offset 0 (`KVM_VCPU_TSC_OFFSET`) and no bracket contradicts it.
+    /// KVM accepted offset 0 (`KVM_VCPU_TSC_OFFSET`), and no bracket contradicts it.
     SetAndBracketed,
-    /// KVM refused; the offset was estimated by bracketing and has a bound.
+    /// KVM refused to set the offset. The offset was estimated by bracketing and has a bound.
     Mapped,
 }
 
-/// What is known of the clock of a run.
+/// Facts about the clock of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockFacts {
-    /// What stamps gaps.
+    /// Clock that stamps gaps.
     pub source: ClockSource,
     /// Frequency of the TSC in Hz, measured against CLOCK_MONOTONIC at start.
     pub tsc_hz: u64,
-    /// How the guest's TSC relates to the host's; `None` where no guest stamps.
+    /// Proof of the offset between the guest's and the host's TSC; `None` if no guest stamps gaps.
     pub offset_proof: Option<OffsetProof>,
-    /// Host minus guest TSC that was applied to every gap, in cycles.
+    /// Host TSC minus guest TSC, in cycles, as applied to every gap.
     pub offset_tsc: i64,
-    /// Bound of `offset_tsc`, in cycles; 0 where the offset was set.
+    /// Bound of the error of `offset_tsc`, in cycles; 0 if the offset was set.
     pub offset_bound_tsc: u64,
     /// Half-width of the tightest bracket that tested the offset, in cycles.
     pub bracket_tsc: u64,
 }
 
 impl ClockFacts {
-    /// The clock of a workload that is no guest: its stamps are the machine's own.
+    /// Returns the clock of a workload that is no guest: the machine's own.
     pub fn own(source: ClockSource, tsc_hz: u64) -> ClockFacts {
         ClockFacts {
             source,

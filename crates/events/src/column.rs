@@ -1,4 +1,4 @@
-//! The columns of a table: heading, unit and cells of each in one place, for all that show it.
+//! Columns of a table. Heading, unit and cells of each column are defined once, for every output.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,26 +6,26 @@ use std::fmt;
 /// One column of a table with a row for each `R`.
 #[derive(Debug)]
 pub struct Column<'a, R> {
-    /// Its heading.
+    /// Heading of the column.
     pub title: Cow<'a, str>,
-    /// What stands below it.
+    /// Contents of the cells below the heading.
     pub cell: Cell<'a, R>,
 }
 
-/// Finds in a row what stands in a column.
+/// Function that reads a column's value from a row.
 pub type Of<'a, R, T> = Box<dyn Fn(&R) -> T + 'a>;
 
-/// Finds words in a row, which may hold them itself.
+/// Function that reads words from a row, which may own them.
 type WordsOf<'a, R> = dyn for<'r> Fn(&'r R) -> Cow<'r, str> + 'a;
 
-/// Likewise a name.
+/// Function that reads a name from a row.
 type NameOf<'a, R> = dyn for<'r> Fn(&'r R) -> Option<&'r str> + 'a;
 
-/// What stands in a column, by its unit. `None` is what is unknown.
+/// Contents of a column, by unit. `None` is unknown.
 pub enum Cell<'a, R> {
-    /// Words, which begin on the left.
+    /// Words, aligned left.
     Words(Box<WordsOf<'a, R>>),
-    /// What somebody or something is called.
+    /// Name of somebody or something.
     Name(Box<NameOf<'a, R>>),
     /// A whole number.
     Count(Of<'a, R, Option<u64>>),
@@ -33,16 +33,16 @@ pub enum Cell<'a, R> {
     Time(Of<'a, R, Option<u64>>),
     /// A part of something, in percent.
     Percent(Of<'a, R, Option<f64>>),
-    /// A figure that is written in its own way.
+    /// A figure in its own notation.
     Figure(Of<'a, R, String>),
-    /// Likewise, and the number by which it is sorted.
+    /// A figure in its own notation, and the number to sort by.
     Ranked(Of<'a, R, (String, Option<f64>)>),
     /// Yes or no.
     Truth(Of<'a, R, bool>),
 }
 
 impl<R> Cell<'_, R> {
-    /// Whether it holds figures, which end on the right.
+    /// Returns whether the column holds figures, which are aligned right.
     pub const fn is_figure(&self) -> bool {
         !matches!(self, Cell::Words(_) | Cell::Name(_) | Cell::Truth(_))
     }
@@ -63,7 +63,7 @@ impl<R> fmt::Debug for Cell<'_, R> {
     }
 }
 
-/// Columns in their order: each method adds one behind.
+/// Columns in display order. Each method appends one.
 #[derive(Debug)]
 pub struct Columns<'a, R>(pub Vec<Column<'a, R>>);
 
@@ -80,7 +80,7 @@ impl<'a, R> Columns<'a, R> {
         self
     }
 
-    /// Words.
+    /// Appends a column of words.
     pub fn words(
         self,
         title: impl Into<Cow<'a, str>>,
@@ -89,7 +89,7 @@ impl<'a, R> Columns<'a, R> {
         self.with(title, Cell::Words(Box::new(of)))
     }
 
-    /// What somebody or something is called.
+    /// Appends a column of names.
     pub fn name(
         self,
         title: impl Into<Cow<'a, str>>,
@@ -98,7 +98,7 @@ impl<'a, R> Columns<'a, R> {
         self.with(title, Cell::Name(Box::new(of)))
     }
 
-    /// A whole number.
+    /// Appends a column of whole numbers.
     pub fn count<N: Into<Option<u64>>>(
         self,
         title: impl Into<Cow<'a, str>>,
@@ -107,7 +107,7 @@ impl<'a, R> Columns<'a, R> {
         self.with(title, Cell::Count(Box::new(move |row| of(row).into())))
     }
 
-    /// Nanoseconds.
+    /// Appends a column of times in nanoseconds.
     pub fn time<N: Into<Option<u64>>>(
         self,
         title: impl Into<Cow<'a, str>>,
@@ -116,7 +116,7 @@ impl<'a, R> Columns<'a, R> {
         self.with(title, Cell::Time(Box::new(move |row| of(row).into())))
     }
 
-    /// Percent.
+    /// Appends a column of percentages.
     pub fn percent<N: Into<Option<f64>>>(
         self,
         title: impl Into<Cow<'a, str>>,
@@ -125,7 +125,7 @@ impl<'a, R> Columns<'a, R> {
         self.with(title, Cell::Percent(Box::new(move |row| of(row).into())))
     }
 
-    /// A figure that is written in its own way.
+    /// Appends a column of figures in their own notation.
     pub fn figure(
         self,
         title: impl Into<Cow<'a, str>>,
@@ -134,7 +134,7 @@ impl<'a, R> Columns<'a, R> {
         self.with(title, Cell::Figure(Box::new(of)))
     }
 
-    /// Likewise, and the number by which it is sorted.
+    /// Appends a column of figures in their own notation, each with the number to sort by.
     pub fn ranked(
         self,
         title: impl Into<Cow<'a, str>>,
@@ -143,7 +143,7 @@ impl<'a, R> Columns<'a, R> {
         self.with(title, Cell::Ranked(Box::new(of)))
     }
 
-    /// Yes or no.
+    /// Appends a column of yes or no.
     pub fn truth(
         self,
         title: impl Into<Cow<'a, str>>,
@@ -152,7 +152,7 @@ impl<'a, R> Columns<'a, R> {
         self.with(title, Cell::Truth(Box::new(of)))
     }
 
-    /// What `add` adds for each of these.
+    /// Calls `add` for each item and returns all columns.
     pub fn each<T>(
         self,
         of: impl IntoIterator<Item = T>,
@@ -161,7 +161,7 @@ impl<'a, R> Columns<'a, R> {
         of.into_iter().fold(self, add)
     }
 
-    /// Others behind these.
+    /// Appends the columns of `more`.
     pub fn and(mut self, more: Columns<'a, R>) -> Columns<'a, R> {
         self.0.extend(more.0);
         self

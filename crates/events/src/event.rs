@@ -1,4 +1,4 @@
-//! One stream carries a whole run: live, in a recording, and replayed.
+//! The event stream: one stream carries a whole run, live, in a recording and replayed.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,15 +7,15 @@ use crate::{
     VcpuClock, VcpuExit, VcpuInterval, VcpuTotals,
 };
 
-/// One message of the stream. `explain` is a pure function of the messages in
-/// their order, so a replayed recording gives the same result as the live run.
+/// One message of the stream. `explain` is a pure function of the messages in their order, so a
+/// replayed recording gives the same result as the live run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// Defines a [`Source`] before its first use.
     Source(Source),
-    /// A hole observed by the workload.
+    /// A gap, observed by the workload.
     Gap(Gap),
-    /// Something a kernel did.
+    /// Work that a kernel did.
     Activity(Activity),
     /// A periodic task woke up.
     Activation(Activation),
@@ -23,45 +23,45 @@ pub enum Event {
     Anchor(Anchor),
     /// Counters of one CPU, cumulative since its workload started.
     Tally(Tally),
-    /// Something was lost; counts are cumulative since start.
+    /// Records were lost; counts are cumulative since start.
     Loss(Loss),
-    /// What measuring has cost so far, cumulative since start.
+    /// Cost of measuring, cumulative since start.
     OwnCost(OwnCost),
-    /// No event before this instant (CLOCK_MONOTONIC, ns) is still to come,
-    /// unless it was lost.
+    /// Watermark: every later event in the stream is after this instant (CLOCK_MONOTONIC, ns).
+    /// Earlier events that are missing were lost.
     Watermark(u64),
-    /// Defines a [`Vcpu`] before its first use, or anew.
+    /// Defines a [`Vcpu`] before its first use, or defines it again.
     Vcpu(Vcpu),
-    /// How the clock of a vCPU's guest follows from this host's.
+    /// Relation of a vCPU's guest clock to this host's clock.
     VcpuClock(VcpuClock),
-    /// A vCPU left its guest and is back.
+    /// A vCPU left its guest and has returned to it.
     Exit(VcpuExit),
-    /// What kept a vCPU's thread from its guest.
+    /// An interval in which a vCPU's thread was kept from its guest.
     VcpuInterval(VcpuInterval),
-    /// What the exits of a vCPU have come to.
+    /// Totals of a vCPU's exits.
     VcpuTotals(VcpuTotals),
-    /// The host of this guest reported what it did with one of its vCPUs.
+    /// A report of this guest's host about one of its vCPUs.
     HostFrame(HostFrame),
-    /// What has come of the host's feed, cumulative since start.
+    /// Totals of the host's feed, cumulative since start.
     FeedTotals(FeedTotals),
-    /// The run ended in order. A recording without it was cut off.
+    /// The run ended in order. A recording without this event was cut off.
     Finish(Finish),
 }
 
-/// Counters of one measured CPU, cumulative. `None` is "not known here", never 0.
+/// Counters of one measured CPU, cumulative. `None` is unknown, never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// The CPU.
     pub cpu: u32,
-    /// First reading of the workload's clock; of an observed thread, the begin of the run.
+    /// First reading of the workload's clock. For an observed thread: the start of the run.
     pub first_tsc: u64,
-    /// Latest reading of the workload's clock: a gap that is not over began after it. Of an
-    /// observed thread, the begin of what keeps it off the CPU right now, or else now.
+    /// Latest reading of the workload's clock; an unfinished gap starts after it. For an observed
+    /// thread: the start of the interval that keeps it off the CPU right now, or else now.
     pub last_tsc: u64,
-    /// Cycles between the two that are no part of the runtime: the workload wrote gaps
-    /// down and observed nothing, or an observed thread slept or was on another CPU.
+    /// Cycles between the two readings that do not belong to the runtime. The workload recorded
+    /// gaps and observed nothing, or an observed thread slept or was on another CPU.
     pub blind_tsc: Option<u64>,
-    /// Advance of the steal clock the workload reads.
+    /// Advance of the steal clock that the workload reads.
     pub steal_clock_ns: Option<u64>,
     /// Reloads of the vCPU by the hypervisor (`version` of the steal clock / 2).
     pub reloads: Option<u64>,
@@ -69,56 +69,56 @@ pub struct Tally {
     pub light_exits: Option<u64>,
     /// Exits that went to the VMM.
     pub heavy_exits: Option<u64>,
-    /// All exits by KVM's own per-vCPU statistics: the check on the two above.
+    /// All exits according to KVM's own per-vCPU statistics; checks the two counts above.
     pub kvm_stat_exits: Option<u64>,
-    /// Advance of the steal clock of the machine under the measured CPU: an upper
-    /// bound on what an outer host's scheduler took.
+    /// Advance of the steal clock of the machine under the measured CPU: an upper bound on the time
+    /// that an outer host's scheduler took.
     pub outer_steal_ns: Option<u64>,
     /// System management interrupts of the CPU (MSR_SMI_COUNT).
     pub smi_count: Option<u64>,
-    /// Interferences while the workload polled, also those in gaps below the
-    /// threshold and while it wrote gaps down.
+    /// Interferences while the workload polled. Includes gaps below the threshold and the time in
+    /// which the workload recorded gaps.
     pub interference: Option<InterferenceCounts>,
-    /// Posted interrupts that came to the CPU, where they were looked for.
+    /// Posted interrupts that came to the CPU; `None` if they were not counted.
     pub posted: Option<PostedInterrupts>,
 }
 
-/// How many posted interrupts (`PIN`, `NPI` and `PIW` of /proc/interrupts) had come to a CPU since it was started, and
-/// when that was read. No tracepoint reports them.
+/// Number of posted interrupts (`PIN`, `NPI` and `PIW` of /proc/interrupts) that came to a CPU
+/// since its start, and the time of the reading. No tracepoint reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PostedInterrupts {
-    /// All of them.
+    /// Number of posted interrupts of all three kinds.
     pub count: u64,
-    /// The reading began, CLOCK_MONOTONIC in nanoseconds: every earlier one is counted.
+    /// Start of the reading, CLOCK_MONOTONIC in nanoseconds. The count includes every earlier
+    /// interrupt.
     pub from_mono_ns: u64,
-    /// The reading was over: no later one is counted.
+    /// End of the reading. The count includes no later interrupt.
     pub until_mono_ns: u64,
 }
 
-/// What kind of thing was lost.
+/// Kind of record that was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum LossKind {
-    /// Activities that found no room in the ring buffer.
+    /// Activities that did not fit in the ring buffer.
     RingFull = 0,
-    /// Events a BPF program missed because it was already running on that CPU.
+    /// Events that a BPF program missed because it was already running on that CPU.
     Recursion = 1,
-    /// Gaps that found no room in the workload's mailbox.
+    /// Gaps that did not fit in the workload's mailbox.
     MailboxFull = 2,
-    /// Begins without an end, or ends without a begin.
+    /// Starts without an end, or ends without a start.
     Unpaired = 3,
     /// Records that could not be decoded.
     Undecodable = 4,
-    /// vCPUs that found no room in the table of vCPUs: nothing of them is counted.
+    /// vCPUs that did not fit in the table of vCPUs. None of their exits are counted.
     VcpusFull = 5,
-    /// Events that are in the result of the run and not in this recording: its disk took
-    /// less than was reported.
+    /// Events that are in the result of the run but not in this recording: its disk was too slow.
     Unrecorded = 6,
 }
 
 impl LossKind {
-    /// Every kind, by its number in recordings.
+    /// Every kind, ordered by its number in recordings.
     pub const ALL: [LossKind; 7] = [
         LossKind::RingFull,
         LossKind::Recursion,
@@ -129,12 +129,12 @@ impl LossKind {
         LossKind::Unrecorded,
     ];
 
-    /// The kind with this number, or `None` for a number this version does not know.
+    /// Returns the kind with this number, or `None` if this version does not know the number.
     pub fn from_number(number: u8) -> Option<LossKind> {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// The word for it in results.
+    /// Returns the word for this kind in results.
     pub const fn name(self) -> &'static str {
         match self {
             LossKind::RingFull => "ring_full",
@@ -151,39 +151,39 @@ impl LossKind {
 /// A cumulative count of losses of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loss {
-    /// What was lost.
+    /// Kind of the lost records.
     pub kind: LossKind,
-    /// How many since start.
+    /// Number of lost records since start.
     pub count: u64,
 }
 
-/// Time spent by our own BPF programs, on all CPUs, as they time themselves: runs that
-/// had nothing to do and the kernel's way in and out are not in it.
+/// Time spent by our own BPF programs, on all CPUs, as they time themselves. Excludes runs that had
+/// nothing to do, and the kernel's entry to and exit from a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OwnCost {
-    /// How often any of our programs ran.
+    /// Number of runs of our programs.
     pub bpf_runs: u64,
-    /// For how long in total: the runs that are timed stand for all.
+    /// Total time of these runs, extrapolated from the runs that are timed.
     pub bpf_ns: u64,
 }
 
-/// Why a run ended.
+/// Reason why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum FinishReason {
-    /// The duration was over.
+    /// The planned duration had passed.
     Duration = 0,
     /// A gap reached the `--stop` limit.
     Stop = 1,
     /// The user asked for the result (Ctrl-C).
     Interrupt = 2,
-    /// The workload ended by itself before its time.
+    /// The workload ended by itself, too early.
     Failed = 3,
 }
 
 impl FinishReason {
-    /// Every reason, by its number in recordings.
+    /// Every reason, ordered by its number in recordings.
     pub const ALL: [FinishReason; 4] = [
         FinishReason::Duration,
         FinishReason::Stop,
@@ -191,7 +191,7 @@ impl FinishReason {
         FinishReason::Failed,
     ];
 
-    /// The reason with this number, or `None` for a number this version does not know.
+    /// Returns the reason with this number, or `None` if this version does not know the number.
     pub fn from_number(number: u8) -> Option<FinishReason> {
         Self::ALL.get(usize::from(number)).copied()
     }
@@ -200,9 +200,9 @@ impl FinishReason {
 /// The last message of a run that ended in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finish {
-    /// Why it ended.
+    /// Reason for the end.
     pub reason: FinishReason,
-    /// When, CLOCK_MONOTONIC in nanoseconds.
+    /// Time of the end, CLOCK_MONOTONIC in nanoseconds.
     pub mono_ns: u64,
 }
 
@@ -210,8 +210,8 @@ pub struct Finish {
 mod tests {
     use super::*;
 
-    /// Every row of a recording is moved about as one of these, and copying more than 256 bytes takes glibc twice
-    /// as many instructions (the last step before its loop copies eight times 32).
+    /// Every row of a recording is copied as an `Event`. A copy of more than 256 bytes takes glibc
+    /// twice as many instructions: the last step before its loop copies eight times 32 bytes.
     #[test]
     fn an_event_is_small() {
         assert!(size_of::<Event>() <= 256, "{}", size_of::<Event>());

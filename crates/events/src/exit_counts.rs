@@ -1,8 +1,8 @@
-//! Layout of the live exit counters that host BPF writes and a guest reads: an
-//! array with one slot per host CPU, shared as memory with no copying thread.
+//! Layout of the live exit counters that host BPF writes and a guest reads: an array with one slot
+//! per host CPU. Both share the memory; no thread copies it.
 
-/// Bytes of one CPU's slot. Two cache lines, so that neighbours never share one
-/// and the adjacent-line prefetcher does not make them.
+/// Bytes of one CPU's slot: two cache lines. Neighbouring slots never share a line, and the
+/// adjacent-line prefetcher never loads the neighbour's line.
 pub const SLOT_BYTES: usize = 128;
 /// Offset of the u64 count of exits handled in the host kernel.
 pub const LIGHT_OFFSET: usize = 0;

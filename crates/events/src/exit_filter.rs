@@ -1,10 +1,10 @@
-//! Which exits a run or a result is about.
+//! Selection of the exits that a run or a result covers.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Name, Vcpu};
 
-/// The exits that were asked for; the default is all of them.
+/// The selected exits; by default, all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ExitFilter {
     /// Name of a VM or process id of its VMM; `None` is all.
@@ -16,8 +16,8 @@ pub struct ExitFilter {
 }
 
 impl ExitFilter {
-    /// Whether exits of this vCPU were asked for; one whose number nothing told was not,
-    /// where numbers were asked for.
+    /// Returns whether the filter selects exits of this vCPU. A filter with numbers rejects a vCPU
+    /// whose number is unknown.
     pub fn takes_vcpu(&self, vcpu: &Vcpu) -> bool {
         let takes_vm =
             |wanted: &Name| *wanted == vcpu.vm_name || wanted.parse::<u32>() == Ok(vcpu.vmm_pid);
@@ -26,7 +26,7 @@ impl ExitFilter {
         self.vm.as_ref().is_none_or(takes_vm) && self.vcpus.as_ref().is_none_or(takes_number)
     }
 
-    /// Whether exits for the reason of this name were asked for.
+    /// Returns whether the filter selects exits with the reason of this name.
     pub fn takes_reason(&self, name: &str) -> bool {
         let is_it = |wanted: &Name| wanted.eq_ignore_ascii_case(name);
         self.reasons.is_empty() || self.reasons.iter().any(is_it)

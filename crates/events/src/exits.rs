@@ -1,98 +1,99 @@
-//! Exits of virtual CPUs, as counted where they happen.
+//! Exits of virtual CPUs, counted where they happen.
 
 use std::borrow::Cow;
 
 use crate::{ExitReason, Share, ShareMap, VcpuId};
 
-/// One exit, from the first sign of the host to the guest's return.
+/// One exit, from the host's first event of it until the guest runs again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exit {
-    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    /// Start, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
     /// End, CLOCK_MONOTONIC in nanoseconds.
     pub end_mono_ns: u64,
-    /// Why.
+    /// Reason of the exit.
     pub reason: ExitReason,
-    /// The CPU it left from.
+    /// CPU on which the vCPU left its guest.
     pub exit_cpu: u32,
-    /// The CPU it returned on.
+    /// CPU on which the vCPU returned to its guest.
     pub entry_cpu: u32,
-    /// Whether it went to the VMM.
+    /// Whether the exit went to the VMM.
     pub heavy: bool,
-    /// Where its time went, in nanoseconds: adds up to its length.
+    /// Time by share, in nanoseconds. The shares add up to the length of the exit.
     pub split: ShareMap<u64>,
 }
 
 impl Exit {
-    /// Length in nanoseconds.
+    /// Returns the length in nanoseconds.
     pub const fn dur_ns(&self) -> u64 {
         self.end_mono_ns.saturating_sub(self.start_mono_ns)
     }
 
-    /// What the thesis calls overhead, in nanoseconds: the time that the vCPU's own thread spent
-    /// on it.
+    /// Returns the overhead as the thesis defines it: the time that the vCPU's own thread spent on
+    /// the exit, in nanoseconds.
     pub fn overhead_ns(&self) -> u64 {
         self.split.sum(&[Share::Kvm, Share::Vmm])
     }
 }
 
-/// One exit of one vCPU. It comes when it is over.
+/// One exit of one vCPU. The event comes when the exit is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VcpuExit {
-    /// Whose.
+    /// The vCPU that left its guest.
     pub vcpu: VcpuId,
-    /// The exit; its split is exact, whatever was lost of the stream.
+    /// The exit. Its split is exact even if the stream lost records.
     pub exit: Exit,
 }
 
 /// All exits of a vCPU for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReasonTotals {
-    /// The reason; `None` is all those that found no place of their own.
+    /// The reason; `None` for the sum of all exits whose reasons did not fit in the table.
     pub reason: Option<ExitReason>,
-    /// How many.
+    /// Number of exits.
     pub count: u64,
-    /// How many of them went to the VMM.
+    /// Number of exits that went to the VMM.
     pub heavy: u64,
-    /// The shortest, in nanoseconds.
+    /// Length of the shortest exit, in nanoseconds.
     pub min_ns: u64,
-    /// The longest, in nanoseconds.
+    /// Length of the longest exit, in nanoseconds.
     pub max_ns: u64,
-    /// Where their time went, in nanoseconds; its total is theirs.
+    /// Time by share, in nanoseconds. The total equals the length of all these exits.
     pub split: ShareMap<u64>,
-    /// Lengths: how many lie at or below each upper edge (nanoseconds), by ascending edge;
-    /// edges a quarter of a power of two apart.
+    /// Histogram of lengths: (upper edge in nanoseconds, number of exits at or below this edge), by
+    /// ascending edge. Edges are a quarter of a power of two apart.
     pub histogram: Vec<(u64, u64)>,
 }
 
 impl ReasonTotals {
-    /// The name that results show.
+    /// Returns the name that results show.
     pub fn name(&self) -> Cow<'static, str> {
         self.reason.map_or("others".into(), |reason| reason.name())
     }
 }
 
-/// All exits of one vCPU so far, counted where they happen: exact, whatever was lost of
-/// the stream. Later ones replace earlier ones.
+/// All exits of one vCPU so far, counted where they happen: exact even if the stream lost records.
+/// Later totals replace earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VcpuTotals {
-    /// Whose.
+    /// The vCPU.
     pub vcpu: VcpuId,
-    /// When it was first seen, CLOCK_MONOTONIC in nanoseconds; 0 if it never was.
+    /// Time of its first event, CLOCK_MONOTONIC in nanoseconds; 0 if it had none.
     pub first_mono_ns: u64,
-    /// When it last entered, CLOCK_MONOTONIC in nanoseconds.
+    /// Time of its last guest entry, CLOCK_MONOTONIC in nanoseconds.
     pub last_mono_ns: u64,
-    /// How many exits.
+    /// Number of exits.
     pub exits: u64,
-    /// How many of them went to the VMM.
+    /// Number of exits that went to the VMM.
     pub heavy: u64,
-    /// Where their time went, in nanoseconds.
+    /// Time of all exits by share, in nanoseconds.
     pub split: ShareMap<u64>,
-    /// Time of which nobody knows what it was, the guest's or an exit's: its thread's switches
-    /// or an end of an exit were not seen.
+    /// Unobserved time, in nanoseconds: it belongs to the guest or to an exit. The thread's
+    /// switches or an end of an exit were missed.
     pub unseen_ns: u64,
-    /// The longest, halts not counted. In a place of its own: every event is as large as the largest.
+    /// The longest exit, halts not counted. Boxed, because every event is as large as the largest
+    /// one.
     pub worst: Option<Box<Exit>>,
-    /// By reason, in no order.
+    /// Totals by reason, in no particular order.
     pub reasons: Vec<ReasonTotals>,
 }

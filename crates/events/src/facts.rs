@@ -1,33 +1,33 @@
-//! What was true of the machine and the run before the first event.
+//! Facts about the machine and the run, known before the first event.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{ClockFacts, ExitFilter, Line, Name, Policy, Settings};
 
-/// Which command measured, and so who observed. Files and documents have names of their own, which
-/// are older than the commands'.
+/// The command that measured. Files and documents use other names for it, which are older than the
+/// commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Workload {
-    /// Our own guest on /dev/kvm: the gaps are a VM's, the witnesses its host's.
+    /// Our own guest on /dev/kvm: the gaps are those of a VM, and the probes run on its host.
     Microvm,
-    /// A polling thread on each CPU: the gaps are this machine's, guest or not.
+    /// A polling thread on each CPU: the gaps are those of this machine, guest or not.
     #[serde(rename = "spin")]
     Osnoise,
-    /// `osnoise --pid`: threads that were there anyway were observed, and their gaps follow from
-    /// what was witnessed on their CPUs.
+    /// `osnoise --pid`: threads of other programs were observed. Their gaps are derived from the
+    /// events on their CPUs.
     Observed,
-    /// Nobody: the exits of this host's vCPUs are reported by the kernel itself.
+    /// No workload: the kernel reports the exits of this host's vCPUs.
     #[serde(rename = "vcpus")]
     Exits,
-    /// A thread on each CPU that sleeps until a given time, again and again: no gaps, but
-    /// how late it woke up.
+    /// A thread on each CPU that repeatedly sleeps until a given time. It yields no gaps but
+    /// wake-up latencies.
     #[serde(rename = "timer")]
     Timerlat,
 }
 
 impl Workload {
-    /// The command's word.
+    /// Returns the name of the command.
     pub const fn command(self) -> &'static str {
         match self {
             Workload::Microvm => "microvm",
@@ -37,7 +37,7 @@ impl Workload {
         }
     }
 
-    /// Whether the kernel that witnesses is the host of who is measured, and not its own.
+    /// Returns whether the probes run on the host of the measured system, not in its own kernel.
     pub const fn is_witnessed_by_host(self) -> bool {
         match self {
             Workload::Microvm | Workload::Exits => true,
@@ -46,7 +46,7 @@ impl Workload {
     }
 }
 
-/// Which events this run could see; a share whose witness is missing is unknown.
+/// Events that this run could see. A share whose events are missing is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Witnesses {
     /// `irq:irq_handler_*` and `irq_vectors:*`.
@@ -57,28 +57,29 @@ pub struct Witnesses {
     pub nmi: bool,
     /// `sched:sched_switch` and `sched:sched_waking`.
     pub sched: bool,
-    /// KVM_RUN left and entered (`kvm:kvm_fpu`, `kvm:kvm_userspace_exit`).
+    /// Entries to and returns from KVM_RUN (`kvm:kvm_fpu`, `kvm:kvm_userspace_exit`).
     pub kvm_run: bool,
     /// Each exit (`kvm:kvm_exit`, `kvm:kvm_entry`).
     pub kvm_exit: bool,
     /// The hypervisor's steal clock, as the workload reads it.
     pub steal_clock: bool,
-    /// This kernel's own steal clock at the begin and end of each activity.
+    /// This kernel's own steal clock at the start and end of each activity.
     #[serde(default)]
     pub activity_steal: bool,
     /// `timer:hrtimer_start` and `timer:hrtimer_expire_entry` of the periodic tasks.
     #[serde(default)]
     pub timer: bool,
-    /// The scheduler's own count of how long the workload's thread waited, where `sched` is missing.
+    /// The scheduler's own run delay of the workload's thread, used if `sched` is missing.
     #[serde(default)]
     pub run_delay: bool,
-    /// Interrupt vectors with a tracepoint that no program is attached to: what comes over them is not seen.
+    /// Whether interrupt vectors have a tracepoint without an attached program; such interrupts
+    /// stay unseen.
     #[serde(default)]
     pub hides_vectors: bool,
 }
 
 impl Witnesses {
-    /// All that a host has of its guests' exits.
+    /// All events that a host sees of its guests' exits.
     pub const OF_EXITS: Witnesses = Witnesses {
         irq: true,
         softirq: true,
@@ -93,12 +94,12 @@ impl Witnesses {
         hides_vectors: false,
     };
 
-    /// Whether everything is seen that a kernel does on its own account.
+    /// Returns whether all work that the kernel does for itself is seen.
     pub fn see_kernel(&self) -> bool {
         self.irq && self.softirq && self.nmi && self.sched
     }
 
-    /// Whether nothing of that is seen, as without BPF: no culprit can be named.
+    /// Returns whether no such work is seen, as without BPF: no culprit can be named.
     pub fn see_nothing(&self) -> bool {
         !(self.irq || self.softirq || self.nmi || self.sched)
     }
@@ -113,48 +114,48 @@ pub struct ObservedThread {
     pub comm: Name,
 }
 
-/// The options of a run that its result depends on.
+/// Options of a run that affect its result.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Options {
     /// Measured CPUs, ascending.
     pub cpus: Vec<u32>,
-    /// How long to measure.
+    /// Planned duration.
     pub duration_ns: u64,
-    /// Gaps of at least this length are recorded; of a run over vCPUs, exits whose noise
-    /// is at least this long are reported one by one.
+    /// Minimum length of a recorded gap. In a run over vCPUs: minimum noise of an exit that is
+    /// reported individually.
     pub threshold_ns: u64,
     /// Length of one period of the live view.
     pub period_ns: u64,
-    /// Policy of the workload's threads; `None` is as inherited.
+    /// Policy of the workload's threads; `None` if inherited.
     pub priority: Option<Policy>,
-    /// How many of the longest gaps, or exits of vCPUs, are listed.
+    /// Number of longest gaps, or exits of vCPUs, to list.
     pub top: usize,
-    /// A gap of at least this length ends the run.
+    /// Gap length that ends the run.
     pub stop_ns: Option<u64>,
-    /// Noise of at least this much in one period ends the run.
+    /// Noise in one period that ends the run.
     #[serde(default)]
     pub stop_total_ns: Option<u64>,
-    /// How long of each period the workload polls; `None` is all of it.
+    /// Part of each period in which the workload polls; `None` for all of it.
     #[serde(default)]
     pub runtime_ns: Option<u64>,
-    /// Whether BPF witnesses were asked for.
+    /// Whether BPF probes were requested.
     pub trace: bool,
-    /// Threads that are observed; empty where the workload is our own.
+    /// Observed threads; empty if the workload is our own.
     #[serde(default)]
     pub observed: Vec<ObservedThread>,
-    /// Exits that were asked for; `None` where the run is not over vCPUs.
+    /// Requested exits; `None` if the run is not over vCPUs.
     #[serde(default)]
     pub exits: Option<ExitFilter>,
-    /// What the periodic tasks do; `None` where the workload is another.
+    /// Options of the periodic tasks; `None` for another workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer: Option<TimerOptions>,
 }
 
 impl Options {
-    /// Length of a run that was asked for no end: a year.
+    /// Duration of a run without a requested end: one year.
     pub const FOREVER_NS: u64 = 365 * 86_400 * 1_000_000_000;
 
-    /// Whether the workload polls but a part of each period.
+    /// Returns whether the workload polls only during part of each period.
     pub fn pauses(&self) -> bool {
         self.runtime_ns.is_some_and(|ns| ns < self.period_ns)
     }
@@ -163,24 +164,22 @@ impl Options {
 /// Periodic tasks, one on each CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimerOptions {
-    /// From one expiry to the next.
+    /// Time from one expiry to the next.
     pub period_ns: u64,
-    /// How far the expiries of one CPU lie behind those of the CPU before; `None` is as it
-    /// happens.
+    /// Delay of each CPU's expiries behind those of the previous CPU; `None` if not aligned.
     pub aligned_ns: Option<u64>,
-    /// A timer that is this late at its interrupt ends the run.
+    /// Lateness of a timer's interrupt that ends the run.
     pub stop_irq_ns: Option<u64>,
-    /// A task that is this late when it is switched in ends the run.
+    /// Lateness of a task's switch-in that ends the run.
     pub stop_thread_ns: Option<u64>,
-    /// The wake-up latency that CPUs in idle were held to, in microseconds; `None` is not to
-    /// hold them.
+    /// Wake-up latency limit for idle CPUs, in microseconds; `None` for no limit.
     pub dma_latency_us: Option<i32>,
 }
 
-/// The machine, as it says of itself.
+/// The machine, as described by its own kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostFacts {
-    /// Its name (`uname -n`); `None` where unknown, as of recordings that do not have it.
+    /// Host name (`uname -n`); `None` in recordings that lack it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Name>,
     /// `uname -r`.
@@ -189,43 +188,43 @@ pub struct HostFacts {
     pub hypervisor: Option<Name>,
     /// CPU model name of /proc/cpuinfo.
     pub cpu_model: Name,
-    /// CPUs this process was allowed to use at start, ascending.
+    /// CPUs that this process was allowed to use at start, ascending.
     pub allowed_cpus: Vec<u32>,
     /// Current clocksource of the kernel.
     pub clocksource: Name,
-    /// Numbers of its CPUs and their APIC ids, ascending, which a hypervisor gives to vCPUs
-    /// as their numbers; empty where unknown, as of recordings before format 4.
+    /// Pairs of CPU number and APIC id, ascending. A hypervisor numbers vCPUs by APIC id. Empty if
+    /// unknown, as in recordings before format 4.
     #[serde(default)]
     pub apic_ids: Vec<(u32, u32)>,
-    /// The KVM vendor module (`kvm_intel`, `kvm_amd`, `kvm_pvm`), where visible.
+    /// The KVM vendor module (`kvm_intel`, `kvm_amd`, `kvm_pvm`), if visible.
     pub kvm_module: Option<Name>,
-    /// Whether KVM may use posted interrupts (VMX with APICv), whose vectors have no
-    /// tracepoint; `None` where unknown, as of recordings that do not have it.
+    /// Whether KVM may use posted interrupts (VMX with APICv), whose vectors have no tracepoint;
+    /// `None` in recordings that lack it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub posted_interrupts: Option<bool>,
-    /// How it was set when the run began; `None` where that was not recorded.
+    /// Settings of the machine when the run began; `None` if not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<Settings>,
 }
 
-/// How a probe is attached: which link of its fallback chain, from the best witness to none.
+/// Status of one probe: the link of its fallback chain that is in use, from best to none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeStatus {
-    /// What is probed: `irq vectors`, `steal clock of this host`, ….
+    /// Name of the probe: `irq vectors`, `steal clock of this host`, ….
     pub probe: Name,
     /// The link in use: `tp_btf`, `raw_tp`, `none`, ….
     #[serde(rename = "rung")]
     pub in_use: Name,
-    /// Whether this is the best there is.
+    /// Whether this link is the best of the chain.
     pub best: bool,
-    /// What it cannot show; empty if nothing.
+    /// Events that the probe cannot show; empty if none.
     pub limit: Line,
-    /// What would attach it better; empty if nothing would.
+    /// Remedy that would attach the probe better; empty if none.
     pub remedy: Line,
 }
 
 impl ProbeStatus {
-    /// This probe at its best.
+    /// Returns the status of a probe that uses its best link.
     pub fn best(probe: &str, in_use: &str) -> ProbeStatus {
         ProbeStatus {
             best: true,
@@ -233,7 +232,7 @@ impl ProbeStatus {
         }
     }
 
-    /// One that cannot show all, and what would.
+    /// Returns the status of a probe with a limit, and the remedy.
     pub fn limited(probe: &str, in_use: &str, limit: &str, remedy: &str) -> ProbeStatus {
         ProbeStatus {
             probe: probe.into(),
@@ -245,58 +244,58 @@ impl ProbeStatus {
     }
 }
 
-/// Everything a result says before its first number.
+/// Facts that a result states before its first number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFacts {
     /// Version of the vmnoise that measured.
     pub tool_version: Name,
-    /// Which command measured.
+    /// Command that measured.
     pub workload: Workload,
     /// Wall-clock start, RFC 3339 in UTC.
     pub started_at: Name,
-    /// Which process of a parallel program recorded, as its launcher (PMIx, Open MPI, Slurm) numbers
-    /// them from 0; `None` where none said so.
+    /// Rank of the recording process in a parallel program, from 0, as numbered by its launcher
+    /// (PMIx, Open MPI, Slurm); `None` if there is no launcher.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
     /// Options of the run.
     pub options: Options,
     /// The machine.
     pub host: HostFacts,
-    /// The clock.
+    /// The clock of the run.
     pub clock: ClockFacts,
-    /// Which events were visible.
+    /// Events that were visible.
     pub witnesses: Witnesses,
-    /// How they were made visible, and what is missing.
+    /// Status of each probe, with its limits.
     #[serde(rename = "rungs")]
     pub probe_statuses: Vec<ProbeStatus>,
     /// Whether the tool's own threads had to share a measured CPU.
     pub shares_cpu: bool,
-    /// Cycles per `rdtsc` in a bare loop on this machine.
+    /// Cycles of one `rdtsc` in a bare loop on this machine.
     pub rdtsc_cycles: u64,
 }
 
 impl RunFacts {
-    /// Whether a layer below the witnesses exists that none of them can see:
-    /// a hypervisor under this machine.
+    /// Returns whether a hypervisor lies under this machine: a layer that no probe here can see.
     pub fn layer_below_unwitnessed(&self) -> bool {
         self.host.hypervisor.is_some()
     }
 
-    /// Whether a recording of vCPUs has every exit: neither a threshold nor a choice of reasons left any out.
+    /// Returns whether a recording of vCPUs has every exit: no threshold and no choice of reasons
+    /// dropped any.
     pub fn reports_each_exit(&self) -> bool {
         let filter = self.options.exits.as_ref();
         let takes_all = filter.is_none_or(|filter| filter.reasons.is_empty());
         takes_all && self.options.threshold_ns == 0
     }
 
-    /// Whether interrupts may come to this machine that no program sees: over vectors without
-    /// one, or posted by KVM.
+    /// Returns whether this machine may get interrupts that no program sees, over vectors without a
+    /// program or posted by KVM.
     pub fn has_hidden_interrupts(&self) -> bool {
         self.witnesses.hides_vectors || self.may_have_posted_interrupts()
     }
 
-    /// Whether KVM may post interrupts, as with VMX: no tracepoint reports them. Where that is
-    /// not recorded, Intel's module alone may.
+    /// Returns whether KVM may post interrupts, as with VMX; no tracepoint reports them. If a
+    /// recording lacks this fact, the answer is yes only for Intel's module.
     pub fn may_have_posted_interrupts(&self) -> bool {
         let on_intel = self.host.kvm_module.as_deref() == Some("kvm_intel");
         self.host.posted_interrupts.unwrap_or(on_intel)

@@ -1,47 +1,47 @@
-//! What a command's threads did, and who took time from them.
+//! Activity of a command's threads, and who took time from them.
 
 use crate::Name;
 
-/// How threads spent their time, in ns of CLOCK_MONOTONIC. The parts add up to `wall_ns`:
-/// [`FamilyBooks::parts`].
+/// Time of threads by use, in ns of CLOCK_MONOTONIC. The parts of [`FamilyBooks::parts`] add up to
+/// `wall_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FamilyBooks {
-    /// From the first event of each thread to its last one, all threads together.
+    /// Time from the first to the last event of each thread, summed over all threads.
     pub wall_ns: u64,
-    /// They ran, net of all else.
+    /// Time running, net of the interrupts, NMIs and steal below.
     pub ran_ns: u64,
-    /// Interrupts inside of their running, net of steal.
+    /// Time in interrupts while they ran, net of steal.
     pub irq_ns: u64,
-    /// Soft interrupts inside of their running, net of interrupts and steal.
+    /// Time in soft interrupts while they ran, net of interrupts and steal.
     pub softirq_ns: u64,
-    /// NMIs inside of their running, outside of interrupts.
+    /// Time in NMIs while they ran, outside of interrupts.
     pub nmi_ns: u64,
-    /// The hypervisor had their CPU while they ran.
+    /// Time that the hypervisor had their CPU while they ran.
     pub steal_ns: u64,
-    /// They could run, and somebody else had the CPU, or nobody.
+    /// Run delay: they were runnable, and somebody else or nobody had the CPU.
     pub waited_ns: u64,
-    /// They could run, and another thread of the same command had the CPU.
+    /// Run delay while another thread of the same command had the CPU.
     pub waited_own_ns: u64,
-    /// A quota, or the limit of real-time tasks, kept them from running.
+    /// Time runnable but throttled by a quota or the limit of real-time tasks.
     pub throttled_ns: u64,
-    /// They slept of their own accord, or were stopped.
+    /// Time asleep by their own choice, or stopped.
     pub asleep_ns: u64,
-    /// Events were missed, so nobody knows.
+    /// Unknown time, because events were missed.
     pub unseen_ns: u64,
-    /// Of `waited_ns`: a quota may have been what they waited for.
+    /// Part of `waited_ns` that a quota may have caused.
     pub unsure_ns: u64,
-    /// How many threads.
+    /// Number of threads.
     pub threads: u64,
-    /// What the kernel says that they ran, interrupts included.
+    /// Running time according to the kernel, interrupts included.
     pub kernel_ran_ns: u64,
-    /// What the kernel says that they waited for a CPU.
+    /// Run delay according to the kernel.
     pub kernel_waited_ns: u64,
-    /// How much longer that is than what events say, of each thread by itself.
+    /// Run delay that the kernel counts but events do not show, computed per thread and summed.
     pub unshown_ns: u64,
 }
 
 impl FamilyBooks {
-    /// These too.
+    /// Adds `more` to these sums.
     pub fn add(&mut self, more: &FamilyBooks) {
         self.wall_ns += more.wall_ns;
         self.ran_ns += more.ran_ns;
@@ -61,13 +61,13 @@ impl FamilyBooks {
         self.unshown_ns += more.unshown_ns;
     }
 
-    /// How long they ran, or could have but for one another.
+    /// Returns the time they ran, or could have run if no other thread of the command had the CPU.
     pub const fn runnable_ns(&self) -> u64 {
         self.wall_ns - self.asleep_ns - self.waited_own_ns
     }
 
-    /// What others took: all but their own running, their waiting for one another, their sleep, and what nobody
-    /// knows.
+    /// Returns the time that others took: everything except their own running, waiting for one
+    /// another, sleep and unknown time.
     pub const fn taken_ns(&self) -> u64 {
         self.irq_ns
             + self.softirq_ns
@@ -77,7 +77,7 @@ impl FamilyBooks {
             + self.throttled_ns
     }
 
-    /// The sum of all parts, which is `wall_ns`.
+    /// Returns the sum of all parts, which equals `wall_ns`.
     pub const fn parts(&self) -> u64 {
         self.ran_ns
             + self.irq_ns
@@ -92,23 +92,24 @@ impl FamilyBooks {
     }
 }
 
-/// Who had a CPU while threads of the command waited, in ns over all threads.
+/// Time that the command's threads waited without a named culprit, in ns over all threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FamilyWaits {
-    /// Nobody: the CPU idled, on the way to the thread.
+    /// The CPU was idle, on the way to the thread.
     pub idle_ns: u64,
-    /// The hypervisor, in another task's turn.
+    /// The hypervisor had the CPU during another task's turn.
     pub steal_ns: u64,
-    /// Somebody whose turn was not seen whole, or for whom there was no place.
+    /// A task whose turn was not seen completely, or did not fit in the table, had the CPU.
     pub unnamed_ns: u64,
-    /// Counted as the command's own, and may have been others': the end of that turn was not seen.
+    /// Time counted as the command's own that may belong to others, because the end of the turn was
+    /// missed.
     pub doubtful_ns: u64,
 }
 
-/// How somebody took time.
+/// Kind of a culprit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FamilyCulpritKind {
-    /// A process had the CPU for which threads waited.
+    /// A process that had the CPU while threads waited.
     Task,
     /// An interrupt.
     Irq,
@@ -116,25 +117,25 @@ pub enum FamilyCulpritKind {
     Softirq,
 }
 
-/// Who took time from the command's threads.
+/// A culprit that took time from the command's threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FamilyCulprit {
-    /// How.
+    /// Kind of the culprit.
     pub kind: FamilyCulpritKind,
-    /// Of a task its process, with its number; else as in other results.
+    /// Name; for a task its process, with its number; otherwise as in other results.
     pub name: Name,
-    /// All together, over all threads that waited.
+    /// Time taken, over all threads that waited.
     pub ns: u64,
-    /// Turns, or interrupts.
+    /// Number of turns or interrupts.
     pub count: u64,
-    /// The longest of these.
+    /// Longest turn or interrupt.
     pub longest_ns: u64,
 }
 
-/// What was taken at one go.
+/// Kind of one continuous loss of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FamilyTaken {
-    /// A wait of one thread, without the turns of its own family.
+    /// A wait of one thread, without the turns of other threads of the command.
     Wait,
     /// An interrupt.
     Irq,
@@ -142,60 +143,60 @@ pub enum FamilyTaken {
     Softirq,
     /// An NMI.
     Nmi,
-    /// What the steal clock was ahead of its last reading.
+    /// An advance of the steal clock since its last reading.
     Steal,
 }
 
-/// The longest of a kind.
+/// The longest loss of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FamilyLongest {
-    /// What it was.
+    /// Kind of the loss.
     pub taken: FamilyTaken,
-    /// How long.
+    /// Length.
     pub ns: u64,
-    /// When it was over, in ns of CLOCK_MONOTONIC.
+    /// End, in ns of CLOCK_MONOTONIC.
     pub until_mono_ns: u64,
-    /// Who; of a wait, who had the CPU at its end.
+    /// Culprit; for a wait, the task that had the CPU at its end.
     pub who: Option<Name>,
 }
 
-/// A thread that was alive when it was looked at.
+/// A thread that was alive at the time of the reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FamilyMember {
-    /// Its number in the initial pid namespace.
+    /// Thread id in the initial pid namespace.
     pub tid: u32,
-    /// Its books; since its last event it is unseen, if it does not sleep.
+    /// Its time by use. The time since its last event is unseen, unless the thread sleeps.
     pub books: FamilyBooks,
 }
 
-/// All that is known of a command's threads.
+/// One reading of the facts about a command's threads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FamilyLook {
-    /// Of threads that have ended.
+    /// Time of threads that have ended.
     pub ended: FamilyBooks,
-    /// Of the others.
+    /// Threads that are still alive.
     pub alive: Vec<FamilyMember>,
-    /// Of `waited_ns`, what no task had.
+    /// Part of `waited_ns` without a named culprit.
     pub waits: FamilyWaits,
-    /// Longest first.
+    /// Culprits, longest first.
     pub culprits: Vec<FamilyCulprit>,
-    /// One of each kind that there was.
+    /// Longest loss of each kind that occurred.
     pub longest: Vec<FamilyLongest>,
-    /// Events that do not fit what was seen before: others are missing.
+    /// Events that contradict earlier events, so that others are missing.
     pub unpaired: u64,
-    /// Events that the programs missed, as they ran already.
+    /// Events that the programs missed because they were already running.
     pub missed: u64,
-    /// Of both, those that do not say how much is missing: of interrupts, and where two CPUs wrote the same books at
-    /// once.
+    /// Missing events of both kinds with unknown effect: interrupts, and cases in which two CPUs
+    /// updated the same thread at once.
     pub unbounded: u64,
-    /// Threads that could not be followed: there was no memory, or their fork was missed.
+    /// Threads that were not followed: memory was short, or their fork was missed.
     pub unfollowed: u64,
-    /// What the programs have cost, on all CPUs.
+    /// Cost of the programs on all CPUs, in ns.
     pub probe_ns: u64,
 }
 
 impl FamilyLook {
-    /// Of all threads together.
+    /// Returns the time of all threads together.
     pub fn books(&self) -> FamilyBooks {
         let mut all = self.ended;
         for member in &self.alive {

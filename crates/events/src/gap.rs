@@ -1,28 +1,28 @@
-//! A hole in CPU time as a workload observed it.
+//! A gap in CPU time, as a workload observed it.
 
-/// One hole, stamped by the workload itself. `start_tsc` is the last reading
-/// before the hole and `end_tsc` the first one after it, both on the host's TSC.
+/// One gap, stamped by the workload itself. `start_tsc` is the last reading before the gap and
+/// `end_tsc` the first one after it, both on the host's TSC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
     /// The CPU whose time is missing.
     pub cpu: u32,
-    /// Last reading before the hole.
+    /// Last reading before the gap.
     pub start_tsc: u64,
-    /// First reading after the hole.
+    /// First reading after the gap.
     pub end_tsc: u64,
-    /// How far the hypervisor's steal clock advanced since the gap before.
+    /// Advance of the hypervisor's steal clock since the previous gap.
     pub steal_ns: u64,
-    /// How often the hypervisor reloaded the vCPU since the gap before.
+    /// Number of times that the hypervisor reloaded the vCPU since the previous gap.
     pub reloads: u32,
-    /// Exits handled in the host kernel since the gap before, as the workload saw
-    /// them; 0 where the run's witnesses cannot see them.
+    /// Exits handled in the host kernel since the previous gap, as the workload saw them; 0 if the
+    /// run's probes cannot see exits.
     pub light_exits: u32,
-    /// Exits that went to the VMM since the gap before; the same rule.
+    /// Exits that went to the VMM since the previous gap; 0 under the same condition.
     pub heavy_exits: u32,
-    /// Interferences that began between the two readings, by the counter that the
-    /// workload's thread reads together with its clock; `None` where it has none.
+    /// Number of interferences that began between the two readings. The workload's thread reads
+    /// this counter together with its clock; `None` if there is no counter.
     pub interference: Option<u32>,
-    /// How long the workload's thread waited for its CPU in the hole, by the scheduler's own count
-    /// (/proc/PID/task/TID/schedstat), in nanoseconds; 0 where the run's witnesses cannot see it.
+    /// Run delay of the workload's thread during the gap, in nanoseconds, from the scheduler's own
+    /// count (/proc/PID/task/TID/schedstat); 0 if the run does not read it.
     pub run_delay_ns: u64,
 }

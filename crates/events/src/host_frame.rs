@@ -1,32 +1,32 @@
-//! What a host reports to a guest of one of its vCPUs while both run.
+//! Report of a host to a guest about one of its vCPUs, while both run.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Name, Share, ShareMap};
 
-/// How much of itself a host lets a guest see. Each level shows what the ones before show.
+/// Detail that a host shows to a guest. Each level includes the levels before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum FeedDetail {
-    /// How many exits, and which share took how much time.
+    /// Number of exits, and time by share.
     Counts = 0,
-    /// As `Counts`, for each reason.
+    /// `Counts` for each exit reason.
     Reasons = 1,
-    /// The names of the host's tasks and interrupts.
+    /// Names of the host's tasks and interrupts.
     Full = 2,
 }
 
 impl FeedDetail {
-    /// Every level, by its number in frames and recordings.
+    /// Every level, ordered by its number in frames and recordings.
     pub const ALL: [FeedDetail; 3] = [FeedDetail::Counts, FeedDetail::Reasons, FeedDetail::Full];
 
-    /// The level with this number, or `None` for a number this version does not know.
+    /// Returns the level with this number, or `None` if this version does not know the number.
     pub fn from_number(number: u8) -> Option<FeedDetail> {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// The word for it in options and results.
+    /// Returns the word for this level in options and results.
     pub const fn name(self) -> &'static str {
         match self {
             FeedDetail::Counts => "counts",
@@ -36,48 +36,48 @@ impl FeedDetail {
     }
 }
 
-/// All exits of one vCPU since its host began to count them. A later frame replaces an
-/// earlier one, and the difference of two is what lies between them.
+/// All exits of one vCPU since its host began to count them. A later frame replaces an earlier one;
+/// the difference of two frames covers the time between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostFrame {
     /// The vCPU's number in its VM: the APIC id of the guest's CPU.
     pub vcpu: u32,
-    /// When the count began, in the guest's own TSC.
+    /// Start of the count, in the guest's own TSC.
     pub from_tsc: u64,
-    /// Up to when it goes, in the guest's own TSC.
+    /// End of the count, in the guest's own TSC.
     pub until_tsc: u64,
-    /// The detail that the host reports.
+    /// Detail of the host's report.
     pub detail: FeedDetail,
-    /// Whether exits handled in the host kernel are seen: not under kvm_pvm. `exits` and
-    /// `split` hold only what went to the VMM where not.
+    /// Whether exits handled in the host kernel are seen (not under kvm_pvm). If not, `exits` and
+    /// `split` hold only exits that went to the VMM.
     pub sees_kvm: bool,
-    /// Whether nothing is below the host: it runs on bare metal. Where not, what neither the
-    /// guest nor the host took may be another hypervisor's, and cannot be called hardware's.
+    /// Whether the host runs on bare metal. If not, time that neither the guest nor the host took
+    /// may belong to another hypervisor and must not be called hardware.
     pub is_last: bool,
-    /// How many exits.
+    /// Number of exits.
     pub exits: u64,
-    /// How many of them went to the VMM.
+    /// Number of exits that went to the VMM.
     pub heavy: u64,
-    /// Where their time went, nanoseconds.
+    /// Time of the exits by share, in nanoseconds.
     pub split: ShareMap<u64>,
-    /// Records that the host lost meanwhile: names may be missing, amounts never.
+    /// Records that the host lost in this time: names may be missing, amounts are complete.
     pub lost: u64,
-    /// By reason, the most expensive first; empty at [`FeedDetail::Counts`].
+    /// Exits by reason, the most expensive first; empty at [`FeedDetail::Counts`].
     pub reasons: Vec<HostReason>,
-    /// Who took the time, the most expensive first; empty below [`FeedDetail::Full`].
+    /// Culprits, the most expensive first; empty below [`FeedDetail::Full`].
     pub culprits: Vec<HostCulprit>,
 }
 
-/// What has come of a host's feed since the guest began to read it.
+/// Totals of a host's feed since the guest began to read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FeedTotals {
     /// Bytes read.
     pub bytes: u64,
     /// Frames among them that were whole and undamaged.
     pub frames: u64,
-    /// Frames that were damaged or of an unknown kind, and stretches that were no frame.
+    /// Damaged frames, frames of an unknown kind, and byte runs that are no frame.
     pub garbled: u64,
-    /// How often the host hung up.
+    /// Number of times that the host hung up.
     pub hang_ups: u64,
 }
 
@@ -86,19 +86,19 @@ pub struct FeedTotals {
 pub struct HostReason {
     /// The reason, as results name it.
     pub name: Name,
-    /// How many.
+    /// Number of exits.
     pub exits: u64,
-    /// How long they were together, nanoseconds; halts not counted.
+    /// Total time, in nanoseconds, without halts.
     pub dur_ns: u64,
 }
 
 /// One of the host's tasks, interrupts or soft interrupts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostCulprit {
-    /// What kind of time it took.
+    /// Share of the time that it took.
     pub share: Share,
-    /// The host's name of it (`comm:pid`, `local_timer:236`, `NET_RX:3`).
+    /// Its name on the host (`comm:pid`, `local_timer:236`, `NET_RX:3`).
     pub name: Name,
-    /// How much, nanoseconds.
+    /// Time taken, in nanoseconds.
     pub dur_ns: u64,
 }

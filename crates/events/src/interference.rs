@@ -1,19 +1,19 @@
-//! The live counters of interferences that BPF writes and the workload's own thread
-//! reads between two readings of its clock.
+//! Live counters of interferences, which BPF writes and the workload's own thread reads between two
+//! readings of its clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One CPU's slot of the array that BPF and a polling thread share. Two cache lines,
-/// so that neighbours never share one and the adjacent-line prefetcher does not make
-/// them.
+/// One CPU's slot of the array that BPF and a polling thread share. A slot fills two cache lines:
+/// neighbouring slots never share a line, and the adjacent-line prefetcher never loads the
+/// neighbour's line.
 ///
-/// BPF counts at the begin of each interference and on the CPU that it names. A
-/// thread of that CPU which finds `total` unmoved was therefore not interrupted
-/// between the two looks, and all the counts belong together.
+/// BPF counts each interference at its start, on the CPU where it runs. If a thread of that CPU
+/// reads the same `total` twice, nothing interrupted it between the two readings, and all counts
+/// belong together.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct InterferenceSlot {
-    /// All of the below: moves with each of them.
+    /// Sum of the counts below; changes with each of them.
     pub total: AtomicU64,
     /// Non-maskable interrupts.
     pub nmi: AtomicU64,
@@ -21,13 +21,13 @@ pub struct InterferenceSlot {
     pub irq: AtomicU64,
     /// Soft interrupts.
     pub softirq: AtomicU64,
-    /// Turns of other threads than the watched one; idle is none.
+    /// Turns of threads other than the watched one; idle does not count.
     pub thread: AtomicU64,
     rest: [AtomicU64; 11],
 }
 
 impl InterferenceSlot {
-    /// What each class has come to.
+    /// Returns the current count of each class.
     pub fn counts(&self) -> InterferenceCounts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         InterferenceCounts {
@@ -39,8 +39,8 @@ impl InterferenceSlot {
     }
 }
 
-/// Interferences by class, as the kernel's osnoise counts them at their begin
-/// (kernel/trace/trace_osnoise.c), except that idle is no thread.
+/// Interferences by class. As in the kernel's osnoise (kernel/trace/trace_osnoise.c), each is
+/// counted at its start; unlike there, idle is not a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InterferenceCounts {
     /// Non-maskable interrupts.
@@ -54,7 +54,7 @@ pub struct InterferenceCounts {
 }
 
 impl InterferenceCounts {
-    /// What came after `earlier`; counters never go back.
+    /// Returns the counts since `earlier`; counters never go back.
     pub fn since(self, earlier: InterferenceCounts) -> InterferenceCounts {
         InterferenceCounts {
             nmi: self.nmi.saturating_sub(earlier.nmi),

@@ -1,10 +1,9 @@
-//! The words every other room of vmnoise speaks: what a workload observed, what a
-//! kernel witnessed, and what the result calls each share of it.
+//! The vocabulary of vmnoise, used by all other crates: observations of a workload, events of a
+//! kernel, and names of the shares in a result.
 //!
-//! Nothing here does I/O, reads a clock or decides anything but what a recording could not see
-//! ([`coverage`]). Times carry their
-//! unit and clock in their names: `_tsc` is the host's time-stamp counter,
-//! `_mono_ns` is CLOCK_MONOTONIC, `_ns` is a duration.
+//! This crate does no I/O and reads no clock. Its only decision is what a recording could not see
+//! ([`coverage`]). Names of times carry their unit and clock: `_tsc` is the host's time-stamp
+//! counter, `_mono_ns` is CLOCK_MONOTONIC, `_ns` is a duration.
 
 mod activation;
 mod activity;

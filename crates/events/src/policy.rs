@@ -1,4 +1,4 @@
-//! How threads are scheduled.
+//! Scheduling policies of threads.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::human;
 
-/// Scheduling policy of the workload's threads, in rtla's letters.
+/// Scheduling policy of the workload's threads, in rtla's notation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
@@ -16,8 +16,7 @@ pub enum Policy {
     Fifo(i32),
     /// SCHED_RR with this priority (`r:10`).
     RoundRobin(i32),
-    /// SCHED_DEADLINE (`d:10ms:100ms`): a budget in every period, which is the
-    /// deadline as well.
+    /// SCHED_DEADLINE (`d:10ms:100ms`): a budget in every period; the period is also the deadline.
     Deadline {
         /// The budget.
         runtime_ns: u64,
@@ -27,8 +26,9 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Whether something may delay a thread of the policy `task` and not one of this policy: it then goes before the task,
-    /// and not before this thread. Of equal priorities, a thread that runs keeps all others waiting.
+    /// Returns whether some work delays a thread of policy `task` but not a thread of this policy:
+    /// the work goes before the task but not before this thread. Among equal priorities, a running
+    /// thread makes all others wait.
     pub const fn is_spared_what_delays(self, task: Policy) -> bool {
         match (self, task) {
             (Policy::Deadline { .. }, _)
@@ -43,7 +43,7 @@ impl Policy {
         }
     }
 
-    /// In rtla's letters: `o:0`, `f:50`, `r:10`, `d:10000000:100000000` (nanoseconds).
+    /// Returns rtla's notation: `o:0`, `f:50`, `r:10`, `d:10000000:100000000` (nanoseconds).
     pub fn letters(self) -> String {
         match self {
             Policy::Other(nice) => format!("o:{nice}"),
@@ -56,7 +56,7 @@ impl Policy {
         }
     }
 
-    /// Reads what [`Policy::letters`] writes; `None` of anything else.
+    /// Parses the output of [`Policy::letters`]; returns `None` for any other text.
     pub fn from_letters(letters: &str) -> Option<Policy> {
         let (letter, number) = letters.split_once(':')?;
         Some(match letter {
@@ -74,7 +74,7 @@ impl Policy {
         })
     }
 
-    /// The option that schedules a recorder behind threads of this policy.
+    /// Returns the option that schedules a recorder behind threads of this policy.
     pub fn option_behind(self) -> String {
         match self {
             Policy::Deadline { .. } => "-P f:1".into(),
@@ -87,7 +87,7 @@ impl Policy {
     }
 }
 
-/// As chrt(1) names them.
+/// Uses the names of chrt(1).
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -116,7 +116,8 @@ mod tests {
         period_ns: 2,
     };
 
-    /// A thread of the priority `p` delays the task and not the recorder where it goes before the one alone.
+    /// A thread of priority `p` delays the task but not the recorder if it goes before the task and
+    /// not before the recorder.
     #[test]
     fn a_recorder_is_spared_what_comes_between_it_and_the_task() {
         for (recorder, task, is_spared) in [

@@ -1,4 +1,4 @@
-//! What probes are called in results, and which of them watches a share.
+//! Names of probes in results, and the probes that watch each share.
 
 use crate::Share;
 
@@ -11,7 +11,7 @@ pub enum ProbeName {
     Softirq,
     /// NMIs.
     Nmi,
-    /// Switches and wake-ups.
+    /// Context switches and wake-ups.
     Sched,
     /// Moves of an observed thread.
     Follow,
@@ -25,12 +25,12 @@ pub enum ProbeName {
     StealOfMachine,
     /// The steal clock that this machine offers to its guest.
     StealOfGuest,
-    /// The reading of the steal clock behind each gap.
+    /// Reading of the steal clock after each gap.
     StealAtGaps,
 }
 
 impl ProbeName {
-    /// The word for it in results.
+    /// Returns the name in results.
     pub const fn name(self) -> &'static str {
         match self {
             ProbeName::Irq => "host interrupts",
@@ -47,7 +47,7 @@ impl ProbeName {
         }
     }
 
-    /// Those that watch this share.
+    /// Returns the probes that watch this share.
     pub const fn of_share(share: Share) -> &'static [ProbeName] {
         match share {
             Share::Irq | Share::HostIrq => &[ProbeName::Irq],

@@ -1,4 +1,4 @@
-//! How a machine was set as a run began: files of /proc and /sys, as an audit reads them.
+//! Settings of a machine at the start of a run: files of /proc and /sys, as an audit reads them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,39 +8,42 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Shown;
 
-/// What was read of each file, by its path without the `/` before it, and without the white space around it; `None`
-/// where there is no such file. What is not in here was not read: nobody knows. The path of a folder ends in `/`, and
-/// what is in it are the names of the folders there, a line each.
+/// Text of each file by its path. The path has no leading `/`; the text has no surrounding white
+/// space. `None`: the file does not exist. A path that is not in the map was not read, so its
+/// setting is unknown. The path of a folder ends in `/`; its text lists the names of its
+/// subfolders, one per line.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
 pub struct Settings(BTreeMap<String, Option<String>>);
 
-/// A setting that no machine has.
+/// Error: no machine can have this setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoSetting;
 
 impl Settings {
-    /// How many there are at most: some hundred on a large machine, and an interrupt of each of its devices.
+    /// Maximum number of settings. A large machine has some hundred, plus one for each device
+    /// interrupt.
     pub const MOST: usize = 8_192;
-    /// Bytes of a path.
+    /// Maximum length of a path, in bytes.
     const LONGEST_PATH: usize = 512;
-    /// Bytes of what is in a file.
+    /// Maximum length of a file's text, in bytes.
     const LONGEST_TEXT: usize = 64 << 10;
 
-    /// What was read of this file; `None` where it was not.
+    /// Returns the text read from this file; `None` if the file was not read.
     pub fn get(&self, path: &str) -> Option<Option<&str>> {
         self.0.get(path).map(Option::as_deref)
     }
 
-    /// All of them, by path.
+    /// Returns all settings, ordered by path.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         self.0.iter().map(|(path, text)| (&**path, text.as_deref()))
     }
 
-    /// Adds what was read of a file.
+    /// Adds the text of a file.
     ///
     /// # Errors
-    /// If no machine has that: a path that leads elsewhere, text that is more than text, or too much of either.
+    /// If no machine can have this setting: the path leads elsewhere, the text holds control
+    /// characters, or either is too long.
     pub fn insert(&mut self, path: &str, text: Option<&str>) -> Result<(), NoSetting> {
         let is_one = is_path(path) && text.is_none_or(is_text) && self.0.len() < Settings::MOST;
         match is_one {
@@ -53,7 +56,7 @@ impl Settings {
     }
 }
 
-/// Whether it leads to where it says, and can be shown.
+/// Returns whether the path is relative, without `.` and `..` parts, and printable.
 fn is_path(path: &str) -> bool {
     let is_part = |part: &str| !matches!(part, "" | "." | "..");
     let file = path.strip_suffix('/').unwrap_or(path);
@@ -65,12 +68,12 @@ fn is_text(text: &str) -> bool {
         && text.split('\n').all(|line| line.split('\t').all(is_shown))
 }
 
-/// Whether it is text and nothing more.
+/// Returns whether the text needs no replacement to be shown.
 fn is_shown(text: &str) -> bool {
     Shown::<{ Settings::LONGEST_TEXT }>::new(text) == *text
 }
 
-/// A file may come from anybody: it is read as far as it can be one of settings.
+/// Anybody may have written the file, so every entry is checked as on `insert`.
 impl<'de> Deserialize<'de> for Settings {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Settings, D::Error> {
         struct Entries;

@@ -1,11 +1,11 @@
-//! The names under which lost time is booked.
+//! Shares: the names of the causes of lost time.
 
 use serde::{Deserialize, Serialize};
 
-/// Where a nanosecond of a gap went. Text, JSON and recordings use [`Share::name`].
+/// Cause of a lost nanosecond of a gap. Text, JSON and recordings use [`Share::name`].
 ///
-/// Source of the split: the osnoise paper for `nmi`, `irq`, `softirq` and
-/// `thread`; the thesis for the hypervisor's part, cut finer here.
+/// Sources of the split: the osnoise paper for `nmi`, `irq`, `softirq` and `thread`; the thesis for
+/// the hypervisor's part, with finer shares here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Share {
@@ -19,11 +19,12 @@ pub enum Share {
     Thread,
     /// A host task ran instead of the runnable vCPU.
     Preempted,
-    /// Runnable but not running by the steal clock, and no task was witnessed.
+    /// The steal clock counted the vCPU as runnable but not running, and no task was seen in its
+    /// place.
     Steal,
-    /// Runnable, and nobody ran: real-time throttling or a quota.
+    /// The vCPU was runnable and nobody ran: real-time throttling or a quota.
     Throttled,
-    /// The vCPU thread slept in KVM or the VMM without the guest asking.
+    /// The vCPU thread slept in KVM or the VMM although its guest had not asked for it.
     Blocked,
     /// Host interrupts while the vCPU was out.
     HostIrq,
@@ -31,17 +32,17 @@ pub enum Share {
     HostSoftirq,
     /// Host non-maskable interrupts while the vCPU was out.
     HostNmi,
-    /// An exit handled in the host kernel, net of all the above.
+    /// An exit handled in the host kernel, net of all shares above.
     Kvm,
     /// An exit handled by the VMM process.
     Vmm,
-    /// The vCPU asked to sleep: not noise.
+    /// The guest asked to sleep; not noise.
     Halted,
-    /// Residual where every layer below was witnessed or none exists.
+    /// Residual of a gap for which every lower layer was observed, or there is none.
     Hw,
-    /// Residual where a layer below could not be witnessed.
+    /// Residual of a gap for which a lower layer could not be observed.
     HvOrHw,
-    /// Residual of a gap that holds an activity or an exit, all layers witnessed.
+    /// Residual of a gap that holds an activity or an exit, with all layers observed.
     Unexplained,
 }
 
@@ -67,7 +68,7 @@ impl Share {
         Share::Unexplained,
     ];
 
-    /// The word for this share in text, JSON and recordings.
+    /// Returns the word for this share in text, JSON and recordings.
     pub const fn name(self) -> &'static str {
         match self {
             Share::Nmi => "nmi",
@@ -90,13 +91,12 @@ impl Share {
         }
     }
 
-    /// The share with this name; `None` where there is none.
+    /// Returns the share with this name, or `None`.
     pub fn named(name: &str) -> Option<Share> {
         Share::ALL.into_iter().find(|share| share.name() == name)
     }
 
-    /// What an exit of a vCPU is split into, in the order of its columns, of the frames of a feed
-    /// and of results.
+    /// Shares of a vCPU's exit, in the order of columns, feed frames and results.
     pub const OF_EXITS: [Share; 9] = [
         Share::Kvm,
         Share::Vmm,
@@ -109,30 +109,30 @@ impl Share {
         Share::Halted,
     ];
 
-    /// What a gap leaves over once every witness has spoken.
+    /// Shares for the rest of a gap that no probe explains.
     pub const RESIDUALS: [Share; 3] = [Share::Hw, Share::HvOrHw, Share::Unexplained];
 
-    /// What the host's interrupts of any kind took of a vCPU.
+    /// Shares of the host's interrupts of any kind.
     pub const HOST_INTERRUPTS: [Share; 3] = [Share::HostIrq, Share::HostSoftirq, Share::HostNmi];
 
-    /// Whether an exit of a vCPU can have it.
+    /// Returns whether an exit of a vCPU can have this share.
     pub fn is_of_exits(self) -> bool {
         Share::OF_EXITS.contains(&self)
     }
 
-    /// Whether it is the part of an exit that the thesis of VM noise calls VIRT: neither another
-    /// task's turn nor the sleep that the guest asked for.
+    /// Returns whether the share belongs to VIRT in the thesis of VM noise: any part of an exit
+    /// except another task's turn and the sleep that the guest asked for.
     pub fn is_virt(self) -> bool {
         self.is_of_exits() && !matches!(self, Share::Preempted | Share::Halted)
     }
 
-    /// Whether it is the part of an exit that somebody else than the vCPU's own thread had, or
-    /// ended.
+    /// Returns whether somebody other than the vCPU's own thread took this part of an exit, or
+    /// ended it.
     pub fn is_of_others(self) -> bool {
         self.is_of_exits() && !matches!(self, Share::Kvm | Share::Vmm | Share::Halted)
     }
 
-    /// Whether this is what a gap leaves over once every witness has spoken.
+    /// Returns whether the share is the rest of a gap that no probe explains.
     pub const fn is_residual(self) -> bool {
         matches!(self, Share::Hw | Share::HvOrHw | Share::Unexplained)
     }

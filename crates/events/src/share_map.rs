@@ -7,32 +7,32 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::Share;
 
-/// One value for each [`Share`], in the order of [`Share::ALL`]. In JSON an object with the names
+/// One value for each [`Share`], in the order of [`Share::ALL`]. In JSON: an object with the names
 /// of all shares.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ShareMap<T>([T; Share::ALL.len()]);
 
 impl<T> ShareMap<T> {
-    /// Asks `value` for each share.
+    /// Builds a map by calling `value` for each share.
     pub fn from_fn(value: impl FnMut(Share) -> T) -> ShareMap<T> {
         ShareMap(Share::ALL.map(value))
     }
 }
 
 impl<T: Copy> ShareMap<T> {
-    /// Every share with its value.
+    /// Returns every share with its value.
     pub fn iter(&self) -> impl Iterator<Item = (Share, T)> + use<T> {
         Share::ALL.into_iter().zip(self.0)
     }
 
-    /// These shares with their values, in this order.
+    /// Returns these shares with their values, in this order.
     pub fn select<const N: usize>(&self, shares: [Share; N]) -> [(Share, T); N] {
         shares.map(|share| (share, self[share]))
     }
 }
 
 impl<T: Copy + Default> ShareMap<T> {
-    /// Asks `value` for these shares, in this order; the others have none.
+    /// Builds a map by calling `value` for these shares, in this order; the others get the default.
     pub fn only<const N: usize>(
         shares: [Share; N],
         mut value: impl FnMut(Share) -> T,
@@ -41,22 +41,23 @@ impl<T: Copy + Default> ShareMap<T> {
     }
 }
 
-/// Sums stop at the end of a u64, which only a damaged stream reaches.
+/// Sums saturate at the maximum of u64, which only a damaged stream reaches.
 impl<T: Copy + Into<Option<u64>>> ShareMap<T> {
-    /// The sum of these shares, as far as they are known.
+    /// Returns the sum of the known values of these shares.
     pub fn sum(&self, shares: &[Share]) -> u64 {
         let known = shares.iter().filter_map(|share| self[*share].into());
         known.fold(0, u64::saturating_add)
     }
 
-    /// The sum of all shares, as far as they are known.
+    /// Returns the sum of all known values.
     pub fn total(&self) -> u64 {
         self.sum(&Share::ALL)
     }
 }
 
 impl ShareMap<u64> {
-    /// Each where `is_known` or not 0, and unknown elsewhere.
+    /// Returns the value of each share that is not 0 or for which `is_known` holds; `None` for the
+    /// rest.
     pub fn known(&self, is_known: impl Fn(Share) -> bool) -> ShareMap<Option<u64>> {
         ShareMap::from_fn(|share| {
             let ns = self[share];
@@ -66,13 +67,13 @@ impl ShareMap<u64> {
 }
 
 impl ShareMap<Option<u64>> {
-    /// The sum of these shares as far as they are known; `None` where none is.
+    /// Returns the sum of the known values of these shares; `None` if no value is known.
     pub fn sum_of_known(&self, shares: &[Share]) -> Option<u64> {
         let known = shares.iter().filter_map(|share| self[*share]);
         known.reduce(u64::saturating_add)
     }
 
-    /// The sum of these shares; `None` where one is unknown.
+    /// Returns the sum of these shares; `None` if any value is unknown.
     pub fn sum_of_all(&self, shares: &[Share]) -> Option<u64> {
         let mut shares = shares.iter();
         shares.try_fold(0_u64, |sum, share| Some(sum.saturating_add(self[*share]?)))
@@ -135,7 +136,7 @@ impl<T: Copy + Serialize> Serialize for ShareMap<T> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
 
     use super::*;
 

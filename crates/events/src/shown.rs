@@ -1,9 +1,10 @@
-//! Foreign text made fit to be shown. Any local user names tasks and virtual machines, and
-//! a recording may come from anybody: an escape sequence in such a name steers a terminal, a
-//! line feed in it forges a line of a result, a bidi override swaps what stands beside it.
+//! Foreign text made safe to show. Any local user names tasks and virtual machines, and a recording
+//! may come from anybody. In such a name an escape sequence controls a terminal, a line feed forges
+//! a line of a result, and a bidi override reorders the text next to it.
 //!
-//! Every such text becomes a [`Name`] or a [`Line`] where it enters, and nothing else can
-//! make one. What is printed, drawn, exported or recorded from them needs no second look.
+//! Every such text becomes a [`Name`] or a [`Line`] where it enters the program; no other way
+//! exists to make one. Text from these types is safe to print, draw, export or record without
+//! further checks.
 
 use std::borrow::Borrow;
 use std::fmt::{self, Write};
@@ -12,23 +13,23 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// What a task, an interrupt, a virtual machine or a CPU model is called. 128 characters:
-/// the longest that libvirt gives to a virtual machine of KubeVirt (63 + `_` + 63) fit.
+/// Name of a task, an interrupt, a virtual machine or a CPU model. 128 characters hold the longest
+/// name that libvirt gives to a virtual machine of KubeVirt (63 + `_` + 63).
 pub type Name = Shown<128>;
 
-/// A sentence, such as what a probe cannot show.
+/// A sentence, such as the limit of a probe.
 pub type Line = Shown<1024>;
 
-/// Text without anything that a terminal, a page or a reader takes for more than text: no
-/// control characters, no separators of lines, nothing that changes the direction of writing
-/// or is not to be seen at all, and `MAX` characters at most. What was replaced and what was cut
-/// off shows: `␛`, `␊`, `�`, `…`.
+/// Text that a terminal, a page or a reader takes for nothing but text, with at most `MAX`
+/// characters. It has no control characters, no line separators, no characters that change the
+/// writing direction, and no invisible characters. Marks show what was replaced or cut off: `␛`,
+/// `␊`, `�`, `…`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(from = "String")]
 pub struct Shown<const MAX: usize>(String);
 
 impl<const MAX: usize> Shown<MAX> {
-    /// The text as it may be shown.
+    /// Makes a text safe to show.
     pub fn new(foreign: &str) -> Self {
         let mut letters = foreign.chars();
         let mut text: String = letters.by_ref().take(MAX).map(shown).collect();
@@ -39,13 +40,13 @@ impl<const MAX: usize> Shown<MAX> {
         Shown(text)
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// What stands for this letter.
+/// Returns the printable replacement for an unsafe character, or the character itself.
 fn shown(letter: char) -> char {
     match letter {
         // Unicode has a picture of each.
@@ -57,9 +58,10 @@ fn shown(letter: char) -> char {
     }
 }
 
-/// Whether a letter only changes how others look, or looks like none: the bidi formatting
-/// characters of Unicode's UAX #9, and those that its property Default_Ignorable_Code_Point
-/// (DerivedCoreProperties.txt) names, with the annotations of lines beside them.
+/// Returns whether a character is invisible or only changes how others look. These are the bidi
+/// formatting characters of Unicode's UAX #9, the characters with the property
+/// Default_Ignorable_Code_Point (DerivedCoreProperties.txt), and the interlinear annotation
+/// characters.
 fn is_unseen(letter: char) -> bool {
     matches!(
         letter,
@@ -95,7 +97,7 @@ impl<const MAX: usize> From<String> for Shown<MAX> {
     }
 }
 
-/// How a file is called where that is read by people.
+/// The name of a file for people.
 impl<const MAX: usize> From<&Path> for Shown<MAX> {
     fn from(foreign: &Path) -> Self {
         Self::new(&foreign.display().to_string())
@@ -116,7 +118,7 @@ impl<const MAX: usize> Deref for Shown<MAX> {
     }
 }
 
-/// A map with such keys is asked with any text.
+/// Lets a map with such keys be looked up by any `str`.
 impl<const MAX: usize> Borrow<str> for Shown<MAX> {
     fn borrow(&self) -> &str {
         &self.0
@@ -153,8 +155,8 @@ impl<const MAX: usize> PartialEq<String> for Shown<MAX> {
     }
 }
 
-/// Text whose lines are our own, with foreign words in them: each line is shown as it is,
-/// and what steers a terminal is replaced.
+/// Makes a text of several lines safe to show. The line feeds are our own and stay; all other
+/// control characters are replaced, since the words may be foreign.
 pub fn shown_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

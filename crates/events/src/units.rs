@@ -1,6 +1,6 @@
-//! Lengths of time as people read them.
+//! Durations in units for people.
 
-/// A duration in the unit people would say it in: `812 ns`, `62.4 us`, `4.020 ms`, `10.000 s`.
+/// Formats a duration in a readable unit: `812 ns`, `62.4 us`, `4.020 ms`, `10.000 s`.
 pub fn human(ns: u64) -> String {
     let value = ns as f64;
     match ns {

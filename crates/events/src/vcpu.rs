@@ -1,52 +1,52 @@
-//! What the threads of vCPUs went through on their host, told one by one.
+//! Intervals of vCPU threads on their host, reported one by one.
 
 use crate::{Name, SourceId, VmIdentity};
 
-/// Refers to a [`Vcpu`] defined earlier in the same event stream. Ids are given out in
-/// order from 0, without holes.
+/// Id of a [`Vcpu`] that was defined earlier in the same event stream. Ids are assigned in order
+/// from 0, without gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VcpuId(pub u32);
 
-/// One vCPU of one VM. A later definition of the same id replaces an earlier one: its
-/// number and its VM's name may come to be known late.
+/// One vCPU of one VM. A later definition of the same id replaces an earlier one, because the
+/// vCPU's number and the VM's name may become known late.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vcpu {
-    /// How the rest of the stream calls it.
+    /// Id of the vCPU in the rest of the stream.
     pub id: VcpuId,
-    /// Its thread.
+    /// Thread id of the vCPU.
     pub tid: u32,
-    /// The process of its VMM.
+    /// Process id of the VMM.
     pub vmm_pid: u32,
-    /// Its number in its VM; `None` where nothing said so.
+    /// Number of the vCPU in its VM; `None` if unknown.
     pub number: Option<u32>,
-    /// Distinguishes the VMs of one process; 0 where no event said.
+    /// Number that distinguishes the VMs of one process; 0 if no event gave one.
     pub vm: u64,
-    /// What people call the VM.
+    /// Name of the VM for people.
     pub vm_name: Name,
-    /// What else is known of the VM.
+    /// Other facts about the VM.
     pub identity: VmIdentity,
-    /// Whether exits handled in the host kernel are seen: not under kvm_pvm.
+    /// Whether exits handled in the host kernel are seen (not under kvm_pvm).
     pub sees_kvm: bool,
 }
 
-/// How the time-stamp counter that the guest of a vCPU reads follows from its host's. A later
-/// one of the same vCPU replaces an earlier one.
+/// Relation between the time-stamp counter that a vCPU's guest reads and the host's. A later clock
+/// of the same vCPU replaces an earlier one.
 ///
 /// Source: arch/x86/kvm/debugfs.c (`tsc-offset`, `tsc-scaling-ratio`,
 /// `tsc-scaling-ratio-frac-bits`) and the event `kvm:kvm_write_tsc_offset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VcpuClock {
-    /// Whose.
+    /// The vCPU.
     pub vcpu: VcpuId,
-    /// Until this instant the clock before it held, CLOCK_MONOTONIC in nanoseconds. Of a
-    /// vCPU's first clock the same as `from_mono_ns` where nothing says that it did not hold
-    /// before, and 0 where it was seen being made.
+    /// Time until which the previous clock held, CLOCK_MONOTONIC in nanoseconds. For a vCPU's first
+    /// clock: 0 if its creation was seen; otherwise `from_mono_ns`, if nothing says that the clock
+    /// did not hold before.
     pub before_until_mono_ns: u64,
-    /// From this instant on it holds, CLOCK_MONOTONIC in nanoseconds. Of a first clock: when it
-    /// was first read, or made. Which clock holds between the two is not known; they are the
-    /// same where the change was witnessed.
+    /// Time from which this clock holds, CLOCK_MONOTONIC in nanoseconds. For a first clock: the
+    /// time of its first reading, or of its creation. Between `before_until_mono_ns` and this time,
+    /// it is unknown which clock holds. The two times are equal if the change was seen.
     pub from_mono_ns: u64,
-    /// Cycles that the guest's counter is ahead of the scaled host's.
+    /// Cycles by which the guest's counter is ahead of the host's scaled counter.
     pub offset_tsc: i64,
     /// The guest's counter runs at `ratio / 2^ratio_frac_bits` of the host's rate.
     pub ratio: u64,
@@ -55,8 +55,8 @@ pub struct VcpuClock {
 }
 
 impl VcpuClock {
-    /// The guest's counter at this reading of the host's; `None` where it has none that a
-    /// guest could read.
+    /// Returns the guest's counter at this reading of the host's counter; `None` if the result is
+    /// not a value that a guest could read.
     pub fn guest_tsc(&self, host_tsc: u64) -> Option<u64> {
         let scaled = u128::from(host_tsc) * u128::from(self.ratio);
         let scaled = scaled.checked_shr(self.ratio_frac_bits.into())?;
@@ -64,22 +64,22 @@ impl VcpuClock {
     }
 }
 
-/// What kept a vCPU's thread from its guest.
+/// Reason why a vCPU's thread was not in its guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum VcpuIntervalKind {
-    /// KVM_RUN had been left: the VMM's time, together with what interrupted it.
+    /// The thread had left KVM_RUN: the VMM's time, including its interruptions.
     Vmm = 0,
-    /// The thread was off the CPU and could have run.
+    /// The thread was runnable but off the CPU.
     Waiting = 1,
-    /// The thread slept, and nobody had asked for it; the source is who woke it.
+    /// The thread slept, and nobody had asked for it; the source is the task that woke it.
     Blocked = 2,
-    /// The guest had asked to sleep: KVM polled or slept for it, up to the wake-up.
+    /// The guest had asked to sleep. KVM polled or slept for the guest until the wake-up.
     Halted = 3,
 }
 
 impl VcpuIntervalKind {
-    /// Every kind, by its number in recordings.
+    /// Every kind, ordered by its number in recordings.
     pub const ALL: [VcpuIntervalKind; 4] = [
         VcpuIntervalKind::Vmm,
         VcpuIntervalKind::Waiting,
@@ -87,36 +87,36 @@ impl VcpuIntervalKind {
         VcpuIntervalKind::Halted,
     ];
 
-    /// The kind with this number, or `None` for a number this version does not know.
+    /// Returns the kind with this number, or `None` if this version does not know the number.
     pub fn from_number(number: u8) -> Option<VcpuIntervalKind> {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// The number of this kind in recordings.
+    /// Returns the number of this kind in recordings.
     pub const fn number(self) -> u8 {
         self as u8
     }
 }
 
-/// One interval in the life of a vCPU's thread, told when it is over and before the exit
-/// that it is part of. Together with the exit's own CPUs it says on which CPU the thread
-/// was, or waited, at every instant: the host's activities there and then are what it met.
+/// One interval of a vCPU's thread, reported when it is over and before the exit that contains it.
+/// Together with the exit's own CPUs, these intervals give the CPU on which the thread ran or
+/// waited at every instant. The host's activities on that CPU at that time are the ones that
+/// affected the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VcpuInterval {
-    /// Whose.
+    /// The vCPU.
     pub vcpu: VcpuId,
-    /// What kept it.
+    /// Reason of the interval.
     pub kind: VcpuIntervalKind,
-    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    /// Start, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
     /// End, CLOCK_MONOTONIC in nanoseconds.
     pub end_mono_ns: u64,
-    /// The CPU on which it was at the begin: on which it waited, or had been when it fell
-    /// asleep.
+    /// CPU at the start: the one on which the thread waited, or ran before it fell asleep.
     pub cpu: u32,
-    /// The CPU on which it went on.
+    /// CPU on which the thread continued.
     pub to_cpu: u32,
-    /// Who woke it, where that is known.
+    /// Task that woke the thread, if known.
     pub source: Option<SourceId>,
 }
 

@@ -1,4 +1,5 @@
-//! Who a VM is, beside its name: as its VMM, its cgroup and its container's runtime tell.
+//! Identity of a VM besides its name, as known from its VMM, its cgroup and its container's
+//! runtime.
 
 use std::collections::BTreeMap;
 
@@ -6,32 +7,32 @@ use serde::{Serialize, Serializer};
 
 use crate::Name;
 
-/// One thing that may be known of a VM.
+/// Kind of fact about a VM's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum VmFact {
-    /// What runs it: `qemu`, `firecracker`, `cloud-hypervisor`, `crosvm` or `kvmtool`.
+    /// VMM: `qemu`, `firecracker`, `cloud-hypervisor`, `crosvm` or `kvmtool`.
     Vmm = 0,
-    /// Its UUID, in lower case: that of the libvirt domain, and of its SMBIOS.
+    /// UUID in lower case, of the libvirt domain and its SMBIOS.
     Uuid = 1,
-    /// Proxmox's number.
+    /// Number of the VM in Proxmox.
     Vmid = 2,
-    /// The Kubernetes namespace.
+    /// Kubernetes namespace.
     Namespace = 3,
-    /// What KubeVirt calls it in its namespace.
+    /// Name of the KubeVirt VirtualMachineInstance in its namespace.
     Vmi = 4,
-    /// The pod that its VMM runs in.
+    /// Pod that its VMM runs in.
     Pod = 5,
-    /// The UID of this pod.
+    /// UID of this pod.
     PodUid = 6,
-    /// The id of the container that its VMM runs in.
+    /// Id of the container that its VMM runs in.
     Container = 7,
-    /// The systemd service or scope that its VMM runs in, as systemctl(1) takes it.
+    /// Systemd service or scope that its VMM runs in, as systemctl(1) accepts it.
     Unit = 8,
 }
 
 impl VmFact {
-    /// Each of them, by its number in recordings.
+    /// Every fact, ordered by its number in recordings.
     pub const ALL: [VmFact; 9] = [
         VmFact::Vmm,
         VmFact::Uuid,
@@ -44,17 +45,17 @@ impl VmFact {
         VmFact::Unit,
     ];
 
-    /// Its number in recordings.
+    /// Returns the number of this fact in recordings.
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// The fact with this number, or `None` for a number that this version does not know.
+    /// Returns the fact with this number, or `None` if this version does not know the number.
     pub fn from_number(number: u8) -> Option<VmFact> {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// What it is called as a key of JSON and a label of metrics.
+    /// Returns the name of this fact as a JSON key and as a label of metrics.
     pub const fn name(self) -> &'static str {
         match self {
             VmFact::Vmm => "vmm",
@@ -70,18 +71,18 @@ impl VmFact {
     }
 }
 
-/// All that is known of a VM; what is not in here is unknown. In JSON each fact is there, those that
-/// are not known as `null`.
+/// Known facts about a VM; any other fact is unknown. JSON lists every fact, with `null` for
+/// unknown ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VmIdentity(BTreeMap<VmFact, Name>);
 
 impl VmIdentity {
-    /// This fact, if it is known.
+    /// Returns this fact, if known.
     pub fn get(&self, fact: VmFact) -> Option<&Name> {
         self.0.get(&fact)
     }
 
-    /// Takes in what is said of it; an empty word says nothing.
+    /// Sets a fact; an empty word is ignored.
     pub fn learn(&mut self, fact: VmFact, word: impl Into<Name>) {
         let word = word.into();
         if !word.is_empty() {
@@ -89,7 +90,7 @@ impl VmIdentity {
         }
     }
 
-    /// What is known, in the order of the facts.
+    /// Returns the known facts, in the order of [`VmFact::ALL`].
     pub fn known(&self) -> impl Iterator<Item = (VmFact, &Name)> {
         self.0.iter().map(|(fact, word)| (*fact, word))
     }

@@ -1,15 +1,15 @@
-//! Names of arm64 exits are the kernel's own: those of the table that its tracepoint prints
-//! by, and those of a stream that tracefs showed of a real guest (`arm64/record.sh`).
+//! Checks that names of arm64 exits are the kernel's own: the names in its tracepoint's table, and
+//! the names that tracefs printed for a real guest (`arm64/record.sh`).
 
 use vmnoise_events::{ExitReason, Isa};
 
 const FORMAT: &str = include_str!("arm64/kvm_exit.format");
 const TRACE: &str = include_str!("arm64/trace");
 
-/// `ret` of an instruction that trapped.
+/// Value of `ret` for a trapped instruction.
 const TRAP: u32 = 2;
 
-/// `{2, "TRAP" }` and `{ (0x16), "HVC64" }` behind `field` of the tracepoint.
+/// Returns the entries `{2, "TRAP" }` and `{ (0x16), "HVC64" }` after `field` of the tracepoint.
 fn table(field: &str) -> Vec<(u32, &'static str)> {
     let (_, table) = FORMAT
         .split_once(&format!("__print_symbolic({field}, "))

@@ -1,22 +1,24 @@
-//! Lays the TSC over CLOCK_MONOTONIC by straight lines between anchors.
+//! Maps the TSC to CLOCK_MONOTONIC by straight lines between anchors.
 
 use vmnoise_events::{Anchor, ClockFacts};
 
 use crate::near::near_back;
 
-/// Anchors kept once everything before them is explained: 82 s at 50 a second, so that
-/// a gap that ends late still finds the line its begin lies on.
+/// Number of anchors kept once everything before them is explained: 82 s at 50 per second. A gap
+/// that ends late still finds the line at its start.
 const KEPT: usize = 4096;
 const NS_PER_S: u128 = 1_000_000_000;
-/// No clock is disciplined by more than a tenth of this (adjtimex(2): 500 ppm), and the
-/// frequency measured at start is better than the rest of it.
+/// Divisor of the elapsed time: the tolerated rate error. Disciplined clocks deviate by at most a
+/// tenth of it (adjtimex(2): 500 ppm), and the rest exceeds the error of the frequency measured at
+/// start.
 const RATE_PART: u64 = 200;
-/// Below this no jump is distinguished from a slow reading.
+/// Difference below which a jump cannot be distinguished from a slow reading.
 const JUMP_NS: u64 = 10_000;
-/// Number of jumps after which a clock is not followed any more: a machine is suspended now and then.
+/// Number of jumps after which a clock is no longer followed. A machine is suspended only now and
+/// then.
 const MOST_JUMPS: usize = 64;
 
-/// A moment on both clocks.
+/// A time on both clocks.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     tsc: u64,
@@ -40,7 +42,7 @@ impl Line {
         }
     }
 
-    /// The other way round.
+    /// Returns the line with the clocks exchanged.
     fn turned(self) -> Line {
         let Point { tsc, mono_ns } = self.from;
         Line {
@@ -53,8 +55,8 @@ impl Line {
         }
     }
 
-    /// Rounded down on both sides of `from`, which keeps the map monotone; values
-    /// outside the clock's range stop at its ends.
+    /// Returns the time on the line. It is rounded down on both sides of `from`, which keeps the
+    /// map monotone. Values outside the clock's range saturate.
     fn mono_ns(self, tsc: u64) -> u64 {
         let rise = |distance: u64| u128::from(distance) * u128::from(self.rise_ns);
         let run = u128::from(self.run_tsc);
@@ -67,7 +69,7 @@ impl Line {
     }
 }
 
-/// Two anchors between which one of the clocks jumped: nobody knows where.
+/// Two anchors between which one of the clocks jumped at an unknown time.
 #[derive(Debug, Clone, Copy)]
 struct Jump {
     from: Point,
@@ -77,7 +79,7 @@ struct Jump {
 #[derive(Debug, Clone)]
 pub(crate) struct ClockMap {
     points: Vec<Point>,
-    /// Ascending; at most [`MOST_JUMPS`].
+    /// Jumps, ascending; at most [`MOST_JUMPS`].
     jumps: Vec<Jump>,
     tsc_hz: u64,
     offset_bound_tsc: u64,
@@ -97,8 +99,8 @@ impl ClockMap {
         }
     }
 
-    /// Takes an anchor; `false` where it does not lie after the one before on both
-    /// clocks, or its bracket is inside out, and is therefore not taken.
+    /// Takes an anchor. Returns `false`, and ignores it, if it is not after the previous anchor on
+    /// both clocks, or if its bracket is negative.
     pub(crate) fn add(&mut self, anchor: &Anchor) -> bool {
         let Some(width_tsc) = anchor.after_tsc.checked_sub(anchor.before_tsc) else {
             return false;
@@ -131,8 +133,8 @@ impl ClockMap {
         true
     }
 
-    /// Whether no time after the last anchor can be mapped: the TSC went back before this
-    /// anchor, although time went on, or a clock jumps once more than is followed.
+    /// Returns whether times after the last anchor can no longer be mapped: the TSC went back
+    /// before this anchor although time went on, or a clock jumped once too often.
     pub(crate) fn is_lost_at(&self, anchor: &Anchor) -> bool {
         let Some(last) = self.points.last() else {
             return false;
@@ -142,8 +144,8 @@ impl ClockMap {
         anchor.mono_ns > last.mono_ns && (went_back || has_jumped)
     }
 
-    /// Whether both clocks ran at their rate since the last anchor, or at the rate that they had before it: some
-    /// programs that set the clock (chrony) let it run 8 % faster for a while.
+    /// Returns whether both clocks ran at the measured rate since the last anchor, or at their rate
+    /// before it. Some programs that set the clock (chrony) let it run 8 % faster for a while.
     pub(crate) fn goes_on(&self, anchor: &Anchor) -> bool {
         let Some(last) = self.points.last() else {
             return true;
@@ -162,18 +164,20 @@ impl ClockMap {
             })
     }
 
-    /// Whether a clock jumped at some time between these readings of the TSC: how far apart they are is not known.
+    /// Returns whether a clock jumped between these readings of the TSC, so that their distance is
+    /// unknown.
     pub(crate) fn jumped_between(&self, start_tsc: u64, end_tsc: u64) -> bool {
         let mut jumps = self.jumps.iter();
         jumps.any(|jump| start_tsc < jump.to.tsc && jump.from.tsc < end_tsc)
     }
 
-    /// How often a clock jumped.
+    /// Returns the number of jumps.
     pub(crate) fn jumps(&self) -> u64 {
         self.jumps.len() as u64
     }
 
-    /// How much of this time lies between two anchors around a jump, CLOCK_MONOTONIC in nanoseconds.
+    /// Returns how much of this time lies between the two anchors around a jump, CLOCK_MONOTONIC in
+    /// nanoseconds.
     pub(crate) fn jumped_ns(&self, (start_ns, end_ns): (u64, u64)) -> u64 {
         let jumps = self.jumps.iter().map(|jump| {
             let until_ns = jump.to.mono_ns.min(end_ns);
@@ -182,13 +186,13 @@ impl ClockMap {
         jumps.sum()
     }
 
-    /// Whether the first two anchors are around a jump.
+    /// Returns whether the first two anchors are around a jump.
     fn starts_with_jump(&self) -> bool {
         let first = self.points.first().zip(self.jumps.first());
         first.is_some_and(|(first, jump)| first.tsc == jump.from.tsc)
     }
 
-    /// Whether the last two anchors are around a jump.
+    /// Returns whether the last two anchors are around a jump.
     fn ends_with_jump(&self) -> bool {
         let last = self.points.last().zip(self.jumps.last());
         last.is_some_and(|(last, jump)| last.tsc == jump.to.tsc)
@@ -198,35 +202,35 @@ impl ClockMap {
         !self.points.is_empty()
     }
 
-    /// Whether an anchor lies at or past `tsc`, so that its place is final.
+    /// Returns whether an anchor lies at or after `tsc`, so that its time is final.
     pub(crate) fn covers(&self, tsc: u64) -> bool {
         self.points.last().is_some_and(|last| last.tsc >= tsc)
     }
 
-    /// The TSC of the first anchor and of the last.
+    /// Returns the TSC of the first and the last anchor.
     pub(crate) fn span_tsc(&self) -> Option<(u64, u64)> {
         Some((self.points.first()?.tsc, self.points.last()?.tsc))
     }
 
-    /// CLOCK_MONOTONIC of the first anchor and of the last, in nanoseconds.
+    /// Returns CLOCK_MONOTONIC of the first and the last anchor, in nanoseconds.
     pub(crate) fn span_mono_ns(&self) -> Option<(u64, u64)> {
         Some((self.points.first()?.mono_ns, self.points.last()?.mono_ns))
     }
 
-    /// CLOCK_MONOTONIC in nanoseconds at `tsc`. Outside the anchors the nearest
-    /// pair's line goes on; with fewer than two, or where a clock jumped between them,
-    /// the frequency measured at start.
+    /// Returns CLOCK_MONOTONIC in nanoseconds at `tsc`. Outside of the anchors, it extends the line
+    /// of the nearest pair. With fewer than two anchors, or a jump between them, it uses the
+    /// frequency measured at start.
     pub(crate) fn mono_ns(&self, tsc: u64) -> u64 {
         self.line_at(|point| point.tsc <= tsc).mono_ns(tsc)
     }
 
-    /// The TSC at this instant of CLOCK_MONOTONIC, along the same lines.
+    /// Returns the TSC at this time of CLOCK_MONOTONIC, on the same lines.
     pub(crate) fn tsc(&self, mono_ns: u64) -> u64 {
         let line = self.line_at(|point| point.mono_ns <= mono_ns);
         line.turned().mono_ns(mono_ns)
     }
 
-    /// The line at a time that lies after the points that are `before`.
+    /// Returns the line at a time after the points that are `before`.
     fn line_at(&self, before: impl Fn(&Point) -> bool) -> Line {
         let at_measured_rate = |from: &Point| Line {
             from: *from,
@@ -249,9 +253,9 @@ impl ClockMap {
         }
     }
 
-    /// Bound of the error of a converted time in nanoseconds: half the widest
-    /// bracket, plus the largest distance of an anchor from the line through its
-    /// neighbours, plus the bound of the guest's offset. `None` without anchors.
+    /// Returns the error bound of a converted time in nanoseconds: half the widest bracket, plus
+    /// the largest distance of an anchor from the line through its neighbours, plus the bound of
+    /// the guest's offset. `None` without anchors.
     pub(crate) fn bound_ns(&self) -> Option<u64> {
         self.has_anchor().then(|| {
             self.duration_ns(self.widest_bracket_tsc.div_ceil(2))
@@ -260,19 +264,19 @@ impl ClockMap {
         })
     }
 
-    /// A number of cycles that has no place in time, in whole nanoseconds.
+    /// Returns a number of cycles without a place in time, in whole nanoseconds.
     pub(crate) fn whole_ns(&self, cycles: u64) -> u64 {
         let ns = u128::from(cycles) * NS_PER_S / u128::from(self.tsc_hz);
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
-    /// A number of cycles in nanoseconds, rounded up: for bounds.
+    /// Returns a number of cycles in nanoseconds, rounded up for bounds.
     pub(crate) fn duration_ns(&self, cycles: u64) -> u64 {
         let ns = (u128::from(cycles) * NS_PER_S).div_ceil(u128::from(self.tsc_hz));
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
-    /// Forgets anchors that no time still to be converted needs.
+    /// Forgets anchors that no later conversion needs.
     pub(crate) fn prune(&mut self) {
         if self.points.len() > 2 * KEPT {
             self.points.drain(..self.points.len() - KEPT);
@@ -368,7 +372,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Readings of both clocks each 20 ms; the TSC, at 2 GHz, is ahead by as much as `ahead_tsc` says of each.
+    /// Returns readings of both clocks each 20 ms. The TSC, at 2 GHz, is ahead by `ahead_tsc` in
+    /// each interval.
     fn each_20_ms(ahead_tsc: &[u64]) -> ClockMap {
         let anchors = (1..).zip(ahead_tsc);
         let anchors = anchors.map(|(nth, ahead)| (nth * 40 * MS + ahead, nth * 20 * MS));
@@ -387,11 +392,12 @@ mod tests {
         assert!(map.jumped_between(before - 1, after + 1));
         assert_eq!(map.jumped_ns((0, u64::MAX)), 20 * MS);
         assert_eq!(map.jumped_ns((50 * MS, 55 * MS)), 5 * MS);
-        // The lines beside it are what they were, and the bound is of them: half a bracket, and the offset.
+        // The lines next to the jump do not change. The bound comes from them: half a bracket, plus
+        // the offset.
         assert_eq!(map.mono_ns(before - 2_000), 40 * MS - 1_000);
         assert_eq!(map.mono_ns(after + 2_000), 60 * MS + 1_000);
         assert_eq!(map.bound_ns(), Some(15));
-        // A jump at either end has no line that goes on.
+        // A jump at either end has no line to extend.
         let (first, last) = (each_20_ms(&[0, second]), each_20_ms(&[0, 0, second]));
         assert_eq!(first.mono_ns(40 * MS - 2_000), 20 * MS - 1_000);
         assert_eq!(last.mono_ns(after + 2_000), 60 * MS + 1_000);
@@ -399,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_by_its_rate_does_not_jump() {
-        // 500 ppm are 20,000 cycles of 20 ms; 8 % is more than a clock is disciplined by, and lasts.
+        // 500 ppm are 20,000 cycles of 20 ms. 8 % exceeds any discipline of a clock, and continues.
         assert_eq!(each_20_ms(&[0, 20_000, 0, 20_000]).jumps(), 0);
         let step = 3_200_000;
         let ahead: Vec<u64> = (0..100).map(|nth| nth * step).collect();

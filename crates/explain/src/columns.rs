@@ -1,5 +1,5 @@
-//! What text and the page show of a CPU and of latencies: each column once for both. And the shares
-//! of a vCPU's time that have columns of their own.
+//! Columns of a CPU and of latencies, defined once for text and the page, and the shares of a
+//! vCPU's time with their own columns.
 
 use vmnoise_events::Share;
 use vmnoise_events::column::Columns;
@@ -7,7 +7,7 @@ use vmnoise_events::column::Columns;
 use crate::summary::CpuSummary;
 use crate::wakeups::LatencyFigures;
 
-/// What an exit is split into, as text shows it: the sum of these shares under one heading.
+/// Columns of an exit in text: each is the sum of these shares.
 pub const EXIT_COLUMNS: [(&str, &[Share]); 7] = [
     ("kvm", &[Share::Kvm]),
     ("vmm", &[Share::Vmm]),
@@ -18,7 +18,7 @@ pub const EXIT_COLUMNS: [(&str, &[Share]); 7] = [
     ("halted", &[Share::Halted]),
 ];
 
-/// Likewise on the page.
+/// Columns of an exit on the page: each is the sum of these shares.
 pub const EXIT_COLUMNS_OF_PAGE: [(&str, &[Share]); 6] = [
     ("KVM", &[Share::Kvm]),
     ("VMM", &[Share::Vmm]),
@@ -28,7 +28,7 @@ pub const EXIT_COLUMNS_OF_PAGE: [(&str, &[Share]); 6] = [
     ("asleep", &[Share::Halted]),
 ];
 
-/// Who shows a table.
+/// Output that shows a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Text, for a terminal.
@@ -38,7 +38,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// A heading in text, and one on the page; without one a column is not shown there.
+    /// Returns the heading for this output; a column with an empty heading is not shown.
     const fn either(self, text: &'static str, page: &'static str) -> &'static str {
         match self {
             Place::Text => text,
@@ -52,7 +52,7 @@ fn shown<R>(mut columns: Columns<'static, R>) -> Columns<'static, R> {
     columns
 }
 
-/// The columns of a CPU, behind its name.
+/// Returns the columns of a CPU, without its name.
 pub fn cpu_columns(place: Place) -> Columns<'static, CpuSummary> {
     let title = |text, page| place.either(text, page);
     let columns = Columns::<CpuSummary>::default()
@@ -73,14 +73,14 @@ pub fn cpu_columns(place: Place) -> Columns<'static, CpuSummary> {
     shown(columns)
 }
 
-/// How late the task of a CPU was until some point.
+/// Latency of a CPU's task until some point.
 #[derive(Debug, Clone, Copy)]
 pub struct LatencyRow {
     /// The CPU.
     pub cpu: u32,
-    /// What that point is called.
+    /// Name of this point.
     pub until: &'static str,
-    /// `None` where none was seen.
+    /// Latencies; `None` if none was seen.
     pub figures: Option<LatencyFigures>,
 }
 
@@ -90,7 +90,7 @@ impl LatencyRow {
     }
 }
 
-/// The columns of latencies.
+/// Returns the columns of latencies.
 pub fn latency_columns(place: Place) -> Columns<'static, LatencyRow> {
     let title = |text, page| place.either(text, page);
     let columns = Columns::<LatencyRow>::default()
@@ -109,7 +109,7 @@ pub fn latency_columns(place: Place) -> Columns<'static, LatencyRow> {
 mod tests {
     use super::*;
 
-    /// Else the parts of an exit that are shown do not add up to it.
+    /// Otherwise the shown parts of an exit would not add up to it.
     #[test]
     fn each_share_of_an_exit_is_in_one_column() {
         for columns in [&EXIT_COLUMNS[..], &EXIT_COLUMNS_OF_PAGE] {

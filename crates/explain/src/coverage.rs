@@ -1,4 +1,4 @@
-//! What a run could see, from its facts and from what came of it.
+//! Coverage of a run, from its facts and its result.
 
 use vmnoise_events::coverage::{ClockCoverage, CpuCoverage, HostRecording, LostRecords, RunEnd};
 use vmnoise_events::{FinishReason, Share, ShareMap, Workload};
@@ -8,7 +8,7 @@ use crate::losses::Losses;
 use crate::summary::{CpuSummary, Summary};
 use crate::vcpus::ExitsRun;
 
-/// States what a run of gaps or wake-ups could see.
+/// Sets the coverage of a run of gaps or wake-ups.
 pub(crate) fn state(summary: &mut Summary) {
     let reported: Vec<CpuCoverage> = summary
         .cpus
@@ -39,13 +39,13 @@ pub(crate) fn state(summary: &mut Summary) {
             None => coverage.cpus.push(cpu),
         }
     }
-    // An observed thread may use many CPUs, and uses few.
+    // An observed thread may use many CPUs, but uses few.
     if coverage.workload == Workload::Observed {
         coverage.cpus.retain(|cpu| cpu.window_mono_ns.is_some());
     }
     coverage.end = end(summary.finish_reason);
     coverage.lost = LostRecords {
-        // Counters say of a gap that a record of it is missing.
+        // A counter shows that a gap lacks a record.
         names: lost.names.max(incomplete),
         ..lost
     };
@@ -60,7 +60,7 @@ pub(crate) fn state(summary: &mut Summary) {
     };
 }
 
-/// States what a run over vCPUs could see.
+/// Sets the coverage of a run over vCPUs.
 pub(crate) fn state_of_exits(run: &mut ExitsRun) {
     let vcpus = || run.exits.vms.iter().flat_map(|vm| &vm.vcpus);
     let is_known = |share| vcpus().all(|vcpu| vcpu.time_ns.taken[share].is_some());
@@ -71,7 +71,7 @@ pub(crate) fn state_of_exits(run: &mut ExitsRun) {
     coverage.watched.known = known;
 }
 
-/// States what a host's recording adds to its guest's.
+/// Sets the coverage that a host's recording adds to its guest's.
 pub(crate) fn state_of_host(run: &mut JoinedRun, hides_interrupts: bool) {
     let bounds_ns = run.pairs.iter().map(|pair| pair.bound_ns);
     let (all, covered, unsure) = match &run.latencies {
@@ -113,7 +113,7 @@ fn of_cpu(summary: &Summary, cpu: &CpuSummary) -> CpuCoverage {
         cpu: cpu.cpu,
         window_mono_ns: has_reported(summary, cpu).then_some(window),
         not_measured_ns,
-        // Whoever sleeps looks at nothing either, and loses nothing by it.
+        // A sleeping workload also observes nothing, but loses nothing by it.
         unplaced_ns: match polls {
             true => (window.1.saturating_sub(window.0)).saturating_sub(looked_ns),
             false => 0,
@@ -141,7 +141,8 @@ fn end(reason: Option<FinishReason>) -> RunEnd {
     }
 }
 
-/// Gaps of an observed thread are made of activities, and the sums of exits come from the kernel.
+/// Returns the lost records. For an observed thread, gaps are made of activities, so every loss may
+/// be a gap. For exits, the kernel's own sums are complete except for lost vCPUs.
 fn lost(workload: Workload, losses: &Losses, late_events: u64) -> LostRecords {
     let gaps = match workload {
         Workload::Observed => losses.total(),

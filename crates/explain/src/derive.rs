@@ -1,32 +1,31 @@
-//! The gaps of an observed thread, which nobody observes: what the activities on its CPU
-//! leave of its time.
+//! Derives the gaps of an observed thread from the activities on its CPU, because no workload
+//! observes them.
 
 use vmnoise_events::{Activity, ActivityKind};
 
 use ActivityKind::{Blocked, Exit, Irq, Nmi, Softirq, Stopped, Thread, Throttled, Vmm};
 
-/// Between two activities that are closer, the thread had no time to speak of.
+/// Minimum time between two activities in which the thread counts as running.
 const HOLE_NS: u64 = 1_000;
-/// From the end of an interrupt to the soft interrupt or the switch that it brought about
-/// the kernel does not let go of the CPU, and no event reports the way there: it is this
-/// long at most (docs/internals/gaps.md says why).
+/// Maximum time from the end of an interrupt to the soft interrupt or switch that it caused. In
+/// this time the kernel keeps the CPU, and no event reports it (docs/internals/gaps.md explains the
+/// value).
 const WAY_NS: u64 = 20_000;
 
-/// Finds one gap after another: maximal runs of activities without a hole.
+/// Finder of gaps: maximal runs of activities without a hole.
 #[derive(Debug, Default)]
 pub(crate) struct Derivation {
-    /// Every gap that ended by this instant (CLOCK_MONOTONIC, ns) has been reported.
+    /// End of the last reported gap, CLOCK_MONOTONIC in nanoseconds.
     reported_to_ns: u64,
 }
 
 impl Derivation {
-    /// Begin and end of the gaps that no later activity can change, in their order and
-    /// without overlap. `activities` are in the order of their begins; those still to
-    /// come begin at `certain_to_ns` or later. One that comes too late all the same
-    /// begins where the last gap has ended.
+    /// Returns start and end of the gaps that no later activity can change, sorted and without
+    /// overlap. `activities` are sorted by start. Later ones start at `certain_to_ns` or later; one
+    /// that still comes too late is cut to start at the end of the last gap.
     pub(crate) fn gaps(&mut self, activities: &[Activity], certain_to_ns: u64) -> Vec<(u64, u64)> {
         let mut gaps: Vec<(u64, u64)> = Vec::new();
-        // The activity that the last gap ends with.
+        // Kind of the activity that ends the last gap.
         let mut last_kind = Thread;
         let is_certain = |end_ns: u64| end_ns.saturating_add(WAY_NS) <= certain_to_ns;
         for activity in activities.iter().filter(|it| takes_time(it.kind)) {
@@ -46,7 +45,7 @@ impl Derivation {
                 _ => gaps.push((start_ns, ends_at_ns)),
             }
             last_kind = activity.kind;
-            // Nor is any later one.
+            // No later activity is final either.
             if !is_certain(ends_at_ns) {
                 break;
             }
@@ -58,13 +57,15 @@ impl Derivation {
         gaps
     }
 
-    /// See [`Derivation::gaps`]: what ended by then is needed no more.
+    /// Returns the end of the last gap of [`Derivation::gaps`]; activities that ended by then are
+    /// no longer needed.
     pub(crate) fn reported_to_ns(&self) -> u64 {
         self.reported_to_ns
     }
 }
 
-/// Exits are a vCPU's, and a thread that sleeps by itself loses nothing.
+/// Returns whether the activity takes time from the thread. Exits belong to a vCPU, and a thread
+/// that sleeps by itself loses nothing.
 fn takes_time(kind: ActivityKind) -> bool {
     match kind {
         Nmi | Irq | Softirq | Thread | Throttled => true,
@@ -72,7 +73,7 @@ fn takes_time(kind: ActivityKind) -> bool {
     }
 }
 
-/// The shortest hole between these two in which the thread had time of its own.
+/// Returns the shortest hole between these two activities in which the thread had time of its own.
 fn hole_ns(before: ActivityKind, after: ActivityKind) -> u64 {
     match (before, after) {
         (Nmi | Irq | Softirq, Softirq | Thread | Throttled) => WAY_NS,
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!(too_early, []);
         let in_time = derivation.gaps(&activities, 2_000 + WAY_NS);
         assert_eq!(in_time, [(1_000, 2_000)]);
-        // The first of these was promised to begin later.
+        // The first of these should have started later.
         let late = [activity((Thread, 500, 4_000)), activities[0], activities[1]];
         let rest = derivation.gaps(&late, u64::MAX);
         assert_eq!(rest, [(2_000, 4_000), (29_000, 29_500)]);

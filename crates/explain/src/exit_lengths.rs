@@ -1,10 +1,10 @@
-//! How long exits were, over several reasons or vCPUs.
+//! Distribution of exit lengths, over several reasons or vCPUs.
 
 use std::collections::BTreeMap;
 
 use crate::exits::ReasonExits;
 
-/// The last bucket begins here and has no end: the kernel keeps no longer exits apart.
+/// Start of the last bucket, which has no end: the kernel does not distinguish longer exits.
 const LAST_FLOOR_NS: u64 = 7 << 29;
 
 /// Lengths in buckets whose edges are a quarter of a power of two apart, in nanoseconds.
@@ -30,55 +30,56 @@ impl ExitLengths {
         }
     }
 
-    /// How many exits lie in the bucket that begins here.
+    /// Returns the number of exits in the bucket that starts here.
     pub fn count_from(&self, floor_ns: u64) -> u64 {
         self.counts.get(&floor_ns).copied().unwrap_or(0)
     }
 
-    /// Where the buckets that hold any begin, ascending.
+    /// Returns the starts of the non-empty buckets, ascending.
     pub fn floors_ns(&self) -> impl Iterator<Item = u64> + '_ {
         self.counts.keys().copied()
     }
 
-    /// How many exits.
+    /// Returns the number of exits.
     pub fn count(&self) -> u64 {
         self.counts.values().sum()
     }
 
-    /// How long they were together.
+    /// Returns the total length.
     pub fn total_ns(&self) -> u64 {
         self.total_ns
     }
 
-    /// The shortest.
+    /// Returns the shortest length.
     pub fn min_ns(&self) -> Option<u64> {
         self.min_ns
     }
 
-    /// On average.
+    /// Returns the mean length.
     pub fn mean_ns(&self) -> Option<f64> {
         let count = self.count();
         (count > 0).then(|| self.total_ns as f64 / count as f64)
     }
 
-    /// The longest.
+    /// Returns the longest length.
     pub fn max_ns(&self) -> Option<u64> {
         self.max_ns
     }
 }
 
-/// Where the bucket of this length begins.
+/// Returns the start of the bucket for this length.
 pub fn floor_ns(length_ns: u64) -> u64 {
     let length_ns = length_ns.min(LAST_FLOOR_NS);
     length_ns - length_ns % width_ns(length_ns)
 }
 
-/// Where the bucket after the one that begins here begins.
+/// Returns the start of the next bucket.
 pub fn next_floor_ns(floor_ns: u64) -> u64 {
     floor_ns + width_ns(floor_ns)
 }
 
-/// A quarter of the power of two below; lengths below 4 ns have a bucket each.
+/// Returns the width of a bucket: a quarter of the power of two below. Lengths below 4 ns have a
+/// bucket each.
 fn width_ns(length_ns: u64) -> u64 {
     match length_ns.checked_ilog2() {
         Some(power) if power >= 2 => 1 << (power - 2),

@@ -1,38 +1,38 @@
-//! The columns by which the thesis of VM noise reads a guest, from our shares.
+//! Columns of the thesis of VM noise for a guest, computed from our shares.
 
 use serde::Serialize;
 use vmnoise_events::{Share, ShareMap, Tally};
 
 use crate::feed::ReportedHost;
 
-/// What a guest lost, by who is below it; `None` where nothing from below was seen.
+/// Time that a guest lost to the layers below it; `None` if nothing below was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct GuestColumns {
     /// STEAL: `steal` and `preempted`, in nanoseconds.
     pub steal_ns: Option<u64>,
-    /// VIRT: what handling exits took, in nanoseconds: `kvm`, `vmm`, `blocked`,
-    /// `throttled`, the `host_` shares, and `unexplained` in gaps that hold an exit; by the
-    /// feed of a host the same shares of all exits, in gaps or not.
+    /// VIRT, the time of handling exits, in nanoseconds: `kvm`, `vmm`, `blocked`, `throttled`, the
+    /// `host_` shares, and `unexplained` in gaps with an exit. From the feed of a host: the same
+    /// shares of all exits, in gaps or not.
     pub virt_ns: Option<u64>,
-    /// HW_NOISE: `hw`, in nanoseconds; by the feed of a host at least so much.
+    /// HW_NOISE: `hw`, in nanoseconds; from the feed of a host, a lower bound.
     pub hw_noise_ns: Option<u64>,
-    /// LW_EX: exits handled in the host kernel; where only the host's recording has
-    /// them, those in gaps.
+    /// LW_EX: exits handled in the host kernel. If only the host's recording has exits, those in
+    /// gaps.
     pub light_exits: Option<u64>,
-    /// HW_EX: exits that went to the VMM; the same rule. Where the host reported none, the
-    /// reloads of the vCPU, which is all that a guest itself can count.
+    /// HW_EX: exits that went to the VMM, under the same rule. Without reports of the host, the
+    /// reloads of the vCPU, because a guest itself can count nothing else.
     pub heavy_exits: Option<u64>,
 }
 
 impl GuestColumns {
-    /// From the shares of some gaps, of which `unexplained_at_exits_ns` is
-    /// `unexplained` in gaps that hold an exit, and the exits counted meanwhile.
+    /// Creates the columns from the shares of some gaps and the exits counted in the same time.
+    /// `unexplained_at_exits_ns` is `unexplained` in gaps with an exit.
     pub(crate) fn new(
         shares: &ShareMap<Option<u64>>,
         unexplained_at_exits_ns: u64,
         exits: Option<ExitCounts>,
     ) -> GuestColumns {
-        // The rest of VIRT may be known from inside the guest, and is its own then.
+        // The rest of VIRT may be known from inside the guest, and then belongs to the guest.
         let below_was_seen = shares.sum_of_known(&[Share::Kvm, Share::Vmm]).is_some();
         let of_virt = |(share, ns): (Share, Option<u64>)| ns.filter(|_| share.is_virt());
         let virt_ns: u64 = shares.iter().filter_map(of_virt).sum();
@@ -45,8 +45,8 @@ impl GuestColumns {
         }
     }
 
-    /// As `new`, where the host has a feed; `None` where it said nothing of this time. The
-    /// guest's own steal clock stays the authority for STEAL.
+    /// Returns the columns with the reports of the host's feed; `None` values if it reported
+    /// nothing in this time. STEAL stays that of the guest's own steal clock.
     pub(crate) fn reported_by_host(self, reported: Option<&ReportedHost>) -> GuestColumns {
         GuestColumns {
             steal_ns: self.steal_ns,
@@ -58,7 +58,7 @@ impl GuestColumns {
     }
 }
 
-/// Exits as a tally counts them.
+/// Exits as counted by a tally.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ExitCounts {
     light: Option<u64>,
@@ -75,7 +75,8 @@ impl ExitCounts {
         }
     }
 
-    /// These where they are known, and those that a host's recording lays into gaps.
+    /// Returns these counts where they are known; otherwise the exits that a host's recording maps
+    /// to gaps.
     pub(crate) fn or(self, light: u64, heavy: u64) -> ExitCounts {
         ExitCounts {
             light: self.light.or(Some(light)),
@@ -84,7 +85,7 @@ impl ExitCounts {
         }
     }
 
-    /// What came after `earlier`.
+    /// Returns the exits since `earlier`.
     pub(crate) fn since(self, earlier: ExitCounts) -> ExitCounts {
         let advance = |now: Option<u64>, before: Option<u64>| {
             now.map(|now| now.saturating_sub(before.unwrap_or(0)))

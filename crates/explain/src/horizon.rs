@@ -1,13 +1,13 @@
-//! Up to where a stream can be explained.
+//! Time up to which a stream can be explained.
 
 use crate::clockmap::ClockMap;
 
-/// How far the stream has come.
+/// Progress of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Horizon {
-    /// Everything before this instant (CLOCK_MONOTONIC, ns) is there.
+    /// Everything before this time (CLOCK_MONOTONIC, ns) has arrived.
     To(u64),
-    /// Nothing more comes.
+    /// The stream has ended.
     End,
 }
 
@@ -19,12 +19,12 @@ impl Horizon {
         }
     }
 
-    /// An instant by which everything is there.
+    /// Returns this time if everything before it has arrived.
     pub(crate) fn holds(self, mono_ns: u64) -> Option<u64> {
         (mono_ns <= self.mono_ns()).then_some(mono_ns)
     }
 
-    /// Whether the place of this reading on the clock is final.
+    /// Returns whether the time of this TSC reading is final.
     pub(crate) fn dates(self, tsc: u64, clock: &ClockMap) -> bool {
         self == Horizon::End || clock.covers(tsc)
     }

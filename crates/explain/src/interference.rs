@@ -1,5 +1,5 @@
-//! Interferences counted as osnoise counts them: by the counter that the workload
-//! reads with its clock, or else by the activities that gaps show.
+//! Interferences, counted as in osnoise: by the counter that the workload reads with its clock, or
+//! else by the activities in gaps.
 
 use std::ops::AddAssign;
 
@@ -8,16 +8,15 @@ use vmnoise_events::{Activity, ActivityKind, InterferenceCounts};
 
 use crate::visibility::Visibility;
 
-/// The last five columns of osnoise's table (kernel/trace/trace_osnoise.c). Where the
-/// workload read the interference counters, the classes count all that interfered
-/// while it polled, in gaps or not; where there were none, what overlapped the gaps.
-/// The classes are those of the traced kernel, which for a microVM is its host. `None`
-/// where the run could not see it.
+/// The last five columns of osnoise's table (kernel/trace/trace_osnoise.c). If the workload read
+/// the interference counters, the classes count all interferences while it polled, in gaps or not.
+/// Otherwise, they count activities that overlap gaps. The classes are those of the traced kernel,
+/// which for a microVM is its host. `None` if the run could not see the class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Interference {
-    /// Gaps in which nothing interfered, by the counter or else by the activities:
-    /// hardware, or anything below this kernel. An observed thread has none, because its
-    /// gaps are activities.
+    /// Gaps without interference, by the counter or else by the activities: time of the hardware,
+    /// or of any layer below this kernel. An observed thread has none, because its gaps are
+    /// activities.
     pub hw: Option<u64>,
     /// Non-maskable interrupts.
     pub nmi: Option<u64>,
@@ -30,7 +29,7 @@ pub struct Interference {
 }
 
 impl Interference {
-    /// Of a run without gaps: 0 of all that it could have seen.
+    /// Returns the counts of a run without gaps: 0 for every class that it could have seen.
     pub(crate) fn none(visibility: &Visibility) -> Interference {
         let seen = |is_seen: bool| is_seen.then_some(0);
         let witnesses = visibility.witnesses();
@@ -43,15 +42,16 @@ impl Interference {
         }
     }
 
-    /// Of one gap, its counter if there is one, and the activities that overlap it.
+    /// Returns the counts of one gap, from its counter, if it has one, and the activities that
+    /// overlap it.
     pub(crate) fn of_gap(
         visibility: &Visibility,
         counter: Option<u32>,
         activities: &[Activity],
     ) -> Interference {
         let mut counted = Interference::none(visibility);
-        // The counter knows better than an overlap whether an interference at the
-        // edge was inside, but it does not know why the thread itself did not run.
+        // The counter knows better than an overlap whether an interference at the edge was inside.
+        // But it does not know why the thread itself did not run.
         let untouched = match counter {
             Some(count) => count == 0 && activities.iter().all(|it| it.kind.is_interference()),
             None => activities.is_empty(),
@@ -76,7 +76,7 @@ impl Interference {
         counted
     }
 
-    /// These, with the classes as the workload's counters tell them.
+    /// Returns these counts, with the classes from the workload's counters.
     pub(crate) fn reported_by(
         self,
         visibility: &Visibility,
@@ -95,7 +95,7 @@ impl Interference {
         }
     }
 
-    /// All of these classes, as far as they are known.
+    /// Returns the sum of these classes, as far as they are known.
     pub fn activities(&self) -> u64 {
         [self.nmi, self.irq, self.softirq, self.thread]
             .into_iter()
@@ -114,7 +114,7 @@ impl AddAssign for Interference {
     }
 }
 
-/// Sums run over what is known.
+/// Adds to a sum over known values.
 fn add_known(sum: &mut Option<u64>, more: Option<u64>) {
     if let Some(more) = more {
         *sum = Some(sum.unwrap_or(0).saturating_add(more));

@@ -1,4 +1,4 @@
-//! A gap or a wake-up, explained: who took which part of it.
+//! An explained gap or wake-up: its parts, by culprit.
 
 use vmnoise_events::Share;
 
@@ -6,81 +6,81 @@ use crate::interference::Interference;
 use crate::part::Part;
 use crate::phase::Phase;
 
-/// A stretch of a CPU's time that somebody took. The `ns` of all parts add up to `dur_ns` exactly.
+/// An interval of lost time on a CPU. The `ns` of all parts add up to `dur_ns` exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Interval {
-    /// The CPU whose time was missing, or that of the task.
+    /// CPU whose time was missing, or CPU of the task.
     pub cpu: u32,
-    /// Begin of the gap, or when the task was to run: CLOCK_MONOTONIC in nanoseconds.
+    /// Start of the gap, or the time at which the task was to run, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
-    /// Length of the gap, or from then until the task read the clock in user space; nanoseconds.
+    /// Length of the gap, or the time from `start_mono_ns` until the task read the clock in user
+    /// space, in nanoseconds.
     pub dur_ns: u64,
-    /// The largest of each phase first; equal ones in the order of [`Share`], then of their
+    /// Parts, the largest of each phase first; equal ones in the order of [`Share`], then of their
     /// sources.
     pub parts: Vec<Part>,
-    /// Whether the recording of a host covers all of it.
+    /// Whether a host's recording covers the whole interval.
     pub witnessed: bool,
-    /// The steal clock claimed more than it, or a phase of it, was long.
+    /// Whether the steal clock claimed more than the length of the interval, or of one of its
+    /// phases.
     pub steal_clamped: bool,
-    /// It was long enough to end the run.
+    /// Whether the interval was long enough to end the run.
     pub hits_limit: bool,
-    /// What else is known of it.
+    /// Other facts about the interval.
     pub detail: Detail,
 }
 
-/// What a gap has and a wake-up has not, and the other way round.
+/// Facts that only a gap has, or only a wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// Of a gap.
+    /// Facts about a gap.
     Gap(GapDetail),
-    /// Of a wake-up.
+    /// Facts about a wake-up.
     Wakeup(WakeupDetail),
 }
 
-/// What else is known of a gap.
+/// Other facts about a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GapDetail {
-    /// Begin, as the workload stamped it: cycles of the host's TSC.
+    /// Start as stamped by the workload, in cycles of the host's TSC.
     pub start_tsc: u64,
     /// End on the same clock.
     pub end_tsc: u64,
-    /// Raw advance of the hypervisor's steal clock over the gap, in nanoseconds;
-    /// no share. 0 where the run has no steal clock.
+    /// Raw advance of the hypervisor's steal clock over the gap, in nanoseconds; not a share. 0 if
+    /// the run has no steal clock.
     pub steal_clock_ns: u64,
-    /// Exits handled in the host kernel; 0 where nothing shows them. One that a host's
-    /// recording lays into two gaps counts in the first.
+    /// Exits handled in the host kernel; 0 if nothing shows them. An exit that a host's recording
+    /// maps to two gaps counts in the first.
     pub light_exits: u32,
-    /// Exits that went to the VMM; the same rule.
+    /// Exits that went to the VMM, under the same rule.
     pub heavy_exits: u32,
     /// Reloads of the vCPU by the hypervisor.
     pub reloads: u32,
-    /// Exits that the host's recording lays into it, at least in part.
+    /// Exits of the host's recording that overlap the gap.
     pub exits_below: u32,
-    /// What is booked as `kvm` of exits in which others had part, and could not be held against
-    /// what KVM usually takes: too few exits had shown it. Nanoseconds; of an exit that only
-    /// the host's recording has, its whole `kvm`, in the first gap that meets it.
+    /// Time of `kvm` without a bound, in nanoseconds: others took part in the exits, and too few
+    /// exits show KVM's usual time. For an exit that only the host's recording has: its whole
+    /// `kvm`, in the first gap that overlaps it.
     pub unbounded_kvm_ns: u64,
-    /// How many activities overlapped it, by class.
+    /// Number of activities that overlap it, by class.
     pub interference: Interference,
-    /// Interferences that the workload's counter saw in it and no activity shows:
-    /// their records were lost, so what is booked to the kernel's own work is a lower
-    /// bound. `None` where there was no counter.
+    /// Interferences that the workload's counter saw in it but no activity shows. Their records
+    /// were lost, so the time of the kernel's own work is a lower bound. `None` without a counter.
     pub lost_activities: Option<u64>,
 }
 
-/// What else is known of a wake-up.
+/// Other facts about a wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WakeupDetail {
-    /// Until the timer's interrupt came to this timer; `None` if that was not seen.
+    /// Time until the timer's interrupt handled this timer; `None` if that was not seen.
     pub irq_ns: Option<u64>,
-    /// Until the task was switched in; `None` if that was not seen.
+    /// Time until the task was switched in; `None` if that was not seen.
     pub thread_ns: Option<u64>,
-    /// How long each phase was, by the order of [`Phase::ALL`]; `None` where a step was not
-    /// seen.
+    /// Length of each phase, in the order of [`Phase::ALL`]; `None` if a step was not seen.
     pub phases_ns: [Option<u64>; 5],
-    /// Time whose phase is unknown.
+    /// Time with unknown phase.
     pub unsplit_ns: u64,
-    /// Expiries before this one that nobody could ask for.
+    /// Earlier expiries that had passed before the task could ask for them.
     pub missed: u32,
 }
 
@@ -91,18 +91,18 @@ impl Default for Detail {
 }
 
 impl Interval {
-    /// What is known of a gap; `None` of a wake-up.
+    /// Returns the facts about a gap; `None` for a wake-up.
     pub fn gap(&self) -> Option<&GapDetail> {
         self.detail.gap()
     }
 
-    /// What is known of a wake-up; `None` of a gap.
+    /// Returns the facts about a wake-up; `None` for a gap.
     pub fn wakeup(&self) -> Option<&WakeupDetail> {
         self.detail.wakeup()
     }
 
-    /// How late a task was in the interrupt, in its thread, and in user space; `None` where that
-    /// was not seen.
+    /// Returns the latency of a task until its interrupt, its thread, and user space; `None` if
+    /// that was not seen.
     pub fn latencies_ns(&self) -> [Option<u64>; 3] {
         let wakeup = self.wakeup();
         let irq_ns = wakeup.and_then(|wakeup| wakeup.irq_ns);
@@ -110,20 +110,20 @@ impl Interval {
         [irq_ns, thread_ns, Some(self.dur_ns)]
     }
 
-    /// Whether an interference lay in it that no activity shows.
+    /// Returns whether it contains an interference that no activity shows.
     pub fn is_incomplete(&self) -> bool {
         let lost = self.gap().and_then(|gap| gap.lost_activities);
         lost.is_some_and(|lost| lost > 0)
     }
 
-    /// Whether it is a gap and nobody witnessed anything in it: all of it is residual.
+    /// Returns whether it is a gap without any explained part: all of it is residual.
     pub fn is_unattributed(&self) -> bool {
         !self.is_incomplete()
             && self.gap().is_some_and(|gap| gap.exits_below == 0)
             && matches!(self.parts.as_slice(), [only] if only.share.is_residual() && only.count == 0)
     }
 
-    /// Whether the vCPU left its guest in this gap, by its own counters or a witness.
+    /// Returns whether the vCPU left its guest in this gap, by its own counters or a probe.
     pub fn holds_exit(&self) -> bool {
         let handled = |part: &Part| matches!(part.share, Share::Kvm | Share::Vmm);
         let is_counted = |gap: &GapDetail| {
@@ -132,18 +132,18 @@ impl Interval {
         self.gap().is_some_and(is_counted) || self.parts.iter().any(handled)
     }
 
-    /// End, CLOCK_MONOTONIC in nanoseconds.
+    /// Returns the end, CLOCK_MONOTONIC in nanoseconds.
     pub fn end_mono_ns(&self) -> u64 {
         self.start_mono_ns.saturating_add(self.dur_ns)
     }
 
-    /// What is booked under `share`, in nanoseconds.
+    /// Returns the time of `share`, in nanoseconds.
     pub fn ns_of(&self, share: Share) -> u64 {
         let booked = self.parts.iter().filter(|part| part.share == share);
         booked.map(|part| part.ns).sum()
     }
 
-    /// What no witness explains, in nanoseconds.
+    /// Returns the time that no probe explains, in nanoseconds.
     pub fn residual_ns(&self) -> u64 {
         self.parts
             .iter()
@@ -154,7 +154,7 @@ impl Interval {
 }
 
 impl Detail {
-    /// Of a gap.
+    /// Returns the facts about a gap; `None` for a wake-up.
     pub fn gap(&self) -> Option<&GapDetail> {
         match self {
             Detail::Gap(gap) => Some(gap),
@@ -162,7 +162,7 @@ impl Detail {
         }
     }
 
-    /// Of a wake-up.
+    /// Returns the facts about a wake-up; `None` for a gap.
     pub fn wakeup(&self) -> Option<&WakeupDetail> {
         match self {
             Detail::Wakeup(wakeup) => Some(wakeup),
@@ -172,7 +172,7 @@ impl Detail {
 }
 
 impl WakeupDetail {
-    /// How long this phase was; `None` where that is unknown.
+    /// Returns the length of this phase; `None` if unknown.
     pub fn phase_ns(&self, phase: Phase) -> Option<u64> {
         self.phases_ns[phase as usize]
     }

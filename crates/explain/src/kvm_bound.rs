@@ -1,5 +1,5 @@
-//! The exits of a microVM that show what KVM usually takes, found among what its host did; and
-//! what others had of the exit of a gap.
+//! Finds exits of a microVM that show KVM's usual time, among the activities of its host, and
+//! bounds KVM's time in the exit of a gap.
 
 use vmnoise_events::{Activity, ActivityKind};
 
@@ -8,31 +8,32 @@ use crate::near::near_front;
 use crate::timeline::LIVE;
 use crate::usual_kvm::{Held, KvmPart, Others, UsualKvm};
 
-/// An exit in which others had so little part that it may be a standard.
+/// An exit in which others took so little part that it may serve as a standard.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     exit: Activity,
     inside: Inside,
-    /// Time that the VMM and an interrupt had of it, in nanoseconds, and the end of the last.
+    /// Time of the VMM and an interrupt in the exit, in nanoseconds; `taken_to_ns` is the end of
+    /// the last of them.
     taken_ns: u64,
     taken_to_ns: u64,
 }
 
-/// Of one CPU.
+/// KVM's usual time on one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct KvmBound {
     usual: UsualKvm,
     candidate: Option<Candidate>,
     busy_to_ns: u64,
     observed_to_ns: u64,
-    /// Where in the activities the last call ended.
+    /// Index in the activities at which the last call ended.
     likely_first: usize,
 }
 
 impl KvmBound {
-    /// Learns from the exits that end by `until_ns`; `activities` are sorted by begin. One that
-    /// began before the last call's `until_ns` but came after it is left out: it costs a sample,
-    /// not correctness.
+    /// Learns from the exits that end by `until_ns`; `activities` are sorted by start. An exit that
+    /// started before the last call's `until_ns` but came after it is left out, which costs a
+    /// sample but no correctness.
     pub(crate) fn observe(&mut self, activities: &[Activity], until_ns: u64, names: &Names) {
         let new = self.first_new(activities);
         let begun = near_front(&activities[new..], |a| a.start_mono_ns < until_ns);
@@ -44,8 +45,8 @@ impl KvmBound {
         self.observed_to_ns = self.observed_to_ns.max(until_ns);
     }
 
-    /// Where those begin that no call before this one came to. From gap to gap of one pass that is where
-    /// the last call ended.
+    /// Returns the index of the first activity that no earlier call has seen. From gap to gap of
+    /// one pass, this is the end of the last call.
     fn first_new(&self, activities: &[Activity]) -> usize {
         let is_old = |a: &Activity| a.start_mono_ns < self.observed_to_ns;
         let likely = self.likely_first.min(activities.len());
@@ -65,7 +66,7 @@ impl KvmBound {
         self.busy_to_ns = self.busy_to_ns.max(activity.end_mono_ns);
     }
 
-    /// Nothing that begins before `until_ns` is still to come.
+    /// Settles the candidate, because no activity that starts before `until_ns` is still to come.
     fn settle(&mut self, until_ns: u64, names: &Names) {
         let is_over = |it: &mut Candidate| it.exit.end_mono_ns <= until_ns;
         if let Some(Candidate {
@@ -81,8 +82,8 @@ impl KvmBound {
         }
     }
 
-    /// What is to be said of the `kvm_ns` that KVM had of the exit at `index` of a gap, whose
-    /// `activities` are sorted by begin.
+    /// Judges the `kvm_ns` of KVM in the exit at `index` of a gap, whose `activities` are sorted by
+    /// start.
     pub(crate) fn judge(
         &self,
         activities: &[Activity],
@@ -97,7 +98,7 @@ impl KvmBound {
 }
 
 impl Candidate {
-    /// What was stolen inside an exit is not KVM's.
+    /// Time that was stolen inside an exit is not KVM's.
     fn new(exit: &Activity) -> Option<Candidate> {
         (exit.steal_ns == 0).then_some(Candidate {
             exit: *exit,
@@ -107,8 +108,8 @@ impl Candidate {
         })
     }
 
-    /// This exit after the next activity that begins in it, if it may still be a standard:
-    /// the VMM and an interrupt, one after the other.
+    /// Returns this exit with the next activity that starts in it, if it may still serve as a
+    /// standard: the VMM and an interrupt, one after the other.
     fn with(mut self, activity: &Activity) -> Option<Candidate> {
         let Activity {
             start_mono_ns,
@@ -162,8 +163,8 @@ impl Inside {
     }
 }
 
-/// Looks into the exit at `index`; `activities` are sorted by begin, so what nests
-/// in it comes after it.
+/// Returns the turns of others in the exit at `index`. `activities` are sorted by start, so nested
+/// ones come after the exit.
 fn inside_exit(activities: &[Activity], index: usize) -> Inside {
     let mut inside = Inside::default();
     let end_ns = activities[index].end_mono_ns;
@@ -171,7 +172,7 @@ fn inside_exit(activities: &[Activity], index: usize) -> Inside {
     let mut exits = 0;
     for activity in nested.take_while(|a| a.start_mono_ns < end_ns) {
         inside.add(activity.kind);
-        // An exit has none inside; a damaged stream may have any number.
+        // An exit contains no other exit; a damaged stream may nest any number.
         exits += usize::from(activity.kind == ActivityKind::Exit);
         if exits > LIVE {
             inside.more = true;
@@ -212,7 +213,8 @@ mod tests {
         names
     }
 
-    /// `count` exits of 1000 ns each, every 10 µs, each followed by what `with` adds.
+    /// Returns the bound after `count` exits of 1000 ns each, every 10 µs, each followed by the
+    /// activities of `with`.
     fn bound_after(count: u64, with: impl Fn(u64) -> Vec<Activity>) -> KvmBound {
         let mut activities = Vec::new();
         for start in (0..=count).map(|n| n * 10_000) {
@@ -224,7 +226,8 @@ mod tests {
         bound
     }
 
-    /// Surplus, and what stays untested, of an exit with 5 µs of KVM's and an interrupt.
+    /// Returns the surplus and the unbounded time of an exit with 5 µs of KVM's time and an
+    /// interrupt.
     fn held(bound: &KvmBound, more: &[Activity]) -> (u64, u64) {
         let mut gap = vec![activity(Exit, 0, 6_000), activity(Irq, 100, 1_100)];
         gap.extend_from_slice(more);

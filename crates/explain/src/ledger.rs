@@ -1,4 +1,4 @@
-//! The running sums of one CPU.
+//! Running sums of one CPU.
 
 use std::collections::BTreeMap;
 
@@ -13,38 +13,37 @@ use crate::lengths::Lengths;
 use crate::part::Part;
 use crate::visibility::Visibility;
 
-/// Bare gaps kept for the search for a period (800 kB a CPU at most).
+/// Maximum number of bare gaps kept for the search for a period (800 kB per CPU).
 const UNATTRIBUTED_KEPT: usize = 50_000;
 
-/// What one CPU lost since the last call of [`crate::Explainer::take_period`].
+/// Losses of one CPU since the last call of [`crate::Explainer::take_period`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PeriodLine {
     /// The CPU.
     pub cpu: u32,
-    /// How long the workload ran since the last call, in nanoseconds; `None` if it has
-    /// not reported.
+    /// Runtime of the workload since the last call, in nanoseconds; `None` if it has not reported.
     pub runtime_ns: Option<u64>,
-    /// Gaps explained in this period.
+    /// Number of gaps explained in this period.
     pub gaps: u64,
     /// Their total length in nanoseconds.
     pub noise_ns: u64,
-    /// The longest of them, in nanoseconds; 0 if there was none.
+    /// Length of the longest of them, in nanoseconds; 0 if there was none.
     pub max_gap_ns: u64,
-    /// Their time per share, in nanoseconds.
+    /// Their time by share, in nanoseconds.
     #[serde(rename = "shares_ns")]
     pub shares: ShareMap<Option<u64>>,
-    /// What interfered, as osnoise counts it; by counters it is all since the last call.
+    /// Interferences as osnoise counts them; from counters, all since the last call.
     pub interference: Interference,
-    /// The columns of a guest; its exits are those since the last call.
+    /// Columns of a guest; exits are those since the last call.
     pub guest_columns: GuestColumns,
-    /// As `guest_columns`, over the run so far.
+    /// Columns of a guest over the run so far.
     #[serde(skip)]
     pub columns_so_far: GuestColumns,
-    /// What the frames of the host reported in this period; `None` if there were none.
+    /// Reports of the host's frames in this period; `None` without frames.
     pub host: Option<ReportedHost>,
 }
 
-/// Sums over gaps, of the run or of one period.
+/// Sums over the gaps of the run or of one period.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sums {
     pub(crate) gaps: u64,
@@ -54,11 +53,11 @@ pub(crate) struct Sums {
     unexplained_at_exits_ns: u64,
     unbounded_kvm_ns: u64,
     interference: Interference,
-    /// Gaps that a host's recording covers, and the exits in all gaps.
+    /// Number of gaps that a host's recording covers; the next two are exits in all gaps.
     pub(crate) witnessed: u64,
     light_exits: u64,
     heavy_exits: u64,
-    /// Gaps with interferences that no activity shows; `None` if no gap could say.
+    /// Number of gaps with interferences that no activity shows; `None` if no gap has a counter.
     pub(crate) incomplete_gaps: Option<u64>,
 }
 
@@ -85,7 +84,7 @@ impl Sums {
         }
     }
 
-    /// `counts` are those of the workload's counters over the same time.
+    /// Returns the interferences; `counts` are those of the workload's counters in the same time.
     pub(crate) fn interference(
         &self,
         visibility: &Visibility,
@@ -96,7 +95,7 @@ impl Sums {
         interference.reported_by(visibility, counts)
     }
 
-    /// `exits` are those counted over the same time.
+    /// Returns the columns of a guest; `exits` are those counted in the same time.
     pub(crate) fn guest_columns(
         &self,
         visibility: &Visibility,
@@ -117,19 +116,19 @@ impl Sums {
         )
     }
 
-    /// A share is known if its witness was there, or if it was booked all the same.
+    /// Returns the shares. A share is known if its probe was present, or if it has any time.
     pub(crate) fn shares(&self, visibility: &Visibility) -> ShareMap<Option<u64>> {
         visibility.known(&self.shares_ns, self.witnessed > 0)
     }
 
-    /// What of `kvm` nothing bounds, in nanoseconds; `None` where `kvm` is not known.
+    /// Returns the time of `kvm` without a bound, in nanoseconds; `None` if `kvm` is unknown.
     pub(crate) fn unbounded_kvm_ns(&self, visibility: &Visibility) -> Option<u64> {
         let kvm_ns = self.shares(visibility)[Share::Kvm];
         kvm_ns.map(|_| self.unbounded_kvm_ns)
     }
 }
 
-/// What one source took of all gaps, under one share.
+/// Time that one source took from all gaps, under one share.
 #[derive(Debug, Default)]
 pub(crate) struct SourceTotal {
     pub(crate) count: u64,
@@ -137,14 +136,14 @@ pub(crate) struct SourceTotal {
     pub(crate) max_ns: u64,
 }
 
-/// Gaps that no witness explains, for the search for a period.
+/// Gaps that no probe explains, for the search for a period.
 #[derive(Debug, Default)]
 pub(crate) struct UnattributedGaps {
-    /// Begin (CLOCK_MONOTONIC) and length in nanoseconds of the first ones.
+    /// Start (CLOCK_MONOTONIC) and length in nanoseconds of the first ones.
     pub(crate) kept: Vec<(u64, u64)>,
-    /// How many there were in all.
+    /// Number of all such gaps.
     pub(crate) seen: u64,
-    /// All residual time of the CPU as long as every unattributed gap was kept.
+    /// Residual time of the CPU, up to the time when the kept gaps became too many.
     pub(crate) residual_ns: u64,
 }
 
@@ -154,8 +153,8 @@ pub(crate) struct Ledger {
     period: Sums,
     pub(crate) lengths: Lengths,
     pub(crate) steal_clamps: u64,
-    /// A stream may define any number of sources, and each CPU meets few. Their order costs less than
-    /// hashing them.
+    /// Sums by share and source. A stream may define any number of sources, but each CPU has few,
+    /// so an ordered map costs less than hashing.
     pub(crate) sources: BTreeMap<(Share, Option<SourceId>), SourceTotal>,
     pub(crate) unattributed: UnattributedGaps,
 }
@@ -172,7 +171,7 @@ impl Ledger {
         }
     }
 
-    /// Books the pieces of a budget, one for each activity, to their sources.
+    /// Adds the parts of a budget, one for each activity, to the sums of their sources.
     pub(crate) fn book_sources(&mut self, pieces: &[Part]) {
         for piece in pieces.iter().filter(|piece| piece.count > 0) {
             let key = (piece.share, piece.source);
@@ -183,7 +182,7 @@ impl Ledger {
         }
     }
 
-    /// Books a settled budget.
+    /// Adds a settled budget to the sums.
     pub(crate) fn book(&mut self, budget: &Interval, gap: &GapDetail) {
         self.run.add(budget, gap);
         self.period.add(budget, gap);

@@ -1,15 +1,15 @@
-//! A distribution of lengths, exact to three significant digits. Its memory grows with the lengths that
-//! it has seen: one that has seen few is small, whatever they are.
+//! Distribution of lengths, exact to three significant digits. Memory grows with the number of
+//! distinct lengths, so a distribution of few lengths is small.
 
 use std::collections::BTreeMap;
 
-/// Lengths below this have a bucket each; above, a bucket is a 1,024th of the power of two below them, or
-/// less: what HdrHistogram has for three significant digits.
+/// Number of bits below which each length has its own bucket. Above, a bucket is at most a 1,024th
+/// of the power of two below it, as in HdrHistogram with three significant digits.
 const EXACT_BITS: u32 = 11;
-/// Buckets of a page.
+/// Number of buckets per page.
 const PAGE: u64 = 16;
 
-/// Counts by bucket. Buckets lie on pages, and a page is there once a length came to it.
+/// Counts by bucket. Buckets lie on pages; a page exists once it holds a length.
 #[derive(Debug, Default)]
 pub struct Lengths {
     pages: BTreeMap<u16, Box<[u64; PAGE as usize]>>,
@@ -22,7 +22,7 @@ impl Lengths {
         self.record_n(ns, 1);
     }
 
-    /// Records a length so many times.
+    /// Records a length `count` times.
     pub fn record_n(&mut self, ns: u64, count: u64) {
         let bucket = bucket(ns);
         let page = self.pages.entry(page(bucket)).or_default();
@@ -30,22 +30,22 @@ impl Lengths {
         self.count += count;
     }
 
-    /// Number of lengths that were recorded.
+    /// Returns the number of recorded lengths.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many pages there are.
+    /// Returns the number of pages.
     pub(crate) fn pages(&self) -> usize {
         self.pages.len()
     }
 
-    /// How many pages lie from one length to another, at most.
+    /// Returns the maximum number of pages from one length to another.
     pub(crate) fn pages_between(from_ns: u64, to_ns: u64) -> usize {
         usize::from(page(bucket(to_ns)).saturating_sub(page(bucket(from_ns)))) + 1
     }
 
-    /// Upper edges in nanoseconds, ascending, of the buckets that hold any, and how many.
+    /// Returns pairs of upper edge in nanoseconds, ascending, and count of the non-empty buckets.
     pub fn counts(&self) -> Vec<(u64, u64)> {
         self.recorded().collect()
     }
@@ -59,14 +59,14 @@ impl Lengths {
         recorded.map(|(bucket, count)| (highest(bucket), count))
     }
 
-    /// How many are longer than this length, but for those in its bucket.
+    /// Returns the number of longer lengths, without those in the same bucket.
     pub fn above(&self, ns: u64) -> u64 {
         let longer = self.recorded().filter(|(edge_ns, _)| lowest(*edge_ns) > ns);
         longer.map(|(_, count)| count).sum()
     }
 
-    /// The lengths in nanoseconds that these parts (0 to 1, ascending) of all do not
-    /// exceed; 0 of nothing.
+    /// Returns the lengths in nanoseconds that these parts (0 to 1, ascending) of all lengths do
+    /// not exceed; 0 without lengths.
     pub fn at_quantiles<const N: usize>(&self, quantiles: [f64; N]) -> [u64; N] {
         let mut recorded = self.recorded();
         let (mut length_ns, mut seen) = (0, 0);
@@ -83,24 +83,24 @@ impl Lengths {
     }
 }
 
-/// The shortest length in the same bucket.
+/// Returns the shortest length in the same bucket.
 pub(crate) fn lowest(ns: u64) -> u64 {
     let bits = dropped_bits(ns);
     ns >> bits << bits
 }
 
-/// How many of its lowest bits a length loses.
+/// Returns how many of its lowest bits a length loses.
 fn dropped_bits(ns: u64) -> u32 {
     (u64::BITS - ns.leading_zeros()).saturating_sub(EXACT_BITS)
 }
 
-/// Buckets of one power of two follow those of the one below.
+/// Returns the bucket; the buckets of a power of two follow those of the one below.
 fn bucket(ns: u64) -> u64 {
     let bits = dropped_bits(ns);
     (u64::from(bits) << (EXACT_BITS - 1)) + (ns >> bits)
 }
 
-/// The longest length in a bucket.
+/// Returns the longest length in a bucket.
 fn highest(bucket: u64) -> u64 {
     let half = EXACT_BITS - 1;
     let bits = (bucket >> half).saturating_sub(1) as u32;
@@ -135,8 +135,8 @@ mod tests {
     }
 
     proptest! {
-        /// HdrHistogram by Gil Tene, whose buckets these are, is the second opinion. (In the
-        /// uppermost one its edge is one too low.)
+        /// Compares with HdrHistogram by Gil Tene, which has the same buckets. (In the uppermost
+        /// bucket, its edge is one too low.)
         #[test]
         fn buckets_and_quantiles_are_those_of_hdr_histogram(
             lengths in prop::collection::vec((any::<u64>(), 1u32..64, 1u64..5), 1..300),

@@ -1,10 +1,10 @@
-//! The pure heart of vmnoise: a stream of events becomes budgets, budgets become
-//! a summary. No I/O, no clock, no randomness: the same events in the same order
-//! give the same result, live or replayed.
+//! Explains streams of events: events become budgets, and budgets become a summary. This crate has
+//! no I/O, no clock and no randomness. The same events in the same order give the same result, live
+//! or replayed.
 //!
-//! The law: for each gap, in integer nanoseconds, the parts of its budget add up
-//! to its length; no part is negative, no nanosecond is booked twice, and what no
-//! witness explains is booked too, as the residual.
+//! The law: the parts of each gap's budget, in integer nanoseconds, add up to the length of the
+//! gap. No part is negative, and no nanosecond counts twice. Time that no probe explains is a part
+//! too: the residual.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! A histogram with buckets of one width, as rtla prints them.
+//! Histogram with buckets of equal width, as rtla prints it.
 
-/// Lengths counted in buckets of equal width, and what lies beyond the last one.
+/// Lengths in buckets of equal width, with a count of longer ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinearHistogram {
     bucket_ns: u64,
@@ -12,7 +12,7 @@ pub struct LinearHistogram {
 }
 
 impl LinearHistogram {
-    /// An empty one with `entries` buckets of `bucket_ns` nanoseconds; a width of 0
+    /// Creates an empty histogram with `entries` buckets of `bucket_ns` nanoseconds; a width of 0
     /// counts as 1.
     pub fn new(bucket_ns: u64, entries: usize) -> LinearHistogram {
         LinearHistogram {
@@ -37,42 +37,42 @@ impl LinearHistogram {
         self.max_ns = Some(self.max_ns.map_or(ns, |max_ns| max_ns.max(ns)));
     }
 
-    /// Width of a bucket in nanoseconds.
+    /// Returns the width of a bucket in nanoseconds.
     pub fn bucket_ns(&self) -> u64 {
         self.bucket_ns
     }
 
-    /// How many lengths each bucket holds; bucket `n` begins at `n` widths.
+    /// Returns the number of lengths in each bucket; bucket `n` starts at `n` widths.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 
-    /// How many lengths lie beyond the last bucket.
+    /// Returns the number of lengths beyond the last bucket.
     pub fn overflow(&self) -> u64 {
         self.overflow
     }
 
-    /// How many lengths there are in all.
+    /// Returns the number of all lengths.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum::<u64>() + self.overflow
     }
 
-    /// All lengths together in nanoseconds; stays at the end of a u64.
+    /// Returns the sum of all lengths in nanoseconds; it saturates at the maximum of a u64.
     pub fn sum_ns(&self) -> u64 {
         self.sum_ns
     }
 
-    /// The shortest length in nanoseconds; `None` of nothing.
+    /// Returns the shortest length in nanoseconds; `None` without lengths.
     pub fn min_ns(&self) -> Option<u64> {
         self.min_ns
     }
 
-    /// The longest length in nanoseconds; `None` of nothing.
+    /// Returns the longest length in nanoseconds; `None` without lengths.
     pub fn max_ns(&self) -> Option<u64> {
         self.max_ns
     }
 
-    /// The mean length in nanoseconds, rounded down; `None` of nothing.
+    /// Returns the mean length in nanoseconds, rounded down; `None` without lengths.
     pub fn mean_ns(&self) -> Option<u64> {
         self.sum_ns.checked_div(self.count())
     }

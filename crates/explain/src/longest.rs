@@ -1,13 +1,14 @@
-//! Keeps those of the highest rank.
+//! Keeps the items of the highest rank.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// More are not kept: the command line takes no more, and a recording's header may ask for any number.
+/// Maximum number of kept items. The command line accepts no more, but a recording's header may ask
+/// for any number.
 pub const MOST_LISTED: usize = 1 << 16;
 
-/// The `keep` highest of all that were seen. Ranks are distinct, so that the order in
-/// which they come does not matter.
+/// The `keep` highest of all items so far. Ranks are distinct, so the order of arrival does not
+/// matter.
 #[derive(Debug)]
 pub struct Longest<R: Ord, T> {
     keep: usize,
@@ -41,7 +42,7 @@ impl<R: Ord, T> PartialOrd for Ranked<R, T> {
 }
 
 impl<R: Ord, T> Longest<R, T> {
-    /// Keeps nothing yet, and [`MOST_LISTED`] at most.
+    /// Creates an empty set of at most `keep` and at most [`MOST_LISTED`] items.
     pub fn new(keep: usize) -> Self {
         Self {
             keep: keep.min(MOST_LISTED),
@@ -49,13 +50,13 @@ impl<R: Ord, T> Longest<R, T> {
         }
     }
 
-    /// Whether one of this rank would be kept now.
+    /// Returns whether an item of this rank would be kept now.
     pub fn wants(&self, rank: &R) -> bool {
         let lowest = self.kept.peek().map(|Reverse(lowest)| &lowest.rank);
         self.kept.len() < self.keep || lowest.is_some_and(|lowest| rank > lowest)
     }
 
-    /// Keeps what `make` makes, if its rank is high enough.
+    /// Keeps the item that `make` returns, if its rank is high enough.
     pub fn see(&mut self, rank: R, make: impl FnOnce() -> T) {
         if !self.wants(&rank) {
             return;
@@ -67,18 +68,18 @@ impl<R: Ord, T> Longest<R, T> {
         self.kept.push(Reverse(Ranked { rank, value }));
     }
 
-    /// The one of the highest rank.
+    /// Returns the item of the highest rank.
     pub fn first(&self) -> Option<&T> {
         let all = self.kept.iter().map(|Reverse(ranked)| ranked);
         all.max().map(|ranked| &ranked.value)
     }
 
-    /// Those kept, in no order.
+    /// Returns the kept items, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.kept.iter().map(|Reverse(ranked)| &ranked.value)
     }
 
-    /// Those kept, the highest first.
+    /// Returns the kept items, the highest first.
     pub fn into_vec(self) -> Vec<T> {
         let sorted = self.kept.into_sorted_vec().into_iter();
         sorted.map(|Reverse(ranked)| ranked.value).collect()

@@ -1,4 +1,4 @@
-//! What was lost, by kind: as the stream tells it, and as it was found to be damaged.
+//! Lost records by kind: as the stream reports them, and as found damaged.
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -6,23 +6,23 @@ use vmnoise_events::{Loss, LossKind};
 
 const KINDS: usize = LossKind::ALL.len();
 
-/// Events lost, by kind; in JSON an object with the names of all kinds. Counts hold
-/// what the stream reported and what was found to be damaged in it.
+/// Numbers of lost events by kind; in JSON an object with the names of all kinds. A count includes
+/// the losses that the stream reported and the damage found in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Losses([u64; KINDS]);
 
 impl Losses {
-    /// How many of this kind.
+    /// Returns the number of this kind.
     pub fn get(&self, kind: LossKind) -> u64 {
         self.0[kind as usize]
     }
 
-    /// Every kind with its count.
+    /// Returns every kind with its count.
     pub fn iter(&self) -> impl Iterator<Item = (LossKind, u64)> {
         LossKind::ALL.into_iter().zip(self.0)
     }
 
-    /// Those that may have been gaps themselves, and not who took one.
+    /// Returns the number of lost records that may have been gaps, not only names.
     pub fn of_gaps(&self) -> u64 {
         let kinds = [
             LossKind::MailboxFull,
@@ -34,7 +34,8 @@ impl Losses {
             .fold(0, |sum, kind| self.get(kind).saturating_add(sum))
     }
 
-    /// Those that may have been vCPUs: the kernel's sums stand for everything else.
+    /// Returns the number of lost records that may have been vCPUs; the kernel's own sums replace
+    /// all others.
     pub fn of_vcpus(&self) -> u64 {
         let kinds = [
             LossKind::VcpusFull,
@@ -46,7 +47,7 @@ impl Losses {
             .fold(0, |sum, kind| self.get(kind).saturating_add(sum))
     }
 
-    /// All kinds together.
+    /// Returns the number over all kinds.
     pub fn total(&self) -> u64 {
         self.0
             .iter()
@@ -72,18 +73,18 @@ pub(crate) struct LossCounts {
 }
 
 impl LossCounts {
-    /// The stream says how many there were since the start.
+    /// Sets the count that the stream reports since the start.
     pub(crate) fn report(&mut self, loss: &Loss) {
         let count = &mut self.reported[loss.kind as usize];
         *count = loss.count.max(*count);
     }
 
-    /// The stream itself is damaged in one place.
+    /// Adds one damaged place in the stream itself.
     pub(crate) fn find(&mut self, kind: LossKind) {
         self.found[kind as usize] += 1;
     }
 
-    /// All so far, and these on top, which were found elsewhere to be damaged.
+    /// Returns all losses so far, plus records that were found damaged elsewhere.
     pub(crate) fn with_undecodable(&self, more: u64) -> Losses {
         let mut losses = self.reported;
         for (reported, found) in losses.iter_mut().zip(self.found) {

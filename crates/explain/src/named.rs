@@ -1,4 +1,4 @@
-//! Intervals, their parts, and those who took them, with their names.
+//! Intervals, parts and culprits with their names.
 
 use serde::{Serialize, Serializer};
 use vmnoise_events::{Name, Share};
@@ -6,67 +6,67 @@ use vmnoise_events::{Name, Share};
 use crate::interval::Detail;
 use crate::phase::Phase;
 
-/// A [`crate::Part`] with its source's name. As it is serialized, it has no phase and no CPU of a
-/// host: the documents that have these say so.
+/// A [`crate::Part`] with its source's name. Serialized, it lacks the phase and the host's CPU; the
+/// documents that have these state them themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NamedPart {
-    /// As [`crate::Part::phase`].
+    /// See [`crate::Part::phase`].
     #[serde(skip)]
     pub phase: Option<Phase>,
-    /// Under which share.
+    /// Share of the part.
     pub share: Share,
-    /// Who; `None` where nobody is named (steal, residual).
+    /// Name of the source; `None` if nobody is named (steal, residual).
     pub source: Option<Name>,
-    /// As [`crate::Part::host_cpu`].
+    /// See [`crate::Part::host_cpu`].
     #[serde(skip)]
     pub host_cpu: Option<u32>,
     /// Net time in nanoseconds.
     pub ns: u64,
-    /// How many activities it adds up; 0 for steal and the residual.
+    /// Number of activities in the sum; 0 for steal and the residual.
     pub count: u32,
 }
 
-/// What one source took of all gaps of one CPU.
+/// Time that one source took from all gaps of one CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SourceSummary {
-    /// Under which share.
+    /// Share of the time.
     pub share: Share,
-    /// Who.
+    /// Name of the source.
     pub name: Name,
-    /// How often.
+    /// Number of activities.
     pub count: u64,
     /// Net time in nanoseconds.
     pub total_ns: u64,
-    /// The most it took at once, net, in nanoseconds.
+    /// Most time taken at once, net, in nanoseconds.
     pub max_ns: u64,
 }
 
-/// A [`crate::Interval`] with the names of who took it.
+/// A [`crate::Interval`] with the names of its culprits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedInterval {
-    /// The CPU that observed the gap, or that of the task.
+    /// CPU that observed the gap, or CPU of the task.
     pub cpu: u32,
-    /// Begin, in nanoseconds since [`crate::Summary::origin_mono_ns`].
+    /// Start, in nanoseconds since [`crate::Summary::origin_mono_ns`].
     pub at_ns: u64,
-    /// As [`crate::Interval::start_mono_ns`].
+    /// See [`crate::Interval::start_mono_ns`].
     pub start_mono_ns: u64,
-    /// As [`crate::Interval::dur_ns`].
+    /// See [`crate::Interval::dur_ns`].
     pub dur_ns: u64,
-    /// Where it went, the largest of each phase first; adds up to the length.
+    /// Parts, the largest of each phase first; they add up to the length.
     pub parts: Vec<NamedPart>,
-    /// What else is known of it.
+    /// Other facts about the interval.
     pub detail: Detail,
 }
 
 impl NamedInterval {
-    /// How many interferences no activity shows, as far as a counter could say: if not 0, the
-    /// parts booked to the kernel's own work are lower bounds.
+    /// Returns the number of interferences that no activity shows; 0 without a counter. If not 0,
+    /// the parts of the kernel's own work are lower bounds.
     pub fn lost_activities(&self) -> u64 {
         let gap = self.detail.gap();
         gap.and_then(|gap| gap.lost_activities).unwrap_or(0)
     }
 
-    /// From the planned expiry until the timer's interrupt; `None` where that is not known.
+    /// Returns the time from the planned expiry to the timer's interrupt; `None` if unknown.
     pub fn irq_ns(&self) -> Option<u64> {
         self.detail.wakeup().and_then(|wakeup| wakeup.irq_ns)
     }
@@ -108,7 +108,7 @@ impl Serialize for NamedInterval {
     }
 }
 
-/// A gap in a document.
+/// Document of a gap.
 #[derive(Serialize)]
 struct Gap<'a> {
     cpu: u32,
@@ -121,7 +121,7 @@ struct Gap<'a> {
     parts: &'a [NamedPart],
 }
 
-/// A wake-up in a document.
+/// Document of a wake-up.
 #[derive(Serialize)]
 struct Wakeup<'a> {
     cpu: u32,
@@ -133,7 +133,7 @@ struct Wakeup<'a> {
     parts: Vec<PhasePart<'a>>,
 }
 
-/// A part of a wake-up.
+/// Document of a wake-up's part.
 #[derive(Serialize)]
 struct PhasePart<'a> {
     phase: Option<Phase>,

@@ -1,4 +1,4 @@
-//! The sources a stream has defined, by their ids.
+//! Sources that a stream has defined, by id.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use vmnoise_events::{Source, SourceId};
 use crate::named::NamedPart;
 use crate::part::{Part, by_source};
 
-/// What an id is called that the stream never defined.
+/// Name of an id that the stream never defined.
 const UNDEFINED: &str = "undefined";
 /// Name of a culprit of which only the share is known.
 const UNKNOWN: &str = "unknown";
 
-/// From here on ids are not of the stream itself: sources on the host of a guest.
+/// Start of the ids that do not come from the stream itself: sources on the host of a guest.
 const BELOW: u32 = 1 << 31;
 
 #[derive(Debug, Default)]
@@ -24,8 +24,8 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Takes a definition; `false` where it breaks the order of ids (a hole, or
-    /// another name for an id in use), and is therefore not taken.
+    /// Takes a definition. Returns `false`, and ignores it, if it breaks the order of ids: a hole,
+    /// or another name for an id in use.
     pub(crate) fn define(&mut self, source: &Source) -> bool {
         let index = source.id.0 as usize;
         match self.own.get(index) {
@@ -38,12 +38,12 @@ impl Names {
         }
     }
 
-    /// The id if the stream has defined it: nobody is named without a name.
+    /// Returns the id if the stream has defined it; otherwise nobody is named.
     pub(crate) fn defined(&self, id: SourceId) -> Option<SourceId> {
         ((id.0 as usize) < self.own.len()).then_some(id)
     }
 
-    /// The id of somebody on the host of this guest.
+    /// Returns the id of a source on the host of this guest.
     pub(crate) fn of_host(&mut self, name: &str) -> SourceId {
         if let Some(id) = self.ids_of_host.get(name) {
             return *id;
@@ -66,17 +66,17 @@ impl Names {
         id.map_or(UNKNOWN, |id| self.get(id).map_or(UNDEFINED, |name| name))
     }
 
-    /// The name, to be kept.
+    /// Returns the name as a shared string.
     pub(crate) fn shared(&self, id: SourceId) -> Arc<str> {
         self.known(id).unwrap_or_else(|| UNDEFINED.into())
     }
 
-    /// The name, to be kept; `None` where nobody gave one.
+    /// Returns the name as a shared string; `None` if the id has no name.
     pub(crate) fn known(&self, id: SourceId) -> Option<Arc<str>> {
         self.get(id).map(Arc::clone)
     }
 
-    /// A part with the name of its source.
+    /// Returns a part with the name of its source.
     pub(crate) fn part(&self, part: &Part) -> NamedPart {
         let name = |id| self.name(Some(id)).to_string().into();
         NamedPart {
@@ -89,20 +89,19 @@ impl Names {
         }
     }
 
-    /// The parts of a budget with the names of their sources, whichever CPU of a host they were
-    /// on.
+    /// Returns the parts of a budget with the names of their sources, merged over the host's CPUs.
     pub(crate) fn parts(&self, parts: &[Part]) -> Vec<NamedPart> {
         let parts = by_source(parts);
         parts.iter().map(|part| self.part(part)).collect()
     }
 }
 
-/// The dense index of somebody on the host.
+/// Returns the dense index of a source on the host.
 pub(crate) fn host_index(id: SourceId) -> Option<usize> {
     (id.0 & BELOW != 0).then_some((id.0 & !BELOW) as usize)
 }
 
-/// A dense index for an optional source: 0 for none, ids from 1.
+/// Returns a dense index for an optional source: 0 for none, ids from 1.
 pub(crate) fn row(source: Option<SourceId>) -> usize {
     source.map_or(0, |id| id.0 as usize + 1)
 }
@@ -139,7 +138,7 @@ mod tests {
         assert_eq!(of_host, names.of_host("ksoftirqd/0:15"));
         assert_ne!(of_host, names.of_host("rcuc/0:19"));
         assert_eq!(names.name(Some(of_host)), "ksoftirqd/0:15");
-        // No stream can pass for its host.
+        // No id of a stream can be one of its host.
         assert_eq!((names.defined(of_host), names.defined(far)), (None, None));
         assert_eq!(names.name(Some(far)), UNDEFINED);
     }

@@ -1,6 +1,7 @@
-//! Searches in what is sorted, where the place is most likely close by: gaps come one after the other.
+//! Searches sorted slices from one end, because the result is usually near it: gaps come one after
+//! another.
 
-/// As [`slice::partition_point`], soon found where it is near the front.
+/// Same result as [`slice::partition_point`]; fast if it is near the front.
 pub(crate) fn near_front<T>(all: &[T], is_before: impl Fn(&T) -> bool) -> usize {
     let mut reach = 1;
     while all.get(reach - 1).is_some_and(&is_before) {
@@ -11,7 +12,7 @@ pub(crate) fn near_front<T>(all: &[T], is_before: impl Fn(&T) -> bool) -> usize 
     known + all[known..end].partition_point(is_before)
 }
 
-/// As [`slice::partition_point`], soon found where it is near the back.
+/// Same result as [`slice::partition_point`]; fast if it is near the back.
 pub(crate) fn near_back<T>(all: &[T], is_before: impl Fn(&T) -> bool) -> usize {
     let len = all.len();
     let mut reach = 1;

@@ -1,5 +1,5 @@
-//! The net duration of each activity of one CPU, in gaps and between them: what the
-//! budget of a gap says of its part, said of the whole.
+//! Net duration of each activity of one CPU, in gaps and between them. A gap's budget has only the
+//! part in the gap; this has the whole activity.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use crate::own_steal::OwnSteal;
 use crate::sweep::{Sweep, sweep_order};
 use crate::timeline::{KEPT, LIVE};
 
-/// Activities by their ends; a number tells those apart that end together.
+/// Activities by end; a number distinguishes those that end together.
 type ByEnd = BTreeMap<(u64, u64), Activity>;
 
-/// Activities until nothing that is still to come can lie around them.
+/// Activities that wait until no later activity can surround them.
 #[derive(Debug, Default)]
 pub(crate) struct NetNoise {
-    /// Whose duration is not known yet.
+    /// Activities without a known net duration.
     open: ByEnd,
-    /// Whose duration was reported.
+    /// Activities with a reported net duration.
     reported: ByEnd,
     numbers: u64,
-    /// How many activities may still be looked at.
+    /// Number of activities that may still be visited.
     looks_left: u64,
-    /// What ended until then is forgotten, though something around it may still come.
+    /// Time up to which activities are forgotten, although one that surrounds them may still come.
     forgotten_to_ns: u64,
     crowded: u64,
-    /// Scratch: what the next sweep takes, each with whether its duration is due.
+    /// Scratch: activities of the next sweep, each with a flag that its duration is due.
     around: Vec<(Activity, bool)>,
     swept: Vec<Activity>,
     sweep: Sweep,
@@ -35,27 +35,27 @@ pub(crate) struct NetNoise {
 impl NetNoise {
     pub(crate) fn push(&mut self, activity: Activity) {
         self.numbers += 1;
-        // An activity is looked at in each pass in which others end inside it or beside it. Where more than
-        // [`LIVE`] go on at one instant the file is damaged, and would take a time that grows with the square of
-        // its size.
+        // Each pass in which others end inside an activity or next to it visits that activity. If
+        // more than [`LIVE`] run at one instant, the file is damaged. Without this limit, the time
+        // would grow with the square of its size.
         self.looks_left += LIVE as u64;
         let key = (activity.end_mono_ns, self.numbers);
         self.open.insert(key, activity);
     }
 
-    /// Whether there is none.
+    /// Returns whether no activity is kept.
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty() && self.reported.is_empty()
     }
 
-    /// Activities that have no line, because more than [`LIVE`] went on with them.
+    /// Returns the number of activities without a line, because more than [`LIVE`] ran at once.
     pub(crate) fn crowded(&self) -> u64 {
         self.crowded
     }
 
-    /// Reports every activity that ended by `horizon_ns` and owned time, once. What is
-    /// nested in an activity ends before it, so that its duration is final then; it
-    /// is net of the steal inside where `with_steal` says that this was sampled.
+    /// Reports every activity that ended by `horizon_ns` and owned time, once. Activities nested in
+    /// it ended before it, so its duration is final. The duration is net of the steal inside if
+    /// `with_steal` says that steal was sampled.
     pub(crate) fn report(
         &mut self,
         horizon_ns: u64,
@@ -101,7 +101,7 @@ impl NetNoise {
                 continue;
             }
             if activity.start_mono_ns < self.forgotten_to_ns {
-                // What it has to be net of may be forgotten.
+                // An activity that is nested in it may be forgotten.
                 self.crowded += 1;
             } else if net_ns[index] > 0 {
                 let stolen_ns = stolen_ns.get(index).copied().unwrap_or(0);
@@ -111,8 +111,8 @@ impl NetNoise {
         self.reported.extend(due);
     }
 
-    /// Forgets what was reported and ended by `settled_ns`: the workload was seen to run
-    /// then, so nothing that goes on began before.
+    /// Forgets the reported activities that ended by `settled_ns`: the workload ran then, so no
+    /// activity that still runs started earlier.
     pub(crate) fn forget(&mut self, settled_ns: u64) {
         let goes_on = self.reported.split_off(&(settled_ns, u64::MAX));
         self.reported = goes_on;
@@ -211,7 +211,8 @@ mod tests {
             noise.push(activity(Irq, 0, turn));
             lines += reported(&mut noise, turn, false).len() as u64;
         }
-        // Pass n looks at n, and LIVE more may be looked at: n * (n + 1) / 2 is more than n * LIVE at 2 * LIVE.
+        // Pass n visits n activities, and each activity allows LIVE more. The sum n * (n + 1) / 2
+        // exceeds n * LIVE at 2 * LIVE.
         let with_line = 2 * LIVE as u64 - 1;
         assert_eq!((lines, noise.crowded()), (with_line, count - with_line));
     }

@@ -1,13 +1,13 @@
-//! The steal inside each activity that no activity nested in it has had as well.
+//! Steal inside each activity, without the steal of the activities nested in it.
 
 use vmnoise_events::Activity;
 
 use crate::timeline::LIVE;
 
-/// Scratch of the search, reused from gap to gap.
+/// Scratch memory of the search, reused for each gap.
 #[derive(Debug, Default)]
 pub(crate) struct OwnSteal {
-    /// Activities that have begun and may hold the next one.
+    /// Activities that have started and may contain the next one.
     open: Vec<usize>,
     /// Steal of the activities nested directly in each one.
     nested_ns: Vec<u64>,
@@ -15,9 +15,9 @@ pub(crate) struct OwnSteal {
 }
 
 impl OwnSteal {
-    /// Reports the own steal of each of `activities`, which are in sweep order and own
-    /// `net_ns` of the gap. Nobody loses more than it owns: an activity that sticks
-    /// out of the gap may have lost its time outside.
+    /// Returns the own steal of each of `activities`, which are in sweep order and own `net_ns` of
+    /// the gap. An activity loses at most the time that it owns; one that extends beyond the gap
+    /// may have lost its time outside.
     pub(crate) fn run(&mut self, activities: &[Activity], net_ns: &[u64]) -> &[u64] {
         let Self {
             open,
@@ -34,9 +34,9 @@ impl OwnSteal {
         nested_ns.resize(activities.len(), 0);
         for (index, activity) in activities.iter().enumerate() {
             open.retain(|&earlier| activities[earlier].end_mono_ns > activity.start_mono_ns);
-            // Of more, which no kernel nests, the outermost hold the rest.
+            // If there are more, which no kernel nests, the outermost ones contain the rest.
             open.truncate(LIVE);
-            // What the sweep gives precedence over `activity` is not around it.
+            // An activity over which the sweep prefers another does not contain it.
             let holder = open
                 .iter()
                 .filter(|&&earlier| activities[earlier].end_mono_ns >= activity.end_mono_ns)
@@ -105,7 +105,7 @@ mod tests {
             (Irq, 20, 40, 10),
             (Irq, 90, 110, 10),
         ];
-        // The last one outlives the thread, which therefore keeps all of that.
+        // The last one outlives the thread, so the thread keeps all of its steal.
         assert_eq!(own((0, 200), &stream), [15, 5, 10, 10]);
     }
 

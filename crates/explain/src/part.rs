@@ -1,4 +1,4 @@
-//! Who took how much of a gap, a wake-up or an exit.
+//! Parts of a gap, a wake-up or an exit, by culprit.
 
 use std::cmp::Reverse;
 
@@ -6,29 +6,28 @@ use vmnoise_events::{Share, SourceId};
 
 use crate::phase::Phase;
 
-/// What one source (or a residual) took.
+/// Time that one source took, or a residual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// In which phase of a wake-up; `None` of all else, and where a step was not seen that
-    /// would tell.
+    /// Phase of a wake-up; `None` for other intervals, or if a needed step was not seen.
     pub phase: Option<Phase>,
-    /// Under which name it is booked.
+    /// Share of the time.
     pub share: Share,
-    /// Who it was; `None` where nobody is named (steal, residual, a source the
-    /// stream never defined).
+    /// Source of the time; `None` if nobody is named (steal, residual, a source that the stream
+    /// never defined).
     pub source: Option<SourceId>,
-    /// The CPU of the host on which that was, where the host's recording says so; `None` of the
-    /// guest's own and of what belongs to the vCPU wherever it is.
+    /// CPU of the host on which the source ran, if the host's recording shows it. `None` for the
+    /// guest's own parts, and for parts that belong to the vCPU itself on any CPU.
     pub host_cpu: Option<u32>,
     /// Net time, in nanoseconds; never 0.
     pub ns: u64,
-    /// How many activities it adds up; 0 for steal and the residual, which are
-    /// differences and no activities.
+    /// Number of activities in the sum; 0 for steal and the residual, which are differences and not
+    /// activities.
     pub count: u32,
 }
 
 impl Part {
-    /// What one activity had.
+    /// Returns the part of one activity.
     pub(crate) fn of_one(share: Share, source: Option<SourceId>, ns: u64) -> Part {
         Part {
             phase: None,
@@ -40,7 +39,7 @@ impl Part {
         }
     }
 
-    /// A difference: nobody's.
+    /// Returns a difference, which belongs to nobody.
     pub(crate) fn of_nobody(share: Share, ns: u64) -> Part {
         Part {
             count: 0,
@@ -48,7 +47,7 @@ impl Part {
         }
     }
 
-    /// Of parts that agree in this, one is made.
+    /// Returns the key by which parts are merged.
     pub(crate) fn who(&self) -> impl Ord + use<> {
         (self.phase, self.taker())
     }
@@ -58,8 +57,8 @@ impl Part {
     }
 }
 
-/// Adds up what one source had of one phase on one CPU of a host, and puts all in the order of
-/// phases, shares and sources.
+/// Adds up the parts of one source in one phase on one host CPU, and sorts by phase, share and
+/// source.
 pub(crate) fn add_up(parts: &mut Vec<Part>) {
     add_up_by(parts, Part::who);
 }
@@ -76,10 +75,10 @@ fn add_up_by<K: Ord>(parts: &mut Vec<Part>, who: impl Fn(&Part) -> K) {
     });
 }
 
-/// Adds up, and puts the largest of each phase first; equal ones are in the order of shares, then
-/// of sources.
+/// Adds up the parts, the largest of each phase first; equal ones in the order of shares, then of
+/// sources.
 pub(crate) fn settle(parts: &mut Vec<Part>) {
-    // Gaps are many and have no phases: their parts are compared without.
+    // Most intervals are gaps, which have no phases, so their parts are compared without.
     if parts.iter().all(|part| part.phase.is_none()) {
         add_up_by(parts, Part::taker);
         parts.sort_by_key(|part| Reverse(part.ns));
@@ -89,12 +88,12 @@ pub(crate) fn settle(parts: &mut Vec<Part>) {
     }
 }
 
-/// Puts the largest of each phase first; equal ones stay in their order.
+/// Sorts the largest of each phase first; equal ones keep their order.
 pub(crate) fn largest_first(parts: &mut [Part]) {
     parts.sort_by_key(|part| (part.phase, Reverse(part.ns)));
 }
 
-/// These parts whichever CPU of a host they were on, the largest of each phase first.
+/// Returns these parts merged over the host's CPUs, the largest of each phase first.
 pub fn by_source(parts: &[Part]) -> Vec<Part> {
     let on_any = |part: &Part| Part {
         host_cpu: None,

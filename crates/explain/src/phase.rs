@@ -3,25 +3,25 @@
 use serde::Serialize;
 use vmnoise_events::Activation;
 
-/// Where in its wake-up a task was.
+/// Phase of a task's wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Phase {
-    /// The expiry was over before the timer was armed.
+    /// The timer was armed only after its expiry.
     ArmedLate = 0,
-    /// From the expiry until the timer's interrupt came to this timer.
+    /// From the expiry until the timer's interrupt handled this timer.
     Irq = 1,
-    /// From there until the task was woken.
+    /// From then until the task was woken.
     Handler = 2,
-    /// From there until it was switched in.
+    /// From then until it was switched in.
     Wakeup = 3,
-    /// From there until it read the clock in user space.
+    /// From then until it read the clock in user space.
     Return = 4,
 }
 
 impl Phase {
-    /// Every phase, in the order of time.
+    /// Every phase, in time order.
     pub const ALL: [Phase; 5] = [
         Phase::ArmedLate,
         Phase::Irq,
@@ -30,7 +30,7 @@ impl Phase {
         Phase::Return,
     ];
 
-    /// The word for it in results.
+    /// Returns the name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Phase::ArmedLate => "armed_late",
@@ -42,22 +42,22 @@ impl Phase {
     }
 }
 
-/// A stretch of a wake-up; `None` is one whose phases cannot be told apart, because a step
-/// between them was not seen.
+/// A segment of a wake-up. Without a phase, it covers several phases, because a step between them
+/// was not seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
     pub(crate) phase: Option<Phase>,
-    /// The phase that ends where it ends.
+    /// Phase that ends at the end of the segment.
     pub(crate) until: Phase,
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
     pub(crate) steal_ns: u64,
-    /// How long its thread waited for the CPU, if BPF does not say for whom.
+    /// Run delay of its thread, if BPF does not show for whom it waited.
     pub(crate) run_delay_ns: u64,
 }
 
-/// The stretches of a wake-up that is not over before its expiry. They touch, and together
-/// are all of it: a step that is told out of order is moved to the next possible instant.
+/// Returns the segments of a wake-up that ends after its expiry. They touch each other and cover
+/// the whole wake-up. A step that is out of order is moved to the next possible instant.
 pub(crate) fn stretches(activation: &Activation) -> impl Iterator<Item = Stretch> + use<> {
     let Activation {
         expiry_mono_ns,

@@ -1,4 +1,4 @@
-//! Stretches of an exit that one had for himself.
+//! Pieces of an exit, each with one owner.
 
 use std::sync::Arc;
 
@@ -6,21 +6,22 @@ use vmnoise_events::{Share, SourceId};
 
 use crate::names::Names;
 
-/// One of them, on the clock of whoever tells it.
+/// A piece, on the clock of the recording that reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) start_mono_ns: u64,
     pub(crate) end_mono_ns: u64,
-    /// The host's CPU on which that was.
+    /// Host CPU of the piece.
     pub(crate) cpu: u32,
-    /// In an exit that a gap meets, `unexplained` stands for the residual of that gap.
+    /// Share of the piece. In an exit that overlaps a gap, `unexplained` stands for the residual of
+    /// that gap.
     pub(crate) share: Share,
-    /// Who had it.
+    /// Source that had the time.
     pub(crate) source: Option<SourceId>,
-    /// When the activity began that had it, or else the stretch: turns of one source are
-    /// told apart by it.
+    /// Start of the activity that had the time, or of the segment; it distinguishes turns of one
+    /// source.
     pub(crate) since_ns: u64,
-    /// Whether the vCPU could have run, and was off its CPU: its steal clock went on.
+    /// Whether the vCPU was runnable but off its CPU, so that its steal clock advanced.
     pub(crate) waits: bool,
 }
 
@@ -40,23 +41,24 @@ impl Piece {
     }
 }
 
-/// One of them, with the name of who had it.
+/// A piece with the name of its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedPiece {
-    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    /// Start, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
     /// End, CLOCK_MONOTONIC in nanoseconds.
     pub end_mono_ns: u64,
-    /// The host's CPU on which that was.
+    /// Host CPU of the piece.
     pub cpu: u32,
-    /// Under which name it is booked.
+    /// Share of the piece.
     pub share: Share,
-    /// Who; of `kvm` and `vmm` in a gap the reason of the exit; `None` where nobody is named.
+    /// Name of the owner; for `kvm` and `vmm` in a gap, the reason of the exit; `None` if nobody is
+    /// named.
     pub name: Option<Arc<str>>,
 }
 
 impl NamedPiece {
-    /// Length in nanoseconds.
+    /// Returns the length in nanoseconds.
     pub fn dur_ns(&self) -> u64 {
         self.end_mono_ns - self.start_mono_ns
     }

@@ -1,8 +1,8 @@
-//! What KVM itself takes of exits in which nobody else does anything, by their class.
+//! KVM's own time in exits in which nobody else does anything, by class of exit.
 
 use crate::lengths::Lengths;
 
-/// Below this many plain exits a 99th percentile says nothing.
+/// Minimum number of plain exits for a 99th percentile.
 const ENOUGH: u64 = 100;
 
 /// KVM's own time in plain exits of one class, in nanoseconds.
@@ -10,20 +10,20 @@ const ENOUGH: u64 = 100;
 struct Class {
     kvm_ns: Lengths,
     p99_ns: u64,
-    /// Sample count at which the percentile, which costs a walk over the
-    /// histogram, is taken anew.
+    /// Number of samples at which the percentile is computed again, because that walks over the
+    /// histogram.
     next_at: u64,
 }
 
-/// Plain exits by class: a dense index of their reason, and whether they went to the VMM
-/// (whose round trip makes KVM's own part longer).
+/// Plain exits by class: a dense index of their reason, and whether they went to the VMM. The round
+/// trip to the VMM makes KVM's own part longer.
 #[derive(Debug, Default)]
 pub(crate) struct PlainKvm {
     classes: Vec<Option<Box<Class>>>,
 }
 
 impl PlainKvm {
-    /// Takes KVM's part of a plain exit.
+    /// Adds KVM's part of a plain exit.
     pub(crate) fn record(&mut self, reason: usize, heavy: bool, kvm_ns: u64) {
         let place = place(reason, heavy);
         if place >= self.classes.len() {
@@ -45,7 +45,7 @@ impl PlainKvm {
         }
     }
 
-    /// The 99th percentile of KVM's part; `None` as long as too few are known.
+    /// Returns the 99th percentile of KVM's part; `None` with too few exits.
     pub(crate) fn p99_ns(&self, reason: usize, heavy: bool) -> Option<u64> {
         match self.classes.get(place(reason, heavy)) {
             Some(Some(class)) if class.kvm_ns.count() >= ENOUGH => Some(class.p99_ns),

@@ -1,4 +1,4 @@
-//! Names what a gap leaves over once every witness has spoken.
+//! Names the residual of a gap: the time that no probe explains.
 
 use vmnoise_events::Share;
 
@@ -7,19 +7,20 @@ use crate::visibility::{HostCoverage, Visibility};
 /// Facts about the interval whose residual gets a name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
-    /// An activity or an exit lay in it.
+    /// Whether an activity or an exit lies in it.
     pub(crate) something: bool,
-    /// It is long enough for the clock of its host.
+    /// Whether the interval is longer than the clock error of its host.
     pub(crate) is_sure: bool,
-    /// No posted interrupt came to its CPU.
+    /// Whether no posted interrupt came to its CPU.
     pub(crate) is_unposted: bool,
     /// Coverage by the host's recording.
     pub(crate) host_coverage: HostCoverage,
 }
 
-/// The share of the residual of a gap. Hardware is named only where nobody else was there and every layer was watched.
-/// The residual of an observed thread is the kernel's way between two activities, which no event reports. Without BPF
-/// the residual may be any layer's, most often this kernel's.
+/// Returns the share of the residual of a gap. It is the hardware's only if nobody else was there
+/// and every layer was watched. The residual of an observed thread is the kernel's work between two
+/// activities, which no event reports. Without BPF, the residual may belong to any layer, most
+/// often to this kernel.
 pub(crate) fn residual_share(visibility: &Visibility, held: Held) -> Share {
     let (is_blind, may_be_anothers) = match held.host_coverage {
         HostCoverage::None => (visibility.is_blind(held.is_unposted), false),

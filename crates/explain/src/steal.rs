@@ -1,19 +1,19 @@
-//! The part of a gap's steal clock that no witness has placed.
+//! Part of a gap's steal clock that no probe has placed.
 
 use vmnoise_events::{Activity, ActivityKind};
 
-/// What the steal clock adds to one gap.
+/// Time that the steal clock adds to one gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Steal {
-    /// To be booked as `steal`, in nanoseconds; never more than the residual.
+    /// Time of the share `steal`, in nanoseconds; at most the residual.
     pub(crate) share_ns: u64,
-    /// The clock claimed more than the gap's whole length.
+    /// Whether the clock claimed more than the gap's whole length.
     pub(crate) clamped: bool,
 }
 
-/// Steal has no position inside a gap, so it can only come out of the residual. What
-/// has a place already is in the steal clock too and taken off, or it would be booked
-/// twice: time for which a witness saw the vCPU wait, and steal inside activities.
+/// Returns the steal of a gap. Steal has no position inside a gap, so it can only come out of the
+/// residual. Time that already has a place is also part of the steal clock, so it is subtracted:
+/// waits of the vCPU that a probe saw, and steal inside activities.
 pub(crate) fn steal(clock_ns: u64, placed_ns: u64, residual_ns: u64, dur_ns: u64) -> Steal {
     Steal {
         share_ns: clock_ns.saturating_sub(placed_ns).min(residual_ns),
@@ -21,9 +21,9 @@ pub(crate) fn steal(clock_ns: u64, placed_ns: u64, residual_ns: u64, dur_ns: u64
     }
 }
 
-/// Nanoseconds of `start..end` during which the vCPU was witnessed to wait for its
-/// CPU. Gross: a host interrupt that runs meanwhile does not stop the steal clock.
-/// `waits` are sorted by their begin, and may overlap.
+/// Returns the nanoseconds of `start..end` in which a probe saw the vCPU wait for its CPU. They are
+/// gross, because a host interrupt in this time does not stop the steal clock. `waits` are sorted
+/// by start, and may overlap.
 pub(crate) fn witnessed_waiting_ns(
     start_ns: u64,
     end_ns: u64,
@@ -41,7 +41,7 @@ pub(crate) fn witnessed_waiting_ns(
     waiting_ns
 }
 
-/// Begin and end of the activities of a microVM's host during which its vCPU waits.
+/// Returns start and end of the activities of a microVM's host during which its vCPU waits.
 pub(crate) fn waits_of(activities: &[Activity]) -> impl Iterator<Item = (u64, u64)> {
     let waits = |it: &&Activity| matches!(it.kind, ActivityKind::Thread | ActivityKind::Throttled);
     let waits = activities.iter().filter(waits);

@@ -1,22 +1,22 @@
-//! Where something may be missing of a stream.
+//! Times at which records of a stream may be missing.
 
 use vmnoise_events::{Event, LossKind};
 
-/// Until when a stream has lost something.
+/// Time up to which a stream may have lost records.
 #[derive(Debug, Default)]
 pub(crate) struct StreamGaps {
     reported: [u64; LossKind::ALL.len()],
     /// CLOCK_MONOTONIC of the stream's side in nanoseconds.
     until_ns: u64,
-    /// No watermark has come since the last loss was reported.
+    /// Whether no watermark has come since the last loss was reported.
     is_fresh: bool,
 }
 
 impl StreamGaps {
-    /// Takes the next event of the stream. A recorder reads the clock, takes what was reported, and
-    /// then reads what was lost; the watermark is that reading of the clock. So what was lost
-    /// before a watermark is reported before it, and what is reported before a watermark may have been
-    /// lost a little after it, but before the next one.
+    /// Takes the next event of the stream. A recorder first reads the clock, then takes the
+    /// reported records, then reads the number of losses. The watermark is the clock reading. So a
+    /// loss before a watermark is reported before that watermark. And a loss that is reported
+    /// before a watermark may have happened a little after it, but before the next one.
     pub(crate) fn see(&mut self, event: &Event) {
         match event {
             Event::Loss(loss) => {
@@ -33,7 +33,7 @@ impl StreamGaps {
         }
     }
 
-    /// Whether nothing is known to be lost of what came after this instant.
+    /// Returns whether no loss after this time is known.
     pub(crate) fn is_past(&self, from_ns: u64) -> bool {
         self.until_ns <= from_ns
     }

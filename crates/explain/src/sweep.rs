@@ -1,14 +1,13 @@
-//! Cuts one gap among the activities that overlap it: at every instant the one of
-//! the highest kind owns the time, among equals the one that began later.
+//! Divides a gap among the activities that overlap it: at every instant, the activity of the
+//! highest kind owns the time, and among equals the one that started later.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use vmnoise_events::{Activity, ActivityKind};
 
-/// The order a sweep needs: by begin, and of two that begin together the longer
-/// first, because the shorter is nested in it. The rest makes ties independent of
-/// the order of arrival.
+/// Returns the sort key of a sweep: by start, and of two that start together, the longer first,
+/// because the shorter is nested in it. The rest makes ties independent of the order of arrival.
 pub(crate) fn sweep_order(activity: &Activity) -> impl Ord + use<> {
     let Activity {
         start_mono_ns,
@@ -21,7 +20,7 @@ pub(crate) fn sweep_order(activity: &Activity) -> impl Ord + use<> {
     (start_mono_ns, Reverse(end_mono_ns), kind, source, steal_ns)
 }
 
-/// Scratch of the sweep, reused from gap to gap.
+/// Scratch memory of the sweep, reused for each gap.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
     open: BinaryHeap<(ActivityKind, usize)>,
@@ -29,14 +28,14 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    /// Sweeps `start_ns..end_ns`; `activities` are in [`sweep_order`]. Returns the
-    /// nanoseconds that no activity owns; [`Sweep::net_ns`] has the rest.
+    /// Sweeps `start_ns..end_ns`; `activities` are in [`sweep_order`]. Returns the nanoseconds that
+    /// no activity owns; [`Sweep::net_ns`] has the rest.
     pub(crate) fn run(&mut self, start_ns: u64, end_ns: u64, activities: &[Activity]) -> u64 {
         self.slice(start_ns, end_ns, activities, |_, _, _| {})
     }
 
-    /// As `run`, and reports each stretch in its order: the place of its owner among the
-    /// activities, if it has one, begin and end.
+    /// Sweeps like `run`, and reports each slice in time order: the index of its owner among the
+    /// activities, if it has one, start and end.
     pub(crate) fn slice(
         &mut self,
         start_ns: u64,
@@ -77,7 +76,7 @@ impl Sweep {
         residual_ns
     }
 
-    /// What each activity of the last run owns, in their order.
+    /// Returns the time that each activity of the last run owns, in order.
     pub(crate) fn net_ns(&self) -> &[u64] {
         &self.net_ns
     }

@@ -1,5 +1,5 @@
-//! The run line by line, as the kernel's osnoise tracer tells it: noise with net
-//! durations, then the gap that it made, in the order of their ends.
+//! The run line by line, as the kernel's osnoise tracer prints it: noise with net durations, then
+//! the gap that it made, ordered by end.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,75 +11,75 @@ use crate::interval::{Interval, WakeupDetail};
 use crate::named::NamedPart;
 use crate::names::Names;
 
-/// A CPU whose workload shows no sign of life holds the lines of the others back for
-/// this long at most; what it tells later comes late.
+/// Maximum time for which a silent CPU delays the lines of the others; its own lines then come
+/// late.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// One line of the trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TraceLine {
-    /// Something took the CPU.
+    /// An activity took the CPU.
     Noise(Noise),
     /// The workload observed a gap.
     Sample(Sample),
-    /// A periodic task was on its way.
+    /// A periodic task reached a step of its wake-up.
     Context(Context),
 }
 
-/// How late a wake-up was in one context, as the kernel's timerlat tracer tells it.
+/// Latency of a wake-up in one context, as the kernel's timerlat tracer prints it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Context {
     /// The CPU.
     pub cpu: u32,
-    /// The number of the wake-up on its CPU, from 1.
+    /// Number of the wake-up on its CPU, from 1.
     pub number: u64,
     /// `irq`, `thread` or `user-ret`.
     pub name: &'static str,
-    /// The planned expiry, CLOCK_MONOTONIC in nanoseconds.
+    /// Planned expiry, CLOCK_MONOTONIC in nanoseconds.
     pub expiry_mono_ns: u64,
-    /// From there on, in nanoseconds.
+    /// Time since the expiry, in nanoseconds.
     pub latency_ns: u64,
 }
 
-/// One activity and what it took itself: an event of the `osnoise` group of the
-/// kernel (include/trace/events/osnoise.h).
+/// One activity with its own net time: an event of the kernel's `osnoise` group
+/// (include/trace/events/osnoise.h).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Noise {
     /// The CPU.
     pub cpu: u32,
-    /// What kind of work: only those that the kernel's tracer knows, and throttling,
-    /// which it tells as a turn of the idle task.
+    /// Kind of work: only kinds that the kernel's tracer knows, and throttling, which it prints as
+    /// a turn of the idle task.
     pub kind: ActivityKind,
-    /// Who, as `eno1:62`, `NET_RX:3` or `comm:pid`.
+    /// Name, such as `eno1:62`, `NET_RX:3` or `comm:pid`.
     pub name: Arc<str>,
-    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    /// Start, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
     /// End, CLOCK_MONOTONIC in nanoseconds.
     pub end_mono_ns: u64,
-    /// Net of what preempted it and of the steal inside, in nanoseconds.
+    /// Net time, without preemption and the steal inside, in nanoseconds.
     pub net_ns: u64,
 }
 
-/// One gap, and where its time went.
+/// One gap with its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
-    /// The CPU that observed it.
+    /// CPU that observed the gap.
     pub cpu: u32,
-    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    /// Start, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
     /// Length in nanoseconds.
     pub dur_ns: u64,
-    /// How many interferences it held: the lines of noise that overlap it, and what the
-    /// workload's counter saw beyond them, whose records were lost.
+    /// Number of interferences in it: the lines of noise that overlap it, plus those that only the
+    /// workload's counter saw, because their records were lost.
     pub interference: u64,
-    /// When the last of them and the gap itself were over, CLOCK_MONOTONIC in ns.
+    /// End of the gap or of its last interference, whichever is later, CLOCK_MONOTONIC in ns.
     pub over_mono_ns: u64,
-    /// Where it went, largest first; adds up to `dur_ns`.
+    /// Parts, largest first; they add up to `dur_ns`.
     pub parts: Vec<NamedPart>,
 }
 
 impl TraceLine {
-    /// The CPU of the line.
+    /// Returns the CPU of the line.
     pub fn cpu(&self) -> u32 {
         match self {
             TraceLine::Noise(noise) => noise.cpu,
@@ -88,7 +88,7 @@ impl TraceLine {
         }
     }
 
-    /// The time of the line, CLOCK_MONOTONIC in nanoseconds: when it was over.
+    /// Returns the time of the line, CLOCK_MONOTONIC in nanoseconds: the end of its interval.
     pub fn at_mono_ns(&self) -> u64 {
         match self {
             TraceLine::Noise(noise) => noise.end_mono_ns,
@@ -99,7 +99,8 @@ impl TraceLine {
         }
     }
 
-    /// What ends together: the inner before the outer, a sample after its noise.
+    /// Returns the sort key. Of lines that end together, inner ones come before outer ones, and a
+    /// sample after its noise.
     fn order(&self) -> Order {
         let (is_sample, start_mono_ns) = match self {
             TraceLine::Noise(noise) => (false, noise.start_mono_ns),
@@ -115,23 +116,24 @@ impl TraceLine {
     }
 }
 
-/// When a line was over, whether it is a sample, when it began, and its CPU.
+/// Sort key of a line: its end, whether it is a sample, its start, and its CPU.
 type Order = (u64, bool, Reverse<u64>, u32);
 
-/// Puts the lines of all CPUs in one order.
+/// Sorter of the lines of all CPUs.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
-    /// Since the last release.
+    /// Lines since the last release.
     arrived: Vec<TraceLine>,
-    /// Not over at the release after they came. Lines in the same place are in the order in which they came, by a
-    /// number: each release looks at those that it takes alone, however many go on waiting.
+    /// Lines that had not ended at the last release. A number keeps lines with equal keys in the
+    /// order of arrival. Each release visits only the lines that it takes, however many continue to
+    /// wait.
     waiting: BTreeMap<(Order, u64), TraceLine>,
     numbers: u64,
     ready: Vec<TraceLine>,
 }
 
 impl Trace {
-    /// Takes the net duration of an activity, if the kernel's tracer has a line for it.
+    /// Adds the net duration of an activity, if the kernel's tracer has a line for it.
     pub(crate) fn add_noise(&mut self, activity: &Activity, net_ns: u64, names: &Names) {
         if !has_line(activity.kind) {
             return;
@@ -146,7 +148,7 @@ impl Trace {
         }));
     }
 
-    /// Takes a gap and the activities that overlap it.
+    /// Adds a gap, with the activities that overlap it.
     pub(crate) fn add_sample(&mut self, gap: &Interval, activities: &[Activity], names: &Names) {
         let ends = activities.iter().map(|activity| activity.end_mono_ns);
         let lines = activities.iter().filter(|activity| has_line(activity.kind));
@@ -161,7 +163,7 @@ impl Trace {
         }));
     }
 
-    /// Takes the contexts of a wake-up, of which this is the number on its CPU.
+    /// Adds the contexts of a wake-up; `number` is its number on its CPU.
     pub(crate) fn add_wakeup(&mut self, interval: &Interval, wakeup: &WakeupDetail, number: u64) {
         let contexts = [
             ("irq", wakeup.irq_ns),
@@ -182,8 +184,8 @@ impl Trace {
         }
     }
 
-    /// Releases what was over by `settled_ns`, when the last CPU showed a sign of life,
-    /// or patience before `horizon_ns`.
+    /// Releases the lines that ended by `settled_ns`, the last sign of life of the slowest CPU.
+    /// Lines that ended [`PATIENCE_NS`] before `horizon_ns` are released in any case.
     pub(crate) fn release(&mut self, settled_ns: u64, horizon_ns: u64) {
         let until_ns = settled_ns.max(horizon_ns.saturating_sub(PATIENCE_NS));
         let before = self.ready.len();
@@ -203,18 +205,19 @@ impl Trace {
         self.ready[before..].sort_by_key(TraceLine::order);
     }
 
-    /// The lines released since the last call.
+    /// Returns the lines released since the last call.
     pub(crate) fn take(&mut self) -> Vec<TraceLine> {
         std::mem::take(&mut self.ready)
     }
 
-    /// Whether there are any.
+    /// Returns whether any lines are released.
     pub(crate) fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 }
 
-/// Whether the kernel's tracer has a line for it; it stops with the kernel alone, and we do not.
+/// Returns whether this kind has a line: the kinds of the kernel's tracer, and `Stopped`, because
+/// our workload can be stopped while the kernel runs.
 pub(crate) fn has_line(kind: ActivityKind) -> bool {
     match kind {
         ActivityKind::Nmi

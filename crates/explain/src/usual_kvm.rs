@@ -1,40 +1,40 @@
-//! What KVM usually takes of an exit. `kvm` is what remains of an exit, so time that nobody
-//! explains would silently become KVM's wherever others make an exit long. Exits in which others
-//! had least part show what KVM takes for the same reason; beyond their 99th percentile the
-//! remainder is residual, and where too few have shown it, the remainder is reported as untested.
+//! KVM's usual time in exits. `kvm` is the rest of an exit, so unexplained time would silently
+//! become KVM's if others make an exit long. Exits in which others took the least part show KVM's
+//! time for the same reason. Beyond their 99th percentile, the rest becomes residual. With too few
+//! such exits, the rest is reported as without a bound.
 
 use crate::plain_kvm::PlainKvm;
 
-/// Who had part in an exit, but for KVM, the VMM and the guest's own wish to sleep.
+/// Others that took part in an exit, except for KVM, the VMM and the guest's own wish to sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Others {
     Nobody,
-    /// One interrupt and nobody else: an exit for an interrupt is never without.
+    /// One interrupt and nobody else; an exit for an interrupt always has one.
     OneInterrupt,
     More,
 }
 
-/// What KVM had of an exit.
+/// KVM's part of an exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KvmPart {
-    /// A dense index of the exit's reason.
+    /// Dense index of the exit's reason.
     pub(crate) reason: usize,
-    /// Whether it went to the VMM.
+    /// Whether the exit went to the VMM.
     pub(crate) heavy: bool,
     pub(crate) others: Others,
     pub(crate) ns: u64,
 }
 
-/// What is to be said of KVM's part of an exit, in nanoseconds.
+/// KVM's unusual time in an exit, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Held {
-    /// So much more than usual.
+    /// Time above the usual time.
     pub(crate) surplus_ns: u64,
-    /// All of it, where too few exits have shown what is usual.
+    /// KVM's whole time, if too few exits show the usual time.
     pub(crate) unbounded_ns: u64,
 }
 
-/// Learns from exits in the order of time, and holds others against them.
+/// KVM's usual time, learned from exits in time order.
 #[derive(Debug, Default)]
 pub(crate) struct UsualKvm {
     plain: PlainKvm,
@@ -42,7 +42,7 @@ pub(crate) struct UsualKvm {
 }
 
 impl UsualKvm {
-    /// Takes an exit as a standard for those after it, if it may be one.
+    /// Takes an exit as a standard for later ones, if it qualifies.
     pub(crate) fn learn(&mut self, part: KvmPart) {
         let standards = match part.others {
             Others::Nobody => &mut self.plain,
@@ -52,7 +52,7 @@ impl UsualKvm {
         standards.record(part.reason, part.heavy, part.ns);
     }
 
-    /// Where nobody else had part, all of it is KVM's own.
+    /// Returns KVM's unusual time; 0 if nobody else took part.
     pub(crate) fn judge(&self, part: KvmPart) -> Held {
         if part.others == Others::Nobody {
             return Held::default();

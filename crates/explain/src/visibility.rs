@@ -1,8 +1,8 @@
-//! What a run could see, hence which shares it knows and which are unknown.
+//! Visibility of a run: which shares it knows, and which are unknown.
 
 use vmnoise_events::{ActivityKind, RunFacts, Share, ShareMap, Witnesses, Workload};
 
-/// What the witnesses of a run make known.
+/// Facts that the probes of a run make known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Visibility {
     workload: Workload,
@@ -12,26 +12,26 @@ pub(crate) struct Visibility {
     host: Option<HostVisibility>,
 }
 
-/// What the recording of a guest's host makes known.
+/// Facts that the recording of a guest's host makes known.
 #[derive(Debug, Clone, Copy)]
 struct HostVisibility {
     witnesses: Witnesses,
-    /// Every exit is reported one by one.
+    /// Whether every exit is reported individually.
     reports_all: bool,
-    /// Nothing lies below the host that it could not see.
+    /// Whether the host runs on bare metal.
     is_last: bool,
 }
 
-/// What the host of a guest says of one gap.
+/// Coverage of one gap by the host of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HostCoverage {
-    /// Nothing: it did not record, the vCPU was not there, or its clock is not known.
+    /// No coverage: the host did not record, the vCPU was not there, or its clock is unknown.
     None,
-    /// Its exits; whether nothing can be missing of either kernel's stream.
+    /// The host reported its exits. `is_whole` says that no record of either kernel can be missing.
     Host { is_whole: bool },
 }
 
-/// The share under which the net time of an activity is booked.
+/// Returns the share of the net time of an activity.
 pub fn share_of(workload: Workload, kind: ActivityKind) -> Share {
     match workload.is_witnessed_by_host() {
         true => share_of_host(kind),
@@ -48,14 +48,14 @@ pub fn share_of(workload: Workload, kind: ActivityKind) -> Share {
     }
 }
 
-/// The share of a vCPU's time that an activity of its host took.
+/// Returns the share of a vCPU's time that an activity of its host took.
 pub(crate) fn share_of_host(kind: ActivityKind) -> Share {
     match kind {
         ActivityKind::Exit => Share::Kvm,
         ActivityKind::Vmm => Share::Vmm,
         ActivityKind::Throttled => Share::Throttled,
         ActivityKind::Thread => Share::Preempted,
-        // A gap with a stop of its workload in it is none.
+        // An interval with a stop of its workload is no gap.
         ActivityKind::Blocked | ActivityKind::Stopped => Share::Blocked,
         ActivityKind::Softirq => Share::HostSoftirq,
         ActivityKind::Irq => Share::HostIrq,
@@ -63,7 +63,7 @@ pub(crate) fn share_of_host(kind: ActivityKind) -> Share {
     }
 }
 
-/// Whether these witnesses on the host of a vCPU see all that it lost to a share.
+/// Returns whether these probes on the host of a vCPU see all time that it lost to a share.
 pub(crate) fn host_sees(share: Share, witnesses: &Witnesses) -> bool {
     match share {
         Share::Preempted | Share::Throttled | Share::Blocked | Share::Halted => witnesses.sched,
@@ -94,7 +94,7 @@ impl Visibility {
         }
     }
 
-    /// As `new`, beside the recording of its host.
+    /// Returns the visibility with the recording of the guest's host.
     pub(crate) fn beside(self, host: &RunFacts) -> Self {
         Self {
             host: Some(HostVisibility {
@@ -106,24 +106,26 @@ impl Visibility {
         }
     }
 
-    /// Whether a host's recording covers any gap.
+    /// Returns whether there is a recording of the host.
     pub(crate) fn is_joined(&self) -> bool {
         self.host.is_some()
     }
 
-    /// Whether every light and heavy exit of a witnessed gap is reported.
+    /// Returns whether every light and heavy exit of a covered gap is reported.
     pub(crate) fn counts_exits(&self) -> bool {
         let counts = |host: HostVisibility| host.reports_all && host.witnesses.kvm_exit;
         self.host.is_some_and(counts)
     }
 
-    /// Whether the host sees what KVM does, and so whenever a vCPU is not in its guest.
+    /// Returns whether the host sees KVM's work, and so every time in which a vCPU is not in its
+    /// guest.
     pub(crate) fn host_sees_kvm(&self) -> bool {
         self.host.is_some_and(|host| host.witnesses.kvm_exit)
     }
 
-    /// Whether nobody but the hardware is left where the host says nothing. Interrupts that the host cannot see
-    /// do not matter: the guest is left for each one that the host handles, and that is an exit.
+    /// Returns whether only the hardware can take time for which the host reports nothing.
+    /// Interrupts that the host cannot see do not matter, because each one that the host handles
+    /// causes an exit.
     pub(crate) fn host_sees_all(&self) -> bool {
         self.host.is_some_and(|host| {
             let sees_kernel = host.witnesses.see_kernel();
@@ -131,8 +133,8 @@ impl Visibility {
         })
     }
 
-    /// What is left where no anchor dates gaps and activities on one clock: the
-    /// steal clock, which travels with the gap itself.
+    /// Returns the visibility without an anchor that joins the clocks of gaps and activities. Only
+    /// the steal clock remains, because each gap contains its reading.
     pub(crate) fn undated(self) -> Self {
         let steal_clock = self.witnesses.steal_clock;
         Self {
@@ -144,12 +146,12 @@ impl Visibility {
         }
     }
 
-    /// The share under which the net time of an activity is booked.
+    /// Returns the share of the net time of an activity.
     pub(crate) fn share_of(&self, kind: ActivityKind) -> Share {
         share_of(self.workload, kind)
     }
 
-    /// Whether a feed may say what the host of this kernel did: the host of a microVM is
+    /// Returns whether a feed may report about the host of this kernel. The host of a microVM is
     /// this kernel itself.
     pub(crate) fn may_have_feed(&self) -> bool {
         !self.workload.is_witnessed_by_host()
@@ -159,12 +161,12 @@ impl Visibility {
         self.witnesses.steal_clock
     }
 
-    /// Whether gaps say how long their thread waited for its CPU.
+    /// Returns whether gaps contain the run delay of their thread.
     pub(crate) fn has_run_delay(&self) -> bool {
         self.witnesses.run_delay
     }
 
-    /// Whether nothing of this kernel is seen: what is left over may be anybody's.
+    /// Returns whether nothing of this kernel is seen, so that the residual may be anybody's.
     pub(crate) fn sees_nothing(&self) -> bool {
         self.witnesses.see_nothing()
     }
@@ -173,24 +175,25 @@ impl Visibility {
         self.witnesses.activity_steal
     }
 
-    /// Whether activities and gaps read one and the same steal clock. The activities
-    /// around a microVM are its host's: they read the clock of a machine below that.
+    /// Returns whether activities and gaps read the same steal clock. The activities around a
+    /// microVM belong to its host, so they read the clock of the machine below the host.
     pub(crate) fn has_one_steal_clock(&self) -> bool {
         !self.workload.is_witnessed_by_host()
     }
 
-    /// Whether nobody observes gaps, so that they are what the activities leave of a thread.
+    /// Returns whether gaps are derived from the activities of a thread, because no workload
+    /// observes them.
     pub(crate) fn is_observed(&self) -> bool {
         self.workload == Workload::Observed
     }
 
-    /// Whether tasks wake up, and observe no gaps.
+    /// Returns whether the workload is periodic tasks, which observe no gaps.
     pub(crate) fn is_timer(&self) -> bool {
         self.workload == Workload::Timerlat
     }
 
-    /// Whether gaps are stamped with the TSC: wake-ups, and what is derived from activities, have
-    /// CLOCK_MONOTONIC already.
+    /// Returns whether gaps are stamped with the TSC. Wake-ups and derived gaps already have
+    /// CLOCK_MONOTONIC.
     pub(crate) fn dates_by_tsc(&self) -> bool {
         !self.is_observed() && !self.is_timer()
     }
@@ -199,17 +202,16 @@ impl Visibility {
         &self.witnesses
     }
 
-    /// Whether a residual could be the work of a layer nobody watched: one below
-    /// this machine, KVM where it is out of sight, or this kernel itself. `is_unposted` says that no
-    /// posted interrupt came.
+    /// Returns whether the residual may belong to an unwatched layer: one below this machine, an
+    /// invisible KVM, or this kernel itself. `is_unposted` says that no posted interrupt came.
     pub(crate) fn is_blind(&self, is_unposted: bool) -> bool {
         let hides_kvm = self.workload == Workload::Microvm && !self.sees_kvm();
         self.below_unwitnessed || hides_kvm || self.is_blind_itself(is_unposted)
     }
 
-    /// Whether a residual could be this kernel's own, because some of its work is out of
-    /// sight. A vCPU leaves its guest for each interrupt that the kernel handles, which is an exit: where
-    /// those are seen, it does not matter who sees the interrupt.
+    /// Returns whether the residual may belong to this kernel, because some of its work is not
+    /// seen. If exits are seen, unseen interrupts do not matter: a vCPU leaves its guest for each
+    /// interrupt that the kernel handles.
     pub(crate) fn is_blind_itself(&self, is_unposted: bool) -> bool {
         let sees_exits = self.workload == Workload::Microvm && self.sees_kvm();
         let posts = self.posted_interrupts && !is_unposted;
@@ -221,33 +223,33 @@ impl Visibility {
         self.witnesses.kvm_run && self.witnesses.kvm_exit
     }
 
-    /// Whether a share of 0 would mean "none" in a gap of which the host reported.
+    /// Returns whether a share of 0 means "none" in a gap that the host's recording covers.
     fn knows_beside(&self, share: Share) -> bool {
         let Some(HostVisibility { witnesses, .. }) = self.host else {
             return false;
         };
         match share {
             Share::Unexplained => self.sees_nothing() || !self.is_blind_itself(false),
-            // Of a wake-up nothing is ever known to be the hardware's.
+            // The residual of a wake-up is never known to be the hardware's.
             Share::Hw => !self.is_timer() && !self.is_blind_itself(false) && self.host_sees_all(),
             share => host_sees(share, &witnesses),
         }
     }
 
-    /// What is known of these sums: where something is booked, or a share of 0 means "none".
-    /// `is_reported` says that the host reported a part of them.
+    /// Returns the known values of these sums: a value is known if it is not 0, or if 0 would mean
+    /// "none". `is_reported` says that the host reported a part of them.
     pub(crate) fn known(&self, ns: &ShareMap<u64>, is_reported: bool) -> ShareMap<Option<u64>> {
         ns.known(|share| self.knows(share) || is_reported && self.knows_beside(share))
     }
 
-    /// Whether a share of 0 would mean "none" and not "not seen".
+    /// Returns whether a share of 0 means "none" and not "not seen".
     fn knows(&self, share: Share) -> bool {
         let is_microvm = self.workload == Workload::Microvm;
         if self.is_timer() {
             match share {
                 Share::Steal => return self.witnesses.activity_steal,
-                // Its sleep is its own affair, and what is left over is never known to be
-                // the hardware's.
+                // The task's own sleep is no loss, and the residual is never known to be the
+                // hardware's.
                 Share::Blocked | Share::Hw => return false,
                 _ => {}
             }
@@ -255,7 +257,7 @@ impl Visibility {
         if self.is_observed() {
             match share {
                 Share::Steal => return self.witnesses.activity_steal,
-                // Its sleep is its own affair, and a pause below this kernel is not observed.
+                // The thread's own sleep is no loss, and a pause below this kernel is not observed.
                 Share::Blocked | Share::Hw | Share::HvOrHw => return false,
                 Share::Unexplained => return true,
                 _ => {}
@@ -269,7 +271,7 @@ impl Visibility {
             Share::Thread => is_microvm || self.witnesses.sched || self.witnesses.run_delay,
             Share::Throttled | Share::Blocked => self.witnesses.sched,
             Share::Steal => self.witnesses.steal_clock,
-            // Only a microVM has its host's kernel as a witness.
+            // Only a microVM sees the events of its host's kernel.
             Share::Preempted
             | Share::HostIrq
             | Share::HostSoftirq

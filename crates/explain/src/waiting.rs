@@ -1,24 +1,25 @@
-//! What waits until it is certain: gaps, wake-ups and exits that are not over, or have no place on the clock yet.
+//! Queue of gaps, wake-ups and exits that are not over, or have no final place on the clock yet.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// From when to when something lasted, on one clock.
+/// Item with a start and an end on one clock.
 pub(crate) trait Lasting {
     fn begin(&self) -> u64;
     fn end(&self) -> u64;
 }
 
-/// A pass costs what arrived and what it takes, not what goes on waiting: a stream may have any number of
-/// passes, and leave any number waiting.
+/// Waiting items. A pass costs only the items that arrived and that it takes, not those that
+/// continue to wait. A stream may have any number of passes, and leave any number waiting.
 #[derive(Debug)]
 pub(crate) struct Waiting<T> {
-    /// Since the last pass.
+    /// Items since the last pass.
     arrived: Vec<T>,
-    /// What passes left, by its end; a number distinguishes those that end together.
+    /// Items that passes left, by end; a number distinguishes those that end together.
     left: BTreeMap<(u64, u64), T>,
     numbers: u64,
-    /// Begin and end of each of them, the first begin on top. Those below may be gone.
+    /// Start and end of each waiting item, the first start on top. Entries below the top may be
+    /// gone.
     begins: BinaryHeap<Reverse<(u64, u64)>>,
 }
 
@@ -42,8 +43,8 @@ impl<T: Lasting> Waiting<T> {
         self.arrived.is_empty() && self.left.is_empty()
     }
 
-    /// Takes what is due, in the order of begins, then ends. `due_at` says when an end was, if that is certain:
-    /// of an end that is due, every earlier one is, and it is due from then on.
+    /// Takes the items that are due, ordered by start, then end. `due_at` returns the time of an
+    /// end, if it is final. If an end is due, every earlier end is due too, and it stays due.
     pub(crate) fn take(&mut self, due_at: impl Fn(u64) -> Option<u64>) -> Vec<(T, u64)> {
         let mut due = Vec::with_capacity(self.arrived.len());
         while let Some(first) = self.left.first_entry()
@@ -70,12 +71,12 @@ impl<T: Lasting> Waiting<T> {
         due
     }
 
-    /// The first begin of what the last pass left.
+    /// Returns the first start of the items that the last pass left.
     pub(crate) fn first_begin(&self) -> Option<u64> {
         self.begins.peek().map(|Reverse((begin, _))| *begin)
     }
 
-    /// When those were over that [`Self::take`] would take.
+    /// Returns the end times of the items that [`Self::take`] would take.
     pub(crate) fn due(
         &self,
         due_at: impl Fn(u64) -> Option<u64> + Copy,
@@ -85,7 +86,7 @@ impl<T: Lasting> Waiting<T> {
         left.chain(arrived.filter_map(move |item| due_at(item.end())))
     }
 
-    /// Forgets what ended later.
+    /// Forgets items that ended later.
     pub(crate) fn forget_after(&mut self, end: u64) {
         self.arrived.retain(|item| item.end() <= end);
         self.left.retain(|(its, _), _| *its <= end);

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::interval::Interval;
 use crate::longest::Longest;
 
-/// By its length; of equals the earlier ranks higher.
+/// Rank by length; among equals, the earlier one ranks higher.
 pub(crate) type Rank = (u64, Reverse<u64>, Reverse<u32>);
 
 pub(crate) fn rank(interval: &Interval) -> Rank {
@@ -43,12 +43,12 @@ impl Worst {
         self.longest.see(rank(interval), || interval.clone());
     }
 
-    /// The longest.
+    /// Returns the longest interval.
     pub(crate) fn longest(&self) -> Option<&Interval> {
         self.longest.first()
     }
 
-    /// The longest, longest first, and the earliest at or above the limit.
+    /// Returns the longest intervals, longest first, and the earliest one that reached the limit.
     pub(crate) fn into_parts(self) -> (Vec<Interval>, Option<Interval>) {
         (self.longest.into_vec(), self.stopped_by)
     }

@@ -1,11 +1,12 @@
-//! Which blind spots matter to which question.
+//! Selection of the blind spots that matter to a question.
 
 use super::blind_spot::{BlindSpot, Hidden, WhyUnwatched};
 use super::{Coverage, Question, RunEnd, USUAL_THRESHOLD_NS};
 use crate::{ProbeName, Share, Workload};
 
 impl Coverage {
-    /// What this recording could not see that the answer depends on; empty where nothing is hidden.
+    /// Returns the blind spots of this recording that the answer depends on; empty if there are
+    /// none.
     pub fn blind_spots(&self, question: Question) -> Vec<BlindSpot> {
         let hidden = match &self.command {
             Some(_) => self.of_threads(),
@@ -20,7 +21,7 @@ impl Coverage {
         hidden.into_iter().map(BlindSpot::new).collect()
     }
 
-    /// Windows that were not measured.
+    /// Returns the times that were not measured.
     fn of_time(&self, question: Question) -> Vec<Hidden> {
         let measured_ns = self.measured_ns();
         let planned_ns = self.planned_ns;
@@ -42,7 +43,8 @@ impl Coverage {
         let (jumps, undated_ns) = (self.clock.jumps, self.clock.undated_ns);
         let jumped = (jumps > 0).then_some(Hidden::ClockJumped { jumps, undated_ns });
         let damaged = self.more_taken_than_measured.then_some(Hidden::Damaged);
-        // A rate of a sample is that of the whole, as far as it was drawn without looking.
+        // The rate of a sample is the rate of the whole, if the sample was taken independently of
+        // the events.
         let is_rate = matches!(question, Question::Often(_));
         let paused = self.pause.filter(|_| !is_rate).map(|it| Hidden::Paused {
             runtime_ns: it.runtime_ns,
@@ -56,7 +58,8 @@ impl Coverage {
         all.into_iter().flatten().collect()
     }
 
-    /// A supply counts as taken what nobody looked at, so it only needs to know how much that is.
+    /// Returns the unmeasured time. A supply ([`Question::TakenFrom`]) counts such time as taken,
+    /// so the answer needs only its amount.
     fn not_measured(&self, question: Question) -> Option<Hidden> {
         let not_measured = self.cpus.iter().map(|it| it.not_measured_ns);
         if let Question::TakenFrom(_) = question {
@@ -70,7 +73,7 @@ impl Coverage {
         Some(Hidden::NotMeasured { ns, cpus })
     }
 
-    /// Gaps that are in no record.
+    /// Returns the gaps that are in no record.
     fn of_lengths(&self, question: Question) -> Vec<Hidden> {
         let threshold_ns = self.threshold_ns;
         let below_ns = self.writing_ns;
@@ -90,7 +93,7 @@ impl Coverage {
         [threshold, writing, lost].into_iter().flatten().collect()
     }
 
-    /// What delays a task and not who measured.
+    /// Returns the work that delays a task but not the recorder.
     fn of_tasks(&self, question: Question) -> Vec<Hidden> {
         let is_observed = self.workload == Workload::Observed;
         let below = is_observed
@@ -107,7 +110,7 @@ impl Coverage {
         [below, first].into_iter().flatten().collect()
     }
 
-    /// Who took what.
+    /// Returns the unknown causes of lost time.
     fn of_owners(&self, question: Question) -> Vec<Hidden> {
         let share = match question {
             Question::TakenAs(share) => Some(share),
@@ -118,11 +121,11 @@ impl Coverage {
         let unwatched = share.filter(|it| !self.watched.known[*it]);
         let unwatched = unwatched.map(|share| self.unwatched(share));
         let mut hidden: Vec<Hidden> = unwatched.into_iter().collect();
-        // The kernel sums them up itself, whatever is lost of the records.
+        // The kernel sums the shares itself, so lost records do not matter.
         if self.workload == Workload::Exits {
             return hidden;
         }
-        // Nobody knows whose it is: that is what these say.
+        // These two shares mean that the owner is unknown.
         if !matches!(share, Some(Share::HvOrHw | Share::Unexplained)) {
             hidden.extend(self.of_names());
             let handler_only = [Share::Hw, Share::Kvm, Share::Nmi, Share::HostNmi];
@@ -218,7 +221,7 @@ impl Coverage {
         }
     }
 
-    /// What the probe of this share says that it could not show.
+    /// Returns the limit that the probe of this share reports.
     fn limit_of(&self, share: Share) -> String {
         let probes = ProbeName::of_share(share);
         let statuses = self.watched.probe_statuses.iter();
@@ -227,7 +230,7 @@ impl Coverage {
         about.map(|it| it.limit.to_string()).unwrap_or_default()
     }
 
-    /// Of a command's threads.
+    /// Returns the blind spots of a command's threads.
     fn of_threads(&self) -> Vec<Hidden> {
         let Some(command) = &self.command else {
             return Vec::new();
@@ -270,12 +273,13 @@ impl Coverage {
     }
 }
 
-/// An observed thread's own kernel is watched, and nothing below it.
+/// Returns whether an observed thread sees this share: only its own kernel is watched, nothing
+/// below.
 fn is_of_kernel(share: Share) -> bool {
     !share.is_residual() && share != Share::Steal
 }
 
-/// Whether a host may have taken it from its guest.
+/// Returns whether a host may have taken this share from its guest.
 fn is_of_host(share: Share) -> bool {
     matches!(
         share,
@@ -291,12 +295,12 @@ fn is_of_host(share: Share) -> bool {
     )
 }
 
-/// Whether a machine sees it without its host.
+/// Returns whether a machine sees this share without its host.
 fn is_own(share: Share) -> bool {
     matches!(share, Share::Steal | Share::Throttled)
 }
 
-/// Whether KVM's time without a bound may be of this share.
+/// Returns whether unbounded KVM time may belong to this share.
 fn may_be_kvms(share: Share) -> bool {
     matches!(
         share,

@@ -1,14 +1,15 @@
-//! What a recording could not see.
+//! Blind spots: facts that a recording could not see.
 
 use serde::{Serialize, Serializer};
 
 use crate::{Policy, Share};
 
-/// Something that a recording could not see and that an answer depends on. Only a [`Coverage`](super::Coverage) makes one.
+/// A fact that a recording could not see and that an answer depends on. Only a
+/// [`Coverage`](super::Coverage) makes blind spots.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlindSpot(Hidden);
 
-/// For programs, and for people.
+/// JSON has the fields for programs and a sentence for people.
 impl Serialize for BlindSpot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -27,12 +28,12 @@ impl BlindSpot {
         BlindSpot(hidden)
     }
 
-    /// What is hidden.
+    /// Returns the hidden facts.
     pub fn hidden(&self) -> &Hidden {
         &self.0
     }
 
-    /// What kind of thing is not known because of it.
+    /// Returns the kind of unknown that this blind spot causes.
     pub fn hides(&self) -> Hides {
         match self.0 {
             Hidden::Unplaced { .. } | Hidden::Doubt { .. } => Hides::StatedTime,
@@ -51,193 +52,195 @@ impl BlindSpot {
     }
 }
 
-/// What kind of thing a blind spot hides.
+/// Kind of unknown that a blind spot causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hides {
-    /// Time that may have been taken, however much: no figure is kept.
+    /// An unlimited amount of lost time: no figure holds.
     Time,
-    /// Time that may have been taken, no more than is stated: whoever counts it as taken can go on.
+    /// A stated maximum of lost time. A figure that counts all of it as taken still holds.
     StatedTime,
-    /// Gaps or wake-ups of any length, no more than are stated: whoever counts each as above a limit can go on.
+    /// A stated maximum number of gaps or wake-ups of any length. A figure that counts each of them
+    /// as above the limit still holds.
     StatedCount,
-    /// Who took time that is in a gap: bounds on what each had can still decide.
+    /// The owners of time that is in known gaps. Bounds on each owner's time can still decide.
     Owners,
 }
 
-/// What is hidden. Times are in nanoseconds.
+/// Hidden facts. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum Hidden {
-    /// Shorter gaps.
+    /// Gaps below the threshold.
     Threshold {
-        /// The threshold of the recording.
+        /// Threshold of the recording.
         threshold_ns: u64,
     },
-    /// Gaps that fell into the writing of another one.
+    /// Gaps that began while another gap was being recorded.
     Writing {
-        /// Longer ones are recorded.
+        /// Length from which such gaps are recorded.
         below_ns: u64,
     },
-    /// What is taken from an observed thread below its kernel.
+    /// Time taken from an observed thread below its kernel.
     #[serde(rename = "not_felt")]
     BelowObserved,
-    /// Tasks that delay this one and not the recorder.
+    /// Tasks that delay the task in question but not the recorder.
     GoesFirst {
-        /// How the recorder was scheduled.
+        /// Scheduling policy of the recorder.
         recorder: Policy,
-        /// How the task is.
+        /// Scheduling policy of the task.
         task: Policy,
     },
-    /// Which tasks delayed the recorder.
+    /// Tasks that delay the recorder, because its policy is unknown.
     Policy,
-    /// Gaps or wake-ups, each of any length.
+    /// Lost gaps or wake-ups, each of any length.
     Lost {
-        /// How many, at most.
+        /// Maximum number.
         count: u64,
     },
-    /// Who took time.
+    /// Owners of time, in lost records.
     LostNames {
-        /// How many records.
+        /// Number of records.
         count: u64,
     },
-    /// A share.
+    /// A share that was not watched.
     #[serde(rename = "not_witnessed")]
     Unwatched {
-        /// Which; `None` is all of them.
+        /// The share; `None` for all of them.
         share: Option<Share>,
-        /// Why.
+        /// Reason why it was not watched.
         #[serde(flatten)]
         why: WhyUnwatched,
     },
     /// Interrupts that no probe reports.
     Interrupts,
-    /// Who had the time that no probe explains.
+    /// Owner of the time that no probe explains.
     Unnamed,
-    /// What others had of KVM's time.
+    /// Time that others had within KVM's time.
     KvmUnbounded {
-        /// How much, at most.
+        /// Maximum of this time.
         ns: u64,
     },
-    /// What came after the last record.
+    /// Everything after the last record of a run that was cut off.
     CutOff {
-        /// How long was measured.
+        /// Measured time.
         measured_ns: u64,
-        /// How long was planned; `None` where that was open.
+        /// Planned duration; `None` if it was open.
         planned_ns: Option<u64>,
     },
-    /// What came after the workload had failed.
+    /// Everything after the workload failed.
     Failed {
-        /// How long was measured.
+        /// Measured time.
         measured_ns: u64,
     },
-    /// The rest of each period.
+    /// The unmeasured part of each period.
     Paused {
-        /// How much of each period was measured.
+        /// Measured part of each period.
         runtime_ns: u64,
         /// Length of a period.
         period_ns: u64,
     },
-    /// The time in which the workload was stopped or held.
+    /// Time in which the workload was stopped or held.
     NotMeasured {
-        /// How long, on the CPU where that was longest.
+        /// Duration on the CPU with the longest one.
         ns: u64,
-        /// On which CPUs.
+        /// CPUs with such time.
         cpus: Vec<u32>,
     },
-    /// When the workload looked at nothing.
+    /// Time in which the workload observed nothing, at unknown times.
     Unplaced {
-        /// How long, on all CPUs together.
+        /// Sum over all CPUs.
         ns: u64,
     },
     /// Everything after the clock went back.
     ClockWentBack {
-        /// Since the begin of the run.
+        /// Time since the start of the run.
         at_ns: u64,
     },
     /// Gaps around jumps of the clock.
     ClockJumped {
-        /// How often.
+        /// Number of jumps.
         jumps: u64,
-        /// How long no gap has a length.
+        /// Time in which gaps have no length.
         undated_ns: u64,
     },
-    /// On which side of an edge a short activity was.
+    /// Side of a gap's edge on which a short activity was, because of the clock error.
     ClockBound {
-        /// Bound of the error; `None` where there is none.
+        /// Bound of the clock error; `None` if there is none.
         ns: Option<u64>,
     },
-    /// Everything: gaps are longer than the time that was measured.
+    /// All figures: the gaps add up to more than the measured time.
     Damaged,
     /// Everything on CPUs that never reported.
     Silent {
-        /// Which.
+        /// The CPUs.
         cpus: Vec<u32>,
     },
-    /// Everything on this machine in recordings of others.
+    /// All facts about this machine in recordings of other machines.
     OtherMachine {
-        /// Which recordings.
+        /// The other recordings.
         files: Vec<String>,
     },
-    /// Who on the host took time.
+    /// Owners of time on the host, in lost records.
     HostNames {
-        /// How many records.
+        /// Number of records.
         count: u64,
     },
     /// Interrupts of the host that no probe reports.
     HostInterrupts,
-    /// Who on the host took what is too short for the clocks.
+    /// Owners on the host of gaps that are too short for the clock error.
     HostUnsure {
-        /// How much.
+        /// Total length of these gaps.
         ns: u64,
     },
-    /// What took time while the host did not record the vCPU.
+    /// Causes of gaps while the host did not record the vCPU.
     HostElsewhere {
-        /// How many gaps.
+        /// Number of gaps.
         gaps: u64,
-        /// Their length.
+        /// Total length of these gaps.
         ns: u64,
     },
     /// All events of a command.
     Untraced {
-        /// Why, and what would help.
+        /// Reason, and remedy.
         why: String,
     },
-    /// Threads of a command.
+    /// Threads of a command that were not followed.
     Unfollowed {
-        /// How many; `None` is each of them.
+        /// Number of threads; `None` for all of them.
         threads: Option<u64>,
     },
-    /// Events of a command that do not say how much is missing.
+    /// Time of a command's missed events, whose amount is unknown.
     Events {
-        /// How many.
+        /// Number of events.
         count: u64,
     },
-    /// For whom threads of a command waited: events were missed, and the kernel does not count waits itself.
+    /// Tasks for which the command's threads waited: events were missed, and the kernel does not
+    /// count run delay itself.
     Waits,
-    /// A part of the threads' time.
+    /// Part of the threads' time.
     Doubt {
-        /// How much, at most.
+        /// Maximum of this time.
         ns: u64,
-        /// Events that were missed.
+        /// Number of missed events.
         events: u64,
     },
 }
 
-/// Why a share was not watched.
+/// Reason why a share was not watched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "why", rename_all = "snake_case")]
 pub enum WhyUnwatched {
     /// The run had no probes.
     NoProbes,
-    /// A hypervisor is below this machine, which cannot be told from the hardware.
+    /// A hypervisor is below this machine and cannot be distinguished from the hardware.
     LayerBelow,
-    /// Only the host of this machine has it.
+    /// Only the host of this machine can see the share.
     OnHost,
-    /// The hypervisor below this machine has no steal clock.
+    /// The hypervisor below this machine offers no steal clock.
     NoStealClock,
-    /// Its probe was missing, or could not show it.
+    /// The share's probe was missing, or could not show the share.
     Probe {
-        /// What the probe says of itself; empty where it says nothing.
+        /// Limit that the probe reports; empty if none.
         limit: String,
     },
 }

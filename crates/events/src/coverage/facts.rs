@@ -1,22 +1,24 @@
-//! What is stated about a recording.
+//! Facts about a recording, from which blind spots follow.
 
 use crate::{Options, ProbeStatus, RunFacts, ShareMap, Witnesses};
 
 /// One CPU of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CpuCoverage {
-    /// Its number.
+    /// Number of the CPU.
     pub cpu: u32,
-    /// First and last reading of the workload's clock, CLOCK_MONOTONIC in nanoseconds; `None` where it never reported.
+    /// First and last reading of the workload's clock, CLOCK_MONOTONIC in nanoseconds; `None` if
+    /// the CPU never reported.
     pub window_mono_ns: Option<(u64, u64)>,
-    /// How long the workload was stopped or held meanwhile, in nanoseconds.
+    /// Time in this window in which the workload was stopped or held, in nanoseconds.
     pub not_measured_ns: u64,
-    /// How long the workload looked at nothing meanwhile, at times that are not known; nanoseconds.
+    /// Time in this window in which the workload observed nothing, at unknown times, in
+    /// nanoseconds.
     pub unplaced_ns: u64,
 }
 
 impl CpuCoverage {
-    /// A CPU that has not reported yet.
+    /// Returns the facts about a CPU that has not reported yet.
     pub fn of(cpu: u32) -> CpuCoverage {
         CpuCoverage {
             cpu,
@@ -25,10 +27,10 @@ impl CpuCoverage {
     }
 }
 
-/// A workload that measures a part of each period.
+/// A workload that measures only a part of each period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
-    /// Length of that part, in nanoseconds.
+    /// Length of the measured part, in nanoseconds.
     pub runtime_ns: u64,
     /// Length of a period, in nanoseconds.
     pub period_ns: u64,
@@ -45,46 +47,46 @@ impl Pause {
     }
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunEnd {
-    /// As planned, by a limit, or because the user asked for the result.
+    /// In order: as planned, by a limit, or because the user asked for the result.
     InOrder,
-    /// By itself, before its time.
+    /// The workload ended by itself, too early.
     Failed,
-    /// Its last record is missing.
+    /// The last record is missing.
     CutOff,
 }
 
-/// How many records were lost.
+/// Numbers of lost records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LostRecords {
-    /// Those that may have been gaps, wake-ups or vCPUs.
+    /// Records that may have been gaps, wake-ups or vCPUs.
     pub gaps: u64,
-    /// Those of who took time, and those that came too late.
+    /// Records that name who took time, lost or too late.
     pub names: u64,
 }
 
-/// What was watched.
+/// Events and layers that a recording watched.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watched {
-    /// Whether probes were asked for.
+    /// Whether probes were requested.
     pub traced: bool,
-    /// Which events there were.
+    /// Events that the probes could see.
     pub witnesses: Witnesses,
     /// Whether interrupts may come that no probe reports.
     pub hidden_interrupts: bool,
     /// Whether a hypervisor is below this machine.
     pub has_layer_below: bool,
-    /// Of which shares 0 means that nothing was taken.
+    /// Whether a value of 0 is a measurement, for each share; otherwise the share is unknown.
     pub known: ShareMap<bool>,
-    /// Time of KVM that nothing bounds, in nanoseconds: others may have had it.
+    /// Time of KVM without a bound, in nanoseconds: others may have had it.
     pub unbounded_kvm_ns: u64,
-    /// How the probes were attached.
+    /// Status of each probe.
     pub probe_statuses: Vec<ProbeStatus>,
 }
 
-/// Everything, on bare metal.
+/// Everything watched, on bare metal.
 impl Default for Watched {
     fn default() -> Watched {
         Watched {
@@ -112,51 +114,54 @@ impl Watched {
     }
 }
 
-/// How far the clocks can be trusted.
+/// Trust in the clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClockCoverage {
-    /// Bound of the error between the clock of gaps and that of the probes, in nanoseconds; `None` where nothing joined them.
+    /// Bound of the error between the clocks of gaps and of probes, in nanoseconds; `None` if
+    /// nothing joined them.
     pub bound_ns: Option<u64>,
-    /// When the clock went back, in nanoseconds since the begin of the run: nothing later is trusted.
+    /// Time at which the clock went back, in nanoseconds since the start of the run; nothing later
+    /// is trusted.
     pub went_back_at_ns: Option<u64>,
-    /// How often the clock jumped.
+    /// Number of jumps of the clock.
     pub jumps: u64,
-    /// Time around its jumps in which no gap has a length, in nanoseconds.
+    /// Time around the jumps in which no gap has a length, in nanoseconds.
     pub undated_ns: u64,
 }
 
-/// What a host's recording adds to its guest's.
+/// Facts that a host's recording adds to its guest's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostRecording {
-    /// Records of the host that were lost, or came too late.
+    /// Records of the host that were lost or came too late.
     pub lost_names: u64,
     /// Whether interrupts may come to the host that no probe reports.
     pub hidden_interrupts: bool,
-    /// How far either clock may be off, in nanoseconds.
+    /// Maximum error of either clock, in nanoseconds.
     pub clock_bound_ns: u64,
-    /// Time of gaps that are too short for the clocks, in nanoseconds.
+    /// Total length of gaps that are too short for the clock error, in nanoseconds.
     pub unsure_ns: u64,
-    /// Gaps that the host did not record: the vCPU was elsewhere, or the host's run had not begun or was over.
+    /// Number of gaps that the host did not record: the vCPU was elsewhere, or outside the host's
+    /// run.
     pub uncovered_gaps: u64,
-    /// Their length, in nanoseconds.
+    /// Total length of these gaps, in nanoseconds.
     pub uncovered_ns: u64,
 }
 
-/// What is known of the threads of a command.
+/// Facts about the threads of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CommandCoverage {
-    /// Why nothing was traced, and what would help; `None` where it was.
+    /// Reason why nothing was traced, and the remedy; `None` if the threads were traced.
     pub untraced: Option<String>,
-    /// Threads that were seen.
+    /// Number of threads that were seen.
     pub threads: u64,
-    /// Threads that were not followed.
+    /// Number of threads that were not followed.
     pub unfollowed: u64,
-    /// Events that were missed.
+    /// Number of missed events.
     pub missed: u64,
-    /// Of these, those that do not say how much is missing.
+    /// Number of missed events with an unknown amount of time.
     pub unbounded: u64,
-    /// Whether the kernel counts itself how long threads wait.
+    /// Whether the kernel itself counts the run delay of threads.
     pub kernel_counts_waits: bool,
-    /// Time of the threads that is not known for certain, in nanoseconds.
+    /// Time of the threads that is not certain, in nanoseconds.
     pub doubt_ns: u64,
 }

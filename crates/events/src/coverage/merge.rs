@@ -1,11 +1,11 @@
-//! Runs of one machine that are looked at together.
+//! Union of several runs of one machine.
 
 use super::{Coverage, RunEnd};
 use crate::ShareMap;
 
 impl Coverage {
-    /// What both recordings could see: of each CPU what its own recording could, and of the machine what the blinder one
-    /// could.
+    /// Returns the coverage of both recordings together. Each CPU keeps the coverage of its own
+    /// recording; the machine gets the coverage of the recording that saw less.
     pub fn and(mut self, other: Coverage) -> Coverage {
         self.policy = self.policy.filter(|own| other.policy == Some(*own));
         self.threshold_ns = self.threshold_ns.max(other.threshold_ns);

@@ -1,7 +1,9 @@
-//! What a recording could see, and why a question about it has no answer.
+//! Coverage: the facts that a recording could see. From it follows why a question about the
+//! recording has no answer.
 //!
-//! Whoever reads a stream states facts here: when each CPU was measured, from which length on, what was watched, what was
-//! lost. Whoever concludes asks [`Coverage::blind_spots`]. Nobody else makes a [`BlindSpot`].
+//! Readers of a stream state facts here: when each CPU was measured, the threshold, the watched
+//! events and the losses. Code that draws a conclusion calls [`Coverage::blind_spots`]. No other
+//! code makes a [`BlindSpot`].
 
 mod answers;
 mod blind_spot;
@@ -22,48 +24,51 @@ use serde::{Serialize, Serializer};
 
 use crate::{Options, Policy, RunFacts, Workload};
 
-/// Threshold of a run that asked for no other, in nanoseconds: shorter gaps count as no loss.
+/// Default threshold of a run, in nanoseconds. Missing gaps below it count as no loss.
 pub const USUAL_THRESHOLD_NS: u64 = 1_000;
-/// Writing a gap down counts as disturbed from so many cycles on; shorter disturbances of it are in no gap.
+/// Cycles from which the recording of a gap counts as disturbed. Shorter disturbances are in no
+/// gap.
 const WRITING_TSC: u128 = 10_000;
 
-/// What a recording could see of its machine.
+/// Coverage of one recording: the facts about the machine that it could see.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coverage {
-    /// Who measured.
+    /// Workload that measured.
     pub workload: Workload,
-    /// How the measuring threads were scheduled; `None` where that is not known.
+    /// Scheduling policy of the measuring threads; `None` if unknown.
     pub policy: Option<Policy>,
-    /// Shorter gaps were not recorded, in nanoseconds; 0 where every length was.
+    /// Length below which gaps were not recorded, in nanoseconds; 0 if every length was.
     pub threshold_ns: u64,
-    /// A gap that falls into the writing of another one is missed where it is shorter, in nanoseconds.
+    /// Length below which a gap is missed if it begins while another one is being recorded, in
+    /// nanoseconds.
     pub writing_ns: u64,
-    /// One entry for each CPU that was to be measured, or was.
+    /// One entry for each CPU that was, or should have been, measured.
     pub cpus: Vec<CpuCoverage>,
-    /// Which part of each period was measured; `None` where all of it was.
+    /// Measured part of each period; `None` if all of it was measured.
     pub pause: Option<Pause>,
-    /// How long the run was to be, in nanoseconds; `None` where that was open.
+    /// Planned duration, in nanoseconds; `None` if it was open.
     pub planned_ns: Option<u64>,
-    /// How the run ended.
+    /// End of the run.
     pub end: RunEnd,
-    /// What was lost.
+    /// Lost records.
     pub lost: LostRecords,
-    /// Whether gaps are longer than the time that was measured: the stream is damaged.
+    /// Whether the gaps add up to more than the measured time, so the stream is damaged.
     pub more_taken_than_measured: bool,
-    /// What was watched.
+    /// Watched events and layers.
     pub watched: Watched,
-    /// How far the clocks can be trusted.
+    /// Trust in the clocks.
     pub clock: ClockCoverage,
-    /// Recordings of other machines that were taken together with this one.
+    /// Recordings of other machines that were passed together with this one.
     pub others: Vec<String>,
-    /// What a host's recording adds; `None` where none was read.
+    /// Facts that a host's recording adds; `None` if no such recording was read.
     pub host: Option<HostRecording>,
-    /// What is known of the threads of a command; `None` of recordings.
+    /// Facts about the threads of a command; `None` for recordings.
     pub command: Option<CommandCoverage>,
 }
 
 impl Coverage {
-    /// A recording of this workload of which nothing else is known, and nothing known to be hidden.
+    /// Returns the coverage of a recording of this workload with no known facts and no known blind
+    /// spots.
     pub fn of_workload(workload: Workload) -> Coverage {
         Coverage {
             workload,
@@ -84,7 +89,7 @@ impl Coverage {
         }
     }
 
-    /// What is known of a command's threads, which were there anyway.
+    /// Returns the coverage of a command's threads, which ran for their own purpose.
     pub fn of_command(command: CommandCoverage) -> Coverage {
         Coverage {
             command: Some(command),
@@ -92,11 +97,12 @@ impl Coverage {
         }
     }
 
-    /// Everything that is known before the first event: a recording without a last record was cut off.
+    /// Returns the coverage known before the first event. Until the last record is read, the
+    /// recording counts as cut off.
     pub fn of(facts: &RunFacts) -> Coverage {
         let options = &facts.options;
         Coverage {
-            // Inherited from a shell, as a rule.
+            // Usually inherited from a shell.
             policy: Some(options.priority.unwrap_or(Policy::Other(0))),
             threshold_ns: match facts.workload {
                 // Every wake-up is a value, and the kernel counts every exit.
@@ -113,14 +119,15 @@ impl Coverage {
         }
     }
 
-    /// The same of one CPU alone.
+    /// Returns the coverage of one CPU alone.
     pub fn on_cpu(&self, cpu: u32) -> Coverage {
         let mut one = self.clone();
         one.cpus.retain(|it| it.cpu == cpu);
         one
     }
 
-    /// How long the CPU that was measured longest was, from its first reading to its last; nanoseconds.
+    /// Returns the time from first to last reading of the CPU that was measured longest, in
+    /// nanoseconds.
     pub fn measured_ns(&self) -> u64 {
         let windows = self.cpus.iter().filter_map(|it| it.window_mono_ns);
         let lengths = windows.map(|(from_ns, to_ns)| to_ns.saturating_sub(from_ns));
@@ -128,14 +135,14 @@ impl Coverage {
     }
 }
 
-/// All that a reader may want to know of what is hidden.
+/// JSON lists every blind spot that may interest a reader.
 impl Serialize for Coverage {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.blind_spots(Question::Anything).serialize(serializer)
     }
 }
 
-/// A polling loop looks at nothing while it writes a gap down.
+/// Returns the longest gap that a polling loop misses while it records another one.
 fn writing_ns(facts: &RunFacts) -> u64 {
     match facts.workload {
         Workload::Microvm | Workload::Osnoise => {

@@ -1,22 +1,22 @@
-//! What is asked of a recording.
+//! Questions about a recording.
 
 use crate::{Policy, Share};
 
-/// A question that a recording may be too blind for.
+/// A question that a recording may be unable to answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Question {
-    /// Whether no gap or wake-up was longer than this, in nanoseconds.
+    /// Was no gap or wake-up longer than this, in nanoseconds?
     Longest(f64),
-    /// How often gaps or wake-ups are longer than this, in nanoseconds.
+    /// How often are gaps or wake-ups longer than this, in nanoseconds?
     Often(f64),
-    /// How much time was taken, or how many gaps there were.
+    /// How much time was taken, or how many gaps occurred?
     Taken,
-    /// How much time a share took.
+    /// How much time did a share take?
     TakenAs(Share),
-    /// How much time somebody took; under any share where that is `None`.
+    /// How much time did a culprit take, in this share, or in any share if `None`?
     TakenBy(Option<Share>),
-    /// How much time a task of this policy would have lost at most.
+    /// How much time would a task of this policy have lost at most?
     TakenFrom(Policy),
-    /// Anything that a reader may want to know.
+    /// Is anything hidden that may interest a reader?
     Anything,
 }

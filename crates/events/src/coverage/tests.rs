@@ -1,10 +1,10 @@
-//! Each thing that a recording hides matters to the questions that it can change, and to no other.
+//! Each hidden fact matters only to the questions whose answers it can change.
 
 use super::*;
 use crate::fixtures::by_hand::polling_in_a_machine;
 use crate::{ProbeStatus, Share};
 
-/// A recording of CPU 1 that saw all that it was asked for.
+/// A recording of CPU 1 without blind spots.
 fn whole() -> Coverage {
     let mut coverage = Coverage::of(&polling_in_a_machine());
     coverage.end = RunEnd::InOrder;
@@ -26,7 +26,7 @@ fn hidden(coverage: &Coverage, question: Question) -> Vec<Hidden> {
     spots.iter().map(|it| it.hidden().clone()).collect()
 }
 
-/// The questions that this fact about the recording makes a difference to, and what they are told.
+/// Returns the questions that this change of the facts affects, each with its blind spots.
 fn differs(change: impl FnOnce(&mut Coverage)) -> Vec<(Question, Vec<Hidden>)> {
     let mut blind = whole();
     change(&mut blind);
@@ -110,7 +110,7 @@ fn a_threshold_hides_what_is_shorter() {
     assert_eq!(hidden(&blind, OFTEN), []);
 }
 
-/// A rate of a part of each period is that of all of it; what came in the rest is not known.
+/// The rate in a part of each period is the rate of all of it; single gaps in the rest are unknown.
 #[test]
 fn a_pause_hides_the_longest_and_no_rate() {
     let pause = Pause {
@@ -122,7 +122,7 @@ fn a_pause_hides_the_longest_and_no_rate() {
     assert_eq!(questions(&paused), expected);
     let stopped = differs(|it| it.cpus[0].not_measured_ns = 5);
     assert_eq!(questions(&stopped), expected);
-    // A supply counts it as taken.
+    // A supply counts this time as taken.
     assert_eq!(stopped[3].1, [Hidden::Unplaced { ns: 5 }]);
     assert_eq!(
         stopped[0].1,
@@ -176,7 +176,7 @@ fn who_took_it_matters_to_shares_alone() {
     assert_eq!(hidden(&blind, Question::Anything), elsewhere);
 }
 
-/// A probe is known by its name, and not by words in it.
+/// A probe is identified by its full name, not by a word in it.
 #[test]
 fn why_a_share_was_not_watched_is_what_its_own_probe_says() {
     let mut blind = whole();
@@ -228,7 +228,7 @@ fn of_a_command_all_that_was_missed_is_said() {
     );
 }
 
-/// For programs by a word, for people by a sentence that says what to do.
+/// A program reads the word; a person reads the sentence with the remedy.
 #[test]
 fn each_blind_spot_has_a_word_and_a_sentence() {
     let mut blind = whole();
@@ -238,7 +238,7 @@ fn each_blind_spot_has_a_word_and_a_sentence() {
     let expected = serde_json::json!([{
         "reason": "threshold",
         "threshold_ns": 2_000_000,
-        "text": "gaps below 2.000 ms were not recorded, and may fill much time; record with a lower --threshold",
+        "text": "gaps below 2.000 ms were not recorded but may add up; record with a lower --threshold",
     }]);
     assert_eq!(json, expected);
 }

@@ -1,4 +1,4 @@
-//! Blind spots in words: what is not known, and what to do about it.
+//! Sentences for blind spots: the unknown fact, and the remedy.
 
 use std::fmt;
 
@@ -10,52 +10,52 @@ impl fmt::Display for BlindSpot {
         match self.hidden() {
             Hidden::Threshold { threshold_ns } => write!(
                 f,
-                "gaps below {} were not recorded, and may fill much time; record with a lower --threshold",
+                "gaps below {} were not recorded but may add up; record with a lower --threshold",
                 human(*threshold_ns)
             ),
             Hidden::Writing { below_ns } => write!(
                 f,
-                "a gap below {} is missed while another one is written down; allow a longer one",
+                "a gap below {0} is missed while another gap is recorded; set a limit of {0} or more",
                 human(*below_ns)
             ),
             Hidden::BelowObserved => f.write_str(
-                "an observed thread does not notice what is taken below this kernel; measure with a polling thread (without \
+                "an observed thread does not notice time that is taken below this kernel; measure with a polling thread (without \
                  --pid and --comm)",
             ),
             Hidden::GoesFirst { recorder, task } => write!(
                 f,
-                "the recorder ran as {recorder}: what delays a task of {task} need not delay the recorder; record with {}",
+                "the recorder ran as {recorder}: work that delays a task of {task} may not delay the recorder; record with {}",
                 task.option_behind()
             ),
             Hidden::Policy => f.write_str(
-                "runs with recorders of different policies are looked at together; name one of them",
+                "the recorders of these runs had different scheduling policies; name only one of the runs",
             ),
             Hidden::Lost { count } => write!(
                 f,
-                "up to {count} were lost, and any of them may be above the limit; record fewer CPUs at once"
+                "up to {count} gaps, wake-ups or vCPUs were lost, and each may be above the limit; record fewer CPUs at once"
             ),
             Hidden::LostNames { count } => write!(
                 f,
-                "{count} records of who took time were lost or came late; record fewer CPUs at once"
+                "{count} records that name culprits were lost or came late; record fewer CPUs at once"
             ),
             Hidden::Unwatched { share, why } => unwatched(f, *share, why),
             Hidden::Interrupts => f.write_str(
-                "some interrupts have no probe here (posted by KVM, or of a vector without one), so their time has no name; \
-                 `vmnoise doctor` says which and what helps",
+                "some interrupts have no probe here (posted by KVM, or on a vector without a probe), so their time has no name; \
+                 `vmnoise doctor` shows which, and the remedy",
             ),
             Hidden::Unnamed => f.write_str(
-                "the time that no probe explains may be anybody's; limit a share that has a probe",
+                "time that no probe explains may belong to anybody; set a limit for a share that has a probe",
             ),
             Hidden::KvmUnbounded { ns } => write!(
                 f,
-                "{} of kvm has no bound, for too few exits show what KVM usually takes; record for longer",
+                "{} of kvm has no bound, because too few exits show KVM's usual time; record for longer",
                 human(*ns)
             ),
             Hidden::CutOff {
                 measured_ns,
                 planned_ns,
             } => {
-                write!(f, "the run did not end in order after {}", human(*measured_ns))?;
+                write!(f, "the recording was cut off after {}", human(*measured_ns))?;
                 match planned_ns {
                     Some(ns) => write!(f, " of {}; record again", human(*ns)),
                     None => f.write_str("; record again"),
@@ -63,7 +63,7 @@ impl fmt::Display for BlindSpot {
             }
             Hidden::Failed { measured_ns } => write!(
                 f,
-                "the workload ended by itself after {}; look at what it said, and record again",
+                "the workload ended by itself after {}; read its messages, and record again",
                 human(*measured_ns)
             ),
             Hidden::Paused {
@@ -77,57 +77,57 @@ impl fmt::Display for BlindSpot {
             ),
             Hidden::NotMeasured { ns, cpus } => write!(
                 f,
-                "the run was stopped or held for {} on CPU {}; record again",
+                "the workload was stopped, or held by a debugger, for {} on CPU {}; record again",
                 human(*ns),
                 list(cpus)
             ),
             Hidden::Unplaced { ns } => write!(
                 f,
-                "for {} the recorder looked at nothing, at times that are not known; record while the machine is quieter",
+                "the recorder observed nothing for {}, at unknown times; record while the machine is quieter",
                 human(*ns)
             ),
             Hidden::ClockWentBack { at_ns } => write!(
                 f,
-                "the TSC went back, or the clocks jumped too often, {} after the begin; nothing later is trusted; record again",
+                "the TSC went back, or the clocks jumped too often, {} after the start, so later events are not used; record again",
                 human(*at_ns)
             ),
             Hidden::ClockJumped { jumps, undated_ns } => write!(
                 f,
-                "the clock jumped ({jumps} times), and gaps in {} around that have no length; record again",
+                "the clock jumped ({jumps} times), so gaps in the {} around the jumps have no length; record again",
                 human(*undated_ns)
             ),
             Hidden::ClockBound { ns: Some(ns) } => write!(
                 f,
-                "the clocks of gaps and of probes may be {} apart at each gap; measure fewer, longer gaps",
+                "the clocks of gaps and of probes may differ by {} at each gap; measure fewer, longer gaps",
                 human(*ns)
             ),
             Hidden::ClockBound { ns: None } => f.write_str(
-                "nothing joins the clocks of gaps and of probes; record for longer",
+                "no reading joins the clocks of gaps and of probes; record for longer",
             ),
             Hidden::Damaged => f.write_str(
-                "its sums cannot all be true; measure again",
+                "the gaps add up to more than the measured time, so the data are damaged; measure again",
             ),
             Hidden::Silent { cpus } => write!(
                 f,
-                "nothing is known of CPU {}: it never reported; record for longer, or without it",
+                "CPU {} never reported, so nothing is known about it; record for longer, or without it",
                 list(cpus)
             ),
             Hidden::OtherMachine { files } => write!(
                 f,
-                "{} is of another machine or kernel; record both on one",
+                "{} is of another machine or kernel; record both on the same one",
                 files.join(", ")
             ),
             Hidden::HostNames { count } => write!(
                 f,
-                "{count} records of the host were lost or came late; record one VM (--vm)"
+                "{count} records of the host were lost or came late; record only one VM (--vm)"
             ),
             Hidden::HostInterrupts => f.write_str(
-                "some interrupts of the host have no probe (posted by KVM, or of a vector without one); `vmnoise doctor` there \
-                 says which and what helps",
+                "some interrupts of the host have no probe (posted by KVM, or on a vector without a probe); `vmnoise doctor` on \
+                 the host shows which, and the remedy",
             ),
             Hidden::HostUnsure { ns } => write!(
                 f,
-                "{} of gaps are too short for the clocks of guest and host; record both for longer",
+                "{} of gaps are too short for the clock error between guest and host; record both for longer",
                 human(*ns)
             ),
             Hidden::HostElsewhere { gaps, ns } => write!(
@@ -137,7 +137,7 @@ impl fmt::Display for BlindSpot {
             ),
             Hidden::Untraced { why } => write!(
                 f,
-                "{why}; /proc has neither interrupts nor who had the CPU, and misses threads that end between two looks"
+                "{why}; /proc shows neither interrupts nor who had the CPU, and misses threads that end between two readings"
             ),
             Hidden::Unfollowed { threads: None } => {
                 f.write_str("no thread of the command was seen; run a command that lasts longer")
@@ -150,14 +150,14 @@ impl fmt::Display for BlindSpot {
             ),
             Hidden::Events { count } => write!(
                 f,
-                "{count} missed events do not say how much time they had (interrupts, or two CPUs at once); run it again"
+                "{count} missed events hide an unknown amount of time (interrupts, or updates by two CPUs at once); run it again"
             ),
             Hidden::Waits => f.write_str(
-                "events were missed, and this kernel does not count how long threads wait; use one with CONFIG_SCHED_INFO",
+                "events were missed, and this kernel does not count run delay; use a kernel with CONFIG_SCHED_INFO",
             ),
             Hidden::Doubt { ns, events } => write!(
                 f,
-                "{} of the threads' time is not known for certain: {events} events were missed; run it again",
+                "{} of the threads' time is uncertain: {events} events were missed; run it again",
                 human(*ns)
             ),
         }
@@ -172,18 +172,18 @@ fn unwatched(f: &mut fmt::Formatter<'_>, share: Option<Share>, why: &WhyUnwatche
     match why {
         WhyUnwatched::NoProbes => f.write_str("the run had no probes; run as root, without --no-trace"),
         WhyUnwatched::LayerBelow => f.write_str(
-            "a hypervisor is below this machine, which cannot be told from the hardware here; measure on the host",
+            "a hypervisor is below this machine, and cannot be distinguished from the hardware here; measure on the host",
         ),
         WhyUnwatched::OnHost => f.write_str(
-            "only the host of this machine has it; record the host too, and name both recordings",
+            "only the host of this machine can see it; record the host too, and name both recordings",
         ),
         WhyUnwatched::NoStealClock => f.write_str(
             "the hypervisor of this machine offers no steal clock; measure on the host",
         ),
         WhyUnwatched::Probe { limit } if limit.is_empty() => {
-            f.write_str("its probe was missing; `vmnoise doctor` says what would attach it")
+            f.write_str("its probe was missing; `vmnoise doctor` shows how to attach it")
         }
-        WhyUnwatched::Probe { limit } => write!(f, "{limit}; `vmnoise doctor` says what helps"),
+        WhyUnwatched::Probe { limit } => write!(f, "{limit}; `vmnoise doctor` shows the remedy"),
     }
 }
 

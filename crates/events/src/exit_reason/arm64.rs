@@ -1,11 +1,11 @@
-//! Exits of arm64 guests: why the CPU came back (`arch/arm64/include/asm/kvm_asm.h`) and, where
-//! it trapped, the exception class (`arch/arm64/include/asm/esr.h`), named as `kvm_exit` prints
-//! them.
+//! Exits of arm64 guests, named as `kvm_exit` prints them: the exception
+//! (`arch/arm64/include/asm/kvm_asm.h`) and, for a trap, its class
+//! (`arch/arm64/include/asm/esr.h`).
 
-/// What `ret` of `kvm_exit` says when an instruction trapped: the class tells which.
+/// Value of `ret` in `kvm_exit` for a trapped instruction; the class names the trap.
 pub(super) const TRAP: u64 = 2;
 
-/// Why the CPU came back, ascending by code.
+/// Exception code and name, ascending by code.
 pub(super) const EXCEPTIONS: &[(u64, &str)] = &[
     (0, "IRQ"),
     (1, "SERROR"),

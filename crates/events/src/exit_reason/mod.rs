@@ -1,4 +1,4 @@
-//! Why a guest left: the code as its hardware gives it, and the name people know.
+//! Reason of an exit: the code as the hardware gives it, and the known name.
 
 mod arm64;
 mod svm;
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-/// Whose numbers exit codes are.
+/// Set of numbers that an exit code belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -17,25 +17,25 @@ pub enum Isa {
     Vmx = 1,
     /// AMD SVM: exit codes.
     Svm = 2,
-    /// arm64: the exception in the upper half (bits 32 and up), its class in the lower.
+    /// arm64: the exception in bits 32 and up, its class in bits 0 to 31.
     Arm64 = 3,
-    /// KVM says that a guest left and not why: exits are seen as ends of KVM_RUN.
+    /// KVM reports that a guest left but not why. Each exit is seen as a return of KVM_RUN.
     KvmRun = 4,
-    /// Nobody saw the guest leave: its vCPU's thread was off its CPU. Code 0.
+    /// No probe saw the guest leave; the vCPU's thread was off its CPU. Code 0.
     OffCpu = 5,
 }
 
 impl Isa {
-    /// Every one, by its number in recordings.
+    /// Every set, ordered by its number in recordings.
     pub const ALL: [Isa; 5] = [Isa::Vmx, Isa::Svm, Isa::Arm64, Isa::KvmRun, Isa::OffCpu];
 
-    /// The one with this number (for VMX and SVM that of the tracepoint `kvm_exit`), or
-    /// `None` for a number this version does not know.
+    /// Returns the set with this number, or `None` if this version does not know the number. VMX
+    /// and SVM have the numbers of the tracepoint `kvm_exit`.
     pub fn from_number(number: u8) -> Option<Isa> {
         Self::ALL.into_iter().find(|isa| isa.number() == number)
     }
 
-    /// The one that the argument `isa` of the tracepoint `kvm_exit` names (KVM_ISA_VMX and
+    /// Returns the set for the argument `isa` of the tracepoint `kvm_exit` (KVM_ISA_VMX and
     /// KVM_ISA_SVM of arch/x86/kvm/trace.h).
     pub fn of_kvm_exit(isa: u32) -> Option<Isa> {
         [Isa::Vmx, Isa::Svm]
@@ -43,27 +43,27 @@ impl Isa {
             .find(|it| u32::from(it.number()) == isa)
     }
 
-    /// The number in recordings and on the wire from BPF.
+    /// Returns the number in recordings and on the wire from BPF.
     pub const fn number(self) -> u8 {
         self as u8
     }
 }
 
-/// Why a guest left. Codes without a name are kept as they came.
+/// Reason why a guest left. A code without a name is kept unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ExitReason {
-    /// Whose number it is.
+    /// Set of numbers of `code`.
     pub isa: Isa,
-    /// The number; for [`Isa::Arm64`] made by [`ExitReason::arm64`]; for [`Isa::KvmRun`]
+    /// The code. For [`Isa::Arm64`], [`ExitReason::arm64`] makes it; for [`Isa::KvmRun`], it is
     /// `exit_reason` of struct kvm_run (`include/uapi/linux/kvm.h`).
     pub code: u64,
 }
 
-/// VMX sets these in the upper bits of the reason: enclave, bus lock, failed entry.
+/// Mask of the basic reason. VMX uses the upper bits for flags: enclave, bus lock, failed entry.
 const VMX_BASIC: u64 = 0xffff;
 
 impl Isa {
-    /// Every name that a reason of it can have, those without one left out.
+    /// Returns every name that a reason of this set can have.
     pub fn reason_names(self) -> impl Iterator<Item = &'static str> {
         let tables = match self {
             Isa::Vmx => [vmx::NAMES, &[]],
@@ -77,13 +77,13 @@ impl Isa {
 }
 
 impl ExitReason {
-    /// That its vCPU's thread was off its CPU is all that is known of it.
+    /// Reason of an exit of which only one fact is known: the vCPU's thread was off its CPU.
     pub const OFF_CPU: ExitReason = ExitReason {
         isa: Isa::OffCpu,
         code: 0,
     };
 
-    /// The reason of an arm64 exit from the `ret` and `esr_ec` of `kvm_exit`.
+    /// Returns the reason of an arm64 exit from `ret` and `esr_ec` of `kvm_exit`.
     pub const fn arm64(exception: u32, class: u32) -> ExitReason {
         ExitReason {
             isa: Isa::Arm64,
@@ -91,7 +91,8 @@ impl ExitReason {
         }
     }
 
-    /// The name that perf, trace-cmd and the kernel print; `unknown` where a code has none.
+    /// Returns the name that perf, trace-cmd and the kernel print; `unknown_` and the code if it
+    /// has no name.
     pub fn name(self) -> Cow<'static, str> {
         let (table, code) = match self.isa {
             Isa::Vmx => (vmx::NAMES, self.code & VMX_BASIC),
@@ -118,7 +119,7 @@ impl std::fmt::Display for ExitReason {
 
 const OFF_CPU: &[(u64, &str)] = &[(0, "off_cpu")];
 
-/// `KVM_EXIT_*` of `include/uapi/linux/kvm.h`, ascending: why KVM_RUN returned.
+/// Reasons for the return of KVM_RUN: `KVM_EXIT_*` of `include/uapi/linux/kvm.h`, ascending.
 const KVM_RUN: &[(u64, &str)] = &[
     (0, "UNKNOWN"),
     (1, "EXCEPTION"),
@@ -206,7 +207,8 @@ mod tests {
         assert_eq!(Isa::from_number(0), None);
     }
 
-    /// `#define NAME NUMBER` and `{ NAME, "string" }` of a header of the kernel, joined.
+    /// Returns pairs of number and string from a kernel header, joined from `#define NAME NUMBER`
+    /// and `{ NAME, "string" }`.
     fn pairs_of_header(path: &str) -> Vec<(u64, String)> {
         let text = std::fs::read_to_string(path)
             .unwrap_or_else(|error| panic!("{path} (package linux-libc-dev): {error}"));

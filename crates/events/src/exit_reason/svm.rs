@@ -1,5 +1,5 @@
-//! Exit codes of AMD SVM, by the names of `arch/x86/include/uapi/asm/svm.h`, which perf and
-//! trace-cmd print too.
+//! Exit codes of AMD SVM, with the names of `arch/x86/include/uapi/asm/svm.h`. perf and trace-cmd
+//! print the same names.
 
 /// Code and name, ascending by code.
 pub(super) const NAMES: &[(u64, &str)] = &[

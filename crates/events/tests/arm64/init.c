@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The only program of an arm64 machine: traces KVM while a guest of a few instructions makes one
- * exit after the other, prints what tracefs told, and powers off. No C library. */
+/* The only program of an arm64 machine, without a C library. It traces KVM while a guest of a few
+ * instructions makes one exit after another, prints the output of tracefs, and powers off. */
 #include <linux/kvm.h>
 
 /* arch/arm64/include/uapi/asm/kvm.h, which an x86 machine does not have. */
@@ -96,7 +96,7 @@ static void mounted(const char *kind, const char *place)
 	must(call(MOUNT, (long)kind, (long)place, (long)kind, 0, 0, 0), place);
 }
 
-/* What the guest does. Its first instruction is an IABT_LOW, since nothing is mapped yet. */
+/* Code of the guest. Its first instruction causes an IABT_LOW, because nothing is mapped yet. */
 asm(".global guest, guest_end\n"
     "guest:\n"
     "	mov	x19, #3\n"
@@ -106,7 +106,7 @@ asm(".global guest, guest_end\n"
     "	smc	#0\n"
     "	mrs	x1, id_aa64pfr0_el1\n" /* SYS64: KVM answers */
     "	mov	x2, #0x10000000\n"
-    "	str	w1, [x2]\n" /* DABT_LOW: no memory there, the VMM is asked */
+    "	str	w1, [x2]\n" /* DABT_LOW: no memory there, so KVM asks the VMM */
     "	ldr	w1, [x2, #8]\n"
     "	mrs	x3, cntvct_el0\n"
     "	add	x3, x3, #0x10000\n" /* about a millisecond */
@@ -150,7 +150,7 @@ static void run(void)
 	run = (void *)must(call(MMAP, 0, size, 3, 1, vcpu, 0), "kvm_run");
 	do {
 		result = call(IOCTL, vcpu, KVM_RUN, 0, 0, 0, 0);
-		/* EINTR: the guest's timer is the VMM's business, without a GIC of KVM. */
+		/* EINTR: without a GIC in KVM, the VMM must handle the guest's timer. */
 		if (result != -EINTR)
 			must(result, "KVM_RUN");
 	} while (run->exit_reason != KVM_EXIT_SYSTEM_EVENT);

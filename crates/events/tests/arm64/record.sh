@@ -1,6 +1,6 @@
 #!/bin/sh
-# Renews kvm_exit.format and trace beside it: what tracefs of a stock arm64 kernel tells of a guest
-# that init.c runs, in an emulated machine whose CPU has EL2. About a minute.
+# Renews kvm_exit.format and trace in this folder, from tracefs of a stock arm64 kernel. init.c runs
+# the traced guest in an emulated machine whose CPU has EL2. Takes about a minute.
 # Packages: clang lld cpio qemu-system-arm, and the keys of Debian's archive.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -8,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-# The kernel, by an apt of its own: the machine's stays as it is.
+# Gets the kernel with a private apt configuration, so this machine's packages do not change.
 mkdir -p lists/partial cache/archives/partial
 : >status
 keys=/usr/share/keyrings/debian-archive-keyring.gpg

@@ -1,4 +1,4 @@
-//! An interval as it was cut: what each side had of it.
+//! Result of cutting one interval: the part of each side.
 
 use std::ops::Range;
 
@@ -10,52 +10,52 @@ use crate::names::Names;
 use crate::part::Part;
 use crate::phase::Phase;
 
-/// One gap or wake-up, and both sides of what happened in it.
+/// One gap or wake-up, with the events of guest and host in it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Explained<'a> {
     pub(crate) interval: &'a Interval,
-    /// In the order of time; together they are all of it. None without a host's recording.
+    /// Segments in time order; together they cover the whole interval. Empty without a host's
+    /// recording.
     pub(crate) stretches: &'a [CutStretch],
-    /// The exits of its vCPU that overlap it, in the order of time.
+    /// Exits of its vCPU that overlap the interval, in time order.
     pub(crate) exits: &'a [HostExit],
-    /// Whether its vCPU was in the guest wherever no exit is reported.
+    /// Whether every exit is reported, so that the vCPU was in its guest at all other times.
     pub(crate) reports_exits: bool,
-    /// The share of what is left over.
+    /// Share of the residual.
     pub(crate) residual: Share,
     pub(crate) names: &'a Names,
-    /// What a sleep of the vCPU past the expiry of a wake-up is called.
+    /// Name of the vCPU's sleep after the expiry of a wake-up.
     pub(crate) overslept: Option<SourceId>,
 }
 
-/// A gap, or one stretch of a wake-up.
+/// A gap, or one segment of a wake-up.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CutStretch {
-    /// `None` of a gap, and where a step was not seen that would tell.
+    /// Phase of the segment; `None` for a gap, or if a needed step was not seen.
     pub(crate) phase: Option<Phase>,
-    /// The phase that ends where it ends.
+    /// Phase that ends at the end of the segment.
     pub(crate) until: Option<Phase>,
     pub(crate) dur_ns: u64,
-    /// Whether it is long enough for the clock of its host.
+    /// Whether the segment is longer than the clock error of its host.
     pub(crate) is_sure: bool,
-    /// What the guest's own kernel had, activity by activity, net of what its host took
-    /// meanwhile.
+    /// Parts of the guest's own kernel, by activity, net of the host's time inside them.
     pub(crate) own: Vec<Part>,
     pub(crate) steal_ns: u64,
-    /// What no witness explains outside of exits.
+    /// Time outside of exits that no probe explains, in nanoseconds.
     pub(crate) residual_ns: u64,
-    /// Which exits overlap it, and what each had of it.
+    /// Indices of the exits that overlap the segment; `overlaps` holds the parts of each.
     pub(crate) exits: Range<usize>,
     pub(crate) overlaps: Vec<Overlap>,
 }
 
 impl CutStretch {
-    /// What its exits had of it.
+    /// Returns the time in this segment spent in exits, in nanoseconds.
     pub(crate) fn met_ns(&self) -> u64 {
         let parts = self.overlaps.iter().flat_map(|overlap| &overlap.parts);
         parts.map(|part| part.ns).sum()
     }
 
-    /// What its exits had of it in too short a time for the clocks.
+    /// Returns the time in exits that is too short for the clock error, in nanoseconds.
     pub(crate) fn unsure_ns(&self) -> u64 {
         self.overlaps.iter().map(|overlap| overlap.unsure_ns).sum()
     }

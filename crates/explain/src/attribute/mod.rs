@@ -1,4 +1,4 @@
-//! Turns a gap or a wake-up, and the activities that overlap it, into its parts.
+//! Cuts a gap or a wake-up into parts, one for each activity that owns time of it.
 
 mod explained;
 
@@ -20,45 +20,45 @@ use crate::visibility::{HostCoverage, Visibility};
 
 pub(crate) use explained::{CutStretch, Explained};
 
-/// What attribution looks things up in.
+/// Facts that attribution needs about an interval and its surroundings.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) visibility: &'a Visibility,
     pub(crate) names: &'a Names,
     pub(crate) kvm_bound: &'a KvmBound,
-    /// What the host says of this interval.
+    /// Coverage of this interval by the host's recording.
     pub(crate) host_coverage: HostCoverage,
-    /// As [`crate::host_exits::HostExits::blur_ns`].
+    /// See [`crate::host_exits::HostExits::blur_ns`].
     pub(crate) blur_ns: u64,
-    /// Whether an exit may lie in this gap, as far as its clock is known.
+    /// Whether an exit may lie in this gap, within the clock error.
     pub(crate) is_near_exit: bool,
-    /// Whether records of what lay in it may have been lost.
+    /// Whether records of this interval may have been lost.
     pub(crate) may_have_lost: bool,
-    /// Whether no posted interrupt came to its CPU meanwhile.
+    /// Whether no posted interrupt came to its CPU in this interval.
     pub(crate) is_unposted: bool,
 }
 
-/// Attribution of one interval after another; all memory is reused.
+/// Attribution of intervals, one after another; reuses its memory.
 #[derive(Debug)]
 pub(crate) struct Attribution {
     limits: Limits,
-    /// What a sleep of the vCPU is called that went on when its guest's timer was due.
+    /// Name of a vCPU's sleep that continued after its guest's timer was due.
     overslept: Option<SourceId>,
     sweep: Sweep,
     subtraction: Subtraction,
     own_steal: OwnSteal,
-    /// Scratch: those activities that can hold a stretch up, and activities without the steal
-    /// that their host places.
+    /// Scratch: activities that can delay a segment, and activities without the steal that their
+    /// host places.
     holding: Vec<Activity>,
     minus_steal: Vec<Activity>,
     interval: Interval,
-    /// Of the interval at hand; empty without a host's recording.
+    /// Segments of the current interval; empty without a host's recording.
     stretches: Vec<CutStretch>,
     residual: Share,
     reports_exits: bool,
 }
 
-/// From when on an interval ends the run.
+/// Lengths from which an interval ends the run.
 #[derive(Debug, Default)]
 struct Limits {
     gap_ns: Option<u64>,
@@ -66,14 +66,14 @@ struct Limits {
     thread_ns: Option<u64>,
 }
 
-/// Which steal clocks tell of a stretch.
+/// Steal clocks that cover a segment.
 #[derive(Debug, Clone, Copy)]
 struct Clocks {
-    /// The workload read one at its begin and end.
+    /// The workload read a steal clock at its start and end.
     own: bool,
-    /// Activities did.
+    /// Activities read a steal clock.
     activities: bool,
-    /// It is one and the same.
+    /// Both read the same steal clock.
     one: bool,
 }
 
@@ -99,7 +99,7 @@ impl Attribution {
         }
     }
 
-    /// Has a name for a sleep that the host should have ended.
+    /// Sets the name for a sleep that the host should have ended.
     pub(crate) fn beside(self, overslept: SourceId) -> Attribution {
         Attribution {
             overslept: Some(overslept),
@@ -107,9 +107,9 @@ impl Attribution {
         }
     }
 
-    /// Cuts `gap`, which begins at `start_ns` and lasts `dur_ns`, into parts: one
-    /// for each activity that owns time of it, in their order, then the rest, then what
-    /// each exit of its vCPU had.
+    /// Cuts `gap`, which starts at `start_ns` and lasts `dur_ns`, into parts. The order is: one
+    /// part for each activity that owns time of it, then the residual, then the parts of each exit
+    /// of its vCPU.
     pub(crate) fn gap(
         &mut self,
         gap: &Gap,
@@ -179,8 +179,8 @@ impl Attribution {
             .is_some_and(|limit_ns| dur_ns >= limit_ns);
     }
 
-    /// Cuts a wake-up, which is not over before its expiry, into the parts of its phases.
-    /// `activities` and `exits` overlap it and are in their orders.
+    /// Cuts a wake-up, which ends after its expiry, into the parts of its phases. `activities` and
+    /// `exits` overlap the wake-up and are sorted.
     pub(crate) fn wakeup(
         &mut self,
         activation: &Activation,
@@ -213,8 +213,8 @@ impl Attribution {
             host_coverage,
             ..
         } = context;
-        // It is never the hardware's alone: idle states, sections with interrupts off and the
-        // scheduler's own way fire no event.
+        // Never `Hw`: idle states, sections with disabled interrupts, and the scheduler's own work
+        // fire no event.
         self.residual = residual_share(
             visibility,
             Held {
@@ -224,7 +224,7 @@ impl Attribution {
                 host_coverage,
             },
         );
-        // Where the host's own books tell when the vCPU waited, the guest's clock cannot say more.
+        // If the host's own exits show when the vCPU waited, the guest's steal clock adds nothing.
         let is_reported = self.interval.witnessed && visibility.host_sees_kvm();
         let has_steal = visibility.has_activity_steal() && !is_reported;
         let clocks = Clocks {
@@ -271,7 +271,7 @@ impl Attribution {
             || reaches(Some(dur_ns), self.limits.thread_ns);
     }
 
-    /// Starts the next interval; its detail follows.
+    /// Starts the next interval; the caller sets its detail.
     fn begin(&mut self, cpu: u32, (start_mono_ns, dur_ns): (u64, u64), context: Context<'_>) {
         let interval = &mut self.interval;
         interval.cpu = cpu;
@@ -286,8 +286,8 @@ impl Attribution {
         self.stretches.clear();
     }
 
-    /// Gives each nanosecond of a stretch to one owner. The first of `exits` is the interval's
-    /// exit number `first_exit`. Compiled once for gaps and once for wake-ups: gaps are many.
+    /// Assigns each nanosecond of a segment to one owner. The first of `exits` has the number
+    /// `first_exit` in the interval. Inlined into both callers, because there are many gaps.
     #[inline(always)]
     fn cut(
         &mut self,
@@ -354,7 +354,7 @@ impl Attribution {
         for (index, activity) in activities.iter().enumerate() {
             let mut stolen_ns = own_steal_ns.get(index).copied().unwrap_or(0);
             if let Detail::Wakeup(_) = detail {
-                // An activity may reach out of the stretch and lose time there.
+                // An activity may extend beyond the segment and lose time there.
                 let unplaced_ns = clock_ns.saturating_sub(waited_ns + all_stolen_ns);
                 stolen_ns = stolen_ns.min(unplaced_ns);
             }
@@ -375,7 +375,7 @@ impl Attribution {
             }
             push(Part::of_one(visibility.share_of(activity.kind), source, ns));
         }
-        // Without BPF the scheduler still counts how long other threads had the CPU.
+        // Without BPF, the scheduler still counts the run delay of the thread.
         let delay_ns = stretch.run_delay_ns.min(residual_ns);
         residual_ns -= delay_ns;
         push(Part::of_one(Share::Thread, None, delay_ns));
@@ -422,18 +422,18 @@ impl Attribution {
         });
     }
 
-    /// One part for each activity, steal, the residual and each party to each exit, before
-    /// [`Self::settle`].
+    /// Returns the parts before [`Self::settle`]: one for each activity, for steal, for the
+    /// residual, and for each party to each exit.
     pub(crate) fn pieces(&self) -> &[Part] {
         &self.interval.parts
     }
 
-    /// Adds the pieces of each source up and puts the largest first.
+    /// Adds up the parts of each source, the largest first.
     pub(crate) fn settle(&mut self) {
         part::settle(&mut self.interval.parts);
     }
 
-    /// What was cut last; `exits` are those it was cut with.
+    /// Returns the last interval; `exits` must be the exits that it was cut with.
     pub(crate) fn explained<'a>(
         &'a self,
         exits: &'a [HostExit],
@@ -451,7 +451,7 @@ impl Attribution {
     }
 }
 
-/// Counts the exits below a gap where the workload has not counted them.
+/// Counts the exits below a gap if the workload has not counted them.
 fn count_exits(gap: &mut GapDetail, exits: &[HostExit], overlaps: &[Overlap]) {
     let each = exits.iter().zip(overlaps);
     let unbounded = each
@@ -466,8 +466,8 @@ fn count_exits(gap: &mut GapDetail, exits: &[HostExit], overlaps: &[Overlap]) {
     }
 }
 
-/// Names the share of what an exit leaves over, and in a wake-up a sleep that its guest had not
-/// asked for: its timer was due.
+/// Sets the share of the residual in an exit. In a wake-up, a halt becomes `Blocked`: the guest's
+/// timer was due, so the guest no longer asked for this sleep.
 fn name(overlap: &mut Overlap, residual: Share, overslept: Option<Option<SourceId>>) {
     for part in &mut overlap.parts {
         if part.share.is_residual() {
@@ -482,9 +482,9 @@ fn name(overlap: &mut Overlap, residual: Share, overslept: Option<Option<SourceI
     }
 }
 
-/// Whether work of this kind keeps a wake-up from going on in this phase. An interrupt waits
-/// for interrupts and for nothing else that can be witnessed: threads and soft interrupts run
-/// with interrupts enabled, and where they do not, no event of a stock kernel shows it.
+/// Returns whether work of this kind can delay a wake-up in this phase. In [`Phase::Irq`], only
+/// interrupts and NMIs can. Threads and soft interrupts run with interrupts enabled; if they
+/// disable interrupts, no event of a stock kernel shows it.
 fn can_hold(kind: ActivityKind, phase: Option<Phase>) -> bool {
     match phase {
         Some(Phase::Irq) => matches!(kind, ActivityKind::Irq | ActivityKind::Nmi),

@@ -1,4 +1,4 @@
-//! What one CPU came to: since the start, and since the last period.
+//! Figures of one CPU: since the start, and since the last period.
 
 use vmnoise_events::InterferenceCounts;
 
@@ -9,17 +9,17 @@ use crate::ledger::PeriodLine;
 use crate::visibility::Visibility;
 
 impl Cpu {
-    /// Exits since the start; `None` without a tally.
+    /// Returns the exits since the start; `None` without a tally.
     pub(crate) fn exits(&self) -> Option<ExitCounts> {
         self.tally.as_ref().map(ExitCounts::of)
     }
 
-    /// What the workload's own counters tell since the start; `None` without them.
+    /// Returns the workload's own counters since the start; `None` without counters.
     pub(crate) fn interference_counts(&self) -> Option<InterferenceCounts> {
         self.tally.and_then(|tally| tally.interference)
     }
 
-    /// What was explained and counted since the last call.
+    /// Returns the figures since the last call.
     pub(crate) fn take_period(&mut self, visibility: &Visibility, clock: &ClockMap) -> PeriodLine {
         self.is_heard = false;
         let runtime_ns = self.runtime_ns(visibility, clock);
@@ -46,7 +46,7 @@ impl Cpu {
         }
     }
 
-    /// The columns of a guest over the run.
+    /// Returns the columns of a guest over the run so far.
     pub(crate) fn columns_so_far(&self, visibility: &Visibility, clock: &ClockMap) -> GuestColumns {
         let columns = self.ledger.run.guest_columns(visibility, self.exits());
         match self.host.has_feed() {
@@ -55,35 +55,38 @@ impl Cpu {
         }
     }
 
-    /// From the workload's first reading to its last, CLOCK_MONOTONIC in nanoseconds; all time
-    /// without a tally.
+    /// Returns the window from the workload's first to its last reading, CLOCK_MONOTONIC in
+    /// nanoseconds; without a tally, all time.
     pub(super) fn window(&self, clock: &ClockMap) -> (u64, u64) {
         let started_ns = self.started_mono_ns.unwrap_or(0);
         let last_ns = self.tally.map(|tally| clock.mono_ns(tally.last_tsc));
         (started_ns, last_ns.unwrap_or(u64::MAX))
     }
 
-    /// As `window`; `None` if the workload never reported, or no clock dates its first reading.
+    /// Returns `window`, or `None` if the workload never reported or no clock dates its first
+    /// reading.
     pub(crate) fn measured_ns(&self, clock: &ClockMap) -> Option<(u64, u64)> {
         (self.tally.is_some() && self.started_mono_ns.is_some()).then(|| self.window(clock))
     }
 
-    /// How long the workload was stopped; `None` where no witness could say.
+    /// Returns how long the workload was stopped; `None` if no probe could see it.
     pub(crate) fn not_measured_ns(&self, visibility: &Visibility, clock: &ClockMap) -> Option<u64> {
         let is_reported = visibility.witnesses().sched && !visibility.is_observed();
         let ns = self.stops.not_measured_ns(self.window(clock));
         (is_reported || ns > 0).then_some(ns)
     }
 
-    /// How long the workload ran, in nanoseconds; `None` without a tally. Where gaps are dated by the TSC, the time
-    /// around its jumps is left out, as the gaps there are.
+    /// Returns the runtime of the workload, in nanoseconds; `None` without a tally. If gaps are
+    /// dated by the TSC, it excludes the time around clock jumps, because gaps there are excluded
+    /// too.
     pub(crate) fn runtime_ns(&self, visibility: &Visibility, clock: &ClockMap) -> Option<u64> {
         let tally = self.tally?;
         let span_ns = clock
             .mono_ns(tally.last_tsc)
             .saturating_sub(self.started_mono_ns?);
         let blind_ns = clock.whole_ns(tally.blind_tsc.unwrap_or(0));
-        // A stop in blind time is taken off once. One whose gap was lost is not in it.
+        // A stop in blind time is subtracted only once. A stop whose gap was lost is not in blind
+        // time.
         let twice_ns = self.stops.blind_ns().min(blind_ns);
         let stopped_ns = self.stops.inside_ns(self.window(clock));
         let jumped_ns = match visibility.dates_by_tsc() {

@@ -1,4 +1,4 @@
-//! The gaps of one CPU: observed by its workload, or derived from what ran.
+//! Gaps of one CPU: observed by its workload, or derived from its activities.
 
 use vmnoise_events::Gap;
 
@@ -12,7 +12,7 @@ use crate::interval::Detail;
 use crate::visibility::HostCoverage;
 
 impl Cpu {
-    /// Explains gaps that the workload observed; returns before when no later one begins.
+    /// Explains gaps that the workload observed. Returns the time before which no later gap starts.
     pub(super) fn explain_polled(
         &mut self,
         horizon: Horizon,
@@ -38,8 +38,8 @@ impl Cpu {
         settled_ns
     }
 
-    /// Explains gaps that follow from the activities; returns before when no later one
-    /// begins. The tally tells up to when all activities are there.
+    /// Explains gaps that are derived from activities. Returns the time before which no later gap
+    /// starts. The tally gives the time up to which all activities have arrived.
     pub(super) fn explain_derived(
         &mut self,
         horizon: Horizon,
@@ -78,7 +78,7 @@ impl Cpu {
         self.derivation.reported_to_ns()
     }
 
-    /// Explains one gap, unless its length is impossible.
+    /// Explains one gap; returns `false` if its length is impossible.
     fn explain(
         &mut self,
         gap: &Gap,
@@ -94,7 +94,8 @@ impl Cpu {
         };
         *shared.room_ns = left_ns;
         self.late_gaps += u64::from(self.timeline.has_forgotten(start_ns));
-        // Wherever watermarks lie, it learns from the exits before the gap and no others.
+        // The bound learns only from exits before the gap, so the result does not depend on
+        // watermarks.
         self.kvm_bound
             .observe(self.timeline.activities(), start_ns, shared.names);
         let one_clock = shared.clock.has_anchor() || shared.visibility.is_observed();

@@ -1,4 +1,4 @@
-//! One measured CPU: what waits to be explained, and what has been.
+//! One measured CPU: events that wait, and sums of those that are explained.
 
 mod figures;
 mod gaps;
@@ -29,25 +29,26 @@ use crate::visibility::{HostCoverage, Visibility};
 use crate::waiting::{Lasting, Waiting};
 use crate::wakeups::{Room, WakeupLedger};
 
-/// What all CPUs share while they advance.
+/// State that all CPUs share while they advance.
 pub(crate) struct Shared<'a> {
     pub(crate) clock: &'a ClockMap,
     pub(crate) visibility: &'a Visibility,
     pub(crate) names: &'a Names,
     pub(crate) attribution: &'a mut Attribution,
     pub(crate) threshold_ns: u64,
-    /// Where something may be missing of the stream.
+    /// Places of the stream where records may be missing.
     pub(crate) stream_gaps: &'a StreamGaps,
-    /// What a host says of this CPU between two instants (CLOCK_MONOTONIC, ns).
+    /// Function that returns the host's coverage of this CPU between two instants (CLOCK_MONOTONIC,
+    /// ns).
     pub(crate) host_coverage: &'a dyn Fn(u32, u64, u64) -> HostCoverage,
-    /// Where every line goes, if anyone wants them.
+    /// Receiver of every trace line, if requested.
     pub(crate) trace: Option<&'a mut Trace>,
-    /// Of periodic tasks; 0 of other workloads.
+    /// Period of periodic tasks; 0 for other workloads.
     pub(crate) timer_period_ns: u64,
-    /// What all gaps and wake-ups of the run may still come to, in nanoseconds: any sum over any of them
-    /// is a u64, which is 584 years, unless the stream is damaged.
+    /// Time left for all further gaps and wake-ups of the run, in nanoseconds. It keeps every sum
+    /// within a u64, which is 584 years; only a damaged stream exceeds that.
     pub(crate) room_ns: &'a mut u64,
-    /// For those that would have waited while a task was late.
+    /// Room for waits that would have followed a late task.
     pub(crate) waits_room: &'a mut Room,
 }
 
@@ -55,43 +56,43 @@ pub(crate) struct Shared<'a> {
 pub(crate) struct Cpu {
     pub(crate) number: u32,
     waiting: Waiting<Gap>,
-    /// Wake-ups that are not certain yet.
+    /// Wake-ups that are not final yet.
     waking: Waiting<Activation>,
     timeline: Timeline,
     host_exits: HostExits,
     derivation: Derivation,
-    /// What is to be traced, if anyone wants it.
+    /// Activities to trace, if requested.
     net_noise: Option<NetNoise>,
     kvm_bound: KvmBound,
     posted: Posted,
     pub(crate) ledger: Ledger,
-    /// Of periodic tasks only.
+    /// Sums of wake-ups; periodic tasks only.
     pub(crate) wakeups: Option<WakeupLedger>,
     pub(crate) tally: Option<Tally>,
-    /// What its host reports about it.
+    /// Reports of its host.
     pub(crate) host: HostLine,
-    /// Exits as reported by the end of the last period.
+    /// Exits at the end of the last period.
     period_exits: ExitCounts,
-    /// Runtime as reported by then.
+    /// Runtime at the end of the last period.
     period_runtime_ns: u64,
-    /// Interferences as reported by then.
+    /// Interferences at the end of the last period.
     period_counts: InterferenceCounts,
-    /// Where the first tally puts the workload's start; known once it is dated.
+    /// Start of the workload from the first tally; known once a clock dates it.
     pub(crate) started_mono_ns: Option<u64>,
-    /// The workload's last reading as told before the last watermark.
+    /// The workload's last reading before the last watermark.
     alive_tsc: Option<u64>,
     pub(crate) stops: Stops,
-    /// Whether there is something to do here: something was reported, or waits.
+    /// Whether this CPU needs another pass: something was reported, or still waits.
     pub(crate) is_busy: bool,
-    /// Whether something was told of it since its last period.
+    /// Whether anything was reported since its last period.
     pub(crate) is_heard: bool,
-    /// What the last pass came to: see [`Self::advance`].
+    /// Result of the last pass: see [`Self::advance`].
     pub(crate) settled_ns: u64,
-    /// Gaps whose activities came to be forgotten before them.
+    /// Gaps that came after their activities were forgotten.
     pub(crate) late_gaps: u64,
-    /// Gaps during which a clock jumped: neither their length nor their place is known.
+    /// Gaps during which a clock jumped, so their length and place are unknown.
     pub(crate) undated_gaps: u64,
-    /// Gaps that no clock can hold, and wake-ups that stand for more than find room.
+    /// Gaps that no clock can hold, and wake-ups whose corrected waits do not fit.
     impossible_gaps: u64,
 }
 
@@ -126,20 +127,21 @@ impl Cpu {
         }
     }
 
-    /// Whether a result has anything to say about this CPU.
+    /// Returns whether this CPU has any figures.
     fn was_measured(&self) -> bool {
         self.tally.is_some() || self.ledger.run.gaps > 0 || self.wakeups.is_some()
     }
 
-    /// Whether results list it: an observed thread that may use many CPUs uses few.
+    /// Returns whether results list this CPU. An observed thread may use many CPUs but uses few, so
+    /// unused ones are left out.
     pub(crate) fn belongs_to_result(&self, facts: &RunFacts) -> bool {
         let was_asked_for = facts.options.cpus.binary_search(&self.number).is_ok();
         self.was_measured() || (was_asked_for && facts.workload != Workload::Observed)
     }
 
-    /// What was told of it that cannot be.
+    /// Returns the number of impossible records of this CPU.
     pub(crate) fn impossible(&self) -> u64 {
-        // A trace looks at the same activities once more.
+        // A trace examines the same activities again.
         let traced = self.net_noise.as_ref().map_or(0, NetNoise::crowded);
         let crowded = self.timeline.crowded().max(traced);
         self.impossible_gaps.saturating_add(crowded)
@@ -161,7 +163,7 @@ impl Cpu {
         }
     }
 
-    /// Forgets what ended after the last anchor.
+    /// Forgets events that ended after the last anchor.
     pub(crate) fn forget_undated(&mut self, clock: &ClockMap, last_ns: u64) {
         let last_tsc = clock.span_tsc().map_or(0, |(_, last_tsc)| last_tsc);
         self.waiting.forget_after(last_tsc);
@@ -178,7 +180,7 @@ impl Cpu {
         }
     }
 
-    /// States how sure the times of exits below are.
+    /// Sets the error bound of the times of host exits.
     pub(crate) fn bind_host_exits(&mut self, bound_ns: u64) {
         self.host_exits.bind(bound_ns);
     }
@@ -187,13 +189,13 @@ impl Cpu {
         self.host_exits.push(exit);
     }
 
-    /// Whether the gaps that it may lie in are explained.
+    /// Returns whether the gaps that may contain this activity are already explained.
     pub(crate) fn has_forgotten(&self, activity: &Activity) -> bool {
         self.timeline.has_forgotten(activity.end_mono_ns)
     }
 
-    /// Counters are cumulative, so the latest tally replaces the one before; the
-    /// start is the first one's.
+    /// Replaces the previous tally, because counters are cumulative. The start stays that of the
+    /// first one.
     pub(crate) fn add_tally(&mut self, tally: Tally) {
         let first_tsc = self
             .tally
@@ -205,8 +207,8 @@ impl Cpu {
     }
 
     /// Explains every gap and wake-up that ended by `horizon` and whose place on the clock is
-    /// final, in the order of their begins. Returns when this CPU was last known to be
-    /// its workload's, CLOCK_MONOTONIC in nanoseconds.
+    /// final, ordered by start. Returns the time when the workload was last known to have this CPU,
+    /// CLOCK_MONOTONIC in nanoseconds.
     pub(crate) fn advance(
         &mut self,
         horizon: Horizon,
@@ -234,7 +236,7 @@ impl Cpu {
         self.timeline.end_pass(settled_ns);
         let certain_to_ns = match horizon {
             Horizon::End => u64::MAX,
-            // A stop past the last reading may lie before the next.
+            // A stop after the last reading may lie before the next one.
             Horizon::To(_) => settled_ns.min(self.window(clock).1),
         };
         self.stops.settle(certain_to_ns, self.window(clock));
@@ -246,8 +248,7 @@ impl Cpu {
         settled_ns
     }
 
-    /// Whether another pass would change nothing and settle what this one did, as long as nothing more is
-    /// told.
+    /// Returns whether another pass would change nothing, as long as no new event arrives.
     fn is_settled(&self, clock: &ClockMap) -> bool {
         let nothing_waits =
             self.waiting.is_empty() && self.waking.is_empty() && !self.host.has_feed();
@@ -275,7 +276,8 @@ impl Cpu {
         }
     }
 
-    /// Nobody observes what is below a kernel while an observed thread runs, or a task sleeps.
+    /// Settles the host's reports. An observed thread or a sleeping task observes no time below its
+    /// kernel, so there is nothing to settle.
     fn settle_host(&mut self, horizon: Horizon, settled_ns: u64, shared: &Shared<'_>) {
         let observes_no_gaps = shared.visibility.is_observed() || shared.visibility.is_timer();
         if observes_no_gaps || !self.host.has_feed() {
@@ -287,8 +289,8 @@ impl Cpu {
         });
     }
 
-    /// No gap still to come begins before this: the workload read its clock then,
-    /// and a whole drain of its gaps has passed since.
+    /// Returns the time before which no later gap starts: the workload read its clock then, and all
+    /// its gaps have been drained since.
     fn alive_mono_ns(&self, clock: &ClockMap) -> u64 {
         match self.alive_tsc {
             Some(tsc) if clock.covers(tsc) => clock.mono_ns(tsc),
@@ -296,15 +298,15 @@ impl Cpu {
         }
     }
 
-    /// When the gaps and wake-ups end that would be explained by `horizon`, CLOCK_MONOTONIC in
-    /// nanoseconds.
+    /// Returns the end times of the gaps and wake-ups that `horizon` would explain, CLOCK_MONOTONIC
+    /// in nanoseconds.
     pub(crate) fn due_ends(&self, horizon: Horizon, clock: &ClockMap) -> impl Iterator<Item = u64> {
         let gaps = self.waiting.due(move |tsc| dated(tsc, horizon, clock));
         gaps.chain(self.waking.due(move |ns| horizon.holds(ns)))
     }
 }
 
-/// When this reading of the counter was, CLOCK_MONOTONIC in nanoseconds, if that is certain.
+/// Returns the time of this TSC reading, CLOCK_MONOTONIC in nanoseconds, if it is final.
 fn dated(tsc: u64, horizon: Horizon, clock: &ClockMap) -> Option<u64> {
     let is_final = horizon.dates(tsc, clock);
     is_final
@@ -332,7 +334,7 @@ impl Lasting for Activation {
     }
 }
 
-/// The exits of the vCPU that is this CPU which overlap that time, and what its host says of it.
+/// Returns the exits of this CPU's vCPU that overlap the time, and the host's coverage of it.
 fn host_exits_of<'a>(
     exits: &'a mut HostExits,
     cpu: u32,

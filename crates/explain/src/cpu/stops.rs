@@ -1,14 +1,15 @@
-//! The time in which nobody measured, because the workload was stopped or held.
+//! Time without measurement, because the workload was stopped or held by a debugger.
 //!
-//! A gap around a stop is none: its begin is the way to the stop, and its end the way back. All
-//! of it is taken off the runtime, so the time from the first reading to the last is what was
-//! measured, what was not, and what the workload knows itself to be blind for. A stop that met no
-//! gap lies in the latter. What comes after the last reading was not measured either, but is no
-//! part of that time; what comes before the first is part of nothing.
+//! A gap around a stop is not a gap: its start is the way to the stop, and its end is the way back.
+//! The whole gap is subtracted from the runtime. So the time from the first to the last reading
+//! consists of measured time, unmeasured time, and blind time that the workload reports itself. A
+//! stop without a gap lies in blind time. The time after the last reading was not measured either,
+//! but is outside this window. The time before the first reading does not count at all.
 
 use vmnoise_events::{Activation, Activity, ActivityKind};
 
-/// Stops that wait for their gaps. A thread has one at a time: more come of a damaged stream only.
+/// Maximum number of stops that wait for their gaps. A thread has one stop at a time, so only a
+/// damaged stream has more.
 const WAITING: usize = 1 << 10;
 
 #[derive(Debug)]
@@ -19,40 +20,40 @@ struct Stop {
 }
 
 impl Stop {
-    /// How much of it lies in that time.
+    /// Returns how much of the stop lies in the window.
     fn inside_ns(&self, (from_ns, until_ns): (u64, u64)) -> u64 {
         let end_ns = self.end_ns.min(until_ns);
         end_ns.saturating_sub(self.start_ns.max(from_ns))
     }
 
-    /// How much of it lies after that time.
+    /// Returns how much of the stop lies after the window.
     fn after_ns(&self, (_, until_ns): (u64, u64)) -> u64 {
         self.end_ns.saturating_sub(self.start_ns.max(until_ns))
     }
 }
 
-/// Times are CLOCK_MONOTONIC in nanoseconds, and so are windows: from the workload's first
+/// Sums of stops. Times are CLOCK_MONOTONIC in nanoseconds. A window goes from the workload's first
 /// reading to its last.
 #[derive(Debug, Default)]
 pub(crate) struct Stops {
-    /// Those whose gaps may still come.
+    /// Stops whose gaps may still come.
     waiting: Vec<Stop>,
-    /// All others, and what is left of the gaps around stops.
+    /// Time of all other stops, plus the rest of the gaps around stops.
     settled_ns: u64,
-    /// How much of that met no gap.
+    /// Part of this time that met no gap.
     blind_ns: u64,
-    /// How much of stops that are settled came after the last reading.
+    /// Part of settled stops after the last reading.
     after_ns: u64,
-    /// When the last one was over.
+    /// End of the last stop.
     over_ns: u64,
 }
 
 impl Stops {
-    /// Takes a stop off as soon as it is reported: its gap is explained later, and a period in
-    /// between would have a runtime longer than itself.
+    /// Subtracts a stop as soon as it is reported. Its gap is explained later; without this, the
+    /// runtime of a period in between would be longer than the period.
     pub(crate) fn take_off(&mut self, stop: &Activity) {
         self.over_ns = self.over_ns.max(stop.end_mono_ns);
-        // One that was reported before it was over, and then with its end.
+        // A stop may be reported first while it lasts, and again with its end.
         let mut waiting = self.waiting.iter_mut();
         if let Some(known) = waiting.find(|it| it.start_ns == stop.start_mono_ns) {
             known.end_ns = known.end_ns.max(stop.end_mono_ns);
@@ -68,7 +69,7 @@ impl Stops {
         });
     }
 
-    /// Takes off what is left of a gap around stops.
+    /// Subtracts the rest of a gap around stops.
     pub(crate) fn meet_gap(&mut self, start_ns: u64, end_ns: u64, left_ns: u64) {
         self.settled_ns = self.settled_ns.saturating_add(left_ns);
         for stop in &mut self.waiting {
@@ -76,7 +77,7 @@ impl Stops {
         }
     }
 
-    /// No gap still to come begins before this.
+    /// Settles the stops before `certain_to_ns`, because no later gap starts before it.
     pub(crate) fn settle(&mut self, certain_to_ns: u64, window: (u64, u64)) {
         let over = self.waiting.extract_if(.., |it| it.end_ns <= certain_to_ns);
         for stop in over {
@@ -89,27 +90,26 @@ impl Stops {
         }
     }
 
-    /// The stops in that time, and what is left of the gaps around them.
+    /// Returns the time of the stops in the window, plus the rest of the gaps around them.
     pub(crate) fn inside_ns(&self, window: (u64, u64)) -> u64 {
         let waiting = self.waiting.iter().map(|stop| stop.inside_ns(window));
         waiting.fold(self.settled_ns, u64::saturating_add)
     }
 
-    /// As `inside_ns`, with those after it: a thread that is held to the end of its run reads no clock
-    /// any more.
+    /// Returns `inside_ns` plus the stops after the window. A thread that is held until the end of
+    /// its run reads no clock again.
     pub(crate) fn not_measured_ns(&self, window: (u64, u64)) -> u64 {
         let waiting = self.waiting.iter().map(|stop| stop.after_ns(window));
         let after_ns = waiting.fold(self.after_ns, u64::saturating_add);
         self.inside_ns(window).saturating_add(after_ns)
     }
 
-    /// How much of that is known to lie in time that the workload is blind for.
+    /// Returns the part of the stops that lies in the workload's blind time.
     pub(crate) fn blind_ns(&self) -> u64 {
         self.blind_ns
     }
 
-    /// How many of the expiries that this task could not ask for were over only after the
-    /// last stop.
+    /// Returns how many of the task's missed expiries passed after the last stop.
     pub(crate) fn really_missed(&self, activation: &Activation, period_ns: u64) -> u32 {
         let since_ns = activation.expiry_mono_ns.checked_sub(self.over_ns);
         let after = since_ns.and_then(|since_ns| since_ns.checked_div(period_ns));
@@ -118,7 +118,7 @@ impl Stops {
     }
 }
 
-/// How much of that time the workload was stopped; `None` where it was not.
+/// Returns how long the workload was stopped in this time; `None` if it was not.
 pub(super) fn stopped_ns(activities: &[Activity], start_ns: u64, end_ns: u64) -> Option<u64> {
     let stops = activities.iter();
     let stops = stops.filter(|activity| activity.kind == ActivityKind::Stopped);

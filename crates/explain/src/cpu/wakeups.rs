@@ -1,4 +1,4 @@
-//! The wake-ups of a periodic task on one CPU.
+//! Wake-ups of a periodic task on one CPU.
 
 use vmnoise_events::Activation;
 
@@ -10,8 +10,8 @@ use crate::interval::Detail;
 use crate::wakeups::WakeupLedger;
 
 impl Cpu {
-    /// Explains wake-ups that were over by then; returns before when no later one was due. A
-    /// task asks for the next expiry only once it has woken up.
+    /// Explains wake-ups that ended by `horizon`. Returns the time before which no later wake-up
+    /// was due: a task asks for the next expiry only after it has woken up.
     pub(super) fn explain_wakeups(
         &mut self,
         horizon: Horizon,
@@ -69,7 +69,7 @@ impl Cpu {
             kvm_bound: &self.kvm_bound,
             host_coverage,
             blur_ns,
-            // Nothing of a wake-up is the hardware's, whatever lies near it.
+            // A wake-up never gets the share `Hw`, whatever happened near it.
             is_near_exit: false,
             may_have_lost: false,
             is_unposted: false,

@@ -1,4 +1,4 @@
-//! Totals of exits as results show them: by VM, vCPU and reason.
+//! Totals of exits for results: by VM, vCPU and reason.
 
 use std::collections::BTreeMap;
 
@@ -11,71 +11,72 @@ use vmnoise_events::{
 
 use crate::visibility::host_sees;
 
-/// Every VM that was seen.
+/// Exits of every VM that was seen.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExitsSummary {
-    /// By the process of the VMM.
+    /// VMs, ordered by process id of the VMM.
     pub vms: Vec<VmExits>,
 }
 
-/// One VM.
+/// Exits of one VM.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VmExits {
-    /// The process of its VMM.
+    /// Process id of its VMM.
     pub vm: u32,
-    /// What people call it.
+    /// Name of the VM for people.
     pub name: Name,
-    /// What else is known of it.
+    /// Other facts about the VM.
     pub identity: VmIdentity,
     /// Its vCPUs.
     pub vcpus: Vec<VcpuExits>,
 }
 
-/// One vCPU.
+/// Exits of one vCPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VcpuExits {
-    /// What the recording calls it. A thread that is another vCPU later has another one.
+    /// Id in the recording. A thread that later becomes another vCPU gets another id.
     #[serde(skip)]
     pub id: VcpuId,
-    /// Its number in its VM; `None` where nothing said so.
+    /// Number of the vCPU in its VM; `None` if unknown.
     pub vcpu: Option<u32>,
-    /// Its thread.
+    /// Thread id of the vCPU.
     pub tid: u32,
-    /// Exits, of either kind.
+    /// Number of exits of both kinds.
     pub exits: u64,
-    /// Those handled in the host kernel; `None` where they are not seen (kvm_pvm).
+    /// Number of exits handled in the host kernel; `None` if they are not seen (kvm_pvm).
     pub light: Option<u64>,
-    /// Those that went to the VMM; `None` where none is seen to.
+    /// Number of exits that went to the VMM; `None` if no probe sees them.
     pub heavy: Option<u64>,
-    /// Where its time went.
+    /// Time of the vCPU by use.
     pub time_ns: VcpuTime,
-    /// By reason, the one that took most first.
+    /// Exits by reason, the largest total time first.
     pub reasons: Vec<ReasonExits>,
-    /// The longest exit, halts not counted; none if there was none.
+    /// The longest exit, halts not counted; empty if there was none.
     pub worst: Vec<WorstExit>,
 }
 
-/// Time of a vCPU in nanoseconds, from its first entry to its last: adds up to that.
+/// Time of a vCPU in nanoseconds, from its first to its last guest entry. The fields add up to this
+/// span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct VcpuTime {
-    /// The guest ran.
+    /// Time in the guest.
     pub guest: u64,
-    /// Where the rest went; `unexplained` holds also what nobody saw.
+    /// Time outside the guest by share; `unexplained` includes unobserved time.
     #[serde(flatten, serialize_with = "as_json")]
     pub taken: ShareMap<Option<u64>>,
-    /// What nobody saw: it may have been the guest's.
+    /// Unobserved time, which may belong to the guest.
     #[serde(skip)]
     pub unseen: u64,
 }
 
 impl VcpuTime {
-    /// All of it, what nobody saw too.
+    /// Returns the whole span, including unobserved time.
     pub fn span_ns(&self) -> u64 {
         self.guest.saturating_add(self.taken.total())
     }
 
-    /// What exits took that is noise: neither the sleep that the guest asked for nor what nobody
-    /// saw.
+    /// Returns the noise: time in exits, without the sleep that the guest asked for and without
+    /// unobserved time.
     pub fn noise_ns(&self) -> u64 {
         noise_ns(&self.taken).saturating_sub(self.unseen)
     }
@@ -84,33 +85,34 @@ impl VcpuTime {
 /// Exits of a vCPU for one reason.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReasonExits {
-    /// The name that the kernel and perf print.
+    /// Name as the kernel and perf print it.
     pub name: Name,
-    /// The code of the hardware; `None` for all that found no place of their own.
+    /// Hardware code; `None` for the sum of all exits whose reasons did not fit in the table.
     pub code: Option<u64>,
-    /// How many.
+    /// Number of exits.
     pub count: u64,
-    /// How many of them went to the VMM; `None` where none is seen to.
+    /// Number of exits that went to the VMM; `None` if no probe sees them.
     pub heavy: Option<u64>,
-    /// How long, together.
+    /// Total length.
     pub total_ns: u64,
-    /// The shortest.
+    /// Minimum length.
     pub min_ns: u64,
-    /// On average.
+    /// Mean length.
     pub mean_ns: u64,
-    /// 99 % were no longer, to a quarter of a power of two.
+    /// 99th percentile, with a resolution of a quarter of a power of two.
     pub p99_ns: u64,
-    /// The longest.
+    /// Maximum length.
     pub max_ns: u64,
-    /// Where their time went: adds up to `total_ns`.
+    /// Time by share; the shares add up to `total_ns`.
     #[serde(serialize_with = "as_json")]
     pub shares_ns: ShareMap<Option<u64>>,
-    /// How many were no longer than each edge (nanoseconds) and longer than the one before.
+    /// Histogram: (edge in nanoseconds, number of exits up to this edge and above the previous
+    /// one).
     pub histogram: Vec<(u64, u64)>,
 }
 
 impl ReasonExits {
-    /// How long they were together without the sleep that the guest asked for, in nanoseconds.
+    /// Returns the total length without the sleep that the guest asked for, in nanoseconds.
     pub fn noise_ns(&self) -> u64 {
         noise_ns(&self.shares_ns)
     }
@@ -119,26 +121,27 @@ impl ReasonExits {
 /// One exit with its budget.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WorstExit {
-    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    /// Start, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
     /// Length in nanoseconds.
     pub dur_ns: u64,
-    /// The name of its reason.
+    /// Name of its reason.
     pub reason: String,
-    /// The code of its reason.
+    /// Code of its reason.
     pub code: u64,
-    /// The CPU it left from.
+    /// CPU on which the vCPU left its guest.
     pub exit_cpu: u32,
-    /// The CPU it returned on.
+    /// CPU on which the vCPU returned to its guest.
     pub entry_cpu: u32,
-    /// What the thesis calls overhead: the time the vCPU's own thread spent on it.
+    /// Overhead as the thesis defines it: the time that the vCPU's own thread spent on the exit.
     pub overhead_ns: Option<u64>,
-    /// Where its time went: adds up to `dur_ns`.
+    /// Time by share; the shares add up to `dur_ns`.
     #[serde(serialize_with = "as_json")]
     pub shares_ns: ShareMap<Option<u64>>,
 }
 
-/// Sums up what was counted by these witnesses. A vCPU that was never seen to enter is left out.
+/// Sums up the totals of vCPUs, as far as these probes saw them. A vCPU without a guest entry is
+/// left out.
 pub fn summarize_exits<'a>(
     vcpus: impl IntoIterator<Item = (&'a Vcpu, &'a VcpuTotals)>,
     filter: &ExitFilter,
@@ -244,9 +247,10 @@ fn worst_exit(exit: &Exit, has_kvm: bool, witnesses: &Witnesses) -> WorstExit {
     }
 }
 
-/// What is known of a split, where exits handled in the host kernel are seen or not. Unknown are
-/// parts that had no witness, and KVM's own, which is what remains: without one of the others it
-/// is nobody's, and `unexplained` where it could be the host's as well as KVM's.
+/// Returns the known shares of a split. `has_kvm` says whether exits handled in the host kernel are
+/// seen. A share without a probe is unknown. KVM's own share is the rest of an exit. If a probe of
+/// another share is missing, this rest becomes `unexplained`, because it may belong to the host as
+/// well as to KVM.
 pub fn exit_shares(
     split: &ShareMap<u64>,
     has_kvm: bool,
@@ -256,19 +260,20 @@ pub fn exit_shares(
     let mut shares = ShareMap::only(Share::OF_EXITS, |share| {
         let is_seen = match share {
             Share::Kvm => is_kvms,
-            // KVM itself says so.
+            // KVM itself reports halts.
             Share::Halted => true,
             share => host_sees(share, witnesses),
         };
         is_seen.then_some(split[share])
     });
-    // Where exits are reported of which KVM's part is not seen, it is in none of their times.
+    // If exits that KVM handled itself are not seen, the reported times do not include KVM's part.
     let is_nobodys = has_kvm && !is_kvms || !witnesses.kvm_exit;
     shares[Share::Unexplained] = is_nobodys.then_some(split[Share::Kvm]);
     shares
 }
 
-/// What remains of an exit is KVM's where that is known, by what is known of its split.
+/// Returns the share of the rest of an exit: `kvm` if that is known in this split, else
+/// `unexplained`.
 pub(crate) fn whose(share: Share, known: &ShareMap<Option<u64>>) -> Share {
     match share {
         Share::Kvm if known[Share::Kvm].is_none() => Share::Unexplained,
@@ -276,18 +281,19 @@ pub(crate) fn whose(share: Share, known: &ShareMap<Option<u64>>) -> Share {
     }
 }
 
-/// Without the sleep that the guest asked for.
+/// Returns the time without the sleep that the guest asked for.
 fn noise_ns(shares: &ShareMap<Option<u64>>) -> u64 {
     let halted_ns = shares[Share::Halted].unwrap_or(0);
     shares.total().saturating_sub(halted_ns)
 }
 
-/// What the thesis calls overhead, in nanoseconds: the time the vCPU's own thread had.
+/// Returns the overhead as the thesis defines it: the time of the vCPU's own thread, in
+/// nanoseconds.
 pub(crate) fn overhead_ns(shares: &ShareMap<Option<u64>>) -> Option<u64> {
     shares.sum_of_all(&[Share::Kvm, Share::Vmm])
 }
 
-/// The shares that an exit can have, and `unexplained` where that is known.
+/// Serializes the shares that an exit can have, and `unexplained` if it is known.
 pub(crate) fn as_json<S: Serializer>(
     shares: &ShareMap<Option<u64>>,
     serializer: S,
@@ -302,7 +308,7 @@ pub(crate) fn as_json<S: Serializer>(
     map.end()
 }
 
-/// The edge at or below which this part of `count` lengths lies.
+/// Returns the smallest edge such that at least this part of `count` lengths is at or below it.
 fn quantile_ns(histogram: &[(u64, u64)], count: u64, part: f64) -> u64 {
     let rank = (count as f64 * part).ceil() as u64;
     let mut seen = 0;

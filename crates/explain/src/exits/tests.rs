@@ -1,4 +1,4 @@
-//! Totals with known sums, filtered and named.
+//! Tests with known sums, with filters and names.
 
 use super::*;
 use vmnoise_events::{Isa, VcpuId};
@@ -76,7 +76,7 @@ fn what_nobody_saw_is_not_the_guests() {
         assert_eq!(vcpu.time_ns.guest, 600);
         assert_eq!(vcpu.time_ns.taken[Share::Kvm], kvm);
         assert_eq!(vcpu.time_ns.taken[Share::Unexplained], Some(300));
-        // Exits are counted only if they were seen from begin to end.
+        // Only exits that were seen from start to end are counted.
         assert_eq!(vcpu.reasons[0].shares_ns[Share::Unexplained], None);
     }
 }
@@ -92,7 +92,7 @@ fn what_nobody_saw_is_no_noise_and_what_an_exit_leaves_over_is() {
         ..totals
     };
     let unwitnessed = Witnesses { irq: false, ..ALL };
-    // Of 70 + 20 + 10 ns the 10 ns of interrupts are unknown where these have no witness.
+    // The exit took 70 + 20 + 10 ns; the 10 ns of interrupts are unknown without a probe.
     for (witnesses, unexplained_ns, noise_ns) in [(ALL, 300, 100), (unwitnessed, 370, 90)] {
         let summary = summarize_exits([(&vcpu, &totals)], &ExitFilter::default(), &witnesses);
         let time = summary.vms[0].vcpus[0].time_ns;

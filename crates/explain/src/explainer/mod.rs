@@ -1,4 +1,4 @@
-//! Takes the stream event by event; budgets come out as soon as they are certain.
+//! Reads the event stream and explains each interval as soon as it is final.
 
 mod summarize;
 
@@ -27,39 +27,40 @@ use crate::visibility::{HostCoverage, Visibility};
 use crate::wakeups::Room;
 use crate::worst::Worst;
 
-/// Who hears of the gaps of one feed.
+/// Receivers of the intervals of one stream, and the host's coverage of them.
 pub(crate) struct Sinks<'a> {
-    /// What a host says of a CPU between two instants (CLOCK_MONOTONIC, ns).
+    /// Function that returns the host's coverage of a CPU between two instants (CLOCK_MONOTONIC,
+    /// ns).
     pub(crate) host_coverage: &'a dyn Fn(u32, u64, u64) -> HostCoverage,
-    /// Gets each gap and each wake-up that is certain.
+    /// Receiver of each gap and wake-up that is final.
     pub(crate) on_interval: &'a mut dyn FnMut(&Explained<'_>),
 }
 
-/// What a sleep of a vCPU is called that went on when the timer of its guest was due.
+/// Name of a vCPU's sleep that continued after its guest's timer was due.
 pub const OVERSLEPT: &str = "asleep past the expiry";
 
-/// Explains one run. Memory holds what lies between two watermarks, sums per
-/// source, and the longest gaps; never the run.
+/// Explainer of one run. It keeps the events between two watermarks, sums per source, and the
+/// longest gaps; it never keeps the whole run.
 #[derive(Debug)]
 pub struct Explainer {
     pub(crate) facts: RunFacts,
     pub(crate) visibility: Visibility,
     pub(crate) clock: ClockMap,
     pub(crate) names: Names,
-    /// Ascending by number.
+    /// CPUs, ascending by number.
     pub(crate) cpus: Vec<Cpu>,
-    /// The numbers of those that have something to do; a stream may list thousands, and be full of
+    /// Numbers of the CPUs that need a pass. A stream may list thousands of CPUs and have many
     /// watermarks.
     busy: BTreeSet<u32>,
-    /// The numbers of those of which something was reported or explained since the last period.
+    /// Numbers of the CPUs with reported or explained events since the last period.
     heard: BTreeSet<u32>,
-    /// Of the others, up to when each has settled (CLOCK_MONOTONIC, ns), and its number.
+    /// Other CPUs: the time up to which each has settled (CLOCK_MONOTONIC, ns), and its number.
     still: BTreeSet<(u64, u32)>,
-    /// Index in `cpus` of the last one asked for: events come in runs.
+    /// Index in `cpus` of the last one used: consecutive events are often of the same CPU.
     recent: usize,
     attribution: Attribution,
     pub(crate) worst: Worst,
-    /// Begin of the earliest gap or wake-up that was explained; CLOCK_MONOTONIC in nanoseconds.
+    /// Start of the earliest explained gap or wake-up, CLOCK_MONOTONIC in nanoseconds.
     first_interval_mono_ns: Option<u64>,
     waits_room: Room,
     room_ns: u64,
@@ -70,24 +71,24 @@ pub struct Explainer {
     pub(crate) own_cost: Option<OwnCost>,
     pub(crate) feed: Feed,
     watermark_ns: u64,
-    /// When the TSC went back, or a clock jumped once more than is followed, by the last anchor before;
+    /// Last anchor before the TSC went back, or before a clock jumped once too often,
     /// CLOCK_MONOTONIC in nanoseconds.
     pub(crate) clock_lost_ns: Option<u64>,
     pub(crate) finish: Option<Finish>,
 }
 
 impl Explainer {
-    /// Starts with what was true before the first event.
+    /// Creates an explainer from the facts before the first event.
     pub fn new(facts: &RunFacts) -> Self {
         Self::start(facts, None)
     }
 
-    /// As `new`, and keeps every line of the trace for [`Self::take_trace`].
+    /// Creates an explainer that also keeps every trace line for [`Self::take_trace`].
     pub fn with_trace(facts: &RunFacts) -> Self {
         Self::start(facts, Some(Trace::default()))
     }
 
-    /// As `with_trace`, of a guest whose host passes what it did to [`Self::add_host_exit`].
+    /// Creates an explainer of a guest whose host passes its exits to [`Self::add_host_exit`].
     pub(crate) fn beside(facts: &RunFacts, host: &RunFacts) -> Self {
         let mut guest = Self::new(facts);
         Self {
@@ -133,15 +134,15 @@ impl Explainer {
         }
     }
 
-    /// Takes the next event. `on_interval` gets the gaps, or the wake-ups of periodic tasks,
-    /// that it makes certain: only a watermark or the finish does, CPU by CPU, in the order of
-    /// their begins.
+    /// Takes the next event. `on_interval` receives the gaps, or the wake-ups of periodic tasks,
+    /// that become final, CPU by CPU, ordered by start. Only a watermark or the finish makes
+    /// intervals final.
     pub fn push(&mut self, event: &Event, on_interval: &mut dyn FnMut(&Interval)) {
         self.take(event, alone(&mut |it| on_interval(it.interval)));
     }
 
-    /// As `push`, beside a host. What it did until the end of a gap has to be reported before the
-    /// event that makes the gap certain.
+    /// Takes the next event of a guest with a host. All exits until the end of a gap must be added
+    /// before the event that makes the gap final.
     pub(crate) fn take(&mut self, event: &Event, sinks: Sinks<'_>) {
         self.stream_gaps.see(event);
         if self.clock_lost_ns.is_some() && !is_of_run(event) {
@@ -153,7 +154,7 @@ impl Explainer {
                     self.losses.find(LossKind::Undecodable);
                 }
             }
-            // Nobody was there to observe it.
+            // In such a run, no workload observes gaps.
             Event::Gap(_) if self.visibility.is_observed() || self.visibility.is_timer() => {
                 self.losses.find(LossKind::Undecodable);
             }
@@ -170,7 +171,7 @@ impl Explainer {
                 }
             }
             Event::Tally(tally) => self.cpu_mut(tally.cpu).add_tally(*tally),
-            // Such a run traces no vCPUs: who wrote this stream did not know what it is.
+            // Such a run traces no vCPUs, so the writer of this stream was wrong.
             Event::Vcpu(_)
             | Event::VcpuClock(_)
             | Event::Exit(_)
@@ -181,7 +182,7 @@ impl Explainer {
             Event::HostFrame(_) | Event::FeedTotals(_) if !self.visibility.may_have_feed() => {
                 self.losses.find(LossKind::Undecodable);
             }
-            // The host's own recording knows more.
+            // The host's own recording has more detail.
             Event::HostFrame(_) | Event::FeedTotals(_) if self.visibility.is_joined() => {}
             Event::HostFrame(frame) => self.add_frame(frame),
             Event::FeedTotals(totals) => self.feed.report(*totals),
@@ -199,8 +200,8 @@ impl Explainer {
         }
     }
 
-    /// The clock that dates everything jumped after its last anchor: what was observed later has no
-    /// place in time, and what is told from now on is of that time.
+    /// Stops using the clock, because it jumped after its last anchor. Gaps and wake-ups that ended
+    /// later cannot be dated, so they are forgotten.
     fn end_trust(&mut self) {
         let Self { clock, cpus, .. } = self;
         let last_ns = clock.span_mono_ns().map(|(_, last_ns)| last_ns);
@@ -210,27 +211,27 @@ impl Explainer {
         }
     }
 
-    /// What a source on the host is called here.
+    /// Returns the id of a source on the host.
     pub(crate) fn name_of_host(&mut self, name: &str) -> SourceId {
         self.names.of_host(name)
     }
 
-    /// States what the times of exits on this CPU may be wrong by, before the first of them.
+    /// Sets the error bound of the times of exits on this CPU; called before the first exit.
     pub(crate) fn bind_host_exits(&mut self, cpu: u32, bound_ns: u64) {
         self.cpu_mut(cpu).bind_host_exits(bound_ns);
     }
 
-    /// Takes an exit of the vCPU that one of this guest's CPUs is; of each vCPU they come in
-    /// the order of their ends.
+    /// Takes an exit of the vCPU that is one of this guest's CPUs. Exits of one vCPU come in the
+    /// order of their ends.
     pub(crate) fn add_host_exit(&mut self, cpu: u32, exit: HostExit) {
         self.cpu_mut(cpu).add_host_exit(exit);
     }
 
-    /// Of each gap and wake-up that this watermark, or with `None` the end, would make certain: on which
-    /// CPU it is and when it ends, CLOCK_MONOTONIC in nanoseconds.
+    /// Returns CPU and end time (CLOCK_MONOTONIC, ns) of each gap and wake-up that this watermark
+    /// would make final; `None` is the end of the stream.
     pub(crate) fn due_ends(&self, watermark_ns: Option<u64>) -> impl Iterator<Item = (u32, u64)> {
         let horizon = watermark_ns.map_or(Horizon::End, Horizon::To);
-        // The others wait for nothing.
+        // Other CPUs have nothing that waits.
         let busy = self.busy.iter().filter_map(|number| self.cpu(*number));
         busy.flat_map(move |cpu| {
             let ends = cpu.due_ends(horizon, &self.clock);
@@ -238,13 +239,13 @@ impl Explainer {
         })
     }
 
-    /// The name the stream gave to a source; `undefined` where it gave none.
+    /// Returns the name of a source in the stream; `undefined` if it has none.
     pub fn source_name(&self, id: SourceId) -> &str {
         self.names.name(Some(id))
     }
 
-    /// From when to when these counters tell of their CPU, CLOCK_MONOTONIC in nanoseconds; and for how long the
-    /// workload did not look at it meanwhile, nanoseconds.
+    /// Returns the window that these counters cover (CLOCK_MONOTONIC, ns), and the time in it in
+    /// which the workload observed nothing, in nanoseconds.
     pub fn looked(&self, tally: &Tally) -> ((u64, u64), u64) {
         let mono_ns = |tsc| self.clock.mono_ns(tsc);
         let blind_ns = self.clock.whole_ns(tally.blind_tsc.unwrap_or(0));
@@ -254,8 +255,8 @@ impl Explainer {
         )
     }
 
-    /// One line for each CPU, ascending, over the gaps explained since the last
-    /// call (or the start): for the live view.
+    /// Returns one line for each CPU, ascending, over the gaps explained since the last call or the
+    /// start. The live view shows them.
     pub fn take_period(&mut self) -> Vec<PeriodLine> {
         let (visibility, clock, facts) = (&self.visibility, &self.clock, &self.facts);
         self.cpus
@@ -265,7 +266,8 @@ impl Explainer {
             .collect()
     }
 
-    /// As `take_period`, without CPUs of which nothing was reported or explained: a stream may list thousands.
+    /// Returns the lines of `take_period` for CPUs with reported or explained events only, since a
+    /// stream may list thousands of CPUs.
     pub fn take_heard_period(&mut self) -> Vec<PeriodLine> {
         let heard = std::mem::take(&mut self.heard);
         let (visibility, clock, facts) = (&self.visibility, &self.clock, &self.facts);
@@ -280,34 +282,35 @@ impl Explainer {
         lines.collect()
     }
 
-    /// The lines of the trace that are certain since the last call, in their order;
-    /// none unless they were asked for.
+    /// Returns the trace lines that became final since the last call, in order; empty if the trace
+    /// was not requested.
     pub fn take_trace(&mut self) -> Vec<TraceLine> {
         self.trace.as_mut().map(Trace::take).unwrap_or_default()
     }
 
-    /// Whether [`Self::take_trace`] has any to give: asked after each event, of which few have.
+    /// Returns whether [`Self::take_trace`] has lines. Called after each event; few events release
+    /// any.
     pub fn has_trace(&self) -> bool {
         self.trace.as_ref().is_some_and(Trace::is_ready)
     }
 
-    /// The longest gap so far: for the live view.
+    /// Returns the longest gap so far, for the live view.
     pub fn longest_so_far(&self) -> Option<NamedInterval> {
         let longest = self.worst.longest()?;
         Some(self.named(longest))
     }
 
-    /// A gap or wake-up with the names of who took it: for the live view.
+    /// Returns a gap or wake-up with the names of its culprits, for the live view.
     pub fn named(&self, interval: &Interval) -> NamedInterval {
         named_so_far(self, interval)
     }
 
-    /// Explains what still waits, as at the end of a stream that was cut off.
+    /// Explains all events that still wait, as at the end of a stream that was cut off.
     pub fn run_out(&mut self, on_interval: &mut dyn FnMut(&Interval)) {
         self.end(alone(&mut |it| on_interval(it.interval)));
     }
 
-    /// As `run_out`, beside a host.
+    /// Explains all events that still wait, for a guest with a host.
     pub(crate) fn end(&mut self, sinks: Sinks<'_>) {
         if self.visibility.dates_by_tsc() && !self.clock.has_anchor() {
             self.visibility = self.visibility.undated();
@@ -315,21 +318,22 @@ impl Explainer {
         self.advance(Horizon::End, sinks);
     }
 
-    /// Zero of the times in results: the first reading of a workload, or the begin of the first gap or
-    /// wake-up if that is earlier or no reading is dated. CLOCK_MONOTONIC in nanoseconds.
+    /// Returns the zero of the times in results, CLOCK_MONOTONIC in nanoseconds. This is the first
+    /// reading of a workload, or the start of the first gap or wake-up if that is earlier or no
+    /// reading is dated.
     pub(crate) fn origin_mono_ns(&self) -> Option<u64> {
         let started_ns = self.cpus.iter().filter_map(|cpu| cpu.started_mono_ns);
         started_ns.chain(self.first_interval_mono_ns).min()
     }
 
-    /// The summary of all that was fed. Without a `Finish` event it explains what
-    /// is still waiting and is marked as not complete.
+    /// Returns the summary. Without a `Finish` event, it first explains all events that still wait,
+    /// and the summary is marked as incomplete.
     pub fn finish(mut self) -> Summary {
         self.run_out(&mut |_| {});
         summarize(self)
     }
 
-    /// A frame about a CPU that nobody measures is no fault.
+    /// Adds a frame of the host. A frame about an unmeasured CPU is no fault.
     fn add_frame(&mut self, frame: &HostFrame) {
         let Some(number) = self.feed.cpu_of(frame, &self.facts, &self.clock) else {
             return;
@@ -354,8 +358,9 @@ impl Explainer {
         }
     }
 
-    /// A sleep is reported when its thread has the CPU again, and ends at the wake-up before.
-    /// However long the thread waited in between, the gap around both is not over yet.
+    /// Returns whether an activity is too late. A sleep ends at the wake-up but is reported only
+    /// when its thread has the CPU again. The gap contains the sleep and the wait after it, and
+    /// ends only then, so the sleep is not late.
     fn is_late(&mut self, activity: &Activity) -> bool {
         match activity.kind {
             ActivityKind::Blocked => self.cpu_mut(activity.cpu).has_forgotten(activity),
@@ -363,7 +368,7 @@ impl Explainer {
         }
     }
 
-    /// The CPU with this number, added where the options do not name it.
+    /// Returns the CPU with this number; adds it if the options do not name it.
     fn cpu_mut(&mut self, number: u32) -> &mut Cpu {
         let is_recent = |cpu: &Cpu| cpu.number == number && cpu.is_heard && cpu.is_busy;
         if !self.cpus.get(self.recent).is_some_and(is_recent) {
@@ -372,14 +377,14 @@ impl Explainer {
         &mut self.cpus[self.recent]
     }
 
-    /// Notes that something is told of this CPU, and returns its place.
+    /// Marks this CPU as heard and busy, and returns its index.
     fn hear(&mut self, number: u32) -> usize {
         let place = match self.cpus.binary_search_by_key(&number, |cpu| cpu.number) {
             Ok(found) => found,
             Err(place) => {
                 let cpu = Cpu::new(number, self.trace.is_some());
                 self.cpus.insert(place, cpu);
-                // It is busy without being known to be.
+                // A new CPU is already marked as busy, so the code below does not insert it.
                 self.busy.insert(number);
                 place
             }
@@ -465,7 +470,7 @@ impl Explainer {
     }
 }
 
-/// Whether an event says something of the whole run, whatever its clocks do.
+/// Returns whether an event concerns the whole run, so that it counts even without a valid clock.
 fn is_of_run(event: &Event) -> bool {
     matches!(
         event,
@@ -478,7 +483,7 @@ fn is_of_run(event: &Event) -> bool {
     )
 }
 
-/// Without a host, nobody below says anything.
+/// Returns sinks without a host.
 fn alone<'a>(on_interval: &'a mut dyn FnMut(&Explained<'_>)) -> Sinks<'a> {
     Sinks {
         host_coverage: &|_, _, _| HostCoverage::None,

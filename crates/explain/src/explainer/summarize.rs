@@ -1,4 +1,4 @@
-//! Draws the summary from the sums.
+//! Makes the summary from the sums.
 
 use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{FinishReason, Share};
@@ -33,7 +33,7 @@ pub(crate) fn summarize(explainer: Explainer) -> Summary {
     let clock_jumps = clock_jumps(&explainer);
     let origin_mono_ns = explainer.origin_mono_ns();
     let origin_ns = origin_mono_ns.unwrap_or_default();
-    // A run may be asked to go on beyond its limit, or be over before it is stopped.
+    // A run may continue after its limit by request, or end before it is stopped.
     let stopped = explainer
         .finish
         .is_none_or(|finish| finish.reason == FinishReason::Stop);
@@ -96,7 +96,7 @@ fn clock_jumps(explainer: &Explainer) -> ClockJumps {
     }
 }
 
-/// A gap or wake-up of a run that goes on.
+/// Returns a gap or wake-up of a run that is still going on.
 pub(crate) fn named_so_far(explainer: &Explainer, interval: &Interval) -> NamedInterval {
     let origin_ns = explainer.origin_mono_ns();
     let origin_ns = origin_ns.unwrap_or(interval.start_mono_ns);
@@ -166,7 +166,7 @@ fn sources(ledger: &Ledger, names: &Names) -> Vec<SourceSummary> {
 fn percentiles(ledger: &Ledger) -> Percentiles {
     let observed_any = ledger.run.gaps > 0;
     let max_ns = ledger.run.max_gap_ns;
-    // A bucket's upper edge may lie above the longest gap that is in it.
+    // A bucket's upper edge may lie above its longest gap.
     let [p50, p90, p99, p999] = ledger
         .lengths
         .at_quantiles([0.5, 0.9, 0.99, 0.999])
@@ -206,7 +206,7 @@ fn own_cost(explainer: &Explainer, cpus: &[CpuSummary]) -> OwnCostSummary {
     OwnCostSummary {
         bpf_runs: cost.map(|cost| cost.bpf_runs),
         bpf_ns: cost.map(|cost| cost.bpf_ns),
-        // BPF runs on CPUs that are not measured, too.
+        // BPF also runs on CPUs that are not measured.
         percent_of_runtime: cost.and_then(|cost| percent_of_one(cost.bpf_ns.into(), runtime_ns)),
     }
 }
@@ -235,7 +235,7 @@ fn residual_of_wakeups(wakeups: &Wakeups) -> Option<f64> {
 fn named(interval: &Interval, origin_ns: u64, names: &Names) -> NamedInterval {
     let mut parts = names.parts(&interval.parts);
     if interval.wakeup().is_some() {
-        // An activity may have part in several phases: none is counted.
+        // An activity may take part in several phases, so activities are not counted.
         parts
             .iter_mut()
             .for_each(|part: &mut NamedPart| part.count = 0);

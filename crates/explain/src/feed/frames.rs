@@ -1,5 +1,5 @@
-//! The frames about one CPU: what lies between each two of them is what the host took.
-//! A count that a host began anew (a later `from_tsc`) begins with nothing.
+//! Frames about one CPU. The difference between two consecutive frames is the time that the host
+//! took. When a host restarts its count (a later `from_tsc`), the previous count is 0.
 
 use vmnoise_events::HostFrame;
 
@@ -8,8 +8,7 @@ use super::named::Named;
 use super::reported::{CpuFromFeed, ReportedHost, Sum};
 use crate::clockmap::ClockMap;
 
-/// One CPU as its host tells it. Memory holds the last frame, the names it gave, and the
-/// gaps since.
+/// One CPU as its host reports it. Keeps the last frame, its names, and the gaps since.
 #[derive(Debug, Default)]
 pub(crate) struct HostLine {
     last: Option<HostFrame>,
@@ -20,17 +19,17 @@ pub(crate) struct HostLine {
 }
 
 impl HostLine {
-    /// Whether a host reported anything of this CPU.
+    /// Returns whether a host reported anything about this CPU.
     pub(crate) fn has_feed(&self) -> bool {
         self.last.is_some()
     }
 
-    /// Takes a frame; `false` where it contradicts the one before. What lies before
-    /// `started_tsc`, the begin of the run, does not count.
+    /// Takes a frame; returns `false` if it contradicts the previous one. Time before
+    /// `started_tsc`, the start of the run, does not count.
     pub(crate) fn take(&mut self, frame: &HostFrame, started_tsc: Option<u64>) -> bool {
         let before = match &self.last {
             None => None,
-            // The count begins anew.
+            // The host restarted its count.
             Some(last) if frame.from_tsc > last.until_tsc => None,
             Some(last) if goes_on(last, frame) => Some(last),
             Some(_) => return false,
@@ -51,30 +50,31 @@ impl HostLine {
         true
     }
 
-    /// A gap in which nobody in the guest was seen, and whose residual may be the hardware's.
+    /// Notes a gap in which no activity of the guest was seen, so its residual may belong to the
+    /// hardware.
     pub(crate) fn note(&mut self, gap: BareGap) {
         let has_feed = self.has_feed();
         self.hardware.note(gap, has_feed);
     }
 
-    /// No gap that begins before this is still to come.
+    /// Settles the time before `settled_tsc`, because no later gap starts before it.
     pub(crate) fn settle(&mut self, settled_tsc: u64) {
         let hardware = self.hardware.settle(settled_tsc);
         self.run.hardware += hardware;
         self.period.hardware += hardware;
     }
 
-    /// What the frames since the last call told; `None` if none did.
+    /// Returns the sums of the frames since the last call; `None` without frames.
     pub(crate) fn take_period(&mut self, clock: &ClockMap) -> Option<ReportedHost> {
         std::mem::take(&mut self.period).reported(clock)
     }
 
-    /// What all frames of the run told; `None` if none did.
+    /// Returns the sums of all frames of the run; `None` without frames.
     pub(crate) fn so_far(&self, clock: &ClockMap) -> Option<ReportedHost> {
         self.run.reported(clock)
     }
 
-    /// As `so_far`, with names.
+    /// Returns `so_far` with names.
     pub(crate) fn part(&self, clock: &ClockMap) -> Option<CpuFromFeed> {
         let (reasons, culprits) = self.named.reported(self.last.as_ref()?.detail);
         Some(CpuFromFeed {
@@ -85,7 +85,7 @@ impl HostLine {
     }
 }
 
-/// Whether each count of `next` is that of `last` or more.
+/// Returns whether no count of `next` is smaller than in `last`.
 fn goes_on(last: &HostFrame, next: &HostFrame) -> bool {
     let numbers = |frame: &HostFrame| {
         let HostFrame {

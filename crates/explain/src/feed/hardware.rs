@@ -1,6 +1,6 @@
-//! HW_NOISE of a guest whose host says how often the vCPU left it: an exit makes one gap at
-//! most, so of the gaps in which the guest's kernel saw nobody, as many as there were exits
-//! may be the host's, the longest if need be, and the rest is the hardware's.
+//! Computes HW_NOISE of a guest whose host reports its number of exits. An exit causes at most one
+//! gap. So among the gaps without an activity of the guest's kernel, as many as there were exits
+//! may belong to the host, at worst the longest ones. The rest belongs to the hardware.
 
 use std::collections::VecDeque;
 use std::ops::AddAssign;
@@ -10,20 +10,20 @@ use vmnoise_events::HostFrame;
 use crate::interval::GapDetail;
 use crate::visibility::Visibility;
 
-/// Gaps kept between two frames.
+/// Maximum number of gaps kept between two frames.
 const KEPT_GAPS: usize = 65_536;
-/// Gaps kept while no host has told anything.
+/// Maximum number of gaps kept before the first frame.
 const KEPT_UNFED: usize = 4_096;
-/// Spans whose gaps are not all certain yet; beyond, two become one.
+/// Maximum number of spans that wait for their gaps; beyond it, two spans are merged.
 const KEPT_SPANS: usize = 256;
 
-/// A gap that is all residual.
+/// A gap without any explained part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BareGap {
     pub(crate) start_tsc: u64,
     pub(crate) end_tsc: u64,
     pub(crate) ns: u64,
-    /// Whether it is certain that nobody of the guest's own kernel was there.
+    /// Whether the guest's own kernel certainly did nothing in it.
     pub(crate) certain: bool,
 }
 
@@ -38,14 +38,14 @@ impl BareGap {
     }
 }
 
-/// What the hardware had, between two bounds.
+/// Time of the hardware, as a lower and an upper bound.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct HardwareBound {
     pub(crate) at_least_ns: u64,
     most_ns: u64,
-    /// How many spans were judged.
+    /// Number of judged spans.
     judged: u64,
-    /// Gaps were thrown away.
+    /// Whether gaps were dropped, so that there is no upper bound.
     unbounded: bool,
 }
 
@@ -64,27 +64,27 @@ impl AddAssign for HardwareBound {
     }
 }
 
-/// What lies between two frames.
+/// Time between two frames.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     from_tsc: u64,
     until_tsc: u64,
     exits: u64,
-    /// The host sees every exit, and nothing is below it.
+    /// Whether the host sees every exit and runs on bare metal.
     sees_all: bool,
 }
 
-/// Gaps and spans until both are certain.
+/// Gaps and spans until both are final.
 #[derive(Debug, Default)]
 pub(crate) struct Hardware {
     gaps: Vec<BareGap>,
     spans: VecDeque<Span>,
-    /// Gaps that ended by then may have been thrown away.
+    /// Gaps that ended before this may have been dropped.
     forgotten_tsc: u64,
 }
 
 impl Hardware {
-    /// Two frames enclose a span.
+    /// Adds the span between two frames.
     pub(crate) fn watch(&mut self, from_tsc: u64, frame: &HostFrame, exits: u64) {
         let span = Span {
             from_tsc,
@@ -103,7 +103,8 @@ impl Hardware {
         }
     }
 
-    /// Gaps are kept before the first frame as well: it comes when what it reports is over.
+    /// Keeps a gap. Gaps before the first frame are kept too, because a frame comes after the time
+    /// that it reports.
     pub(crate) fn note(&mut self, gap: BareGap, has_feed: bool) {
         let most = if has_feed { KEPT_GAPS } else { KEPT_UNFED };
         if self.gaps.len() >= most {
@@ -114,7 +115,7 @@ impl Hardware {
         self.gaps.push(gap);
     }
 
-    /// Judges every span that no gap still to come begins in.
+    /// Judges every span in which no later gap can start.
     pub(crate) fn settle(&mut self, settled_tsc: u64) -> HardwareBound {
         let mut bound = HardwareBound::default();
         while let Some(span) = self.spans.front().copied()
@@ -139,7 +140,7 @@ impl Hardware {
                 continue;
             }
             bound.most_ns = bound.most_ns.saturating_add(gap.ns);
-            // A gap that sticks out may hold an exit that is counted elsewhere.
+            // A gap that extends beyond the span may hold an exit that is counted in another span.
             let is_inside = gap.start_tsc >= span.from_tsc && gap.end_tsc <= span.until_tsc;
             if span.sees_all && is_inside && gap.certain {
                 inside.push(gap.ns);

@@ -1,5 +1,5 @@
-//! What a guest's host tells it while both run: frame by frame, each about one vCPU, each
-//! untrusted. What cannot be is refused and counted.
+//! Reports of a guest's host while both run. Each frame is about one vCPU and is not trusted.
+//! Impossible frames are refused and counted.
 
 mod frames;
 mod hardware;
@@ -18,7 +18,7 @@ use crate::clockmap::ClockMap;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// What is true of all vCPUs.
+/// State of the feed, for all vCPUs.
 #[derive(Debug, Default)]
 pub(crate) struct Feed {
     totals: Option<FeedTotals>,
@@ -31,8 +31,8 @@ impl Feed {
         self.totals = Some(totals);
     }
 
-    /// The CPU that this frame is about, if anything is known of one and the frame is
-    /// possible in itself.
+    /// Returns the CPU that this frame is about. Returns `None` if the CPU is unknown or the frame
+    /// is impossible.
     pub(crate) fn cpu_of(
         &mut self,
         frame: &HostFrame,
@@ -57,7 +57,7 @@ impl Feed {
         self.refused += 1;
     }
 
-    /// `None` where no host ever said anything.
+    /// Returns the summary; `None` if no host sent anything.
     pub(crate) fn summary(&self) -> Option<FeedSummary> {
         let FeedTotals {
             bytes,
@@ -76,8 +76,8 @@ impl Feed {
     }
 }
 
-/// Whether any host could tell this: a time that has come, and no more exits and no more time
-/// in them than there was. A frequency is known to a hundredth at worst.
+/// Returns whether a host can send this frame: its time has come, and exits and their time fit into
+/// its span. A frequency may be wrong by one percent.
 fn is_possible(frame: &HostFrame, tsc_hz: u64, clock: &ClockMap) -> bool {
     let Some((_, now_tsc)) = clock.span_tsc() else {
         return false;

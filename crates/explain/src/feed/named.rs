@@ -1,48 +1,48 @@
-//! The names a host gives: reasons of exits, and who took their time. Its lists are cut to the
-//! largest: a name that was not in the list before had, at most, what the least of that list
-//! had, if the list was full.
+//! Names that a host reports: reasons of exits, and culprits. A host cuts each list to the largest
+//! entries. So if the previous list was full and lacks a name, that name had at most the time of
+//! the smallest entry.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use vmnoise_events::{FeedDetail, HostCulprit, HostFrame, HostReason, Name, Share};
 
-/// Different names kept; a host that gives more is not believed to have so many.
+/// Maximum number of different names; more names of one host are not believed.
 const KEPT: usize = 1024;
 
-/// All exits for one reason, by the host's word.
+/// All exits for one reason, as the host reports them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReportedReason {
-    /// The reason.
+    /// Reason of the exits.
     pub name: Name,
-    /// How many.
+    /// Number of exits.
     pub exits: u64,
-    /// How long, together, halts not counted.
+    /// Total length, without halts.
     pub total_ns: u64,
 }
 
-/// Somebody on the host, by the host's word.
+/// A culprit on the host, as the host reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReportedCulprit {
-    /// What kind of time it took.
+    /// Share of the time that it took.
     pub share: Share,
-    /// Who.
+    /// Name of the culprit.
     pub name: Name,
-    /// How much.
+    /// Time taken.
     pub total_ns: u64,
 }
 
 /// Sums by name.
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    /// Exits and nanoseconds.
+    /// Exits and nanoseconds by reason.
     reasons: BTreeMap<Name, (u64, u64)>,
     culprits: BTreeMap<(Share, Name), u64>,
 }
 
 impl Named {
-    /// Whether no name of `frame` counts less than in the frame before, and every culprit had
-    /// time that a host can take.
+    /// Returns whether no count of `frame` is smaller than in the previous frame, and every culprit
+    /// has a share that a host can take.
     pub(super) fn fits(&self, frame: &HostFrame, before: Option<&HostFrame>) -> bool {
         let mut culprits = frame.culprits.iter();
         let mut reasons = frame.reasons.iter();
@@ -55,7 +55,7 @@ impl Named {
         })
     }
 
-    /// Adds what `frame` counts beyond the one before.
+    /// Adds the difference between `frame` and the previous frame.
     pub(super) fn count(&mut self, frame: &HostFrame, before: Option<&HostFrame>) {
         for now in &frame.reasons {
             let then = match before.map(|before| (same_reason(now, before), &before.reasons)) {
@@ -64,7 +64,7 @@ impl Named {
                 Some((None, listed)) if listed.len() < frame.reasons.len() => (0, 0),
                 Some((None, listed)) => {
                     let least_ns = listed.iter().map(|then| then.dur_ns).min();
-                    // How many exits that had is not known.
+                    // The number of exits of this name is unknown.
                     (now.exits, least_ns.unwrap_or(0))
                 }
             };
@@ -86,8 +86,8 @@ impl Named {
         }
     }
 
-    /// Those that a host of this openness tells, the largest first; without those that had
-    /// nothing in this run.
+    /// Returns the names that a host reports at this detail, the largest first. Names without time
+    /// in this run are left out.
     pub(super) fn reported(
         &self,
         detail: FeedDetail,
@@ -127,7 +127,7 @@ fn same_culprit<'a>(now: &HostCulprit, before: &'a HostFrame) -> Option<&'a Host
     culprits.find(|then| (then.share, &then.name) == (now.share, &now.name))
 }
 
-/// The sum of this name; `None` where it is one too many.
+/// Returns the sum of this name; `None` if there are too many names.
 fn entry<'a, K: Ord + Clone, V: Default>(
     sums: &'a mut BTreeMap<K, V>,
     name: &K,

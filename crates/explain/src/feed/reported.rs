@@ -1,4 +1,4 @@
-//! What a host reported about one CPU, as results show it.
+//! Sums of a host's reports about one CPU, as results show them.
 
 use std::ops::AddAssign;
 
@@ -10,86 +10,87 @@ use super::named::{ReportedCulprit, ReportedReason};
 use crate::clockmap::ClockMap;
 use crate::exits::{self, exit_shares};
 
-/// What came by a host's feed.
+/// Summary of a host's feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct FeedSummary {
-    /// The detail that the host reports; `None` if no frame said.
+    /// Detail that the host reports; `None` without a frame.
     pub detail: Option<FeedDetail>,
     /// Bytes read.
     pub bytes: u64,
     /// Whole and undamaged frames.
     pub frames: u64,
-    /// Damaged frames, and stretches that were no frame.
+    /// Damaged frames, and byte runs that are no frame.
     pub garbled: u64,
-    /// Frames that cannot be true: they contradict themselves, the clock, or those before.
+    /// Impossible frames: they contradict themselves, the clock, or earlier frames.
     pub refused: u64,
-    /// How often the host hung up.
+    /// Number of times that the host hung up.
     pub hang_ups: u64,
 }
 
-/// What a host took of one CPU, by its own word, between frames.
+/// Time that a host took from one CPU between frames, as the host reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ReportedHost {
-    /// How long the frames cover, in nanoseconds.
+    /// Time that the frames cover, in nanoseconds.
     pub covered_ns: u64,
-    /// Exits of the vCPU meanwhile.
+    /// Exits of the vCPU in this time.
     pub exits: u64,
-    /// How many were handled in the host kernel; `None` where the host cannot see them.
+    /// Exits handled in the host kernel; `None` if the host cannot see them.
     pub light: Option<u64>,
-    /// How many went to the VMM.
+    /// Exits that went to the VMM.
     pub heavy: u64,
-    /// Where their time went.
+    /// Time of the exits by share.
     #[serde(serialize_with = "exits::as_json")]
     pub shares_ns: ShareMap<Option<u64>>,
-    /// VIRT: those of the shares that are the virtualization's, in nanoseconds.
+    /// VIRT: the sum of the shares that belong to virtualization, in nanoseconds.
     pub virt_ns: u64,
-    /// The hardware had this at least, in gaps that are certain by now.
+    /// Lower bound of the hardware's time, in gaps that are final.
     pub hw_at_least_ns: u64,
-    /// The hardware had no more than this; `None` where no gap is certain yet, nobody observes
-    /// gaps, or they were too many to keep.
+    /// Upper bound of the hardware's time. `None` if no gap is final yet, the workload observes no
+    /// gaps, or there were too many gaps to keep.
     pub hw_at_most_ns: Option<u64>,
-    /// Records that the host lost: names may be missing, amounts never.
+    /// Records that the host lost: names may be missing, amounts are complete.
     pub lost: u64,
 }
 
 impl ReportedHost {
-    /// HW_NOISE: what the hardware had at least; `None` where that is nothing, and it may have
-    /// been more.
+    /// Returns HW_NOISE: the lower bound of the hardware's time. `None` if the lower bound is 0 and
+    /// the upper bound is not.
     pub(crate) fn hw_noise_ns(&self) -> Option<u64> {
         let is_known = self.hw_at_least_ns > 0 || self.hw_at_most_ns == Some(0);
         is_known.then_some(self.hw_at_least_ns)
     }
 }
 
-/// As `ReportedHost`, over a run, with names.
+/// Reports about one CPU over a run, with names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CpuFromFeed {
-    /// What it took.
+    /// Time that the host took.
     #[serde(flatten)]
     pub reported: ReportedHost,
-    /// Why the vCPU left its guest, largest time first; `None` where the host does not tell.
+    /// Reasons of exits, the largest time first; `None` if the host does not report them.
     pub reasons: Option<Vec<ReportedReason>>,
-    /// Who took the time, largest first; `None` where the host does not tell.
+    /// Culprits, the largest time first; `None` if the host does not report them.
     pub culprits: Option<Vec<ReportedCulprit>>,
 }
 
-/// Sums over what lies between frames.
+/// Sums over the time between frames.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sum {
-    /// How many times two frames were compared.
+    /// Number of compared pairs of frames.
     steps: u64,
     covered_tsc: u64,
     exits: u64,
     heavy: u64,
     split: ShareMap<u64>,
     lost: u64,
-    /// Some of it without what the host's kernel handled.
+    /// Whether a part lacks the exits that the host's kernel handled.
     lacks_kvm: bool,
     pub(super) hardware: HardwareBound,
 }
 
 impl Sum {
-    /// What `after` counts beyond `before`, of the same count; without one, all.
+    /// Returns the difference between two frames of the same count; without `before`, the whole
+    /// count.
     pub(super) fn between(before: Option<&HostFrame>, after: &HostFrame) -> Sum {
         let since = |of: fn(&HostFrame) -> u64| of(after).saturating_sub(before.map_or(0, of));
         let part = |share| {
@@ -120,7 +121,7 @@ impl Sum {
             exits: self.exits,
             light: (!self.lacks_kvm).then(|| self.exits.saturating_sub(self.heavy)),
             heavy: self.heavy,
-            // A host that lacks a witness says of itself that it does not know what is KVM's.
+            // A host that lacks a probe reports that KVM's part is unknown.
             shares_ns: exit_shares(&self.split, !self.lacks_kvm, &Witnesses::OF_EXITS),
             virt_ns: virt.fold(0, |sum, (_, ns)| ns.saturating_add(sum)),
             hw_at_least_ns: self.hardware.at_least_ns,

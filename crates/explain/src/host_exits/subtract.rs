@@ -1,5 +1,5 @@
-//! Takes out of a gap what the host had of it: what a guest's kernel was about meanwhile
-//! stood still, and is net of it.
+//! Subtracts the host's exits from a gap. While the host had the CPU, the guest's activities stood
+//! still, so their time is net of the exits.
 
 use vmnoise_events::{Activity, Share};
 
@@ -9,25 +9,26 @@ use crate::piece::Piece;
 use crate::steal::{waits_of, witnessed_waiting_ns};
 use crate::sweep::Sweep;
 
-/// Scratch, reused from gap to gap.
+/// Scratch memory, reused for each gap.
 #[derive(Debug, Default)]
 pub(crate) struct Subtraction {
-    /// The gap by its owners in the guest.
+    /// Slices of the gap by their owner in the guest: index of the activity, start, end.
     slices: Vec<(Option<usize>, u64, u64)>,
     net_ns: Vec<u64>,
     overlaps: Vec<Overlap>,
-    /// Where the vCPU waited, as far as it is told who had its CPU then.
+    /// Times in which the vCPU waited in exits with a named owner.
     waits: Waits,
-    /// Where it waited in exits that name nobody: no steal of who stood still meanwhile.
+    /// Times in which the vCPU waited in exits too short for the clock error. Activities of the
+    /// guest lose this time as well.
     unsure_waits: Waits,
-    /// Of the exit at hand: what each piece had, with its turn.
+    /// Pieces of the current exit: the part of each, with its turn.
     pieces: Vec<(Part, u64)>,
 }
 
 impl Subtraction {
-    /// Sweeps the gap `start_ns..end_ns` for the guest's `activities`, and takes the time
-    /// of `exits`, which overlap it, away from them; one that has no more than `blur_ns` of it
-    /// leaves that to nobody. Returns what is left to nobody.
+    /// Sweeps the gap `start_ns..end_ns` for the guest's `activities`, and subtracts the `exits`
+    /// that overlap it. An exit that overlaps it by at most `blur_ns` leaves this time without an
+    /// owner. Returns the time without an owner.
     pub(crate) fn run(
         &mut self,
         sweep: &mut Sweep,
@@ -64,8 +65,7 @@ impl Subtraction {
                     }
                     let ns = to.min(to_ns) - from.max(from_ns);
                     match owner {
-                        // The guest's kernel had asked for the sleep, on behalf of whom it
-                        // was busy with.
+                        // The guest's kernel had asked for the sleep, on behalf of this activity.
                         Some(_) if piece.share == Share::Halted => continue,
                         Some(owner) => self.net_ns[owner] -= ns,
                         None => residual_ns -= ns,
@@ -96,7 +96,7 @@ impl Subtraction {
         residual_ns
     }
 
-    /// As after a gap that met no exit.
+    /// Resets the result to that of a gap without exits.
     pub(crate) fn clear(&mut self) {
         self.slices.clear();
         self.net_ns.clear();
@@ -105,18 +105,17 @@ impl Subtraction {
         self.unsure_waits.0.clear();
     }
 
-    /// What each activity of the last run owns, in their order.
+    /// Returns the net time of each activity of the last run, in order.
     pub(crate) fn net_ns(&self) -> &[u64] {
         &self.net_ns
     }
 
-    /// What each exit of the last run had, in their order.
+    /// Returns the overlap of each exit of the last run, in order.
     pub(crate) fn take_overlaps(&mut self) -> Vec<Overlap> {
         std::mem::take(&mut self.overlaps)
     }
 
-    /// Tells `activities` without the steal inside for which the vCPU is known to have
-    /// waited.
+    /// Copies `activities` to `left`, without the steal in which the vCPU is known to have waited.
     pub(crate) fn place_steal(&self, activities: &[Activity], left: &mut Vec<Activity>) {
         left.clear();
         left.extend(activities.iter().map(|activity| {
@@ -130,8 +129,8 @@ impl Subtraction {
         }));
     }
 
-    /// How long the vCPU of a microVM waited by these exits or by the host's activities in
-    /// its own recording, in nanoseconds.
+    /// Returns how long the vCPU of a microVM waited, in nanoseconds, according to these exits or
+    /// the host's activities in the microVM's own recording.
     pub(crate) fn waited_beside_ns(
         &self,
         start_ns: u64,
@@ -148,14 +147,14 @@ impl Subtraction {
         witnessed_waiting_ns(start_ns, end_ns, waits)
     }
 
-    /// How long the vCPU waited between these, in nanoseconds, as far as the gap reaches and it is
-    /// told who had its CPU.
+    /// Returns how long the vCPU waited between these times, in nanoseconds, in exits with a named
+    /// owner.
     pub(crate) fn waited_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         self.waits.between_ns(from_ns, to_ns)
     }
 }
 
-/// Begin, end, and the sum of all before, of stretches that are ascending and apart.
+/// Ascending, disjoint waits: start, end, and the sum of all earlier ones.
 #[derive(Debug, Default)]
 struct Waits(Vec<(u64, u64, u64)>);
 
@@ -190,7 +189,7 @@ fn part(piece: &Piece, ns: u64) -> Part {
     }
 }
 
-/// Adds the pieces of each source up; of one turn, only the first counts.
+/// Adds up the pieces of each source; of one turn, only the first piece counts.
 fn add_up_turns(pieces: &mut [(Part, u64)]) -> Vec<Part> {
     pieces.sort_unstable_by_key(|(part, turn)| (part.who(), *turn));
     let turns = pieces.chunk_by_mut(|(a, turn), (b, other)| (a.who(), turn) == (b.who(), other));

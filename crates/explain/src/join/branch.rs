@@ -1,5 +1,5 @@
-//! What a gap, or a phase of a wake-up, has of its host: exits with their parts, who took how
-//! much, and what the clocks are too coarse for.
+//! Host's part in a gap or in a phase of a wake-up: exits with their parts, culprits, and time that
+//! is too short for the clock error.
 
 use serde::{Serialize, Serializer};
 use vmnoise_events::{Name, Share};
@@ -7,21 +7,21 @@ use vmnoise_events::{Name, Share};
 use crate::named::NamedPart;
 use crate::piece::NamedPiece;
 
-/// What is too short for the bound of a pair's clock: twice the bound or less. Nobody on the
-/// host is named for it; its time is residual.
+/// Time in intervals of at most twice the error bound of the pair's clock. No culprit on the host
+/// is named for it; it is residual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Unsure {
-    /// Witnessed gaps, or phases of witnessed wake-ups, that are as short as that.
+    /// Number of such gaps, or phases of wake-ups, that the host's recording covers.
     pub count: u64,
-    /// Exits that have no more of a longer one.
+    /// Number of exits that overlap a longer gap or phase by no more than this.
     pub exits: u64,
-    /// The length of the first, and what the others have, in nanoseconds.
+    /// Length of these gaps and phases, plus the time of these exits, in nanoseconds.
     pub ns: u64,
 }
 
 impl Unsure {
-    /// Takes one gap or phase: whether it is long enough, how many exits are not, and how much
-    /// time that is.
+    /// Adds one gap or phase: whether it is long enough, the number of its short exits, and their
+    /// time.
     pub(super) fn add(&mut self, is_sure: bool, exits: u64, ns: u64) {
         self.count += u64::from(!is_sure);
         self.exits += if is_sure { exits } else { 0 };
@@ -29,7 +29,7 @@ impl Unsure {
     }
 }
 
-/// On which side of the virtual machine somebody is.
+/// Side of the virtual machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
@@ -37,56 +37,57 @@ pub enum Side {
     Guest,
     /// The host's kernel, its tasks, the hypervisor and the VMM.
     Host,
-    /// Neither kernel knows.
+    /// Unknown to both kernels.
     Unknown,
 }
 
-/// Who took time of the guest's gaps, over the whole run.
+/// A culprit that took time of the guest's gaps, over the whole run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Culprit {
-    /// Where it is.
+    /// Side on which it runs.
     pub side: Side,
-    /// Under which share it is booked.
+    /// Share of the time.
     pub share: Share,
-    /// Who; of `kvm` and `vmm` the reason of the exit; `None` where nobody is named.
+    /// Name; for `kvm` and `vmm` the reason of the exit; `None` if nobody is named.
     pub name: Option<Name>,
-    /// The CPU of its own machine on which it ran; `None` of a share without one.
+    /// CPU of its own machine on which it ran; `None` for a share without a CPU.
     pub cpu: Option<u32>,
-    /// In how many gaps, or latencies, it had part.
+    /// Number of gaps, or latencies, in which it took time.
     pub gaps: u64,
-    /// What it took of them, in nanoseconds.
+    /// Total time taken, in nanoseconds.
     pub total_ns: u64,
-    /// The most it took of one, in nanoseconds.
+    /// Most time taken from one gap or latency, in nanoseconds.
     pub max_ns: u64,
-    /// That total in percent of the length of all gaps above the threshold.
+    /// `total_ns` in percent of the length of all gaps above the threshold.
     pub percent: f64,
 }
 
 /// One exit in a gap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExitBranch {
-    /// Why the guest was left.
+    /// Reason of the exit.
     pub reason: String,
-    /// Whether it went to the VMM.
+    /// Whether the exit went to the VMM.
     pub heavy: bool,
-    /// The host's CPU that it left from.
+    /// Host CPU on which the vCPU left its guest.
     pub exit_cpu: u32,
-    /// The host's CPU that it returned on.
+    /// Host CPU on which the vCPU returned to its guest.
     pub entry_cpu: u32,
-    /// When it began after the gap's begin, in nanoseconds; 0 if before.
+    /// Time from the start of the gap to the start of the exit, in nanoseconds; 0 if the exit
+    /// started earlier.
     pub after_ns: u64,
-    /// What it had of the gap, in nanoseconds: its parts add up to it. A sleep that the
-    /// guest had asked for is the guest's where its own kernel was busy with something.
+    /// Time of the exit in the gap, in nanoseconds; its parts add up to it. A sleep that the guest
+    /// asked for belongs to the guest, if the guest's own kernel was busy.
     pub dur_ns: u64,
-    /// Largest first.
+    /// Parts, largest first.
     #[serde(serialize_with = "on_host")]
     pub parts: Vec<NamedPart>,
-    /// What of it lies in the gap, or in the phase, piece by piece.
+    /// Pieces of the exit within the gap or phase.
     #[serde(skip)]
     pub pieces: Vec<NamedPiece>,
 }
 
-/// Parts as the document of a join has those of an exit.
+/// Serializes the parts of an exit for the document of a join.
 fn on_host<S: Serializer>(parts: &[NamedPart], to: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct OfHost<'a> {

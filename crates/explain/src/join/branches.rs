@@ -1,4 +1,4 @@
-//! What a tree says of a gap or wake-up beside its names: both sides of each stretch of it.
+//! Contents of a tree except the names: both sides of each segment of a gap or wake-up.
 
 use vmnoise_events::Share;
 
@@ -11,7 +11,7 @@ use crate::names::Names;
 use crate::part::largest_first;
 use crate::piece::NamedPiece;
 
-/// A [`Tree`] without the gap or wake-up.
+/// A [`Tree`] without its gap or wake-up.
 #[derive(Debug)]
 pub(super) struct Branches {
     stretches: Vec<Stretch>,
@@ -26,7 +26,7 @@ impl Branches {
         let stretches = explained.stretches.iter().filter_map(|cut| {
             let span_ns = (start_ns, start_ns + cut.dur_ns);
             start_ns = span_ns.1;
-            // A step that was over at once is no phase; a gap is one stretch, however short.
+            // An empty phase is not shown. A gap is always one segment, however short.
             let is_shown = cut.dur_ns > 0 || interval.gap().is_some();
             is_shown.then(|| stretch(cut, span_ns, explained))
         });
@@ -74,7 +74,7 @@ fn stretch(cut: &CutStretch, span_ns: (u64, u64), explained: &Explained<'_>) -> 
     }
 }
 
-/// Puts a piece under the share that the wake-up's parts have.
+/// Gives a piece the share that the parts of the wake-up have.
 fn rename(piece: &mut NamedPiece, late: &Explained<'_>) {
     if piece.share.is_residual() {
         piece.share = late.residual;
@@ -84,7 +84,7 @@ fn rename(piece: &mut NamedPiece, late: &Explained<'_>) {
     }
 }
 
-/// One exit in a stretch of a gap or latency that began at `since_ns`.
+/// Returns one exit in a segment of a gap or latency that started at `since_ns`.
 fn branch(
     exit: &HostExit,
     overlap: &Overlap,
@@ -105,7 +105,7 @@ fn branch(
     }
 }
 
-/// What of an exit lies between these instants, piece by piece.
+/// Returns the pieces of an exit between these times.
 fn pieces(exit: &HostExit, (from_ns, until_ns): (u64, u64), names: &Names) -> Vec<NamedPiece> {
     let inside = exit.pieces.iter().map(|piece| NamedPiece {
         start_mono_ns: piece.start_mono_ns.max(from_ns),

@@ -1,4 +1,4 @@
-//! Which vCPUs may be which CPUs of the guest, before the data are asked.
+//! Candidates for the vCPUs of the guest's CPUs, before any gaps and exits are compared.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use vmnoise_events::{RunFacts, Vcpu, VcpuId, Workload};
 use super::error::JoinError;
 use super::reported::{ReportedVcpu, ReportedVcpus, name_of, vm_name_of, vm_of};
 
-/// Which vCPU of one VM each CPU of the guest would be.
+/// Assignment of each CPU of the guest to a vCPU of one VM.
 pub(super) type Candidate = Vec<(u32, VcpuId)>;
 
-/// One candidate for each VM that has a vCPU for any of these CPUs. The guest is one VM, so
-/// all its CPUs are vCPUs of the same.
+/// Returns one candidate for each VM that has a vCPU for any of these CPUs. The guest is one VM, so
+/// all its CPUs are vCPUs of the same VM.
 pub(super) fn candidates(
     guest: &RunFacts,
     cpus: &[u32],
@@ -44,7 +44,7 @@ pub(super) fn candidates(
     for of_vm in vms.into_values() {
         let mut vcpus = Vec::new();
         for (number, of_number) in by_number_of_vcpu(guest, of_vm) {
-            // A CPU takes the first that is free; one without a clock is taken by none.
+            // Each CPU takes the next vCPU of its number; one without a known clock ends the list.
             let cpus = cpus_by_number.get(&number).into_iter().flatten();
             for (cpu, (vcpu, reported)) in cpus.zip(of_number) {
                 if !knows_clock(guest, reported) {
@@ -71,7 +71,7 @@ pub(super) fn candidates(
     }
 }
 
-/// The CPUs of the guest by the number that the vCPU of each has.
+/// Returns the guest's CPUs, by the number that the vCPU of each has.
 fn by_number(guest: &RunFacts, cpus: &[u32]) -> BTreeMap<u32, Vec<u32>> {
     let numbers = Numbers::of(guest);
     let mut by_number: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -85,8 +85,8 @@ fn by_number(guest: &RunFacts, cpus: &[u32]) -> BTreeMap<u32, Vec<u32>> {
     by_number
 }
 
-/// KVM calls a vCPU by the APIC id that its VMM gave it (KVM_CREATE_VCPU). Our own microVM
-/// calls its CPUs by those of the host that they are pinned to.
+/// Returns the vCPUs by number. KVM identifies a vCPU by the APIC id that its VMM set
+/// (KVM_CREATE_VCPU). Our own microVM numbers its CPUs by the host CPUs that they are pinned to.
 fn by_number_of_vcpu<'a>(
     guest: &RunFacts,
     vcpus: Vec<(&'a Vcpu, &'a ReportedVcpu)>,
@@ -104,12 +104,12 @@ fn by_number_of_vcpu<'a>(
     by_number
 }
 
-/// Which number the vCPU of a CPU has.
+/// Number of the vCPU of each CPU.
 struct Numbers(BTreeMap<u32, u32>);
 
 impl Numbers {
     fn of(guest: &RunFacts) -> Numbers {
-        // Where a CPU is listed twice, the first holds.
+        // If a CPU is listed twice, the first entry counts.
         Numbers(guest.host.apic_ids.iter().rev().copied().collect())
     }
 
@@ -118,7 +118,7 @@ impl Numbers {
     }
 }
 
-/// The gaps of a microVM are on its host's counter as they come.
+/// Returns whether the guest's clock is known. Gaps of a microVM are already on its host's counter.
 fn knows_clock(guest: &RunFacts, reported: &ReportedVcpu) -> bool {
     guest.workload == Workload::Microvm || reported.clock.is_known()
 }
@@ -137,7 +137,7 @@ fn wanted(guest: &RunFacts, cpus: &[u32]) -> String {
     each.join(", ")
 }
 
-/// Each once.
+/// Returns each name once.
 fn names(all: impl Iterator<Item = String>) -> Vec<String> {
     let mut names: Vec<String> = all.collect();
     names.sort_unstable();

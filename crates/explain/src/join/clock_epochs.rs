@@ -1,20 +1,21 @@
-//! The clocks of one machine while it recorded: its TSC over its CLOCK_MONOTONIC, in epochs.
-//! A new one begins where one of the two jumped, as in a suspended machine.
+//! Clocks of one machine during its recording: the TSC against CLOCK_MONOTONIC, in epochs. A new
+//! epoch starts where one of the two clocks jumped, as in a suspended machine.
 
 use vmnoise_events::{Anchor, ClockFacts};
 
 use crate::clockmap::ClockMap;
 
-/// So many times clocks may jump: a machine is suspended now and then. What comes after is of no epoch.
+/// Maximum number of epochs. A machine is suspended now and then; times after the last epoch are
+/// unknown.
 const MOST: usize = 64;
 
-/// Where and when both clocks are known. A time belongs to an epoch only between its anchors.
+/// Epochs in which both clocks are known. A time belongs to an epoch only between its anchors.
 #[derive(Debug, Clone)]
 pub(super) struct ClockEpochs {
     facts: ClockFacts,
-    /// Ascending in CLOCK_MONOTONIC; each has an anchor.
+    /// Epochs, ascending in CLOCK_MONOTONIC; each has an anchor.
     epochs: Vec<ClockMap>,
-    /// Whether the clocks jumped more often than is looked at.
+    /// Whether the clocks jumped more than [`MOST`] times.
     has_ended: bool,
 }
 
@@ -27,7 +28,7 @@ impl ClockEpochs {
         }
     }
 
-    /// Takes an anchor; one that is inside out, or comes before the last one, says nothing.
+    /// Takes an anchor; ignores an anchor with a negative bracket, or before the last one.
     pub(super) fn add(&mut self, anchor: &Anchor) {
         let is_before = |(_, last_ns)| anchor.mono_ns <= last_ns;
         if self.has_ended || self.span_mono_ns().is_some_and(is_before) {
@@ -46,20 +47,21 @@ impl ClockEpochs {
         }
     }
 
-    /// CLOCK_MONOTONIC at the first anchor and at the last, in nanoseconds.
+    /// Returns CLOCK_MONOTONIC at the first and the last anchor, in nanoseconds.
     pub(super) fn span_mono_ns(&self) -> Option<(u64, u64)> {
         let (first_ns, _) = self.epochs.first()?.span_mono_ns()?;
         let (_, last_ns) = self.epochs.last()?.span_mono_ns()?;
         Some((first_ns, last_ns))
     }
 
-    /// The epochs by number, with their CLOCK_MONOTONIC at the first anchor and at the last.
+    /// Returns the epochs by number, each with its CLOCK_MONOTONIC at the first and the last
+    /// anchor.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &ClockMap, (u64, u64))> {
         let epochs = self.epochs.iter().enumerate();
         epochs.filter_map(|(place, epoch)| Some((place, epoch, epoch.span_mono_ns()?)))
     }
 
-    /// The TSC at this instant of CLOCK_MONOTONIC, and the number of the epoch.
+    /// Returns the number of the epoch and the TSC at this time of CLOCK_MONOTONIC.
     pub(super) fn tsc(&self, mono_ns: u64) -> Option<(usize, u64)> {
         let holds = |(first_ns, last_ns)| first_ns <= mono_ns && mono_ns <= last_ns;
         let mut epochs = self.epochs.iter().enumerate().rev();
@@ -67,8 +69,8 @@ impl ClockEpochs {
         Some((place, epoch.tsc(mono_ns)))
     }
 
-    /// CLOCK_MONOTONIC in nanoseconds at this reading of the TSC; `None` also where two epochs
-    /// read it.
+    /// Returns CLOCK_MONOTONIC in nanoseconds at this TSC reading; `None` also if two epochs have
+    /// this reading.
     pub(super) fn mono_ns(&self, tsc: u64) -> Option<u64> {
         let holds = |(first_tsc, last_tsc)| first_tsc <= tsc && tsc <= last_tsc;
         let mut epochs = self
@@ -79,8 +81,8 @@ impl ClockEpochs {
         epochs.next().is_none().then(|| epoch.mono_ns(tsc))
     }
 
-    /// Bound of the error of a time brought from one clock to the other, in nanoseconds, with
-    /// what rounding to whole cycles and nanoseconds adds.
+    /// Returns the error bound of a conversion between the clocks, in nanoseconds. It includes
+    /// rounding to whole cycles and nanoseconds.
     pub(super) fn bound_ns(&self) -> u64 {
         let bounds = self.epochs.iter().filter_map(|epoch| {
             let anchors_ns = epoch.bound_ns()?;
@@ -93,13 +95,13 @@ impl ClockEpochs {
         bounds.max().unwrap_or(u64::MAX)
     }
 
-    /// Bound of what is known of a microVM's counter, whose gaps are reported on its host's, in
-    /// nanoseconds; 0 of all others.
+    /// Returns the error bound of a microVM's counter, in nanoseconds, since its gaps are reported
+    /// on its host's counter; 0 for other workloads.
     pub(super) fn offset_bound_ns(&self) -> u64 {
         self.cycles_ns(self.facts.offset_bound_tsc)
     }
 
-    /// A number of cycles in nanoseconds, rounded up.
+    /// Returns a number of cycles in nanoseconds, rounded up.
     pub(super) fn cycles_ns(&self, cycles: u64) -> u64 {
         ClockMap::new(&self.facts).duration_ns(cycles)
     }
@@ -144,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_the_clocks_did_in_a_suspended_machine_is_unknown() {
-        // CLOCK_MONOTONIC stood still for a second; then the TSC began anew.
+        // CLOCK_MONOTONIC stood still for a second; then the TSC restarted.
         let epochs = epochs(&[
             (0, 100),
             (40_000_000, 20_000_100),
@@ -163,7 +165,7 @@ mod tests {
 
     #[test]
     fn clocks_that_jump_without_end_are_followed_for_a_while() {
-        // The TSC begins anew with each of them.
+        // The TSC restarts at each anchor.
         let anchors: Vec<(u64, u64)> = (1..1_000)
             .map(|nth| (5_000 - nth, nth * 1_000_000))
             .collect();
@@ -171,7 +173,7 @@ mod tests {
         assert_eq!(epochs.iter().count(), MOST);
         let (_, last_ns) = epochs.span_mono_ns().unwrap();
         assert_eq!(last_ns, MOST as u64 * 1_000_000);
-        // One that would go on after the last of them comes too late.
+        // An anchor that would continue the last epoch comes too late.
         epochs.add(&Anchor {
             before_tsc: 5_000 - MOST as u64 + 2_000_000,
             mono_ns: last_ns + 1_000_000,

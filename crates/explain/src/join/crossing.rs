@@ -1,10 +1,10 @@
-//! From the host's CLOCK_MONOTONIC to a guest's and back, by way of both counters.
+//! Conversion from the host's CLOCK_MONOTONIC to a guest's and back, through both counters.
 
 use super::clock_epochs::ClockEpochs;
 use super::guest_clock::{GuestClock, Held, host_tsc};
 use crate::clockmap::ClockMap;
 
-/// What a vCPU's times are crossed with.
+/// Clocks for the conversion of one vCPU's times.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Crossing<'a> {
     pub(super) host: &'a ClockEpochs,
@@ -12,38 +12,38 @@ pub(super) struct Crossing<'a> {
     pub(super) clock: &'a GuestClock,
 }
 
-/// Which epoch of the host's clocks and which clock of the guest: times that share both are on
-/// one line.
+/// Epoch of the host's clocks and clock of the guest. Times that share both lie on one straight
+/// line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line {
     epoch: usize,
     clock: usize,
 }
 
-/// How far the recordings of both sides cover each other.
+/// Overlap of the two recordings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Overlap {
     pub(super) ns: u64,
-    /// Clocks of the guest that were in force meanwhile.
+    /// Number of the guest's clocks in force during the overlap.
     pub(super) clocks: u32,
 }
 
 impl Crossing<'_> {
-    /// The guest's counter at this instant of the host's CLOCK_MONOTONIC.
+    /// Returns the guest's counter at this time of the host's CLOCK_MONOTONIC.
     pub(super) fn guest_tsc(&self, host_mono_ns: u64) -> Option<(Line, u64)> {
         let (epoch, tsc) = self.host.tsc(host_mono_ns)?;
         let (clock, in_force) = self.clock.at(host_mono_ns)?;
         Some((Line { epoch, clock }, in_force.guest_tsc(tsc)?))
     }
 
-    /// The guest's CLOCK_MONOTONIC at this instant of the host's, both in nanoseconds.
+    /// Returns the guest's CLOCK_MONOTONIC at this time of the host's, both in nanoseconds.
     pub(super) fn guest_mono_ns(&self, host_mono_ns: u64) -> Option<u64> {
         let (_, guest_tsc) = self.guest_tsc(host_mono_ns)?;
         self.guest.mono_ns(guest_tsc)
     }
 
-    /// The host's CLOCK_MONOTONIC in nanoseconds at this reading of the guest's counter; the
-    /// last such instant, should there be several.
+    /// Returns the host's CLOCK_MONOTONIC in nanoseconds at this reading of the guest's counter; if
+    /// there are several such times, the last one.
     pub(super) fn host_mono_ns(&self, guest_tsc: u64) -> Option<(Line, u64)> {
         self.clock.iter().rev().find_map(|(clock, held)| {
             let tsc = host_tsc(&held.clock, guest_tsc)?;
@@ -58,8 +58,8 @@ impl Crossing<'_> {
         })
     }
 
-    /// How far the guest's recording, between these readings of its counter, lies in the
-    /// host's, which has all there was until then.
+    /// Returns how much of the guest's recording, between these readings of its counter, lies in
+    /// the host's recording, which is complete until `until_ns`.
     pub(super) fn overlap(&self, (first_tsc, last_tsc): (u64, u64), until_ns: u64) -> Overlap {
         let mut overlap = Overlap::default();
         for (_, held) in self.clock.iter() {
@@ -80,8 +80,8 @@ impl Crossing<'_> {
         overlap
     }
 
-    /// Where the guest's recording lies on the host's CLOCK_MONOTONIC, by the last clock told
-    /// and however far away; nanoseconds.
+    /// Returns where the guest's recording lies on the host's CLOCK_MONOTONIC, in nanoseconds,
+    /// according to the last known clock, even far outside the host's recording.
     pub(super) fn placed(&self, (first_tsc, last_tsc): (u64, u64)) -> Option<(u64, u64)> {
         let (_, held) = self.clock.iter().next_back()?;
         let (_, map, _) = self.host.iter().next_back()?;
@@ -89,8 +89,8 @@ impl Crossing<'_> {
     }
 }
 
-/// Both readings of the guest's counter on the host's CLOCK_MONOTONIC, as if this epoch and this
-/// clock had no end.
+/// Returns both readings of the guest's counter on the host's CLOCK_MONOTONIC, as if this epoch and
+/// this clock had no end.
 fn extended(map: &ClockMap, held: &Held, first_tsc: u64, last_tsc: u64) -> (u64, u64) {
     let place = |guest_tsc| {
         let is_before = i128::from(guest_tsc) < i128::from(held.clock.offset_tsc);

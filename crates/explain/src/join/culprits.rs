@@ -1,4 +1,4 @@
-//! Ranks who took the time of the gaps, or of the latencies, of a run.
+//! Ranking of the culprits that took time of a run's gaps or latencies.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -10,16 +10,16 @@ use super::branch::{Culprit, Side};
 use crate::attribute::Explained;
 use crate::percent::percent;
 
-/// Who, where, and under which share.
+/// Side, share, name and CPU of a culprit.
 type Who = (Side, Share, Option<Arc<str>>, Option<u32>);
 
-/// Sums by whoever took time. Memory follows how many those are.
+/// Sums by culprit. Memory grows with the number of culprits.
 #[derive(Debug)]
 pub(super) struct Culprits {
     workload: Workload,
     taken: HashMap<Who, Taken>,
     intervals_ns: u128,
-    /// Of the gap at hand.
+    /// Parts of the current gap.
     parts: Vec<(Who, u64)>,
 }
 
@@ -40,12 +40,12 @@ impl Culprits {
         }
     }
 
-    /// Takes one gap or latency; what its stretches had adds up to it.
+    /// Takes one gap or latency. The parts of its segments add up to its length.
     pub(super) fn see(&mut self, explained: &Explained<'_>) {
         self.intervals_ns += u128::from(explained.interval.dur_ns);
         let cpu = Some(explained.interval.cpu);
         let name = |source: Option<_>| source.map(|id| explained.names.shared(id));
-        // The activities around a microVM are its host's.
+        // The activities around a microVM belong to its host.
         let own_side = match self.workload {
             Workload::Microvm => Side::Host,
             _ => Side::Guest,
@@ -84,7 +84,7 @@ impl Culprits {
         }
     }
 
-    /// Who took most comes first.
+    /// Returns the culprits, the largest total first.
     pub(super) fn ranked(self) -> Vec<Culprit> {
         let mut taken: Vec<(Who, Taken)> = self.taken.into_iter().collect();
         taken.sort_by(|(who, a), (other, b)| {

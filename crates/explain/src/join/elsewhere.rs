@@ -1,16 +1,15 @@
-//! The same tests at every other offset of the clock, within reach: where they agree as well,
-//! nothing is proven.
+//! The same tests at every other clock offset within reach. If the tests agree as well at another
+//! offset, nothing is proven.
 
 use super::odds::Stakes;
 
-/// Costs are whole numbers, so that they add up however they are ordered.
+/// Units per decade. Costs are whole numbers, so that the order of their addition does not matter.
 const UNITS: f64 = 1_000.0;
-/// An offset by which fewer than two thirds of the tests can be made is too far away: what is left
-/// could agree by chance.
+/// Minimum part of the tests that an offset must allow. With fewer, the remaining tests could agree
+/// by chance.
 const COMMON: (u32, u32) = (2, 3);
 
-/// From this offset on, so much more speaks for the recorded clock, and so many more tests can
-/// be made.
+/// Changes at an offset: the evidence for the recorded clock, and the number of possible tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Step {
     at: i64,
@@ -18,32 +17,32 @@ struct Step {
     tests: i32,
 }
 
-/// Tests by the offset of the clock, in cycles of the guest's counter.
+/// Tests by offset of the clock, in cycles of the guest's counter.
 #[derive(Debug, Default)]
 pub(super) struct Elsewhere {
     steps: Vec<Step>,
     tests: u32,
-    /// What it costs to call the tests strays that failed at 0.
+    /// Cost of the explanation that the tests which failed at offset 0 are strays.
     strays: i64,
-    /// Whether other offsets could not be looked at.
+    /// Whether other offsets could not be tried.
     is_unknown: bool,
 }
 
-/// How the best other clock compares to the recorded one.
+/// Comparison of the best other clock with the recorded one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rivals {
-    /// By how many decades the recorded one is ahead of it.
+    /// Decades by which the recorded clock is ahead of the other.
     pub(super) ahead: f64,
-    /// Its offset.
+    /// Offset of the other clock.
     pub(super) offset: i64,
-    /// The mean of what speaks for each other offset over the recorded one, as a common logarithm.
+    /// Mean of the odds of each other offset over the recorded one, as a common logarithm.
     pub(super) mean: f64,
-    /// What speaks for the recorded clock against the best of those that the data leave open.
+    /// Odds of the recorded clock over the best offset that the data leave open, in decades.
     pub(super) within: f64,
 }
 
 impl Elsewhere {
-    /// There was no room to look: any other offset may be as good.
+    /// Returns the result without any tried offset: any other offset may be as good.
     pub(super) fn unknown() -> Elsewhere {
         Elsewhere {
             is_unknown: true,
@@ -51,8 +50,8 @@ impl Elsewhere {
         }
     }
 
-    /// Adds a test that can be made in `tested`, and agrees in `inside` (ascending and apart,
-    /// within it).
+    /// Adds a test that is possible in `tested` and agrees in `inside`. The ranges in `inside` are
+    /// ascending, disjoint and within `tested`.
     pub(super) fn add(
         &mut self,
         stakes: Stakes,
@@ -71,7 +70,7 @@ impl Elsewhere {
         }
     }
 
-    /// Counts a test, once it was added wherever it can be made.
+    /// Counts a test, after it was added at all offsets where it is possible.
     pub(super) fn count(&mut self, stakes: Stakes, agrees_at_0: bool) {
         self.tests += 1;
         if !agrees_at_0 {
@@ -79,8 +78,8 @@ impl Elsewhere {
         }
     }
 
-    /// Looks at every offset at which enough of the tests can be made. Those of `open`
-    /// are no rivals: the data leave them open, and the bound covers them.
+    /// Compares every offset at which enough tests are possible. Offsets in `open` are no rivals,
+    /// because the error bound covers them.
     pub(super) fn rivals(self, open: (i64, i64)) -> Option<Rivals> {
         if self.is_unknown {
             return Some(Rivals {
@@ -142,11 +141,11 @@ fn decades(units: i64) -> f64 {
     units as f64 / UNITS
 }
 
-/// The mean of odds over offsets, as decades; odds themselves have no room in a number.
+/// Mean of odds over offsets, in decades, because the odds themselves would overflow.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mean {
     most: f64,
-    /// Weighed odds, over those of `most`.
+    /// Sum of the weighted odds, relative to the odds of `most`.
     sum: f64,
     weight: f64,
 }
@@ -174,7 +173,7 @@ mod tests {
     use super::*;
     use crate::join::odds::STRAY;
 
-    /// Tests that agree within 10 of 0, each; and at these offsets as well.
+    /// Returns tests that each agree within 10 of 0, and of these offsets.
     fn tests(each: &[&[i64]]) -> Elsewhere {
         let mut elsewhere = Elsewhere::default();
         let stakes = Stakes::new(0.01, STRAY);

@@ -1,10 +1,10 @@
-//! Why two recordings are not joined.
+//! Reasons why two recordings cannot be joined.
 
 use std::fmt;
 
 use super::unpaired::Unpaired;
 
-/// What is wrong with two recordings that were to be joined, and what to do about it.
+/// Reason why two recordings cannot be joined, with a remedy.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
@@ -39,7 +39,7 @@ pub enum JoinError {
         /// `guest` or `host`.
         side: &'static str,
     },
-    /// The guest's workload never told that it ran.
+    /// The guest's workload never reported a reading of its clock.
     #[error(
         "the guest's recording has no CPU that was measured: it ended before it began, record anew"
     )]
@@ -50,30 +50,30 @@ pub enum JoinError {
          --vcpu of another"
     )]
     NoVcpus,
-    /// No VM is called so.
+    /// The host's recording has no VM of this name.
     #[error(
         "the host's recording has no VM `{wanted}`: name one that it has by its name or process: {}",
         List(vms)
     )]
     NoSuchVm {
-        /// What was asked for.
+        /// Requested VM.
         wanted: String,
-        /// The VMs that there are.
+        /// VMs in the recording.
         vms: Vec<String>,
     },
-    /// No vCPU has the number that one of the guest's CPUs should have.
+    /// No vCPU has the number that a CPU of the guest requires.
     #[error(
         "no vCPU of the host's recording can be a CPU of the guest: {}; it has {}",
         wanted,
         List(vcpus)
     )]
     NoCandidate {
-        /// What was looked for.
+        /// Required numbers.
         wanted: String,
-        /// The vCPUs that there are.
+        /// vCPUs in the recording.
         vcpus: Vec<String>,
     },
-    /// A vCPU would fit, and how its guest's counter follows from the host's is not known.
+    /// A vCPU would fit, but the relation of its guest's counter to the host's is unknown.
     #[error(
         "the host's recording does not tell the TSC offset of {vcpu}: mount debugfs (`mount -t \
          debugfs none /sys/kernel/debug`) and record the host anew, as root and with this \
@@ -92,25 +92,25 @@ pub enum JoinError {
         Seconds(*host_mono_ns)
     )]
     NoOverlap {
-        /// The vCPU by whose clock that is.
+        /// vCPU whose clock placed the guest's recording.
         vcpu: String,
-        /// Begin and end of the guest's, on the host's CLOCK_MONOTONIC in nanoseconds.
+        /// Start and end of the guest's recording, on the host's CLOCK_MONOTONIC in nanoseconds.
         guest_mono_ns: (u64, u64),
-        /// Begin and end of the host's.
+        /// Start and end of the host's recording.
         host_mono_ns: (u64, u64),
     },
-    /// More vCPUs and CPUs than can be told apart in bounded time.
+    /// There are too many CPUs and vCPUs to compare in bounded time.
     #[error(
         "{cpus} CPUs of the guest and {vcpus} vCPUs of its host are too many to be told apart: record \
          the guest with fewer CPUs (-c), or the host with one VM (--vm)"
     )]
     TooMany {
-        /// CPUs of the guest.
+        /// Number of the guest's CPUs.
         cpus: usize,
-        /// vCPUs that each of them may be.
+        /// Number of candidate vCPUs for each CPU.
         vcpus: usize,
     },
-    /// The data were asked, and refuse or do not prove it.
+    /// The data contradict the pairing, or do not prove it.
     #[error("{0}")]
     Unpaired(Box<Unpaired>),
 }
@@ -129,7 +129,7 @@ impl fmt::Display for List<'_> {
     }
 }
 
-/// From and to.
+/// A range of times in seconds.
 struct Seconds((u64, u64));
 
 impl fmt::Display for Seconds {

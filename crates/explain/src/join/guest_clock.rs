@@ -1,8 +1,8 @@
-//! The counter of one vCPU's guest over its host's: one clock after the other.
+//! Clocks of one vCPU's guest, in order: the relation of the guest's counter to its host's.
 
 use vmnoise_events::{VcpuClock, VcpuId};
 
-/// A clock and while it is known to have held, CLOCK_MONOTONIC of the host in nanoseconds.
+/// A clock, and the time for which it is known to hold, CLOCK_MONOTONIC of the host in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) from_mono_ns: u64,
@@ -10,16 +10,16 @@ pub(super) struct Held {
     pub(super) clock: VcpuClock,
 }
 
-/// So many clocks of one vCPU are looked at: each is a guest that was started or restored anew. No clock is known
-/// after them.
+/// Maximum number of clocks of one vCPU; each start or restore of a guest makes one. Later clocks
+/// are unknown.
 const MOST: usize = 64;
 
-/// The clocks of one vCPU in their order.
+/// Clocks of one vCPU, in order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct GuestClock(Vec<Held>);
 
 impl GuestClock {
-    /// The guest reads its host's counter: our own microVM's gaps come that way.
+    /// Returns the clock of our own microVM: its gaps are reported on the host's counter.
     pub(super) fn of_host(vcpu: VcpuId) -> GuestClock {
         let mut own = GuestClock::default();
         own.add(&VcpuClock {
@@ -33,14 +33,14 @@ impl GuestClock {
         own
     }
 
-    /// Takes the next clock. One that says what the last one said goes on; one that no
-    /// counter can follow says nothing.
+    /// Takes the next clock. A clock equal to the last one continues it; an impossible ratio is
+    /// ignored.
     pub(super) fn add(&mut self, clock: &VcpuClock) {
         if clock.ratio == 0 || u32::from(clock.ratio_frac_bits) >= u64::BITS {
             return;
         }
         let from_mono_ns = match self.0.last_mut() {
-            // Nothing says that it did not hold before.
+            // Nothing shows that another clock held before.
             None if clock.before_until_mono_ns == clock.from_mono_ns => 0,
             None => clock.from_mono_ns,
             Some(last) if is_same(&last.clock, clock) => return,
@@ -63,7 +63,7 @@ impl GuestClock {
         !self.0.is_empty()
     }
 
-    /// Whether both said the same at last.
+    /// Returns whether the last clocks of both are equal.
     pub(super) fn is_like(&self, other: &GuestClock) -> bool {
         let ends = self.0.last().zip(other.0.last());
         ends.is_some_and(|(one, other)| is_same(&one.clock, &other.clock))
@@ -73,7 +73,7 @@ impl GuestClock {
         self.0.iter().enumerate()
     }
 
-    /// The clock in force at this instant, and its number.
+    /// Returns the number of the clock in force at this time, and the clock.
     pub(super) fn at(&self, mono_ns: u64) -> Option<(usize, &VcpuClock)> {
         let after = self.0.partition_point(|held| held.from_mono_ns <= mono_ns);
         let place = after.checked_sub(1)?;
@@ -87,7 +87,8 @@ fn is_same(a: &VcpuClock, b: &VcpuClock) -> bool {
     of(a) == of(b)
 }
 
-/// The host's counter when the guest's first showed this; `None` where the host's never did.
+/// Returns the host's counter at the time when the guest's counter first had this value; `None` if
+/// that never happened.
 pub(super) fn host_tsc(clock: &VcpuClock, guest_tsc: u64) -> Option<u64> {
     let scaled = i128::from(guest_tsc) - i128::from(clock.offset_tsc);
     let unit = 1_u128.checked_shl(clock.ratio_frac_bits.into())?;

@@ -1,4 +1,4 @@
-//! The host's side of a join: its exits, as they are laid on the guest's clock.
+//! The host's side of a join: its exits, mapped to the guest's clock.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::host_exits::{HostExit, ReportedExit};
 use crate::piece::Piece;
 use crate::vcpus::{ExitExplainer, ExitsRun, OverlaidExit};
 
-/// Explains the host's stream, and hands a guest's explainer what of it fell on its CPUs.
+/// Explains the host's stream, and passes the exits on the guest's CPUs to the guest's explainer.
 #[derive(Debug)]
 pub(super) struct HostStream {
     exits: ExitExplainer,
@@ -28,7 +28,7 @@ impl HostStream {
         }
     }
 
-    /// Takes the next event; exits that it makes certain go to `guest`.
+    /// Takes the next event; passes exits that become final to `guest`.
     pub(super) fn push(&mut self, event: &Event, pairs: &Pairs, guest: &mut Explainer) {
         if concerns(event, pairs) {
             let Self { exits, names, .. } = self;
@@ -36,7 +36,7 @@ impl HostStream {
         }
     }
 
-    /// Nothing more comes.
+    /// Ends the stream.
     pub(super) fn end(&mut self, pairs: &Pairs, guest: &mut Explainer) {
         let Self { exits, names, .. } = self;
         exits.end(&mut |exit| overlay(exit, names, pairs, guest));
@@ -47,7 +47,7 @@ impl HostStream {
         self.has_ended
     }
 
-    /// Whether every exit that ended by this instant (CLOCK_MONOTONIC, ns) was reported.
+    /// Returns whether every exit that ended by this time (CLOCK_MONOTONIC, ns) has been reported.
     pub(super) fn has_reported(&self, until_ns: u64) -> bool {
         self.has_ended || self.exits.certain_to_ns() >= until_ns
     }
@@ -57,7 +57,7 @@ impl HostStream {
     }
 }
 
-/// What other VMs went through is nothing to this guest.
+/// Returns whether the event matters to this guest; events of other VMs do not.
 fn concerns(event: &Event, pairs: &Pairs) -> bool {
     match event {
         Event::Exit(exit) => pairs.cpu_of(exit.vcpu).is_some(),
@@ -66,10 +66,10 @@ fn concerns(event: &Event, pairs: &Pairs) -> bool {
     }
 }
 
-/// What the guest's explainer calls those whom the host names.
+/// The guest explainer's ids for the host's names.
 #[derive(Debug, Default)]
 struct HostNames {
-    /// By the host's id.
+    /// Ids by the host's source id.
     sources: Vec<Option<SourceId>>,
     reasons: HashMap<ExitReason, SourceId>,
 }
@@ -89,7 +89,7 @@ impl HostNames {
     }
 }
 
-/// Lays an exit on the guest's clock, unless that is not known.
+/// Maps an exit to the guest's clock, if that clock is known.
 fn overlay(
     overlaid: OverlaidExit<'_>,
     names: &mut HostNames,
@@ -104,8 +104,8 @@ fn overlay(
     let reason = names.reason(exit.reason, guest);
     let mut reported = overlaid.pieces.to_vec();
     settle(&mut reported, &exit.split);
-    // What KVM had beyond its usual part, where others did something as well, is nobody's; so is
-    // all of it where others would not have been seen.
+    // KVM's surplus over its usual time becomes unexplained, if others took part in the exit. If
+    // work of others would not be seen, all of KVM's time becomes unexplained.
     let nobodys_ns = match overlaid.vcpu.sees_kvm && !overlaid.knows_kvm {
         true => exit.split[Share::Kvm],
         false => overlaid.held.surplus_ns,

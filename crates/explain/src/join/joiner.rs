@@ -1,5 +1,5 @@
-//! Takes both streams, each as far as the other allows, and explains the guest's gaps, or
-//! its wake-ups, by what either kernel did.
+//! Reads both streams in turns, and explains the guest's gaps or wake-ups by the events of both
+//! kernels.
 
 use vmnoise_events::{Event, RunFacts, SourceId, Workload};
 
@@ -16,9 +16,9 @@ use crate::ledger::PeriodLine;
 use crate::stream_gaps::StreamGaps;
 use crate::visibility::HostCoverage;
 
-/// Joins a guest's stream to its host's. Both are read in turns: the host's for as long as
-/// [`Self::wants_host`], then the guest's for an event. Memory holds what either explainer
-/// holds, and the exits of the guest's vCPUs that no gap has settled; never the run.
+/// Joiner of a guest's stream with its host's. The caller reads both in turns: the host's while
+/// [`Self::wants_host`], then an event of the guest's. It keeps the state of both explainers, and
+/// the exits that no gap has settled; never the whole run.
 #[derive(Debug)]
 pub struct Joiner {
     guest: Explainer,
@@ -26,27 +26,27 @@ pub struct Joiner {
     host_facts: RunFacts,
     pairs: Pairs,
     host_doubt: StreamGaps,
-    /// What makes gaps certain before the host was heard about them.
+    /// Event that makes gaps final before the host's events for them have arrived.
     held: Option<Held>,
     guest_has_ended: bool,
     sums: JoinSums,
-    /// Certain, and not taken yet; `None` where nobody takes them.
+    /// Final intervals that were not taken yet; `None` if nobody takes them.
     kept: Option<Vec<Interval>>,
-    /// Of periodic tasks only.
+    /// Sums of latencies; periodic tasks only.
     latencies: Option<LatencySums>,
 }
 
 #[derive(Debug)]
 struct Held {
-    /// A watermark or the finish; `None` where the stream broke off.
+    /// A watermark or the finish; `None` if the stream broke off.
     event: Option<Event>,
-    /// How far the host has to be heard, its CLOCK_MONOTONIC in nanoseconds.
+    /// Time up to which the host's events are needed, its CLOCK_MONOTONIC in nanoseconds.
     until_ns: u64,
 }
 
 impl Joiner {
-    /// Starts with what was true before the first event of either side, and the vCPUs that
-    /// were found to be the guest's CPUs.
+    /// Creates a joiner from the facts before the first event of either side, and the vCPUs that
+    /// are the guest's CPUs.
     pub fn new(guest: &RunFacts, host: &RunFacts, pairs: Pairs, options: JoinOptions) -> Joiner {
         let mut guest_facts = guest.clone();
         guest_facts.options.top = options.top;
@@ -68,7 +68,7 @@ impl Joiner {
         }
     }
 
-    /// As `new`, and keeps each gap and each wake-up for [`Self::take_intervals`].
+    /// Keeps each gap and each wake-up for [`Self::take_intervals`].
     pub fn with_intervals(self) -> Joiner {
         Joiner {
             kept: Some(Vec::new()),
@@ -76,29 +76,30 @@ impl Joiner {
         }
     }
 
-    /// The gaps or wake-ups that are certain since the last call, CPU by CPU in the order of
-    /// their begins; none unless they were asked for.
+    /// Returns the gaps or wake-ups that became final since the last call, CPU by CPU, ordered by
+    /// start; empty if they were not requested.
     pub fn take_intervals(&mut self) -> Vec<Interval> {
         self.kept.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// The name of somebody in a gap's parts, on either side.
+    /// Returns the name of a source in a gap's parts, on either side.
     pub fn source_name(&self, id: SourceId) -> &str {
         self.guest.source_name(id)
     }
 
-    /// As [`Explainer::take_period`], of the guest.
+    /// Returns the lines of [`Explainer::take_heard_period`] for the guest.
     pub fn take_period(&mut self) -> Vec<PeriodLine> {
         self.guest.take_heard_period()
     }
 
-    /// Which vCPU is which CPU, and the clock that both sides share.
+    /// Returns the pairs of CPU and vCPU, with the clock that both sides share.
     pub fn pairs(&self) -> &Pairs {
         &self.pairs
     }
 
-    /// Whether the host's stream has to be read on before the guest's: what it did in some
-    /// gaps is not known yet. After the guest's last event, all the rest of it.
+    /// Returns whether the host's stream must be read before the guest's, because some gaps still
+    /// need its events. After the guest's last event, the whole rest of the host's stream is
+    /// wanted.
     pub fn wants_host(&self) -> bool {
         !self.host.has_ended() && (self.held.is_some() || self.guest_has_ended)
     }
@@ -106,7 +107,7 @@ impl Joiner {
     /// Takes the next event of the host's stream.
     pub fn host(&mut self, event: &Event) {
         self.host_doubt.see(event);
-        // Nobody asks any more what the host did; what it says of itself counts.
+        // No gap needs the host's events any more; only its losses and totals count.
         let is_moot = self.guest_has_ended && self.held.is_none();
         if !(is_moot
             && matches!(
@@ -119,14 +120,14 @@ impl Joiner {
         self.release();
     }
 
-    /// The host's stream has no more events.
+    /// Ends the host's stream.
     pub fn host_ended(&mut self) {
         self.host.end(&self.pairs, &mut self.guest);
         self.release();
     }
 
-    /// Takes the next event of the guest's stream. While the host's is wanted, that would
-    /// leave gaps without what the host did.
+    /// Takes the next event of the guest's stream. While the host's stream is wanted, this call
+    /// would leave gaps without the host's events.
     pub fn guest(&mut self, event: &Event) {
         self.give_up_waiting();
         match event {
@@ -139,8 +140,7 @@ impl Joiner {
         }
     }
 
-    /// The guest's stream has no more events; as with its last one, the host's may be wanted
-    /// then.
+    /// Ends the guest's stream; afterwards, the host's stream may be wanted.
     pub fn guest_ended(&mut self) {
         if !self.guest_has_ended {
             self.give_up_waiting();
@@ -149,13 +149,14 @@ impl Joiner {
         }
     }
 
-    /// Explains what waits: neither stream has more.
+    /// Explains all events that still wait, because neither stream has more.
     pub fn run_out(&mut self) {
         self.give_up_waiting();
         self.take(None);
     }
 
-    /// What both come to. Streams that did not end in order are explained as far as they go.
+    /// Returns the result of the join. Streams that did not end in order are explained as far as
+    /// they go.
     pub fn finish(mut self) -> JoinedRun {
         self.run_out();
         let Self {
@@ -193,7 +194,7 @@ impl Joiner {
         run
     }
 
-    /// Keeps what makes gaps certain until the host was heard about them.
+    /// Keeps an event that makes gaps final until the host's events for these gaps have arrived.
     fn hold(&mut self, event: Option<&Event>, watermark_ns: Option<u64>) {
         let pairs = &self.pairs;
         let needed = self
@@ -226,7 +227,8 @@ impl Joiner {
         }
     }
 
-    /// Feeds the guest's explainer; without an event it explains what waits.
+    /// Passes an event to the guest's explainer; without an event, it explains all events that
+    /// still wait.
     fn take(&mut self, event: Option<&Event>) {
         let Self {
             guest,

@@ -1,4 +1,4 @@
-//! Which VM is the guest, once the data have spoken.
+//! Decision which VM is the guest, from the evidence.
 
 use std::collections::BTreeMap;
 
@@ -13,35 +13,36 @@ use super::pairing::{Alternative, Odds};
 use super::reported::{ReportedVcpus, name_of};
 use super::rivals::Rivals;
 
-/// Fewer failures are an accident, whatever they seem to fit.
+/// Minimum number of failures that can refuse a pair. Fewer may be an accident.
 const FAILURES: u64 = 3;
 
-/// One vCPU as one CPU of the guest.
+/// Evidence that one vCPU is one CPU of the guest.
 #[derive(Debug)]
 pub(super) struct Tried {
     pub(super) cpu: u32,
     pub(super) vcpu: Vcpu,
     pub(super) clock: GuestClock,
-    /// When it is known to have been on its host, CLOCK_MONOTONIC of the host in nanoseconds.
+    /// Time in which the vCPU is known to have been on its host, CLOCK_MONOTONIC of the host in
+    /// nanoseconds.
     pub(super) there_ns: Option<(u64, u64)>,
     pub(super) overlap: Overlap,
-    /// Where the guest's recording lies on the host's CLOCK_MONOTONIC by that clock.
+    /// Place of the guest's recording on the host's CLOCK_MONOTONIC, by that clock.
     pub(super) placed_ns: (u64, u64),
     pub(super) evidence: Evidence,
 }
 
-/// A pair and the odds that it is one.
+/// A pair of CPU and vCPU, with its odds.
 #[derive(Debug)]
 pub(super) struct Weighed {
     pub(super) tried: Tried,
     pub(super) odds: Odds,
-    /// Whether it is taken for one.
+    /// Whether the pair is accepted.
     pub(super) is_joined: bool,
-    /// The CPU whose proof it leans on, as its own odds are none.
+    /// CPU whose proof this pair relies on, because its own odds are too low.
     pub(super) leans_on: Option<u32>,
 }
 
-/// A VM as the guest, and the odds that it is.
+/// A VM as the guest, with its odds.
 #[derive(Debug)]
 pub(super) struct Judged {
     pub(super) vm: Vcpu,
@@ -63,8 +64,8 @@ impl Judged {
             leans_on: None,
         });
         let mut pairs: Vec<Weighed> = weighed.collect();
-        // One CPU that is refused refuses all: they are vCPUs of one VM. One that is proven
-        // proves the VM.
+        // All CPUs are vCPUs of one VM. So one refused CPU refuses the VM, and one proven CPU
+        // proves it.
         let odds = || pairs.iter().map(|pair| &pair.odds);
         let least = odds().min_by(|a, b| a.decades.total_cmp(&b.decades))?;
         let most = odds().max_by(|a, b| a.decades.total_cmp(&b.decades))?;
@@ -79,10 +80,10 @@ impl Judged {
     }
 }
 
-/// All that were tried, best first.
+/// Returns all candidates, best first.
 ///
 /// # Errors
-/// Where no VM recorded at the same time as the guest.
+/// If no VM was recorded at the same time as the guest.
 pub(super) fn judge(
     candidates: Vec<Vec<Tried>>,
     rivals: &BTreeMap<u32, Rivals>,
@@ -109,8 +110,8 @@ pub(super) fn judge(
     }
 }
 
-/// The VM is proven: which of its pairs are taken. Each stands on odds of its own; one that has
-/// some, but too few, leans on the best of its siblings, if that has the same clock.
+/// Accepts the pairs of a proven VM. A pair needs a proof of its own. If its odds are positive but
+/// too low, it relies on the best pair of the VM, provided that both have the same clock.
 fn take(pairs: &mut [Weighed]) {
     let best = pairs
         .iter()
@@ -126,7 +127,8 @@ fn take(pairs: &mut [Weighed]) {
     }
 }
 
-/// Odds that this vCPU is this CPU, over the best alternative. Few failures refuse nobody.
+/// Returns the odds that this vCPU is this CPU, over the best alternative. A few failures refuse
+/// nobody.
 fn odds_of_pair(tried: &Tried, rivals: &BTreeMap<u32, Rivals>, reported: &ReportedVcpus) -> Odds {
     let odds = least_odds(tried, rivals, reported);
     let Evidence {
@@ -172,7 +174,7 @@ fn least_odds(tried: &Tried, rivals: &BTreeMap<u32, Rivals>, reported: &Reported
     Odds::least(all)
 }
 
-/// Over chance, and over the same tests by other clocks.
+/// Returns the odds over chance, and over the same tests with other clocks.
 fn against_clocks(evidence: &Evidence) -> Vec<Odds> {
     let mut all = vec![Odds {
         decades: evidence.decades,
@@ -188,7 +190,7 @@ fn against_clocks(evidence: &Evidence) -> Vec<Odds> {
     all.push(Odds {
         decades: match rivals.ahead >= 0.0 {
             true => rivals.ahead,
-            // One of so many will fit a little better by chance.
+            // One of so many offsets fits a little better by chance.
             false => (-rivals.mean).min(0.0),
         },
         against: clock.clone(),
@@ -221,7 +223,7 @@ mod tests {
         clock
     }
 
-    /// A pair of these odds, on this clock.
+    /// Returns a pair with these odds and this clock.
     fn weighed(cpu: u32, decades: f64, offset_tsc: i64) -> Weighed {
         Weighed {
             tried: Tried {

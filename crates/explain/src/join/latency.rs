@@ -1,4 +1,4 @@
-//! What a join of periodic tasks comes to.
+//! Result of a join of periodic tasks.
 
 use serde::Serialize;
 use vmnoise_events::ShareMap;
@@ -6,83 +6,84 @@ use vmnoise_events::ShareMap;
 use super::branch::{Culprit, Unsure};
 use super::tree::Tree;
 
-/// The latencies of a guest's tasks, cut among both kernels.
+/// Latencies of a guest's tasks, divided between both kernels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JoinedLatencies {
-    /// How far the two recordings cover each other.
+    /// Coverage of the wake-ups by the host's recording.
     pub joined: LatencyTotals,
-    /// By CPU, ascending.
+    /// Latencies by CPU, ascending.
     pub cpus: Vec<CpuSides>,
-    /// Who took the time of the wake-ups above the threshold, largest first; they add up to it.
+    /// Culprits in the wake-ups above the threshold, largest first; they add up to these wake-ups.
     pub culprits: Vec<Culprit>,
-    /// The latest wake-ups, the latest first.
+    /// Wake-ups with the longest latencies, the longest first.
     pub trees: Vec<Tree>,
 }
 
-/// How much of the guest's wake-ups the host's recording covers.
+/// Coverage of the guest's wake-ups by the host's recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct LatencyTotals {
-    /// Wake-ups of the guest.
+    /// Number of wake-ups of the guest.
     pub wakeups: u64,
-    /// Those that lie wholly in the time that the host recorded, on a known clock.
+    /// Number of covered wake-ups: the host recorded all of their time, on a known clock.
     pub witnessed: u64,
-    /// Witnessed ones that hold an exit.
+    /// Number of covered wake-ups that hold an exit.
     pub joined: u64,
-    /// Witnessed ones of at least [`super::JoinedRun::above_ns`].
+    /// Number of covered wake-ups of at least [`super::JoinedRun::above_ns`].
     pub witnessed_above: u64,
-    /// Of these, how many hold an exit.
+    /// Number of these that hold an exit.
     pub joined_above: u64,
-    /// All latencies together, in nanoseconds.
+    /// Sum of all latencies, in nanoseconds.
     pub latency_ns: u64,
-    /// What no witness of either kernel explains of them, in nanoseconds.
+    /// Part of this sum that no probe of either kernel explains, in nanoseconds.
     pub unexplained_ns: u64,
-    /// Exits that lie in a latency, at least in part.
+    /// Number of exits that overlap a latency.
     pub exits: u64,
-    /// Where the clocks are not sure who it was.
+    /// Time for which the clock error hides the culprit.
     pub unsure: Unsure,
-    /// As [`super::JoinedTotals::unbounded_kvm_ns`].
+    /// See [`super::JoinedTotals::unbounded_kvm_ns`].
     pub unbounded_kvm_ns: u64,
 }
 
-/// Where the latencies of one CPU went.
+/// Latencies of one CPU by side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CpuSides {
     /// The guest's CPU.
     pub cpu: u32,
-    /// Until the interrupt, the thread and user space.
+    /// Latencies until the interrupt, the thread and user space.
     pub contexts: [ContextSides; 3],
-    /// Each phase by itself, in the order of [`crate::Phase::ALL`], and last what no phase is known of.
+    /// Time in each phase, in the order of [`crate::Phase::ALL`], and last the time with unknown
+    /// phase.
     pub phases: [PhaseSides; 6],
 }
 
-/// One phase of all latencies together; nanoseconds, as in [`ContextSides`].
+/// Sums of one phase over all latencies, in nanoseconds; the fields are those of [`ContextSides`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct PhaseSides {
-    /// The guest's.
+    /// Time of the guest.
     pub guest_ns: u64,
-    /// The host's.
+    /// Time of the host.
     pub host_ns: u64,
-    /// Of either.
+    /// Time of an unknown side.
     pub unknown_ns: u64,
 }
 
-/// Latencies until one context, together; nanoseconds. `guest_ns`, `host_ns` and `unknown_ns` add
+/// Sums of latencies until one context, in nanoseconds. `guest_ns`, `host_ns` and `unknown_ns` add
 /// up to `total_ns`, and so do the shares.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ContextSides {
     /// `irq`, `thread` or `user`.
     pub context: &'static str,
-    /// How many.
+    /// Number of latencies.
     pub count: u64,
-    /// All of them together.
+    /// Sum of all latencies.
     pub total_ns: u64,
-    /// The vCPU was in its guest: what the guest's kernel names, and where the host reported every
-    /// exit also what it does not.
+    /// Time of the vCPU in its guest: time that the guest's kernel names. If the host reported
+    /// every exit, it includes time that the guest's kernel does not name.
     pub guest_ns: u64,
-    /// The vCPU was out of its guest, or stolen by the steal clock.
+    /// Time of the vCPU outside of its guest, plus steal by the steal clock.
     pub host_ns: u64,
-    /// Nobody knows which of the two.
+    /// Time of an unknown side.
     pub unknown_ns: u64,
-    /// By share.
+    /// Time by share.
     pub shares_ns: ShareMap<Option<u64>>,
 }

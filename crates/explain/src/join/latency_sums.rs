@@ -1,4 +1,4 @@
-//! What the wake-ups of a join come to, one after the other.
+//! Running sums of the wake-ups of a join.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ use crate::visibility::Visibility;
 use crate::wakeups::Wakeups;
 use crate::worst::{Rank, rank};
 
-/// The contexts, and the phase that each ends with.
+/// Contexts, each with the phase that ends it.
 const CONTEXTS: [(&str, Phase); 3] = [
     ("irq", Phase::Irq),
     ("thread", Phase::Wakeup),
     ("user", Phase::Return),
 ];
 
-/// Sums over wake-ups, and the latest of them.
+/// Sums over wake-ups, and the longest latencies.
 #[derive(Debug)]
 pub(super) struct LatencySums {
     above_ns: u64,
@@ -33,14 +33,14 @@ pub(super) struct LatencySums {
     trees: Longest<Rank, Branches>,
 }
 
-/// Of one CPU.
+/// Sums of one CPU.
 #[derive(Debug, Clone, Copy, Default)]
 struct CpuSums {
     contexts: [Sides; 3],
     phases: [PhaseSides; 6],
 }
 
-/// Of one context on one CPU.
+/// Sums of one context on one CPU.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sides {
     count: u64,
@@ -125,7 +125,7 @@ impl LatencySums {
         }
     }
 
-    /// The result, with the guest's own, whose latest wake-ups are the same.
+    /// Returns the result. The guest's own result lists the same longest wake-ups.
     pub(super) fn summarize(self, wakeups: &Wakeups, visibility: &Visibility) -> JoinedLatencies {
         let is_reported = self.totals.witnessed > 0;
         let cpus = self.cpus.into_iter().map(|(cpu, sums)| CpuSides {
@@ -180,7 +180,7 @@ impl Sides {
     }
 }
 
-/// Which side had a stretch.
+/// Returns the time of each side in a segment.
 fn sides(stretch: &CutStretch, late: &Explained<'_>) -> PhaseSides {
     let own_ns: u64 = stretch.own.iter().map(|part| part.ns).sum();
     let (left_to_guest_ns, unknown_ns) = match late.reports_exits {
@@ -197,7 +197,7 @@ fn sides(stretch: &CutStretch, late: &Explained<'_>) -> PhaseSides {
     }
 }
 
-/// What of the residual either side may have had: the clocks are not sure enough.
+/// Returns the part of the residual whose side the clock error hides.
 fn unsure_ns(stretch: &CutStretch) -> u64 {
     match stretch.is_sure {
         true => stretch.unsure_ns().min(stretch.residual_ns),

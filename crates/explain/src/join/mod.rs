@@ -1,5 +1,5 @@
-//! Joins what the workload in a guest observed, or how late it was, to what the host of that guest did meanwhile:
-//! one clock, one budget for both kernels.
+//! Joins the gaps or wake-up latencies of a guest with the events of its host: one clock, one
+//! budget for both kernels.
 
 mod branch;
 mod branches;

@@ -1,47 +1,47 @@
-//! What the workload on one CPU of the guest reports: when it polled, and when it was away.
+//! Reports of the workload on one CPU of the guest: when it polled, and when it was away.
 
 use std::ops::Range;
 
 use vmnoise_events::{Gap, Tally};
 
-/// A stretch of which more than one part in so many was no polling is no evidence: where gaps
-/// are handed over, one after the other, some exits fall on that.
+/// Part of a window that may be without polling, as a divisor. With more, the window is no
+/// evidence: exits may fall into the time in which the workload hands over gaps.
 const BLIND_PART: u64 = 20;
-/// As `BLIND_PART`, where the workload pauses, beside what its gaps took to hand over: a pause brings about
-/// exits of its own.
+/// The same for a workload that pauses, in addition to the time for handing over gaps. A pause
+/// causes exits of its own.
 const PAUSED_PART: u64 = 1_000;
-/// What is granted for handing over a gap, in cycles: the least from which on the workload makes a gap
-/// of that itself (`MIN_BLIND_LIMIT_TSC`). Its limit is the threshold, where that is longer, and what
-/// it takes to read the steal clock comes on top. What was slower than this and no gap is taken for a
-/// pause: the stretch is no evidence then, although the workload polled.
+/// Cycles allowed for handing over one gap: the minimum from which the workload reports the
+/// handover itself as a gap (`MIN_BLIND_LIMIT_TSC`). Its actual limit is larger if the threshold
+/// is, and the reading of the steal clock comes on top. A slower handover without a gap is taken
+/// for a pause. The window is then no evidence, although the workload polled.
 const HANDED_TSC: u64 = 10_000;
 
 /// One CPU of the guest. Times are readings of its counter.
 #[derive(Debug, Default)]
 pub(super) struct ObservedCpu {
-    /// Begin and end; sorted once all are there.
+    /// Gaps as start and end; sorted once all have arrived.
     pub(super) gaps: Vec<(u64, u64)>,
-    /// Stretches in which it polled, ascending and apart.
+    /// Windows in which the workload polled, ascending and disjoint.
     pub(super) polled: Vec<(u64, u64)>,
-    /// A stretch that may be one as soon as all gaps before its end have been reported.
+    /// A window that may be added to `polled` after all gaps before its end have been reported.
     pending: Option<Stretch>,
     /// First and last reading.
     span: Option<(u64, u64)>,
     blind_tsc: u64,
-    /// Other instants at which the vCPU was in its guest, ascending.
+    /// Other times at which the vCPU was in its guest, ascending.
     pub(super) ran: Vec<u64>,
-    /// How much of the gaps found no room on their way.
+    /// Part of the gaps that were lost.
     pub(super) lost_part: f64,
 }
 
-/// Between two tallies.
+/// Window between two tallies.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     from_tsc: u64,
     to_tsc: u64,
-    /// How long it did not poll.
+    /// Time without polling.
     blind_tsc: u64,
-    /// Whether it may have paused.
+    /// Whether the workload may have paused.
     pauses: bool,
 }
 
@@ -52,8 +52,8 @@ impl ObservedCpu {
         }
     }
 
-    /// Takes the counters up to its latest reading. Between two tallies it polled, unless the
-    /// time in which it did not has grown too much; where gaps find no room any more, who knows.
+    /// Takes the counters up to the latest reading. Between two tallies the workload polled, unless
+    /// the time without polling grew too much. Without room for more gaps, this is unknown.
     pub(super) fn add_tally(&mut self, tally: &Tally, pauses: bool, has_room: bool) {
         let (first_tsc, from_tsc) = self.span.unwrap_or((tally.first_tsc, tally.first_tsc));
         let blind_tsc = tally.blind_tsc.unwrap_or(0);
@@ -74,7 +74,7 @@ impl ObservedCpu {
         });
     }
 
-    /// Every gap before the last reading has been reported.
+    /// Settles the pending window, because every gap before the last reading has been reported.
     pub(super) fn settle(&mut self) {
         let Some(stretch) = self.pending.take() else {
             return;
@@ -91,32 +91,32 @@ impl ObservedCpu {
         }
     }
 
-    /// Of how much of a stretch it may not have polled.
+    /// Returns how much of a window may be without polling.
     fn bearable_tsc(&self, stretch: &Stretch) -> u64 {
         let length_tsc = stretch.to_tsc - stretch.from_tsc;
         let most_tsc = length_tsc / BLIND_PART;
         if !stretch.pauses {
             return most_tsc;
         }
-        // They come in the order of their ends.
+        // Gaps come in the order of their ends.
         let reported = |until_tsc| self.gaps.partition_point(|gap| gap.1 <= until_tsc) as u64;
         let handed = reported(stretch.to_tsc).saturating_sub(reported(stretch.from_tsc));
         let handed_tsc = handed.saturating_mul(HANDED_TSC);
         most_tsc.min(handed_tsc.saturating_add(length_tsc / PAUSED_PART))
     }
 
-    /// Sorts what came in the order of ends.
+    /// Sorts the gaps, which came in the order of their ends.
     pub(super) fn sort(&mut self) {
         self.gaps.sort_unstable();
     }
 
-    /// The first and the last reading; `None` where the workload never told of any.
+    /// Returns the first and the last reading; `None` if the workload never reported one.
     pub(super) fn span(&self) -> Option<(u64, u64)> {
         self.span
     }
 }
 
-/// What an [`ObservedCpu`] has, to look times up in.
+/// Index of an [`ObservedCpu`] for look-ups by time.
 #[derive(Debug)]
 pub(super) struct Holes<'a> {
     gaps: &'a [(u64, u64)],
@@ -124,16 +124,17 @@ pub(super) struct Holes<'a> {
     polled_tsc: u64,
     ran: &'a [u64],
     lost_part: f64,
-    /// Of the gaps, ascending.
+    /// Lengths of the gaps, ascending.
     lengths: Vec<u64>,
-    /// The sum of all lengths from each on.
+    /// Sum of all lengths from each index on.
     tails: Vec<u64>,
-    /// These gaps cut at the instants at which the vCPU was in its guest: lengths, ascending.
+    /// Lengths of the gaps' parts, ascending. The gaps are cut at the times at which the vCPU was
+    /// in its guest.
     parts: Vec<u64>,
 }
 
 impl<'a> Holes<'a> {
-    /// The gaps must be sorted.
+    /// Creates the index; the gaps must be sorted.
     pub(super) fn of(observed: &'a ObservedCpu) -> Holes<'a> {
         let mut lengths: Vec<u64> = observed
             .gaps
@@ -173,7 +174,8 @@ impl<'a> Holes<'a> {
         ends.map(move |end| end - std::mem::replace(&mut begin, end))
     }
 
-    /// Whether it polled all of that time, this much before and after included.
+    /// Returns whether the workload polled during all of this time, extended by the margin on both
+    /// sides.
     pub(super) fn polled(&self, start_tsc: u64, end_tsc: u64, margin_tsc: u64) -> bool {
         let (Some(from), Some(to)) = (
             start_tsc.checked_sub(margin_tsc),
@@ -186,8 +188,8 @@ impl<'a> Holes<'a> {
         stretch.is_some_and(|(_, end)| to <= end)
     }
 
-    /// The number of the gap that holds all of that time, give or take this much; else how
-    /// many gaps began before.
+    /// Returns the number of the gap that contains this time, within the margin; otherwise, the
+    /// number of gaps that started earlier.
     pub(super) fn find(&self, start: u64, end: u64, margin: u64) -> Result<usize, usize> {
         let begun = |at: u64| self.gaps.partition_point(|gap| gap.0 <= at);
         let holds = |place: &usize| {
@@ -199,7 +201,7 @@ impl<'a> Holes<'a> {
         places.find(holds).ok_or_else(|| begun(start))
     }
 
-    /// How much of the gaps was lost.
+    /// Returns the part of the gaps that were lost.
     pub(super) fn lost_part(&self) -> f64 {
         self.lost_part
     }
@@ -208,12 +210,12 @@ impl<'a> Holes<'a> {
         self.gaps[place]
     }
 
-    /// The instants in a gap at which the vCPU was in its guest.
+    /// Returns the times in a gap at which the vCPU was in its guest.
     pub(super) fn ran_in(&self, place: usize) -> &'a [u64] {
         self.ran_between(place, 0, u64::MAX)
     }
 
-    /// Those of them from one time to another.
+    /// Returns those of the times that lie between `first` and `last`.
     pub(super) fn ran_between(&self, place: usize, first: u64, last: u64) -> &'a [u64] {
         let (from, to) = self.gaps[place];
         let begin = self.ran.partition_point(|at| *at <= from || *at < first);
@@ -221,12 +223,13 @@ impl<'a> Holes<'a> {
         &self.ran[begin..after.max(begin)]
     }
 
-    /// How many instants are known at which the vCPU was in its guest.
+    /// Returns the number of known times at which the vCPU was in its guest.
     pub(super) fn instants(&self) -> usize {
         self.ran.len()
     }
 
-    /// Whether the vCPU was in its guest at an instant of that time, which may be off by this much.
+    /// Returns whether the vCPU was in its guest at an instant of this time, which may be off by
+    /// the margin.
     pub(super) fn ran_during(&self, (start, end): (u64, u64), margin: u64) -> bool {
         let after = self
             .ran
@@ -235,19 +238,20 @@ impl<'a> Holes<'a> {
         next.is_some_and(|at| at.saturating_add(margin) < end)
     }
 
-    /// From the first polling to the last.
+    /// Returns the time from the first polling to the last.
     pub(super) fn extent(&self) -> u64 {
         let ends = self.polled.first().zip(self.polled.last());
         ends.map_or(0, |(first, last)| last.1.saturating_sub(first.0))
     }
 
-    /// How many parts of gaps, from one of these instants to the next, are long enough for this time.
+    /// Returns how many parts of gaps are at least as long as this time.
     pub(super) fn fits(&self, (start, end): (u64, u64)) -> usize {
         let shorter = self.parts.partition_point(|length| *length < end - start);
         self.parts.len() - shorter
     }
 
-    /// The stretches of polling that this time would touch, were it up to so much earlier or later.
+    /// Returns the windows of polling that this time would overlap if it were moved by up to
+    /// `margin`.
     pub(super) fn polled_near(&self, (start, end): (u64, u64), margin: u64) -> &'a [(u64, u64)] {
         let first = start.saturating_sub(margin);
         let last = end.saturating_add(margin);
@@ -256,19 +260,21 @@ impl<'a> Holes<'a> {
         &self.polled[from..to.max(from)]
     }
 
-    /// Where the gaps that it would touch, and perhaps one more, are among all.
+    /// Returns the indices of the gaps that this time would overlap if it were moved by up to
+    /// `margin`, and perhaps one more.
     pub(super) fn places_near(&self, (start, end): (u64, u64), margin: u64) -> Range<usize> {
         self.places_in(start.saturating_sub(margin), end.saturating_add(margin))
     }
 
-    /// As `places_near`, of the gaps that touch that time.
+    /// Returns the indices of the gaps that overlap this time, and perhaps one more.
     pub(super) fn places_in(&self, first: u64, last: u64) -> Range<usize> {
         let from = self.gaps.partition_point(|gap| gap.0 < first);
         let to = self.gaps.partition_point(|gap| gap.0 <= last);
         from.saturating_sub(1)..to
     }
 
-    /// How much there is to look at where this time would lie, were it up to so much earlier or later.
+    /// Returns the number of gaps, windows and instants that this time would overlap if it were
+    /// moved by up to `margin`.
     pub(super) fn looks_near(&self, (start, end): (u64, u64), margin: u64) -> usize {
         let (first, last) = (start.saturating_sub(margin), end.saturating_add(margin));
         let after = self.ran.partition_point(|at| *at <= last);
@@ -277,8 +283,8 @@ impl<'a> Holes<'a> {
         self.places_in(first, last).len() + stretches + after.saturating_sub(before)
     }
 
-    /// How likely a time of this length lies in a gap if it is laid down anywhere; it may reach
-    /// over either end of one by `margin`.
+    /// Returns the probability that a time of this length, placed at random, lies in a gap. It may
+    /// extend beyond either end of the gap by `margin`.
     pub(super) fn chance(&self, length_tsc: u64, margin: u64) -> f64 {
         let length_tsc = length_tsc.saturating_sub(margin.saturating_mul(2));
         let longer = self.lengths.partition_point(|length| *length <= length_tsc);

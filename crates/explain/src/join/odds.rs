@@ -1,31 +1,33 @@
-//! How much likelier an outcome is of a guest and its own host than by chance. All odds are
-//! common logarithms: decades.
+//! Odds of an outcome for a guest and its own host, compared with chance. All odds are common
+//! logarithms (decades).
 
 use serde::Serialize;
 
-/// From these odds on two recordings are of the same machine.
+/// Odds from which two recordings are of the same machine.
 const PROVEN: f64 = 6.0;
-/// Below these they are not.
+/// Odds below which they are not.
 pub(super) const REFUSED: f64 = -3.0;
-/// How often the same machine fails a test all the same: a record was lost, a gap found no room.
-/// One in twenty, before what the streams themselves count as lost.
+/// Rate at which tests of the same machine fail: a record or a gap was lost. It is one in twenty,
+/// plus the losses that the streams count themselves.
 pub(super) const STRAY: f64 = 0.05;
-/// More than that is no accident any more, however little chance would explain.
+/// Rate of failures above which accidents explain them no longer, however little chance would
+/// explain.
 const TOLERATED: f64 = 0.1;
-/// No test counts for more than a thousand to one: nobody knows the rest of the world so well.
+/// Minimum probability of chance in one test. No test counts for more than a thousand to one,
+/// because rare causes of agreement are unknown.
 const LEAST_CHANCE: f64 = 1e-3;
-/// Nobody prints more.
+/// Largest odds that are printed.
 const MOST: f64 = 99.0;
 
-/// What the odds come to.
+/// Conclusion from the odds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// They are not the same: odds below 10^-3.
+    /// Not the same: odds below 10^-3.
     Refused,
-    /// Too little to tell.
+    /// Too little evidence.
     NotProven,
-    /// They are the same: odds of 10^6 and more.
+    /// The same: odds of at least 10^6.
     Proven,
 }
 
@@ -39,19 +41,19 @@ impl Verdict {
     }
 }
 
-/// As much as is worth printing.
+/// Limits odds to the printed range.
 pub(super) fn printable(decades: f64) -> f64 {
-    // Without the sign of a negative nothing.
+    // Avoids a negative zero.
     decades.clamp(-MOST, MOST) + 0.0
 }
 
-/// How many decades are missing to a proof.
+/// Returns the decades that a proof still needs.
 pub(super) fn missing(decades: f64) -> f64 {
     (PROVEN - decades).max(0.0)
 }
 
-/// How likely a test agrees of two that have nothing to do with each other, and how likely it
-/// fails of the same machine.
+/// Probabilities of a test: of agreement between two unrelated machines, and of failure on the same
+/// machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Stakes {
     chance: f64,
@@ -66,7 +68,7 @@ impl Stakes {
         Stakes { chance, stray }
     }
 
-    /// What an outcome says for the same machine.
+    /// Returns the evidence of an outcome for the same machine.
     pub(super) fn decades(&self, agrees: bool) -> f64 {
         let odds = match agrees {
             true => (1.0 - self.stray) / self.chance,
@@ -75,15 +77,14 @@ impl Stakes {
         odds.log10()
     }
 
-    /// What lies between the two outcomes.
+    /// Returns the difference between the two outcomes.
     pub(super) fn swing(&self) -> f64 {
         self.decades(true) - self.decades(false)
     }
 }
 
-/// What failures say where so many were to be expected of the same machine, if they are more
-/// than is tolerated: how likely that is, over how likely it is at whatever rate explains it
-/// best (both Poisson). Never above 0.
+/// Returns the evidence of failures, if they exceed the tolerated rate: the likelihood at the
+/// tolerated rate, over the likelihood at the rate that fits best (both Poisson). Never above 0.
 pub(super) fn misfit(failures: f64, expected: f64) -> f64 {
     let tolerated = expected * TOLERATED / STRAY;
     if failures <= tolerated {
@@ -93,10 +94,10 @@ pub(super) fn misfit(failures: f64, expected: f64) -> f64 {
     nats / std::f64::consts::LN_10
 }
 
-/// Odds over rivals, each of which has odds over chance of its own. A pair that beats chance is
-/// held against the best of its rivals: where that fits as well, nothing is proven, and the pair is
-/// not refused. One that does worse than chance is held against their mean, for the best of many
-/// always looks good.
+/// Returns the odds over rivals, each with its own odds over chance. A pair that beats chance is
+/// compared with its best rival; if the rival fits as well, nothing is proven, but the pair is not
+/// refused. A pair that does worse than chance is compared with the mean of its rivals, because the
+/// best of many always looks good.
 pub(super) fn against(own: f64, best: f64, mean: f64) -> f64 {
     match own - best.max(0.0) {
         ahead if ahead >= 0.0 => ahead,

@@ -1,20 +1,20 @@
-//! Whether two recordings are of one machine, and how far they disagree about its clocks: our own
-//! microVM's gaps are reported by its host, on the host's own counter.
+//! Decides whether two recordings are of one machine, and how far they disagree about its clocks.
+//! Gaps of our own microVM are reported by its host, on the host's own counter.
 
 use super::clock_epochs::ClockEpochs;
 
-/// At so many instants both are asked.
+/// Number of instants at which both are compared.
 const ASKED: u64 = 64;
 
-/// Whether they are of one machine since it was booted: both of the clocks that each read together
-/// agree, as far as the readings are sure.
+/// Returns whether both are of one machine and one boot: the two clocks that each read together
+/// agree within their error bounds.
 pub(super) fn is_one(host: &ClockEpochs, guest: &ClockEpochs) -> bool {
     let sure_ns = host.bound_ns().saturating_add(guest.bound_ns());
     disagreement_ns(host, guest).is_some_and(|apart_ns| apart_ns <= sure_ns)
 }
 
-/// The most by which they disagree, in nanoseconds of CLOCK_MONOTONIC; `None` where they tell of no
-/// instant in common, or one knows no clock where the other does.
+/// Returns the largest disagreement in nanoseconds of CLOCK_MONOTONIC. `None` if the recordings
+/// share no time, or only one of them knows a clock at some instant.
 pub(super) fn disagreement_ns(host: &ClockEpochs, guest: &ClockEpochs) -> Option<u64> {
     let ((host_from, host_to), (guest_from, guest_to)) =
         host.span_mono_ns().zip(guest.span_mono_ns())?;

@@ -1,10 +1,10 @@
-//! What a join is asked for.
+//! Options of a join.
 
-/// Which gaps a join lists, and which count.
+/// Selection of the gaps that a join lists and counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JoinOptions {
-    /// Gaps of at least this length count for the culprits, in nanoseconds.
+    /// Minimum length of a gap that counts for the culprits, in nanoseconds.
     pub above_ns: u64,
-    /// How many of the longest gaps are listed.
+    /// Number of longest gaps to list.
     pub top: usize,
 }

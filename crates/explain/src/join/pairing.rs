@@ -1,4 +1,4 @@
-//! What speaks for each VM that may be the guest, and how much.
+//! Evidence for each VM that may be the guest.
 
 use serde::Serialize;
 
@@ -6,107 +6,108 @@ use vmnoise_events::{Name, VmIdentity};
 
 use super::odds::{Verdict, printable};
 
-/// Whether a guest is one of the VMs of a host, by the data of both.
+/// Result of the search for the guest among the VMs of a host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pairing {
-    /// Of the best candidate.
+    /// Verdict on the best candidate.
     pub verdict: Verdict,
-    /// Its odds, as their common logarithm; between -99 and 99.
+    /// Odds of the best candidate, as a common logarithm between -99 and 99.
     pub log10_odds: f64,
-    /// VMs with vCPUs that may be CPUs of the guest, the best first.
+    /// VMs with vCPUs that may be the guest's CPUs, the best first.
     pub candidates: Vec<CandidateVm>,
 }
 
-/// A VM as the guest.
+/// A VM as a candidate for the guest.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CandidateVm {
-    /// What people call it.
+    /// Name of the VM for people.
     pub vm: Name,
-    /// The process of its VMM.
+    /// Process id of its VMM.
     pub vmm_pid: u32,
-    /// What else is known of it.
+    /// Other facts about the VM.
     pub identity: VmIdentity,
-    /// What its odds come to. A CPU that is refused refuses all: they are vCPUs of one VM.
+    /// Verdict from its odds. One refused CPU refuses the VM, because all CPUs are vCPUs of one VM.
     pub verdict: Verdict,
-    /// Odds that this VM is the guest, over the best alternative; their common logarithm,
-    /// between -99 and 99.
+    /// Odds that this VM is the guest, over the best alternative; common logarithm between -99 and
+    /// 99.
     pub log10_odds: f64,
-    /// What that alternative is.
+    /// The best alternative.
     pub against: Alternative,
-    /// Its vCPUs as CPUs of the guest, whether they are joined or not; by CPU.
+    /// Pairs of its vCPUs with the guest's CPUs, joined or not, ordered by CPU.
     pub pairs: Vec<Pair>,
 }
 
-/// One CPU of the guest, the vCPU of the host that it is, and what says so.
+/// One CPU of the guest, the vCPU of the host that it is, and the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pair {
     /// The guest's CPU.
     pub cpu: u32,
-    /// What people call its VM.
+    /// Name of its VM for people.
     pub vm: Name,
-    /// The process of its VMM.
+    /// Process id of the VMM.
     pub vmm_pid: u32,
-    /// The vCPU's number in its VM; `None` where nothing said so.
+    /// Number of the vCPU in its VM; `None` if unknown.
     pub vcpu: Option<u32>,
-    /// The vCPU's thread on the host.
+    /// Thread id of the vCPU on the host.
     pub tid: u32,
-    /// How many clocks the guest had, one after the other, while both recorded.
+    /// Number of clocks that the guest had, one after another, while both recorded.
     pub clocks: u32,
-    /// How long both recorded, in nanoseconds.
+    /// Time during which both recorded, in nanoseconds.
     pub overlap_ns: u64,
-    /// Gaps of the guest, and stretches between two gaps, that hold exits long enough to be
-    /// observed: each counts once, however many it holds. Where KVM's own exits are not seen, the
-    /// vCPU's waits for a CPU count as exits. Of periodic tasks, what lies between two instants
-    /// at which they ran counts as a gap.
+    /// Number of tests: gaps of the guest, and times between two gaps, that contain exits long
+    /// enough to observe. Each counts once, however many exits it contains. If KVM's own exits are
+    /// not seen, the vCPU's waits for a CPU count as exits. For periodic tasks, the time between
+    /// two instants at which they ran counts as a gap.
     pub exits_tested: u64,
-    /// How many of them are gaps.
+    /// Number of these tests that are gaps.
     pub exits_inside: u64,
-    /// In how many of these the guest ran at an instant at which, by this clock, its vCPU was out.
+    /// Number of these gaps in which the guest ran at an instant at which, by this clock, its vCPU
+    /// was out of the guest.
     pub exits_contradicted: u64,
-    /// How likely an exit among those tested would lie in a gap at any other time, in percent.
+    /// Mean probability that a tested exit would lie in a gap at any other time, in percent.
     pub by_chance_percent: f64,
-    /// How much earlier and later the exits could lie while no more of them contradict the
-    /// clock than do now, in nanoseconds: what the data alone say of it. `None` without exits
-    /// to tell.
+    /// Shift of the exits to earlier and later times, in nanoseconds, at which no more of them
+    /// contradict the clock than without a shift. This is the knowledge of the clock from the data
+    /// alone. `None` without tested exits.
     pub slack_ns: Option<(i64, i64)>,
-    /// Bound of the error that the readings of both sides' clocks add, in nanoseconds.
+    /// Error bound from the readings of both sides' clocks, in nanoseconds.
     pub anchors_ns: u64,
-    /// Bound of the error of a time laid over the other clock, in nanoseconds: the anchors',
-    /// and how far off the recorded clock could be before the data would contradict it.
+    /// Error bound of a time mapped to the other clock, in nanoseconds: the bound from the
+    /// readings, plus the error of the recorded clock that the data would not contradict.
     pub bound_ns: u64,
-    /// Odds that this vCPU is this CPU, over the best alternative; their common logarithm,
-    /// between -99 and 99.
+    /// Odds that this vCPU is this CPU, over the best alternative; common logarithm between -99 and
+    /// 99.
     pub log10_odds: f64,
-    /// What that alternative is.
+    /// The best alternative.
     pub against: Alternative,
-    /// What the odds come to.
+    /// Verdict from the odds.
     pub verdict: Verdict,
-    /// Whether it is taken for a pair: its VM is proven, and its own odds are above 1.
+    /// Whether the pair is accepted: its VM is proven, and its own odds are above 1.
     pub joined: bool,
-    /// The CPU of the guest whose proof it leans on, where its own odds are no proof.
+    /// CPU of the guest whose proof this pair relies on, if its own odds are no proof.
     pub leans_on: Option<u32>,
 }
 
-/// What the data could mean instead.
+/// Other explanation of the data.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Alternative {
-    /// Two machines that have nothing to do with each other.
+    /// Two unrelated machines.
     Chance,
-    /// More tests failed than would of the same machine.
+    /// More tests failed than would fail for the same machine.
     Failures,
-    /// The guest's clock is off by so much from what the host recorded.
+    /// The guest's clock differs from the one that the host recorded.
     Clock {
-        /// So much further ahead it would be, in nanoseconds.
+        /// Difference, in nanoseconds; positive if the guest's clock is ahead.
         offset_ns: i64,
     },
     /// Another vCPU.
     Vcpu {
-        /// Its number in its VM.
+        /// Number of the vCPU in its VM.
         vcpu: Option<u32>,
-        /// Its VM.
+        /// Name of its VM.
         vm: Name,
-        /// The process of its VMM.
+        /// Process id of the VMM.
         vmm_pid: u32,
     },
 }
@@ -119,7 +120,7 @@ pub(super) struct Odds {
 }
 
 impl Odds {
-    /// Over the one that leaves the least.
+    /// Returns the smallest of these odds.
     pub(super) fn least(all: impl IntoIterator<Item = Odds>) -> Odds {
         let nothing = Odds {
             decades: 0.0,
@@ -133,7 +134,7 @@ impl Odds {
         Verdict::of(self.decades)
     }
 
-    /// As it is reported.
+    /// Returns the odds as reported.
     pub(super) fn log10(&self) -> f64 {
         printable(self.decades)
     }

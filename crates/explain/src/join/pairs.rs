@@ -1,4 +1,4 @@
-//! Which vCPU is which CPU of the guest, and the one clock that both sides share.
+//! Pairs of the guest's CPUs and its host's vCPUs, and the one clock that both sides share.
 
 use vmnoise_events::{RunFacts, VcpuId, Workload};
 
@@ -12,15 +12,15 @@ use super::one_machine::disagreement_ns;
 use super::pairing::{CandidateVm, Pair, Pairing};
 use super::unpaired::Unpaired;
 
-/// The CPUs of a guest as vCPUs of its host. Times of the guest are those that its own
-/// anchors give to readings of its counter; nanoseconds of either side's CLOCK_MONOTONIC.
+/// CPUs of a guest as vCPUs of its host. Times are nanoseconds of either side's CLOCK_MONOTONIC; a
+/// time of the guest is mapped from its counter by its own anchors.
 #[derive(Debug, Clone)]
 pub struct Pairs {
     pub(super) host: ClockEpochs,
-    /// Everything that ended before has been reported, where it was not lost.
+    /// Time up to which all events have been reported, except lost ones.
     pub(super) host_until_ns: u64,
     pub(super) guest: ClockEpochs,
-    /// As in `pairs`.
+    /// vCPUs, in the order of `pairs`.
     vcpus: Vec<JoinedVcpu>,
     pub(super) pairs: Vec<Pair>,
     pub(super) pairing: Pairing,
@@ -31,15 +31,16 @@ pub struct Pairs {
 struct JoinedVcpu {
     id: VcpuId,
     clock: GuestClock,
-    /// When it is known to have been on its host: before, and after, its host says nothing of its guest.
+    /// Time in which the vCPU is known to have been on its host. Outside of it, the host's
+    /// recording says nothing about the guest.
     there_ns: Option<(u64, u64)>,
 }
 
 impl Pairs {
-    /// Takes the best of those that were judged.
+    /// Accepts the best candidate.
     ///
     /// # Errors
-    /// If it is not proven.
+    /// If the best candidate is not proven.
     pub(super) fn of(
         judged: Vec<Judged>,
         host: ClockEpochs,
@@ -47,7 +48,7 @@ impl Pairs {
         guest: ClockEpochs,
         facts: &RunFacts,
     ) -> Result<Pairs, JoinError> {
-        // No clock of another machine lies between a microVM and its host.
+        // A microVM and its host share one machine's clock.
         let apart_ns = match facts.workload {
             Workload::Microvm => disagreement_ns(&host, &guest),
             _ => None,
@@ -103,35 +104,35 @@ impl Pairs {
         })
     }
 
-    /// The pairs, ascending by the guest's CPU.
+    /// Returns the pairs, ascending by the guest's CPU.
     pub fn pairs(&self) -> &[Pair] {
         &self.pairs
     }
 
-    /// What speaks for them, and for every other VM that may be the guest.
+    /// Returns the evidence for these pairs, and for every other VM that may be the guest.
     pub fn pairing(&self) -> &Pairing {
         &self.pairing
     }
 
-    /// Which CPU of the guest this vCPU is.
+    /// Returns the guest's CPU that this vCPU is.
     pub fn cpu_of(&self, vcpu: VcpuId) -> Option<u32> {
         let place = self.vcpus.iter().position(|it| it.id == vcpu)?;
         Some(self.pairs[place].cpu)
     }
 
-    /// Which vCPU this CPU of the guest is.
+    /// Returns the vCPU that this CPU of the guest is.
     pub fn vcpu_of(&self, cpu: u32) -> Option<VcpuId> {
         self.joined(cpu).map(|vcpu| vcpu.id)
     }
 
-    /// The guest's time at this instant of its host; `None` where no clock is known to hold,
-    /// or either side had not begun or had ended. Monotone as long as one clock holds.
+    /// Returns the guest's time at this time of its host. `None` if no clock is known to hold, or
+    /// outside of either recording. Monotone while one clock holds.
     pub fn map(&self, vcpu: VcpuId, host_mono_ns: u64) -> Option<u64> {
         let joined = self.vcpus.iter().find(|it| it.id == vcpu)?;
         self.crossing(joined).guest_mono_ns(host_mono_ns)
     }
 
-    /// The host's time at this instant of a guest's CPU, the last if there are several;
+    /// Returns the host's time at this time of a guest's CPU; if there are several, the last one.
     /// `None` as for [`Self::map`].
     pub fn host_mono_ns(&self, cpu: u32, guest_mono_ns: u64) -> Option<u64> {
         let (_, guest_tsc) = self.guest.tsc(guest_mono_ns)?;
@@ -139,8 +140,8 @@ impl Pairs {
         Some(host_mono_ns)
     }
 
-    /// Whether the host recorded all of that time of the guest, on one known clock, and the vCPU
-    /// was there.
+    /// Returns whether the host recorded all of this time of the guest, on one known clock, and the
+    /// vCPU was there.
     pub fn witnessed(&self, cpu: u32, start_mono_ns: u64, end_mono_ns: u64) -> bool {
         let line = |guest_mono_ns| {
             let vcpu = self.joined(cpu)?;
@@ -154,7 +155,7 @@ impl Pairs {
         start_mono_ns <= end_mono_ns && lines.is_some_and(|(start, end)| start == end)
     }
 
-    /// Bound of the error of [`Self::map`] on this CPU, in nanoseconds; `None` without a pair.
+    /// Returns the error bound of [`Self::map`] on this CPU, in nanoseconds; `None` without a pair.
     pub fn bound_ns(&self, cpu: u32) -> Option<u64> {
         let pair = self.pairs.iter().find(|pair| pair.cpu == cpu)?;
         Some(pair.bound_ns)
@@ -174,7 +175,8 @@ impl Pairs {
     }
 }
 
-/// What people read of a pair, whose clocks are of one machine or are not.
+/// Returns the report of a pair; `apart_ns` is the disagreement of the clocks if both are of one
+/// machine.
 fn report(
     weighed: &Weighed,
     (host, guest): (&ClockEpochs, &ClockEpochs),
@@ -207,10 +209,10 @@ fn report(
     }
 }
 
-/// How wrong a time can be that is laid over the other side's clock. Where the clock recorded
-/// is the guest's to the cycle, what the anchors of both sides add. If it is off, then by no
-/// more than the slack of the exits, which were themselves placed by the host's anchors; of one
-/// machine, by no more than its two recordings disagree.
+/// Returns the error bound of a time mapped to the other side's clock. If the recorded clock is
+/// exact, only the anchors of both sides add an error. Otherwise, the error is also limited by the
+/// slack of the exits, which the host's anchors placed. For one machine, the disagreement of its
+/// two recordings is the limit.
 fn bound_ns(anchors_ns: u64, host: &ClockEpochs, off_ns: Option<u64>) -> u64 {
     match off_ns {
         None => anchors_ns,

@@ -1,12 +1,13 @@
-//! What periodic tasks in a guest prove: at the instants of their steps the CPU was in the
-//! guest. It is as if they had read the clock then, and observed a gap from each to the next.
+//! Times at which a guest's CPU was provably in its guest: the steps of periodic tasks. They count
+//! as if a task had read the clock at each step and had observed a gap until the next.
 
 use vmnoise_events::{Activation, Activity, ActivityKind};
 
 use super::clock_epochs::ClockEpochs;
 use super::observed_cpu::ObservedCpu;
 
-/// When its task provably ran, on the guest's CLOCK_MONOTONIC in nanoseconds; in no order.
+/// Returns the times at which the task provably ran, on the guest's CLOCK_MONOTONIC in nanoseconds,
+/// unsorted.
 pub(super) fn instants(activation: &Activation) -> impl Iterator<Item = u64> {
     let steps = [
         activation.armed_mono_ns,
@@ -18,15 +19,16 @@ pub(super) fn instants(activation: &Activation) -> impl Iterator<Item = u64> {
     steps.into_iter().flatten()
 }
 
-/// When the vCPU of a guest that polls provably was in it beside: its kernel began or ended an
-/// interrupt, and read the clock. Tasks are left out, for some of their turns are rebuilt.
+/// Returns more times at which the vCPU of a polling guest was provably in its guest: its kernel
+/// started or ended an interrupt, and read the clock. Turns of tasks are left out, because some of
+/// them are reconstructed.
 pub(super) fn interrupts(activity: &Activity) -> impl Iterator<Item = u64> + use<> {
     let is_exact = matches!(activity.kind, ActivityKind::Irq | ActivityKind::Softirq);
     let ends = [activity.start_mono_ns, activity.end_mono_ns];
     ends.into_iter().filter(move |_| is_exact)
 }
 
-/// These instants as readings of the guest's counter, ascending.
+/// Returns these times as readings of the guest's counter, ascending.
 pub(super) fn readings(instants: &[u64], guest: &ClockEpochs) -> Vec<u64> {
     let readings = instants.iter().filter_map(|at_ns| guest.tsc(*at_ns));
     let mut readings: Vec<u64> = readings.map(|(_, tsc)| tsc).collect();
@@ -34,7 +36,7 @@ pub(super) fn readings(instants: &[u64], guest: &ClockEpochs) -> Vec<u64> {
     readings
 }
 
-/// The gaps between these instants.
+/// Sets the gaps between these times.
 pub(super) fn observe(observed: &mut ObservedCpu, mut instants: Vec<u64>, guest: &ClockEpochs) {
     instants.sort_unstable();
     instants.dedup();
@@ -80,7 +82,7 @@ mod tests {
             });
         }
         let mut observed = ObservedCpu::default();
-        // The first and the last are not within what the guest's clocks tell.
+        // The first and the last time lie outside of the guest's anchors.
         observe(
             &mut observed,
             vec![900, 50, 700, 700, 200, 30_000_000],

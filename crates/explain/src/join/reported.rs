@@ -1,5 +1,5 @@
-//! What pass 1 keeps of the host's recording: its vCPUs, their clocks, and when they were away
-//! from their guests.
+//! Data that pass 1 keeps of the host's recording: its vCPUs, their clocks, and the times outside
+//! of their guests.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +9,29 @@ use vmnoise_events::{
 
 use super::guest_clock::GuestClock;
 
-/// One vCPU as the host reported it.
+/// One vCPU, as the host reported it.
 #[derive(Debug, Default)]
 pub(super) struct ReportedVcpu {
-    /// Its latest definition.
+    /// Latest definition of the vCPU.
     pub(super) vcpu: Option<Vcpu>,
     pub(super) clock: GuestClock,
-    /// Begin and end of exits on the host's CLOCK_MONOTONIC, in nanoseconds. Those that halted
-    /// are left out where a workload polls: they say that the guest slept. Where no exit is told that KVM handled
-    /// itself, the waits for a CPU are taken, which are outside of the exits there.
+    /// Start and end of exits on the host's CLOCK_MONOTONIC, in nanoseconds. Halts are left out if
+    /// the workload polls, since a halt means that the guest slept. If exits that KVM handled
+    /// itself are not reported, the waits for a CPU are used, which lie outside of the reported
+    /// exits.
     pub(super) away: Vec<Span>,
-    /// How often it left, or waited for, each of the host's CPUs.
+    /// Number of exits from, or waits for, each of the host's CPUs.
     at_cpu: BTreeMap<u32, u64>,
-    /// From the begin of the first exit or interval to the end of the last.
+    /// Time from the start of the first exit or interval to the end of the last.
     reported: Option<Span>,
-    /// The same by the kernel's own sums, which have the exits that were left out, too.
+    /// The same time from the kernel's own sums, which include exits that were left out.
     counted: Option<Span>,
 }
 
-/// Begin and end on the host's CLOCK_MONOTONIC, in nanoseconds.
+/// Start and end on the host's CLOCK_MONOTONIC, in nanoseconds.
 type Span = (u64, u64);
 
-/// All of them, by id.
+/// All vCPUs, by id.
 #[derive(Debug)]
 pub(super) struct ReportedVcpus {
     all: Vec<ReportedVcpu>,
@@ -38,7 +39,7 @@ pub(super) struct ReportedVcpus {
 }
 
 impl ReportedVcpus {
-    /// Of a guest whose tasks sleep, halts are kept as well.
+    /// Creates an empty set; `keeps_halts` keeps halts as well, for a guest whose tasks sleep.
     pub(super) fn new(keeps_halts: bool) -> ReportedVcpus {
         ReportedVcpus {
             all: Vec::new(),
@@ -48,7 +49,7 @@ impl ReportedVcpus {
 
     pub(super) fn define(&mut self, vcpu: &Vcpu) {
         let place = vcpu.id.0 as usize;
-        // Ids are given out without holes: another one is of a damaged stream.
+        // Ids are assigned without gaps; only a damaged stream has another id.
         if place == self.all.len() {
             self.all.push(ReportedVcpu::default());
         }
@@ -63,7 +64,7 @@ impl ReportedVcpus {
         }
     }
 
-    /// Takes an exit; returns whether it took a place.
+    /// Takes an exit; returns whether it was kept.
     pub(super) fn add_exit(&mut self, exit: &VcpuExit, threshold_ns: u64, has_room: bool) -> bool {
         let of = &exit.exit;
         let span = (of.start_mono_ns, of.end_mono_ns);
@@ -75,7 +76,7 @@ impl ReportedVcpus {
         reported.add(of.exit_cpu, span, threshold_ns, has_room)
     }
 
-    /// Takes an interval; returns whether it took a place.
+    /// Takes an interval; returns whether it was kept.
     pub(super) fn add_interval(
         &mut self,
         interval: &VcpuInterval,
@@ -94,13 +95,13 @@ impl ReportedVcpus {
 
     pub(super) fn add_totals(&mut self, totals: &VcpuTotals) {
         let reported = self.all.get_mut(totals.vcpu.0 as usize);
-        // It never entered its guest.
+        // The vCPU never entered its guest.
         if let Some(reported) = reported.filter(|_| totals.first_mono_ns > 0) {
             reported.counted = Some((totals.first_mono_ns, totals.last_mono_ns));
         }
     }
 
-    /// Sorts what came in the order of ends.
+    /// Sorts the exits, which came in the order of their ends.
     pub(super) fn sort(&mut self) {
         for reported in &mut self.all {
             reported.away.sort_unstable();
@@ -111,7 +112,7 @@ impl ReportedVcpus {
         self.all.get(id.0 as usize)
     }
 
-    /// Those that were defined.
+    /// Returns the vCPUs that were defined.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Vcpu, &ReportedVcpu)> {
         let defined = self.all.iter();
         defined.filter_map(|reported| Some((reported.vcpu.as_ref()?, reported)))
@@ -119,8 +120,9 @@ impl ReportedVcpus {
 }
 
 impl ReportedVcpu {
-    /// When it is known to have been on its host; `None` if it never was. `reports_all` says that no exit was left
-    /// out: what the kernel counted beyond them was lost, and is not known.
+    /// Returns the time in which the vCPU is known to have been on its host; `None` if it never
+    /// was. `reports_all` says that the recording leaves out no exit. Exits that only the kernel
+    /// counted were then lost, so their time is unknown.
     pub(super) fn there_ns(&self, reports_all: bool) -> Option<Span> {
         let spans = [self.reported, self.counted.filter(|_| !reports_all)];
         spans.into_iter().flatten().reduce(hull)
@@ -140,7 +142,7 @@ impl ReportedVcpu {
         is_kept
     }
 
-    /// On which of the host's CPUs it was most often.
+    /// Returns the host CPU on which the vCPU was most often.
     pub(super) fn home_cpu(&self) -> Option<u32> {
         let most = self.at_cpu.iter().max_by_key(|(_, count)| **count);
         most.map(|(cpu, _)| *cpu)
@@ -151,12 +153,12 @@ fn hull(a: Span, b: Span) -> Span {
     (a.0.min(b.0), a.1.max(b.1))
 }
 
-/// Distinguishes the VMs of one process.
+/// Returns the key of the vCPU's VM; it also distinguishes the VMs of one process.
 pub(super) fn vm_of(vcpu: &Vcpu) -> (u32, u64) {
     (vcpu.vmm_pid, vcpu.vm)
 }
 
-/// What people read of a vCPU.
+/// Returns the name of a vCPU for people.
 pub(super) fn name_of(vcpu: &Vcpu) -> String {
     match vcpu.number {
         Some(number) => format!("vCPU {number} of VM {}", vm_name_of(vcpu)),
@@ -164,7 +166,7 @@ pub(super) fn name_of(vcpu: &Vcpu) -> String {
     }
 }
 
-/// What people read of its VM.
+/// Returns the name of its VM for people.
 pub(super) fn vm_name_of(vcpu: &Vcpu) -> String {
     format!("{} (process {})", vcpu.vm_name, vcpu.vmm_pid)
 }

@@ -1,4 +1,4 @@
-//! What a join comes to.
+//! Result of a join.
 
 use serde::Serialize;
 use vmnoise_events::{FinishReason, Name};
@@ -10,75 +10,76 @@ use super::tree::Tree;
 use crate::losses::Losses;
 use crate::summary::Summary;
 
-/// A guest's run, with what its host did as one more witness.
+/// A guest's run, explained with the recording of its host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JoinedRun {
-    /// The guest's summary; shares of the host are known in it.
+    /// Summary of the guest; the shares of the host are known in it.
     pub summary: Summary,
-    /// Which vCPU each CPU of the guest is, by CPU.
+    /// Pairs of the guest's CPUs and the host's vCPUs, ordered by CPU.
     pub pairs: Vec<Pair>,
-    /// What speaks for that, and for every other VM that may be the guest.
+    /// Evidence for the pairs, and for every other VM that may be the guest.
     pub pairing: Pairing,
-    /// How far the two recordings cover each other.
+    /// Coverage of the guest's gaps by the host's recording.
     pub joined: JoinedTotals,
-    /// Gaps of at least this length count for the culprits, in nanoseconds.
+    /// Minimum length of a gap that counts for the culprits, in nanoseconds.
     pub above_ns: u64,
-    /// Who took the time of those gaps, largest first; they add up to it.
+    /// Culprits in these gaps, largest first; they add up to these gaps.
     pub culprits: Vec<Culprit>,
     /// The longest gaps, longest first.
     pub trees: Vec<Tree>,
-    /// The thesis' own sum beside ours, over the joined exits that held work of the host.
+    /// The thesis' own sum compared with ours, over the joined exits that held work of the host.
     pub thesis: Option<ThesisSum>,
-    /// Of periodic tasks, which observe no gaps; `None` of other workloads.
+    /// Latencies of periodic tasks, which observe no gaps; `None` for other workloads.
     pub latencies: Option<JoinedLatencies>,
-    /// What is to be said of the host's recording.
+    /// Facts about the host's recording.
     pub host: HostSide,
 }
 
-/// How much of the guest's gaps the host's recording covers.
+/// Coverage of the guest's gaps by the host's recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct JoinedTotals {
-    /// Gaps of the guest.
+    /// Number of gaps of the guest.
     pub gaps: u64,
-    /// Gaps that lie wholly in the time that the host recorded, on a known clock.
+    /// Number of covered gaps: the host recorded all of their time, on a known clock.
     pub witnessed: u64,
-    /// Witnessed gaps that hold an exit.
+    /// Number of covered gaps that hold an exit.
     pub joined: u64,
-    /// Witnessed gaps above [`JoinedRun::above_ns`].
+    /// Number of covered gaps of at least [`JoinedRun::above_ns`].
     pub witnessed_above: u64,
-    /// Of these, how many hold an exit.
+    /// Number of these that hold an exit.
     pub joined_above: u64,
-    /// Length of the witnessed gaps, in nanoseconds.
+    /// Length of the covered gaps, in nanoseconds.
     pub witnessed_ns: u64,
-    /// What no witness of either kernel explains of them, `hw` included, in nanoseconds.
+    /// Time of the covered gaps that no probe of either kernel explains, `hw` included, in
+    /// nanoseconds.
     pub witnessed_unexplained_ns: u64,
     /// Length of the joined gaps, in nanoseconds.
     pub joined_ns: u64,
-    /// What no witness of either kernel explains of them, in nanoseconds.
+    /// Time of the joined gaps that no probe of either kernel explains, in nanoseconds.
     pub unexplained_ns: u64,
-    /// Exits that lie in a gap, at least in part.
+    /// Number of exits that overlap a gap.
     pub exits: u64,
-    /// Where the clocks are not sure who it was.
+    /// Time for which the clock error hides the culprit.
     pub unsure: Unsure,
-    /// `kvm` of exits that hold work of the host, and for whose reason too few exits had shown by
-    /// then what KVM usually takes, in nanoseconds.
+    /// Time of `kvm` without a bound, in nanoseconds: the exits hold work of the host, and too few
+    /// earlier exits for the same reason show KVM's usual time.
     pub unbounded_kvm_ns: u64,
 }
 
-/// Of the joined exits that held work of the host: what each way of adding up explains.
+/// Explained time of the joined exits that held work of the host, summed in two ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct ThesisSum {
-    /// How many.
+    /// Number of exits.
     pub exits: u64,
-    /// Their length, in nanoseconds.
+    /// Total length, in nanoseconds.
     pub length_ns: u64,
-    /// Interrupts, threads and overhead by the thesis' own sum, in nanoseconds.
+    /// Interrupts, threads and overhead, summed as in the thesis, in nanoseconds.
     pub thesis_ns: u64,
-    /// What is explained here: all but what is booked as unexplained, in nanoseconds.
+    /// Time explained here: all except `unexplained`, in nanoseconds.
     pub ours_ns: u64,
 }
 
-/// What is to be said of the host's recording.
+/// Facts about the host's recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HostSide {
     /// `uname -r`.
@@ -87,16 +88,16 @@ pub struct HostSide {
     pub hypervisor: Option<Name>,
     /// Exits shorter than this were not recorded one by one, in nanoseconds.
     pub threshold_ns: u64,
-    /// Exits for other reasons were not recorded one by one; empty is all reasons.
+    /// Reasons of the exits that were recorded one by one; empty for all reasons.
     pub only_reasons: Vec<Name>,
-    /// What was lost of its stream.
+    /// Lost records of its stream, by kind.
     pub losses: Losses,
-    /// All of that.
+    /// Number of lost records.
     pub lost_events: u64,
-    /// What came of it when the gaps of its time had been explained without it.
+    /// Number of events that came after the gaps of their time had been explained.
     pub late_events: u64,
     /// Whether the run ended in order.
     pub complete: bool,
-    /// Why it ended; `None` if it did not.
+    /// Reason for the end; `None` if the run was cut off.
     pub finish_reason: Option<FinishReason>,
 }

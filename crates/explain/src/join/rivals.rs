@@ -1,32 +1,33 @@
-//! How well every vCPU of the host would be one CPU of the guest, to set each against all others.
+//! Scores of every vCPU of the host as one CPU of the guest, so that each can be compared with all
+//! others.
 
 use vmnoise_events::VcpuId;
 
-/// One vCPU, in decades against chance.
+/// Score of one vCPU, in decades against chance.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Score {
     pub(super) vcpu: VcpuId,
     pub(super) decades: f64,
 }
 
-/// All of them. What stands before and after each is summed up beforehand: a host may have thousands of
-/// vCPUs, and each is asked about.
+/// Scores of all vCPUs. The sums before and after each index are precomputed, because a host may
+/// have thousands of vCPUs and each is looked up.
 #[derive(Debug)]
 pub(super) struct Rivals {
     scores: Vec<Score>,
-    /// Of the scores before each place, and of all.
+    /// Sums of the scores before each index, and of all scores.
     before: Vec<Sum>,
-    /// Of the scores from each place on.
+    /// Sums of the scores from each index on.
     from: Vec<Sum>,
 }
 
-/// The others of one vCPU.
+/// All vCPUs except one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Others {
     /// The best of them.
     pub(super) vcpu: VcpuId,
     pub(super) decades: f64,
-    /// The mean of their odds, as a common logarithm.
+    /// Mean of their odds, as a common logarithm.
     pub(super) mean: f64,
 }
 
@@ -47,7 +48,7 @@ impl Sum {
 
     fn of(score: &Score) -> Sum {
         Sum {
-            // Odds beyond this have no room in a number.
+            // Larger odds would overflow.
             odds: 10_f64.powf(score.decades.min(300.0)),
             best: Some(*score),
         }
@@ -55,7 +56,7 @@ impl Sum {
 }
 
 impl Rivals {
-    /// They ascend by their vCPU.
+    /// Creates the index; `scores` ascend by vCPU.
     pub(super) fn new(scores: Vec<Score>) -> Rivals {
         let mut before = vec![Sum::default()];
         let mut sum = Sum::default();
@@ -77,7 +78,7 @@ impl Rivals {
         }
     }
 
-    /// All but this one; `None` where there is no other.
+    /// Returns all vCPUs except this one; `None` if there is no other.
     pub(super) fn of(&self, vcpu: VcpuId) -> Option<Others> {
         let place = self.scores.binary_search_by_key(&vcpu, |score| score.vcpu);
         let (until, after) =

@@ -1,5 +1,5 @@
-//! Makes what the stream reports of an exit agree with what the kernel counted of it: a record
-//! that was lost costs a name and a place, never an amount.
+//! Makes the stream's pieces of an exit agree with the kernel's own sums. A lost record costs a
+//! name and a place, but never an amount.
 
 use std::cmp::Reverse;
 
@@ -7,8 +7,8 @@ use vmnoise_events::{Share, ShareMap};
 
 use crate::piece::Piece;
 
-/// Gives every share what the kernel's own sums say, at the expense of those that have too
-/// much; the lengths of `pieces` add up to `split`.
+/// Gives every share the time of the kernel's own sums, taken from shares with too much. The
+/// lengths of `pieces` add up to `split`.
 pub(super) fn settle(pieces: &mut Vec<Piece>, split: &ShareMap<u64>) {
     let had_ns = |pieces: &[Piece], share: Share| -> u64 {
         let of_share = pieces.iter().filter(|piece| piece.share == share);
@@ -30,8 +30,8 @@ pub(super) fn settle(pieces: &mut Vec<Piece>, split: &ShareMap<u64>) {
     }
 }
 
-/// Books `ns` of what one share has under another, and to nobody: the end of its longest
-/// piece first.
+/// Moves `ns` from one share to another, without a source. The end of the longest piece moves
+/// first.
 pub(super) fn give(pieces: &mut Vec<Piece>, from: Share, to: Share, mut ns: u64) {
     while ns > 0 {
         let of_share = pieces.iter().enumerate().filter(|(_, it)| it.share == from);

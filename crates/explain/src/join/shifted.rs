@@ -1,44 +1,44 @@
-//! Exits laid over gaps by clocks that are off by any amount within reach.
+//! Exits overlaid on gaps at every clock offset within reach.
 
 use super::elsewhere::Elsewhere;
 use super::observed_cpu::Holes;
 use super::odds::Stakes;
 use super::trial::{Span, Trial};
 
-/// So many tests tell as much as all would.
+/// Number of tests that give enough information.
 const ENOUGH: usize = 1_024;
-/// Fewer are no sample.
+/// Minimum number of tests in a sample.
 const LEAST: usize = 16;
-/// Tests that come in one part of so many of the usual time between two are a burst.
+/// Divisor of the mean time between two tests. Tests that are closer belong to a burst.
 const BURST_PART: u64 = 4;
-/// A clock is looked for at least this far away, in seconds, as far as the recording reaches.
+/// Minimum reach of the search for another clock, in seconds, if the recording is long enough.
 const NEAR_S: u64 = 1;
-/// And no further than this.
+/// Maximum reach, in seconds.
 const FAR_S: u64 = 16;
 
-/// How many gaps, stretches and instants may be looked at.
+/// Limits on the number of visited gaps, windows and instants.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Looks {
-    /// What a sample of the tests is chosen for, give or take: as if the gaps lay evenly.
+    /// Expected number of visits, for which the sample is chosen; it assumes evenly spread gaps.
     pub(super) aim: usize,
-    /// And no more, however they lie.
+    /// Maximum number of visits, for any distribution of gaps.
     pub(super) most: usize,
 }
 
-/// Tests as the recorded clock has them.
+/// Tests by the recorded clock.
 pub(super) struct Overlaid<'a> {
-    /// All of them.
+    /// All tests.
     pub(super) all: &'a [Trial],
-    /// What the readings of either side's clocks may be wrong by, in cycles of the guest's counter.
+    /// Error bound of the readings of either side's clocks, in cycles of the guest's counter.
     pub(super) margin_tsc: u64,
-    /// An instant at which the guest ran may be off by so much, beside an exit.
+    /// Error bound of an instant at which the guest ran, relative to an exit.
     pub(super) ran_margin_tsc: u64,
-    /// What a test says if it agrees, and if it does not.
+    /// Function that returns the probabilities of a test.
     pub(super) stakes: &'a dyn Fn(&Trial) -> Stakes,
 }
 
-/// Lays a sample of the tests at every offset. Where too few of them find room nothing is known of other
-/// offsets, and nothing is proven.
+/// Overlays a sample of the tests at every offset. If too few tests fit into the limits, other
+/// offsets stay unknown and nothing is proven.
 pub(super) fn overlay(
     tests: &Overlaid<'_>,
     holes: &Holes<'_>,
@@ -75,14 +75,15 @@ pub(super) fn overlay(
     elsewhere
 }
 
-/// Which tests, and how many cycles away: as far as there is room, then as many as there is.
+/// Chooses the tests and the reach in cycles: first the largest reach that fits, then as many tests
+/// as fit.
 fn cut(tests: &Overlaid<'_>, holes: &Holes<'_>, tsc_hz: u64, room: f64) -> (Vec<Trial>, u64) {
     let all = apart(tests.all);
     let tested = sample(&all, ENOUGH);
     let cycles = holes.extent();
     let fits = tested.iter().map(|trial| holes.fits(trial.exit));
     let fits: usize = fits.sum();
-    // Into so many gaps each cycle of reach would look, both ways.
+    // Number of gaps to visit per cycle of reach, in both directions.
     let each = 2.0 * fits.max(1) as f64 / cycles.max(1) as f64;
     let least = cycles.min(tsc_hz.saturating_mul(NEAR_S));
     let most = cycles.min(tsc_hz.saturating_mul(FAR_S));
@@ -94,8 +95,8 @@ fn cut(tests: &Overlaid<'_>, holes: &Holes<'_>, tsc_hz: u64, room: f64) -> (Vec<
     }
 }
 
-/// Of tests that come in a burst, and to the same, the one that says most: any gap that is long
-/// enough holds all of them. They are in the order of time.
+/// Keeps one test of each burst with the same outcome: the one with the most evidence, because any
+/// gap that is long enough contains all of them. The tests are in time order.
 fn apart(all: &[Trial]) -> Vec<Trial> {
     let (Some(first), Some(last)) = (all.first(), all.last()) else {
         return Vec::new();
@@ -122,7 +123,8 @@ fn apart(all: &[Trial]) -> Vec<Trial> {
     apart
 }
 
-/// Half of them those that tell most, half of them evenly from all of the time.
+/// Returns a sample: half of it are the tests with the most evidence, half are spread evenly over
+/// time.
 fn sample(all: &[Trial], count: usize) -> Vec<Trial> {
     if all.len() <= count {
         return all.to_vec();
@@ -138,7 +140,7 @@ fn sample(all: &[Trial], count: usize) -> Vec<Trial> {
     places.into_iter().map(|place| all[place]).collect()
 }
 
-/// One exit, and offsets of the clock that lay it somewhere.
+/// One exit, with the offsets at which it is placed.
 #[derive(Debug, Clone, Copy)]
 struct Cast {
     exit: Span,
@@ -148,22 +150,22 @@ struct Cast {
 }
 
 impl Cast {
-    /// What it covers at any of these offsets, give or take this much.
+    /// Returns the time that the exit covers at any of these offsets, extended by `margin`.
     fn mapped(&self, (low, high): (i64, i64), margin: u64) -> Span {
         let first = self.exit.0.saturating_add_signed(low);
         let last = self.exit.1.saturating_add_signed(high);
         (first.saturating_sub(margin), last.saturating_add(margin))
     }
 
-    /// Offsets by which it lies in a stretch of polling, margin and all.
+    /// Returns the offsets at which the exit, with its margin, lies in a window of polling.
     fn within(&self, (from, to): Span) -> Option<(i64, i64)> {
         let low = away(from.saturating_add(self.margin), self.exit.0);
         let high = away(to.saturating_sub(self.margin), self.exit.1);
         self.clip((low, high), (i64::MIN, i64::MAX))
     }
 
-    /// Offsets by which it agrees, ascending and apart: it lies in a gap, and the guest did not run
-    /// in it.
+    /// Returns the offsets at which the exit agrees, ascending and disjoint: it lies in a gap in
+    /// which the guest did not run.
     fn inside(self, holes: &Holes<'_>, tested: (i64, i64)) -> impl Iterator<Item = (i64, i64)> {
         let (first, last) = self.mapped(tested, self.margin);
         let near = holes.places_in(first, last);
@@ -180,7 +182,7 @@ impl Cast {
         gaps.flatten()
     }
 
-    /// Of these offsets, those by which it lies over none of the instants.
+    /// Returns those of these offsets at which the exit covers none of the instants.
     fn clear(self, instants: &[u64], (low, high): (i64, i64)) -> impl Iterator<Item = (i64, i64)> {
         let over = instants.iter().map(move |at| {
             let before = away(at.saturating_add(self.ran_margin), self.exit.1);
@@ -190,7 +192,7 @@ impl Cast {
             )
         });
         let mut from = low;
-        // Between the two it lies over the instant, if there is anything between them.
+        // Between the two offsets, the exit covers the instant, if any offset lies between them.
         let over = over.filter(|(before, after)| before.saturating_add(1) < *after);
         let clear = over.chain([(high, high)]).map(move |(before, after)| {
             let clear = (from, before.min(high));
@@ -207,7 +209,7 @@ impl Cast {
     }
 }
 
-/// From one reading to another.
+/// Returns the distance from one reading to another.
 fn away(to: u64, from: u64) -> i64 {
     let away = i128::from(to) - i128::from(from);
     away.clamp(i64::MIN.into(), i64::MAX.into()) as i64

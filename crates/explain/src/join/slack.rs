@@ -1,34 +1,34 @@
-//! How far off a recorded clock can be before the exits of its vCPU contradict it: each leaves
-//! itself the room between two instants at which the guest provably ran.
+//! Computes how far off a recorded clock can be before the exits of its vCPU contradict it. Each
+//! exit can move only between two instants at which the guest provably ran.
 
-/// Shifts of a vCPU's exits, in cycles of the guest's counter; each gap says which of them its
-/// exits allow.
+/// Shifts of a vCPU's exits, in cycles of the guest's counter, and the number of gaps that allow
+/// each shift.
 #[derive(Debug, Default)]
 pub(super) struct Slack {
     gaps: usize,
-    /// Those that the recorded clock contradicts: they do not allow a shift of 0.
+    /// Number of gaps that the recorded clock contradicts: they do not allow a shift of 0.
     against: usize,
-    /// First and last shifts of all rooms; those of one gap are apart.
+    /// First shifts of all rooms; `lasts` are the last ones. The rooms of one gap are disjoint.
     firsts: Vec<i64>,
     lasts: Vec<i64>,
-    /// The test at hand, and what its exits so far leave.
+    /// Current test, with the shifts that its exits so far allow.
     open: Option<(Test, Vec<Room>)>,
 }
 
-/// What counts once, by its number.
+/// Identity of a test, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Test {
     Gap(usize),
-    /// The stretch before this gap.
+    /// The time before this gap.
     Between(usize),
 }
 
-/// First and last of a stretch of shifts.
+/// First and last shift of a range.
 pub(super) type Room = (i64, i64);
 
 impl Slack {
-    /// Takes an exit of this test; those of one test come together. `rooms` are the shifts that
-    /// it allows, ascending and apart.
+    /// Takes an exit of this test; exits of one test come together. `rooms` are the shifts that the
+    /// exit allows, ascending and disjoint.
     pub(super) fn add(&mut self, test: Test, rooms: Vec<Room>) {
         match &mut self.open {
             Some((last, left)) if *last == test => *left = common(left, &rooms),
@@ -51,21 +51,21 @@ impl Slack {
         }
     }
 
-    /// How many gaps there were.
+    /// Returns the number of gaps.
     pub(super) fn gaps(&mut self) -> usize {
         self.close();
         self.gaps
     }
 
-    /// How many of them the recorded clock contradicts.
+    /// Returns the number of gaps that the recorded clock contradicts.
     pub(super) fn against(&mut self) -> usize {
         self.close();
         self.against
     }
 
-    /// The least and the greatest shift that no more gaps contradict than contradict the
-    /// recorded clock, and this many on top; at least one has to allow it. `None` where none
-    /// allows any.
+    /// Returns the smallest and the largest shift that contradicts at most `strays` gaps more than
+    /// the recorded clock does; at least one gap must allow the shift. `None` if no gap allows any
+    /// shift.
     pub(super) fn reach(&mut self, strays: usize) -> Option<Room> {
         let gaps = self.gaps();
         let needed = gaps.saturating_sub(self.against + strays).max(1);
@@ -101,9 +101,9 @@ impl Slack {
     }
 }
 
-/// Where an exit from `start` to `end` could lie between `from` and `to` without one of the
-/// instants inside of it, which are ascending and between these; each may be off by `margin`. An
-/// exit that reaches over `from` or `to` by no more than that lies there.
+/// Returns the shifts at which an exit from `start` to `end` lies between `from` and `to` and
+/// contains none of the instants. The instants are ascending and between these; each may be off by
+/// `margin`. An exit that extends beyond `from` or `to` by at most `margin` counts as inside.
 pub(super) fn rooms(
     (start, end): (u64, u64),
     (from, to): (u64, u64),
@@ -134,7 +134,7 @@ pub(super) fn rooms(
     apart(firsts.zip(lasts))
 }
 
-/// Shifts, ascending and apart.
+/// Returns the ranges merged, ascending and disjoint.
 pub(super) fn apart(rooms: impl Iterator<Item = Room>) -> Vec<Room> {
     let mut sorted: Vec<Room> = rooms.filter(|(first, last)| first <= last).collect();
     sorted.sort_unstable();
@@ -148,7 +148,7 @@ pub(super) fn apart(rooms: impl Iterator<Item = Room>) -> Vec<Room> {
     apart
 }
 
-/// What both allow.
+/// Returns the shifts that both allow.
 fn common(a: &[Room], b: &[Room]) -> Vec<Room> {
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
     let mut both = Vec::new();
@@ -238,7 +238,7 @@ mod tests {
         assert!(rooms((1_000, 1_100), (1_005, 1_095), &[], 4).is_empty());
     }
 
-    /// Against trying every shift.
+    /// Compares with a trial of every shift.
     #[test]
     fn the_reach_is_that_of_every_shift_tried() {
         let mut seed = 7_u64;

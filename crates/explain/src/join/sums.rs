@@ -1,4 +1,4 @@
-//! What the gaps of a join come to, one after the other.
+//! Running sums of the gaps of a join.
 
 use vmnoise_events::Workload;
 
@@ -14,7 +14,7 @@ use crate::longest::Longest;
 use crate::summary::Summary;
 use crate::worst::{self, Rank};
 
-/// Sums over gaps, and the longest of them.
+/// Sums over gaps, and the longest gaps.
 #[derive(Debug)]
 pub(super) struct JoinSums {
     above_ns: u64,
@@ -92,7 +92,7 @@ impl JoinSums {
         self.trees.see(worst::rank(interval), || Branches::new(gap));
     }
 
-    /// The result, with the guest's summary, whose longest gaps are the same.
+    /// Returns the result. The guest's summary lists the same longest gaps.
     pub(super) fn summarize(
         self,
         summary: Summary,

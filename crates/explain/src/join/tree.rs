@@ -10,34 +10,35 @@ use crate::interval::Detail;
 use crate::named::{NamedInterval, NamedPart};
 use crate::phase::Phase;
 
-/// One gap or wake-up, and both sides of what happened in it.
+/// One gap or wake-up, with the events of guest and host in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
     /// The gap or wake-up; its parts add up to its length.
     pub of: NamedInterval,
-    /// In the order of time; they add up to it too. A gap is one stretch.
+    /// Segments in time order; they add up to the length. A gap is one segment.
     pub stretches: Vec<Stretch>,
-    /// Under which share the residuals are booked.
+    /// Share of the residuals.
     pub residual: Share,
     /// Whether the host recorded all of it, on a known clock.
     pub witnessed: bool,
 }
 
-/// A gap, or one phase of a wake-up: guest's parts, exits, steal and residual add up to its length.
+/// A gap, or one phase of a wake-up. The guest's parts, the exits, steal and the residual add up to
+/// its length.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Stretch {
-    /// `None` of a gap, and where a step was not seen that would tell.
+    /// Phase; `None` for a gap, or if a needed step was not seen.
     pub phase: Option<Phase>,
     /// Length in nanoseconds.
     pub dur_ns: u64,
-    /// What the guest's own kernel had, net of what its host took meanwhile, largest first.
+    /// Parts of the guest's own kernel, net of the host's time inside them, largest first.
     pub guest: Vec<NamedPart>,
-    /// The exits in it, in the order of time. One that lies in two phases is in both, each time
-    /// with what it had of that.
+    /// Exits in the segment, in time order. An exit in two phases is listed in both, each time with
+    /// its part of that phase.
     pub exits: Vec<ExitBranch>,
-    /// `steal` that no witness of the host places, in nanoseconds.
+    /// Time of `steal` that no probe of the host places, in nanoseconds.
     pub steal_ns: u64,
-    /// What no witness explains outside of exits, in nanoseconds.
+    /// Time outside of exits that no probe explains, in nanoseconds.
     pub residual_ns: u64,
 }
 
@@ -65,7 +66,7 @@ impl Serialize for Tree {
     }
 }
 
-/// The tree of a gap in a document.
+/// Document of a gap's tree.
 #[derive(Serialize)]
 struct OfGap<'a> {
     gap: &'a NamedInterval,
@@ -77,7 +78,7 @@ struct OfGap<'a> {
     witnessed: bool,
 }
 
-/// The tree of a wake-up in a document.
+/// Document of a wake-up's tree.
 #[derive(Serialize)]
 struct OfWakeup<'a> {
     wakeup: &'a NamedInterval,
@@ -86,38 +87,38 @@ struct OfWakeup<'a> {
     witnessed: bool,
 }
 
-/// A line of a tree, and what it divides into; those add up to it.
+/// A branch of a tree. Its parts add up to it.
 #[derive(Debug)]
 pub struct Branch<'a> {
-    /// Nanoseconds.
+    /// Length in nanoseconds.
     pub ns: u64,
-    /// Who or what had them.
+    /// Content of the branch.
     pub what: What<'a>,
-    /// What it divides into.
+    /// Branches below it.
     pub parts: Vec<Branch<'a>>,
 }
 
-/// What a branch is.
+/// Content of a branch.
 #[derive(Debug, Clone, Copy)]
 pub enum What<'a> {
     /// A phase of a wake-up.
     Phase(Option<Phase>),
-    /// What somebody took; a part of an exit has the host's CPU.
+    /// A part that somebody took; a part of an exit has the host's CPU.
     Guest(&'a NamedPart),
     /// An exit.
     Exit(&'a ExitBranch),
-    /// What somebody took of the exit above.
+    /// A part that somebody took of the exit above.
     Host(&'a NamedPart),
-    /// Steal by the clock alone, or the residual.
+    /// Steal by the steal clock alone, or the residual.
     Rest(Share),
-    /// So many exits that were shorter.
+    /// A number of shorter exits together.
     ShorterExits(usize),
-    /// So many parts that were smaller.
+    /// A number of smaller parts together.
     SmallerParts(usize),
 }
 
 impl What<'_> {
-    /// Under which it is booked; `None` of what has parts, and of many together.
+    /// Returns the share; `None` for a branch with parts, or for several together.
     pub fn share(&self) -> Option<Share> {
         match self {
             What::Guest(part) | What::Host(part) => Some(part.share),
@@ -127,15 +128,15 @@ impl What<'_> {
     }
 }
 
-/// How many branches stand by themselves; the rest of their level is one.
+/// Maximum number of separate branches per level; the rest is one branch.
 #[derive(Debug, Clone, Copy)]
 pub struct Most {
-    /// Exits of a phase or gap.
+    /// Number of exits of a phase or gap.
     pub exits: usize,
-    /// Parts of an exit, or of the guest.
+    /// Number of parts of an exit, or of the guest.
     pub parts: usize,
-    /// Whether one more stands by itself where it would be all of the rest, and exits of one
-    /// length are treated alike.
+    /// Whether a rest of one branch is shown separately, and exits of equal length are treated
+    /// alike.
     pub evenly: bool,
 }
 
@@ -149,7 +150,7 @@ impl Most {
 }
 
 impl Tree {
-    /// What it divides into.
+    /// Returns the branches of the tree.
     pub fn branches(&self, most: Most) -> Vec<Branch<'_>> {
         let stretches = self.stretches.iter();
         let inside = |stretch| branches(stretch, self.residual, most);
@@ -167,7 +168,7 @@ impl Tree {
 }
 
 impl NamedInterval {
-    /// The phases of a wake-up, and their parts.
+    /// Returns the phases of a wake-up, with their parts.
     pub fn phases(&self) -> Vec<Branch<'_>> {
         let phases = self.parts.chunk_by(|a, b| a.phase == b.phase);
         let phases = phases.map(|parts| Branch {
@@ -182,7 +183,7 @@ impl NamedInterval {
     }
 }
 
-/// The guest's own, the exits, steal and what is left.
+/// Returns the guest's parts, the exits, steal and the residual.
 fn branches(stretch: &Stretch, residual: Share, most: Most) -> Vec<Branch<'_>> {
     let mut all = few(&stretch.guest, most, What::Guest);
     all.extend(exits(&stretch.exits, most));
@@ -195,7 +196,7 @@ fn branches(stretch: &Stretch, residual: Share, most: Most) -> Vec<Branch<'_>> {
     all
 }
 
-/// In the order of time, the shortest of many as one.
+/// Returns the exits in time order, and the shortest ones as one branch.
 fn exits(exits: &[ExitBranch], most: Most) -> Vec<Branch<'_>> {
     let mut longest: Vec<usize> = (0..exits.len()).collect();
     longest.sort_by_key(|place| Reverse(exits[*place].dur_ns));
@@ -223,7 +224,7 @@ fn exits(exits: &[ExitBranch], most: Most) -> Vec<Branch<'_>> {
     all
 }
 
-/// Parts, which are sorted; the smallest of many as one.
+/// Returns the parts, which are sorted; the smallest ones become one branch.
 fn few<'a>(
     parts: &'a [NamedPart],
     most: Most,

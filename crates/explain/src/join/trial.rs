@@ -1,10 +1,10 @@
-//! One test of a clock that lays the exits of a vCPU over the gaps of a guest.
+//! One test of a clock that maps the exits of a vCPU to the gaps of a guest.
 
-/// Begin and end, readings of the guest's counter.
+/// Start and end, as readings of the guest's counter.
 pub(super) type Span = (u64, u64);
 
-/// A gap, or a stretch between two gaps, that holds exits: the one of them that says most. It agrees
-/// if all of them lie in the gap, and the guest ran in none of them.
+/// A gap, or the time between two gaps, that contains exits. It keeps the exit with the most
+/// evidence. The test agrees if all exits lie in the gap and the guest ran in none of them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Trial {
     pub(super) exit: Span,
@@ -13,7 +13,8 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// What fails says more than what agrees, and what chance would rather bring less.
+    /// Merges another exit of this test. A failure has more evidence than an agreement; of equals,
+    /// the exit with the smaller probability of chance is kept.
     pub(super) fn merge(&mut self, exit: Span, chance: f32, agrees: bool) {
         if (agrees, chance) < (self.agrees, self.chance) {
             (self.exit, self.chance, self.agrees) = (exit, chance, agrees);

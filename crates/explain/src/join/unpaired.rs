@@ -1,24 +1,23 @@
-//! Why two recordings are not joined where the data were asked: one line that says what is
-//! missing.
+//! Message for recordings whose data do not prove a pair: one line that says what is missing.
 
 use std::fmt;
 
 use super::odds::{Verdict, missing};
 use super::pairing::{Alternative, CandidateVm, Pair, Pairing};
 
-/// Fewer decades are as good as none: no time is told from them.
+/// Minimum odds, in decades, from which a further recording time can be estimated.
 const SLIGHT: f64 = 0.5;
 
-/// The evidence, and what it lacks.
+/// The evidence, with the facts that explain what is missing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unpaired {
-    /// All that was tried; none of it is proven.
+    /// All pairs that were tried; none is proven.
     pub pairing: Pairing,
-    /// Exits of at least this length had to be observed, in nanoseconds.
+    /// Minimum length of an exit that had to be observed, in nanoseconds.
     pub threshold_ns: u64,
-    /// Whether the guest's tasks wake up, and observe no gaps.
+    /// Whether the guest runs periodic tasks, which observe no gaps.
     pub is_timer: bool,
-    /// Whether the guest polls but a part of the time: what it lost is not to be seen then.
+    /// Whether the guest polls only part of the time, so that losses in the rest are not seen.
     pub pauses: bool,
 }
 
@@ -57,7 +56,7 @@ impl fmt::Display for Unpaired {
 }
 
 impl Unpaired {
-    /// The best candidate, and the pair of it that speaks most clearly.
+    /// Returns the best candidate, and its pair with the clearest evidence.
     fn nearest(&self) -> Option<(&CandidateVm, &Pair)> {
         let vm = self.pairing.candidates.first()?;
         let by_odds = |a: &&Pair, b: &&Pair| a.log10_odds.total_cmp(&b.log10_odds);
@@ -131,17 +130,17 @@ impl Unpaired {
     }
 }
 
-/// Odds by their logarithm.
+/// Odds from their logarithm.
 struct Power(f64);
 
 impl fmt::Display for Power {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // No more than there are, and no -0.0.
+        // Rounded down, and without -0.0.
         write!(f, "odds 10^{:.1}", (self.0 * 10.0).floor() / 10.0 + 0.0)
     }
 }
 
-/// The alternative, where it is worth a word.
+/// The alternative, if it is worth a mention.
 struct Against<'a>(&'a Alternative);
 
 impl fmt::Display for Against<'_> {

@@ -1,20 +1,21 @@
-//! Gaps folded at a period: where in it they begin, those that keep it in the middle.
+//! Gaps folded at a period: the place in the period where each gap starts, with the periodic ones
+//! in the middle.
 
 use super::Phase;
 
-/// Cells of a fold: an odd number, so that those that keep the period are in the middle of one.
+/// Number of cells of a fold. It is odd, so that the periodic gaps lie in the middle of one cell.
 pub const CELLS: usize = 101;
 
-/// Gaps that begin in one part of a period.
+/// Gaps that start in one part of a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FoldCell {
-    /// How many.
+    /// Number of gaps.
     pub gaps: u64,
-    /// Their length in all, nanoseconds.
+    /// Total length of the gaps, in nanoseconds.
     pub total_ns: u64,
 }
 
-/// All gaps, given by begin and length in nanoseconds, those that do not keep it too.
+/// Folds all gaps, given by start and length in nanoseconds, including those that are not periodic.
 /// The phase counts from `origin_ns`.
 pub(super) fn fold(gaps: &[(u64, u64)], origin_ns: u64, phase: Phase) -> Vec<FoldCell> {
     let mut cells = vec![FoldCell::default(); CELLS];

@@ -1,31 +1,32 @@
-//! Follows a candidate period from cycle to cycle over ever longer distances.
+//! Follows a candidate period over ever longer distances.
 
-/// A period that distances follow to half the run, and by how much they stray.
+/// A period that distances follow up to half the run, with its jitter.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Followed {
     pub(super) period_ns: f64,
     pub(super) jitter_ns: f64,
 }
 
-/// How distances pile up around one length.
+/// A peak in the number of distances near one length.
 struct Peak {
-    /// Where, relative to the length expected, in nanoseconds.
+    /// Position relative to the expected length, in nanoseconds.
     offset_ns: f64,
-    /// Standard deviation of a distance in it, in nanoseconds.
+    /// Standard deviation of a distance in the peak, in nanoseconds.
     spread_ns: f64,
-    /// Excess over what lies around it, in standard deviations of a Poisson count.
+    /// Excess over the surroundings, in standard deviations of a Poisson count.
     sigma: f64,
 }
 
-/// Excess asked for at 1, 2 and 3 periods, and at each doubling after these, where
-/// a longer distance leaves fewer pairs.
+/// Required excess at 1, 2 and 3 periods. At each doubling after these, [`LEAST_SIGMA_FAR`] is
+/// enough, because a longer distance leaves fewer pairs.
 const LEAST_SIGMA: f64 = 4.0;
 const LEAST_SIGMA_FAR: f64 = 3.0;
 
-/// Pairs compared per step; what more of them would add is not worth the time.
+/// Maximum number of pairs compared per step; more would cost time and add little.
 const MOST_PAIRS: f64 = 1e6;
 
-/// `None` where the distances of `starts`, which are sorted, do not follow it.
+/// Returns the refined period, or `None` if the distances between `starts` do not follow it.
+/// `starts` are sorted.
 pub(super) fn follow(starts: &[f64], candidate_ns: f64) -> Option<Followed> {
     let span_ns = starts.last()? - starts.first()?;
     let mut period_ns = candidate_ns;
@@ -48,15 +49,15 @@ pub(super) fn follow(starts: &[f64], candidate_ns: f64) -> Option<Followed> {
         spread_ns = peak.spread_ns;
         tolerance_ns = (6.0 * spread_ns).clamp(candidate_ns / 64.0, tolerance_ns);
     }
-    // A distance strays at both of its ends.
+    // Both ends of a distance have jitter.
     Some(Followed {
         period_ns,
         jitter_ns: spread_ns / f64::sqrt(2.0),
     })
 }
 
-/// Compares distances in the inner half of `expected_ns ± tolerance_ns` with those in
-/// the outer half, which tell how many were there by chance.
+/// Compares the number of distances in the inner half of `expected_ns ± tolerance_ns` with the
+/// number in the outer half, which occur by chance.
 fn peak(starts: &[f64], expected_ns: f64, tolerance_ns: f64) -> Option<Peak> {
     let half_ns = tolerance_ns / 2.0;
     let (mut inner, mut outer, mut sum, mut squares) = (0.0, 0.0, 0.0, 0.0);
@@ -99,7 +100,7 @@ fn peak(starts: &[f64], expected_ns: f64, tolerance_ns: f64) -> Option<Peak> {
     })
 }
 
-/// The median; 0 of nothing. Reorders its argument.
+/// Returns the median; 0 for an empty slice. Reorders its argument.
 pub(super) fn median(values: &mut [f64]) -> f64 {
     let middle = values.len() / 2;
     if values.is_empty() {

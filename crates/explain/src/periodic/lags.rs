@@ -1,36 +1,35 @@
-//! Candidates for a period: distances between gaps that occur more often than
-//! distances a little shorter and longer do. Comparing with the neighbourhood, and
-//! not with a Poisson process of the same rate alone, keeps bursts quiet: they
-//! raise all short distances alike.
+//! Candidates for a period: distances between gaps that occur more often than slightly shorter and
+//! longer distances. A comparison with the neighbouring distances, instead of a Poisson process of
+//! the same rate, ignores bursts: a burst raises all short distances alike.
 
 use super::{LONGEST_NS, SHORTEST_NS};
 
-/// How many of the following gaps each gap is compared with.
+/// Number of following gaps with which each gap is compared.
 const NEIGHBOURS: usize = 64;
-/// log2 of the number of cells an octave of distances is cut into.
+/// log2 of the number of cells per octave of distances.
 const FINE_BITS: u32 = 6;
-/// Likewise for periods that jitter by some percent of their period.
+/// The same for periods that jitter by some percent of their length.
 const COARSE_BITS: u32 = 4;
-/// Excess over the neighbourhood that makes a candidate, in standard deviations of
-/// a Poisson count; it costs only time to be generous here.
+/// Excess over the neighbouring cells that makes a candidate, in standard deviations of a Poisson
+/// count. A low limit costs only time.
 const LEAST_SIGMA: f64 = 4.5;
-/// Fewer distances than this in a cell are no candidate.
+/// Minimum number of distances in a candidate's cell.
 const FEWEST: f64 = 8.0;
-/// Cells between a cell and the neighbourhood it is compared with, and how many of
-/// these are taken on both sides.
+/// Number of cells between a cell and the cells that it is compared with; [`COMPARED`] of these are
+/// used on each side.
 const APART: usize = 3;
 const COMPARED: usize = 6;
-/// Candidates beyond this many are not followed.
+/// Maximum number of candidates that are followed.
 const MOST: usize = 48;
 
-/// How often distances fall into one cell, and their sum in nanoseconds.
+/// Number of distances in one cell, and their sum in nanoseconds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
     count: f64,
     sum_ns: f64,
 }
 
-/// Distances by size, on a scale that cuts every octave into equal cells.
+/// Distances by size, on a scale with an equal number of cells per octave.
 struct Scale {
     bits: u32,
     cells: Vec<Cell>,
@@ -53,7 +52,7 @@ impl Scale {
         ((octave - self.bits) as usize) << self.bits | within
     }
 
-    /// Relative to the other cells, how many distances a cell spans.
+    /// Returns the range of distances in a cell, relative to other cells.
     fn width(&self, index: usize) -> f64 {
         ((index >> self.bits) as f64).exp2()
     }
@@ -66,8 +65,8 @@ impl Scale {
         }
     }
 
-    /// The excess of a cell and the one after it, which a peak on their border
-    /// shares, in standard deviations.
+    /// Returns the excess of a cell and the next one, in standard deviations. A peak on their
+    /// border is in both cells.
     fn sigma(&self, index: usize) -> f64 {
         let count = self.cells[index].count + self.cells[index + 1].count;
         if count < FEWEST {
@@ -102,7 +101,7 @@ impl Scale {
     }
 }
 
-/// Candidate periods in nanoseconds, ascending. `starts` are sorted.
+/// Returns candidate periods in nanoseconds, ascending. `starts` are sorted.
 pub(super) fn candidates(starts: &[f64]) -> Vec<f64> {
     let (mut fine, mut coarse) = (Scale::new(FINE_BITS), Scale::new(COARSE_BITS));
     for (i, start_ns) in starts.iter().enumerate() {

@@ -1,25 +1,24 @@
-//! Looks for a period in gaps that no witness explains: does something come back
-//! every so many microseconds, for the whole run, by a clock of its own?
+//! Searches for a period in gaps that no probe explains: an event that returns at a constant
+//! interval for the whole run, by a clock of its own.
 //!
-//! 1. Candidates ([`lags`]): periods at which distances between gaps pile up above
-//!    what the neighbouring distances promise.
-//! 2. Refinement ([`follow`]): the distance must also pile up at 2, 3, 4, 8, 16, …
-//!    periods, up to half the run. Each step knows the period that much better, and
-//!    chance, bursts and clocks that forget their phase end there.
-//! 3. Proof ([`Phase`]): folded at the period, gaps must stand where it comes round. Under the null
-//!    hypothesis (their phase is uniform) the number of distinct cycles hit is at
-//!    most that of gaps in a window of that width, whose tail Chernoff bounds by
-//!    `exp(-(k ln(k/m) - k + m))` for `k` hits where `m` are expected (Mitzenmacher,
-//!    Upfal, Probability and Computing, theorem 4.4, after Chernoff 1952). The
-//!    bound must be below `exp(-40)`, some 4e-18: periods, phases and windows tried
-//!    are well below 1e9. Each eighth of the gaps must show it too.
+//! 1. Candidates ([`lags`]): periods at which more distances between gaps occur than at
+//!    neighbouring distances.
+//! 2. Refinement ([`follow`]): the number of distances must also have a peak at 2, 3, 4, 8, 16, …
+//!    periods, up to half the run. Each step improves the estimate of the period. Chance, bursts
+//!    and clocks that lose their phase fail here.
+//! 3. Proof ([`Phase`]): folded at the period, many gaps must lie at one phase. The null hypothesis
+//!    is a uniform phase. Under it, the number of distinct cycles hit is at most the number of gaps
+//!    in a window of that width. For `k` hits where `m` are expected, Chernoff bounds the
+//!    probability by `exp(-(k ln(k/m) - k + m))` (Mitzenmacher, Upfal, Probability and Computing,
+//!    theorem 4.4, after Chernoff 1952). The bound must be below `exp(-40)`, about 4e-18, while
+//!    fewer than 1e9 periods, phases and windows are tried. Each eighth of the gaps must show the
+//!    period too.
 //!
-//! Few long gaps in a period drown in many short ones at random, so the longer gaps
-//! are searched alone too; what a period explains is then taken out, and the rest is
-//! searched again.
+//! Many random short gaps hide a few long periodic ones, so the longer gaps are also searched
+//! alone. After a period is found, its gaps are removed and the rest is searched again.
 //!
-//! The shortest period that passes is the fundamental: a multiple of it comes
-//! later, and at a fraction of it no distances pile up.
+//! The shortest period that passes is the fundamental: its multiples come later in the search, and
+//! at its fractions the distances have no peak.
 
 mod fold;
 mod follow;
@@ -34,30 +33,30 @@ use follow::{follow, median};
 pub(crate) struct Period {
     pub(crate) period_ns: f64,
     pub(crate) jitter_ns: f64,
-    /// Gaps that keep it, and their total length in nanoseconds.
+    /// Number of gaps that keep the period; `total_ns` is their length in nanoseconds.
     pub(crate) gaps: u64,
     pub(crate) total_ns: u64,
-    /// All gaps that were searched, folded at it.
+    /// All searched gaps, folded at the period.
     pub(crate) fold: Vec<FoldCell>,
 }
 
-/// Periods looked for.
+/// Range of periods that are searched.
 const SHORTEST_NS: f64 = 20e3;
 const LONGEST_NS: f64 = 1e9;
-/// Fewer gaps than this prove nothing.
+/// Minimum number of gaps for a proof.
 const FEWEST_GAPS: usize = 32;
-/// Natural logarithm of one over the probability that chance did it.
+/// Required evidence: natural logarithm of one over the probability of chance.
 const PROOF_NATS: f64 = 40.0;
-/// As `PROOF_NATS`, for each eighth of the gaps alone.
+/// Required evidence in each eighth of the gaps.
 const PROOF_NATS_EIGHTH: f64 = 4.6;
-/// The part of all cycles that must be hit.
+/// Minimum part of all cycles that must be hit.
 const LEAST_OCCUPANCY: f64 = 0.1;
 
-/// Periods reported of one CPU at most: a machine's tick, its hypervisor's, and one more.
+/// Maximum number of periods reported per CPU: the machine's tick, its hypervisor's, and one more.
 const MOST_PERIODS: usize = 3;
 
-/// Searches gaps, given by begin and length in nanoseconds, and what is left of
-/// them once a period was found. The one that took most time comes first.
+/// Returns the periods of these gaps, given by start and length in nanoseconds. After each period,
+/// it searches the remaining gaps. The period with the most time comes first.
 pub(crate) fn find_all(gaps: &[(u64, u64)]) -> Vec<Period> {
     let mut rest = gaps.to_vec();
     rest.sort_unstable();
@@ -75,19 +74,19 @@ pub(crate) fn find_all(gaps: &[(u64, u64)]) -> Vec<Period> {
     periods
 }
 
-/// A period and the gaps that keep it.
+/// A period, with the gaps that keep it.
 #[derive(Debug)]
 struct Found {
     period: Period,
-    /// What the phase counts from.
+    /// Time from which the phase counts.
     origin_ns: u64,
     phase: Phase,
     keeping: Vec<(u64, u64)>,
 }
 
-/// Searches all gaps, the longer half of them, the longer half of those, …: a few
-/// long gaps in a period drown in many short ones at random. The period that took most
-/// time counts. `gaps` are sorted.
+/// Searches all gaps, then their longer half, then the longer half of those, and so on, because
+/// many random short gaps would hide a few long periodic ones. Returns the period with the most
+/// time. `gaps` are sorted.
 fn strongest(gaps: &[(u64, u64)]) -> Option<Found> {
     let mut lengths: Vec<u64> = gaps.iter().map(|gap| gap.1).collect();
     lengths.sort_unstable();
@@ -106,13 +105,13 @@ fn strongest(gaps: &[(u64, u64)]) -> Option<Found> {
     found.into_iter().max_by_key(|found| found.period.total_ns)
 }
 
-/// Searches gaps in the order of their begins.
+/// Searches gaps that are sorted by start.
 fn find(gaps: &[(u64, u64)]) -> Option<Found> {
     if gaps.len() < FEWEST_GAPS {
         return None;
     }
     let origin_ns = gaps[0].0;
-    // Relative to the first: exact in an f64 for 104 days.
+    // Relative to the first gap; an f64 is exact for 104 days.
     let starts: Vec<f64> = gaps.iter().map(|gap| (gap.0 - origin_ns) as f64).collect();
     lags::candidates(&starts)
         .into_iter()
@@ -121,17 +120,17 @@ fn find(gaps: &[(u64, u64)]) -> Option<Found> {
         .find_map(|found| prove(gaps, &starts, found.period_ns, found.jitter_ns))
 }
 
-/// Where the cycles of a period lie.
+/// Position of the cycles of a period.
 #[derive(Debug, Clone, Copy)]
 struct Phase {
     period_ns: f64,
     first_ns: f64,
-    /// Gaps closer than this to the middle of a cycle keep the period.
+    /// Maximum distance from the middle of a cycle at which a gap keeps the period.
     tolerance_ns: f64,
 }
 
 impl Phase {
-    /// The number of the nearest cycle, and how far behind it `start_ns` is.
+    /// Returns the number of the nearest cycle, and the distance of `start_ns` behind its middle.
     fn place(&self, start_ns: f64) -> (f64, f64) {
         let cycle = ((start_ns - self.first_ns) / self.period_ns).round();
         (cycle, start_ns - self.first_ns - cycle * self.period_ns)
@@ -141,7 +140,7 @@ impl Phase {
         self.place(start_ns).1.abs() <= self.tolerance_ns
     }
 
-    /// Chernoff's bound for the distinct cycles hit by `starts`, in nats.
+    /// Returns Chernoff's bound for the number of distinct cycles hit by `starts`, in nats.
     fn proof_nats(&self, starts: &[f64]) -> f64 {
         let mut cycles: Vec<f64> = starts
             .iter()
@@ -201,8 +200,8 @@ fn prove(gaps: &[(u64, u64)], starts: &[f64], period_ns: f64, jitter_ns: f64) ->
     })
 }
 
-/// Finds the phase by the fullest of 64 overlapping windows, then fits period and
-/// phase to the gaps that keep it by least squares.
+/// Finds the phase in the fullest of 64 overlapping windows. Then fits period and phase by least
+/// squares to the gaps that keep the period.
 fn fit(starts: &[f64], period_ns: f64, jitter_ns: f64) -> Option<Phase> {
     const WINDOWS: usize = 64;
     let mut counts = [0u32; WINDOWS];

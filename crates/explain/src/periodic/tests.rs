@@ -1,10 +1,10 @@
-//! Train that must be found, and chance that must not be taken for one.
+//! Tests that periodic gaps are found, and that random gaps are not.
 
 use super::*;
 
 const MS: f64 = 1e6;
 
-/// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.
+/// SplitMix64 (Steele, Lea, Flood 2014): small, and equal on every platform.
 struct Random(u64);
 
 impl Random {
@@ -16,7 +16,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Uniform in 0..1, never 0.
+    /// Returns a uniform number in 0..1, never 0.
     fn unit(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
@@ -36,7 +36,7 @@ struct Train {
     keep: f64,
 }
 
-/// Train of 3 µs over `span_ns`, and `extra` gaps of 2 µs at random.
+/// Returns a train of 3 µs gaps over `span_ns`, and `extra` random gaps of 2 µs.
 fn gaps(random: &mut Random, span_ns: f64, train: Option<Train>, extra: usize) -> Vec<(u64, u64)> {
     let at = |ns: f64| 1_000_000_000_000 + ns as u64;
     let mut gaps: Vec<(u64, u64)> = (0..extra)
@@ -191,7 +191,7 @@ fn random_gaps_have_no_beat() {
     }
 }
 
-/// Bursts at random: inside, gaps follow each other at random, or evenly.
+/// Returns random bursts; inside a burst, gaps follow each other evenly or at random.
 fn bursts(random: &mut Random, even: bool) -> Vec<(u64, u64)> {
     let mut gaps = Vec::new();
     let mut burst_ns = 0.0;
@@ -220,8 +220,8 @@ fn bursts_have_no_beat() {
     }
 }
 
-/// A clock that counts from its own last period forgets its phase: no period by the
-/// definition here, and no reason to fail.
+/// A clock that counts from its own last period loses its phase. This is no period by the
+/// definition of this module, so the search must not find one.
 #[test]
 fn a_clock_without_memory_has_no_beat() {
     for seed in 0..200 {

@@ -1,16 +1,16 @@
-//! Finds the activities that go on at an instant, without a look at each of those before.
+//! Index that finds the activities running at an instant, without a visit to each earlier one.
 
 use vmnoise_events::Activity;
 
-/// Of so many a block is made, and of so many blocks one of the next level.
+/// Number of activities per block, and of blocks per block of the next level.
 const WIDTH: usize = 16;
 
-/// The latest end in each block, level by level.
+/// Latest end in each block, by level.
 #[derive(Debug, Default)]
 pub(super) struct Ends(Vec<Vec<u64>>);
 
 impl Ends {
-    /// Takes note of what is new from this place on.
+    /// Updates the index for the activities from this place on.
     pub(super) fn renew(&mut self, activities: &[Activity], from: usize) {
         let ends = |activity: &Activity| activity.end_mono_ns;
         let mut from = from / WIDTH;
@@ -28,7 +28,7 @@ impl Ends {
                 self.0.truncate(level + 1);
                 return;
             }
-            // A level that is new is made of all below.
+            // A new level is built from all blocks below.
             let above = self.0.get(level + 1).map_or(0, Vec::len);
             from = above.min(from / WIDTH);
             let own = &self.0[level];
@@ -36,7 +36,7 @@ impl Ends {
         }
     }
 
-    /// An activity that ends then has come to this place.
+    /// Updates the index after the activity at this place got this end.
     pub(super) fn raise(&mut self, place: usize, end_ns: u64) {
         let mut block = place;
         for level in &mut self.0 {
@@ -45,7 +45,7 @@ impl Ends {
         }
     }
 
-    /// The first place from `from` on and before `until` whose activity ends after `at_ns`.
+    /// Returns the first place in `from..until` whose activity ends after `at_ns`.
     pub(super) fn next_after(
         &self,
         at_ns: u64,
@@ -64,7 +64,7 @@ impl Ends {
         None
     }
 
-    /// Behind the largest block that begins at this place and is over by then.
+    /// Returns the place after the largest block that starts at this place and ended by this time.
     fn over(&self, place: usize, at_ns: u64) -> Option<usize> {
         let (mut size, mut behind) = (1, None);
         for level in &self.0 {
@@ -99,7 +99,7 @@ mod tests {
         let (mut ends, mut activities) = (Ends::default(), Vec::new());
         let mut numbers = fastrand(7);
         for round in 0..60 {
-            // Some are new, and some of those before are others.
+            // Some activities are new, and some earlier ones are replaced.
             let from = activities.len() - activities.len().min(numbers(40));
             activities.truncate(from);
             let long = numbers(100) == 0;
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!((ends.0.len(), ends.0[0].len()), (1, 1));
     }
 
-    /// Numbers below a bound, of no pattern.
+    /// Returns pseudo-random numbers below a bound.
     fn fastrand(mut state: u64) -> impl FnMut(usize) -> usize {
         move |below| {
             state = state

@@ -1,4 +1,4 @@
-//! The activities of one CPU that a gap may still need, in order.
+//! Activities of one CPU that a gap may still need, in order.
 
 mod ends;
 
@@ -10,62 +10,63 @@ use crate::near::near_front;
 use crate::sweep::sweep_order;
 use ends::Ends;
 
-/// Activities kept while no gap or tally shows that they are over (4 MiB). A
-/// longer memory would only serve a gap that holds more activities than this.
+/// Maximum number of activities kept until a gap or tally shows that they are over (4 MiB). More
+/// would help only a gap that holds more activities than this.
 pub(crate) const KEPT: usize = 1 << 17;
 
-/// Activities of one CPU that go on at one instant, at most. A kernel nests a handful; more come of a damaged
-/// stream only, and each would be looked at in every gap.
+/// Maximum number of activities of one CPU that run at one instant. A kernel nests a handful. Only
+/// a damaged stream has more, and every gap would visit each of them.
 pub(crate) const LIVE: usize = 256;
 
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
-    /// Told since the last pass, in the order of arrival.
+    /// Activities since the last pass, in the order of arrival.
     arrived: Vec<Activity>,
-    /// In sweep order from `first` on; those before it are forgotten.
+    /// Activities in sweep order from `first` on; those before it are forgotten.
     activities: Vec<Activity>,
     ends: Ends,
     first: usize,
-    /// What begins later than the last pass could need it, by its begin; a number distinguishes those that
-    /// begin together.
+    /// Activities that start too late for the last pass, by start; a number distinguishes those
+    /// that start together.
     to_come: BTreeMap<(u64, u64), Activity>,
     numbers: u64,
     forgotten_to_ns: u64,
-    /// Of the pass under way: the first activity that begins after the begin of every gap
-    /// so far, and those before it that went on at the last of these.
+    /// State of the current pass: index of the first activity that starts after the start of every
+    /// gap so far. `live` are the earlier activities that still ran at the start of the last gap.
     cursor: usize,
     live: Vec<Activity>,
-    /// Scratch: what the last gap met.
+    /// Scratch: activities that overlap the last gap.
     overlapping: Vec<Activity>,
-    /// How many activities may still be handed to gaps that hold all of them.
+    /// Number of activities that may still be handed to gaps which hold them completely.
     handed_left: u64,
-    /// Before how many of those that passes had put in order others may still be put.
+    /// Number of sorted activities that may still be moved behind a new one.
     moves_left: u64,
-    /// Activities left out because more than [`LIVE`] went on with them, or were handed out or moved
-    /// more often than that.
+    /// Number of activities left out: more than [`LIVE`] ran at once, or activities were handed out
+    /// or moved too often.
     crowded: u64,
 }
 
 impl Timeline {
     pub(crate) fn push(&mut self, activity: Activity) {
-        // Gaps of one CPU come one after the other, and what vCPUs wait for meanwhile is met by
-        // each of them. A file in which more than [`LIVE`] gaps on average share an activity is
-        // damaged, and would take a time that grows with the square of its size.
+        // Gaps of one CPU follow each other, and the activities for which vCPUs wait overlap each
+        // of them. A file in which more than [`LIVE`] gaps on average share an activity is damaged.
+        // Without this limit, the time would grow with the square of its size.
         self.handed_left += LIVE as u64;
-        // What is reported after a pass ended after what that pass could need (else it is late). So it was
-        // still going on when all that it is put before began, and of those no more than [`LIVE`] do.
+        // An activity that arrives after a pass ended after the time that the pass needed, else it
+        // is late. So it still ran when all activities that it is sorted before began, and at most
+        // [`LIVE`] of those run at once.
         self.moves_left += LIVE as u64;
         self.arrived.push(activity);
     }
 
-    /// Starts a pass over gaps in the order of their begins, which end by `horizon_ns`.
+    /// Starts a pass over gaps, sorted by start, that end by `horizon_ns`.
     pub(crate) fn begin_pass(&mut self, horizon_ns: u64) {
         self.sort_in(horizon_ns);
         self.cursor = self.first;
         self.live.clear();
     }
 
-    /// Puts what begins before this instant in its place. Most of it belongs behind all others.
+    /// Sorts in the activities that start before this time. Most belong behind all others.
     fn sort_in(&mut self, horizon_ns: u64) {
         let begins_later = |it: &mut Activity| it.start_mono_ns >= horizon_ns;
         for later in self.arrived.extract_if(.., begins_later) {
@@ -99,7 +100,7 @@ impl Timeline {
         let is_last = behind == self.activities.len();
         self.activities.append(&mut self.arrived);
         if !is_last {
-            // Stable sorting is adaptive: these are two runs.
+            // Stable sorting is adaptive, and these are two sorted runs.
             self.activities[behind..].sort_by_key(sweep_order);
         }
         self.ends.renew(&self.activities, behind);
@@ -113,23 +114,23 @@ impl Timeline {
         self.arrived.drain(..misplaced);
     }
 
-    /// All activities that a pass may need, in the order of their begins during it.
+    /// Returns all activities that a pass may need, sorted by start.
     pub(crate) fn activities(&self) -> &[Activity] {
         &self.activities[self.first..]
     }
 
-    /// Whether there is none.
+    /// Returns whether no activity is kept.
     pub(crate) fn is_empty(&self) -> bool {
         let in_order = self.activities.len() - self.first;
         self.arrived.is_empty() && self.to_come.is_empty() && in_order == 0
     }
 
-    /// Activities left out because too many went on at once.
+    /// Returns the number of activities left out because too many ran at once.
     pub(crate) fn crowded(&self) -> u64 {
         self.crowded
     }
 
-    /// What overlaps the next gap, in sweep order.
+    /// Returns the activities that overlap the next gap, in sweep order.
     pub(crate) fn overlapping(&mut self, start_ns: u64, end_ns: u64) -> &[Activity] {
         self.go_on_to(start_ns);
         let begun = |all: &[Activity]| near_front(all, |it| it.start_mono_ns < end_ns);
@@ -138,7 +139,7 @@ impl Timeline {
         let handed = (all as u64).min(self.handed_left);
         self.handed_left -= handed;
         self.crowded += all as u64 - handed;
-        // As in most gaps: nothing has to be put together.
+        // Most gaps need no merge.
         if self.live.is_empty() {
             return &behind[..handed as usize];
         }
@@ -150,12 +151,12 @@ impl Timeline {
         &self.overlapping
     }
 
-    /// Finds what goes on at the begin of the next gap.
+    /// Finds the activities that run at the start of the next gap.
     fn go_on_to(&mut self, start_ns: u64) {
         self.live.retain(|activity| activity.end_mono_ns > start_ns);
         let behind = &self.activities[self.cursor..];
         let until = self.cursor + near_front(behind, |it| it.start_mono_ns <= start_ns);
-        // No more are looked at than may be handed out.
+        // Visits at most as many activities as may be handed out.
         let most = LIVE + self.handed_left as usize;
         while self.live.len() < most
             && let Some(place) =
@@ -172,7 +173,8 @@ impl Timeline {
         }
     }
 
-    /// Ends the pass: what ended by `settled_ns` can overlap no later gap.
+    /// Ends the pass and forgets activities that ended by `settled_ns`, because no later gap
+    /// overlaps them.
     pub(crate) fn end_pass(&mut self, settled_ns: u64) {
         self.forgotten_to_ns = self.forgotten_to_ns.max(settled_ns);
         let begun = self
@@ -214,7 +216,7 @@ impl Timeline {
         }
     }
 
-    /// Whether activities of a gap that begins at `start_ns` may be forgotten.
+    /// Returns whether activities of a gap that starts at `start_ns` may be forgotten.
     pub(crate) fn has_forgotten(&self, start_ns: u64) -> bool {
         start_ns < self.forgotten_to_ns
     }
@@ -294,7 +296,7 @@ mod tests {
             timeline.push(irq(start, start + 1));
         }
         timeline.begin_pass(u64::MAX);
-        // As of vCPUs that wait for one CPU at the same time.
+        // As with vCPUs that wait for one CPU at the same time.
         for start in 0..10 {
             let expected = 10_000 - start as usize;
             assert_eq!(timeline.overlapping(start, 10_000).len(), expected);
@@ -353,7 +355,7 @@ mod tests {
         let mut timeline = Timeline::default();
         let count = 4 * LIVE as u64;
         for turn in 0..count {
-            // Each goes on with all that were reported before.
+            // Each runs together with all earlier ones.
             timeline.push(irq(5_000 - turn, 9_000 + turn));
             timeline.begin_pass(9_000 + turn);
             timeline.end_pass(0);
@@ -370,7 +372,7 @@ mod tests {
             timeline.push(irq(start, u64::MAX));
         }
         timeline.begin_pass(u64::MAX);
-        // All of them are in a gap that they begin in, and none is left out of it.
+        // All of them lie in the gap in which they start, and none is left out.
         assert_eq!(timeline.overlapping(0, 10_000).len(), 10_000);
         assert_eq!(timeline.overlapping(20_000, 20_001).len(), LIVE);
         assert_eq!(timeline.crowded(), 10_000 - LIVE as u64);

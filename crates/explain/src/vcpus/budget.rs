@@ -1,5 +1,5 @@
-//! The budget of one exit: how long each share took by the kernel's own sums, and who it
-//! was by the stream.
+//! The budget of one exit: the time of each share from the kernel's own sums, and the culprits from
+//! the stream.
 
 use std::cmp::Reverse;
 
@@ -11,23 +11,24 @@ use crate::part::{Part, add_up, largest_first};
 use crate::usual_kvm::{KvmPart, Others};
 use crate::visibility::share_of_host;
 
-/// One exit, explained. The `ns` of all parts add up to its length exactly, those of each
-/// share to that share of its split.
+/// One explained exit. The `ns` of all parts add up to its length exactly, and those of each share
+/// to that share of its split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExitBudget {
-    /// Whose.
+    /// The vCPU.
     pub vcpu: VcpuId,
     /// The exit; its split adds up to its length.
     pub exit: Exit,
-    /// Largest first. What a share took and no activity in the stream reports has no source:
-    /// the exit's own time (`kvm`, `vmm`, `halted`), and what was lost.
+    /// Parts, largest first. Time of a share that no activity in the stream covers has no source:
+    /// the exit's own time (`kvm`, `vmm`, `halted`), and lost records.
     pub parts: Vec<Part>,
-    /// What activities claimed beyond the split, and were not given, in nanoseconds.
+    /// Time that activities claimed beyond the split and did not get, in nanoseconds.
     pub clamped_ns: u64,
 }
 
 impl ExitBudget {
-    /// Its parts as these witnesses know them: what is not known to be KVM's is nobody's.
+    /// Returns the parts as far as these probes see them: `kvm` becomes `unexplained` if KVM's part
+    /// is unknown.
     pub fn known_parts(&self, vcpu: &Vcpu, witnesses: &Witnesses) -> Vec<Part> {
         let known = exit_shares(&self.exit.split, vcpu.sees_kvm, witnesses);
         let parts = self.parts.iter().map(|part| Part {
@@ -37,18 +38,19 @@ impl ExitBudget {
         parts.collect()
     }
 
-    /// Length without what its guest had asked for, in nanoseconds.
+    /// Returns the length without the sleep that the guest asked for, in nanoseconds.
     pub fn noise_ns(&self) -> u64 {
         noise_ns(&self.exit)
     }
 
-    /// What others took and nobody is named for, in nanoseconds.
+    /// Returns the time that others took without a named culprit, in nanoseconds.
     pub fn unnamed_ns(&self) -> u64 {
         let unnamed = |part: &&Part| part.source.is_none() && part.share.is_of_others();
         self.parts.iter().filter(unnamed).map(|part| part.ns).sum()
     }
 
-    /// What KVM had of it, and whether others had part; `reason` is a dense index of its reason.
+    /// Returns KVM's part of the exit, and whether others took part; `reason` is a dense index of
+    /// its reason.
     pub(crate) fn kvm_part(&self, reason: usize) -> KvmPart {
         KvmPart {
             reason,
@@ -73,9 +75,9 @@ impl ExitBudget {
         interrupts.fold(0, |sum, it| sum.saturating_add(it.count))
     }
 
-    /// The thesis' own sum (interrupts, threads, overhead), in nanoseconds: what its trace
-    /// lets a reader add up by hand. It lacks what no line of the trace tells. `None` where
-    /// nothing of the host fell inside, or the overhead is not known (`sees_kvm`).
+    /// Returns the thesis' own sum (interrupts, threads, overhead), in nanoseconds, as a reader can
+    /// add it up from the thesis' trace. It lacks time that has no line in that trace. `None` if no
+    /// work of the host fell into the exit, or the overhead is unknown (`sees_kvm`).
     pub fn thesis_sum_ns(&self, sees_kvm: bool) -> Option<u64> {
         thesis_sum_ns(
             &self.exit,
@@ -91,7 +93,8 @@ pub(super) fn noise_ns(exit: &Exit) -> u64 {
     exit.dur_ns().saturating_sub(exit.split[Share::Halted])
 }
 
-/// By the thesis the vCPU's thread had the overhead, and activities had what they count.
+/// Returns the thesis' sum: the overhead of the vCPU's thread, plus the time of activities with a
+/// line.
 pub(super) fn thesis_sum_ns(
     exit: &Exit,
     sees_kvm: bool,
@@ -102,13 +105,13 @@ pub(super) fn thesis_sum_ns(
     sees_kvm.then(|| reported_ns.saturating_add(exit.overhead_ns()))
 }
 
-/// Shares whose activities the thesis' trace has lines for.
+/// Returns whether the thesis' trace has lines for activities of this share.
 fn has_line(share: Share) -> bool {
     share == Share::Preempted || Share::HOST_INTERRUPTS.contains(&share)
 }
 
-/// A split that adds up to the length: kvm is what nobody else had, and where the others
-/// had more than all, the largest had less. `false` where the split had to be changed.
+/// Makes the split add up to the length: `kvm` gets the time that no other share has. If the other
+/// shares exceed the length, the largest ones are cut. Returns `false` if it changed the split.
 pub(super) fn fit(exit: &mut Exit) -> bool {
     let (split, dur_ns) = (exit.split, exit.dur_ns());
     if split.total() == dur_ns {
@@ -124,7 +127,7 @@ pub(super) fn fit(exit: &mut Exit) -> bool {
     false
 }
 
-/// Takes what is beyond `limit_ns` from the largest first; returns what is left of all.
+/// Cuts the parts, largest first, until their sum is at most `limit_ns`; returns the sum.
 fn cut_to(parts: &mut [Part], limit_ns: u64) -> u64 {
     let total = |parts: &[Part]| -> u128 { parts.iter().map(|part| u128::from(part.ns)).sum() };
     let mut excess = total(parts).saturating_sub(limit_ns.into());
@@ -138,7 +141,7 @@ fn cut_to(parts: &mut [Part], limit_ns: u64) -> u64 {
     u64::try_from(total(parts)).unwrap_or(u64::MAX)
 }
 
-/// The budget of an exit whose split fits, by what its host did meanwhile.
+/// Returns the budget of an exit whose split fits, with the host's work during the exit.
 pub(super) fn budget(
     vcpu: VcpuId,
     exit: Exit,

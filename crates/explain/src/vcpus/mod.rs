@@ -1,5 +1,5 @@
-//! Explains the exits of vCPUs: takes the stream event by event; budgets come out as soon
-//! as they are certain.
+//! Explains the exits of vCPUs: reads the event stream and reports each budget as soon as it is
+//! final.
 
 mod budget;
 mod overlay;
@@ -33,36 +33,36 @@ pub use budget::ExitBudget;
 pub use reported::{LongestExit, NamedExit, TracedExit};
 pub use summary::ExitsRun;
 
-/// An activity under an exit may end this much later than the exit: an interrupt on the CPU
-/// that a waiting vCPU was taken from.
+/// Maximum time by which an activity under an exit may end after the exit: an interrupt on the CPU
+/// from which a waiting vCPU was moved.
 const GRACE_NS: u64 = 10_000_000;
-/// What the host did longer ago than this finds no name in an exit that is not over: memory
-/// has an end.
+/// Age at which the host's work is forgotten. An exit that lasts longer gets no names for earlier
+/// work; this bounds memory.
 const HORIZON_NS: u64 = 10_000_000_000;
 
-/// By its noise; of equals the earlier ranks higher.
+/// Rank by noise; among equals, the earlier one ranks higher.
 type Rank = (u64, Reverse<u64>, Reverse<u32>);
 
-/// Explains the exits of one run over vCPUs. Memory holds what lies between two watermarks,
-/// some seconds of the host's work, what keeps each vCPU, its totals, and the longest
-/// exits; never the run.
+/// Explainer of the exits of one run over vCPUs. It keeps the events between two watermarks, some
+/// seconds of the host's work, the intervals and totals of each vCPU, and the longest exits. It
+/// never keeps the whole run.
 #[derive(Debug)]
 pub struct ExitExplainer {
     facts: RunFacts,
     filter: ExitFilter,
     names: Names,
-    /// By source: the thread that its name ends with.
+    /// Thread id at the end of each source's name, by source.
     tids: Vec<Option<u32>>,
     host: HostWork,
-    /// By id.
+    /// vCPUs, ordered by id.
     vcpus: Vec<SeenVcpu>,
     waiting: Waiting<Placed>,
     longest: Longest<Rank, LongestExit>,
     trace: Option<Vec<TracedExit>>,
-    /// Whether every exit is reported piece by piece.
+    /// Whether every exit is reported with its pieces.
     piece_by_piece: bool,
     sums: Sums,
-    /// What any sum over the totals of all vCPUs is at most.
+    /// Upper bound of any sum over the totals of all vCPUs.
     counted: u64,
     losses: LossCounts,
     late_events: u64,
@@ -71,22 +71,22 @@ pub struct ExitExplainer {
     finish: Option<Finish>,
 }
 
-/// An exit, and what its host did meanwhile.
+/// An exit with its host's work.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OverlaidExit<'a> {
     pub(crate) budget: &'a ExitBudget,
     pub(crate) vcpu: &'a Vcpu,
-    /// In the order of time, without holes: they add up to the exit. Empty unless every
-    /// exit is asked for piece by piece.
+    /// Pieces in time order, without holes; they add up to the exit. Empty unless every exit was
+    /// requested with its pieces.
     pub(crate) pieces: &'a [Piece],
-    /// Whether what nobody else had is KVM's.
+    /// Whether the rest of the exit belongs to KVM.
     pub(crate) knows_kvm: bool,
-    /// What is to be said of KVM's part.
+    /// KVM's time above its usual time, or without a bound.
     pub(crate) held: Held,
     pub(crate) names: &'a Names,
 }
 
-/// An exit until all that may lie under it has come.
+/// An exit that waits for all of its host's work.
 #[derive(Debug)]
 struct Placed {
     exit: VcpuExit,
@@ -104,19 +104,19 @@ impl Lasting for Placed {
 }
 
 impl ExitExplainer {
-    /// Starts with what was true before the first event. Exits below the threshold in the
-    /// facts, or not asked for, are left out.
+    /// Creates an explainer from the facts before the first event. Exits below the threshold in the
+    /// facts, or not requested, are left out.
     pub fn new(facts: &RunFacts) -> Self {
         Self::start(facts, None)
     }
 
-    /// As `new`, and keeps every exit for [`Self::take_trace`].
+    /// Creates an explainer that also keeps every exit for [`Self::take_trace`].
     pub fn with_trace(facts: &RunFacts) -> Self {
         Self::start(facts, Some(Vec::new()))
     }
 
-    /// As `with_trace`, and tells [`Self::take`] every exit piece by piece, and none among the
-    /// longest.
+    /// Creates an explainer that passes every exit with its pieces to [`Self::take`], and keeps no
+    /// longest exits.
     pub(crate) fn piece_by_piece(facts: &RunFacts) -> Self {
         Self {
             piece_by_piece: true,
@@ -147,13 +147,13 @@ impl ExitExplainer {
         }
     }
 
-    /// Takes the next event. `on_budget` gets the exits that it makes certain: only a
-    /// watermark or the finish does, in the order of their ends.
+    /// Takes the next event. `on_budget` receives the exits that become final, in the order of
+    /// their ends. Only a watermark or the finish makes exits final.
     pub fn push(&mut self, event: &Event, on_budget: &mut dyn FnMut(&ExitBudget)) {
         self.take(event, &mut |overlay| on_budget(overlay.budget));
     }
 
-    /// As `push`, with what the host did during each exit.
+    /// Takes the next event; `on_exit` receives each exit with its host's work.
     pub(crate) fn take(&mut self, event: &Event, on_exit: &mut dyn FnMut(OverlaidExit<'_>)) {
         match event {
             Event::Source(source) => {
@@ -189,9 +189,9 @@ impl ExitExplainer {
                 self.finish = Some(*finish);
                 self.end(on_exit);
             }
-            // The host's own clock dates all there is.
+            // The host's own clock dates all events.
             Event::Anchor(_) | Event::VcpuClock(_) => {}
-            // Nobody was there to observe, count or receive it.
+            // In such a run, no workload observes, counts or receives these events.
             Event::Gap(_)
             | Event::Activation(_)
             | Event::Tally(_)
@@ -202,23 +202,24 @@ impl ExitExplainer {
         }
     }
 
-    /// The name the stream gave to a source; `undefined` where it gave none.
+    /// Returns the name of a source in the stream; `undefined` if it has none.
     pub fn source_name(&self, id: SourceId) -> &str {
         self.names.name(Some(id))
     }
 
-    /// The exits that are certain since the last call, in the order of their ends; none
-    /// unless they were asked for.
+    /// Returns the exits that became final since the last call, in the order of their ends; empty
+    /// if the trace was not requested.
     pub fn take_trace(&mut self) -> Vec<TracedExit> {
         self.trace.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Whether [`Self::take_trace`] has any to give: asked after each event, of which few have.
+    /// Returns whether [`Self::take_trace`] has exits. Called after each event; few events make any
+    /// final.
     pub fn has_trace(&self) -> bool {
         self.trace.as_ref().is_some_and(|trace| !trace.is_empty())
     }
 
-    /// What all exits have come to by the last totals: for the live view.
+    /// Returns all exits according to the last totals, for the live view.
     pub fn exits(&self) -> ExitsSummary {
         let counted = self
             .vcpus
@@ -227,24 +228,24 @@ impl ExitExplainer {
         summarize_exits(counted, &self.filter, &self.facts.witnesses)
     }
 
-    /// Explains what still waits, as at the end of a stream that was cut off.
+    /// Explains all exits that still wait, as at the end of a stream that was cut off.
     pub fn run_out(&mut self, on_budget: &mut dyn FnMut(&ExitBudget)) {
         self.end(&mut |overlay| on_budget(overlay.budget));
     }
 
-    /// As `run_out`, with what the host did during each exit.
+    /// Explains all exits that still wait; `on_exit` receives each with its host's work.
     pub(crate) fn end(&mut self, on_exit: &mut dyn FnMut(OverlaidExit<'_>)) {
         self.advance(u64::MAX, u64::MAX, on_exit);
     }
 
-    /// Every exit that ended by this instant was reported, unless it came late; CLOCK_MONOTONIC
+    /// Returns the time up to which every exit has been reported, except late ones, CLOCK_MONOTONIC
     /// in nanoseconds.
     pub(crate) fn certain_to_ns(&self) -> u64 {
         self.watermark_ns.saturating_sub(GRACE_NS)
     }
 
-    /// The summary of all that was fed. Without a `Finish` event it explains what is still
-    /// waiting and is marked as not complete.
+    /// Returns the summary. Without a `Finish` event, it first explains all exits that still wait,
+    /// and the summary is marked as incomplete.
     pub fn finish(mut self) -> ExitsRun {
         self.run_out(&mut |_| {});
         ExitsRun::summarize(self)
@@ -263,7 +264,8 @@ impl ExitExplainer {
         self.vcpus.get_mut(id.0 as usize)
     }
 
-    /// Takes what a vCPU has come to, unless it cannot be true: every sum over all vCPUs is a u64.
+    /// Takes the totals of a vCPU; returns `false` if they are impossible, or a sum over all vCPUs
+    /// would exceed a u64.
     fn add_totals(&mut self, totals: &VcpuTotals) -> bool {
         let others =
             |seen: &SeenVcpu| self.counted - seen.totals.as_ref().and_then(sums::most).unwrap_or(0);
@@ -303,7 +305,7 @@ impl ExitExplainer {
         if !budget::fit(&mut reported.exit) {
             self.losses.find(LossKind::Undecodable);
         }
-        // Whatever it was part of has been explained without it.
+        // Exits and gaps around it have already been explained without it.
         self.late_events += u64::from(reported.exit.end_mono_ns < late_before_ns);
         let intervals = seen.intervals_until(reported.exit.end_mono_ns);
         if budget::noise_ns(&reported.exit) < self.facts.options.threshold_ns
@@ -318,7 +320,7 @@ impl ExitExplainer {
         });
     }
 
-    /// Explains the exits that ended by this instant; all before `horizon_ns` is reported.
+    /// Explains the exits that ended by `until_ns`; all events before `horizon_ns` have arrived.
     fn advance(
         &mut self,
         until_ns: u64,

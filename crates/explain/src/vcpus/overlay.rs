@@ -1,4 +1,4 @@
-//! Lays what the host did under the exits that it fell into.
+//! Overlays the host's work on the exits that it fell into.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,39 +11,39 @@ use crate::sweep::Sweep;
 use crate::timeline::Timeline;
 use crate::visibility::share_of_host;
 
-/// What one exit met, as far as the stream reports.
+/// Host work during one exit, as far as the stream reports it.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
-    /// The host's activities and what each had of the exit. One that spans two stretches
-    /// is reported as one.
+    /// The host's activities and the net time of each in the exit. An activity that spans two
+    /// segments is listed once.
     pub(super) noise: Vec<(Activity, u64)>,
-    /// Sleeps by who ended them.
+    /// Sleeps, by the task that ended them.
     pub(super) sleeps: Vec<Part>,
-    /// The exit in its order; empty unless it was asked for.
+    /// Pieces of the exit in time order; empty if not requested.
     pub(super) pieces: Vec<Piece>,
 }
 
-/// One exit to be explained.
+/// One exit to explain.
 #[derive(Debug)]
 pub(super) struct Due<'a> {
     pub(super) stretches: &'a [Stretch],
-    /// The vCPU's own thread: what it runs is the exit itself.
+    /// The vCPU's own thread; its turns belong to the exit itself.
     pub(super) tid: u32,
     pub(super) with_pieces: bool,
 }
 
-/// CPUs that are looked at although nothing was told of them.
+/// Number of CPUs to clean up per call although they got no events.
 const AT_A_TIME: usize = 64;
 
-/// What the CPUs of the host did lately.
+/// Recent activities of the host's CPUs.
 #[derive(Debug, Default)]
 pub(super) struct HostWork {
     cpus: BTreeMap<u32, Timeline>,
-    /// Those of which something was reported since the last time that was forgotten.
+    /// CPUs with events since the last call of [`Self::forget`].
     heard: BTreeSet<u32>,
-    /// The next one whose turn it is otherwise.
+    /// First of the other CPUs to clean up in the next call.
     turn: u32,
-    /// Scratch: what the next sweep takes.
+    /// Scratch: activities of the next sweep.
     swept: Vec<Activity>,
     sweep: Sweep,
 }
@@ -54,13 +54,14 @@ impl HostWork {
         self.heard.insert(activity.cpu);
     }
 
-    /// Activities left out because too many went on at once.
+    /// Returns the number of activities left out because too many ran at once.
     pub(super) fn crowded(&self) -> u64 {
         self.cpus.values().map(Timeline::crowded).sum()
     }
 
-    /// Forgets what ended by this instant: on CPUs that were heard of, and in turns on a few others. A stream may
-    /// tell of thousands once, and then have one watermark after the other; all before `horizon_ns` is reported.
+    /// Forgets activities that ended by `until_ns`: on CPUs with recent events, and in turns on a
+    /// few others. A stream may name thousands of CPUs once and then send many watermarks, so a
+    /// call must not visit all CPUs. All events before `horizon_ns` have arrived.
     pub(super) fn forget(&mut self, until_ns: u64, horizon_ns: u64) {
         let turn = self.cpus.range(self.turn..).map(|(cpu, _)| *cpu);
         let turn: Vec<u32> = turn.take(AT_A_TIME + 1).collect();
@@ -74,8 +75,8 @@ impl HostWork {
         }
     }
 
-    /// What these exits met, in their order; all before `horizon_ns` is reported, and they ended by then.
-    /// `tid_of` tells whose run an activity is.
+    /// Returns the host's work in each of these exits, in order. All events before `horizon_ns`
+    /// have arrived, and the exits ended by then. `tid_of` returns the thread of an activity.
     pub(super) fn overlay(
         &mut self,
         dues: &[Due<'_>],
@@ -129,7 +130,7 @@ impl HostWork {
 }
 
 impl Overlay {
-    /// Puts everything in the order of time, and together what stretches took apart.
+    /// Sorts by time, and merges activities that segments had split.
     fn tidy(&mut self) {
         let order = |activity: &Activity| {
             (
@@ -152,7 +153,7 @@ impl Overlay {
     }
 }
 
-/// Whether the host's work of this kind is the affair of a thread in this state.
+/// Returns whether host work of this kind affects a thread in this state.
 fn meets(state: State, kind: ActivityKind) -> bool {
     match kind {
         ActivityKind::Nmi | ActivityKind::Irq | ActivityKind::Softirq => state != State::Halted,
@@ -163,7 +164,7 @@ fn meets(state: State, kind: ActivityKind) -> bool {
     }
 }
 
-/// Returns what nobody else had of the stretch, in nanoseconds.
+/// Returns the rest of the segment that no activity owns, in nanoseconds.
 fn overlay_under(
     stretch: &Stretch,
     activities: &[Activity],

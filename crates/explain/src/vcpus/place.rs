@@ -1,26 +1,26 @@
-//! Where a vCPU's thread was during an exit, and what it was about: from its intervals.
+//! Place and state of a vCPU's thread during an exit, from its intervals.
 
 use vmnoise_events::{Exit, Share, SourceId, VcpuInterval, VcpuIntervalKind};
 
-/// What the thread was about; where intervals overlap, [`state_of`] says which it is.
+/// State of the thread. If intervals overlap, [`state_of`] decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// On the CPU, in KVM.
     Kvm,
     /// On the CPU, in the VMM.
     Vmm,
-    /// On the CPU: KVM polled because the guest had asked to sleep.
+    /// On the CPU: KVM polls because the guest asked to sleep.
     Polling,
-    /// Asleep, and nobody had asked for it.
+    /// Asleep although nobody asked for it.
     Blocked,
-    /// Asleep because the guest had asked.
+    /// Asleep because the guest asked for it.
     Halted,
-    /// Off the CPU, and could have run.
+    /// Runnable but off the CPU.
     Waiting,
 }
 
 impl State {
-    /// What nobody else had of such a time.
+    /// Returns the share of the rest of a segment in this state.
     pub(super) fn share(self) -> Share {
         match self {
             State::Kvm => Share::Kvm,
@@ -32,20 +32,20 @@ impl State {
     }
 }
 
-/// A stretch of an exit in one place and one state.
+/// A segment of an exit on one CPU in one state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stretch {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
-    /// Where it was, or waited, or fell asleep.
+    /// CPU on which the thread ran, waited, or fell asleep.
     pub(super) cpu: u32,
     pub(super) state: State,
-    /// Who woke it, of a sleep.
+    /// Task that ended the sleep, if the segment is one.
     pub(super) waker: Option<SourceId>,
 }
 
-/// The stretches of an exit, which add up to it; `intervals` are those of its vCPU, sorted
-/// by begin, then end. An interval that was lost leaves its time to KVM.
+/// Returns the segments of an exit, which add up to it. `intervals` are those of its vCPU, sorted
+/// by start, then end. The time of a lost interval goes to KVM.
 pub(super) fn stretches(exit: &Exit, intervals: &[VcpuInterval]) -> Vec<Stretch> {
     let mut out = Vec::new();
     let (start_ns, end_ns) = (exit.start_mono_ns, exit.end_mono_ns);
@@ -90,7 +90,7 @@ pub(super) fn stretches(exit: &Exit, intervals: &[VcpuInterval]) -> Vec<Stretch>
     out
 }
 
-/// The state that these intervals make, and the one that says where the thread is meanwhile.
+/// Returns the state from these open intervals, and the interval that gives the thread's CPU.
 fn state_of<'a>(open: &[&'a VcpuInterval]) -> (State, Option<&'a VcpuInterval>) {
     let last = |kind| open.iter().rfind(|interval| interval.kind == kind).copied();
     let halted = last(VcpuIntervalKind::Halted);

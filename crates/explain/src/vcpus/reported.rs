@@ -1,4 +1,4 @@
-//! Exits as they are reported: with names, in the order of time, and piece by piece.
+//! Exits for reports: with names, in time order, and with pieces.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use crate::names::Names;
 use crate::piece::NamedPiece;
 use crate::trace::{Noise, has_line};
 
-/// One exit with the names of all that had part in it.
+/// One exit with the names of all culprits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedExit {
-    /// Whose.
+    /// The vCPU.
     pub vcpu: Arc<Vcpu>,
     /// The exit; its split adds up to its length.
     pub exit: Exit,
-    /// What is known of the split.
+    /// Known shares of the split.
     pub shares: ShareMap<Option<u64>>,
-    /// As [`ExitBudget::known_parts`] says.
+    /// Parts as in [`ExitBudget::known_parts`].
     pub parts: Vec<NamedPart>,
 }
 
@@ -42,17 +42,18 @@ impl NamedExit {
         }
     }
 
-    /// Length without what its guest had asked for, in nanoseconds.
+    /// Returns the length without the sleep that the guest asked for, in nanoseconds.
     pub fn noise_ns(&self) -> u64 {
         noise_ns(&self.exit)
     }
 
-    /// What the thesis calls overhead, in nanoseconds; `None` where KVM's part is not seen.
+    /// Returns the overhead as the thesis defines it, in nanoseconds; `None` if KVM's part is not
+    /// seen.
     pub fn overhead_ns(&self) -> Option<u64> {
         overhead_ns(&self.shares)
     }
 
-    /// As [`ExitBudget::thesis_sum_ns`].
+    /// See [`ExitBudget::thesis_sum_ns`].
     pub fn thesis_sum_ns(&self) -> Option<u64> {
         let parts = self.parts.iter();
         thesis_sum_ns(
@@ -63,15 +64,14 @@ impl NamedExit {
     }
 }
 
-/// An exit, and what the host did inside it.
+/// An exit with the host's work inside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracedExit {
-    /// In the order of their ends. What began before the exit begins with it here, what
-    /// ended after it ends with it, and `net_ns` is what it had of the exit: together with
-    /// the overhead, and with what no line tells, the lines add up to the exit.
+    /// Activities, ordered by end and cut to the exit; `net_ns` is the time of each in the exit.
+    /// The lines, the overhead and the time without a line add up to the exit.
     pub noise: Vec<Noise>,
-    /// As in [`LongestExit::pieces`]; none where the stream says another share than the
-    /// kernel's own sums: then nobody knows the order.
+    /// Pieces as in [`LongestExit::pieces`]. Empty if the stream and the kernel's own sums disagree
+    /// about a share, because the order is then unknown.
     pub pieces: Vec<NamedPiece>,
     /// The exit.
     pub exit: NamedExit,
@@ -104,15 +104,15 @@ impl TracedExit {
     }
 }
 
-/// One of the longest exits, piece by piece.
+/// One of the longest exits, with its pieces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LongestExit {
     /// The exit and its budget.
     pub exit: NamedExit,
-    /// In the order of time, without holes: they add up to its length.
+    /// Pieces in time order, without holes; they add up to the length.
     pub pieces: Vec<NamedPiece>,
-    /// How much of the pieces' time is another share's by the kernel's own sums, in
-    /// nanoseconds: not 0 where activities or intervals were lost.
+    /// Time of pieces that the kernel's own sums assign to another share, in nanoseconds. Not 0 if
+    /// activities or intervals were lost.
     pub misplaced_ns: u64,
 }
 
@@ -127,7 +127,7 @@ impl LongestExit {
     }
 }
 
-/// The pieces of an exit that was asked for piece by piece, and how much of them is misplaced.
+/// Returns the pieces of an exit, and their time in the wrong share.
 fn pieces_of(overlay: &Overlay, names: &Names, exit: &NamedExit) -> (Vec<NamedPiece>, u64) {
     let pieces = overlay.pieces.iter().map(|piece| piece.named(names));
     let mut pieces: Vec<NamedPiece> = pieces.collect();
@@ -145,8 +145,8 @@ fn pieces_of(overlay: &Overlay, names: &Names, exit: &NamedExit) -> (Vec<NamedPi
     (pieces, misplaced_ns)
 }
 
-/// How much of these pieces' time is another share's by the split. What one share lacks
-/// another has too much of.
+/// Returns the time of these pieces that the split assigns to another share. The missing time of
+/// one share is the surplus of another.
 fn misplaced_ns(split: &ShareMap<u64>, pieces: &[NamedPiece]) -> u64 {
     let pieces_of = |share| -> u64 {
         let of_share = pieces.iter().filter(|piece| piece.share == share);

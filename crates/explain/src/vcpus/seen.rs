@@ -1,19 +1,19 @@
-//! What the stream has told of one vCPU so far.
+//! Events of one vCPU that wait for its exits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use vmnoise_events::{Vcpu, VcpuInterval, VcpuTotals};
 
-/// Intervals kept until an exit takes them (1 MiB): an exit that holds more finds its
-/// first ones forgotten, and their time without names.
+/// Maximum number of intervals that wait for an exit (1 MiB). If an exit holds more, the first ones
+/// are forgotten, and their time gets no names.
 const KEPT: usize = 1 << 14;
 
 #[derive(Debug)]
 pub(super) struct SeenVcpu {
     pub(super) vcpu: Arc<Vcpu>,
     pub(super) totals: Option<VcpuTotals>,
-    /// In the order of arrival.
+    /// Intervals in the order of arrival.
     intervals: VecDeque<VcpuInterval>,
 }
 
@@ -33,15 +33,15 @@ impl SeenVcpu {
         self.intervals.push_back(interval);
     }
 
-    /// Takes its counts, which come each second and once it has ended. Of those who have ended no
-    /// more room is kept than they need.
+    /// Takes the totals, which come each second and once after the vCPU has ended. An ended vCPU
+    /// then keeps no spare memory.
     pub(super) fn count(&mut self, totals: VcpuTotals) {
         self.intervals.shrink_to_fit();
         self.totals = Some(totals);
     }
 
-    /// Hands over what was over by the end of an exit, sorted by begin, then end: no later
-    /// exit holds it.
+    /// Takes out the intervals that ended by the end of an exit, sorted by start, then end. No
+    /// later exit contains them.
     pub(super) fn intervals_until(&mut self, end_ns: u64) -> Vec<VcpuInterval> {
         let mut over: Vec<VcpuInterval> = Vec::new();
         self.intervals.retain(|interval| {

@@ -1,4 +1,4 @@
-//! What a run over vCPUs has come to.
+//! Result of a run over vCPUs.
 
 use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{FinishReason, OwnCost, ProbeStatus};
@@ -11,38 +11,39 @@ use crate::losses::Losses;
 /// The result of a run over vCPUs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExitsRun {
-    /// All exits, by the kernel's own sums: exact under loss.
+    /// All exits, from the kernel's own sums: exact even if records were lost.
     pub exits: ExitsSummary,
-    /// The exits with the most noise, the most first.
+    /// Exits with the most noise, the most first.
     pub longest: Vec<LongestExit>,
-    /// Exits reported one by one, at or above the threshold and asked for.
+    /// Number of exits that were reported one by one: requested, and at or above the threshold.
     pub reported: u64,
-    /// What others had of these and nobody is named for, in nanoseconds: it was lost.
+    /// Time in these exits that others took without a named culprit, in nanoseconds: records were
+    /// lost.
     pub unnamed_ns: u64,
-    /// What activities claimed of these beyond the kernel's own sums, in nanoseconds.
+    /// Time in these exits that activities claimed beyond the kernel's own sums, in nanoseconds.
     pub clamped_ns: u64,
-    /// What KVM had of these beyond its usual part, where others had part as well, in
-    /// nanoseconds; `None` if none told KVM's part.
+    /// KVM's time in these exits above its usual time, if others took part, in nanoseconds; `None`
+    /// if no exit shows KVM's part.
     pub surplus_kvm_ns: Option<u64>,
-    /// What KVM had of these where others had part as well, and too few exits for the same reason
-    /// had shown its usual part, in nanoseconds; `None` as above.
+    /// KVM's time in these exits without a bound, in nanoseconds: others took part, and too few
+    /// exits for the same reason show KVM's usual time. `None` if no exit shows KVM's part.
     pub unbounded_kvm_ns: Option<u64>,
-    /// Everything that was lost, the sum of `losses`.
+    /// Number of lost records, the sum of `losses`.
     pub lost_events: u64,
-    /// As `lost_events`, by kind.
+    /// Lost records by kind.
     pub losses: Losses,
-    /// Activities that came after the watermark that promised none, and exits that came after all
-    /// exits of their time had been explained.
+    /// Activities that ended before an earlier watermark, and exits that came after all exits of
+    /// their time had been explained.
     pub late_events: u64,
-    /// What measuring cost; `None` if it was not counted.
+    /// Cost of measuring; `None` if it was not counted.
     pub own_cost: Option<OwnCost>,
-    /// How things were witnessed.
+    /// Status of each probe.
     pub probe_statuses: Vec<ProbeStatus>,
-    /// What the run could see.
+    /// Coverage of the run.
     pub coverage: Coverage,
     /// Whether the run ended in order.
     pub complete: bool,
-    /// Why it ended; `None` if it did not.
+    /// Reason for the end; `None` if the run was cut off.
     pub finish_reason: Option<FinishReason>,
 }
 

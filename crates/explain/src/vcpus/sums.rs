@@ -1,4 +1,4 @@
-//! Sums over the exits that were reported one by one, and what KVM had of each beyond its usual part.
+//! Sums over the exits that were reported one by one, and KVM's time above its usual time.
 
 use std::collections::HashMap;
 
@@ -7,21 +7,21 @@ use vmnoise_events::{ExitReason, ReasonTotals, VcpuTotals};
 use super::budget::ExitBudget;
 use crate::usual_kvm::{Held, UsualKvm};
 
-/// Of all exits that were explained; times in nanoseconds.
+/// Sums over all explained exits; times in nanoseconds.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     pub(super) reported: u64,
     pub(super) clamped_ns: u64,
     pub(super) unnamed_ns: u64,
-    /// `None` until an exit says what KVM had of it.
+    /// KVM's unusual time; `None` until an exit shows KVM's part.
     pub(super) held: Option<Held>,
     usual_kvm: UsualKvm,
-    /// Dense indices of reasons.
+    /// Dense index of each reason.
     reasons: HashMap<ExitReason, usize>,
 }
 
 impl Sums {
-    /// Takes the next exit, and says what is to be said of KVM's part; `knows_kvm` is whether that
+    /// Adds the next exit and returns KVM's unusual time in it; `knows_kvm` says whether KVM's part
     /// is known.
     pub(super) fn add(&mut self, budget: &ExitBudget, knows_kvm: bool) -> Held {
         self.reported += 1;
@@ -42,11 +42,12 @@ impl Sums {
     }
 }
 
-/// What totals may be off by, beside what they are: an exit may be counted while they are read.
+/// Tolerance of totals, because an exit may be counted while they are read.
 const TORN_NS: u64 = 1_000_000_000;
 
-/// What any sum over these totals is at most, in nanoseconds or exits; `None` where they cannot be true: a vCPU was
-/// not in its exits for longer than it was there, and had none that took no time.
+/// Returns an upper bound of any sum over these totals, in nanoseconds or exits. Returns `None` if
+/// they are inconsistent: a vCPU cannot be in exits for longer than its own span, and every exit
+/// takes time.
 pub(super) fn most(totals: &VcpuTotals) -> Option<u64> {
     let span_ns = totals.last_mono_ns.saturating_sub(totals.first_mono_ns);
     let possible = u128::from(span_ns) * 2 + u128::from(TORN_NS);

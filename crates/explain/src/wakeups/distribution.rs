@@ -1,17 +1,17 @@
-//! How late a task was over a run: what is known exactly, and the distribution.
+//! Distribution of a task's wake-up latencies over a run.
 
 use serde::Serialize;
 
 use crate::lengths::{Lengths, lowest};
 
-/// Waits that one latency may stand for: more come of a damaged stream only.
+/// Maximum number of waits that one latency stands for; only a damaged stream has more.
 const MAX_WAITS: u64 = 1_000_000;
 
-/// Pages of distributions ([`Lengths`]) that waits of nobody may take, 150 bytes each: so many, and one more
-/// for each wake-up. A CPU that was a million periods late has 700.
+/// Number of pages of distributions ([`Lengths`]) for corrected waits, 150 bytes each. Each wake-up
+/// adds one page. A CPU that was a million periods late needs 700.
 const FIRST_PAGES: usize = 1 << 16;
 
-/// What is left of them.
+/// Number of pages left.
 #[derive(Debug)]
 pub(crate) struct Room(usize);
 
@@ -31,27 +31,27 @@ impl Room {
     }
 }
 
-/// Latencies in nanoseconds; percentiles are exact to three significant digits, the rest to
+/// Latencies in nanoseconds. Percentiles are exact to three significant digits, other figures to
 /// the nanosecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct LatencyFigures {
-    /// How many there were.
+    /// Number of latencies.
     pub count: u64,
-    /// The shortest.
+    /// Minimum.
     pub min_ns: u64,
-    /// The mean, rounded down.
+    /// Mean, rounded down.
     pub mean_ns: u64,
-    /// The median.
+    /// Median.
     pub p50_ns: u64,
-    /// What 99 % do not exceed.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// What 99.9 % do not exceed.
+    /// 99.9th percentile.
     pub p999_ns: u64,
-    /// The longest.
+    /// Maximum.
     pub max_ns: u64,
 }
 
-/// The latencies of one context.
+/// Distribution of the latencies in one context.
 #[derive(Debug)]
 pub(crate) struct Distribution {
     lengths: Lengths,
@@ -77,9 +77,9 @@ impl Distribution {
         self.sum_ns += u128::from(ns);
     }
 
-    /// Records a latency, and those of the tasks that would have waited meanwhile: one for
-    /// each period that went by, each shorter by a period. Where these are so many that they find no
-    /// room it records the one latency, and returns `false`.
+    /// Records a latency and the waits that would have followed it: one for each period that
+    /// passed, each one period shorter. If these do not fit in `room`, records only the one latency
+    /// and returns `false`.
     pub(crate) fn record_corrected(&mut self, ns: u64, period_ns: u64, room: &mut Room) -> bool {
         let period_ns = period_ns.max(1);
         let waits = (ns.saturating_sub(1) / period_ns).min(MAX_WAITS);
@@ -89,7 +89,7 @@ impl Distribution {
         self.max_ns = self.max_ns.max(ns);
         let shortest_ns = if fits { shortest_ns } else { ns };
         self.min_ns = self.min_ns.min(shortest_ns);
-        // Those of one bucket at once.
+        // Records all waits of one bucket at once.
         let mut longest_ns = ns;
         loop {
             let least_ns = shortest_ns.max(lowest(longest_ns));
@@ -106,13 +106,13 @@ impl Distribution {
         fits
     }
 
-    /// `None` of nothing.
+    /// Returns the figures; `None` without latencies.
     pub(crate) fn figures(&self) -> Option<LatencyFigures> {
         let count = self.lengths.count();
         if count == 0 {
             return None;
         }
-        // A bucket's edges may lie beyond the lengths that are in it.
+        // The edges of a bucket may lie beyond the lengths in it.
         let within = |ns: u64| ns.clamp(self.min_ns, self.max_ns);
         let [p50_ns, p99_ns, p999_ns] = self.lengths.at_quantiles([0.5, 0.99, 0.999]).map(within);
         Some(LatencyFigures {
@@ -126,8 +126,8 @@ impl Distribution {
         })
     }
 
-    /// Upper edges of the lengths in nanoseconds, ascending, and how many are up to there
-    /// from the edge before.
+    /// Returns pairs of upper edge in nanoseconds, ascending, and number of latencies from the
+    /// previous edge to this one.
     pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
         self.lengths.counts()
     }
@@ -175,7 +175,7 @@ mod tests {
     fn waits_without_end_find_no_room() {
         let mut room = Room::default();
         let mut late = 0;
-        // Every CPU would be a million periods late once.
+        // Each CPU is a million periods late once.
         for _ in 0..8_192 {
             let mut corrected = Distribution::new();
             late += u32::from(!corrected.record_corrected(1 << 40, 1 << 21, &mut room));

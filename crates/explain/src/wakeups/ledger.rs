@@ -1,4 +1,4 @@
-//! The running sums of the wake-ups of one CPU.
+//! Running sums of the wake-ups of one CPU.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,13 +15,13 @@ use crate::visibility::Visibility;
 #[derive(Debug)]
 pub(crate) struct WakeupLedger {
     count: u64,
-    /// All latencies together: every other sum is a part of it.
+    /// Sum of all latencies; every other sum is a part of it.
     total_ns: u64,
     missed: u64,
-    /// Expiries that came while the task was stopped.
+    /// Expiries while the task was stopped.
     not_measured: u64,
     steal_clamps: u64,
-    /// Wake-ups of which a step was not seen.
+    /// Wake-ups with an unseen step.
     incomplete: u64,
     /// Wake-ups that a host's recording covers.
     witnessed: u64,
@@ -35,14 +35,14 @@ pub(crate) struct WakeupLedger {
     sources: BTreeMap<(Share, SourceId), Taken>,
 }
 
-/// What one source took of all wake-ups, under one share.
+/// Time that one source took from all wake-ups, under one share.
 #[derive(Debug, Default)]
 struct Taken {
-    /// Wake-ups that it took something of.
+    /// Number of wake-ups that it took time from.
     count: u64,
     total_ns: u64,
     max_ns: u64,
-    /// The last of them, and what it took of that so far.
+    /// Number of the last such wake-up; `of_last_ns` is the time taken from it so far.
     last: u64,
     of_last_ns: u64,
 }
@@ -81,7 +81,7 @@ impl WakeupLedger {
         }
     }
 
-    /// Returns whether all that would have waited meanwhile found room.
+    /// Adds a wake-up; returns whether all waits that would have followed it fitted in `room`.
     pub(crate) fn book(
         &mut self,
         interval: &Interval,
@@ -121,14 +121,14 @@ impl WakeupLedger {
         fits
     }
 
-    /// The task was stopped when it was to wake up: neither this expiry nor those until it woke
-    /// say anything of the machine.
+    /// Leaves out a wake-up, because the task was stopped when it was due. This expiry and those
+    /// until the task woke up say nothing about the machine.
     pub(crate) fn leave_out(&mut self, expiry_ns: u64, woke_ns: u64, period_ns: u64) {
         let more = (woke_ns - expiry_ns).checked_div(period_ns).unwrap_or(0);
         self.not_measured = self.not_measured.saturating_add(1 + more);
     }
 
-    /// Wake-ups so far.
+    /// Returns the number of wake-ups so far.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -161,7 +161,7 @@ impl WakeupLedger {
         }
     }
 
-    /// Largest total first.
+    /// Returns the sources, the largest total first.
     fn sources(&self, names: &Names) -> Vec<SourceSummary> {
         let reported = self.sources.iter();
         let mut reported: Vec<_> = reported

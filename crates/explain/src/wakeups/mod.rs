@@ -1,4 +1,4 @@
-//! Wake-ups of periodic tasks: how late, in which phase, and who had the CPU meanwhile.
+//! Wake-ups of periodic tasks: latency, phases, and who had the CPU.
 
 mod distribution;
 mod ledger;

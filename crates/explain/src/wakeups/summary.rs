@@ -6,55 +6,55 @@ use vmnoise_events::ShareMap;
 use super::distribution::LatencyFigures;
 use crate::named::{NamedInterval, SourceSummary};
 
-/// A whole run.
+/// Result of a whole run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wakeups {
     /// One entry for each CPU, ascending.
     pub cpus: Vec<CpuWakeups>,
-    /// The latest wake-ups over all CPUs, the latest first.
+    /// Wake-ups with the longest latencies on any CPU, the longest first.
     pub worst: Vec<NamedInterval>,
     /// The earliest wake-up that hit a limit; `None` if none did.
     pub stopped_by: Option<NamedInterval>,
 }
 
-/// One CPU. A latency runs from the planned expiry.
+/// Result of one CPU. Latencies start at the planned expiry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CpuWakeups {
     /// The CPU's number.
     pub cpu: u32,
-    /// How often its task woke up.
+    /// Number of wake-ups.
     pub count: u64,
-    /// Expiries that were over before the task could ask for them.
+    /// Expiries that had passed before the task could ask for them.
     pub missed: u64,
-    /// Expiries that came while the task was stopped; they are in no other figure.
+    /// Expiries while the task was stopped; no other figure includes them.
     pub not_measured: u64,
-    /// Wake-ups of which a step was not seen.
+    /// Wake-ups with an unseen step.
     pub incomplete: u64,
-    /// Until the timer's interrupt; `None` if none was seen.
+    /// Latency until the timer's interrupt; `None` if none was seen.
     pub irq: Option<LatencyFigures>,
-    /// Until the task was switched in; `None` if that was never seen.
+    /// Latency until the task was switched in; `None` if that was never seen.
     pub thread: Option<LatencyFigures>,
-    /// Until it read the clock in user space.
+    /// Latency until the task read the clock in user space.
     pub user: Option<LatencyFigures>,
-    /// `user` as if no task had waited for the one before: without coordinated omission.
+    /// `user`, corrected for coordinated omission: as if no task had waited for the previous one.
     pub corrected: Option<LatencyFigures>,
-    /// How long the phases of all wake-ups were together, in nanoseconds.
+    /// Total length of each phase over all wake-ups, in nanoseconds.
     pub phases_ns: PhaseTotals,
-    /// Where the latencies went, in nanoseconds; what is known adds up to all of them.
+    /// Total latency by share, in nanoseconds; the known shares add up to all latencies.
     pub shares_ns: ShareMap<Option<u64>>,
-    /// Who took how much, largest total first; a count is that of wake-ups.
+    /// Time by source, the largest total first; a count is a number of wake-ups.
     pub sources: Vec<SourceSummary>,
-    /// Wake-ups with a phase for which the steal clock claimed more than its length.
+    /// Wake-ups with a phase that is shorter than the advance of the steal clock.
     pub steal_clamps: u64,
-    /// The distribution of `user`: upper edges in nanoseconds and counts.
+    /// Distribution of `user`: upper edges in nanoseconds and counts.
     #[serde(skip)]
     pub distribution: Vec<(u64, u64)>,
-    /// That of `corrected`.
+    /// Distribution of `corrected`.
     #[serde(skip)]
     pub corrected_distribution: Vec<(u64, u64)>,
 }
 
-/// Nanoseconds per phase; `None` where no wake-up could say.
+/// Time by phase, in nanoseconds; `None` if no wake-up shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PhaseTotals {
     /// [`crate::Phase::ArmedLate`].
@@ -68,6 +68,6 @@ pub struct PhaseTotals {
     /// [`crate::Phase::Return`].
     #[serde(rename = "return")]
     pub return_: Option<u64>,
-    /// Time whose phase is unknown.
+    /// Time with unknown phase.
     pub unsplit: u64,
 }

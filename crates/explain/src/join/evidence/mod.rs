@@ -1,5 +1,5 @@
-//! What the data say about a vCPU and a CPU of the guest: whether the exits of the one lie in
-//! the gaps of the other.
+//! Evidence that a vCPU is a CPU of the guest: whether the exits of the vCPU lie in the gaps of the
+//! CPU.
 
 use super::crossing::Crossing;
 use super::elsewhere::Rivals;
@@ -9,68 +9,68 @@ use super::shifted::{self, Looks, Overlaid};
 use super::slack::{Room, Slack, Test, apart, rooms};
 use super::trial::{Span, Trial};
 
-/// An exit that lies in a gap this often wherever it is laid down says nothing, where gaps may
-/// be lost; and where none can be.
+/// Maximum probability of chance at which an exit is evidence: if gaps may be lost, and if not.
 const LIKELY: (f64, f64) = (0.5, 0.99);
-/// Where gaps were lost, one exit in so many may lie in a gap that is not its own.
+/// If gaps were lost, one exit in this number may lie in a gap that is not its own.
 const STRAY_PART: usize = 20;
 
-/// The exits of one vCPU laid over what one CPU of the guest reports.
+/// Evidence from the exits of one vCPU, compared with the gaps of one CPU of the guest.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Evidence {
-    /// Gaps, and stretches between two gaps, that hold exits which had to be observed; of periodic
-    /// tasks, gaps between instants at which they ran.
+    /// Number of tests: gaps, and times between two gaps, that contain exits which had to be
+    /// observed. For periodic tasks, the gaps are between instants at which they ran.
     pub(super) tested: u64,
-    /// How many of them are gaps.
+    /// Number of these tests that are gaps.
     pub(super) inside: u64,
-    /// In how many of these gaps the guest ran at an instant at which, by the recorded clock, its
-    /// vCPU was out of it.
+    /// Number of these gaps in which the guest ran at an instant at which, by the recorded clock,
+    /// its vCPU was out of the guest.
     pub(super) contradicted: u64,
-    /// How likely they would be anyway.
+    /// Mean probability that an exit lies in a gap by chance.
     pub(super) chance: f64,
-    /// How much earlier and later exits could lie, and no more of them contradict the clock.
+    /// Shift of the exits to earlier and later times at which no more of them contradict the clock.
     pub(super) slack_ns: Option<(i64, i64)>,
-    /// Odds against chance, in decades, all tests taken for independent.
+    /// Odds against chance, in decades, if all tests are independent.
     pub(super) decades: f64,
-    /// What the failures alone say against it, in decades; 0 as long as they are tolerable.
+    /// Evidence of the failures alone, in decades; 0 while they are tolerable.
     pub(super) misfit: f64,
-    /// How the same tests turn out by other clocks; `None` where no other could be tried.
+    /// Results of the same tests with other clocks; `None` if no other clock could be tried.
     pub(super) rivals: Option<Rivals>,
-    /// So many of these cycles make a second.
+    /// Frequency of these cycles, in Hz.
     pub(super) tsc_hz: u64,
 }
 
 impl Evidence {
-    /// How far the true clock can be from the one recorded, in nanoseconds; `None` where
-    /// nothing tested it.
+    /// Returns the largest possible error of the recorded clock, in nanoseconds; `None` without
+    /// tests.
     pub(super) fn widest_slack_ns(&self) -> Option<u64> {
         let (earlier_ns, later_ns) = self.slack_ns?;
         Some(earlier_ns.unsigned_abs().max(later_ns.unsigned_abs()))
     }
 }
 
-/// Each exit is laid over so many gaps at least: its own, those beside it, and one more.
+/// Minimum number of gaps with which each exit is compared: its own, the adjacent ones, and one
+/// more.
 const OWN: usize = 4;
-/// A clock that is off by no more than so many times the width of the slack is no other one.
+/// Multiple of the slack's width. A clock that is off by no more than this does not count as
+/// another clock.
 const NEAR: i64 = 2;
 
-/// What has to be observed.
+/// Conditions of a test.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rules {
-    /// Exits of this length at least.
+    /// Minimum length of an exit.
     pub(super) threshold_ns: u64,
-    /// What the readings of either side's clocks may be wrong by.
+    /// Error bound of the readings of either side's clocks.
     pub(super) margin_ns: u64,
-    /// Whether a gap may be lost on its way: then a test fails of the same machine however likely
-    /// it agrees by chance, and else in proportion to how likely it fails by chance.
+    /// Whether gaps may be lost. If so, the failure rate of the same machine does not depend on
+    /// chance; if not, it is proportional to the probability that a test fails by chance.
     pub(super) loses_gaps: bool,
-    /// Whether it is asked how far off the clock can be.
+    /// Whether the error of the clock is computed.
     pub(super) bounds: bool,
 }
 
-/// Lays exits (begin and end on the host's CLOCK_MONOTONIC, sorted) over gaps. A workload that
-/// polls observes every exit of at least the threshold, and its readings of the clock are
-/// outside of all of them.
+/// Compares exits (start and end on the host's CLOCK_MONOTONIC, sorted) with gaps. A workload that
+/// polls observes every exit of at least the threshold, and reads its clock only outside of exits.
 pub(super) fn examine(
     exits: impl Iterator<Item = (u64, u64)>,
     crossing: &Crossing<'_>,
@@ -112,31 +112,31 @@ pub(super) fn examine(
     tests
 }
 
-/// So many exits look at each instant at which the guest ran, on average; those after them are not tested.
-/// A gap holds a few of either, unless somebody made the recordings up.
+/// Mean number of exits compared with each instant at which the guest ran; later exits are not
+/// tested. A gap holds only a few of both, unless the recordings are forged.
 const EXITS_AT_ONCE: usize = 16;
 
-/// All of them.
+/// All tests of a pair.
 #[derive(Debug, Default)]
 pub(super) struct Tests {
     pub(super) all: Vec<Trial>,
     pub(super) margin_tsc: u64,
-    /// What a time of the guest's CLOCK_MONOTONIC may be wrong by on its counter.
+    /// Error bound of a time of the guest's CLOCK_MONOTONIC on its counter.
     dated_tsc: u64,
     stray: f64,
-    /// At how many instants in gaps exits may still look.
+    /// Number of instants in gaps that exits may still be compared with.
     looks_left: usize,
     rules: Rules,
     exits: u64,
     chances: f64,
-    /// All exits that were tested.
+    /// All tested exits.
     spans: Vec<Span>,
-    /// The last stretch between gaps that held an exit, and its place in `all`.
+    /// The last time between gaps that contained an exit, and its index in `all`.
     between: Option<(usize, usize)>,
-    /// The gap that held the last exit inside of one, and its place in `all`.
+    /// The gap that contained the last exit, and its index in `all`.
     gap: Option<(usize, usize)>,
     slack: Slack,
-    /// As `slack`, with the instants inside of gaps, at which the vCPU was in its guest.
+    /// `slack`, with the instants inside of gaps at which the vCPU was in its guest.
     inner: Slack,
 }
 
@@ -177,7 +177,7 @@ impl Tests {
         }
     }
 
-    /// How far the clock can be off before this exit leaves its gap, or its part of it.
+    /// Notes how far the clock can be off before this exit leaves its gap, or its part of the gap.
     fn bound(&mut self, holes: &Holes<'_>, exit: Span, number: usize) {
         let (from, to) = holes.gap(number);
         let earliest = from.wrapping_sub(exit.0).cast_signed();
@@ -193,7 +193,7 @@ impl Tests {
         self.inner.add(Test::Gap(number), inner);
     }
 
-    /// An instant at which the guest ran may be off by so much, beside an exit.
+    /// Returns the error bound of an instant at which the guest ran, relative to an exit.
     pub(super) fn ran_margin_tsc(&self) -> u64 {
         self.margin_tsc.saturating_add(self.dated_tsc)
     }
@@ -207,13 +207,13 @@ impl Tests {
         self.all.len() - 1
     }
 
-    /// Odds against chance, in decades.
+    /// Returns the odds against chance, in decades.
     pub(super) fn decades(&self) -> f64 {
         let of = |reported: &Trial| self.stakes(reported).decades(reported.agrees);
         self.all.iter().map(of).sum()
     }
 
-    /// How often this test fails of the same machine.
+    /// Returns the rate at which this test fails for the same machine.
     fn stray(&self, reported: &Trial) -> f64 {
         match self.rules.loses_gaps {
             true => self.stray,
@@ -225,9 +225,9 @@ impl Tests {
         Stakes::new(f64::from(reported.chance), self.stray(reported))
     }
 
-    /// How far the clock can be off within `open`, if so many tests may be contradicted that the
-    /// recorded one does not: an exit may lie in a gap beside its own. All of `open` where that would
-    /// be to look at more than so many gaps and instants in them.
+    /// Returns how far the clock can be off within `open`, if `lost` tests more may be contradicted
+    /// than by the recorded clock. An exit may lie in a gap next to its own. Returns all of `open`
+    /// if the search would visit more than `room` gaps and instants.
     fn reach(&self, holes: &Holes<'_>, open: Room, lost: usize, room: usize) -> Option<Room> {
         let margin = self.ran_margin_tsc();
         let reach = open.0.unsigned_abs().max(open.1.unsigned_abs());
@@ -252,9 +252,9 @@ impl Tests {
         slack.reach(lost)
     }
 
-    /// What it comes to, with a look at other offsets: so many places may be looked at. A shift
-    /// is as good as none while no more exits contradict it; where gaps were lost, some lie in
-    /// gaps of others.
+    /// Returns the evidence, including a comparison with other offsets within the limits of
+    /// `looks`. A shift is as good as none if no more exits contradict it; if gaps were lost, some
+    /// exits lie in the gaps of others.
     pub(super) fn summarize(mut self, holes: &Holes<'_>, tsc_hz: u64, looks: Looks) -> Evidence {
         let (tested, inside) = (self.all.len(), self.slack.gaps());
         let outside = tested - inside;
@@ -265,8 +265,9 @@ impl Tests {
         let contradicted = self.inner.against();
         let strays = self.all.iter().map(|reported| self.stray(reported)).sum();
         let margin = self.margin_tsc.min(i64::MAX as u64).cast_signed();
-        // Offsets by which half of the gaps still hold their own exits, or that are hardly further
-        // away than the slack is wide: no other clock, but what the bound is about.
+        // Offsets at which half of the gaps still contain their own exits, or that are hardly
+        // larger than the width of the slack. Such an offset is no other clock; the error bound
+        // covers it.
         let half = self.slack.reach(inside / 2).unwrap_or((0, 0));
         let near = self.inner.reach(lost + outside).map_or(0, |(low, high)| {
             high.saturating_sub(low).saturating_mul(NEAR)
@@ -307,7 +308,7 @@ fn cycles(ns: u64, tsc_hz: u64) -> u64 {
     u64::try_from(cycles).unwrap_or(u64::MAX)
 }
 
-/// Rounded down, or up.
+/// Converts cycles to nanoseconds, rounded down or up.
 fn whole_ns(cycles: i64, tsc_hz: u64, up: bool) -> i64 {
     let (cycles, tsc_hz) = (i128::from(cycles) * 1_000_000_000, i128::from(tsc_hz));
     let rounded = cycles.div_euclid(tsc_hz) + i128::from(up && cycles % tsc_hz != 0);

@@ -1,4 +1,4 @@
-//! How far a clock can be off, where that would take too long to find out.
+//! Tests how far a clock can be off, if an exact answer would take too long.
 
 use std::time::Instant;
 
@@ -9,16 +9,17 @@ use super::*;
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const HZ: u64 = 1_000_000_000;
-/// As much as `Matcher` gives a guest's only CPU.
+/// Limits that `Matcher` sets for a guest with one CPU.
 const LOOKS: Looks = Looks {
     aim: 1 << 20,
     most: 1 << 20,
 };
-/// How far the recorded clock is off.
+/// Error of the recorded clock.
 const OFF: u64 = 30 * MS;
 
-/// A gap of 100 ms with an exit of 20 ms in its midst, and so many short ones, each anywhere in 100 us,
-/// which an exit nearly fills. By a clock that is off the exits lie this much later.
+/// Returns a gap of 100 ms with an exit of 20 ms in its middle, and `count` short gaps. Each short
+/// gap lies at random in 100 us and is almost filled by an exit. A clock that is off places the
+/// exits later by `off`.
 fn observed(count: u64, off: u64) -> (ObservedCpu, Vec<Span>) {
     let mut observed = ObservedCpu::default();
     observed.gaps = vec![(1_000 * MS, 1_100 * MS)];
@@ -62,7 +63,7 @@ fn a_hundred_thousand_exits_by_a_wrong_clock_are_refused_and_soon() {
     assert!(evidence.tested > 1_000);
     assert_eq!(Verdict::of(evidence.decades), Verdict::Refused);
     assert_eq!(Verdict::of(evidence.misfit), Verdict::Refused);
-    // What is not looked at may be wrong: the bound has it.
+    // Offsets that are not visited may hold, so the bound includes them.
     assert!(evidence.widest_slack_ns() >= Some(OFF), "{evidence:?}");
 }
 
@@ -74,7 +75,7 @@ fn what_would_take_too_long_to_look_at_is_left_open() {
     let open = (-20 * MS.cast_signed(), 20 * MS.cast_signed());
     let looks = |exit: &Span| holes.places_near(*exit, 20 * MS).len();
     let all = exits.iter().map(looks).sum();
-    // To the ns, for each exit has 1 us on either side.
+    // Exact to the ns, because each exit has 1 us on either side.
     let reported = (-US.cast_signed(), US.cast_signed());
     assert_eq!(tests.reach(&holes, open, 0, all), Some(reported));
     assert_eq!(tests.reach(&holes, open, 0, all - 1), Some(open));

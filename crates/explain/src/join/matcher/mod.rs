@@ -1,4 +1,4 @@
-//! Pass 1 of a join: takes both recordings, and says which vCPU is which CPU of the guest.
+//! Pass 1 of a join: reads both recordings and finds the vCPU of each CPU of the guest.
 
 use std::collections::BTreeMap;
 
@@ -20,28 +20,31 @@ use super::reported::{ReportedVcpu, ReportedVcpus};
 use super::rivals::{Rivals, Score};
 use super::shifted::Looks;
 
-/// Gaps, and exits, that are kept as evidence (64 MB of each, and while VMs that may be proven are tried some
-/// hundred bytes more for each of their exits that is tested): those after them are not
-/// tested. Nothing else of either recording grows with it but the anchors, 50 a second.
+/// Maximum number of gaps, and of exits, kept as evidence; later ones are not tested. Each takes 64
+/// MB. While VMs that may be proven are tried, each tested exit takes some hundred bytes more.
+/// Apart from this, memory grows only with the anchors, 50 per second.
 const KEPT: usize = 4 << 20;
-/// Exits that are taken in a row where not all are.
+/// Number of consecutive exits to take, if not all are taken.
 const ROW: usize = 64;
-/// Exits that are laid over all CPUs of the guest, to see whether another vCPU fits as well.
+/// Number of exits that are compared with all CPUs of the guest, to see whether another vCPU fits
+/// as well.
 const RIVALS: usize = 1 << 18;
-/// Pairs of a CPU and a vCPU that are compared so. A guest of 256 CPUs among 1,024 vCPUs has as many.
+/// Maximum number of pairs of CPU and vCPU that are compared. A guest of 256 CPUs among 1,024 vCPUs
+/// has this many.
 const PAIRS: usize = 1 << 18;
-/// Gaps that tests are laid over at other offsets of the clock, on all CPUs of the guest.
+/// Number of gaps with which tests are compared at other offsets of the clock, over all CPUs of the
+/// guest.
 const LAID: usize = 1 << 20;
-/// As `LAID`, for all vCPUs that are tried: beyond 128 of them each has less. 1,000 of them still look at 16 tests
-/// over a guest that has 8,000 gaps a second.
+/// The same number for all vCPUs that are tried; with more than 128 vCPUs, each gets less. 1,000 of
+/// them can still compare 16 tests in a guest with 8,000 gaps per second.
 const LAID_IN_ALL: usize = LAID << 8;
-/// No more than so many looks for each gap, instant and exit that is kept, so that the time is linear in what the
-/// recordings hold; the vCPUs of two VMs may always look as often as they like.
+/// Maximum number of visits per kept gap, instant and exit, so that the time is linear in the size
+/// of the recordings. The vCPUs of two VMs always get [`LEAST_IN_ALL`] visits.
 const LOOKS: usize = 256;
 const LEAST_IN_ALL: usize = 2 * (2 * LAID);
 
-/// Finds the vCPUs that a guest's CPUs are. Takes every event of both recordings once; in
-/// which order the two sides come does not matter.
+/// Finds the vCPUs that are a guest's CPUs. Takes every event of both recordings once; the order of
+/// the two sides does not matter.
 #[derive(Debug)]
 pub struct Matcher {
     guest_facts: RunFacts,
@@ -52,22 +55,22 @@ pub struct Matcher {
     host: ClockEpochs,
     host_until_ns: u64,
     observed: BTreeMap<u32, ObservedCpu>,
-    /// Instants at which periodic tasks ran, or a guest that polls had an interrupt; the guest's
+    /// Times at which periodic tasks ran, or a polling guest had an interrupt, on the guest's
     /// CLOCK_MONOTONIC in nanoseconds.
     ran: BTreeMap<u32, Vec<u64>>,
-    /// How many of the latter may still be kept.
+    /// Number of further interrupts that may be kept.
     interrupts_left: usize,
-    /// How many gaps or instants, and times away, may still be kept.
+    /// Number of further gaps or instants that may be kept; `away_left` is the number of exits.
     gaps_left: usize,
-    /// Of the guest's gaps, how many were reported.
+    /// Number of the guest's gaps that were reported.
     gaps: u64,
-    /// How many found no room in the mailbox, and how many events none in the recording.
+    /// Number of gaps lost in the mailbox, and of events lost in the recording.
     lost_gaps: (u64, u64),
     reported: ReportedVcpus,
     away_left: usize,
 }
 
-/// A vCPU as a CPU of the guest, and its exits laid over the gaps of that.
+/// A vCPU as a CPU of the guest, with its exits compared with that CPU's gaps.
 #[derive(Debug)]
 struct Examined<'a> {
     cpu: u32,
@@ -78,10 +81,10 @@ struct Examined<'a> {
 }
 
 impl Matcher {
-    /// Starts with what was true before the first event of either recording.
+    /// Creates a matcher from the facts before the first event of either recording.
     ///
     /// # Errors
-    /// Where the two cannot be of a guest and its host, in this order.
+    /// If the two, in this order, cannot be of a guest and its host.
     pub fn new(guest: &RunFacts, host: &RunFacts) -> Result<Matcher, JoinError> {
         match (guest.workload, host.workload) {
             (Workload::Exits, Workload::Exits) => return Err(JoinError::NoGuest),
@@ -110,7 +113,7 @@ impl Matcher {
         })
     }
 
-    /// Considers only the VM of this name, or whose VMM has this process id.
+    /// Considers only the VM with this name, or whose VMM has this process id.
     #[must_use]
     pub fn only(self, vm: &str) -> Matcher {
         Matcher {
@@ -142,7 +145,7 @@ impl Matcher {
                 ran.extend(instants);
                 self.interrupts_left -= ran.len() - before;
             }
-            // What the recording lacks may have been gaps.
+            // Records that the recording lacks may have been gaps.
             Event::Loss(loss) => match loss.kind {
                 LossKind::MailboxFull => self.lost_gaps.0 = loss.count,
                 LossKind::Unrecorded => self.lost_gaps.1 = loss.count,
@@ -186,10 +189,10 @@ impl Matcher {
         }
     }
 
-    /// Which vCPU each CPU of the guest is.
+    /// Returns the vCPU of each CPU of the guest.
     ///
     /// # Errors
-    /// Where no VM can be the guest, or the data do not prove that one is.
+    /// If no VM can be the guest, or the data do not prove one.
     pub fn finish(mut self) -> Result<Pairs, JoinError> {
         let (Some(_), Some(host_span)) = (self.guest.span_mono_ns(), self.host.span_mono_ns())
         else {
@@ -241,7 +244,7 @@ impl Matcher {
         Pairs::of(judged, host, host_until_ns, guest, &facts)
     }
 
-    /// How well each vCPU would be each CPU.
+    /// Returns the score of each vCPU for each CPU.
     fn rivals(&self, holes: &BTreeMap<u32, Holes<'_>>) -> BTreeMap<u32, Rivals> {
         let vcpus: Vec<VcpuId> = self.reported.iter().map(|(vcpu, _)| vcpu.id).collect();
         if vcpus.len() < 2 {
@@ -256,8 +259,8 @@ impl Matcher {
         of_cpu.collect()
     }
 
-    /// So many of its exits stand for all of them. They are taken in rows, for exits of one gap
-    /// are one test.
+    /// Returns the score of a vCPU, from a sample of its exits. The sample has runs of consecutive
+    /// exits, because the exits of one gap are one test.
     fn score(&self, id: VcpuId, holes: &Holes<'_>, room: usize) -> Option<Score> {
         let reported = self.reported.get(id)?;
         let clock = self.clock_of(id, reported);
@@ -271,8 +274,8 @@ impl Matcher {
         })
     }
 
-    /// What the data say of the vCPUs of each VM. Those VMs that may be proven share their looks with no
-    /// others: of these there may be any number.
+    /// Returns the evidence for the vCPUs of each VM. VMs that may be proven get their own limit of
+    /// visits, because the number of other VMs is unlimited.
     fn try_all(
         &self,
         candidates: Vec<Candidate>,
@@ -297,7 +300,7 @@ impl Matcher {
         hopeful.chain(others).collect()
     }
 
-    /// How often each of so many vCPUs may look.
+    /// Returns the number of visits for each of `tries` vCPUs.
     fn looks(&self, tries: usize) -> Looks {
         let left = self.gaps_left + self.interrupts_left + self.away_left;
         let in_all = (LOOKS * (3 * KEPT - left)).clamp(LEAST_IN_ALL, LAID_IN_ALL);
@@ -339,7 +342,7 @@ impl Matcher {
         let crossing = self.crossing(&clock);
         let span_tsc = self.observed.get(&cpu)?.span()?;
         let mut evidence = (pair.tests).summarize(pair.holes, self.guest.tsc_hz(), looks);
-        // Both read the counter of one machine: there is no other clock that it could be.
+        // Both read the counter of one machine, so no other clock is possible.
         if self.guest_facts.workload == Workload::Microvm && is_one(&self.host, &self.guest) {
             evidence.rivals = None;
         }
@@ -362,7 +365,7 @@ impl Matcher {
         bounds: bool,
     ) -> Tests {
         let is_timer = self.guest_facts.workload == Workload::Timerlat;
-        // A task reports the time by CLOCK_MONOTONIC.
+        // A task reports times of CLOCK_MONOTONIC.
         let reported_ns = match is_timer {
             true => self.guest.bound_ns(),
             false => self.guest.offset_bound_ns(),
@@ -376,7 +379,7 @@ impl Matcher {
         examine(exits, crossing, holes, rules)
     }
 
-    /// How much of the gaps found no room on their way.
+    /// Returns the part of the gaps that were lost.
     fn lost_part(&self) -> f64 {
         let (reported, lost) = (self.gaps, self.lost_gaps.0.saturating_add(self.lost_gaps.1));
         lost as f64 / (reported + lost).max(1) as f64

@@ -1,4 +1,4 @@
-//! How much of the recordings is kept as evidence.
+//! Tests how much of the recordings is kept as evidence.
 
 use vmnoise_events::{
     Anchor, Exit, ExitReason, Gap, Isa, ShareMap, Tally, Vcpu, VcpuClock, VcpuExit, Workload,
@@ -13,7 +13,8 @@ fn facts(workload: Workload) -> RunFacts {
     facts
 }
 
-/// A pair of gaps and exits each 1000 ns that agree, of which so many may be kept.
+/// Returns a matcher of gaps and exits that agree and recur each 1000 ns; `gaps` and `exits` of
+/// them may be kept.
 fn recurring(gaps: usize, exits: usize) -> Matcher {
     let mut matcher = Matcher::new(&facts(Workload::Osnoise), &facts(Workload::Exits)).unwrap();
     (matcher.gaps_left, matcher.away_left) = (gaps, exits);
@@ -85,7 +86,7 @@ fn recurring(gaps: usize, exits: usize) -> Matcher {
 }
 
 fn tested(gaps: usize, exits: usize) -> u64 {
-    // All of it recurs each 1000 ns: nothing is proven, and told what was tested.
+    // All of it recurs each 1000 ns, so nothing is proven; the error says what was tested.
     let Err(JoinError::Unpaired(unpaired)) = recurring(gaps, exits).finish() else {
         panic!("a clock that is off by a period fits as well");
     };
@@ -110,7 +111,7 @@ fn what_is_not_kept_is_not_tested() {
 fn all_vcpus_together_look_in_proportion_to_what_is_kept() {
     let mut matcher = recurring(KEPT, KEPT);
     let most = |matcher: &Matcher, tries| matcher.looks(tries).most;
-    // As much as ever, where one of few is tried.
+    // The maximum, if only a few are tried.
     assert_eq!(most(&matcher, 1), 2 * LAID);
     assert_eq!(most(&matcher, 1_000), LEAST_IN_ALL / 1_000);
     for kept in [50_000, 200_000] {
