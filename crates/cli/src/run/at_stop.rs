@@ -167,7 +167,7 @@ mod tests {
             stack: None,
             ..at_stop(StackFormat::Full)
         };
-        assert!(lost.stack().contains("not kept"));
+        assert!(lost.stack().contains("(no stack: "));
     }
 
     #[test]
