@@ -1,4 +1,4 @@
-//! Gathers the rule files into one text: the program needs no reader of TOML.
+//! Gathers the rule files into one JSON text, so that the program needs no TOML reader.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -11,7 +11,7 @@ fn main() {
     }
 }
 
-/// Those of a folder, in a file of its name.
+/// Gathers the rules of a folder into a file with the same name.
 fn gather(from: &str) {
     println!("cargo::rerun-if-changed={from}");
     let mut rules = Map::new();

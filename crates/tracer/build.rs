@@ -31,10 +31,9 @@ fn main() {
         let built = SkeletonBuilder::new()
             .source(format!("src/bpf/{name}.bpf.c"))
             .obj(out.join(format!("{name}.bpf.o")))
-            // As a list of numbers the object would take rustc longer than the rest of the crate.
+            // As a list of numbers, the object would take rustc longer than the rest of the crate.
             .reference_obj(true)
-            // Arithmetic and jumps of 32 bits, and atomics that return what they found
-            // (Linux 5.12).
+            // 32-bit arithmetic and jumps, and atomics that return the old value (Linux 5.12).
             .clang_args(["-mcpu=v3", "-Wall", "-Werror", "-Wno-unused-function"])
             .build_and_generate(out.join(format!("{name}.skel.rs")));
         if let Err(error) = built {

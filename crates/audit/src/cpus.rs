@@ -1,10 +1,11 @@
-//! Lists and masks of CPUs, as the kernel and its command line write them.
+//! Lists and masks of CPUs, in the formats of the kernel and its command line.
 
 use vmnoise_host::cpu_list;
 
 use crate::rule::CpuFormat;
 
-/// CPUs as the kernel writes them; none of what it writes where there are none (`(null)`). `last` is the machine's last.
+/// Reads CPUs in a format of the kernel; empty if the kernel writes that there are none (`(null)`).
+/// `last` is the machine's last CPU.
 pub(crate) fn listed(text: &str, format: CpuFormat, last: u32) -> Vec<u32> {
     match format {
         CpuFormat::List => list(text, last).unwrap_or_default(),
@@ -19,8 +20,8 @@ pub(crate) fn listed(text: &str, format: CpuFormat, last: u32) -> Vec<u32> {
     }
 }
 
-/// A list as the kernel's command line takes it: `2-N` to the last one, `all`, and `0-15:2/4` the first two of each
-/// four; `None` of what the kernel refuses.
+/// Reads a list in the format of the kernel's command line: `2-N` up to the last CPU, `all`, and
+/// `0-15:2/4`, the first two of each four. `None` if the kernel refuses it.
 fn list(text: &str, last: u32) -> Option<Vec<u32>> {
     let last = last.to_string();
     let mut listed = Vec::new();
@@ -36,7 +37,7 @@ fn list(text: &str, last: u32) -> Option<Vec<u32>> {
         let first = *range.first()?;
         let of_stride = range.into_iter().filter(|cpu| (cpu - first) % group < used);
         listed.extend(of_stride);
-        // A stranger's list may name each of them thousands of times.
+        // A list from outside may name each CPU thousands of times.
         if listed.len() > 1 << 16 {
             listed.sort_unstable();
             listed.dedup();

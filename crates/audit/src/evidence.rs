@@ -1,4 +1,4 @@
-//! What a recording says: who took how much of which CPU.
+//! Evidence from a recording: who took how much time of which CPU.
 
 #[cfg(test)]
 use vmnoise_events::Workload;
@@ -10,41 +10,42 @@ use wildmatch::WildMatch;
 use crate::rule::{Ran, Signature};
 use crate::seen::Bad;
 
-/// The noise of a run, by who took it.
+/// The noise of a run, by culprit.
 #[derive(Debug, Clone)]
 pub struct Evidence {
-    /// How long the gaps of all measured CPUs are together, nanoseconds.
+    /// Total length of the gaps of all measured CPUs, in nanoseconds.
     pub noise_ns: u64,
-    /// Records that the run lost: what a finding explains may be more.
+    /// Number of records that the run lost. A finding may explain more than it shows.
     pub lost_events: u64,
-    /// What the recording could see.
+    /// Facts about what the recording could see.
     pub coverage: Coverage,
     took: Vec<Took>,
-    /// How the measured threads were scheduled; `None` where nobody can tell.
+    /// How the measured threads were scheduled; `None`: unknown.
     ran: Option<Ran>,
 }
 
-/// Somebody's part of a CPU's noise.
+/// A culprit's part of a CPU's noise.
 #[derive(Debug, Clone)]
 struct Took {
-    /// `None` where it is of no CPU.
+    /// `None`: it belongs to no CPU.
     cpu: Option<u32>,
     share: Share,
     name: Name,
     ns: u64,
 }
 
-/// What a finding explains of a recording.
+/// The part of a recording that a finding explains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explained {
-    /// So much of the noise at most, nanoseconds: whoever is named may have had time for other reasons as well.
+    /// Largest part of the noise that it explains, in nanoseconds. The culprits may have had time
+    /// for other reasons too.
     pub ns: u64,
-    /// Who took it, the largest first: share, name and nanoseconds over all CPUs.
+    /// The culprits, largest first: share, name and nanoseconds over all CPUs.
     pub who: Vec<(Share, Name, u64)>,
 }
 
 impl Evidence {
-    /// That of a run, whose threads had this policy.
+    /// Returns the evidence of a run whose threads had this policy.
     pub fn of(summary: &Summary, priority: Option<Policy>) -> Evidence {
         let cpus = summary.cpus.iter();
         Evidence {
@@ -55,13 +56,13 @@ impl Evidence {
             lost_events: summary.lost_events,
             coverage: summary.coverage.clone(),
             took: cpus.flat_map(took_of).collect(),
-            // What a host told is of its own threads.
+            // In a feed, the host reports its own threads.
             ran: summary.feed.is_none().then_some(Ran::of(priority)),
         }
     }
 
-    /// What one side of a guest and its host took of the guest's gaps, or of how late it was; the measured threads had
-    /// this policy.
+    /// Returns what one side of a guest and its host took of the guest's gaps, or of its wake-up
+    /// delays. The measured threads had this policy.
     pub fn of_side(run: &JoinedRun, side: Side, priority: Option<Policy>) -> Evidence {
         let of_side = run.culprits.iter().filter(|it| it.side == side);
         let all_ns = run.culprits.iter().map(|it| it.total_ns);
@@ -77,12 +78,12 @@ impl Evidence {
                     ns: it.total_ns,
                 })
                 .collect(),
-            // On the host it is the vCPU's thread that waits, and nobody says how that was scheduled.
+            // On the host the vCPU's thread waits, and its scheduling is unknown.
             ran: (side == Side::Guest).then_some(Ran::of(priority)),
         }
     }
 
-    /// One in which each of these took some time.
+    /// Returns evidence in which each of these took some time.
     #[cfg(test)]
     pub(crate) fn of_names<'a>(names: impl Iterator<Item = (Share, &'a str)>) -> Evidence {
         Evidence {
@@ -101,7 +102,8 @@ impl Evidence {
         }
     }
 
-    /// What came by what is bad, on these CPUs or on all, and marks whose time has a finding.
+    /// Returns the time that the bad places explain, on these CPUs or on all. Marks the evidence
+    /// that has a finding.
     pub(crate) fn explained(
         &self,
         signatures: &[Signature],
@@ -120,7 +122,7 @@ impl Evidence {
                 continue;
             }
             let matches = bad.iter().any(|bad| {
-                // Of a file that is of a CPU, and of one thing of it.
+                // The instance begins with the CPU to which the file belongs, if there is one.
                 let first = bad.instance.split('/').next();
                 let of_cpu = first
                     .and_then(|first| first.strip_prefix("cpu"))
@@ -153,7 +155,7 @@ impl Evidence {
         Explained { ns, who }
     }
 
-    /// How much of the noise has a finding, nanoseconds.
+    /// Returns how much of the noise has a finding, in nanoseconds.
     pub(crate) fn marked_ns(&self, marks: &[bool]) -> u64 {
         let marked = self.took.iter().zip(marks).filter(|(_, mark)| **mark);
         marked.map(|(took, _)| took.ns).fold(0, u64::saturating_add)
@@ -161,7 +163,7 @@ impl Evidence {
 }
 
 impl Ran {
-    /// Threads of this policy.
+    /// Returns how threads of this policy run.
     fn of(policy: Option<Policy>) -> Ran {
         match policy {
             None | Some(Policy::Other(_)) => Ran::Ordinary,
@@ -172,7 +174,7 @@ impl Ran {
     }
 }
 
-/// By name, and what is booked to nobody under a name that is empty.
+/// Returns the time by name. Time without a culprit has an empty name.
 fn took_of(cpu: &CpuSummary) -> Vec<Took> {
     let took = |share, name, ns| Took {
         cpu: Some(cpu.cpu),
@@ -196,8 +198,8 @@ fn took_of(cpu: &CpuSummary) -> Vec<Took> {
 
 fn is_meant(signature: &Signature, bad: &Bad, took: &Took) -> bool {
     let is = |pattern: &str| {
-        // A star in what others have named stands for any one letter, and not for any name: the pattern
-        // knows no other way to be meant as it is.
+        // A star in a name from outside must not match any other name. The pattern has no way to
+        // escape it, so it becomes a mark for any one letter.
         let [instance, name] = [&bad.instance, &bad.name].map(|it| it.replace('*', "?"));
         let pattern = pattern
             .replace("{instance}", &instance)
@@ -214,7 +216,7 @@ mod tests {
     use super::*;
     use crate::rules::all;
 
-    /// What two CPUs lost.
+    /// Returns the losses of two CPUs.
     fn evidence() -> Evidence {
         let took = |cpu, share, name: &str, ns| Took {
             cpu: Some(cpu),
@@ -257,8 +259,8 @@ mod tests {
         evidence().explained(&rule.explains, &bad, None, marks).ns
     }
 
-    /// Interrupts of devices, vectors of the CPU, soft interrupts and threads all have numbers, and any of them may
-    /// have the same one.
+    /// Interrupts of devices, vectors of the CPU, soft interrupts and threads all have numbers, and
+    /// several may have the same one.
     #[test]
     fn a_number_means_nobody_else_who_has_it() {
         const NUMBER: &str = "236";
@@ -267,7 +269,7 @@ mod tests {
             vectors.filter_map(|line| line.strip_prefix("IRQ_VECTOR(")?.strip_suffix(")"));
         let vectors: Vec<&str> = vectors.collect();
         assert!(vectors.len() > 10, "{vectors:?}");
-        // Name, and shares under which such a name is.
+        // The name, and the shares that such a name may have.
         let of_line = ("eno1", [Share::Irq, Share::HostIrq]);
         let of_task = ("bash", [Share::Thread, Share::Preempted]);
         let others = [
@@ -315,7 +317,7 @@ mod tests {
         assert!(seen > 4, "{seen}");
     }
 
-    /// Whoever may name a thread may call it `*`.
+    /// A thread may be named `*`.
     #[test]
     fn a_star_in_a_name_means_no_other_name() {
         let rules = all().unwrap();
@@ -341,11 +343,11 @@ mod tests {
         assert_eq!(explained("irq-affinity", &["24"]), 100);
         assert_eq!(explained("irq-affinity", &["25", "2"]), 0);
         assert_eq!(explained("nohz-full", &[""]), 200);
-        // Neither the kernel's own thread of a CPU, nor what nobody is named for.
+        // Neither the kernel's own thread of a CPU, nor time without a name.
         assert_eq!(explained("isolated-cpus", &[""]), 30 + 10 + 4);
-        // Throttling has no name, and is all of its share.
+        // Throttling has no name, and has all of its share.
         assert_eq!(explained("rt-throttling", &[""]), 50_000);
-        // Of the CPU alone whose setting it is.
+        // Only the CPU that has the setting.
         assert_eq!(explained("governor", &["cpu3"]), 4);
         assert_eq!(explained("governor", &["cpu2"]), 0);
         assert_eq!(explained("governor", &["cpu3/state1"]), 4);
@@ -362,11 +364,11 @@ mod tests {
             let explained = evidence.explained(&rule.explains, &[bad("")], None, &mut Vec::new());
             explained.ns
         };
-        // Real-time threads have no quota, and others no limit of real-time threads.
+        // Real-time threads have no quota, and other threads have no limit of real-time threads.
         assert_eq!(explained("quota", Some(Ran::Ordinary)), 50_000);
         assert_eq!(explained("quota", Some(Ran::RealTime)), 0);
         assert_eq!(explained("rt-throttling", Some(Ran::Ordinary)), 0);
-        // A host told of its own threads.
+        // A host reported its own threads.
         assert_eq!(explained("quota", None), 0);
         assert_eq!(explained("rt-throttling", None), 0);
     }
@@ -384,7 +386,7 @@ mod tests {
             explained.ns
         };
         assert_eq!(explained("bash", "7"), 40);
-        // Its number is another's by now.
+        // Another thread has its number now.
         assert_eq!(explained("cron", "7"), 0);
         assert_eq!(explained("bash", "8"), 0);
     }

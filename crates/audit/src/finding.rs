@@ -1,4 +1,4 @@
-//! What an audit comes to.
+//! The result of an audit.
 
 use std::cmp::Reverse;
 
@@ -11,96 +11,100 @@ use crate::rule::{Look, Rule};
 use crate::seen::{Bad, Seen};
 use crate::threads::{AsItIs, as_it_is};
 
-/// All rules, looked at on one machine.
+/// All rules, checked on one machine.
 #[derive(Debug)]
 pub struct Audit {
-    /// What is not good, or could not be read: what explains most of the recording first, then by name.
+    /// The rules that found a fault, or could not be read. Those that explain most of the recording
+    /// come first, then by name.
     pub findings: Vec<Finding>,
-    /// The names of rules that found all well.
+    /// Names of the rules that found no fault.
     pub good: Vec<String>,
-    /// The names of rules about what this kernel has not.
+    /// Names of the rules about settings that this kernel does not have.
     pub absent: Vec<String>,
-    /// How much of the recording's noise has a finding, nanoseconds; `None` without a recording.
+    /// Part of the recording's noise that has a finding, in nanoseconds; `None` without a
+    /// recording.
     pub explained_ns: Option<u64>,
-    /// Which parts of the evidence have a finding.
+    /// The parts of the evidence that have a finding.
     pub(crate) marks: Vec<bool>,
 }
 
-/// One rule that did not find all well.
+/// A rule that found a fault, or could not be read.
 #[derive(Debug, Clone)]
 pub struct Finding {
-    /// Which rule.
+    /// The rule.
     pub rule: Rule,
-    /// What is true of it.
+    /// The verdict on the rule.
     pub verdict: Verdict,
-    /// Where it is not good; empty where it could not be read.
+    /// The bad places; empty if it could not be read.
     pub bad: Vec<Bad>,
-    /// What to do about each of these.
+    /// The remedy for each of these places.
     pub changes: Vec<Change>,
 }
 
-/// What a recording says of a finding.
+/// The verdict of a recording on a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It explains this much of the recording.
+    /// It explains this part of the recording.
     Explains(Explained),
-    /// It could matter, and nothing of it was seen; or there is no recording.
+    /// It could matter, but nothing of it was seen; or there is no recording.
     CouldMatter,
-    /// It cannot be read: the file that this process may not read.
+    /// It cannot be read. This is the file that this process may not read.
     CannotBeRead(String),
 }
 
-/// What to do about one place.
+/// The remedy for one place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Change {
-    /// At once; `None` where only another start of the kernel does it, or nobody knows a safe command.
+    /// A write that helps at once; `None` if only a restart of the kernel helps, or if no safe
+    /// command is known.
     pub now: Option<Write>,
-    /// What else does it at once; `None` where nothing does.
+    /// A command that helps at once; `None` if there is none.
     pub command: Option<Command>,
-    /// At the next start, of the kernel or of the VM.
+    /// A change for the next start, of the kernel or of the VM.
     pub reboot: Option<String>,
-    /// What somebody has to do who knows more than files say.
+    /// Advice for a person who knows more than files show.
     pub advice: Option<String>,
-    /// How it differs now from how it was when the run began; `None` if it does not, or there is no run.
+    /// Difference between now and the begin of the run; `None` if there is none, or if there is no
+    /// run.
     pub since_run: Option<SinceRun>,
 }
 
-/// What has become of a place since a run began.
+/// How a place has changed since a run began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SinceRun {
-    /// It is well now.
+    /// It is good now.
     WellNow,
-    /// It is not well now either, and set to this.
+    /// It is still bad, and now set to this.
     SetTo(String),
-    /// It was well then.
+    /// It was good then.
     WellThen,
 }
 
-/// A file to write to. All three are words of a shell as they stand.
+/// A write to a file. All three texts are plain words for a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
-    /// Its path.
+    /// Path of the file.
     pub file: String,
-    /// What makes it good.
+    /// The good value.
     pub to: String,
-    /// What makes it what it was.
+    /// The earlier value.
     pub was: String,
 }
 
-/// A command. All its words are words of a shell as they stand.
+/// A command. All its words are plain words for a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// What makes it good.
+    /// The command that makes it good.
     pub run: String,
-    /// What makes it what it was.
+    /// The command that restores the earlier state.
     pub undo: String,
-    /// The number of the thread that it changes, and when that began, in clock ticks since boot: another thread with
-    /// its number has another. `None` if it changes no thread.
+    /// The id of the thread that it changes, and when the thread began, in clock ticks since boot,
+    /// which distinguishes threads that had the same id. `None` if it changes no thread.
     pub thread: Option<(u32, u64)>,
 }
 
 impl Audit {
-    /// Looks at all of these rules; `evidence` is what a recording of this machine says.
+    /// Checks all of these rules. `evidence` comes from a recording of this machine.
     pub fn new(rules: Vec<Rule>, machine: &Machine, evidence: Option<&Evidence>) -> Audit {
         let kernel = machine.kernel();
         Audit::by(
@@ -114,8 +118,8 @@ impl Audit {
         )
     }
 
-    /// By what is seen of each rule (and on which CPUs alone it takes time, if not on all), and what is to be done
-    /// about each place.
+    /// Checks rules by `look`, which returns what is seen and the only CPUs on which it takes time
+    /// (`None`: all). `change` returns the remedy for each place.
     pub(crate) fn by(
         rules: Vec<Rule>,
         look: impl Fn(&Rule) -> (Seen, Option<Vec<u32>>),
@@ -162,7 +166,8 @@ impl Audit {
     }
 }
 
-/// How much of the noise has a finding in one of these, nanoseconds; all were made by this evidence.
+/// Returns how much of the noise has a finding in one of these audits, in nanoseconds. All were
+/// made from this evidence.
 pub fn explained_together(evidence: &Evidence, audits: &[&Audit]) -> u64 {
     let most = audits.iter().map(|it| it.marks.len()).max().unwrap_or(0);
     let is_marked = |place| audits.iter().any(|it| it.marks.get(place) == Some(&true));
@@ -171,7 +176,7 @@ pub fn explained_together(evidence: &Evidence, audits: &[&Audit]) -> u64 {
 }
 
 impl Finding {
-    /// How much of a recording it explains, nanoseconds.
+    /// Returns how much of a recording it explains, in nanoseconds.
     pub fn explained_ns(&self) -> u64 {
         match &self.verdict {
             Verdict::Explains(explained) => explained.ns,
@@ -180,12 +185,12 @@ impl Finding {
     }
 }
 
-/// Of all CPUs, none is left for others.
+/// Advice if all CPUs were chosen: none is left for other work.
 const CHOOSE: &str =
     "choose the CPUs that are to be quiet with -c: some have to be left for everything else";
 
 impl Rule {
-    /// Whether it is true of such a kernel.
+    /// Returns whether the rule applies to a kernel of this version.
     pub(crate) fn is_of_kernel(&self, kernel: &[u32]) -> bool {
         let since = self.since.as_deref().map(numbers);
         let before = self.before.as_deref().map(numbers);
@@ -195,7 +200,7 @@ impl Rule {
 
     pub(crate) fn change(&self, bad: &Bad, machine: &Machine) -> Change {
         let remedy = &self.remedy;
-        // No CPU may be left to give the work to, or to keep it on.
+        // There may be no CPU to which the work could move, or on which it could stay.
         let is_all = machine.others.is_empty();
         let can = |text: &str| !is_all || !(text.contains("{others") || text.contains("{cpus"));
         let fill = |text: &str| {
@@ -205,7 +210,7 @@ impl Rule {
             let text = text.replace("{others_mask}", &mask(&machine.others));
             text.replace("{others}", &cpu_list::format(&machine.others))
         };
-        // It is read in any case: whoever records it may ask for other CPUs later.
+        // The file is read in any case: another audit of the recording may ask about other CPUs.
         let was = remedy.write.as_deref().map(fill);
         let was = was.map(|path| (machine.read(&path), path));
         let now = was.filter(|_| can(&remedy.to));
@@ -222,7 +227,7 @@ impl Rule {
                 write.is_plain().then_some(write)
             }),
             command: remedy.run.as_ref().filter(|it| can(it)).and_then(|run| {
-                // What runs as no service is stopped as none, and starts again as none.
+                // A process that is not part of a service cannot be stopped and started as one.
                 if let Look::NoProcess { name } = &self.look
                     && !is_service(machine, bad, name)
                 {
@@ -241,7 +246,7 @@ impl Rule {
     }
 }
 
-/// Whether the process of a place is of the service of this name.
+/// Returns whether the process of a place belongs to the service with this name.
 fn is_service(machine: &Machine, bad: &Bad, name: &str) -> bool {
     match machine.read(&format!("proc/{}/cgroup", bad.instance)) {
         Said::Text(text) => text.contains(&format!("/{name}.service")),
@@ -250,7 +255,7 @@ fn is_service(machine: &Machine, bad: &Bad, name: &str) -> bool {
 }
 
 impl Command {
-    /// `None` where words of it are not known, or are none.
+    /// Returns `None` if words of the command are unknown or not plain.
     fn new(run: String, undo: String, is: Option<AsItIs>) -> Option<Command> {
         let words = is.iter().flat_map(|is| &is.words);
         let (run, undo) = words.fold((run, undo), |(run, undo), (word, is)| {
@@ -266,8 +271,8 @@ impl Command {
 }
 
 impl Write {
-    /// Whether a shell takes all of it for words. What others have named goes into no command: a network interface
-    /// may be called `$(reboot)`.
+    /// Returns whether a shell takes each text as plain words. Names from outside must not get into
+    /// a command: a network interface may be called `$(reboot)`.
     fn is_plain(&self) -> bool {
         let words = [&self.file, &self.to, &self.was];
         words.into_iter().all(|word| {
@@ -285,7 +290,7 @@ fn is_plain(word: &str) -> bool {
     !word.is_empty() && word.chars().all(is_plain)
 }
 
-/// As the kernel reads it: 32 bits a word, the highest first.
+/// Writes a mask in the kernel's format: words of 32 bits, the highest first.
 fn mask(cpus: &[u32]) -> String {
     let highest = cpus.iter().max().copied().unwrap_or(0) / 32;
     let word = |place: u32| {
@@ -305,7 +310,7 @@ mod tests {
     use crate::rules::all;
     use crate::tree::grown;
 
-    /// CPUs 2 and 3 of four are to be quiet.
+    /// CPUs 2 and 3 of four should be quiet.
     const CPUS: [u32; 2] = [2, 3];
 
     fn audit(tree: &Tree, rule: &Rule) -> Audit {
@@ -331,7 +336,7 @@ mod tests {
                     "{}: {change:?}",
                     rule.id
                 );
-                // Without a file to write to, or a command, there is a word for the next start.
+                // Without a file to write, or a command, there is a change for the next start.
                 let write = change.now.iter().map(|write| &write.to);
                 let run = change.command.iter().flat_map(|it| [&it.run, &it.undo]);
                 let now: Vec<_> = write.chain(run).collect();
@@ -345,7 +350,7 @@ mod tests {
                     rule.id
                 );
             }
-            // A kernel that has none of it makes no finding.
+            // A kernel without the setting gets no finding.
             let none = audit(&Tree::new(), &rule);
             assert_eq!(none.absent.concat(), rule.id, "{none:?}");
         }
@@ -382,7 +387,7 @@ mod tests {
         }
     }
 
-    /// Its own group is the root of what it sees.
+    /// A container sees its own group as the root.
     #[test]
     fn a_container_has_the_quota_of_its_pod() {
         let rules = all().unwrap();
@@ -458,7 +463,7 @@ mod tests {
         let words = |file: &str, to: &str, was: &str| (file.into(), to.into(), was.into());
         assert_eq!(
             write("irq-affinity"),
-            // What was asked for, and not where the interrupt comes to: it may be asked for on more CPUs.
+            // The requested CPUs, not the actual CPU of the interrupt: more CPUs may be requested.
             words("/proc/irq/24/smp_affinity_list", "0-1", "0-3")
         );
         assert_eq!(

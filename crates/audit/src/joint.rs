@@ -1,4 +1,5 @@
-//! A guest and its host, judged together: what is well on either side may not be on both.
+//! Checks a guest and its host together: a setting that is good on each side may be bad for the
+//! pair.
 
 use vmnoise_explain::Side;
 
@@ -9,35 +10,36 @@ use crate::machine::{Machine, Said};
 use crate::rule::{Condition, Is, Look, Rule, Signature};
 use crate::seen::{Bad, Seen};
 
-/// Both machines of a pair.
+/// The two machines of a pair.
 #[derive(Debug, Clone, Copy)]
 pub struct Pair<'a> {
-    /// The guest. In question are those of its CPUs that are vCPUs of the host.
+    /// The guest. The CPUs in question are those that are vCPUs of the host.
     pub guest: &'a Machine,
-    /// Its host. In question are the CPUs on which these vCPUs were.
+    /// The host. The CPUs in question are those on which these vCPUs were.
     pub host: &'a Machine,
-    /// Those vCPUs.
+    /// These vCPUs.
     pub vcpus: &'a [Placed],
 }
 
-/// Where a vCPU was.
+/// The CPUs on which a vCPU was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// The guest's CPU that it is.
+    /// Number of this CPU in the guest.
     pub cpu: u32,
-    /// Its thread on the host.
+    /// Id of its thread on the host.
     pub tid: u32,
     /// The CPUs of the host on which it was seen, ascending.
     pub cpus: Vec<u32>,
 }
 
 impl Audit {
-    /// Looks at all of these rules about pairs; `evidence` is what the host took of the guest.
+    /// Checks all of these rules about pairs. `evidence` is the time that the host took from the
+    /// guest.
     pub fn joint(rules: Vec<Rule>, pair: Pair<'_>, evidence: &Evidence) -> Audit {
         Audit::by(
             rules,
             |rule| look_at(&rule.look, pair, evidence),
-            // Of all that can be changed, a pair says it in words.
+            // For a pair, all changes are given as advice.
             |rule, bad| Change {
                 now: None,
                 command: None,
@@ -48,7 +50,7 @@ impl Audit {
     }
 }
 
-/// Whether there is a vCPU of which all is so, and on which CPUs of the host such ones were.
+/// Finds the vCPUs for which all conditions are true, and the CPUs of the host on which they were.
 fn look_at(at: &Look, pair: Pair<'_>, evidence: &Evidence) -> (Seen, Option<Vec<u32>>) {
     let (mut all, mut denied, mut cpus) = (Vec::new(), None, Vec::new());
     for vcpu in pair.vcpus {
@@ -118,7 +120,7 @@ fn look_at_vcpu(at: &Look, pair: Pair<'_>, vcpu: &Placed, evidence: &Evidence) -
     }
 }
 
-/// A path on one side.
+/// Returns a path on one side.
 fn on(side: Side, path: &str) -> String {
     let side = match side {
         Side::Guest => "guest",
@@ -128,7 +130,7 @@ fn on(side: Side, path: &str) -> String {
     format!("{side}:/{path}")
 }
 
-/// A place where all is well on its own side.
+/// Returns a place that is good on its own side.
 fn good(side: Side, machine: &Machine, condition: &Condition) -> Option<Bad> {
     let (path, found) = match &condition.look {
         Look::Value { file, .. }
@@ -160,7 +162,7 @@ fn mover(vcpu: &Placed) -> Bad {
     }
 }
 
-/// The largest of those whose time it is.
+/// Returns the largest culprits that match.
 fn of_evidence(seen: &[Signature], evidence: &Evidence, cpus: &[u32]) -> Vec<Bad> {
     let nowhere = Bad {
         path: "host:seen".into(),
@@ -188,7 +190,7 @@ mod tests {
     use crate::rule::Tree;
     use crate::rules::joint;
 
-    /// A guest and a host of four CPUs each, of which 2 and 3 are in question.
+    /// Audits a guest and a host with four CPUs each. CPUs 2 and 3 are in question.
     fn audit(tree: &Tree, rule: &Rule) -> Audit {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
@@ -296,7 +298,7 @@ mod tests {
                     );
                     audit(&tree, &rule).findings[0].explained_ns()
                 };
-                // Each of them took a nanosecond.
+                // Each of them took one nanosecond.
                 assert_eq!(explained(&[(share, meant)]), 1, "{}: {meant}", rule.id);
                 assert_eq!(
                     explained(&[(other_share, other)]),
@@ -308,7 +310,7 @@ mod tests {
         }
     }
 
-    /// A pair whose files say nothing has no finding.
+    /// A pair with empty files has no finding.
     #[test]
     fn what_neither_has_is_no_finding() {
         for rule in joint().unwrap() {

@@ -1,7 +1,8 @@
-//! Settings of a machine that make noise: what each is, what it took of a recording, and how to change it.
+//! Settings of a machine that make noise: the state of each setting, its part of a recording, and
+//! how to change it.
 //!
-//! A fact is a file in `rules`: what it reads, what is good there and who says so, whom it explains, and what to
-//! do. Nothing here changes anything.
+//! Each rule is a file in `rules`. It has the file to read, the good values and their sources, the
+//! culprits that it explains, and the remedy. Nothing here changes the machine.
 #![forbid(unsafe_code)]
 
 mod cpus;

@@ -1,4 +1,4 @@
-//! Whether a fact is good on a machine.
+//! Checks whether a setting is good on a machine.
 
 use wildmatch::WildMatch;
 
@@ -7,12 +7,12 @@ use crate::rule::{CpuFormat, Look, Only, Rule};
 use crate::seen::{Bad, Seen};
 use crate::threads;
 
-/// Looks at what a rule is about.
+/// Checks the places of a rule.
 pub(crate) fn look(rule: &Rule, machine: &Machine) -> Seen {
     look_at(&rule.look, &rule.only, machine)
 }
 
-/// Looks at it, where that is so.
+/// Checks places for which all of `only` is true.
 pub(crate) fn look_at(at: &Look, only: &[Only], machine: &Machine) -> Seen {
     let of_files = |file: &str, names: Option<&str>, is_good: &dyn Fn(&str) -> bool| {
         of_files(machine, only, file, names, |text| {
@@ -24,7 +24,7 @@ pub(crate) fn look_at(at: &Look, only: &[Only], machine: &Machine) -> Seen {
             self::of_files(machine, only, file, None, |text| {
                 let value = value(text, key.as_deref());
                 let is = |it: &String| WildMatch::new(it).matches(value);
-                // What a file does not say is no finding.
+                // If a file has no such key, this is no finding.
                 let is_good = value.is_empty() && key.is_some() || good.iter().any(is);
                 is_good.then_some(()).ok_or_else(|| value.to_owned())
             })
@@ -91,14 +91,14 @@ pub(crate) fn look_at(at: &Look, only: &[Only], machine: &Machine) -> Seen {
             Err(unread) => Seen::Denied(unread),
         },
         Look::NoProcess { name } => threads::no_process(machine, name),
-        // No machine by itself.
+        // This needs two machines.
         Look::Joint { .. } => Seen::Absent,
     }
 }
 
 const COMMAND_LINE: &str = "proc/cmdline";
 
-/// Whether all of it is so at a place; otherwise the file that could not be read.
+/// Returns whether all of `only` is true at a place, or else the file that could not be read.
 fn holds(machine: &Machine, only: &[Only], path: &str) -> Result<bool, String> {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     for it in only {
@@ -122,7 +122,7 @@ fn holds(machine: &Machine, only: &[Only], path: &str) -> Result<bool, String> {
     Ok(true)
 }
 
-/// What stands behind `key:`; all of it without a key.
+/// Returns the value of `key:`, or all of the text without a key.
 fn value<'a>(text: &'a str, key: Option<&str>) -> &'a str {
     let Some(key) = key else {
         return text;
@@ -163,7 +163,7 @@ fn leaves(machine: &Machine, files: &[String]) -> Seen {
     Seen::Bad(bad.collect())
 }
 
-/// Every file of a pattern; `judge` says what is found where that is not good.
+/// Checks every file of a pattern. `judge` returns the found value if it is not good.
 fn of_files(
     machine: &Machine,
     only: &[Only],
@@ -203,7 +203,7 @@ fn of_files(
         (false, _) => Seen::Bad(bad),
         (true, Some(path)) => Seen::Denied(path),
         (true, None) if is_there => Seen::Good,
-        // Of control groups, those of the second version tell it; a recorded machine tells of neither.
+        // Control groups of the second version show this. A recorded machine shows neither version.
         (true, None)
             if pattern.contains("{vm")
                 && (machine.host().is_none() || !pattern.contains("{vm_cpu"))
@@ -215,7 +215,8 @@ fn of_files(
     }
 }
 
-/// What stands in brackets, as the kernel shows which of several words is set; all of it where nothing does.
+/// Returns the text in brackets, with which the kernel marks the chosen word; all of the text
+/// without brackets.
 pub(crate) fn chosen(text: &str) -> String {
     let behind = text.split_once('[').map_or(text, |(_, behind)| behind);
     behind
@@ -329,7 +330,7 @@ mod tests {
         assert_eq!(state("0"), Seen::Absent);
     }
 
-    /// Linux 5.17 looks at the CPU's abilities; and who has no other clock compares with none.
+    /// Linux 5.17 checks the CPU's features. A kernel without another clock compares with none.
     #[test]
     fn a_tsc_that_the_kernel_trusts_is_compared_with_nothing() {
         let compares = |kernel: &str, clocks: &str, flags: &str| {

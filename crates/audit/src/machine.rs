@@ -1,4 +1,4 @@
-//! Files of a machine, of a tree that was made up, or of a machine as it was recorded.
+//! Files of a machine: a real one, a made-up tree, or a recorded machine.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
@@ -20,95 +20,96 @@ use crate::tasks::{self, VmTasks};
 pub struct Machine {
     source: Source,
     vms: OnceCell<Vec<VmTasks>>,
-    /// The process of the one VM that is looked at; all, where there is none.
+    /// The process of the only VM to check; `None`: all VMs.
     vm: Option<u32>,
-    /// The CPUs that are to be quiet, ascending.
+    /// The CPUs that should be quiet, ascending.
     pub cpus: Vec<u32>,
-    /// All others that are online, ascending.
+    /// All other online CPUs, ascending.
     pub others: Vec<u32>,
 }
 
-/// Where its files are.
+/// Source of the files.
 #[derive(Debug, Clone)]
 enum Source {
-    /// Below this folder.
+    /// The files below this folder.
     Tree(PathBuf, Host),
-    /// There, and what is read of them is kept.
+    /// The files below this folder. Everything that is read is kept.
     Heard(PathBuf, RefCell<Heard>),
-    /// In a recording; what it lacks is read below this folder, if it is of this machine.
+    /// A recording. If it is from this machine, files that it lacks are read below this folder.
     Recorded(Arc<Settings>, Option<(PathBuf, Host)>),
 }
 
-/// What is kept of a machine.
+/// The files that are kept of a machine.
 #[derive(Debug, Clone)]
 struct Heard {
     settings: Settings,
-    /// Bytes that it may still have.
+    /// Number of bytes that may still be kept.
     room: usize,
-    /// Nothing is read any more from then on.
+    /// End of reading: nothing is read later.
     until: Instant,
 }
 
-/// Bytes of paths and texts that are kept of a machine: some ten times what a large one has.
+/// Number of bytes of paths and texts that are kept of a machine: some ten times what a large one
+/// has.
 const ROOM: usize = 1 << 20;
-/// The file that says which CPUs are online.
+/// The file with the online CPUs.
 const ONLINE: &str = "sys/devices/system/cpu/online";
 
-/// The file that says in which control groups this process is.
+/// The file with the control groups of this process.
 const OWN_CGROUP: &str = "proc/self/cgroup";
 
-/// The CPUs that the kernel was started to isolate.
+/// The CPUs that a boot option isolates.
 const ISOLATED: &str = "sys/devices/system/cpu/isolated";
-/// Where control groups are.
+/// Mount point of the control groups.
 const CGROUPS: &str = "sys/fs/cgroup/";
 
-/// What tells the CPUs' abilities; the first one's are in its first 4096 bytes.
+/// The file with the CPUs' features. Those of the first CPU are in its first 4096 bytes.
 const CPUINFO: &str = "proc/cpuinfo";
 
-/// What a file says.
+/// Result of reading a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// This, without the white space around it.
+    /// Its text, without the white space around it.
     Text(String),
     /// There is no such file: this kernel has no such setting.
     Absent,
-    /// It is there, and this process may not read it; or it was not read when that was recorded.
+    /// The file exists, but this process may not read it; or it was not read for the recording.
     Denied,
 }
 
 /// One file of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Without the `/` before it.
+    /// Path without the leading `/`.
     pub(crate) path: String,
-    /// What stood in the place of `*`, or the folder of a CPU; empty where the pattern had neither.
+    /// The text in place of `*`, or the folder of a CPU; empty if the pattern had neither.
     pub(crate) instance: String,
 }
 
 impl Machine {
-    /// The machine whose `proc` and `sys` are below `root`.
+    /// Returns the machine whose `proc` and `sys` are below `root`.
     ///
     /// # Errors
-    /// If it does not say which CPUs are online.
+    /// If the online CPUs cannot be read.
     pub fn under(root: impl Into<PathBuf>, cpus: &[u32]) -> io::Result<Machine> {
         let root = root.into();
         let host = Host::under(&root);
         Machine::of(Source::Tree(root, host), cpus)
     }
 
-    /// The machine that was recorded, as it was then.
+    /// Returns the recorded machine, in its state of that time.
     ///
     /// # Errors
-    /// As [`under`](Machine::under).
+    /// The same as [`under`](Machine::under).
     pub fn recorded(settings: Settings, cpus: &[u32]) -> io::Result<Machine> {
         Machine::of(Source::Recorded(Arc::new(settings), None), cpus)
     }
 
-    /// As [`recorded`](Machine::recorded), of the machine whose `proc` and `sys` are below `root`: what the recording
-    /// lacks, such as threads, is as it is now.
+    /// Does the same as [`recorded`](Machine::recorded) for the machine whose `proc` and `sys` are
+    /// below `root`. Data that the recording lacks, such as threads, come from the current machine.
     ///
     /// # Errors
-    /// As [`under`](Machine::under).
+    /// The same as [`under`](Machine::under).
     pub fn recorded_under(
         root: impl Into<PathBuf>,
         settings: Settings,
@@ -120,7 +121,8 @@ impl Machine {
         Machine::of(source, cpus)
     }
 
-    /// As [`under`](Machine::under), with all its CPUs, to be recorded: what is read until then is kept.
+    /// Does the same as [`under`](Machine::under) with all CPUs, for a recording: everything that
+    /// is read until then is kept.
     pub(crate) fn heard(root: impl Into<PathBuf>, until: Instant) -> io::Result<Machine> {
         let heard = Heard {
             settings: Settings::default(),
@@ -148,7 +150,7 @@ impl Machine {
         Ok(machine.about(cpus))
     }
 
-    /// The same, with these CPUs in question.
+    /// Returns the same machine, with these CPUs in question.
     pub fn about(mut self, cpus: &[u32]) -> Machine {
         self.others.append(&mut self.cpus);
         self.others.sort_unstable();
@@ -159,14 +161,14 @@ impl Machine {
         self
     }
 
-    /// The same, without all VMs but that of this process.
+    /// Returns the same machine with only the VM of this process.
     pub fn of_vm(mut self, pid: u32) -> Machine {
         self.vm = Some(pid);
         self.vms = OnceCell::new();
         self
     }
 
-    /// What was read of it; nothing unless that is kept.
+    /// Returns everything that was read; empty unless it is kept.
     pub(crate) fn into_settings(self) -> Settings {
         match self.source {
             Source::Heard(_, heard) => heard.into_inner().settings,
@@ -174,7 +176,7 @@ impl Machine {
         }
     }
 
-    /// The version of its kernel, as far as it is numbers.
+    /// Returns the numbers of its kernel's version.
     pub(crate) fn kernel(&self) -> Vec<u32> {
         match self.read("proc/sys/kernel/osrelease") {
             Said::Text(release) => numbers(&release),
@@ -182,7 +184,7 @@ impl Machine {
         }
     }
 
-    /// What a file says. Of isolated CPUs that are those of isolated partitions as well.
+    /// Reads a file. The isolated CPUs include those of isolated partitions.
     pub(crate) fn read(&self, path: &str) -> Said {
         match self.file(path) {
             Said::Text(started) if path == ISOLATED => self.isolated(started),
@@ -200,8 +202,9 @@ impl Machine {
         })
     }
 
-    /// With those of isolated partitions of cpusets, which the kernel does not list with those that it was started to
-    /// isolate: the root of control groups does in newer kernels, or else each group below it.
+    /// Adds the CPUs of isolated partitions of cpusets, which the kernel does not list with those
+    /// of the boot option. In newer kernels the root of control groups lists them. In older kernels
+    /// each group below it does.
     fn isolated(&self, started: String) -> Said {
         let listed = self.listed(&started, CpuFormat::List);
         if !self.cpus.is_empty() && self.cpus.iter().all(|cpu| listed.contains(cpu)) {
@@ -233,13 +236,13 @@ impl Machine {
         Said::Text(lists.join(","))
     }
 
-    /// The CPUs in a list or a mask.
+    /// Returns the CPUs of a list or a mask.
     pub(crate) fn listed(&self, text: &str, format: CpuFormat) -> Vec<u32> {
         let last = self.cpus.iter().chain(&self.others).max();
         cpus::listed(text, format, last.copied().unwrap_or(0))
     }
 
-    /// The CPUs that are isolated, and online.
+    /// Returns the CPUs that are isolated and online.
     pub fn isolated_cpus(&self) -> Vec<u32> {
         let Said::Text(text) = self.read(ISOLATED) else {
             return Vec::new();
@@ -249,11 +252,11 @@ impl Machine {
         listed
     }
 
-    /// What the source says of a path; in a tree, what `read` says.
+    /// Reads a path from the source; from a tree by `read`.
     fn said(&self, path: &str, read: impl FnOnce(&Path) -> io::Result<String>) -> Said {
         let of_tree = |root: &Path| match read(root) {
             Ok(text) => Said::Text(text),
-            // What is no text was read by nobody.
+            // A file that is not text counts as not readable.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -284,7 +287,7 @@ impl Machine {
         }
     }
 
-    /// All files of a pattern that are there, in the order of their numbers or names.
+    /// Returns all existing files of a pattern, in the order of their numbers or names.
     pub(crate) fn files(&self, pattern: &str) -> Vec<Found> {
         const MARKS: [&str; 7] = [
             "{cpu}",
@@ -302,7 +305,7 @@ impl Machine {
             return vec![Found { path, instance }];
         };
         let (before, behind) = (&pattern[..place], &pattern[place + mark.len()..]);
-        // What stands there, and how it is called.
+        // The text at this place, and the name of the instance.
         let same = |name: String| (name.clone(), name);
         let names: Vec<(String, String)> = match mark {
             "{cpu}" => {
@@ -319,7 +322,7 @@ impl Machine {
                 cgroups.into_iter().map(same).collect()
             }
             "{own_cgroup}" | "{own_cpu_cgroup}" if self.read(OWN_CGROUP) == Said::Denied => {
-                // So that it is told.
+                // Returned so that the unreadable file is reported.
                 let (path, instance) = (OWN_CGROUP.to_owned(), String::new());
                 return vec![Found { path, instance }];
             }
@@ -331,7 +334,7 @@ impl Machine {
                 let (folder, begin) = before.rsplit_once('/').unwrap_or(("", before));
                 let folder = format!("{folder}/");
                 let Some(folders) = self.folders(&folder) else {
-                    // So that it is told.
+                    // Returned so that the unreadable folder is reported.
                     let (path, instance) = (folder, String::new());
                     return vec![Found { path, instance }];
                 };
@@ -356,7 +359,7 @@ impl Machine {
         found.collect()
     }
 
-    /// The control groups that all threads of the VMs are in, and those that hold them.
+    /// Returns the control groups of all threads of the VMs, and the groups above these.
     fn vm_cgroups(&self, is_first: bool) -> BTreeSet<String> {
         let of_vm = |vm: &VmTasks| {
             let pid = vm.pid;
@@ -371,8 +374,9 @@ impl Machine {
             .collect()
     }
 
-    /// The control group in such a file of /proc, and all that hold it. The root's files of limits are not there, but where
-    /// it is that of a container's namespace. `is_first`: of the first version's hierarchy for CPUs.
+    /// Returns the control group in such a file of /proc, and all groups above it. The root has no
+    /// files with limits, except the root of a container's namespace. `is_first`: use the first
+    /// version's hierarchy for CPUs.
     fn cgroups_of(&self, file: &str, is_first: bool) -> Vec<String> {
         let Said::Text(text) = self.read(file) else {
             return Vec::new();
@@ -395,12 +399,13 @@ impl Machine {
         cgroups
     }
 
-    /// Its threads, where they can be looked at: they are in no recording.
+    /// Returns the machine for reading threads, if it is the current one: recordings have no
+    /// threads.
     pub(crate) fn host(&self) -> Option<&Host> {
         Some(self.here()?.1)
     }
 
-    /// Where it is looked at as it is now.
+    /// Returns where the current state of the machine is read, if it can be.
     fn here(&self) -> Option<(&Path, &Host)> {
         match &self.source {
             Source::Tree(root, host) | Source::Recorded(_, Some((root, host))) => {
@@ -410,7 +415,7 @@ impl Machine {
         }
     }
 
-    /// The VMs whose vCPUs may run on the CPUs in question.
+    /// Returns the VMs whose vCPUs may run on the CPUs in question.
     pub(crate) fn vms(&self) -> &[VmTasks] {
         self.vms.get_or_init(|| {
             let host = self.host();
@@ -420,7 +425,8 @@ impl Machine {
         })
     }
 
-    /// A process that may be a VM, and that this process may not look into; of another machine, that is all.
+    /// Returns a process that may be a VM, and that this process may not inspect. On another
+    /// machine this is all processes.
     pub(crate) fn hidden(&self) -> Option<String> {
         let Some((root, host)) = self.here() else {
             return Some(tasks::ALL.into());
@@ -430,7 +436,7 @@ impl Machine {
         let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
         folders.find(|folder| match fs::read_dir(root.join(folder)) {
             Err(error) => is_denied(error),
-            // It can be listed, and yet not be seen where its files lead.
+            // The folder may be readable although the targets of its files are not.
             Ok(mut files) => {
                 let file = files.next().and_then(Result::ok);
                 file.is_some_and(|file| fs::read_link(file.path()).is_err_and(is_denied))
@@ -438,13 +444,14 @@ impl Machine {
         })
     }
 
-    /// The names of the folders in a folder, whose path ends in `/`; `None` where they could not be read.
+    /// Returns the names of the folders in a folder, whose path ends in `/`; `None` if they could
+    /// not be read.
     pub(crate) fn folders(&self, folder: &str) -> Option<Vec<String>> {
         let said = self.said(folder, |root| {
             let entries = fs::read_dir(root.join(folder))?.flatten();
             let folders = entries.filter(|entry| entry.path().is_dir());
             let names = folders.filter_map(|entry| entry.file_name().into_string().ok());
-            // A name may have any letter but `/`. No setting is below one that has two lines.
+            // A name may have any letter except `/`. No setting has a name with two lines.
             let names = names.filter(|name| !name.contains('\n'));
             Ok(names.collect::<Vec<_>>().join("\n"))
         });
@@ -457,7 +464,7 @@ impl Machine {
 }
 
 impl Heard {
-    /// Keeps it as far as there is room.
+    /// Keeps a file, if there is room.
     fn keep(&mut self, path: &str, said: &Said) {
         let text = match said {
             Said::Text(text) => Some(&**text),
@@ -473,7 +480,7 @@ impl Heard {
     }
 }
 
-/// `6.12.9-rt` as 6, 12, 9.
+/// Returns the numbers of a version: 6, 12, 9 for `6.12.9-rt`.
 pub(crate) fn numbers(version: &str) -> Vec<u32> {
     let plain = version
         .split(|it: char| !it.is_ascii_digit() && it != '.')

@@ -1,4 +1,5 @@
-//! What a recording keeps of the machine it was made on, so that it can be audited elsewhere.
+//! The settings that a recording keeps of its machine, so that the machine can be audited
+//! elsewhere.
 
 use std::io;
 use std::path::Path;
@@ -12,24 +13,24 @@ use crate::rule::Look;
 use crate::rules::{all, joint};
 use crate::seen::Seen;
 
-/// How long a run waits for it at most: a machine with thousands of interrupts takes some 50 ms, and what is not read
-/// by then is told as not read.
+/// Longest time that a run waits for the settings. A machine with thousands of interrupts takes
+/// some 50 ms. Files that are not read by then count as not read.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Which of its starts a machine has had last: another one has another, whatever it is called.
+/// File with the id of the current boot. It distinguishes machines, whatever their names.
 pub const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 
-/// All that the rules read below `root`, for whichever CPUs.
+/// Returns everything that the rules read below `root`, for any CPUs.
 ///
 /// # Errors
-/// If it does not say which CPUs are online, or a rule cannot be read.
+/// If the online CPUs cannot be read, or a rule cannot be read.
 pub fn settings(root: &Path) -> io::Result<Settings> {
     settings_within(root, PATIENCE)
 }
 
 pub(crate) fn settings_within(root: &Path, patience: Duration) -> io::Result<Settings> {
     let machine = Machine::heard(root, Instant::now() + patience)?;
-    // First: it says whose all the rest is, and there may be no time for that.
+    // Read first: it identifies the machine, and the time may be over for other files.
     machine.read(BOOT_ID);
     let kernel = machine.kernel();
     for rule in all().map_err(io::Error::other)? {
@@ -41,7 +42,7 @@ pub(crate) fn settings_within(root: &Path, patience: Duration) -> io::Result<Set
             }
         }
     }
-    // It may be the guest of a pair, or the host.
+    // The machine may be the guest or the host of a pair.
     for rule in joint().map_err(io::Error::other)? {
         if let Look::Joint { guest, host, .. } = &rule.look {
             for condition in guest.iter().chain(host) {
@@ -59,11 +60,11 @@ mod tests {
     use crate::rule::Tree;
     use crate::tree::grown;
 
-    /// What was recorded of a machine is found there, be the CPUs in question what they may.
+    /// A recorded machine gives the same findings, for any CPUs in question.
     #[test]
     fn a_machine_is_judged_as_it_was_recorded() {
         for rule in all().unwrap() {
-            // Threads are as they are now.
+            // Threads are read from the current machine.
             let is_of_threads = |tree: &Tree| {
                 tree.keys()
                     .any(|path| path.starts_with("task/") || path.starts_with("vm/"))
@@ -73,7 +74,7 @@ mod tests {
             }
             for tree in [&rule.trees.good, &rule.trees.bad] {
                 let root = grown(tree);
-                // A busy machine may keep a test waiting for longer than a run waits.
+                // A busy machine may keep a test waiting longer than a run waits.
                 let patience = Duration::from_secs(600);
                 let recorded = settings_within(root.path(), patience).unwrap();
                 for cpus in [&[2, 3][..], &[0], &[0, 1, 2, 3]] {
@@ -109,7 +110,8 @@ mod tests {
         assert!(Machine::recorded(Settings::default(), &[2]).is_err());
     }
 
-    /// How long a run waits for it here; printed, since nobody knows how slow a machine is.
+    /// Prints how long a run waits for the settings here, because the speed of a machine is
+    /// unknown.
     #[test]
     fn here_it_is_read_in_time() {
         let begin = Instant::now();

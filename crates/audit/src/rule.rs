@@ -1,201 +1,206 @@
-//! What a rule file holds.
+//! The format of a rule file.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use vmnoise_events::Share;
 
-/// One fact of a machine.
+/// A rule about one setting of a machine.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// The name of its file.
+    /// Name of its file.
     #[serde(skip)]
     pub id: String,
-    /// What is so where it is not good.
+    /// The fault, if it is not good.
     pub title: String,
-    /// Whether it is of a host of VMs alone, or of a guest alone.
+    /// The side to which the rule applies: only a host of VMs, or only a guest.
     #[serde(default)]
     pub of: Option<Side>,
-    /// Who says what is good: the authority and, where authorities differ, their setting.
+    /// Sources for the good value: the authority and, if authorities differ, their settings.
     pub says: Vec<String>,
-    /// The first Linux that it is true of; `None` is any.
+    /// The first Linux to which it applies; `None`: any.
     #[serde(default)]
     pub since: Option<String>,
-    /// The first Linux that it is not true of any more; `None` is none.
+    /// The first Linux to which it no longer applies; `None`: no limit.
     #[serde(default)]
     pub before: Option<String>,
-    /// It is of those places alone where all of this is so.
+    /// Conditions: the rule applies only to places where all of them are true.
     #[serde(default)]
     pub only: Vec<Only>,
-    /// What is to be known before anything is changed; empty where nothing is.
+    /// A warning before any change; may be empty.
     #[serde(default)]
     pub note: String,
-    /// Where it is read, and what is good there.
+    /// Where it is read, and the good values.
     pub look: Look,
-    /// Whose time comes by it.
+    /// The time that the setting causes.
     #[serde(default)]
     pub explains: Vec<Signature>,
-    /// What to do.
+    /// The remedy.
     pub remedy: Remedy,
     /// Trees of files by which the rule is tested.
     pub trees: Trees,
 }
 
-/// What a machine is to VMs.
+/// The role of a machine for VMs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// It runs some.
+    /// It runs VMs.
     Host,
-    /// It is one.
+    /// It is a VM.
     Guest,
 }
 
-/// What else has to be so.
+/// An additional condition.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Only {
-    /// Which file; `{folder}` is that in which the place is.
+    /// The file. `{folder}` is the folder of the place.
     pub file: String,
-    /// From this Linux on alone; with an older one the place counts.
+    /// The first Linux that is checked. With an older one, the place counts.
     #[serde(default)]
     pub since: Option<String>,
-    /// What is in it is one of these (`*` any characters),
+    /// The file's text must be one of these (`*`: any characters),
     #[serde(default)]
     pub is: Vec<String>,
     /// or a number above this one,
     #[serde(default)]
     pub above: Option<f64>,
-    /// or it lacks one of these at least.
+    /// or at least one of these must be missing from it.
     #[serde(default)]
     pub lacks: Vec<String>,
 }
 
-/// Where a fact is read. Paths have no `/` before them, and `*` in one is a name: each file of such a name is an
-/// *instance*. `{cpu}` is each CPU in question, and the name before or behind it belongs to the instance. `{vm}` is
-/// the process of each VM on this machine, `{vm_cgroup}` each control group that its threads are in, or that holds
-/// one of these; `{own_cgroup}` is the same of this process. `{vm_cpu_cgroup}` and
-/// `{own_cpu_cgroup}` are those of the first version's hierarchy for CPUs.
+/// Where a setting is read. Paths have no leading `/`.
+///
+/// - `*` is a name. Each file with such a name is an *instance*.
+/// - `{cpu}` is each CPU in question. The name before or after it belongs to the instance.
+/// - `{vm}` is the process of each VM on this machine.
+/// - `{vm_cgroup}` is each control group of its threads, and each group above these. `{own_cgroup}`
+///   is the same for this process.
+/// - `{vm_cpu_cgroup}` and `{own_cpu_cgroup}` are the same in the first version's hierarchy for
+///   CPUs.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Look {
-    /// The file's only line is one of these (`*` any characters).
+    /// The file's only line must be one of these (`*`: any characters).
     Value {
-        /// Which file.
+        /// The file.
         file: String,
-        /// The line `key: value` of several.
+        /// Key of the line `key: value`, if there are several lines.
         #[serde(default)]
         key: Option<String>,
-        /// What is good.
+        /// The good values.
         good: Vec<String>,
     },
-    /// What stands in brackets in the file is one of these.
+    /// The text in brackets in the file must be one of these.
     Choice {
-        /// Which file.
+        /// The file.
         file: String,
-        /// What is good.
+        /// The good values.
         good: Vec<String>,
     },
-    /// The number in the file is no less, and no more.
+    /// The number in the file must be within these bounds.
     Number {
-        /// Which file.
+        /// The file.
         file: String,
-        /// What is good.
+        /// The least good value.
         #[serde(default)]
         at_least: Option<f64>,
-        /// What is good.
+        /// The largest good value.
         #[serde(default)]
         at_most: Option<f64>,
     },
-    /// The list of CPUs in the file holds all CPUs in question.
+    /// The list of CPUs in the file must contain all CPUs in question.
     Covers {
-        /// Which file.
+        /// The file.
         file: String,
     },
-    /// It holds none of them.
+    /// The list of CPUs in the file must contain none of the CPUs in question.
     Spares {
-        /// Which file.
+        /// The file.
         file: String,
-        /// The line `key: value` of several.
+        /// Key of the line `key: value`, if there are several lines.
         #[serde(default)]
         key: Option<String>,
-        /// How CPUs are written there.
+        /// Format of the CPUs in the file.
         #[serde(default)]
         format: CpuFormat,
-        /// A folder, in which each folder's name is one of the instance's.
+        /// A folder in which each folder's name is a name of the instance.
         #[serde(default)]
         name: Option<String>,
     },
-    /// A CPU is left that is in none of these lists.
+    /// At least one CPU must be in none of these lists.
     Leaves {
-        /// Which files.
+        /// The files.
         files: Vec<String>,
     },
-    /// The kernel's command line, or another file, has one of these words (`*` any characters).
+    /// The kernel's command line, or another file, must have one of these words (`*`: any
+    /// characters).
     Parameter {
-        /// Which.
+        /// The words.
         words: Vec<String>,
-        /// Which file.
+        /// The file.
         #[serde(default = "command_line")]
         file: String,
     },
-    /// It has not.
+    /// The kernel's command line must not have this word.
     NoParameter {
-        /// Which.
+        /// The word.
         word: String,
     },
-    /// One of these parameters of the kernel lists all CPUs in question.
+    /// One of these parameters of the kernel must list all CPUs in question.
     ParameterCovers {
-        /// Which.
+        /// The parameters.
         words: Vec<String>,
     },
-    /// Threads, as they are now: it is good where none of them has the fault.
+    /// Current threads: none of them may have the fault.
     Threads {
-        /// Whose.
+        /// Owner of the threads.
         whose: Whose,
-        /// Those of such a name alone (`*` any characters); any, where it is empty.
+        /// Only threads with these names (`*`: any characters). Empty: any name.
         #[serde(default)]
         names: Vec<String>,
-        /// But none of these.
+        /// Except threads with these names.
         #[serde(default)]
         but: Vec<String>,
-        /// What is not good.
+        /// The fault.
         fault: Fault,
     },
-    /// No process has this name now.
+    /// No current process may have this name.
     NoProcess {
-        /// Which.
+        /// The name.
         name: String,
     },
-    /// It is not good where all of this is so of a guest and its host (the files in `joint`).
+    /// A fault if all of this is true for a guest and its host (the files in `joint`).
     Joint {
-        /// Of the guest.
+        /// Conditions on the guest.
         #[serde(default)]
         guest: Vec<Condition>,
-        /// Of its host, on the CPUs that its vCPUs were on.
+        /// Conditions on its host, on the CPUs on which its vCPUs were.
         #[serde(default)]
         host: Vec<Condition>,
-        /// A vCPU of the guest was seen on several CPUs of the host.
+        /// Requires that a vCPU of the guest was seen on several CPUs of the host.
         #[serde(default)]
         moved: bool,
-        /// The host took time of the guest in one of these ways.
+        /// Requires that the host took time of the guest in one of these ways.
         #[serde(default)]
         seen: Vec<Signature>,
     },
 }
 
-/// What has to be so on one side.
+/// A condition on one side.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Condition {
-    /// Whether that side by itself is well.
+    /// State of this side alone.
     pub is: Is,
-    /// Where it is read, and what would be good there.
+    /// Where it is read, and the good values.
     pub look: Look,
 }
 
-/// How it is there.
+/// State of a side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Is {
@@ -205,7 +210,7 @@ pub enum Is {
     Bad,
 }
 
-/// Whose threads.
+/// Owner of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Whose {
@@ -215,13 +220,13 @@ pub enum Whose {
     Vmm,
     /// Both.
     Vm,
-    /// The kernel's own that may run there.
+    /// The kernel's own threads that may run on the CPUs in question.
     Kernel,
-    /// Everybody else's that may run there.
+    /// All other threads that may run on these CPUs.
     Users,
 }
 
-/// What is not good of a thread.
+/// A fault of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
@@ -229,17 +234,17 @@ pub enum Fault {
     OnCpus,
     /// It may run on more than one CPU.
     Unpinned,
-    /// More vCPUs than there are CPUs have to share those that it may run on.
+    /// There are more vCPUs than CPUs on which these may run.
     Crowded,
-    /// It is served after a vCPU of its VM that is a real-time one.
+    /// It runs after a real-time vCPU of its VM.
     BelowVcpus,
-    /// It gets less than an ordinary thread.
+    /// It gets less time than an ordinary thread.
     Weak,
-    /// It runs only where nobody else wants the CPU.
+    /// It runs only if no other thread wants the CPU.
     Idle,
-    /// It gets more than an ordinary thread, and is no real-time one.
+    /// It gets more time than an ordinary thread, and is not real-time.
     Strong,
-    /// It is no real-time one.
+    /// It is not real-time.
     Ordinary,
 }
 
@@ -247,13 +252,13 @@ pub enum Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ran {
-    /// As real-time ones.
+    /// As real-time threads.
     RealTime,
-    /// As ordinary ones.
+    /// As ordinary threads.
     Ordinary,
 }
 
-/// How CPUs are written.
+/// Format of CPUs in a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CpuFormat {
@@ -264,51 +269,55 @@ pub enum CpuFormat {
     Mask,
 }
 
-/// Whose time it is.
+/// Pattern for the time of culprits.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Signature {
-    /// Under these shares,
+    /// Time in these shares,
     pub shares: Vec<Share>,
-    /// by this name (`*` any characters, `{instance}` that of the instance, `{name}` its other name),
+    /// with this name (`*`: any characters, `{instance}`: the instance, `{name}`: its other name),
     pub who: String,
-    /// but none of these,
+    /// except these names,
     #[serde(default)]
     pub but: Vec<String>,
-    /// and only where the measured threads were scheduled so.
+    /// and only if the measured threads were scheduled so.
     #[serde(default)]
     pub ran: Option<Ran>,
 }
 
-/// What to do. `{instance}` is which it is of several, `{file}` the file that was read, `{cpus}` the CPUs in
-/// question, `{others}` all others (`{others_mask}` as a mask). Of a thread `{was_cpus}` are the CPUs that it may run
-/// on, `{was_nice}` is its nice value, and `{was_chrt}` is what chrt(1) takes for its policy; `{vcpu_chrt}` is that of
-/// the vCPU of its VM that is served first.
+/// The remedy. Its texts have placeholders:
+///
+/// - `{instance}` is the instance, `{file}` is the file that was read.
+/// - `{cpus}` are the CPUs in question, `{others}` are all others (`{others_mask}` as a mask).
+/// - For a thread, `{was_cpus}` are the CPUs on which it may run, `{was_nice}` is its nice value,
+///   and `{was_chrt}` are the options of chrt(1) for its policy.
+/// - `{vcpu_chrt}` are these options for the vCPU of its VM that runs first.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remedy {
-    /// The file that makes it good at once; `None` where only another start of the kernel does.
+    /// The file whose change helps at once; `None` if only a restart of the kernel helps.
     #[serde(default)]
     pub write: Option<String>,
-    /// What is to be written to it.
+    /// The text to write to it.
     #[serde(default)]
     pub to: String,
-    /// What makes it what it was: `{was}` is what the file holds.
+    /// The text that restores the earlier state. `{was}` is the current text of the file.
     #[serde(default = "as_it_was")]
     pub was: String,
-    /// The command that makes it good at once.
+    /// The command that helps at once.
     #[serde(default)]
     pub run: Option<String>,
-    /// The command that makes it what it was.
+    /// The command that restores the earlier state.
     #[serde(default)]
     pub undo: String,
-    /// Whether it gives up a protection: a script has it as a comment.
+    /// Whether the remedy gives up a protection. A script then has it as a comment.
     #[serde(default)]
     pub gives_up_protection: bool,
-    /// For the next start, of the kernel or of the VM: words of its command line, or what else is to be set.
+    /// Change for the next start, of the kernel or of the VM: words of its command line, or another
+    /// setting.
     #[serde(default)]
     pub reboot: Option<String>,
-    /// What somebody has to do who knows more than files say.
+    /// Advice for a person who knows more than files show.
     #[serde(default)]
     pub advice: Option<String>,
 }
@@ -321,15 +330,15 @@ fn as_it_was() -> String {
     "{was}".into()
 }
 
-/// Files with what they hold.
+/// Files and their texts.
 pub type Tree = BTreeMap<String, String>;
 
-/// A machine where all is well, and one where it is not.
+/// A machine without the fault, and a machine with it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trees {
-    /// Nothing is found there.
+    /// Files without a finding.
     pub good: Tree,
-    /// There it is found.
+    /// Files with a finding.
     pub bad: Tree,
 }

@@ -1,4 +1,4 @@
-//! All rules there are.
+//! All rules.
 
 use std::collections::BTreeMap;
 
@@ -6,29 +6,29 @@ use thiserror::Error;
 
 use crate::rule::Rule;
 
-/// The files in `rules`, by their names.
+/// The rules of the files in `rules`, by their names.
 const RULES: &str = include_str!(concat!(env!("OUT_DIR"), "/rules.json"));
 
-/// Those in `joint`.
+/// The rules of the files in `joint`.
 const JOINT: &str = include_str!(concat!(env!("OUT_DIR"), "/joint.json"));
 
-/// A rule file that says nothing that can be meant.
+/// A rule file with a wrong format.
 #[derive(Debug, Error)]
 #[error("the rules: {0}")]
 pub struct RuleError(#[from] serde_json::Error);
 
-/// Every rule about one machine, by the order of their names.
+/// Returns every rule about one machine, ordered by name.
 ///
 /// # Errors
-/// If one cannot be read: its file is wrong.
+/// If a rule file is wrong.
 pub fn all() -> Result<Vec<Rule>, RuleError> {
     read(RULES)
 }
 
-/// Every rule about a guest and its host, likewise.
+/// Returns every rule about a guest and its host, ordered by name.
 ///
 /// # Errors
-/// As [`all`].
+/// The same as [`all`].
 pub fn joint() -> Result<Vec<Rule>, RuleError> {
     read(JOINT)
 }

@@ -1,27 +1,27 @@
-//! What was seen of a fact.
+//! Result of checking a setting.
 
-/// One place where it is not good.
+/// One bad place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bad {
     /// The file, or the kernel's command line.
     pub path: String,
-    /// Which of several it is; empty where there is one.
+    /// Name of the instance; empty if there is only one.
     pub instance: String,
-    /// What people call it; empty where it has no other name.
+    /// Name for people; empty if it has no other name.
     pub name: String,
-    /// What it is set to.
+    /// The found value.
     pub found: String,
 }
 
-/// What was seen.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// All is well.
+    /// All places are good.
     Good,
     /// This kernel has no such setting.
     Absent,
-    /// It could not be read: which file.
+    /// It could not be read. This is the file.
     Denied(String),
-    /// It is not good here.
+    /// These places are bad.
     Bad(Vec<Bad>),
 }

@@ -1,4 +1,4 @@
-//! What of a recording's findings is different now.
+//! Differences between a recording's findings and the machine now.
 
 use crate::evidence::Evidence;
 use crate::finding::{Audit, Change, Finding, SinceRun, Verdict};
@@ -7,8 +7,8 @@ use crate::rule::Rule;
 use crate::seen::Bad;
 
 impl Audit {
-    /// Judges a run by how its machine was set when it began (`then`). What is to be done, and what has changed, is
-    /// by how it is set `now`.
+    /// Judges a run by the settings of its machine at the begin (`then`). Remedies and changes come
+    /// from the settings `now`.
     pub fn of_run(rules: &[Rule], then: &Machine, now: &Machine, evidence: &Evidence) -> Audit {
         let mut audit = Audit::new(rules.to_vec(), then, Some(evidence));
         let mut now = Audit::new(rules.to_vec(), now, None);
@@ -37,7 +37,7 @@ impl Audit {
         well.any(|id| *id == rule.id)
     }
 
-    /// The finding of a rule, which is in no list any more.
+    /// Removes the finding of a rule from the list, and returns it.
     fn take(&mut self, rule: &Rule) -> Option<Finding> {
         let place = self.findings.iter().position(|it| it.rule.id == rule.id)?;
         Some(self.findings.remove(place))
@@ -45,7 +45,7 @@ impl Audit {
 }
 
 impl Finding {
-    /// Takes from how it is now what to do, and what has changed.
+    /// Takes the remedies, and the changes since the run, from the finding of now.
     fn compare(&mut self, now: Finding) {
         if let Verdict::CannotBeRead(_) = now.verdict {
             self.changes.fill(Change::default());
@@ -98,7 +98,8 @@ mod tests {
     use crate::rules::all;
     use crate::tree::grown;
 
-    /// An audit by this rule of a run that began on a machine of these files, which is of other files now.
+    /// Returns an audit by this rule, for a run that began with the files of `then`, on a machine
+    /// that has those of `now`.
     fn audited(rule: &Rule, then: &Tree, now: &Tree) -> Audit {
         let recorded = recorded(then);
         let here = grown(now);
@@ -110,7 +111,7 @@ mod tests {
     }
 
     fn recorded(tree: &Tree) -> Settings {
-        // A busy machine may keep a test waiting for longer than a run waits.
+        // A busy machine may keep a test waiting longer than a run waits.
         settings_within(grown(tree).path(), Duration::from_secs(600)).unwrap()
     }
 
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!(write.was, "2-3");
     }
 
-    /// A recording does not say what threads there are.
+    /// A recording has no threads.
     #[test]
     fn what_the_recording_lacks_is_as_it_is_now() {
         let rule = irq_affinity();

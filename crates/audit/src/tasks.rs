@@ -2,15 +2,15 @@
 
 use vmnoise_host::{Host, Scheduling, Thread};
 
-/// Where all threads are.
+/// The folder of all threads.
 pub(crate) const ALL: &str = "proc/";
 
 /// A VM and all threads of its VMM.
 #[derive(Debug, Clone)]
 pub(crate) struct VmTasks {
-    /// The process.
+    /// Id of the process.
     pub(crate) pid: u32,
-    /// What people call it.
+    /// Name for people.
     pub(crate) name: String,
     /// All its threads.
     pub(crate) tasks: Vec<Task>,
@@ -19,15 +19,15 @@ pub(crate) struct VmTasks {
 /// A thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
-    /// What it is called, and where it may run.
+    /// Its name, and the CPUs on which it may run.
     pub(crate) thread: Thread,
     /// How it is scheduled.
     pub(crate) scheduling: Scheduling,
-    /// Whether it is a vCPU.
+    /// Whether the thread is a vCPU.
     pub(crate) is_vcpu: bool,
 }
 
-/// The VMs whose vCPUs may run on the CPUs in question.
+/// Returns the VMs whose vCPUs may run on the CPUs in question.
 pub(crate) fn vms(host: &Host, cpus: &[u32]) -> Vec<VmTasks> {
     let vms = host.vms().into_iter().map(|vm| VmTasks {
         pid: vm.pid,
@@ -43,7 +43,7 @@ pub(crate) fn vms(host: &Host, cpus: &[u32]) -> Vec<VmTasks> {
         .collect()
 }
 
-/// The threads of a process.
+/// Returns the threads of a process.
 pub(crate) fn tasks(host: &Host, pid: u32) -> impl Iterator<Item = Task> {
     let threads = host.threads_of(pid).into_iter();
     threads.filter_map(move |thread| {
@@ -56,19 +56,19 @@ pub(crate) fn tasks(host: &Host, pid: u32) -> impl Iterator<Item = Task> {
 }
 
 impl VmTasks {
-    /// Its vCPUs.
+    /// Returns its vCPUs.
     pub(crate) fn vcpus(&self) -> impl Iterator<Item = &Task> {
         self.tasks.iter().filter(|task| task.is_vcpu)
     }
 
-    /// The numbers of all its threads.
+    /// Returns the ids of all its threads.
     pub(crate) fn tids(&self) -> impl Iterator<Item = u32> {
         self.tasks.iter().map(|task| task.thread.tid)
     }
 }
 
 impl Task {
-    /// Whether it may use one of these.
+    /// Returns whether the thread may use one of these CPUs.
     pub(crate) fn may_run_on(&self, cpus: &[u32]) -> bool {
         self.thread.allowed_cpus.iter().any(|it| cpus.contains(it))
     }

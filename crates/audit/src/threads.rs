@@ -1,5 +1,5 @@
-//! Threads of the VMs on this machine, of its kernel, and of all others: where they may run, and how they are
-//! scheduled. They are as they are now, and in no recording.
+//! Threads of the VMs on this machine, of its kernel, and of all others: the CPUs on which they may
+//! run, and their scheduling. They are read from the current machine, and are in no recording.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +11,15 @@ use crate::rule::{Fault, Whose};
 use crate::seen::{Bad, Seen};
 use crate::tasks::{ALL, Task, VmTasks, tasks};
 
-/// How a thread is now, as the words of commands.
+/// Current state of a thread, as words for commands.
 pub(crate) struct AsItIs {
-    /// Its number, and when it began.
+    /// Its id, and when it began.
     pub(crate) thread: (u32, u64),
-    /// What stands for which word.
+    /// Each placeholder with its word.
     pub(crate) words: Vec<(&'static str, String)>,
 }
 
-/// Whether `threads` find all well.
+/// Checks threads for a fault.
 pub(crate) fn look_at(
     machine: &Machine,
     whose: Whose,
@@ -69,7 +69,7 @@ pub(crate) fn look_at(
     match (bad.is_empty(), is_there) {
         (false, _) => Seen::Bad(bad),
         (true, true) => Seen::Good,
-        // Whose files may not be looked into may hold a VM.
+        // A process whose files may not be read may hold a VM.
         (true, false) if matches!(whose, Whose::Kernel | Whose::Users) || !vms.is_empty() => {
             Seen::Absent
         }
@@ -77,7 +77,7 @@ pub(crate) fn look_at(
     }
 }
 
-/// Whether no process of this name runs.
+/// Checks that no process with this name runs.
 pub(crate) fn no_process(machine: &Machine, name: &str) -> Seen {
     let Some(host) = machine.host() else {
         return Seen::Denied(ALL.into());
@@ -104,7 +104,8 @@ pub(crate) fn no_process(machine: &Machine, name: &str) -> Seen {
     }
 }
 
-/// The thread of which a place is, as it is now; `None` if it is of none, or that is gone.
+/// Returns the current state of the thread of a place; `None` if the place has no thread, or the
+/// thread is gone.
 pub(crate) fn as_it_is(machine: &Machine, bad: &Bad) -> Option<AsItIs> {
     let (pid, tid) = bad.path.strip_prefix("proc/")?.split_once("/task/")?;
     let (pid, tid) = (pid.parse().ok()?, tid.split('/').next()?.parse().ok()?);
@@ -184,7 +185,7 @@ mod tests {
     use crate::rule::Tree;
     use crate::tree::grown;
 
-    /// CPUs 2 and 3 of four are to be quiet.
+    /// Checks threads on a machine on which CPUs 2 and 3 of four should be quiet.
     fn seen(files: &[(&str, &str)], whose: Whose, fault: Fault) -> Seen {
         let files = files
             .iter()
@@ -225,7 +226,7 @@ mod tests {
         let Seen::Bad(bad) = vcpus("CPU 2/KVM; 3; 0; 0; 0; 0") else {
             panic!("three on two");
         };
-        // The third has its CPU for itself, as far as it can tell.
+        // As far as the check can see, the third has a CPU of its own.
         assert_eq!(bad.len(), 2);
     }
 

@@ -1,4 +1,4 @@
-//! Trees of files that test rules, as files.
+//! Writes the trees of files that test rules.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,9 +8,10 @@ use tempfile::TempDir;
 
 use crate::rule::Tree;
 
-/// A machine of four CPUs with Linux 6.1 and these files. Two names stand for many: `vm/PID` is the process of a VM,
-/// and holds its name; `task/PID/TID` is a thread, and holds its name, the CPUs that it may run on, and the numbers of
-/// its policy, its priority, its nice value and its flags (proc(5)), parted by `; `.
+/// Creates a machine with four CPUs, Linux 6.1 and these files. Two names are short forms for many
+/// files. `vm/PID` is the process of a VM, and has its name. `task/PID/TID` is a thread. Its
+/// fields, separated by `; `, are its name, the CPUs on which it may run, and the numbers of its
+/// policy, priority, nice value and flags (proc(5)).
 pub(crate) fn grown(tree: &Tree) -> TempDir {
     let root = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &str| write(root.path(), path, text);
@@ -53,7 +54,7 @@ fn task(root: &Path, pid: &str, tid: &str, text: &str) {
     write(root, &format!("{folder}/comm"), &format!("{comm}\n"));
     let status = format!("Name:\t{comm}\nTgid:\t{pid}\nCpus_allowed_list:\t{cpus}\n");
     write(root, &format!("{folder}/status"), &status);
-    // By their numbers in proc(5).
+    // By their field numbers in proc(5).
     let mut stat = vec!["0"; 53];
     for (field, text) in [
         (9, flags),

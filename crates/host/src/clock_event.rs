@@ -1,4 +1,4 @@
-//! What wakes each CPU for its timers, and how soon it can.
+//! The devices that wake each CPU for its timers, and how soon they can fire.
 
 use std::io;
 
@@ -9,17 +9,17 @@ use super::Host;
 pub struct ClockEventDevice {
     /// The CPU whose timers it serves.
     pub cpu: u32,
-    /// The kernel's name of it: `lapic-deadline`, `xen`, ….
+    /// The kernel's name of the device: `lapic-deadline`, `xen`, ….
     pub name: String,
-    /// It never fires sooner than this after it was set, in ns: what should expire before
-    /// that is late. On Xen that is `xen_timer_slop`, 100 us unless the kernel is told
-    /// otherwise (TIMER_SLOP of arch/x86/xen/time.c).
+    /// Shortest time after which it can fire, in ns. A timer that expires earlier is late. On Xen
+    /// this is `xen_timer_slop`, 100 us unless a kernel option sets it (TIMER_SLOP of
+    /// arch/x86/xen/time.c).
     pub min_delta_ns: u64,
 }
 
 impl Host {
-    /// The clock event devices of all CPUs that have one, ascending; empty where the
-    /// kernel reports none.
+    /// Returns the clock event devices of all CPUs that have one, ascending; empty if the kernel
+    /// reports none.
     ///
     /// # Errors
     /// If /proc/timer_list cannot be read: only root may.
@@ -28,8 +28,8 @@ impl Host {
     }
 }
 
-/// Blocks of print_tickdevice (kernel/time/timer_list.c): whose device it is, its name,
-/// and its numbers.
+/// Reads the blocks of print_tickdevice (kernel/time/timer_list.c): the device's CPU, its name, and
+/// its numbers.
 fn devices(timer_list: &str) -> Vec<ClockEventDevice> {
     let (mut cpu, mut name) = (None, None);
     let mut devices = Vec::new();
@@ -58,7 +58,7 @@ mod tests {
     use super::super::tests::machine;
     use crate::fixtures::tree;
 
-    /// Shortened: a broadcast device that belongs to no CPU, one CPU, and one without any.
+    /// Shortened: a broadcast device that belongs to no CPU, two CPUs, and a CPU without a device.
     const TIMER_LIST: &str = "Timer List Version: v0.9\nnow at 5 nsecs\n\n\
         Tick Device: mode:     1\nBroadcast device\nClock Event Device: hpet\n \
         max_delta_ns:   149983013277\n min_delta_ns:   13409\n mode:           1\n\

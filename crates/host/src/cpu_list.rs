@@ -1,9 +1,9 @@
-//! Lists of CPUs as the kernel and users write them: `1,3-5`.
+//! Lists of CPUs, in the format of the kernel and of users: `1,3-5`.
 
-/// Why a text is no CPU list.
+/// The reason why a text is no CPU list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CpuListError {
-    /// Nothing is named.
+    /// The list is empty.
     #[error("the CPU list is empty; name CPUs like 1,3-5")]
     Empty,
     /// A part is neither a number nor a range.
@@ -21,9 +21,9 @@ pub enum CpuListError {
 /// 4096 on arm64).
 const MAX_CPU: u32 = 8191;
 
-/// Reads a list such as `1,3-5`; the result ascends and names each CPU once.
+/// Reads a list such as `1,3-5`. The result is ascending and has each CPU once.
 pub fn parse(text: &str) -> Result<Vec<u32>, CpuListError> {
-    // A stranger's list may name each of them thousands of times.
+    // A list from outside may name each CPU thousands of times.
     let mut named = [false; MAX_CPU as usize + 1];
     for part in text
         .split(',')
@@ -54,7 +54,7 @@ fn number(digits: &str, part: &str) -> Result<u32, CpuListError> {
     }
 }
 
-/// Writes an ascending list the way [`parse`] reads it.
+/// Writes an ascending list in the format of [`parse`].
 pub fn format(cpus: &[u32]) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for &cpu in cpus {

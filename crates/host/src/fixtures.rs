@@ -17,7 +17,7 @@ pub fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Host) {
     (root, host)
 }
 
-/// A tree with one QEMU of two vCPUs and one process that is no VMM.
+/// Returns a tree with one QEMU that has two vCPUs, and one process that is no VMM.
 pub fn machine_with_vm(debugfs: bool) -> (tempfile::TempDir, Host) {
     let root = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &str| {

@@ -1,11 +1,11 @@
-//! What this machine itself runs on.
+//! The hypervisor on which this machine runs.
 
 use super::Host;
 
 impl Host {
-    /// The hypervisor this machine runs on (`KVM`, `Xen`, …); `None` on bare metal.
-    /// Sources: /sys/hypervisor/type, the `hypervisor` flag of /proc/cpuinfo, and
-    /// `cpuid` leaf 0x40000000 for the name.
+    /// Returns the hypervisor on which this machine runs (`KVM`, `Xen`, …); `None` on bare metal.
+    /// Sources: /sys/hypervisor/type, the `hypervisor` flag of /proc/cpuinfo, and `cpuid` leaf
+    /// 0x40000000 for the name.
     pub fn hypervisor(&self) -> Option<String> {
         if self
             .line("sys/hypervisor/type")
@@ -30,15 +30,15 @@ impl Host {
         })
     }
 
-    /// Firecracker has no DMI to name itself in, but signs its ACPI tables, bytes 10 to
-    /// 16 of each (ACPI 6.5, section 5.2.6), which only root may read.
+    /// Returns whether this is Firecracker. It has no DMI for its name, but signs its ACPI tables,
+    /// bytes 10 to 16 of each (ACPI 6.5, section 5.2.6), which only root may read.
     fn is_firecracker(&self) -> bool {
         let table = self.root.join("sys/firmware/acpi/tables/APIC");
         std::fs::read(table).is_ok_and(|table| table.get(10..16) == Some(b"FIRECK"))
     }
 }
 
-/// The name behind the twelve letters a hypervisor signs with.
+/// Returns the name for the twelve letters of the hypervisor's signature.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn signature() -> Option<&'static str> {
     let leaf = std::arch::x86_64::__cpuid(0x4000_0000);
@@ -58,7 +58,7 @@ pub(super) fn signature() -> Option<&'static str> {
     }
 }
 
-/// Elsewhere there is no such instruction.
+/// Other architectures have no such instruction.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn signature() -> Option<&'static str> {
     None

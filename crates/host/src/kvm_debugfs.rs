@@ -1,4 +1,4 @@
-//! What KVM says of its vCPUs in debugfs: `kvm/PID-FD/vcpuN` (virt/kvm/kvm_main.c and
+//! KVM's data about its vCPUs in debugfs: `kvm/PID-FD/vcpuN` (virt/kvm/kvm_main.c and
 //! arch/x86/kvm/debugfs.c).
 
 use std::fs;
@@ -14,19 +14,19 @@ const KVM: &str = "sys/kernel/debug/kvm";
 /// Whether KVM's debugfs can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KvmDebugfs {
-    /// It can.
+    /// It can be read.
     Readable,
-    /// There is none: debugfs is not mounted, or this kernel offers none.
+    /// It does not exist: debugfs is not mounted, or this kernel has none.
     Missing,
-    /// It is not for this process.
+    /// This process may not read it.
     Forbidden,
 }
 
-/// How the time-stamp counter that the guest of a vCPU reads follows from its host's, as KVM
-/// has it.
+/// KVM's relation between the time-stamp counter that a vCPU's guest reads, and the counter of the
+/// guest's host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuestTsc {
-    /// Cycles that the guest's counter is ahead of the scaled host's.
+    /// Cycles by which the guest's counter is ahead of the host's scaled counter.
     pub offset_tsc: i64,
     /// The guest's counter runs at `ratio / 2^ratio_frac_bits` of the host's rate.
     pub ratio: u64,
@@ -35,7 +35,7 @@ pub struct GuestTsc {
 }
 
 impl GuestTsc {
-    /// The same scale with another offset.
+    /// Returns the same scale with another offset.
     pub fn with_offset(self, offset_tsc: i64) -> GuestTsc {
         GuestTsc { offset_tsc, ..self }
     }
@@ -46,13 +46,13 @@ impl GuestTsc {
 pub(super) struct VcpuFolder {
     /// The vCPU's number in its VM.
     pub(super) number: u32,
-    /// Its thread.
+    /// Id of its thread.
     pub(super) tid: u32,
     path: PathBuf,
 }
 
 impl Host {
-    /// Whether KVM's debugfs can be read; only KVM's being loaded makes it.
+    /// Returns whether KVM's debugfs can be read. It exists only while KVM is loaded.
     pub fn kvm_debugfs(&self) -> KvmDebugfs {
         match fs::read_dir(self.root.join(KVM)) {
             Ok(_) => KvmDebugfs::Readable,
@@ -61,8 +61,8 @@ impl Host {
         }
     }
 
-    /// The clocks of all guests that KVM reports, each with its vCPU's thread and number. One
-    /// that runs a guest of its own right now says that one's, and is left out.
+    /// Returns the clocks of all guests that KVM reports, each with its vCPU's thread and number. A
+    /// vCPU that runs a guest of its guest right now reports that guest's clock, and is left out.
     pub fn guest_tscs(&self) -> Vec<(u32, u32, GuestTsc)> {
         let folders = self.vcpu_folders(|_| true).into_iter();
         folders
@@ -70,8 +70,8 @@ impl Host {
             .collect()
     }
 
-    /// The vCPUs that have run, of the VMs that are wanted by their names `PID-FD`: the thread
-    /// that made the VM, and its file.
+    /// Returns the vCPUs that have run, of the VMs that are wanted. A VM's name is `PID-FD`: the
+    /// thread that created it, and its file.
     pub(super) fn vcpu_folders(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<VcpuFolder> {
         let vms = children(&self.root.join(KVM)).filter(|(vm, _)| is_wanted(vm));
         vms.flat_map(|(_, folder)| children(&folder))
@@ -98,13 +98,13 @@ fn guest_tsc(vcpu: &Path) -> Option<GuestTsc> {
     (!in_nested_guest(vcpu)).then_some(tsc)
 }
 
-/// KVM keeps one offset and one ratio of a vCPU in force: while it runs a guest of its guest,
-/// that one's (nested_vmx_enter_non_root_mode and nested_svm_vmrun; Linux 5.14).
+/// Returns whether a vCPU runs a guest of its guest. KVM has one active offset and ratio per vCPU,
+/// which is then that guest's (nested_vmx_enter_non_root_mode and nested_svm_vmrun; Linux 5.14).
 fn in_nested_guest(vcpu: &Path) -> bool {
     number_in::<u64>(&vcpu.join("guest_mode")).is_some_and(|mode| mode != 0)
 }
 
-/// The two files are there where the CPU can scale its counter.
+/// Reads the scale. The two files exist if the CPU can scale its counter.
 fn scale(vcpu: &Path) -> Option<(u64, u8)> {
     let ratio = vcpu.join("tsc-scaling-ratio");
     if matches!(fs::exists(&ratio), Ok(false)) {
@@ -125,7 +125,7 @@ mod tests {
 
     const VCPU: &str = "sys/kernel/debug/kvm/71-9/vcpu1";
 
-    /// The clocks that a vCPU with these files tells.
+    /// Returns the clocks that a vCPU with these files reports.
     fn clocks(files: &[(&str, &str)]) -> Vec<(u32, u32, GuestTsc)> {
         let files: Vec<(String, &str)> = [("pid", "81\n")]
             .iter()

@@ -4,12 +4,12 @@ use serde::Serialize;
 
 use super::Host;
 
-/// The time by which KVM fires a guest's timer before it is due, so that the way into the
-/// guest is over when it is (arch/x86/kvm/lapic.c). It serves timers in TSC-deadline mode.
+/// The time by which KVM fires a guest's timer before it is due, so that the entry into the guest
+/// is over when it is due (arch/x86/kvm/lapic.c). It applies to timers in TSC-deadline mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LapicTimerAdvance {
-    /// KVM finds it for each vCPU by itself.
+    /// KVM finds the time for each vCPU by itself.
     Adaptive,
     /// Set by hand, in ns.
     Fixed(u64),
@@ -18,13 +18,13 @@ pub enum LapicTimerAdvance {
 }
 
 impl Host {
-    /// For how many ns KVM polls at most when a vCPU halts, where its VM has no limit of its own;
-    /// `None` where it is not loaded or has no such parameter.
+    /// Returns the longest polling of KVM when a vCPU halts, in ns, if its VM has no own limit;
+    /// `None` if KVM is not loaded or has no such parameter.
     pub fn halt_poll_ns(&self) -> Option<u64> {
         self.kvm_number("halt_poll_ns")
     }
 
-    /// The least that it polls, in ns, from where a vCPU's polling grows; `None` as above.
+    /// Returns the value from which a vCPU's polling time grows, in ns; `None` as above.
     pub fn halt_poll_ns_grow_start(&self) -> Option<u64> {
         self.kvm_number("halt_poll_ns_grow_start")
     }
@@ -34,10 +34,11 @@ impl Host {
         value.ok()?.parse().ok()
     }
 
-    /// How KVM was configured; `None` where it is not loaded or has no such parameter.
+    /// Returns how KVM was configured; `None` if it is not loaded or has no such parameter.
     pub fn lapic_timer_advance(&self) -> Option<LapicTimerAdvance> {
         let parameter = |name: &str| self.line(&format!("sys/module/kvm/parameters/{name}")).ok();
-        // A switch since Linux 6.10, nanoseconds before, where -1 is what the switch means.
+        // A switch since Linux 6.10. Before that, nanoseconds, where -1 has the meaning of the
+        // switch.
         match parameter("lapic_timer_advance").as_deref() {
             Some("Y") => return Some(LapicTimerAdvance::Adaptive),
             Some("N") => return Some(LapicTimerAdvance::Off),

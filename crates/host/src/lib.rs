@@ -1,5 +1,5 @@
-//! What this machine says of itself in /proc and /sys. Every reader takes its root
-//! from [`Host`], so that a made-up tree can be read as well.
+//! Facts about this machine from /proc and /sys. Every reader takes its root from [`Host`], so that
+//! a made-up tree can be read too.
 
 #![forbid(unsafe_code)]
 
@@ -44,19 +44,21 @@ pub use throttling::{FairServer, Throttling};
 pub use vms::{VcpuThread, Vm, leads_to_vm};
 
 const CPUS: &str = "sys/devices/system/cpu";
-/// More than /proc/cpuinfo says of one CPU: of a thousand it says a thousand times as much.
+/// More bytes than /proc/cpuinfo has for one CPU. For a thousand CPUs the file is a thousand times
+/// as long.
 const FIRST_CPU_BYTES: u64 = 8 << 10;
 
 /// A machine, through its /proc and /sys.
 #[derive(Debug, Clone)]
 pub struct Host {
     root: PathBuf,
-    /// What `cpuid` says of the hypervisor; asked only where /proc/cpuinfo has its flag.
+    /// Reads the hypervisor's signature by `cpuid`. It is called only if /proc/cpuinfo has the
+    /// flag.
     signature: fn() -> Option<&'static str>,
 }
 
 impl Host {
-    /// The machine this process runs on.
+    /// Returns the machine on which this process runs.
     pub fn here() -> Host {
         Host {
             root: PathBuf::from("/"),
@@ -64,7 +66,7 @@ impl Host {
         }
     }
 
-    /// A tree that holds `proc` and `sys` of a machine; `cpuid` is not asked.
+    /// Reads a tree that holds `proc` and `sys` of a machine. `cpuid` is not used.
     pub fn under(root: impl AsRef<Path>) -> Host {
         Host {
             root: root.as_ref().to_owned(),
@@ -72,10 +74,10 @@ impl Host {
         }
     }
 
-    /// The facts every result begins with.
+    /// Returns the facts with which every result begins.
     ///
     /// # Errors
-    /// If /proc or /sys is not there; the message names the file.
+    /// If /proc or /sys is not there. The message names the file.
     pub fn facts(&self) -> io::Result<HostFacts> {
         Ok(HostFacts {
             kernel: self.line("proc/sys/kernel/osrelease")?.into(),
@@ -93,10 +95,10 @@ impl Host {
         })
     }
 
-    /// CPUs this process may use, ascending (its cpuset and affinity).
+    /// Returns the CPUs that this process may use, ascending (its cpuset and affinity).
     ///
     /// # Errors
-    /// If /proc/self/status cannot be read; the message names it.
+    /// If /proc/self/status cannot be read. The message names it.
     pub fn allowed_cpus(&self) -> io::Result<Vec<u32>> {
         let status = self.text("proc/self/status")?;
         let list = status
@@ -105,31 +107,31 @@ impl Host {
         cpus_of(list.unwrap_or_default(), "proc/self/status")
     }
 
-    /// CPUs that are running, ascending.
+    /// Returns the CPUs that are running, ascending.
     ///
     /// # Errors
-    /// If /sys cannot be read; the message names the file.
+    /// If /sys cannot be read. The message names the file.
     pub fn online_cpus(&self) -> io::Result<Vec<u32>> {
         let file = format!("{CPUS}/online");
         cpus_of(&self.text(&file)?, &file)
     }
 
-    /// CPUs that exist, ascending.
+    /// Returns the CPUs that exist, ascending.
     ///
     /// # Errors
-    /// If /sys cannot be read; the message names the file.
+    /// If /sys cannot be read. The message names the file.
     pub fn present_cpus(&self) -> io::Result<Vec<u32>> {
         let file = format!("{CPUS}/present");
         cpus_of(&self.text(&file)?, &file)
     }
 
-    /// CPUs that are kept free of other work: of the scheduler's domains (`isolcpus`, isolated
-    /// partitions of cpusets), or of the tick (`nohz_full`). None where the kernel does not say
-    /// (Documentation/ABI/testing/sysfs-devices-system-cpu).
+    /// Returns the CPUs that are kept free of other work: from the scheduler's domains (`isolcpus`,
+    /// isolated partitions of cpusets), or from the tick (`nohz_full`). Empty if the kernel does
+    /// not report it (Documentation/ABI/testing/sysfs-devices-system-cpu).
     pub fn isolated_cpus(&self) -> Vec<u32> {
         let listed = ["isolated", "nohz_full"].into_iter().filter_map(|list| {
             let text = self.text(&format!("{CPUS}/{list}")).ok()?;
-            // Without the option the kernel says nothing, or `(null)`.
+            // Without the option, the kernel writes nothing, or `(null)`.
             cpu_list::parse(text.trim()).ok()
         });
         let mut cpus = listed.flatten().collect::<Vec<_>>();
@@ -138,9 +140,9 @@ impl Host {
         cpus
     }
 
-    /// The vendor module under /dev/kvm (`kvm_intel`, `kvm_amd`, `kvm_pvm`), built in
-    /// or not; `None` where there is none to see. A kernel that has both vendors' built in has the
-    /// folders of both: the one works whose instructions the CPU has.
+    /// Returns the vendor's module under /dev/kvm (`kvm_intel`, `kvm_amd`, `kvm_pvm`), built in or
+    /// not; `None` if there is none. A kernel with both vendors' modules built in has both folders.
+    /// Then the CPU's instructions decide.
     pub fn kvm_module(&self) -> Option<String> {
         let of_vendors = match self.virtualization() {
             Some(only) => vec![only],
@@ -151,7 +153,7 @@ impl Host {
         modules.into_iter().find(exists).map(str::to_owned)
     }
 
-    /// The vendor's module that can work on this CPU; `None` where the CPU does not say.
+    /// Returns the vendor's module that can work on this CPU; `None` if the CPU does not show it.
     fn virtualization(&self) -> Option<&'static str> {
         let cpuinfo = fs::File::open(self.root.join("proc/cpuinfo")).ok()?;
         let mut first_cpu = Vec::new();
@@ -169,37 +171,37 @@ impl Host {
         })
     }
 
-    /// Whether KVM may use posted interrupts: their vectors (`PIN`, `NPI` and `PIW` of
-    /// /proc/interrupts) have no tracepoint. VMX alone has them, and only with APICv
-    /// (vmx_can_use_vtd_pi and enable_apicv of arch/x86/kvm/vmx); where the module does not
-    /// say whether it has, it may.
+    /// Returns whether KVM may use posted interrupts, whose vectors (`PIN`, `NPI` and `PIW` of
+    /// /proc/interrupts) have no tracepoint. Only VMX has them, and only with APICv
+    /// (vmx_can_use_vtd_pi and enable_apicv of arch/x86/kvm/vmx). If the module does not report
+    /// APICv, it may have it.
     pub fn posts_interrupts(&self) -> bool {
         let apicv = self.line("sys/module/kvm_intel/parameters/enable_apicv");
         let is_intel = self.kvm_module().as_deref() == Some("kvm_intel");
         is_intel && apicv.map_or(true, |apicv| apicv != "N")
     }
 
-    /// Whether nearly all of the kernel can be preempted, soft interrupts too.
+    /// Returns whether almost all of the kernel can be preempted, including soft interrupts.
     pub fn is_preempt_rt(&self) -> bool {
-        // The file came with the RT patch set; without it the version line tells.
+        // The file came with the RT patch set. Without it, the version line shows it.
         let says = |file, word| self.text(file).is_ok_and(|text| text.contains(word));
         says("sys/kernel/realtime", "1") || says("proc/version", "PREEMPT_RT")
     }
 
-    /// The effective capabilities of this process; `None` where /proc does not say.
+    /// Returns the effective capabilities of this process; `None` if /proc does not report them.
     pub fn capabilities(&self) -> Option<Capabilities> {
         Capabilities::from_status(&self.text("proc/self/status").ok()?)
     }
 
-    /// Whether a seccomp filter judges the system calls of this process.
+    /// Returns whether a seccomp filter checks the system calls of this process.
     pub fn has_call_filter(&self) -> bool {
         let status = self.text("proc/self/status").unwrap_or_default();
         // SECCOMP_MODE_FILTER of linux/seccomp.h.
         status.lines().any(|line| line == "Seccomp:\t2")
     }
 
-    /// The level of kernel lockdown; `None` where the kernel has none or securityfs
-    /// is not mounted.
+    /// Returns the level of kernel lockdown; `None` if the kernel has none, or if securityfs is not
+    /// mounted.
     pub fn lockdown(&self) -> Option<Lockdown> {
         Lockdown::parse(&self.text("sys/kernel/security/lockdown").ok()?)
     }
@@ -215,7 +217,8 @@ impl Host {
             .to_owned())
     }
 
-    /// Numbers of the CPUs and their APIC ids, ascending; empty where the kernel reports none.
+    /// Returns the numbers of the CPUs and their APIC ids, ascending; empty if the kernel reports
+    /// none.
     fn apic_ids(&self) -> Vec<(u32, u32)> {
         let cpuinfo = self.text("proc/cpuinfo").unwrap_or_default();
         let mut cpu = None;
@@ -307,7 +310,7 @@ mod tests {
 
     #[test]
     fn each_cpu_has_an_apic_id() {
-        // CPU 1 is offline, and nothing is told of CPU 3.
+        // CPU 1 is offline, and CPU 3 has no APIC id.
         let cpuinfo = "processor\t: 0\napicid\t\t: 0\ninitial apicid\t: 7\n\n\
                        processor\t: 2\napicid\t\t: 4\n\n\
                        processor\t: 3\nflags\t\t: apicid\n\n\
@@ -320,7 +323,8 @@ mod tests {
 
     #[test]
     fn a_machine_of_512_cpus_is_read_whole() {
-        // Two sockets, numbered one after the other; one CPU is offline, and the second socket is isolated.
+        // Two sockets with consecutive numbers. One CPU is offline, and the second socket is
+        // isolated.
         let apic_id = |cpu: u32| cpu + 512 * (cpu / 256);
         let cpuinfo: String = (0..512)
             .map(|cpu| format!("processor\t: {cpu}\napicid\t\t: {}\n\n", apic_id(cpu)))

@@ -1,5 +1,5 @@
-//! By which numbers /proc knows processes. BPF programs report the kernel's own; in a container with a pid
-//! namespace those are other processes', or nobody's.
+//! Numbers of processes in /proc. BPF programs report the kernel's own numbers. In a container with
+//! a pid namespace these belong to other processes, or to none.
 
 use std::fs;
 use std::path::Path;
@@ -10,19 +10,20 @@ use super::Host;
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 impl Host {
-    /// Whether a process has the same number in /proc as in the kernel.
+    /// Returns whether a process has the same number in /proc as in the kernel.
     pub fn numbers_are_the_kernels(&self) -> bool {
         let namespace = fs::read_link(self.root.join("proc/self/ns/pid"));
         self.numbers_are_ours()
             && namespace.map_or(true, |namespace| namespace == Path::new(FIRST_NAMESPACE))
     }
 
-    /// Whether /proc was mounted in this process' pid namespace. A made-up one has no `self`.
+    /// Returns whether /proc was mounted in this process's pid namespace. A made-up /proc has no
+    /// `self`.
     pub fn numbers_are_ours(&self) -> bool {
         let own = self.root.join("proc/self");
         match fs::read_link(&own) {
             Ok(number) => number == Path::new(&std::process::id().to_string()),
-            // It is there and leads nowhere for a process that is not in its namespace.
+            // It exists, but leads nowhere for a process outside its namespace.
             Err(_) => fs::symlink_metadata(&own).is_err(),
         }
     }
@@ -51,7 +52,7 @@ mod tests {
         assert!(first.numbers_are_the_kernels() && first.numbers_are_ours());
         let (_root, container) = host(&own, "pid:[4026532701]");
         assert!(!container.numbers_are_the_kernels() && container.numbers_are_ours());
-        // That of the machine is mounted in the container.
+        // The machine's /proc is mounted in the container.
         let (_root, mounted) = host("4711000", FIRST_NAMESPACE);
         assert!(!mounted.numbers_are_the_kernels() && !mounted.numbers_are_ours());
         let root = tempfile::tempdir().unwrap();

@@ -10,7 +10,8 @@ use super::Host;
 /// Lines of /proc/interrupts that count posted interrupts (arch_show_interrupts of arch/x86/kernel/irq.c).
 const LINES: [&[u8]; 3] = [b"PIN:", b"NPI:", b"PIW:"];
 
-/// The counts, read again and again from one open file: rights to open it may be gone by then.
+/// The counts. They are read again and again from one open file, because the right to open it may
+/// be gone later.
 #[derive(Debug)]
 pub struct PostedCounts {
     file: File,
@@ -49,7 +50,8 @@ impl PostedCounts {
     }
 }
 
-/// The first line names the CPUs that the columns are of. A kernel without KVM has none of the lines, and counts nothing.
+/// Sums the lines by CPU. The first line names the CPUs of the columns. A kernel without KVM has
+/// none of the lines.
 fn counts(text: &[u8]) -> BTreeMap<u32, u64> {
     let mut lines = text.split(|byte| *byte == b'\n');
     let cpus = words(lines.next().unwrap_or_default());
@@ -110,7 +112,7 @@ mod tests {
         assert!(tree(&[]).1.posted_counts().is_err());
     }
 
-    /// More than one read of the file brings, with 128 CPUs.
+    /// Longer than one read of the file, with 128 CPUs.
     #[test]
     fn a_long_file_is_read_to_its_end() {
         let columns = |word: &dyn Fn(u32) -> String| (0..128).map(word).collect::<String>();

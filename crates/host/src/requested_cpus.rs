@@ -1,22 +1,22 @@
-//! Whether the CPUs a user asks for can be measured.
+//! Checks whether the requested CPUs can be measured.
 
 use std::io;
 
 use super::{Host, cpu_list};
 
-/// Why CPUs cannot be measured.
+/// The reason why CPUs cannot be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum CpuError {
     /// The machine has no such CPU.
     #[error("CPU {0} does not exist; this machine has {1}")]
     Absent(u32, String),
-    /// It is switched off.
+    /// The CPU is switched off.
     #[error(
         "CPU {0} is offline; choose from {1}, or \
          `echo 1 > /sys/devices/system/cpu/cpu{0}/online` first"
     )]
     Offline(u32, String),
-    /// The workload may not use it.
+    /// The workload may not use the CPU.
     #[error("CPU {0} is outside the cpuset or affinity of the workload; it may use {1}")]
     Forbidden(u32, String),
     /// The lists of CPUs cannot be read.

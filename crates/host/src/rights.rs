@@ -1,23 +1,23 @@
-//! What this process may do.
+//! Rights of this process.
 
-/// The capabilities that matter here, by their bit (include/uapi/linux/capability.h).
+/// The capabilities that matter here, by their bits (include/uapi/linux/capability.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Capability {
     /// Lock memory beyond the limit.
     IpcLock = 14,
-    /// Everything BPF needs, and much more.
+    /// Everything that BPF needs, and much more.
     SysAdmin = 21,
     /// Real-time priorities and negative nice values.
     SysNice = 23,
-    /// Tracing programs, beside `Bpf`.
+    /// Load tracing programs, together with `Bpf`.
     Perfmon = 38,
     /// Load BPF programs.
     Bpf = 39,
 }
 
 impl Capability {
-    /// The name in capabilities(7).
+    /// Returns the name in capabilities(7).
     pub const fn name(self) -> &'static str {
         match self {
             Capability::IpcLock => "CAP_IPC_LOCK",
@@ -42,7 +42,7 @@ impl Capabilities {
         u64::from_str_radix(line.trim(), 16).ok().map(Capabilities)
     }
 
-    /// Whether this one is in the set.
+    /// Returns whether this capability is in the set.
     pub const fn has(self, capability: Capability) -> bool {
         self.0 & (1 << capability as u8) != 0
     }
@@ -55,12 +55,12 @@ pub enum Lockdown {
     None,
     /// User space may not change the kernel: BPF tracing works, kprobes may not.
     Integrity,
-    /// User space may not read the kernel either: BPF tracing is refused.
+    /// User space may also not read the kernel: BPF tracing is refused.
     Confidentiality,
 }
 
 impl Lockdown {
-    /// Reads /sys/kernel/security/lockdown, where the level in force is in brackets.
+    /// Reads /sys/kernel/security/lockdown, in which the active level is in brackets.
     pub(super) fn parse(text: &str) -> Option<Lockdown> {
         let (_, rest) = text.split_once('[')?;
         match rest.split_once(']')?.0 {
@@ -71,7 +71,7 @@ impl Lockdown {
         }
     }
 
-    /// The kernel's word for it.
+    /// Returns the kernel's name of it.
     pub const fn name(self) -> &'static str {
         match self {
             Lockdown::None => "none",

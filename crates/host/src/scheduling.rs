@@ -1,4 +1,4 @@
-//! How the kernel's scheduler treats a thread, out of its line in /proc.
+//! Scheduling of a thread, from its line in /proc.
 
 use std::cmp::Reverse;
 use std::fmt::{self, Display, Formatter};
@@ -24,22 +24,22 @@ const DEADLINE: u32 = 6;
 const PF_KTHREAD: u32 = 0x0020_0000;
 const PF_NO_SETAFFINITY: u32 = 0x0400_0000;
 
-/// What the scheduler knows of a thread.
+/// The scheduler's settings of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scheduling {
-    /// By its number in include/uapi/linux/sched.h.
+    /// Number of the policy in include/uapi/linux/sched.h.
     pub policy: u32,
-    /// 1 to 99 of a real-time one, else 0.
+    /// Priority: 1 to 99 for a real-time thread, else 0.
     pub priority: u32,
-    /// -20 to 19; the lower the more of the CPU.
+    /// Nice value, -20 to 19. A lower value gets more of the CPU.
     pub nice: i32,
-    /// When it began, in clock ticks since boot: another thread with its id has another.
+    /// When it began, in clock ticks since boot. It distinguishes threads that had the same id.
     pub started_ticks: u64,
     flags: u32,
 }
 
 impl Scheduling {
-    /// As nobody has changed it.
+    /// The settings of a thread that nobody has changed.
     pub const ORDINARY: Scheduling = Scheduling {
         policy: 0,
         priority: 0,
@@ -48,12 +48,12 @@ impl Scheduling {
         flags: 0,
     };
 
-    /// From `/proc/PID/task/TID/stat` (proc(5)); `None` where that is none.
+    /// Reads `/proc/PID/task/TID/stat` (proc(5)); `None` if it has another format.
     pub(super) fn of(stat: &str) -> Option<Scheduling> {
-        // The name may hold anything, but no later field holds a parenthesis.
+        // The name may contain anything, but no later field contains a parenthesis.
         let (_, after_name) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = after_name.split_whitespace().collect();
-        // The first of them is field 3 of proc(5).
+        // The first field here is field 3 of proc(5).
         let field = |number: usize| fields.get(number - 3)?.parse::<i64>().ok();
         Some(Scheduling {
             policy: u32::try_from(field(41)?).ok()?,
@@ -64,27 +64,28 @@ impl Scheduling {
         })
     }
 
-    /// Whether it is served before all ordinary threads.
+    /// Returns whether the thread runs before all ordinary threads.
     pub const fn is_real_time(&self) -> bool {
         matches!(self.policy, FIFO | RR | DEADLINE)
     }
 
-    /// Whether it runs only where nobody else wants the CPU.
+    /// Returns whether the thread runs only if no other thread wants the CPU.
     pub const fn is_idle(&self) -> bool {
         self.policy == IDLE
     }
 
-    /// Whether it is one of the kernel's own.
+    /// Returns whether the thread is one of the kernel's own.
     pub const fn is_kernels(&self) -> bool {
         self.flags & PF_KTHREAD != 0
     }
 
-    /// Whether nobody may move it to other CPUs.
+    /// Returns whether nobody may move the thread to other CPUs.
     pub const fn is_bound(&self) -> bool {
         self.flags & PF_NO_SETAFFINITY != 0
     }
 
-    /// Who is greater is served first, or gets more where they share. Weights of groups are not in it.
+    /// Returns the rank. A thread with a greater rank runs first, or gets more time if both share a
+    /// CPU. Weights of groups do not count.
     pub const fn rank(&self) -> (u8, u32, Reverse<i32>) {
         let class = match self.policy {
             DEADLINE => 3,
@@ -98,7 +99,7 @@ impl Scheduling {
         }
     }
 
-    /// What chrt(1) takes for it; `None` for what it cannot give by these alone.
+    /// Returns the options of chrt(1) for it; `None` if these options are not enough.
     pub fn chrt(&self) -> Option<String> {
         let letter = match self.policy {
             0 => 'o',
@@ -112,7 +113,7 @@ impl Scheduling {
     }
 }
 
-/// As chrt(1) names them: `SCHED_FIFO 50`, `SCHED_OTHER nice -5`.
+/// Formats it like chrt(1): `SCHED_FIFO 50`, `SCHED_OTHER nice -5`.
 impl Display for Scheduling {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         let named = POLICIES.iter().find(|(number, _)| *number == self.policy);
@@ -129,10 +130,10 @@ impl Display for Scheduling {
 }
 
 impl Host {
-    /// How this thread is scheduled.
+    /// Returns how this thread is scheduled.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no such thread.
     pub fn scheduling(&self, pid: u32, tid: u32) -> io::Result<Scheduling> {
         let file = format!("proc/{pid}/task/{tid}/stat");
         let told = Scheduling::of(&self.text(&file)?);
@@ -189,7 +190,7 @@ mod tests {
                 .iter()
                 .is_sorted_by(|one, next| one.rank() < next.rank())
         );
-        // Batch is served as any other.
+        // Batch threads have the same rank as others.
         assert_eq!(of(0, 0, 3).rank(), of(0, 0, 0).rank());
     }
 

@@ -6,7 +6,7 @@ use super::Host;
 
 const PMU: &str = "sys/bus/event_source/devices/msr";
 
-/// An event of perf by its numbers.
+/// A perf event, by its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PmuEvent {
     /// `type` of the PMU.
@@ -15,26 +15,26 @@ pub struct PmuEvent {
     pub config: u64,
 }
 
-/// Why there is no count of SMIs.
+/// The reason why there is no count of SMIs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoSmiCount {
-    /// MSR_SMI_COUNT of a guest counts what its own hypervisor injects
+    /// The machine is a guest. MSR_SMI_COUNT of a guest counts what its own hypervisor injects
     /// (kvm_get_msr_common of arch/x86/kvm/x86.c).
     #[error("this machine is a guest: what it can count are not the SMIs of the hardware")]
     Guest,
-    /// arch/x86/events/msr.c offers `smi` for Intel's CPUs since Nehalem.
+    /// The CPU has no such event. arch/x86/events/msr.c has `smi` for Intel's CPUs since Nehalem.
     #[error("perf has no event msr/smi for this CPU; Intel's count SMIs")]
     Cpu,
-    /// The PMU is there and reports no number.
+    /// The PMU exists, but reports no number.
     #[error("{PMU} holds no event of the usual form")]
     Form,
 }
 
 impl Host {
-    /// The event of perf's `msr` PMU that counts SMIs: MSR_SMI_COUNT, 0x34.
+    /// Returns the event of perf's `msr` PMU that counts SMIs: MSR_SMI_COUNT, 0x34.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     pub fn smi_event(&self) -> Result<PmuEvent, NoSmiCount> {
         if self.hypervisor().is_some() {
             return Err(NoSmiCount::Guest);
@@ -42,8 +42,8 @@ impl Host {
         self.msr_event("smi")
     }
 
-    /// The file of a CPU in which its registers can be read (msr(4)), MSR_SMI_COUNT
-    /// among them; `None` on a guest, and where the CPU is not Intel's.
+    /// Returns the file of a CPU in which its registers can be read (msr(4)), including
+    /// MSR_SMI_COUNT; `None` on a guest, and if the CPU is not Intel's.
     pub fn smi_registers(&self, cpu: u32) -> Option<PathBuf> {
         let cpuinfo = self.text("proc/cpuinfo").ok()?;
         let counts = cpuinfo
@@ -54,10 +54,10 @@ impl Host {
         (counts && self.hypervisor().is_none()).then_some(registers)
     }
 
-    /// The event of this name of perf's `msr` PMU.
+    /// Returns the event with this name of perf's `msr` PMU.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     pub fn msr_event(&self, name: &str) -> Result<PmuEvent, NoSmiCount> {
         let event = self.line(&format!("{PMU}/events/{name}"));
         let event = event.map_err(|_| NoSmiCount::Cpu)?;

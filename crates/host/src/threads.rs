@@ -9,34 +9,34 @@ use super::{Host, cpu_list};
 /// A thread, by what does not change while it lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// Its thread id; for the first thread of a process that is the process id.
+    /// Its thread id. For the first thread of a process this is the process id.
     pub tid: u32,
-    /// The process it belongs to.
+    /// The process to which it belongs.
     pub pid: u32,
     /// Its name.
     pub comm: Name,
-    /// CPUs it may use at this moment, ascending.
+    /// CPUs that it may use at this moment, ascending.
     pub allowed_cpus: Vec<u32>,
-    /// When it began, in clock ticks since boot: another thread with its id has another.
+    /// When it began, in clock ticks since boot. It distinguishes threads that had the same id.
     pub started_ticks: u64,
 }
 
-/// Where a thread is at one instant.
+/// State and CPU of a thread at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// Whether it runs or waits for a CPU.
+    /// Whether the thread runs or waits for a CPU.
     pub runnable: bool,
-    /// The CPU it is on, or was last.
+    /// The CPU on which it is, or was last.
     pub cpu: u32,
-    /// As of [`Thread`].
+    /// The same as in [`Thread`].
     pub started_ticks: u64,
 }
 
 impl Host {
-    /// The thread with this id.
+    /// Returns the thread with this id.
     ///
     /// # Errors
-    /// If there is none; the message names the file that is missing.
+    /// If there is none. The message names the missing file.
     pub fn thread(&self, tid: u32) -> io::Result<Thread> {
         self.thread_at(&format!("proc/{tid}"), tid)
     }
@@ -65,18 +65,17 @@ impl Host {
         })
     }
 
-    /// Where the thread with this id is now.
+    /// Returns where the thread with this id is now.
     ///
     /// # Errors
-    /// If there is none, or none any more: a thread that has ended and only waits to be
-    /// reaped is gone.
+    /// If there is none, or none any more: a thread that has ended and waits to be reaped is gone.
     pub fn place(&self, tid: u32) -> io::Result<Place> {
         self.place_at(&format!("proc/{tid}"), tid)
     }
 
     fn place_at(&self, folder: &str, tid: u32) -> io::Result<Place> {
         let stat = self.text(&format!("{folder}/stat"))?;
-        // The name stands in parentheses and may hold some itself; the state is field 3.
+        // The name is in parentheses, and may contain some itself. The state is field 3.
         let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
         let fields: Vec<&str> = after_name.split(' ').collect();
         let number = |field: usize| fields.get(field - 3)?.parse().ok();
@@ -96,7 +95,8 @@ impl Host {
         place().ok_or_else(|| invalid(tid, "stat", "fields are missing"))
     }
 
-    /// Every thread of this name, ascending by id; those that end meanwhile are left out.
+    /// Returns every thread with this name, ascending by id. Threads that end meanwhile are left
+    /// out.
     ///
     /// # Errors
     /// If /proc cannot be read.
@@ -117,7 +117,7 @@ impl Host {
         Ok(found)
     }
 
-    /// Every thread of a process, by their numbers; none of one that has ended.
+    /// Returns every thread of a process, by their ids; empty if the process has ended.
     pub fn threads_of(&self, pid: u32) -> Vec<Thread> {
         let tids = self.numbers_in(&format!("proc/{pid}/task"));
         let mut tids = tids.unwrap_or_default();
@@ -127,7 +127,7 @@ impl Host {
             .collect()
     }
 
-    /// Every process, by their numbers; none where /proc has other numbers than the kernel.
+    /// Returns every process, by their ids; empty if /proc has other numbers than the kernel.
     pub fn processes(&self) -> Vec<u32> {
         if !self.numbers_are_the_kernels() {
             return Vec::new();
@@ -137,7 +137,7 @@ impl Host {
         pids
     }
 
-    /// How many threads a process has.
+    /// Returns the number of threads of a process.
     ///
     /// # Errors
     /// If there is no such process.
@@ -161,8 +161,9 @@ fn invalid(tid: u32, file: &str, why: &str) -> io::Error {
     )
 }
 
-/// The name in the text of a `comm`, which the kernel ends with a newline (fs/proc/array.c). Whatever
-/// stands before that is the thread's own: a name may end with blanks, and with newlines of its own.
+/// Returns the name in the text of a `comm`, which the kernel ends with a newline
+/// (fs/proc/array.c). Everything before that is the thread's own: a name may end with blanks, and
+/// with its own newlines.
 pub(super) fn name_in(comm: &str) -> &str {
     comm.strip_suffix('\n').unwrap_or(comm)
 }

@@ -1,28 +1,28 @@
-//! What could keep a runnable thread off an idle CPU.
+//! Limits that could keep a runnable thread from an idle CPU.
 
 use super::Host;
 
-/// The scheduler's limits on real-time tasks. They say what may happen; what did
-/// happen is witnessed.
+/// The scheduler's limits on real-time tasks. They show what may happen. Probes show what did
+/// happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Throttling {
-    /// Time real-time tasks may use of each period, in µs; -1 is no limit. `None`
-    /// where the kernel does not say.
+    /// Time that real-time tasks may use in each period, in µs; -1: no limit. `None` if the kernel
+    /// does not report it.
     pub rt_runtime_us: Option<i64>,
-    /// That period, in µs.
+    /// Length of this period, in µs.
     pub rt_period_us: Option<i64>,
-    /// What a deadline server keeps for other tasks of the first CPU (6.12 and later,
-    /// visible in debugfs); `None` where debugfs is not mounted or the kernel has none.
+    /// Time that a deadline server keeps for other tasks of the first CPU (6.12 and later, in
+    /// debugfs); `None` if debugfs is not mounted, or if the kernel has none.
     pub fair_server: Option<FairServer>,
 }
 
-/// Time that ordinary tasks get although real-time ones want it: it has nothing to do
-/// with `sched_rt_runtime_us`.
+/// Time that ordinary tasks get although real-time tasks want it. It does not depend on
+/// `sched_rt_runtime_us`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FairServer {
-    /// Nanoseconds of each period; 0 is none.
+    /// Nanoseconds in each period; 0: none.
     pub runtime_ns: i64,
-    /// That period, in ns.
+    /// Length of this period, in ns.
     pub period_ns: i64,
 }
 

@@ -1,6 +1,6 @@
-//! UUIDs as programs write them.
+//! UUIDs in the usual text form.
 
-/// In lower case; `None` for what is no UUID.
+/// Returns the UUID in lower case; `None` if the text is no UUID.
 pub(super) fn uuid(text: &str) -> Option<String> {
     let lengths = text.split('-').map(str::len);
     let is_one = lengths.eq([8, 4, 4, 4, 12])

@@ -7,18 +7,18 @@ use rustix::process::{Gid, Uid};
 /// A user of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// As it was asked for.
+    /// The name that was requested.
     pub name: String,
-    /// Of passwd(5).
+    /// User id of passwd(5).
     pub uid: Uid,
     /// Its first group.
     pub gid: Gid,
-    /// The other groups that it is in.
+    /// The other groups of which it is a member.
     pub groups: Vec<Gid>,
 }
 
-/// The user of this name. A static program has nobody else to ask than the files of this machine:
-/// the C library would load its modules for directories that are elsewhere.
+/// Returns the user with this name. A static program can only read the files of this machine: the C
+/// library would load its modules for directories on other machines.
 ///
 /// # Errors
 /// A sentence that says what is missing.
@@ -28,7 +28,7 @@ pub fn parse(name: &str) -> Result<Account, String> {
         .ok_or_else(|| format!("/etc/passwd of this machine has no user `{name}`"))
 }
 
-/// By the lines of passwd(5) and group(5).
+/// Finds a user by the lines of passwd(5) and group(5).
 fn find(name: &str, users: &str, groups: &str) -> Option<Account> {
     let is_it = |line: &&str| line.split(':').next() == Some(name);
     let fields: Vec<&str> = users.lines().find(is_it)?.split(':').collect();

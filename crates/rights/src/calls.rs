@@ -1,7 +1,8 @@
-//! The system calls of a process at work; each other one is refused with EPERM, in all threads.
+//! The system calls that a process may make while it works. All others are refused with EPERM, in
+//! all threads.
 //!
-//! The kernel remembers which calls are allowed whatever their arguments are, and looks no further
-//! then (Linux 5.11). So the calls of a measuring thread (`ioctl` of KVM_RUN, `bpf`,
+//! The kernel remembers which calls are allowed for any arguments, and does not run the filter for
+//! them (Linux 5.11). So the calls of a measuring thread (`ioctl` of KVM_RUN, `bpf`,
 //! `clock_nanosleep`, `futex`) have no conditions.
 
 use libc::*;
@@ -19,7 +20,7 @@ const MEMORY: &[i64] = &[
     SYS_madvise,
 ];
 
-/// Threads wait for each other, give up rights, and end; so does the process.
+/// Calls with which threads wait for each other, give up rights, and end, and the process ends.
 const THREADS: &[i64] = &[
     SYS_set_robust_list,
     SYS_rseq,
@@ -35,11 +36,11 @@ const THREADS: &[i64] = &[
     SYS_exit_group,
 ];
 
-/// Helpers that have ended.
+/// Calls that wait for helpers that have ended.
 const CHILDREN: &[i64] = &[SYS_wait4, SYS_waitid];
 
-/// A handler wakes the thread that waits for signals over a pair of sockets (signal-hook): without
-/// the last two Ctrl-C does nothing.
+/// Calls for signals. A handler wakes the thread that waits for signals through a pair of sockets
+/// (signal-hook). Without the last two calls Ctrl-C does nothing.
 const SIGNALS: &[i64] = &[
     SYS_rt_sigaction,
     SYS_rt_sigprocmask,
@@ -64,8 +65,8 @@ const WAITING: &[i64] = &[
     SYS_pipe2,
 ];
 
-/// What is read of the machine and of this process. Clocks and the CPU's number are read without
-/// a call where the kernel can do that. rustix takes it that these never fail, and panics.
+/// Calls that read facts of the machine and of this process. The kernel can provide clocks and the
+/// CPU's number without a call. rustix assumes that these calls never fail, and panics if they do.
 const FACTS: &[i64] = &[
     SYS_clock_gettime,
     SYS_clock_getres,
@@ -85,7 +86,7 @@ const FACTS: &[i64] = &[
     SYS_uname,
 ];
 
-/// Files that are open; those that are looked for; /proc and /sys.
+/// Calls for open files, for searching files, and for /proc and /sys.
 const FILES: &[i64] = &[
     SYS_read,
     SYS_readv,
@@ -116,10 +117,10 @@ const FILES: &[i64] = &[
     SYS_getcwd,
 ];
 
-/// The guest in KVM_RUN and the terminal; maps of BPF programs.
+/// Calls for the guest in KVM_RUN, the terminal, and maps of BPF programs.
 const KERNEL: &[i64] = &[SYS_ioctl, SYS_bpf];
 
-/// A file appears whole, in a folder that may have to be made.
+/// Calls that make a file appear complete, in a folder that may have to be created.
 const PLACING: &[i64] = &[
     SYS_openat,
     SYS_rename,
@@ -131,10 +132,10 @@ const PLACING: &[i64] = &[
     SYS_mkdirat,
 ];
 
-/// It is given to whoever is to have it.
+/// Calls that give a file to its owner.
 const GIVING: &[i64] = &[SYS_fchmod, SYS_fchown];
 
-/// A server of another machine, and who knows its address.
+/// Calls that connect to a server on another machine, and ask for its address.
 const CONNECTING: &[i64] = &[
     SYS_connect,
     SYS_bind,
@@ -147,10 +148,10 @@ const CONNECTING: &[i64] = &[
     SYS_shutdown,
 ];
 
-/// A feed that comes by vsock: the host connects to this guest.
+/// Calls for a feed over vsock, in which the host connects to this guest.
 const CONNECTED: &[i64] = &[SYS_accept4, SYS_setsockopt, SYS_getsockopt, SYS_shutdown];
 
-/// Whoever connects to a listener that is there already.
+/// Calls for connections to a listener that already exists.
 const ANSWERING: &[i64] = &[
     SYS_accept4,
     SYS_setsockopt,
@@ -160,7 +161,8 @@ const ANSWERING: &[i64] = &[
     SYS_shutdown,
 ];
 
-/// A thread of this process, and nothing else: whoever makes a user namespace has every capability in it.
+/// Flags of `clone` that make namespaces. Only threads are allowed: the creator of a user namespace
+/// has every capability in it.
 const NEW: i32 = CLONE_NEWNS
     | CLONE_NEWCGROUP
     | CLONE_NEWUTS
@@ -169,15 +171,16 @@ const NEW: i32 = CLONE_NEWNS
     | CLONE_NEWPID
     | CLONE_NEWNET;
 
-/// What `fcntl` is asked for here. With others a file that is ready sends any signal to any process.
+/// Commands of `fcntl` that are allowed. With other commands, a ready file could send any signal to
+/// any process.
 const OF_DESCRIPTORS: [i32; 4] = [F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC];
 
-/// Refuses every other call, in all threads there are and all that will be.
+/// Refuses every other call, in all existing and future threads.
 pub fn limit(works: &[Work]) -> Result<(), Error> {
     apply_filter_all_threads(&program(&allowed(works)))
 }
 
-/// Each call with what its arguments have to be, if that matters.
+/// Returns the allowed calls, with conditions on their arguments if these matter.
 fn allowed(works: &[Work]) -> Calls {
     let mut anyway = vec![
         MEMORY, THREADS, CHILDREN, SIGNALS, WAITING, FACTS, FILES, KERNEL,
@@ -186,7 +189,7 @@ fn allowed(works: &[Work]) -> Calls {
         anyway.push(&[SYS_kill]);
     }
     let process = std::process::id().cast_signed();
-    // Ctrl-Z in the frame stops those that were started together.
+    // Ctrl-Z on the screen stops all processes that were started together.
     let stop_group = vec![is(0, 0), is(1, SIGTSTP)];
     // The name of a thread, and of memory.
     let name = vec![vec![is(0, PR_SET_NAME)], vec![is(0, PR_SET_VMA)]];
@@ -233,8 +236,8 @@ fn allowed(works: &[Work]) -> Calls {
     let by_rules = by_rules.map(|(number, rules)| (number, Answer::Where(rules)));
     let anyway = anyway.into_iter().flatten();
     let anyway = anyway.map(|number| (*number, Answer::Allowed));
-    // Its flags are in memory, where they cannot be looked at. Whoever learns that a kernel has none
-    // takes `clone`.
+    // The filter cannot read the flags of `clone3`, because they are in memory. If the kernel seems
+    // to have no `clone3`, the C library uses `clone`.
     let absent = [(SYS_clone3, Answer::Absent)];
     // A call in both lists is allowed without conditions: the later entry replaces the earlier.
     let calls = by_rules.chain(anyway).chain(absent);
@@ -243,12 +246,12 @@ fn allowed(works: &[Work]) -> Calls {
         .collect()
 }
 
-/// This argument has to be this.
+/// Requires this value of an argument.
 fn is(argument: u32, value: i32) -> Condition {
     has_of(argument, -1, value)
 }
 
-/// Of these bits the argument has to have those of `value` and no other.
+/// Requires that an argument has exactly the bits of `value` among `bits`.
 fn has_of(argument: u32, bits: i32, value: i32) -> Condition {
     Condition {
         argument,
@@ -257,7 +260,7 @@ fn has_of(argument: u32, bits: i32, value: i32) -> Condition {
     }
 }
 
-/// The flags of `openat` have to be those of a reader.
+/// Requires flags of `openat` that only read.
 fn reads_only() -> Condition {
     has_of(2, O_ACCMODE | O_CREAT | O_TRUNC, 0)
 }
@@ -267,11 +270,11 @@ mod tests {
     use super::super::filter::run;
     use super::*;
 
-    /// Behind the last number that Linux 6.18 has (470).
+    /// Larger than the largest number of Linux 6.18 (470).
     const NUMBERS: u32 = 512;
 
-    /// What the kernel does when it takes the program costs as many steps as this finds, and the
-    /// start of every command as much time.
+    /// When the kernel takes the program, it costs as many steps as this finds, and the start of
+    /// every command takes this time.
     #[test]
     fn each_call_is_found_by_halves() {
         const ALL: [Work; 13] = [
@@ -297,8 +300,8 @@ mod tests {
             let works: Vec<Work> = works.map(|(_, work)| *work).collect();
             let allowed = allowed(&works);
             let program = program(&allowed);
-            // Each call parts the numbers twice. Before the search the architecture is looked at and
-            // the number is loaded (3); behind it is the verdict.
+            // Each call divides the numbers twice. Before the search, the architecture is checked
+            // and the number is loaded (3). After it comes the verdict.
             let most = 3 + (2 * allowed.len() + 1).next_power_of_two().ilog2() + 1;
             for number in 0..NUMBERS {
                 let answer = allowed.get(&number);

@@ -1,8 +1,8 @@
-//! A list of system calls as the program that the kernel asks about each call (seccomp(2)).
+//! Turns a list of system calls into the program that the kernel runs for each call (seccomp(2)).
 //!
-//! As it takes the program, the kernel runs it for every number that there is, to remember which
-//! calls need no look (Linux 5.11). One comparison after the other takes that a millisecond, which
-//! is most of the time that a command needs to start. So the numbers are searched by halves.
+//! When the kernel takes the program, it runs it for every number, to remember which calls need no
+//! run later (Linux 5.11). With one comparison after another, this takes a millisecond, most of the
+//! time that a command needs to start. So the numbers are searched by halves.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +12,24 @@ use libc::{
 };
 use seccompiler::sock_filter;
 
-/// What each call is answered; one that is not here is refused.
+/// Answer to each call. Calls without an entry are refused.
 pub type Calls = BTreeMap<u32, Answer>;
 
-/// What a call is answered.
+/// Answer to a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is made.
+    /// The call is made.
     Allowed,
-    /// It is made where one of these holds.
+    /// The call is made if one of these rules is true.
     Where(Vec<Rule>),
-    /// This kernel has no such call.
+    /// The call fails as if this kernel did not have it.
     Absent,
 }
 
-/// Conditions that have to hold together.
+/// Conditions that must all be true.
 pub type Rule = Vec<Condition>;
 
-/// The lower half of an argument has to be `value` where `mask` has ones.
+/// Requires `value` in the bits of `mask`, in the lower half of an argument.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Condition {
     pub argument: u32,
@@ -37,19 +37,19 @@ pub struct Condition {
     pub value: u32,
 }
 
-/// AUDIT_ARCH_X86_64 of linux/audit.h: the machine, 64 bits, the lower byte first.
+/// AUDIT_ARCH_X86_64 of linux/audit.h: the machine, 64 bits, little endian.
 const ARCHITECTURE: u32 = 62 | 0x8000_0000 | 0x4000_0000;
-/// Where `struct seccomp_data` has the number of the call, the architecture and the arguments.
+/// Offsets in `struct seccomp_data` of the number of the call, the architecture and the arguments.
 const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
 const ARGUMENTS_AT: u32 = 16;
 const REFUSED: u32 = SECCOMP_RET_ERRNO | EPERM.cast_unsigned();
 const ABSENT: u32 = SECCOMP_RET_ERRNO | ENOSYS.cast_unsigned();
 
-/// What is said of all numbers from one on, up to the next of these. `None`: they are refused.
+/// The answer for all numbers from this one up to the next entry. `None`: refused.
 type Stretch<'a> = (u32, Option<&'a Answer>);
 
-/// The program that allows these calls and refuses the others with EPERM.
+/// Returns the program that allows these calls, and refuses the others with EPERM.
 pub fn program(calls: &Calls) -> Vec<sock_filter> {
     let mut program = vec![
         load(ARCHITECTURE_AT),
@@ -99,7 +99,7 @@ fn judge(verdict: Option<&Answer>) -> Vec<sock_filter> {
     }
 }
 
-/// Ends where all conditions hold, else goes on behind this.
+/// Allows the call if all conditions are true. Otherwise it continues after this part.
 fn allow_where(rule: &[Condition]) -> Vec<sock_filter> {
     let mut program = vec![end(SECCOMP_RET_ALLOW)];
     for condition in rule.iter().rev() {
@@ -113,7 +113,7 @@ fn allow_where(rule: &[Condition]) -> Vec<sock_filter> {
     program
 }
 
-/// Over all of this. A jump is reported in a byte: the lists here are shorter by far, and a test
+/// Returns a jump over a part. A jump has one byte. The lists here are much shorter, and a test
 /// builds them all.
 fn skip(program: &[sock_filter]) -> u8 {
     program.len().try_into().expect("fewer than 256 steps")
@@ -131,7 +131,7 @@ fn statement(code: __u32, k: u32) -> sock_filter {
     instruction(code, k, 0, 0)
 }
 
-/// Jumps over so many where the comparison holds, or where it does not.
+/// Jumps over `jt` instructions if the comparison is true, and over `jf` if not.
 fn jump(comparison: __u32, k: u32, jt: u8, jf: u8) -> sock_filter {
     instruction(BPF_JMP | comparison | BPF_K, k, jt, jf)
 }
@@ -141,7 +141,7 @@ fn instruction(code: __u32, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-/// Whether a call is allowed, and after how many steps: what the kernel does with the program.
+/// Runs the program like the kernel. Returns whether a call is allowed, and after how many steps.
 #[cfg(test)]
 pub fn run(program: &[sock_filter], number: u32, arguments: [u64; 6]) -> (bool, u32) {
     let mut data = [number, ARCHITECTURE, 0, 0].map(u32::to_le_bytes).concat();
@@ -190,7 +190,7 @@ mod tests {
                 .map(|number| (*number, Answer::Allowed))
                 .collect();
             let program = program(&calls);
-            // The last are those of the x32 way in, which counts anew from there.
+            // The last numbers are those of x32, which begin there.
             for number in (0..600).chain(0x4000_0000..0x4000_0200).chain([u32::MAX]) {
                 let allowed = run(&program, number, [0; 6]).0;
                 assert_eq!(
@@ -216,7 +216,7 @@ mod tests {
         for (first, second, is_allowed) in [
             (42, 0, true),
             (0, 20, true),
-            // The upper half of an `int` is anything.
+            // The upper half of an `int` may have any value.
             (1 << 32 | 42, 0, true),
             (0, 0, false),
             (1, 20, false),
@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    /// There the same number means another call.
+    /// The same number means another call on that architecture.
     #[test]
     fn another_architecture_ends_the_process() {
         let program = program(&Calls::new());

@@ -1,19 +1,18 @@
-//! Which rights this process has, and when each of them goes.
+//! The rights of this process, and when each of them is given up.
 //!
-//! Rights belong to threads, and a thread hands its own to those that it makes. So each right goes
-//! from the first thread, before others are made, wherever that is possible:
+//! Rights belong to threads, and a new thread inherits those of its creator. So the first thread
+//! gives up each right before it creates others, if possible:
 //!
-//! 1. Helpers that need all of them are started: the one for shell commands, and the one that switches
-//!    idle states on again.
-//! 2. [`begin`], before the second thread: nobody gains a right any more by starting a program
-//!    (no_new_privs, an empty bounding set, no rights for user 0), and with `--user` the process
-//!    is that user. Its capabilities are those that it was started with: programs have to be
-//!    loaded yet.
-//! 3. Threads that measure are set up, with real-time priorities and control groups. Each gives up
-//!    its capabilities when it has what it needs (`crates/workload/src/worker.rs`), and
-//!    each of [`threads`] from its start what its work does without.
-//! 4. The programs are attached. [`keep`] leaves the first thread what [`table`] says, and all
-//!    threads there are the calls of [`calls`]. Threads that are made later have no more than that.
+//! 1. Helpers that need all rights are started: the helper for shell commands, and the helper that
+//!    switches idle states on again.
+//! 2. [`begin`], before the second thread: no thread can gain a right any more by starting a
+//!    program (no_new_privs, an empty bounding set, no rights for user 0). With `--user` the
+//!    process becomes that user. It keeps its capabilities, because programs must still be loaded.
+//! 3. Measuring threads are set up, with real-time priorities and control groups. Each of them
+//!    gives up its capabilities when it has what it needs (`crates/workload/src/worker.rs`). Each
+//!    thread of [`threads`] begins with only the capabilities that its work needs.
+//! 4. The programs are attached. [`keep`] leaves the first thread the capabilities of [`table`],
+//!    and all existing threads the calls of [`calls`]. Later threads have no more than that.
 #![forbid(unsafe_code)]
 
 pub mod account;
@@ -36,31 +35,31 @@ use account::Account;
 use table::RIGHTS;
 pub use table::Work;
 
-/// Why rights are not as they have to be.
+/// The reason why rights are not as required.
 #[derive(Debug, thiserror::Error)]
 pub enum RightsError {
-    /// This process has not what was asked for: a sentence that says which right, and what helps.
+    /// A right is missing. The sentence names the right and the remedy.
     #[error("{0}")]
     Missing(String),
-    /// The kernel refuses.
+    /// The kernel refused.
     #[error("{doing}")]
     Refused {
-        /// What it refuses.
+        /// The operation that it refused.
         doing: String,
-        /// What it says.
+        /// The kernel's error.
         source: Errno,
     },
 }
 
 type Result<T> = std::result::Result<T, RightsError>;
 
-/// For `map_err`.
+/// Returns an error of this operation, for `map_err`.
 fn refused(doing: impl Into<String>) -> impl FnOnce(Errno) -> RightsError {
     let doing = doing.into();
     |source| RightsError::Refused { doing, source }
 }
 
-/// The system calls of this process are not limited, for this kernel cannot.
+/// The kernel cannot limit the system calls of this process, so they are not limited.
 #[derive(Debug)]
 pub struct Unlimited(seccompiler::Error);
 
@@ -74,7 +73,7 @@ impl fmt::Display for Unlimited {
     }
 }
 
-/// What it takes to become somebody else.
+/// Capabilities that are needed to become another user.
 const TO_BECOME: CapabilitySet = CapabilitySet::SETUID
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::SETPCAP);
@@ -86,12 +85,12 @@ const TO_BECOME: CapabilitySet = CapabilitySet::SETUID
 pub fn begin(user: Option<&Account>) -> Result<()> {
     set_no_new_privs(true).map_err(refused("giving up new privileges"))?;
     let held = held()?.effective;
-    // Without it the bounding set stays, which no_new_privs makes meaningless.
+    // Without it the bounding set stays, but no_new_privs makes it meaningless.
     if held.contains(CapabilitySet::SETPCAP) {
         empty_bounding_set().map_err(refused("emptying the bounding set"))?;
         let of_user_0 = CapabilitiesSecureBits::NO_ROOT
             | CapabilitiesSecureBits::NO_ROOT_LOCKED
-            // Who becomes another user has the capabilities that it had.
+            // A process that becomes another user keeps its capabilities.
             | CapabilitiesSecureBits::NO_SETUID_FIXUP
             | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED;
         capabilities_secure_bits()
@@ -114,7 +113,7 @@ pub fn begin(user: Option<&Account>) -> Result<()> {
 fn empty_bounding_set() -> rustix::io::Result<()> {
     for bit in 0..u64::BITS {
         match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit)) {
-            // This kernel knows no more.
+            // This kernel has no more capabilities.
             Err(Errno::INVAL) => break,
             removed => removed?,
         }
@@ -122,7 +121,7 @@ fn empty_bounding_set() -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// The calls are of the one thread there is.
+/// Becomes the user. The calls affect only the one thread that exists.
 fn become_user(user: &Account) -> Result<()> {
     set_thread_groups(&user.groups)
         .and_then(|()| set_thread_res_gid(user.gid, user.gid, user.gid))
@@ -130,8 +129,8 @@ fn become_user(user: &Account) -> Result<()> {
         .map_err(refused(format!("becoming the user {}", user.name)))
 }
 
-/// Gives up all but what this work needs. Threads that are there keep no call beyond that either,
-/// unless the kernel cannot limit calls: that is for the caller to say.
+/// Gives up all rights except those of this work. Existing threads also lose all other system
+/// calls. If the kernel cannot limit calls, this is returned, and the caller reports it.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -141,11 +140,11 @@ pub fn keep(works: &[Work]) -> Result<Option<Unlimited>> {
     Ok(calls::limit(works).err().map(Unlimited))
 }
 
-/// Refuses to serve guests without what that takes: half of it would show as guests that are
-/// never served.
+/// Refuses to serve guests if a right for it is missing. Otherwise some guests would never be
+/// served.
 ///
 /// # Errors
-/// Names the first that is missing.
+/// The first right that is missing.
 pub fn check_feed() -> Result<()> {
     let held = held()?.effective;
     let needed = RIGHTS.iter().filter(|right| right.is_needed_by_feed());

@@ -1,37 +1,39 @@
-//! Which capability is for what, and which of them are kept: the table of docs/security.md.
+//! The purpose of each capability, and which of them are kept: the table of docs/security.md.
 
 use std::path::Path;
 
 use rustix::thread::CapabilitySet;
 
-/// Something that a process still does once its programs are attached.
+/// Work that a process still does after its programs are attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// Read what a workload of its own and BPF programs report.
+    /// Read what its own workload and BPF programs report.
     Measure,
-    /// Connect to the socket on which the host of this machine says what it took.
+    /// Connect to the socket on which this machine's host reports the time that it took.
     HearHost,
     /// Count the exits of all VMs.
     CountExits,
-    /// Find VMs as they come, on a thread of its own.
+    /// Find new VMs, on a separate thread.
     FindVms,
     /// Look at the threads of VMs once.
     SeeVms,
-    /// Tell guests over the sockets of their VMMs.
+    /// Send to guests over the sockets of their VMMs.
     ServeGuests,
-    /// Write files under names, as a trace is when its run was stopped.
+    /// Write files by name, for instance a trace of a run that was stopped.
     SaveFiles,
-    /// Send the signals that the user asked for.
+    /// Send the signals that the user requested.
     SendSignals,
-    /// Keep the books of all vCPUs, and answer whoever asks over HTTP.
+    /// Count the times of all vCPUs, and answer HTTP requests.
     ServeBooks,
-    /// Attach programs that count exits, and read what they tell.
+    /// Attach programs that count exits, and read their counts.
     WatchExits,
-    /// Write files into folders of this process's user; where the kernel can, it is confined to these.
+    /// Write files into folders of this process's user. If the kernel can, the process is confined
+    /// to these folders.
     WriteFolders,
-    /// Connect to the sockets of VMMs whose guests may ask for something, if these let this user.
+    /// Connect to the sockets of VMMs whose guests may send requests, if the sockets allow this
+    /// user.
     HearGuests,
-    /// Send what it knows to a server that has to be found and connected to.
+    /// Send its data to a server that it must find and connect to.
     SendOut,
 }
 
@@ -40,11 +42,11 @@ pub enum Work {
 pub struct Right {
     work: Work,
     pub capability: CapabilitySet,
-    /// Of capabilities(7).
+    /// Name in capabilities(7).
     pub name: &'static str,
-    /// A sentence without its subject.
+    /// Purpose, as a sentence without a subject.
     pub purpose: &'static str,
-    /// Whether it is kept for as long as the work goes on.
+    /// Whether the capability is kept while the work continues.
     is_kept: bool,
 }
 
@@ -64,7 +66,7 @@ const fn right(
     }
 }
 
-/// The kernel hands out a module's type information to nobody else.
+/// Purpose of CAP_SYS_ADMIN: without it, the kernel does not provide a module's type information.
 const TRACE_A_MODULE: &str = "trace KVM, where that is a module";
 const LOAD: &str = "load BPF programs; before Linux 5.19, to read their maps";
 
@@ -244,7 +246,7 @@ impl Right {
     }
 }
 
-/// What is kept for all of this work together.
+/// Returns the capabilities that are kept for all of this work.
 pub fn kept(works: &[Work]) -> CapabilitySet {
     let kept = RIGHTS
         .iter()
@@ -258,7 +260,7 @@ pub fn kept(works: &[Work]) -> CapabilitySet {
 mod tests {
     use super::*;
 
-    /// How the document names this work.
+    /// Returns the document's name of this work.
     fn words(work: Work) -> &'static str {
         match work {
             Work::Measure => "`microvm`, `osnoise`, `timerlat`",

@@ -1,4 +1,4 @@
-//! Threads that have no more rights than their work needs, whoever starts them.
+//! Threads that have only the rights that their work needs.
 
 use std::sync::mpsc;
 use std::{io, thread};
@@ -7,10 +7,11 @@ use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabiliti
 
 use super::table::{Work, kept};
 
-/// Starts a thread that has given up all capabilities but those that this work keeps when this returns.
+/// Starts a thread. When this function returns, the thread has given up all capabilities that this
+/// work does not keep.
 ///
 /// # Errors
-/// If the kernel refuses the thread, or to take them.
+/// If the kernel refuses the thread, or refuses to drop the capabilities.
 pub fn spawn(name: &str, works: &[Work], work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let kept = kept(works);
     let (done, is_done) = mpsc::sync_channel(1);
@@ -21,11 +22,11 @@ pub fn spawn(name: &str, works: &[Work], work: impl FnOnce() + Send + 'static) -
             work();
         }
     })?;
-    // It sends before all else.
+    // The thread sends this before anything else.
     Ok(is_done.recv().map_err(io::Error::other)??)
 }
 
-/// Leaves this thread those of these that it has.
+/// Leaves this thread only those of `kept` that it already has.
 pub(super) fn keep(kept: CapabilitySet) -> rustix::io::Result<()> {
     let kept = capabilities(None)?.effective.intersection(kept);
     set_capabilities(

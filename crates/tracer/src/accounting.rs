@@ -1,16 +1,16 @@
-//! What our own programs missed, as the kernel accounts for it.
+//! Events that our own programs missed, by the kernel's accounting.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::{Object, libbpf_sys};
 
-/// Sums `recursion_misses` of every loaded program.
+/// Sums `recursion_misses` of all loaded programs.
 pub(crate) fn recursion_misses(object: &Object) -> std::io::Result<u64> {
     misses_of(object, &|_| true)
 }
 
-/// Sums it over the programs of these names.
+/// Sums `recursion_misses` of the loaded programs with these names.
 pub(crate) fn misses_of(object: &Object, named: &dyn Fn(&OsStr) -> bool) -> std::io::Result<u64> {
     let mut misses = 0;
     for program in object.progs() {
@@ -22,13 +22,13 @@ pub(crate) fn misses_of(object: &Object, named: &dyn Fn(&OsStr) -> bool) -> std:
     Ok(misses)
 }
 
-/// `struct bpf_prog_info` without its arrays: libbpf-rs's own query fetches code
-/// and line tables too, which is too dear for a reading every period.
+/// Reads `struct bpf_prog_info` without its arrays. The query of libbpf-rs also fetches code and
+/// line tables, which is too expensive for a reading every period.
 fn program_info(program: BorrowedFd<'_>) -> std::io::Result<libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut len = size_of_val(&info) as u32;
-    // SAFETY: `info` is a plain structure of `len` bytes, zeroed, so that the kernel
-    // follows none of its pointers.
+    // SAFETY: `info` is a plain structure of `len` bytes. It is zeroed, so the kernel follows none
+    // of its pointers.
     let result = unsafe {
         libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut len)
     };

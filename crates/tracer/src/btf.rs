@@ -1,5 +1,5 @@
-//! What the running kernel's type information tells: which tracepoints exist, with
-//! how many arguments, and where the steal clock lies.
+//! Facts from the running kernel's type information (BTF): which tracepoints exist, their number of
+//! arguments, and where the steal clock lies.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,7 +19,7 @@ use libbpf_rs::{
 use crate::joined_btf::{JoinedBtf, Sections};
 use vmnoise_host::{Capability, Host};
 
-/// Offsets of per-CPU variables minus that of `runqueues`, modulo 2^64.
+/// Offsets of per-CPU variables from `runqueues`, modulo 2^64.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MinusRunQueue {
     pub(crate) steal_time: Option<u64>,
@@ -29,25 +29,26 @@ pub(crate) struct MinusRunQueue {
 /// Facts from BTF, read in one pass.
 #[derive(Debug, Default)]
 pub(crate) struct KernelBtf {
-    /// Tracepoints by name, with their number of arguments where the core kernel
-    /// defines them.
+    /// Tracepoints by name. The number of arguments is known if the core kernel defines the
+    /// tracepoint.
     tracepoints: HashMap<String, Option<usize>>,
-    /// Those of modules, where this process may not ask the kernel for a module's types.
+    /// Tracepoints of modules, if this process may not ask the kernel for a module's types.
     hidden: HashSet<String>,
     pub(crate) minus_run_queue: MinusRunQueue,
     /// Whether real-time tasks are throttled by group (CONFIG_RT_GROUP_SCHED).
     pub(crate) rt_group_sched: bool,
-    /// Whether it is known since when a task waits (CONFIG_SCHED_INFO).
+    /// Whether the kernel stores since when a task waits (CONFIG_SCHED_INFO).
     pub(crate) sched_info: bool,
-    /// Those of [`VCPU_STRUCTURES`] that this kernel or its modules describe.
+    /// Structures of [`VCPU_STRUCTURES`] that this kernel or its modules describe.
     vcpu_structures: HashSet<&'static str>,
 }
 
-/// What KVM keeps a vCPU in, and its vendors' modules with the reason of its last exit.
+/// Structures of a vCPU: KVM's own, and those in which its vendors' modules keep the reason of the
+/// last exit.
 const VCPU_STRUCTURES: [&str; 3] = ["kvm_vcpu", "vcpu_svm", "vcpu_vmx"];
 
 impl KernelBtf {
-    /// Reads the kernel's BTF and the tracepoint names in that of the KVM modules.
+    /// Reads the kernel's BTF, and the names of tracepoints in the BTF of KVM's modules.
     pub(crate) fn read() -> Result<KernelBtf, libbpf_rs::Error> {
         let btf = Btf::from_vmlinux()?;
         let mut facts = KernelBtf::default();
@@ -113,7 +114,7 @@ impl KernelBtf {
         Ok(facts)
     }
 
-    /// The same kernel without a tracepoint.
+    /// Returns the same kernel without a tracepoint.
     #[cfg(test)]
     pub(crate) fn without(mut self, tracepoint: &str) -> KernelBtf {
         self.tracepoints.remove(tracepoint);
@@ -126,18 +127,17 @@ impl KernelBtf {
             .extend(all.find(|it| it.as_bytes() == name));
     }
 
-    /// Whether the type information of this kernel or its modules has this structure of
-    /// a vCPU.
+    /// Returns whether this kernel or its modules describe this structure of a vCPU.
     pub(crate) fn has_vcpu_structure(&self, name: &str) -> bool {
         self.vcpu_structures.contains(name)
     }
 
-    /// Whether `tp_btf/name` can be attached.
+    /// Returns whether `tp_btf/name` can be attached.
     pub(crate) fn has_tracepoint(&self, name: &str) -> bool {
         self.tracepoints.contains_key(name)
     }
 
-    /// Why it cannot, if it cannot.
+    /// Returns why `tp_btf/name` cannot be attached; `None` if it can.
     pub(crate) fn why_not(&self, name: &str) -> Option<String> {
         match (self.has_tracepoint(name), self.hidden.contains(name)) {
             (true, _) => None,
@@ -148,12 +148,13 @@ impl KernelBtf {
         }
     }
 
-    /// Number of arguments of a tracepoint of the core kernel.
+    /// Returns the number of arguments of a tracepoint of the core kernel.
     pub(crate) fn arguments(&self, name: &str) -> Option<usize> {
         self.tracepoints.get(name).copied().flatten()
     }
 
-    /// As [`Self::arguments`], also where KVM is a module: all types are read once more for that.
+    /// Does the same as [`Self::arguments`], also if KVM is a module. For a module it reads all
+    /// types once more.
     pub(crate) fn kvm_arguments(&self, name: &str) -> Option<usize> {
         self.arguments(name).or_else(|| {
             let joined = JoinedBtf::of_kvm().ok().flatten()?;
@@ -169,13 +170,13 @@ fn has_member(ty: BtfType<'_>, name: &str) -> bool {
     Struct::try_from(ty).is_ok_and(of)
 }
 
-/// How far a per-CPU variable lies from `runqueues`, modulo 2^64.
+/// Returns the offset of a per-CPU variable from `runqueues`, modulo 2^64.
 fn minus_run_queue(offsets: &HashMap<&str, u32>, variable: &str) -> Option<u64> {
     let offset = |name| offsets.get(name).copied().map(u64::from);
     Some(offset(variable)?.wrapping_sub(offset("runqueues")?))
 }
 
-/// Counts without the first parameter, the `void *` of every tracepoint probe.
+/// Counts the arguments without the first parameter, the `void *` of every tracepoint probe.
 fn argument_count(typedef: BtfType<'_>) -> Option<usize> {
     arguments_of(Typedef::try_from(typedef).ok()?)
 }
@@ -186,9 +187,9 @@ fn arguments_of(typedef: Typedef<'_>) -> Option<usize> {
     probe.iter().count().checked_sub(1)
 }
 
-/// A module's BTF is split from the kernel's, but its own strings are all there:
-/// `btf_trace_NAME` is one exactly where the tracepoint is, and `vcpu_svm` where the
-/// structure is.
+/// Returns the strings of a module's BTF. This BTF extends the kernel's, but has all of its own
+/// strings: `btf_trace_NAME` exactly if the module has the tracepoint, and `vcpu_svm` exactly if it
+/// has the structure.
 fn names_in_module(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let strings = Sections::of(bytes).map(|sections| sections.strings);
     strings.unwrap_or_default().split(|&byte| byte == 0)
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_variable_lies_before_or_behind_the_run_queues() {
-        // As in Debian's 6.12.107+deb13-rt-amd64.
+        // The offsets of Debian's 6.12.107+deb13-rt-amd64.
         let offsets = HashMap::from([
             ("xen_runstate", 210_176),
             ("runqueues", 224_512),

@@ -1,10 +1,10 @@
-//! What the kernel of this machine reports the time by, and what that means for a guest.
+//! The clock source of this machine's kernel, and its meaning for a guest.
 
 use vmnoise_events::ProbeStatus;
 
 use vmnoise_host::Host;
 
-/// Names the clock source, and what cannot be said with it.
+/// Names the clock source, and what it does not allow.
 pub fn clock(host: &Host) -> ProbeStatus {
     let source = host
         .facts()

@@ -1,4 +1,4 @@
-//! From the bytes of the ring buffer to events. Pure: no I/O, no BPF, no clock.
+//! Decodes the bytes of the ring buffer into events. Pure: no I/O, no BPF, no clock.
 
 use std::{collections::HashMap, mem::offset_of};
 
@@ -24,14 +24,14 @@ struct SourceKey {
     name: [u8; NAME_BYTES],
 }
 
-/// Turns wire records into events and gives every source its id, in order from 0.
+/// Turns wire records into events, and gives each source its id, in order from 0.
 #[derive(Debug, Default)]
 pub struct Decoder {
     sources: HashMap<SourceKey, SourceId>,
     undecodable: u64,
 }
 
-/// The fields of a wire record, its kind as it came.
+/// The fields of a wire record, with its kind as a number.
 pub(crate) struct Fields {
     pub(crate) kind: u32,
     pub(crate) cpu: u32,
@@ -60,16 +60,15 @@ impl Fields {
         })
     }
 
-    /// Whether the record says who it was.
+    /// Returns whether the record names a source.
     pub(crate) fn has_source(&self) -> bool {
         Origin(self.source.origin) != Origin::VMNOISE_FROM_NOBODY
     }
 }
 
 impl Decoder {
-    /// Decodes one record of the ring buffer. `sink` gets an [`Event::Source`]
-    /// where the source is new, then the [`Event::Activity`]. Bytes that are no
-    /// record give nothing and are counted.
+    /// Decodes one record of the ring buffer. `sink` gets an [`Event::Source`] if the source is
+    /// new, then the [`Event::Activity`]. Bytes that are no record give no event, and are counted.
     pub fn decode(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event)) {
         match self.read(bytes, sink) {
             Some(activity) => sink(Event::Activity(activity)),
@@ -77,8 +76,7 @@ impl Decoder {
         }
     }
 
-    /// A stop that is not over yet, as far as it has come; times are CLOCK_MONOTONIC in
-    /// nanoseconds.
+    /// Reports a stop that is not over yet, up to now. Times are CLOCK_MONOTONIC in ns.
     pub(crate) fn stopped(
         &mut self,
         cpu: u32,
@@ -103,7 +101,7 @@ impl Decoder {
         }
     }
 
-    /// How many records could not be decoded so far.
+    /// Returns the number of records that could not be decoded so far.
     pub fn undecodable(&self) -> u64 {
         self.undecodable
     }
@@ -121,7 +119,7 @@ impl Decoder {
         })
     }
 
-    /// The id of a record's source; `sink` gets its definition where it is new.
+    /// Returns the id of a record's source. `sink` gets the source's definition if it is new.
     pub(crate) fn source(
         &mut self,
         fields: &Fields,
@@ -155,7 +153,7 @@ impl Decode for Decoder {
     }
 }
 
-/// Bytes of a source on the wire.
+/// Number of bytes of a source on the wire.
 pub(crate) const WIRE_SOURCE_BYTES: usize = size_of::<WireSource>();
 
 /// How a source takes time.
@@ -166,7 +164,7 @@ pub(crate) enum Took {
     Softirq,
 }
 
-/// How this source of the wire takes time; `None` where it says nobody, or something else.
+/// Returns how this source takes time; `None` if it names nobody, or something else.
 pub(crate) fn share_of(bytes: &[u8; WIRE_SOURCE_BYTES]) -> Option<Took> {
     Some(match Origin(SourceKey::read(bytes)?.origin) {
         Origin::VMNOISE_FROM_TASK => Took::Task,
@@ -176,7 +174,7 @@ pub(crate) fn share_of(bytes: &[u8; WIRE_SOURCE_BYTES]) -> Option<Took> {
     })
 }
 
-/// What results call this source of the wire.
+/// Returns the name of this source in results.
 pub(crate) fn name_of(bytes: &[u8; WIRE_SOURCE_BYTES]) -> Option<String> {
     label(&SourceKey::read(bytes)?)
 }
@@ -217,7 +215,8 @@ fn label(key: &SourceKey) -> Option<String> {
     })
 }
 
-/// Why a guest was left: the vendor by KVM's number, and the code in the first of the letters.
+/// Returns the name of an exit reason. `isa` is KVM's number of the vendor, and the first letters
+/// hold the code.
 fn exit_reason(isa: u32, letters: &[u8; NAME_BYTES]) -> String {
     let code = u64::from_ne_bytes(std::array::from_fn(|i| letters[i]));
     match Isa::of_kvm_exit(isa) {

@@ -1,26 +1,26 @@
-//! Why there may be no witnesses, and what to do about it.
+//! Errors of the BPF programs, with their remedies.
 
-/// Why the BPF programs could not be loaded.
+/// The reason why the BPF programs could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// This kernel or these rights do not allow it. A run can go on without
-    /// witnesses; the fields are plain sentences without a full stop.
+    /// This kernel, or the rights of this process, do not allow it. A run can continue without BPF.
+    /// The fields are plain sentences without a full stop.
     #[error("{why}; {remedy}")]
     Refused {
-        /// What stands in the way.
+        /// The obstacle.
         why: String,
-        /// What would remove it.
+        /// The remedy.
         remedy: String,
     },
-    /// They should load here, and do not.
+    /// The programs should load here, but do not.
     #[error("the BPF programs do not load: {0}; please report this line with the kernel version")]
     Broken(String),
 }
 
-/// A fault of tracing once the programs are loaded.
+/// An error of tracing after the programs are loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// There is no such CPU, or it was not named to [`crate::Tracer::load`].
+    /// There is no such CPU, or it was not given to [`crate::Tracer::load`].
     #[error("CPU {0} is not measured by this tracer; name it when loading")]
     NotMeasured(u32),
     /// The thread of a CPU was named too late.

@@ -6,8 +6,8 @@ use vmnoise_events::InterferenceSlot;
 
 use crate::mapped::MappedCpus;
 
-/// The live interference counters of one CPU. The memory stays after the
-/// [`crate::Tracer`] is gone; nothing counts in it any more then.
+/// The live interference counters of one CPU. The memory stays valid after the [`crate::Tracer`] is
+/// gone, but then nothing changes it.
 #[derive(Debug)]
 pub struct InterferenceCounter {
     cpus: Arc<MappedCpus>,
@@ -15,7 +15,7 @@ pub struct InterferenceCounter {
 }
 
 impl InterferenceCounter {
-    /// `None` where there is no such CPU.
+    /// Returns the counters; `None` if there is no such CPU.
     pub(crate) fn new(cpus: Arc<MappedCpus>, cpu: u32) -> Option<InterferenceCounter> {
         cpus.interference(cpu)?;
         Some(InterferenceCounter { cpus, cpu })

@@ -1,5 +1,5 @@
-//! The types of the kernel and of KVM's module as one file. libbpf finds those of a module by itself,
-//! but the kernel lists modules for nobody without CAP_SYS_ADMIN; their files anybody may read.
+//! The types of the kernel and of KVM's module in one file. libbpf finds a module's types by
+//! itself, but the kernel lists modules only for CAP_SYS_ADMIN. Everybody may read their files.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,18 +10,19 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 const KERNEL: &str = "/sys/kernel/btf/vmlinux";
 const KVM: &str = "/sys/kernel/btf/kvm";
-/// `struct btf_header` of include/uapi/linux/btf.h.
+/// Size of `struct btf_header` of include/uapi/linux/btf.h.
 const HEADER: usize = 24;
 
-/// A file in memory that has both.
+/// A file in memory that has the types of both.
 #[derive(Debug)]
 pub(crate) struct JoinedBtf(File);
 
 impl JoinedBtf {
-    /// `None` where KVM is no module, or is not loaded: then the kernel's own are all there are.
+    /// Joins the types. Returns `None` if KVM is no module, or is not loaded: then the kernel's own
+    /// types are all.
     ///
     /// # Errors
-    /// If they cannot be read, or are none.
+    /// If the types cannot be read, or are no BTF.
     pub(crate) fn of_kvm() -> std::io::Result<Option<JoinedBtf>> {
         let Ok(module) = fs::read(KVM) else {
             return Ok(None);
@@ -33,14 +34,14 @@ impl JoinedBtf {
         Ok(Some(JoinedBtf(file)))
     }
 
-    /// Where it can be opened for as long as this lives.
+    /// Returns a path at which the file can be opened while this value lives.
     pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
     }
 }
 
-/// A module's types are split from the kernel's: their numbers and the places of their strings go
-/// on where the kernel's end. So one behind the other is the whole.
+/// Joins a module's types to the kernel's. The numbers of a module's types, and the offsets of its
+/// strings, continue where the kernel's end. So the module's are appended.
 fn join(kernel: &[u8], module: &[u8]) -> Option<Vec<u8>> {
     let (kernel, module) = (Sections::of(kernel)?, Sections::of(module)?);
     let types = [kernel.types, module.types].concat();
@@ -60,7 +61,7 @@ fn join(kernel: &[u8], module: &[u8]) -> Option<Vec<u8>> {
     Some(joined)
 }
 
-/// The parts of type information.
+/// The sections of a file with type information.
 #[derive(Debug)]
 pub(crate) struct Sections<'a> {
     /// Magic, version and flags.
@@ -70,7 +71,7 @@ pub(crate) struct Sections<'a> {
 }
 
 impl Sections<'_> {
-    /// `None` if it is none, or cut.
+    /// Returns the sections; `None` if the bytes are no BTF, or are cut.
     pub(crate) fn of(bytes: &[u8]) -> Option<Sections<'_>> {
         let word = |at: usize| {
             let bytes = bytes.get(at..at + 4)?.try_into().ok()?;
@@ -96,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    /// A module that has one structure of 40 bytes, split from these.
+    /// Returns the BTF of a module with one structure of 40 bytes, on top of these types.
     fn module(kernel: &[u8]) -> Vec<u8> {
         let name = u32::try_from(Sections::of(kernel).unwrap().strings.len()).unwrap();
         let kind = u32::from(BtfKind::Struct as u8) << 24;

@@ -1,7 +1,7 @@
 //! The probes: BPF programs and their loader.
 //!
-//! The only crate that talks to BPF. [`Tracer`] witnesses one run, [`survey`] tries
-//! what this machine allows.
+//! This is the only crate that talks to BPF. [`Tracer`] observes one run. [`survey`] tries what
+//! this machine allows.
 
 mod accounting;
 mod btf;

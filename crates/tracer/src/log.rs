@@ -1,4 +1,4 @@
-//! libbpf's warnings go into our errors, not to the user's terminal.
+//! Puts libbpf's warnings into our errors instead of the user's terminal.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use libbpf_rs::{PrintLevel, set_print};
 
 static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// How many of the latest warnings an error quotes.
+/// Number of the latest warnings that an error quotes.
 const KEPT: usize = 4;
 
 fn keep(_level: PrintLevel, message: String) {
@@ -14,15 +14,15 @@ fn keep(_level: PrintLevel, message: String) {
     if warnings.len() == KEPT {
         warnings.remove(0);
     }
-    // A verifier log spans many lines and says what is wrong at its end: before the statistics, and
-    // the line that closes it.
+    // A verifier log has many lines, and names the fault near its end: before the statistics and
+    // the closing line.
     let is_about_it = |line: &&str| !line.starts_with("-- END") && !line.starts_with("processed ");
     let mut lines = message.trim_end().lines().rev();
     let line = lines.find(is_about_it).unwrap_or_default();
     warnings.push(line.trim_start_matches("libbpf: ").to_owned());
 }
 
-/// Runs `work` with libbpf's warnings kept back, and returns the last of them.
+/// Runs `work` and keeps libbpf's warnings back. Returns the last of them.
 pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> (T, String) {
     set_print(Some((PrintLevel::Warn, keep)));
     WARNINGS

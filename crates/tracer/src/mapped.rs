@@ -1,4 +1,4 @@
-//! What the programs keep of each CPU: read and written without a system call.
+//! The state that the programs keep of each CPU: read and written without a system call.
 
 use std::{
     mem::offset_of,
@@ -14,8 +14,8 @@ use vmnoise_events::{
 use crate::mapped_array::MappedArray;
 use crate::wire::{CpuState, ExitCounts, Mode};
 
-/// The live exit counters as BPF writes them, one slot per CPU of this machine
-/// (layout: [`vmnoise_events::exit_counts`]).
+/// The live exit counters that BPF writes, one slot per CPU of this machine (layout:
+/// [`vmnoise_events::exit_counts`]).
 #[derive(Debug)]
 pub(crate) struct MappedCounts(MappedArray<ExitCounts>);
 
@@ -24,18 +24,18 @@ impl MappedCounts {
         MappedArray::map(fd, cpus).map(MappedCounts)
     }
 
-    /// Bytes mapped, a whole number of pages.
+    /// Returns the number of mapped bytes, a whole number of pages.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Exits of this CPU's vCPU handled in the host kernel, as counted so far; 0
-    /// also where `kvm_exit` cannot fire: [`crate::Tracer::light_exits`] knows.
+    /// Returns how many exits of this CPU's vCPU the host's kernel has handled alone. It is 0 also
+    /// if `kvm_exit` cannot fire: [`crate::Tracer::light_exits`] distinguishes this.
     pub(crate) fn light(&self, cpu: u32) -> u64 {
         self.count(cpu, LIGHT_OFFSET)
     }
 
-    /// Exits of this CPU's vCPU that went to the VMM, as counted so far.
+    /// Returns how many exits of this CPU's vCPU went to the VMM.
     pub(crate) fn heavy(&self, cpu: u32) -> u64 {
         self.count(cpu, HEAVY_OFFSET)
     }
@@ -48,28 +48,28 @@ impl MappedCounts {
     }
 }
 
-/// Readings after which a thread that comes and goes without end is given up until
-/// the next time.
+/// Number of readings after which a reader gives up for now, because the thread comes and goes all
+/// the time.
 const READINGS: usize = 100;
 
-/// An observed thread on one CPU; times are CLOCK_MONOTONIC in ns, 0 is "not so".
+/// An observed thread on one CPU. Times are CLOCK_MONOTONIC in ns; 0: none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Whereabouts {
     pub(crate) here_since_ns: u64,
-    /// The CPU's steal clock then.
+    /// The CPU's steal clock at `here_since_ns`.
     pub(crate) here_since_steal_ns: u64,
-    /// How long it was here before that, and the steal meanwhile.
+    /// How long the thread was here before that, and the steal time of these stays.
     pub(crate) stays_ns: u64,
     pub(crate) stays_steal_ns: u64,
-    /// Whether it runs, and since when not.
+    /// Whether the thread runs. If not, `off_since_ns` is since when.
     pub(crate) runs: bool,
     pub(crate) off_since_ns: u64,
-    /// The outermost interrupt in progress.
+    /// Begin of the outermost interrupt in progress.
     pub(crate) irq_since_ns: Option<u64>,
     pub(crate) softirq_since_ns: u64,
 }
 
-/// What the programs remember of each CPU.
+/// The state that the programs keep of each CPU.
 #[derive(Debug)]
 pub(crate) struct MappedCpus(MappedArray<CpuState>);
 
@@ -92,12 +92,12 @@ impl MappedCpus {
         }
     }
 
-    /// Since when the watched thread of this CPU is stopped or held, if it is.
+    /// Returns since when the watched thread of this CPU is stopped or held, if it is.
     pub(crate) fn held_since(&self, cpu: u32) -> Option<u64> {
         let mode = self.0.u32(cpu, offset_of!(CpuState, mode))?;
         let off = self.0.u64(cpu, offset_of!(CpuState, vcpu_off.mono_ns))?;
         let is_held = mode.load(Acquire) == Mode::VMNOISE_HELD.0;
-        // It is let go between the two.
+        // The thread may continue between the two reads.
         let since_ns = off.load(Acquire);
         (is_held && since_ns > 0).then_some(since_ns)
     }
@@ -108,14 +108,14 @@ impl MappedCpus {
         }
     }
 
-    /// Only what is taken from the watched thread while it is on this CPU is reported.
+    /// Makes the programs report only what the watched thread loses while it is on this CPU.
     pub(crate) fn set_observed(&self, cpu: u32) {
         if let Some(word) = self.0.u32(cpu, offset_of!(CpuState, observed)) {
             word.store(1, Relaxed);
         }
     }
 
-    /// The watched thread is on this CPU since then, unless a program knows better.
+    /// Notes since when the watched thread is on this CPU, unless a program has noted it.
     pub(crate) fn set_here(&self, cpu: u32, mono_ns: u64, steal_ns: u64) {
         let steal = self.0.u64(cpu, offset_of!(CpuState, here.steal_ns));
         let mono = self.0.u64(cpu, offset_of!(CpuState, here.mono_ns));
@@ -127,19 +127,19 @@ impl MappedCpus {
         }
     }
 
-    /// Takes back what [`Self::set_here`] said, unless a program has said otherwise.
+    /// Takes back what [`Self::set_here`] noted, unless a program has noted something else.
     pub(crate) fn unset_here(&self, cpu: u32, mono_ns: u64) {
         if let Some(mono) = self.0.u64(cpu, offset_of!(CpuState, here.mono_ns)) {
-            // Whoever has changed it since knows better.
+            // A value that changed since then comes from a program, which knows better.
             let _ = mono.compare_exchange(mono_ns, 0, Relaxed, Relaxed);
         }
     }
 
-    /// What is remembered of the observed thread of a CPU, in one piece.
+    /// Returns the state of the observed thread of a CPU, read as a whole.
     pub(crate) fn whereabouts(&self, cpu: u32) -> Option<Whereabouts> {
         let u64 = |offset| Some(self.0.u64(cpu, offset)?.load(Acquire));
         let u32 = |offset| Some(self.0.u32(cpu, offset)?.load(Acquire));
-        // A thread that comes and goes between two readings is read again.
+        // Read again if the thread came or went between two readings.
         for _ in 0..READINGS {
             let here_since_ns = u64(offset_of!(CpuState, here.mono_ns))?;
             let found = Whereabouts {
@@ -168,14 +168,14 @@ impl MappedCpus {
             .is_some_and(|word| word.load(Relaxed) != 0)
     }
 
-    /// Address of the CPU's run queue, where the pass over all tasks has found it.
+    /// Returns the address of the CPU's run queue, if the pass over all tasks found it.
     pub(crate) fn run_queue(&self, cpu: u32) -> Option<u64> {
         let word = self.0.u64(cpu, offset_of!(CpuState, run_queue))?;
         Some(word.load(Relaxed)).filter(|&address| address != 0)
     }
 
-    /// Has the steal clock at this address sampled with every event of the CPU: Xen's
-    /// or KVM's.
+    /// Makes the programs sample the steal clock at this address with every event of the CPU.
+    /// `xen`: it is Xen's, otherwise KVM's.
     pub(crate) fn set_steal_clock(&self, cpu: u32, address: u64, xen: bool) {
         let word = self.0.u64(cpu, offset_of!(CpuState, steal_clock));
         let xen_word = self.0.u32(cpu, offset_of!(CpuState, xen_clock));
@@ -185,15 +185,15 @@ impl MappedCpus {
         }
     }
 
-    /// What `read_own_steal` has left: steal in ns, and the version of KVM's.
+    /// Returns the result of `read_own_steal`: steal time in ns, and the version of KVM's clock.
     pub(crate) fn own_steal(&self, cpu: u32) -> Option<(u64, u32)> {
         let steal_ns = self.0.u64(cpu, offset_of!(CpuState, own_steal_ns))?;
         let version = self.0.u32(cpu, offset_of!(CpuState, own_version))?;
         Some((steal_ns.load(Relaxed), version.load(Relaxed)))
     }
 
-    /// What the programs have cost so far, on all CPUs: the runs that were timed stand
-    /// for all of them. `None` while none was.
+    /// Returns the cost of the programs so far, on all CPUs. The timed runs stand for all runs.
+    /// `None` if no run was timed yet.
     pub(crate) fn own_cost(&self) -> Option<OwnCost> {
         let to_come = self.0.sum(offset_of!(CpuState, until_timed));
         let bpf_runs = self
@@ -210,16 +210,16 @@ impl MappedCpus {
         })
     }
 
-    /// The interference counters of a CPU; `None` where there is no such CPU.
+    /// Returns the interference counters of a CPU; `None` if there is no such CPU.
     pub(crate) fn interference(&self, cpu: u32) -> Option<&InterferenceSlot> {
         let offset = offset_of!(CpuState, interference);
         let slot = self.0.field::<InterferenceSlot>(cpu, offset)?;
-        // SAFETY: aligned and inside the mapping, which lives as long as `self`; the
-        // slot is atomic words alone, and BPF writes it by whole words.
+        // SAFETY: aligned and inside the mapping, which lives as long as `self`. The slot consists
+        // of atomic words, and BPF writes it in whole words.
         Some(unsafe { slot.as_ref() })
     }
 
-    /// The steps of the wake-up under way on a CPU; `None` where there is no such CPU.
+    /// Returns the steps of the current wake-up on a CPU; `None` if there is no such CPU.
     pub(crate) fn timer(&self, cpu: u32) -> Option<&TimerSlot> {
         let slot = self
             .0

@@ -23,7 +23,7 @@ unsafe impl<Slot> Send for MappedArray<Slot> {}
 unsafe impl<Slot> Sync for MappedArray<Slot> {}
 
 impl<Slot> MappedArray<Slot> {
-    /// `slots` is the number of its entries.
+    /// Maps an array with `slots` entries.
     pub(crate) fn map(fd: BorrowedFd<'_>, slots: usize) -> std::io::Result<Self> {
         let len = (slots * size_of::<Slot>()).next_multiple_of(rustix::param::page_size());
         // SAFETY: a new shared mapping at an address the kernel chooses.
@@ -46,7 +46,7 @@ impl<Slot> MappedArray<Slot> {
         })
     }
 
-    /// Bytes mapped, a whole number of pages.
+    /// Returns the number of mapped bytes, a whole number of pages.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -55,7 +55,7 @@ impl<Slot> MappedArray<Slot> {
         self.slots
     }
 
-    /// Address of a field of a slot; `None` where there is no such slot.
+    /// Returns the address of a field of a slot; `None` if there is no such slot.
     pub(crate) fn field<Word>(&self, index: u32, offset: usize) -> Option<NonNull<Word>> {
         let index = usize::try_from(index)
             .ok()
@@ -69,12 +69,12 @@ impl<Slot> MappedArray<Slot> {
 
     pub(crate) fn u64(&self, index: u32, offset: usize) -> Option<&AtomicU64> {
         let field = self.field::<AtomicU64>(index, offset)?;
-        // SAFETY: aligned and inside the mapping, which lives as long as `self`;
-        // everybody else who touches it (BPF, a guest) does so by whole words.
+        // SAFETY: aligned and inside the mapping, which lives as long as `self`. All others that
+        // access it (BPF, a guest) do so in whole words.
         Some(unsafe { field.as_ref() })
     }
 
-    /// The sum of a field over all slots.
+    /// Returns the sum of a field over all slots.
     pub(crate) fn sum(&self, offset: usize) -> u64 {
         let slots = 0..u32::try_from(self.slots).unwrap_or(u32::MAX);
         let words = slots.filter_map(|slot| self.u64(slot, offset));
@@ -90,14 +90,15 @@ impl<Slot> MappedArray<Slot> {
         }
     }
 
-    /// A whole slot, word by word: its words are of different instants if somebody writes there.
+    /// Returns a slot word by word. If somebody writes at the same time, its words are from
+    /// different instants.
     pub(crate) fn words(&self, index: u32) -> Option<Vec<u64>> {
         let mut words = Vec::new();
         self.copy_words(index, &mut words);
         (!words.is_empty()).then_some(words)
     }
 
-    /// The same behind what is there already; nothing of a slot that is not there.
+    /// Appends a slot word by word to `words`. Appends nothing if there is no such slot.
     pub(crate) fn copy_words(&self, index: u32, words: &mut Vec<u64>) {
         const { assert!(size_of::<Slot>().is_multiple_of(size_of::<u64>())) };
         let offsets = (0..size_of::<Slot>()).step_by(size_of::<u64>());
@@ -114,8 +115,8 @@ impl<Slot> MappedArray<Slot> {
 
 impl<Slot> Drop for MappedArray<Slot> {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours and no reference into it outlives `self`.
-        // It can only fail for an address that is none, and then nothing is left to do.
+        // SAFETY: the mapping is ours, and no reference into it outlives `self`. munmap fails only
+        // for an address that is not mapped, and then there is nothing to undo.
         let _ = unsafe { munmap(self.addr.as_ptr().cast(), self.len) };
     }
 }

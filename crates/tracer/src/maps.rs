@@ -35,7 +35,7 @@ pub(crate) trait Maps {
         Ok(bytes.and_then(|bytes| plain::read(&bytes)))
     }
 
-    /// Removes a key; whether it was there.
+    /// Removes a key. Returns whether it was there.
     fn remove(&self, map: &str, key: u32) -> std::io::Result<bool> {
         match self.map(map).delete(&key.to_ne_bytes()) {
             Ok(()) => Ok(true),
@@ -46,7 +46,7 @@ pub(crate) trait Maps {
 }
 
 impl Maps for Object {
-    /// The kernel puts the object's name before `.bss`.
+    /// Finds a map by name. The kernel puts the object's name before `.bss`.
     fn map(&self, name: &str) -> Map<'_> {
         let is_it = |map: &Map<'_>| {
             let known = map.name().to_string_lossy();

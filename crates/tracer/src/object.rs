@@ -1,4 +1,4 @@
-//! Opens and loads the BPF object with the program groups this kernel can run.
+//! Opens the BPF object, and loads the program groups that this kernel can run.
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -16,18 +16,18 @@ use crate::{
     wire,
 };
 
-/// Programs of the steal clock: no tracepoint's, and of no group.
+/// Programs of the steal clock. They belong to no tracepoint and to no group.
 const STEAL_PROGRAMS: [&str; 3] = ["find_run_queues", "read_steal", "read_own_steal"];
 
-/// The loaded object, and why groups are not in it.
+/// The loaded object, and why groups are absent.
 pub(crate) struct Loaded {
     pub(crate) object: Object,
     pub(crate) absent: BTreeMap<Group, String>,
-    /// Every tracepoint some program is written for.
+    /// All tracepoints for which there is a program.
     pub(crate) hooked: HashSet<String>,
 }
 
-/// Loads those of these groups that this kernel has.
+/// Loads the given groups that this kernel has.
 pub(crate) fn load(btf: &KernelBtf, groups: &[Group], steal: bool) -> Result<Loaded, LoadError> {
     let ((object, hooked), absent) = load_what_fits(btf, groups, &|groups, is_trial| {
         load_groups(btf, groups, steal && !is_trial)
@@ -39,12 +39,12 @@ pub(crate) fn load(btf: &KernelBtf, groups: &[Group], steal: bool) -> Result<Loa
     })
 }
 
-/// Loads exactly these groups, for good or on trial: then nothing beside them.
+/// Loads exactly these groups: for good, or (`true`) on trial, without any other program.
 type Load<'a, Loaded> = dyn Fn(&[Group], bool) -> Result<Loaded, LoadError> + 'a;
 
-/// Loads those of these groups that this kernel has. If they do not load together, each is tried
-/// alone, and those that load are loaded together: without what is beside the groups, if it is that
-/// which fails. Tells why the others are absent.
+/// Loads the given groups that this kernel has. If they do not load together, it tries each one
+/// alone, and then loads those that work together. If only the other programs fail, it loads
+/// without them. Also returns why the other groups are absent.
 pub(crate) fn load_what_fits<Loaded>(
     btf: &KernelBtf,
     groups: &[Group],
@@ -129,7 +129,7 @@ fn choose_programs(
     hooked
 }
 
-/// Reports a machine that does not allow BPF from programs that are wrong.
+/// Distinguishes a machine that does not allow BPF from faulty programs.
 pub(crate) fn why_not(error: &libbpf_rs::Error, warnings: &str) -> LoadError {
     let host = Host::here();
     if host.lockdown() == Some(Lockdown::Confidentiality) {
@@ -158,7 +158,8 @@ pub(crate) fn why_not(error: &libbpf_rs::Error, warnings: &str) -> LoadError {
     })
 }
 
-/// Who keeps bpf(2) from a process that has the capabilities; `None` where it failed and nobody refused it.
+/// Returns who keeps bpf(2) from a process that has the capabilities; `None` if it failed for
+/// another reason.
 fn not_allowed(refused: &io::Error, has_call_filter: bool) -> Option<LoadError> {
     let (why, remedy) = match (refused.raw_os_error()?, has_call_filter) {
         (libc::ENOSYS, false) => (
@@ -183,8 +184,8 @@ fn not_allowed(refused: &io::Error, has_call_filter: bool) -> Option<LoadError> 
     Some(LoadError::Refused { why, remedy })
 }
 
-/// Whether a program is taken that does nothing. libbpf-rs says of what it could not load in which words, and not by
-/// which number.
+/// Tries to load a program that does nothing. libbpf-rs describes its own failures in words only,
+/// without the error number.
 fn try_bpf() -> io::Result<()> {
     let nothing = [
         // r0 = 0, exit: BPF_MOV64_IMM and BPF_EXIT_INSN of linux/filter.h.
@@ -197,7 +198,8 @@ fn try_bpf() -> io::Result<()> {
             ..bpf_insn::default()
         },
     ];
-    // SAFETY: the instructions and the licence are there until it returns, and the other pointers may be null.
+    // SAFETY: the instructions and the licence live until the call returns, and the other pointers
+    // may be null.
     let fd = unsafe {
         bpf_prog_load(
             BPF_PROG_TYPE_SOCKET_FILTER,
@@ -211,7 +213,7 @@ fn try_bpf() -> io::Result<()> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: it is a new descriptor, which nobody else knows.
+    // SAFETY: a new descriptor that nobody else has.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
     Ok(())
 }
@@ -220,10 +222,10 @@ fn try_bpf() -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Groups that were loaded, whether the steal clock was, and groups that are absent.
+    /// The groups that were loaded and whether the steal clock was, and the groups that are absent.
     type Found = (Option<(Vec<Group>, bool)>, Vec<Group>);
 
-    /// Loads with programs of which some never load.
+    /// Loads groups of which some never load.
     fn loaded(broken: &[Group], steal_works: bool) -> Found {
         let load = |groups: &[Group], is_trial: bool| {
             let is_broken = groups.iter().any(|group| broken.contains(group));
@@ -284,7 +286,7 @@ mod tests {
             assert!(try_bpf().is_ok());
         }
 
-        /// This kernel's type information, with all that is called `name` called otherwise.
+        /// Returns this kernel's type information, in which `name` has another name.
         fn btf_without(name: &str) -> Vec<u8> {
             let mut btf = std::fs::read("/sys/kernel/btf/vmlinux").unwrap();
             let whole = format!("\0{name}\0").into_bytes();
@@ -293,7 +295,7 @@ mod tests {
             btf
         }
 
-        /// So it is without CONFIG_FAIR_GROUP_SCHED.
+        /// The state without CONFIG_FAIR_GROUP_SCHED.
         #[test]
         fn a_kernel_whose_tasks_know_no_queue_loads_all_the_same() {
             let path = std::env::temp_dir().join(format!("vmnoise-btf-{}", std::process::id()));

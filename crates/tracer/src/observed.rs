@@ -1,4 +1,4 @@
-//! An observed thread: where it is, and for how long it could have used a CPU.
+//! An observed thread: where it is, and how long it could have used a CPU.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -7,26 +7,26 @@ use vmnoise_host::Host;
 
 use crate::{mapped::MappedCpus, steal::StealClock};
 
-/// An interrupt that has lasted longer has lost its end.
+/// An interrupt that lasts longer has lost its end.
 const LOST_END_NS: u64 = 1_000_000_000;
-/// How often a thread that moves while it is looked for is looked for again.
+/// Number of attempts to find a thread that moves meanwhile.
 const ATTEMPTS: usize = 10;
 
 /// An observed thread on one CPU, since [`crate::Tracer::attach`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stay {
-    /// Up to here [`crate::Tracer::drain`] reports all there is to tell: now, or the begin of what
-    /// keeps the thread off the CPU right now. CLOCK_MONOTONIC in ns.
+    /// Time up to which [`crate::Tracer::drain`] reports everything: now, or the begin of the
+    /// activity that keeps the thread off the CPU at the moment. CLOCK_MONOTONIC in ns.
     pub settled_mono_ns: u64,
-    /// How long the thread ran or waited on this CPU up to then, in ns.
+    /// How long the thread ran or waited on this CPU up to that time, in ns.
     pub runnable_ns: u64,
-    /// How far the CPU's steal clock advanced meanwhile and until now, in ns; `None`
-    /// where it cannot be read at any instant.
+    /// Advance of the CPU's steal clock while the thread was here, until now, in ns; `None` if the
+    /// clock cannot be read at any time.
     pub steal_ns: Option<u64>,
 }
 
-/// Looks at observed threads. The memory that it reads stays after the [`crate::Tracer`]
-/// is gone; nothing changes in it any more then.
+/// Reader of observed threads. Its memory stays valid after the [`crate::Tracer`] is gone, but then
+/// nothing changes it.
 #[derive(Debug)]
 pub struct Observer {
     pub(crate) object: Rc<Object>,
@@ -36,9 +36,9 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Finds out where a watched thread is: one that runs without ever being switched
-    /// out shows in no event. Call it once, after [`crate::Tracer::attach`], which
-    /// reports every move from there on. `now_mono_ns` reads CLOCK_MONOTONIC.
+    /// Finds the CPU of a watched thread: a thread that runs and is never switched out shows in no
+    /// event. Call it once, after [`crate::Tracer::attach`], which reports every move from then on.
+    /// `now_mono_ns` reads CLOCK_MONOTONIC.
     ///
     /// # Errors
     /// If the thread is gone.
@@ -52,7 +52,7 @@ impl Observer {
             let since_ns = now_mono_ns();
             let steal_ns = self.steal_ns(place.cpu).unwrap_or(0);
             self.cpus.set_here(place.cpu, since_ns, steal_ns);
-            // It may have gone before there was anything to take back.
+            // The thread may have gone before there was anything to take back.
             if host.place(tid)? == place {
                 return Ok(());
             }
@@ -61,8 +61,8 @@ impl Observer {
         Ok(())
     }
 
-    /// What an observed thread has had of this CPU by `now_mono_ns`, which is read just
-    /// before; `None` if there is no such CPU.
+    /// Returns what an observed thread has had of this CPU up to `now_mono_ns`, which must be read
+    /// just before; `None` if there is no such CPU.
     pub fn stay(&self, cpu: u32, now_mono_ns: u64) -> Option<Stay> {
         let found = self.cpus.whereabouts(cpu)?;
         let mut stay = Stay {

@@ -1,4 +1,4 @@
-//! One event of perf that is counted, and never sampled (perf_event_open(2)).
+//! A perf event that is counted, and never sampled (perf_event_open(2)).
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -6,39 +6,38 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use vmnoise_host::PmuEvent;
 
-/// Whose events are counted.
+/// Scope of a counter.
 #[derive(Debug, Clone, Copy)]
 pub enum Counted<'a> {
-    /// All on one CPU, whatever runs there.
+    /// Everything on one CPU.
     Cpu(u32),
-    /// Those of the programs that the calling thread starts from now on, and of all that these start; beside another
-    /// counter of them, at the same times as that one; of their own code alone, or of what the kernel does for them and in
-    /// interrupts among them, too.
+    /// The programs that the calling thread starts from now on, and all programs that these start.
     NextPrograms {
-        /// The counter that leads.
+        /// The counter that leads the group: both count at the same times.
         beside: Option<&'a Counter>,
-        /// Whether their own code alone is counted.
+        /// Whether only the programs' own code is counted. Otherwise the kernel's work for them,
+        /// and interrupts meanwhile, count too.
         own_code: bool,
     },
 }
 
-/// A counter that runs.
+/// A running counter.
 #[derive(Debug)]
 pub struct Counter(File);
 
-/// What it says.
+/// A reading of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
-    /// How many there were while it counted.
+    /// Number of events while it counted.
     pub events: u64,
-    /// For how long there was something to count, in ns over all threads or CPUs.
+    /// Time in which there was something to count, in ns over all threads or CPUs.
     pub enabled_ns: u64,
-    /// For how long it did: less, where more is counted than the CPU has counters.
+    /// Time in which it counted. It is shorter if more is counted than the CPU has counters for.
     pub running_ns: u64,
 }
 
 impl Count {
-    /// What came since an earlier reading.
+    /// Returns the difference to an earlier reading.
     pub fn since(&self, before: &Count) -> Count {
         Count {
             events: self.events.saturating_sub(before.events),
@@ -47,8 +46,9 @@ impl Count {
         }
     }
 
-    /// Events in each ns in which it counted; `None` where it did not. Two counters that are read one after the other have
-    /// rates of nearly the same time, however late the second is read.
+    /// Returns the events per ns of counted time; `None` if nothing was counted. The rates of two
+    /// counters that are read one after the other cover nearly the same time, however late the
+    /// second is read.
     pub fn rate(&self) -> Option<f64> {
         (self.running_ns > 0).then(|| self.events as f64 / self.running_ns as f64)
     }
@@ -58,7 +58,7 @@ impl Count {
 const SIZE: u64 = 64;
 /// `read_format`: PERF_FORMAT_TOTAL_TIME_ENABLED and PERF_FORMAT_TOTAL_TIME_RUNNING.
 const WITH_TIMES: u64 = 0b11;
-/// Bits of its flags, in the order of the header.
+/// Flags, in the order of the header.
 const DISABLED: u64 = 1 << 0;
 const INHERIT: u64 = 1 << 1;
 const NOT_OF_KERNEL: u64 = 1 << 5;
@@ -68,15 +68,15 @@ const ENABLE_ON_EXEC: u64 = 1 << 12;
 const CLOSE_ON_EXEC: u64 = 1 << 3;
 
 impl Counter {
-    /// Starts it.
+    /// Starts a counter.
     ///
     /// # Errors
-    /// What the kernel says: ENOENT where the CPU has no such event, EACCES without the right to it.
+    /// The kernel's error: ENOENT if the CPU has no such event, EACCES without the right to it.
     pub fn open(event: PmuEvent, counted: Counted<'_>) -> io::Result<Counter> {
         let (pid, cpu, beside, flags) = match counted {
             Counted::Cpu(cpu) => (-1, i64::from(cpu), None, 0),
             Counted::NextPrograms { beside, own_code } => {
-                // Where another leads, it alone is switched on, and both count.
+                // If another counter leads, only that one is switched on, and both count.
                 let waits = beside.map_or(DISABLED | ENABLE_ON_EXEC, |_| 0);
                 let not_of = match own_code {
                     true => NOT_OF_KERNEL | NOT_OF_HYPERVISOR,
@@ -96,8 +96,8 @@ impl Counter {
             0,
             0,
         ];
-        // SAFETY: `attributes` lives through the call and is as long as it says; the rest
-        // are plain numbers. The result is an error or a descriptor that nobody else owns.
+        // SAFETY: `attributes` lives through the call and has the length that it states. The rest
+        // are plain numbers. The result is an error, or a descriptor that nobody else owns.
         let fd = unsafe {
             libc::syscall(
                 libc::SYS_perf_event_open,
@@ -116,10 +116,10 @@ impl Counter {
         Ok(Counter(unsafe { OwnedFd::from_raw_fd(fd) }.into()))
     }
 
-    /// What it has counted since its start.
+    /// Returns what it has counted since its start.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn read(&self) -> io::Result<Count> {
         let mut words = [0; 3 * 8];
         (&self.0).read_exact(&mut words)?;
@@ -143,14 +143,14 @@ mod tests {
         use super::*;
         use vmnoise_host::Host;
 
-        /// PERF_TYPE_SOFTWARE, which every kernel counts.
+        /// Returns an event of PERF_TYPE_SOFTWARE, which every kernel counts.
         fn software(config: u64) -> PmuEvent {
             PmuEvent { pmu: 1, config }
         }
         const TASK_CLOCK: u64 = 1;
         const CONTEXT_SWITCHES: u64 = 3;
 
-        /// The neighbour of `smi` in the same PMU, which every x86 CPU counts.
+        /// `tsc` is in the same PMU as `smi`, and every x86 CPU counts it.
         #[test]
         fn a_counter_of_the_msr_pmu_counts_on_its_cpu() {
             let event = Host::here().msr_event("tsc").unwrap();
@@ -161,7 +161,8 @@ mod tests {
             assert!(Counter::open(event, Counted::Cpu(1 << 20)).is_err());
         }
 
-        /// perf(1) starts its own counter at the same exec; bash says what its children used.
+        /// perf(1) also starts its counters at the exec. bash reports the time that its children
+        /// used.
         #[test]
         fn programs_are_counted_from_their_exec_on_with_all_that_they_start() {
             let of = |beside| Counted::NextPrograms {
@@ -190,8 +191,9 @@ mod tests {
                 })
                 .sum();
             let counted_ms = clock.read().unwrap().events as f64 / 1e6;
-            // `times` rounds each of four figures to 1 ms; what bash does before its exec and after `times` is some
-            // ms. A parent that is left out, or a child, would be half of it.
+            // `times` rounds each of four numbers to 1 ms. bash itself needs some ms before its
+            // exec and after `times`. If the parent or a child were left out, half would be
+            // missing.
             assert!(used_ms > 50.0, "{said}");
             let ratio = counted_ms / used_ms;
             assert!(

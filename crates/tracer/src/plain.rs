@@ -1,23 +1,22 @@
-//! Values as maps and records have them.
+//! Plain values in maps and records.
 
-/// A value out of a map, as the kernel gives it.
+/// Reads a value of a map from the kernel's bytes.
 pub(crate) fn read<Value: Plain>(bytes: &[u8]) -> Option<Value> {
     if bytes.len() < size_of::<Value>() {
         return None;
     }
-    // SAFETY: long enough, and any bytes are a value: `Plain` is only what is made of
-    // numbers.
+    // SAFETY: long enough, and any bytes are a valid value: `Plain` types consist of numbers only.
     Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
 }
 
-/// A value as the kernel takes it.
+/// Returns the bytes of a value for the kernel.
 pub(crate) fn bytes<Value: Plain>(value: &Value) -> &[u8] {
-    // SAFETY: `Plain` is made of numbers without padding between them, so every byte
-    // is initialized.
+    // SAFETY: `Plain` types consist of numbers without padding between them, so every byte is
+    // initialized.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<Value>()) }
 }
 
-/// Structures made of numbers, without padding.
+/// Structures that consist of numbers, without padding.
 pub(crate) trait Plain: Copy {}
 
 impl Plain for u32 {}

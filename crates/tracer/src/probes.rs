@@ -1,4 +1,4 @@
-//! Which tracepoints belong together, and what each group can and cannot show.
+//! The groups of tracepoints that belong together, and what each can and cannot show.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -11,23 +11,23 @@ use vmnoise_events::{ProbeName, ProbeStatus};
 use crate::btf::KernelBtf;
 use vmnoise_host::Host;
 
-/// What the limits of a group depend on.
+/// The facts on which the limits of a group depend.
 pub(crate) struct Kernel {
-    /// Interrupt vectors with a tracepoint that no program is written for.
+    /// Interrupt vectors that have a tracepoint, but no program.
     pub(crate) unhooked_vectors: BTreeSet<String>,
     pub(crate) kvm_pvm: bool,
-    /// Whether KVM's structures tell why a guest was left.
+    /// Whether KVM's structures show the reason of an exit.
     pub(crate) has_reasons: bool,
     pub(crate) preempt_rt: bool,
-    /// Whether interrupts come that have no tracepoint ([`vmnoise_host::Host::posts_interrupts`]).
+    /// Whether interrupts without a tracepoint come ([`vmnoise_host::Host::posts_interrupts`]).
     pub(crate) posted_interrupts: bool,
-    /// Whether it is older than 5.18, by the arguments of its tracepoints.
+    /// Whether the kernel is older than 5.18, by the arguments of its tracepoints.
     pub(crate) before_5_18: bool,
 }
 
 impl Kernel {
-    /// As far as no tracer asks for more than another; `hooked` is every tracepoint that some program is
-    /// written for.
+    /// Reads the facts that all tracers need. `hooked` has all tracepoints for which there is a
+    /// program.
     pub(crate) fn of(
         host: &Host,
         btf: &KernelBtf,
@@ -45,7 +45,7 @@ impl Kernel {
     }
 }
 
-/// Programs that are only useful together, and are tried, kept or dropped together.
+/// Programs that are useful only together. They are tried, kept or dropped together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Group {
     Irq,
@@ -58,15 +58,15 @@ pub(crate) enum Group {
     Timer,
 }
 
-/// What the watched threads are, hence which events report them.
+/// The kind of the watched threads. It decides which events report them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// vCPUs of a guest here: what KVM does with them counts too.
+    /// vCPUs of a guest of this machine: KVM's work for them counts too.
     Vcpus,
-    /// Ordinary threads: interrupts, tasks and steal are all there is.
+    /// Ordinary threads: only interrupts, tasks and steal time.
     Osnoise,
-    /// Threads of somebody else, which sleep and move from CPU to CPU as they like:
-    /// only what is taken from them is reported.
+    /// Existing threads of other programs, which sleep and move from CPU to CPU: only what they
+    /// lose is reported.
     Observed,
     /// Ordinary threads that wake up by timers.
     Timerlat,
@@ -97,7 +97,7 @@ impl Scope {
 }
 
 impl Group {
-    /// Those that ordinary threads need come first, what only periodic ones need comes last.
+    /// Groups for ordinary threads come first, the group for periodic threads comes last.
     pub(crate) const ALL: [Group; 8] = [
         Group::Irq,
         Group::Softirq,
@@ -109,7 +109,7 @@ impl Group {
         Group::Timer,
     ];
 
-    /// What results call it.
+    /// Returns the name of the group in results.
     pub(crate) const fn probe(self) -> &'static str {
         let name = match self {
             Group::Irq => ProbeName::Irq,
@@ -124,7 +124,7 @@ impl Group {
         name.name()
     }
 
-    /// The group of the program attached to this tracepoint.
+    /// Returns the group of the program that is attached to this tracepoint.
     fn of(tracepoint: &str) -> Group {
         match tracepoint {
             "softirq_entry" | "softirq_exit" => Group::Softirq,
@@ -136,12 +136,12 @@ impl Group {
             }
             "kvm_exit" | "kvm_entry" => Group::KvmExit,
             "hrtimer_start" | "hrtimer_expire_entry" => Group::Timer,
-            // irq_handler_* and every pair of irq_vectors.
+            // irq_handler_*, and every pair of irq_vectors.
             _ => Group::Irq,
         }
     }
 
-    /// Tracepoints without which the group shows nothing.
+    /// Returns the tracepoints without which the group shows nothing.
     const fn needs(self) -> &'static [&'static str] {
         match self {
             Group::Irq => &["irq_handler_entry", "irq_handler_exit"],
@@ -155,12 +155,13 @@ impl Group {
         }
     }
 
-    /// Why a tracepoint that it needs cannot be attached, if one cannot.
+    /// Returns why a tracepoint that the group needs cannot be attached; `None` if all can.
     pub(crate) fn missing(self, btf: &KernelBtf) -> Option<String> {
         self.needs().iter().find_map(|name| btf.why_not(name))
     }
 
-    /// Why its programs do not load on this kernel, if that is known without the verifier.
+    /// Returns why the group's programs do not load on this kernel, if that is known without the
+    /// verifier.
     pub(crate) fn misfit(self, btf: &KernelBtf) -> Option<String> {
         match self {
             Group::KvmExit => older_kvm_exit(btf.kvm_arguments("kvm_exit")?),
@@ -168,7 +169,7 @@ impl Group {
         }
     }
 
-    /// What is lost without it.
+    /// Returns what a run loses without the group.
     pub(crate) const fn loss(self) -> &'static str {
         match self {
             Group::Irq => "interrupt work on the host is not told from other causes",
@@ -182,7 +183,7 @@ impl Group {
         }
     }
 
-    /// What would bring it.
+    /// Returns how to get the group.
     pub(crate) const fn remedy(self) -> &'static str {
         match self {
             Group::KvmRun | Group::KvmExit => {
@@ -192,7 +193,7 @@ impl Group {
         }
     }
 
-    /// What it cannot show although it works.
+    /// Returns what the group cannot show although it works.
     pub(crate) fn limit(self, kernel: &Kernel) -> String {
         match self {
             Group::Irq => {
@@ -226,7 +227,7 @@ impl Group {
         }
     }
 
-    /// The status of this group; `absent` is why it is not there.
+    /// Returns the status of this group. `absent` is why it is missing.
     pub(crate) fn probe_status(self, absent: Option<&str>, limit: String) -> ProbeStatus {
         let (probe_status, limit, remedy) = match absent {
             None => ("tp_btf", limit, String::new()),
@@ -247,14 +248,14 @@ impl Group {
     }
 }
 
-/// A program of the object, by what it says of itself.
+/// A program of the object, by its section name.
 pub(crate) struct Probe<'a> {
     pub(crate) group: Group,
     pub(crate) tracepoint: &'a str,
 }
 
 impl<'a> Probe<'a> {
-    /// `None` for programs that are no tracepoint's.
+    /// Returns `None` for a program without a tracepoint.
     pub(crate) fn from_section(section: &'a str) -> Option<Probe<'a>> {
         let tracepoint = section.strip_prefix("tp_btf/")?;
         Some(Probe {
@@ -263,8 +264,8 @@ impl<'a> Probe<'a> {
         })
     }
 
-    /// Whether this kernel has the tracepoint, with its partner if it is half of a
-    /// pair, in the form `program` expects.
+    /// Returns whether this kernel has the tracepoint in the form that `program` expects. For one
+    /// half of a pair it must also have the other half.
     pub(crate) fn fits(&self, program: &str, btf: &KernelBtf) -> bool {
         let partner = match self.tracepoint.strip_suffix("_entry") {
             Some(word) => format!("{word}_exit"),
@@ -285,7 +286,8 @@ impl<'a> Probe<'a> {
     }
 }
 
-/// Until Linux 5.15 the reason came first: (exit_reason, vcpu, isa).
+/// Returns why an older kvm_exit does not fit: until Linux 5.15 its reason came first (exit_reason,
+/// vcpu, isa).
 fn older_kvm_exit(arguments: usize) -> Option<String> {
     (arguments == 3).then(|| {
         "kvm_exit has the arguments it had before Linux 5.16, and vmnoise reads those of later kernels: \
@@ -294,14 +296,15 @@ fn older_kvm_exit(arguments: usize) -> Option<String> {
     })
 }
 
-/// What [`vmnoise_host::Host::posts_interrupts`] hides.
+/// Effect of [`vmnoise_host::Host::posts_interrupts`].
 const POSTED: &str = "KVM's posted interrupts have no tracepoint (PIN, NPI and PIW of \
                       /proc/interrupts): hw appears only where they are seen to stand still";
 
 /// Usual mount points of tracefs.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// The pairs of irq_vectors that tracefs lists and no program hooks; none where it is not mounted.
+/// Returns the pairs of irq_vectors in tracefs that no program hooks; empty if tracefs is not
+/// mounted.
 fn unhooked_vectors(hooked: &HashSet<String>, tracefs: &[&Path]) -> BTreeSet<String> {
     tracefs
         .iter()
@@ -371,7 +374,7 @@ mod tests {
     fn an_older_kernel_is_named_in_a_sentence() {
         assert_eq!(older_kvm_exit(2), None);
         assert!(older_kvm_exit(3).unwrap().contains("before Linux 5.16"));
-        // This one is newer, wherever its KVM is.
+        // This kernel is newer, wherever its KVM is.
         let btf = KernelBtf::read().unwrap();
         assert_eq!(Group::KvmExit.misfit(&btf), None);
         assert!(matches!(btf.kvm_arguments("kvm_exit"), Some(2) | None));

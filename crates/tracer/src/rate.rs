@@ -1,9 +1,10 @@
-//! How fast the CPUs work for a command while it has them: cycles, reference cycles and instructions of its threads,
-//! by the counters of the CPU (PMU).
+//! How fast the CPUs work for a command while it has them: cycles, reference cycles and
+//! instructions of its threads, by the counters of the CPU (PMU).
 //!
-//! Reference cycles pass at one speed whatever the CPU's frequency, as the TSC does, and stop where the hypervisor or another
-//! task has the CPU: so cycles by reference cycle are the frequency that the command had. Interrupts in its turns are among
-//! them, but where its own code alone may be counted.
+//! Reference cycles pass at a fixed speed, like the TSC, whatever the CPU's frequency. They stop
+//! while the hypervisor or another task has the CPU. So cycles divided by reference cycles give the
+//! frequency that the command had. Interrupts during its turns are included, unless only its own
+//! code may be counted.
 
 use std::io;
 
@@ -11,7 +12,7 @@ use vmnoise_host::PmuEvent;
 
 use crate::perf::{Count, Counted, Counter};
 
-/// PERF_TYPE_HARDWARE: events that each kind of CPU has under numbers of its own.
+/// Returns an event of PERF_TYPE_HARDWARE: each kind of CPU has its own number for it.
 const fn hardware(config: u64) -> PmuEvent {
     PmuEvent { pmu: 0, config }
 }
@@ -22,33 +23,35 @@ const INSTRUCTIONS: PmuEvent = hardware(1);
 /// PERF_COUNT_HW_REF_CPU_CYCLES, which AMD's CPUs have since Zen 4.
 const REF_CYCLES: PmuEvent = hardware(9);
 
-/// Counters of the programs that the calling thread starts next, and of all that these start.
+/// Counters of the programs that the calling thread starts next, and of all programs that these
+/// start.
 #[derive(Debug)]
 pub struct RateCounters {
     cycles: Counter,
     instructions: Counter,
     ref_cycles: Option<Counter>,
-    /// Whether the rights allow to count the programs' own code alone.
+    /// Whether the rights only allow counting the programs' own code.
     pub own_code: bool,
 }
 
-/// What they say since their start.
+/// A reading of the counters since their start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rate {
     /// Cycles of the CPUs.
     pub cycles: Count,
-    /// Instructions that were completed.
+    /// Number of completed instructions.
     pub instructions: Count,
-    /// Cycles at the frequency of the TSC; `None` where this CPU does not count them.
+    /// Cycles at the frequency of the TSC; `None` if this CPU does not count them.
     pub ref_cycles: Option<Count>,
 }
 
 impl RateCounters {
-    /// Opens them; they count from the exec of the next program on. Without the right to more, they count the programs'
-    /// own code alone.
+    /// Opens the counters. They count from the exec of the next program on. Without the right to
+    /// more, they count only the programs' own code.
     ///
     /// # Errors
-    /// ENOENT where this CPU, or the hypervisor, has no such counters; EACCES or EPERM without any right to them.
+    /// ENOENT if this CPU, or the hypervisor, has no such counters; EACCES or EPERM without any
+    /// right to them.
     pub fn of_next_programs() -> io::Result<RateCounters> {
         match RateCounters::open(false) {
             Err(why) if why.kind() == io::ErrorKind::PermissionDenied => RateCounters::open(true),
@@ -62,7 +65,7 @@ impl RateCounters {
         let instructions = Counter::open(INSTRUCTIONS, of(Some(&cycles)))?;
         let ref_cycles = match Counter::open(REF_CYCLES, of(Some(&cycles))) {
             Ok(counter) => Some(counter),
-            // None of this name, or none beside the two others.
+            // There is no such event, or no counter for it next to the two others.
             Err(why) if is_missing(&why) => None,
             Err(why) => return Err(why),
         };
@@ -74,10 +77,10 @@ impl RateCounters {
         })
     }
 
-    /// What was counted until now.
+    /// Returns what was counted until now.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn read(&self) -> io::Result<Rate> {
         Ok(Rate {
             cycles: self.cycles.read()?,

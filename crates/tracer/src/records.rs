@@ -1,4 +1,4 @@
-//! Empties the ring buffer of a BPF object, in batches.
+//! Reads the ring buffer of a BPF object, in batches.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,20 +7,20 @@ use vmnoise_events::Event;
 
 use crate::error::{LoadError, TraceError};
 
-/// Records taken from the ring before they are handed on, so that memory stays
-/// bounded however much has gathered.
+/// Number of records that are read from the ring before they are passed on. It limits the memory,
+/// however much is in the ring.
 const BATCH: usize = 4096;
-/// Batches of one drain: more than a full ring, so that a drain ends even where
-/// events come faster than they are read.
+/// Number of batches in one drain: more than a full ring. So a drain ends even if events come
+/// faster than they are read.
 const BATCHES: usize = 64;
 
-/// Turns the bytes of one record into events.
+/// Decoder of the records of one object.
 pub(crate) trait Decode: Default + Send + 'static {
-    /// Each source comes before its first use. Bytes that are no record give nothing
-    /// and are counted.
+    /// Turns the bytes of one record into events. Each source comes before its first use. Bytes
+    /// that are no record give no event, and are counted.
     fn decode(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event));
 
-    /// How many records could not be decoded so far.
+    /// Returns the number of records that could not be decoded so far.
     fn undecodable(&self) -> u64;
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Records<Decoder> {
     inbox: Arc<Mutex<Inbox<Decoder>>>,
 }
 
-/// What the ring's callback fills and a drain empties.
+/// The events that the ring's callback stores, and a drain takes.
 #[derive(Debug, Default)]
 struct Inbox<Decoder> {
     decoder: Decoder,
@@ -57,7 +57,7 @@ impl<Decoder: Decode> Records<Decoder> {
         Ok(Records { ring, inbox })
     }
 
-    /// Hands over everything that is in the ring.
+    /// Passes on everything that is in the ring.
     pub(crate) fn drain(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), TraceError> {
         for _ in 0..BATCHES {
             let taken = self.ring.consume_raw_n(BATCH);
@@ -71,7 +71,7 @@ impl<Decoder: Decode> Records<Decoder> {
         Ok(())
     }
 
-    /// Asks the decoder for what it keeps, which are no events.
+    /// Asks the decoder for facts that it keeps and that are no events.
     pub(crate) fn ask<Answer>(&self, question: impl FnOnce(&mut Decoder) -> Answer) -> Answer {
         question(&mut self.inbox().decoder)
     }

@@ -1,5 +1,5 @@
-//! Counts system management interrupts of each measured CPU: the one witness of time
-//! that the firmware takes. It says how many, never when or how long.
+//! Counts the system management interrupts of each measured CPU: the only evidence of time that the
+//! firmware takes. It shows their number, but never when they came or how long they took.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
@@ -8,15 +8,15 @@ use vmnoise_events::ProbeStatus;
 use crate::perf::{self, Counted};
 use vmnoise_host::{Host, NoSmiCount};
 
-/// MSR_SMI_COUNT of Intel's CPUs (arch/x86/include/asm/msr-index.h); its count is the
-/// lower 32 bits (Intel's manual, volume 4).
+/// MSR_SMI_COUNT of Intel's CPUs (arch/x86/include/asm/msr-index.h). Its count is the lower 32 bits
+/// (Intel's manual, volume 4).
 const MSR_SMI_COUNT: u64 = 0x34;
 
-/// Running counters, each from its opening on.
+/// Running counters. Each counts from its opening on.
 #[derive(Debug)]
 pub struct SmiCounts {
     counters: Vec<(u32, Source)>,
-    /// Why there are none, and what would help.
+    /// Why there are none, and the remedy.
     missing: Option<(String, &'static str)>,
 }
 
@@ -24,7 +24,7 @@ pub struct SmiCounts {
 enum Source {
     /// An event of perf.
     Perf(perf::Counter),
-    /// The registers of the CPU, and what MSR_SMI_COUNT said at first.
+    /// The registers of the CPU, and the first value of MSR_SMI_COUNT.
     Register(File, u32),
 }
 
@@ -68,7 +68,7 @@ impl SmiCounts {
         }
     }
 
-    /// How many this CPU has had since the opening; `None` where they are not counted.
+    /// Returns the number of SMIs of this CPU since the opening; `None` if they are not counted.
     pub fn read(&self, cpu: u32) -> Option<u64> {
         let (_, counter) = self.counters.iter().find(|(opened, _)| *opened == cpu)?;
         match counter {
@@ -80,7 +80,7 @@ impl SmiCounts {
         }
     }
 
-    /// Where the count comes from, or why there is none.
+    /// Returns the source of the count, or why there is none.
     pub fn probe_status(&self) -> ProbeStatus {
         let by_register = |(_, source): &(u32, Source)| matches!(source, Source::Register(..));
         let (probe_status, limit, remedy) = match &self.missing {
@@ -120,11 +120,12 @@ fn open_register(host: &Host, cpu: u32) -> io::Result<Source> {
     Ok(Source::Register(registers, first))
 }
 
-/// The offset in the file is the number of the register, and each has 8 bytes (msr(4)).
+/// Reads the register. The offset in the file is the number of the register, and a read has 8 bytes
+/// (msr(4)).
 fn read_register(registers: &File) -> io::Result<u32> {
     let mut value = [0; 8];
     registers.read_exact_at(&mut value, MSR_SMI_COUNT)?;
-    // Truncated to the count.
+    // The count is the lower half.
     Ok(u64::from_ne_bytes(value) as u32)
 }
 
@@ -144,7 +145,7 @@ mod tests {
         assert!(probe_status.limit.contains("guest"), "{probe_status:?}");
     }
 
-    /// A machine of Intel without perf's event, and the registers of its CPU 0.
+    /// Returns a machine of Intel without perf's event, and the registers of its CPU 0.
     fn without_perf() -> (tempfile::TempDir, File) {
         let root = tempfile::tempdir().unwrap();
         for folder in ["proc", "dev/cpu/0"] {

@@ -1,5 +1,4 @@
-//! The steal clock of this machine itself, where it is a guest: which source there
-//! is, and its reading.
+//! The steal clock of this machine, if it is a guest: its source, and its reading.
 
 use std::{fs, io::Read, path::Path};
 
@@ -8,21 +7,21 @@ use vmnoise_events::{ProbeName, ProbeStatus};
 
 use crate::{btf::MinusRunQueue, mapped::MappedCpus, wire::StealQuery};
 
-/// The address of a CPU's run queue, where the pass over all tasks has found it.
+/// The address of a CPU's run queue, if the pass over all tasks found it.
 pub(crate) type RunQueueOf<'a> = &'a dyn Fn(u32) -> Option<u64>;
 
-/// The per-CPU variable in which a hypervisor writes what it took, found through BTF.
+/// The per-CPU variable in which a hypervisor writes the steal time, found by BTF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Variable {
-    /// `xen_runstate`, a `struct vcpu_runstate_info`; otherwise `steal_time`, a
-    /// `struct kvm_steal_time`, which other hypervisors write too.
+    /// Whether the variable is `xen_runstate`, a `struct vcpu_runstate_info`. Otherwise it is
+    /// `steal_time`, a `struct kvm_steal_time`, which other hypervisors write too.
     xen: bool,
-    /// How far it lies from the run queue of its CPU, modulo 2^64.
+    /// Its distance from the run queue of its CPU, modulo 2^64.
     minus_run_queue: u64,
 }
 
 impl Variable {
-    /// The variable that this hypervisor ([`vmnoise_host::Host::hypervisor`]) writes.
+    /// Returns the variable that this hypervisor ([`vmnoise_host::Host::hypervisor`]) writes.
     pub(crate) fn of(found: MinusRunQueue, hypervisor: &str) -> Option<Variable> {
         let xen = hypervisor.split(' ').next() == Some("Xen");
         let minus_run_queue = if xen {
@@ -41,24 +40,24 @@ impl Variable {
     }
 }
 
-/// Where the steal clock is read, best first.
+/// The source of the steal clock, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StealClock {
-    /// What the hypervisor writes: in ns, at any instant.
+    /// The variable that the hypervisor writes: in ns, at any time.
     Variable(Variable),
     /// `prev_steal_time` of the run queue: in ns, as of its last tick.
     Tick,
     /// /proc/stat: in ticks of 10 ms.
     ProcStat,
-    /// This machine is a guest and nothing shows a steal clock.
+    /// This machine is a guest, and no steal clock was found.
     Unknown,
-    /// This machine is no guest: nobody can steal from it.
+    /// This machine is no guest, so nobody can steal from it.
     NoGuest,
 }
 
 impl StealClock {
-    /// Takes the best source that shows life. `find_run_queues` and `read_steal`
-    /// are in `object` if this machine is a guest.
+    /// Takes the best source that works. `object` has `find_run_queues` and `read_steal` if this
+    /// machine is a guest.
     pub(crate) fn find(
         object: Option<&Object>,
         variable: Option<Variable>,
@@ -87,8 +86,9 @@ impl StealClock {
         }
     }
 
-    /// Has the clock sampled with every event of the measured CPUs, or of none where
-    /// one of them has no clock that can be read at any instant; tells which.
+    /// Makes the programs sample the clock with every event of the measured CPUs. If one of these
+    /// CPUs has no clock that can be read at any time, none is sampled. Returns whether they are
+    /// sampled.
     pub(crate) fn sample(self, cpus: &MappedCpus, measured: &[u32]) -> bool {
         let StealClock::Variable(variable) = self else {
             return false;
@@ -101,8 +101,8 @@ impl StealClock {
         !clocks.is_empty()
     }
 
-    /// Where the clock of each of these CPUs lies; `None` where one of them has no clock that can be read at
-    /// any instant.
+    /// Returns the address of each CPU's clock; `None` if one of the CPUs has no clock that can be
+    /// read at any time.
     pub(crate) fn addresses(
         self,
         run_queue: RunQueueOf<'_>,
@@ -118,7 +118,7 @@ impl StealClock {
         clocks.collect()
     }
 
-    /// Steal of a CPU since boot in ns.
+    /// Returns the steal time of a CPU since boot, in ns.
     pub(crate) fn read_ns(self, object: &Object, cpu: u32) -> Option<u64> {
         match self {
             StealClock::Variable(variable) => {
@@ -133,12 +133,13 @@ impl StealClock {
         }
     }
 
-    /// Whether it says how often the vCPU came back: KVM's version does.
+    /// Returns whether the clock counts how often the vCPU came back: the version of KVM's clock
+    /// does.
     pub(crate) fn counts_reloads(self) -> bool {
         matches!(self, StealClock::Variable(Variable { xen: false, .. }))
     }
 
-    /// Says whether activities are told net of what was stolen inside them.
+    /// Returns whether activities exclude the steal time inside them.
     pub(crate) fn sampling_status(self, sampled: bool) -> ProbeStatus {
         let (probe_status, limit, remedy) = match (self, sampled) {
             (_, true) => (
@@ -164,7 +165,7 @@ impl StealClock {
         }
     }
 
-    /// Says which source is in use.
+    /// Returns which source is used.
     pub(crate) fn probe_status(self) -> ProbeStatus {
         let upper = "an upper bound on what the outer host's scheduler took";
         let (probe_status, limit, remedy) = match self {
@@ -201,7 +202,7 @@ impl StealClock {
     }
 }
 
-/// Runs the iterator over all tasks once; the run queues land in the map `cpus`.
+/// Runs the iterator over all tasks once. It stores the run queues in the map `cpus`.
 fn find_run_queues(object: &Object) -> bool {
     let Some(program) = object
         .progs_mut()
@@ -227,7 +228,7 @@ fn query(object: &Object, cpu: u32, variable: Option<Variable>) -> Option<StealQ
         cpu,
         ..StealQuery::default()
     };
-    // SAFETY: StealQuery is plain integers without padding, valid for any bytes.
+    // SAFETY: StealQuery consists of integers without padding, so any bytes are valid.
     let bytes = unsafe {
         std::slice::from_raw_parts_mut((&raw mut ask).cast::<u8>(), size_of::<StealQuery>())
     };
@@ -243,8 +244,8 @@ fn proc_stat_total_ns() -> Option<u64> {
     steal_column_ns(&fs::read_to_string(Path::new("/proc/stat")).ok()?, "cpu")
 }
 
-/// The eighth number of a line of /proc/stat (proc_stat(5)), in USER_HZ, which is
-/// 100 on every architecture BPF runs on.
+/// Returns the eighth number of a line of /proc/stat (proc_stat(5)). Its unit is USER_HZ, which is
+/// 100 on every architecture that BPF supports.
 fn steal_column_ns(stat: &str, label: &str) -> Option<u64> {
     let line = stat
         .lines()

@@ -1,4 +1,4 @@
-//! The steal clock for a polling thread: one system call, nothing allocated.
+//! The steal clock for a polling thread: one system call, no allocation.
 
 use std::{
     os::fd::{AsRawFd, OwnedFd},
@@ -9,14 +9,14 @@ use libbpf_rs::libbpf_sys;
 
 use crate::mapped::MappedCpus;
 
-/// Reads this machine's own steal clock of one CPU, for the thread that runs on that
-/// CPU. It stays usable after its [`crate::Tracer`] is gone.
+/// Reads this machine's own steal clock of one CPU, for the thread that runs on this CPU. It stays
+/// usable after its [`crate::Tracer`] is gone.
 #[derive(Debug)]
 pub struct StealReader {
     program: OwnedFd,
     cpus: Arc<MappedCpus>,
     cpu: u32,
-    /// The clock has a version, which counts them.
+    /// Whether the clock has a version, which counts the returns of the vCPU.
     reloads: bool,
 }
 
@@ -35,17 +35,17 @@ impl StealReader {
         }
     }
 
-    /// Steal of the CPU since boot in ns, and the version of that reading: it moves by
-    /// 2 with each return of the vCPU (KVM's MSR_KVM_STEAL_TIME,
-    /// Documentation/virt/kvm/x86/msr.rst), stolen time or not; Xen's clock has none.
-    /// `None` on another CPU than this reader's.
+    /// Returns the steal time of the CPU since boot in ns, and the version of that reading. The
+    /// version grows by 2 with each return of the vCPU, with or without steal time (KVM's
+    /// MSR_KVM_STEAL_TIME, Documentation/virt/kvm/x86/msr.rst). Xen's clock has no version. `None`
+    /// on another CPU than this reader's.
     pub fn read(&mut self) -> Option<(u64, Option<u32>)> {
         let mut run = libbpf_sys::bpf_test_run_opts {
             sz: size_of::<libbpf_sys::bpf_test_run_opts>() as u64,
             ..Default::default()
         };
-        // SAFETY: `run` is a plain structure of the size it says, without buffers, so
-        // that the kernel follows no pointer; the program takes no context.
+        // SAFETY: `run` is a plain structure of the size that it states, without buffers. So the
+        // kernel follows no pointer. The program takes no context.
         let result =
             unsafe { libbpf_sys::bpf_prog_test_run_opts(self.program.as_raw_fd(), &raw mut run) };
         let here = result == 0 && run.retval == self.cpu;

@@ -5,8 +5,8 @@ use vmnoise_host::{Capability, Host, Lockdown, Throttling};
 
 use crate::{LoadError, Scope, SmiCounts, Tracer, btf::KernelBtf, clock::clock, timers::timers};
 
-/// One status per thing this machine can or cannot do: each group of BPF programs
-/// (loaded, attached and detached again), the steal clock, the count of SMIs, the clock, the timers,
+/// Returns one status for each ability of this machine: each group of BPF programs (loaded,
+/// attached and detached again), the steal clock, the count of SMIs, the clock, the timers,
 /// permissions, throttling. Changes nothing.
 pub fn survey() -> Vec<ProbeStatus> {
     let host = Host::here();
@@ -86,10 +86,10 @@ fn throttling(host: &Host) -> ProbeStatus {
     throttled_by(host.throttling(), by_group)
 }
 
-/// `by_group`: the kernel throttles real-time tasks by group (CONFIG_RT_GROUP_SCHED).
-/// Elsewhere the fair server took its place in 6.12, and `sched_rt_runtime_us` says
-/// nothing of it: 7.3 leaves all of the period to real-time tasks there, and has the
-/// server all the same.
+/// Returns the status of throttling. `by_group`: the kernel throttles real-time tasks by group
+/// (CONFIG_RT_GROUP_SCHED). Other kernels have the fair server instead since 6.12. There
+/// `sched_rt_runtime_us` does not describe it: 7.3 sets it to all of the period, and still has the
+/// server.
 fn throttled_by(facts: Throttling, by_group: bool) -> ProbeStatus {
     if let (false, Some(server)) = (by_group, facts.fair_server) {
         if server.runtime_ns <= 0 {

@@ -1,4 +1,4 @@
-//! The steps of a wake-up for the task that wakes up: shared memory, no system call.
+//! The steps of a wake-up, for the task that wakes up: shared memory, no system call.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use vmnoise_events::TimerSlot;
 
 use crate::mapped::MappedCpus;
 
-/// What BPF writes down for the periodic task of one CPU. The memory stays after the
-/// [`crate::Tracer`] is gone; nobody writes there any more then.
+/// The times that BPF writes for the periodic task of one CPU. The memory stays valid after the
+/// [`crate::Tracer`] is gone, but then nothing changes it.
 #[derive(Debug)]
 pub struct TimerSteps {
     cpus: Arc<MappedCpus>,
@@ -15,7 +15,7 @@ pub struct TimerSteps {
 }
 
 impl TimerSteps {
-    /// `None` where there is no such CPU.
+    /// Returns the steps; `None` if there is no such CPU.
     pub(crate) fn new(cpus: Arc<MappedCpus>, cpu: u32) -> Option<TimerSteps> {
         cpus.timer(cpu)?;
         Some(TimerSteps { cpus, cpu })

@@ -1,15 +1,15 @@
-//! How soon this machine's timers can fire, and who fires them.
+//! How soon this machine's timers can fire, and which device fires them.
 
 use vmnoise_events::ProbeStatus;
 
 use vmnoise_host::Host;
 
 const PROBE: &str = "timers";
-/// A device that can be set to this is no limit: what the kernel does on the way to a
-/// timer's expiry takes longer.
+/// A device that can fire this soon is no limit: the kernel's own way to a timer's expiry takes
+/// longer.
 const SOON_NS: u64 = 10_000;
 
-/// Names the device that can fire the least soon, and what that means.
+/// Names the device whose shortest time is the longest, and what this means.
 pub fn timers(host: &Host) -> ProbeStatus {
     let devices = match host.clock_event_devices() {
         Ok(devices) => devices,
@@ -41,12 +41,12 @@ pub fn timers(host: &Host) -> ProbeStatus {
     }
 }
 
-/// The interrupt controller's own timer, which a guest does not have: what it sets is
-/// trapped, and a timer of the host fires in its place.
+/// Returns the status of the interrupt controller's own timer. A guest does not have it: setting it
+/// is trapped, and a timer of the host fires in its place.
 fn emulated_lapic(name: &str, hypervisor: &str) -> ProbeStatus {
     let emulated = "the hypervisor emulates it: to set a timer is an exit, and one of the host's \
                     fires in its place";
-    // By its signature KVM is any of its kinds, Firecracker's too.
+    // All kinds of KVM have this signature, also Firecracker.
     if !hypervisor.starts_with("KVM") {
         return probe_status(name, true, emulated.to_owned(), "");
     }
@@ -88,7 +88,7 @@ mod tests {
         )
     }
 
-    /// On a machine with this list and these files.
+    /// Returns the status on a machine with this timer list and these files.
     fn reported(timer_list: &str, files: &[(&str, &str)]) -> ProbeStatus {
         let (_root, host) = tree(&[&[("proc/timer_list", timer_list)], files].concat());
         timers(&host)

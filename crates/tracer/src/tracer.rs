@@ -1,4 +1,4 @@
-//! The witnesses of one run: loaded, attached, drained, and gone when dropped.
+//! The probes of one run: loaded, attached, drained, and gone when dropped.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -29,12 +29,12 @@ use crate::{
     wire::Mode,
 };
 
-/// BPF programs that witness what the host does on the measured CPUs. Everything
-/// is held by file descriptors of this process: when it ends, however it ends,
-/// nothing of ours remains in the kernel.
+/// BPF programs that observe what the host does on the measured CPUs. File descriptors of this
+/// process hold everything. So nothing of ours remains in the kernel when the process ends, however
+/// it ends.
 #[derive(Debug)]
 pub struct Tracer {
-    // Dropped first: nothing runs any more while the rest goes.
+    // Dropped first, so no program runs while the rest is dropped.
     links: Vec<Link>,
     records: Records<Decoder>,
     object: Rc<Object>,
@@ -48,12 +48,11 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Opens and loads the programs for these CPUs and what runs on them; nothing
-    /// runs yet.
+    /// Opens and loads the programs for these CPUs and their threads. Nothing runs yet.
     ///
     /// # Errors
-    /// [`LoadError::Refused`] where this machine or these rights do not allow it,
-    /// [`LoadError::Broken`] where they do and it fails.
+    /// [`LoadError::Refused`] if this machine or the rights of this process do not allow it,
+    /// [`LoadError::Broken`] if they allow it and it fails.
     pub fn load(cpus: &[u32], scope: Scope) -> Result<Tracer, LoadError> {
         let host = Host::here();
         let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
@@ -111,10 +110,9 @@ impl Tracer {
         })
     }
 
-    /// The live exit counters as a file to map, and its length in bytes, a whole
-    /// number of pages: one slot per CPU in the layout of
-    /// [`vmnoise_events::exit_counts`]. Mapped as guest memory, a guest reads live
-    /// counts with no copying thread.
+    /// Returns the live exit counters as a file to map, and its length in bytes, a whole number of
+    /// pages. It has one slot per CPU in the layout of [`vmnoise_events::exit_counts`]. A guest
+    /// that has it mapped as its memory reads live counts, and no thread copies them.
     ///
     /// # Errors
     /// If this process may not open another file.
@@ -124,11 +122,11 @@ impl Tracer {
         Ok((exits.as_fd().try_clone_to_owned()?, self.counts.len()))
     }
 
-    /// Names the thread that is the vCPU of a CPU: its absence is what is explained,
-    /// and its own work is no activity. `tid` is the kernel's thread id.
+    /// Sets the thread that is the vCPU of a CPU. Its absence is explained, and its own work is no
+    /// activity. `tid` is the kernel's thread id.
     ///
     /// # Errors
-    /// If the CPU is not measured, or programs are attached already.
+    /// If the CPU is not measured, or if programs are already attached.
     pub fn watch(&mut self, cpu: u32, tid: u32) -> Result<(), TraceError> {
         if !self.measured.contains(&cpu) {
             return Err(TraceError::NotMeasured(cpu));
@@ -143,11 +141,11 @@ impl Tracer {
         Ok(())
     }
 
-    /// Attaches every group that can be attached; the programs run from here. A
-    /// group that cannot is reported by [`Tracer::probe_statuses`].
+    /// Attaches all groups that can be attached. The programs run from now on.
+    /// [`Tracer::probe_statuses`] reports the groups that cannot be attached.
     ///
     /// # Errors
-    /// If no group at all can be attached.
+    /// If no group can be attached.
     pub fn attach(&mut self) -> Result<(), TraceError> {
         self.links = self.watched.attach(&self.object);
         if self.links.is_empty() {
@@ -156,8 +154,8 @@ impl Tracer {
                 why.cloned().unwrap_or_default(),
             ));
         }
-        // Only now do the programs look at events: all begin at once, so that no
-        // begin is seen without the program that sees its end.
+        // The programs count events only from now on. All begin at once, so no begin is counted
+        // before the program that sees its end runs.
         for cpu in self.cpus.all() {
             let mode = if self.measured.contains(&cpu) {
                 Mode::VMNOISE_MEASURED
@@ -169,8 +167,8 @@ impl Tracer {
         Ok(())
     }
 
-    /// Which events this run can see. The workload knows about `steal_clock`; here
-    /// it is false.
+    /// Returns which events this run can see. `steal_clock` is false here, because only the
+    /// workload knows it.
     pub fn witnesses(&self) -> Witnesses {
         Witnesses {
             activity_steal: self.steal_sampled,
@@ -178,7 +176,7 @@ impl Tracer {
         }
     }
 
-    /// How each group of events is witnessed, and what is missing.
+    /// Returns how each group of events is observed, and what is missing.
     pub fn probe_statuses(&self) -> Vec<ProbeStatus> {
         let mut probe_statuses: Vec<ProbeStatus> = self
             .watched
@@ -190,11 +188,10 @@ impl Tracer {
         probe_statuses
     }
 
-    /// Hands over everything that has been witnessed since the last call. Each
-    /// source comes before its first activity. An activity comes once it is over,
-    /// and a sleep once the thread runs again, so all that fills a gap is in the
-    /// ring before the gap ends. Call it from a CPU that is not measured, a few
-    /// times a second.
+    /// Passes on all events since the last call. Each source comes before its first activity. An
+    /// activity comes when it is over, and a sleep when the thread runs again. So all activities in
+    /// a gap are in the ring before the gap ends. Call it a few times a second, from a CPU that is
+    /// not measured.
     ///
     /// # Errors
     /// If the ring buffer cannot be read.
@@ -202,8 +199,8 @@ impl Tracer {
         self.records.drain(sink)
     }
 
-    /// Hands over the stops of watched threads that are not over yet, up to the end of the run. Call
-    /// it before the last [`Tracer::drain`], which reports those that end in between once more.
+    /// Passes on the stops of watched threads that are not over at the end of the run. Call it
+    /// before the last [`Tracer::drain`], which reports stops that end in between once more.
     pub fn unfinished_stops(&self, end_mono_ns: u64, sink: &mut dyn FnMut(Event)) {
         for &cpu in &self.measured {
             if let Some(since_ns) = self.cpus.held_since(cpu)
@@ -217,7 +214,7 @@ impl Tracer {
         }
     }
 
-    /// What was lost since start, kind by kind; a count that is 0 is known to be 0.
+    /// Returns the losses since the start, by kind. A count of 0 is known to be 0.
     pub fn losses(&self) -> Vec<Loss> {
         let mut losses = vec![
             Loss {
@@ -242,29 +239,27 @@ impl Tracer {
         losses
     }
 
-    /// What the programs have cost since [`Tracer::attach`]; `None` while they have not
-    /// run.
+    /// Returns the cost of the programs since [`Tracer::attach`]; `None` while they have not run.
     pub fn own_cost(&self) -> Option<OwnCost> {
         self.cpus.own_cost()
     }
 
-    /// Exits of this CPU's vCPU that were handled in the host kernel; `None` where
-    /// `kvm_exit` has not fired: it never does under kvm_pvm.
+    /// Returns how many exits of this CPU's vCPU the host's kernel handled alone; `None` if
+    /// `kvm_exit` has not fired. Under kvm_pvm it never does.
     pub fn light_exits(&self, cpu: u32) -> Option<u64> {
         let seen = self.witnesses().kvm_exit && self.cpus.exits_fire(cpu);
         seen.then(|| self.counts.light(cpu))
     }
 
-    /// Exits of this CPU's vCPU that went to the VMM; `None` where they are not seen.
+    /// Returns how many exits of this CPU's vCPU went to the VMM; `None` if they are not seen.
     pub fn heavy_exits(&self, cpu: u32) -> Option<u64> {
         let seen = self.witnesses().kvm_run && self.measured.contains(&cpu);
         seen.then(|| self.counts.heavy(cpu))
     }
 
-    /// The live interference counters of a measured CPU, for the thread that polls on
-    /// it; they count from [`Tracer::attach`] on. `None` where the witnesses of
-    /// interrupts or threads are missing: a counter that stands still would say
-    /// nothing then.
+    /// Returns the live interference counters of a measured CPU, for the thread that polls on it.
+    /// They count from [`Tracer::attach`] on. `None` if the probes of interrupts or threads are
+    /// missing, because then a counter that does not move would mean nothing.
     pub fn interference_counter(&self, cpu: u32) -> Option<InterferenceCounter> {
         let has = self.witnesses();
         let witnessed = has.irq && has.sched;
@@ -274,8 +269,8 @@ impl Tracer {
         InterferenceCounter::new(Arc::clone(&self.cpus), cpu)
     }
 
-    /// The steps of the wake-up under way, for the periodic task of a measured CPU. `None`
-    /// where timers or switches are not witnessed.
+    /// Returns the steps of the current wake-up, for the periodic task of a measured CPU. `None` if
+    /// timers or switches are not observed.
     pub fn timer_steps(&self, cpu: u32) -> Option<TimerSteps> {
         let has = self.witnesses();
         let witnessed = has.timer && has.sched;
@@ -285,7 +280,8 @@ impl Tracer {
         TimerSteps::new(Arc::clone(&self.cpus), cpu)
     }
 
-    /// What looks at observed threads ([`Scope::Observed`]) once the programs are attached.
+    /// Returns the reader of observed threads ([`Scope::Observed`]), for use after the programs are
+    /// attached.
     pub fn observer(&self) -> Observer {
         Observer {
             object: Rc::clone(&self.object),
@@ -295,15 +291,15 @@ impl Tracer {
         }
     }
 
-    /// This machine's own steal clock of a CPU in ns since boot, by the best source
-    /// there is ([`Tracer::probe_statuses`] names it); `None` where it has none.
+    /// Returns this machine's own steal clock of a CPU in ns since boot, by the best source
+    /// ([`Tracer::probe_statuses`] names it); `None` if there is none.
     pub fn outer_steal_ns(&self, cpu: u32) -> Option<u64> {
         self.steal.read_ns(&self.object, cpu)
     }
 
-    /// The same clock for the thread that polls on a measured CPU, at the price of one
-    /// system call; one reader per CPU. `None` where activities are not sampled with it
-    /// ([`Tracer::probe_statuses`] says why), or this process may not open another file.
+    /// Returns the same clock for the thread that polls on a measured CPU. A reading costs one
+    /// system call, and there is one reader per CPU. `None` if activities are not sampled with this
+    /// clock ([`Tracer::probe_statuses`] says why), or if this process may not open another file.
     pub fn steal_reader(&self, cpu: u32) -> Option<StealReader> {
         if !self.steal_sampled || !self.measured.contains(&cpu) {
             return None;
@@ -318,8 +314,8 @@ impl Tracer {
 }
 
 impl Drop for Tracer {
-    /// Ends all CPUs' streams at once, before programs go one by one: otherwise ends
-    /// would miss their begins, and be counted.
+    /// Ends the streams of all CPUs at once, before the programs go one by one. Otherwise events
+    /// would miss their partners, and be counted as lost.
     fn drop(&mut self) {
         for cpu in self.cpus.all() {
             self.cpus.set_mode(cpu, Mode::VMNOISE_OFF);

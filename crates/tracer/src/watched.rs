@@ -1,4 +1,4 @@
-//! Which groups of events a tracer has as witnesses, and what is lost without the others.
+//! The groups of events that a tracer observes, and what is lost without the others.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use vmnoise_events::{ProbeStatus, Witnesses};
 use crate::log::quietly;
 use crate::probes::{Group, Kernel, Probe};
 
-/// The groups that were asked for, as far as they are loaded and attached.
+/// The requested groups, and which of them are loaded and attached.
 #[derive(Debug)]
 pub(crate) struct Watched {
     groups: Vec<Group>,
@@ -19,7 +19,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Those that are loaded.
+    /// Creates it from the groups that are loaded.
     pub(crate) fn new(
         groups: &[Group],
         absent: BTreeMap<Group, String>,
@@ -35,7 +35,7 @@ impl Watched {
         }
     }
 
-    /// Attaches them group by group: whole, or not at all.
+    /// Attaches the groups one by one: a group completely, or not at all.
     pub(crate) fn attach(&mut self, object: &Object) -> Vec<Link> {
         let mut links: BTreeMap<Group, Vec<Link>> = BTreeMap::new();
         for program in object.progs_mut().filter(|program| program.autoload()) {
@@ -58,12 +58,12 @@ impl Watched {
         links.into_values().flatten().collect()
     }
 
-    /// Why groups are not there.
+    /// Returns why groups are absent.
     pub(crate) fn absent(&self) -> &BTreeMap<Group, String> {
         &self.absent
     }
 
-    /// Which events are seen. Of steal nothing is said.
+    /// Returns which events are seen. It does not cover steal time.
     pub(crate) fn witnesses(&self) -> Witnesses {
         let has = |group| self.groups.contains(&group) && !self.absent.contains_key(&group);
         Witnesses {
@@ -79,7 +79,7 @@ impl Watched {
         }
     }
 
-    /// How each group is witnessed, and what is missing.
+    /// Returns how each group is observed, and what is missing.
     pub(crate) fn probe_statuses(&self) -> impl Iterator<Item = (Group, ProbeStatus)> {
         self.groups.iter().map(|&group| {
             let absent = self.absent.get(&group).map(String::as_str);

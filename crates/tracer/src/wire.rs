@@ -1,4 +1,4 @@
-//! The Rust face of `bpf/vmnoise.h`: types generated from the object's BTF, never written twice.
+//! The Rust types of `bpf/vmnoise.h`, generated from the object's BTF.
 
 use std::mem::offset_of;
 

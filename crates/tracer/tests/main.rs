@@ -1,4 +1,4 @@
-//! The tracer on this machine: real events of known causes, and nothing left behind.
+//! The tracer on this machine: real events with known causes, and nothing left behind.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod root {

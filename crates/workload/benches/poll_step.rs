@@ -1,8 +1,8 @@
-//! Prints what one step of the guest and one of a polling thread cost beside a bare
-//! rdtsc loop on the host, on the same CPU. It asserts nothing.
+//! Prints the cost of one step of the guest and of one step of a polling thread, next to a bare
+//! rdtsc loop on the same CPU of the host. It asserts nothing.
 //!
-//! Some TSCs advance in coarse steps (24 or 25 cycles, every 10 ns, on one EPYC):
-//! there the median shows nothing finer, and the mean of the lower 99 % does.
+//! Some TSCs advance in coarse steps (24 or 25 cycles every 10 ns on one EPYC). There the median
+//! shows nothing finer, but the mean of the lower 99 % does.
 //!
 //! `cargo bench -p vmnoise-workload --bench poll_step [-- CPU]`
 
@@ -28,7 +28,7 @@ fn main() {
 }
 
 fn bare_loop() -> Vec<u64> {
-    // Not zeros: those would come as pages that fault in the loop.
+    // Not zeros: their pages would fault in the loop.
     let mut deltas = vec![u64::MAX; 1 << 18];
     let mut last = tsc::now();
     for delta in &mut deltas {

@@ -4,15 +4,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why threads cannot run in a control group.
+/// Reasons why threads cannot run in a control group.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No file system of the type cgroup2.
+    /// No file system of the type cgroup2 is mounted.
     #[error(
         "no cgroup2 is mounted, so there is no group `{0}`: `mount -t cgroup2 none /sys/fs/cgroup` as root, or run without -C"
     )]
     NotMounted(String),
-    /// The folder is not there.
+    /// The folder does not exist.
     #[error("no control group {}; make it with mkdir, or name one that is there", .0.display())]
     NoSuchGroup(PathBuf),
     /// The kernel refused.
@@ -25,7 +25,7 @@ pub enum Error {
     },
 }
 
-/// What helps against the errors of Documentation/admin-guide/cgroup-v2.rst.
+/// Returns the remedy for the errors of Documentation/admin-guide/cgroup-v2.rst.
 fn remedy(errno: i32) -> &'static str {
     match errno {
         libc::EBUSY => {
@@ -49,8 +49,8 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// The group of this name below the mount point of cgroup2, with or without a
-    /// slash before it.
+    /// Returns the group with this name below the mount point of cgroup2. The name may begin with a
+    /// slash.
     ///
     /// # Errors
     /// [`Error::NotMounted`] and [`Error::NoSuchGroup`].
@@ -69,13 +69,13 @@ impl Cgroup {
         }
     }
 
-    /// Whether it takes single threads. Any other group takes whole processes only.
+    /// Returns whether the group takes single threads. Other groups take whole processes only.
     pub fn is_threaded(&self) -> bool {
         self.line("cgroup.type").as_deref() == Some("threaded")
     }
 
-    /// The CPUs that its members may use, as the kernel writes lists; `None` without
-    /// the cpuset controller.
+    /// Returns the CPUs that its members may use, in the kernel's list format; `None` without the
+    /// cpuset controller.
     pub fn cpus(&self) -> Option<String> {
         self.line("cpuset.cpus.effective")
     }
@@ -88,15 +88,15 @@ impl Cgroup {
         self.admit("cgroup.procs")
     }
 
-    /// Moves the calling thread into it, and only this one.
+    /// Moves only the calling thread into it.
     ///
     /// # Errors
-    /// [`Error::Refused`]; also where the group is not threaded.
+    /// [`Error::Refused`], also if the group is not threaded.
     pub fn admit_thread(&self) -> Result<(), Error> {
         self.admit("cgroup.threads")
     }
 
-    /// To the kernel, "0" is whoever writes it.
+    /// Writes "0", which means the calling process or thread.
     fn admit(&self, file: &str) -> Result<(), Error> {
         let file = self.folder.join(file);
         fs::write(&file, "0").map_err(|error| Error::Refused {
@@ -111,7 +111,7 @@ impl Cgroup {
     }
 }
 
-/// Where cgroup2 is mounted, by the lines of /proc/mounts.
+/// Returns where cgroup2 is mounted, by the lines of /proc/mounts.
 fn mount_point(mounts: &str) -> Option<&Path> {
     mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);

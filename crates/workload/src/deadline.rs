@@ -1,4 +1,4 @@
-//! SCHED_DEADLINE for the calling thread, and why the kernel refuses it.
+//! SCHED_DEADLINE for the calling thread, and the reasons for which the kernel refuses it.
 
 use std::io;
 
@@ -7,8 +7,8 @@ use vmnoise_events::Policy;
 
 use crate::thread_error::{Error, policy_error};
 
-/// sched_attr of include/uapi/linux/sched/types.h in its first version, which every
-/// kernel with sched_setattr(2) takes.
+/// The first version of sched_attr of include/uapi/linux/sched/types.h. Every kernel with
+/// sched_setattr(2) accepts it.
 #[repr(C)]
 struct SchedAttr {
     size: u32,
@@ -21,7 +21,7 @@ struct SchedAttr {
     period_ns: u64,
 }
 
-/// Gives the calling thread this budget in every period, which is its deadline too.
+/// Gives the calling thread this budget in every period. The period is also the deadline.
 ///
 /// # Errors
 /// [`Error::PolicyRefused`] without CAP_SYS_NICE, [`Error::DeadlineNeedsPartition`],
@@ -37,15 +37,15 @@ pub(crate) fn set(runtime_ns: u64, period_ns: u64) -> Result<(), Error> {
         deadline_ns: period_ns,
         period_ns,
     };
-    // SAFETY: `attributes` is a sched_attr of the size it says, valid for the length
-    // of the call; thread 0 is the calling thread.
+    // SAFETY: `attributes` is a sched_attr of the size that it states, valid during the call.
+    // Thread 0 is the calling thread.
     if unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } == 0 {
         return Ok(());
     }
     let error = io::Error::last_os_error();
     Err(match (error.raw_os_error(), only_cpu()) {
-        // kernel/sched/syscalls.c: EPERM without the right, and also where the root
-        // domain has a CPU outside the affinity.
+        // kernel/sched/syscalls.c: EPERM without the right, and also if the root domain has a CPU
+        // outside the affinity.
         (Some(libc::EPERM), Some(cpu)) if may_set_policies() => {
             Error::DeadlineNeedsPartition { cpu }
         }
@@ -63,7 +63,7 @@ pub(crate) fn set(runtime_ns: u64, period_ns: u64) -> Result<(), Error> {
     })
 }
 
-/// The CPU of a pinned thread.
+/// Returns the CPU of a pinned thread.
 fn only_cpu() -> Option<u32> {
     let affinity = sched_getaffinity(None).ok()?;
     let mut cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| affinity.is_set(cpu));

@@ -1,13 +1,13 @@
-//! Why a workload cannot be prepared or ended early, each with its remedy.
+//! Errors of workloads: why one cannot be prepared or ended early, with the remedies.
 
 use crate::cgroup::Error as CgroupError;
 use crate::microvm::Error as MicrovmError;
 use crate::thread::Error as ThreadError;
 
-/// Why this machine does not run a workload, or why a thread of it ended early.
+/// The reason why this machine does not run a workload, or why one of its threads ended early.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Nothing would be polled, or more than there is.
+    /// The runtime is 0, or longer than the period.
     #[error(
         "cannot poll {runtime_tsc} cycles of every {period_tsc}: a runtime is at least 1 and at most its period"
     )]
@@ -24,9 +24,9 @@ pub enum Error {
     Moved {
         /// The CPU that was measured.
         cpu: u32,
-        /// What measured there.
+        /// Kind of the thread that measured there.
         thread: &'static str,
-        /// Where the thread found itself.
+        /// The CPU on which the thread was then.
         now_on: u32,
     },
     /// The control group refused a thread.
@@ -35,7 +35,7 @@ pub enum Error {
     /// A thread could not be started, pinned or given its policy, or died.
     #[error(transparent)]
     Thread(#[from] ThreadError),
-    /// There is no microVM, or it ended early.
+    /// There is no microVM, or the microVM ended early.
     #[error(transparent)]
     Microvm(#[from] MicrovmError),
 }

@@ -1,5 +1,5 @@
-//! How deep CPUs may sleep while they are measured: what they do when idle is undone when
-//! these values are dropped.
+//! Limits how deep CPUs sleep while they are measured. The limits end when these values are
+//! dropped.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use crate::keeper::Keeper;
 
-/// Where processes ask for a latency (Documentation/power/pm_qos_interface.rst).
+/// The file in which processes request a latency (Documentation/power/pm_qos_interface.rst).
 const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
 
-/// Why idle CPUs cannot be held as asked.
+/// Reasons why idle CPUs cannot be limited.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The kernel refused a file.
@@ -21,7 +21,7 @@ pub enum Error {
         /// The kernel's error number.
         errno: i32,
     },
-    /// Nobody to put them back.
+    /// No process could be started that switches the idle states on again.
     #[error("cannot start /bin/sh, which switches idle states on again if vmnoise is killed: {}", io::Error::from_raw_os_error(*errno))]
     Keeper {
         /// The kernel's error number.
@@ -41,14 +41,14 @@ fn refused(file: &Path, error: &io::Error) -> Error {
     }
 }
 
-/// All CPUs promise to wake up within a time, for as long as this is there.
+/// A latency limit on the wake-ups of all CPUs, while this value lives.
 #[derive(Debug)]
 pub struct DmaLatency {
     _held: File,
 }
 
 impl DmaLatency {
-    /// Asks for a latency of so many microseconds; 0 is not to sleep at all.
+    /// Requests a latency in microseconds. With 0, CPUs do not sleep at all.
     ///
     /// # Errors
     /// [`Error::Refused`].
@@ -62,18 +62,19 @@ impl DmaLatency {
     }
 }
 
-/// Idle states that are switched off, for as long as this is there; after SIGKILL as well.
+/// Idle states that are switched off while this value lives. They are switched on again also after
+/// SIGKILL.
 #[derive(Debug)]
 pub struct IdleStates {
     _keeper: Keeper,
 }
 
 impl IdleStates {
-    /// Switches off every state of these CPUs that is deeper than `deepest`; -1 is all of
-    /// them. Those that were off already stay off afterwards.
+    /// Switches off every state of these CPUs that is deeper than `deepest`; -1: all states. States
+    /// that are already off stay off afterwards.
     ///
     /// # Errors
-    /// What there is in the way; no state is left switched off then.
+    /// The obstacle. Then no state stays switched off.
     pub fn limit(cpus: &[u32], deepest: i32) -> Result<IdleStates, Error> {
         IdleStates::limit_below(Path::new("/sys/devices/system/cpu"), cpus, deepest)
     }
@@ -89,7 +90,7 @@ impl IdleStates {
                 |file: &PathBuf| fs::read_to_string(file).is_ok_and(|text| text.trim() == "0");
             files.extend(deeper.map(|path| path.join("disable")).filter(is_on));
         }
-        // Before the first is off: this process may be killed at any time.
+        // Before the first state is off: this process may be killed at any time.
         let keeper = Keeper::of(&files).map_err(|error| Error::Keeper {
             errno: error.raw_os_error().unwrap_or(0),
         })?;
@@ -100,7 +101,7 @@ impl IdleStates {
     }
 }
 
-/// The number of a state by the name of its folder.
+/// Returns the number of a state, from the name of its folder.
 fn depth(path: &Path) -> Option<i32> {
     let name = path.file_name()?.to_str()?;
     name.strip_prefix("state")?.parse().ok()
@@ -143,7 +144,7 @@ mod tests {
         fs::remove_dir_all(root).unwrap();
     }
 
-    /// What the process of the test below is to work on.
+    /// Name of the variable with the folder for the process of the test below.
     const ROOT: &str = "VMNOISE_IDLE_ROOT";
 
     #[test]
@@ -171,7 +172,7 @@ mod tests {
         fs::remove_dir_all(root).unwrap();
     }
 
-    /// A process of the test above; by itself it does nothing.
+    /// The process of the test above. Without the variable it does nothing.
     #[test]
     fn holds_them_off_if_it_is_told_to() {
         if let Some(root) = std::env::var_os(ROOT) {

@@ -1,21 +1,20 @@
-//! How to call a thread out of the guest, or out of its sleep.
+//! Wakes a thread from its guest, or from its sleep.
 
 use std::ptr;
 use std::sync::Once;
 
 /// Makes the thread's KVM_RUN, or its next sleep, return with EINTR.
 ///
-/// A kick that arrives just before KVM_RUN is lost; kick again until the thread
-/// has ended.
+/// A kick that arrives just before KVM_RUN is lost. So kick again until the thread has ended.
 pub fn kick(tid: u32) {
     static HANDLER: Once = Once::new();
     HANDLER.call_once(install_handler);
-    // SAFETY: tgkill(2) takes plain numbers. The thread is one of ours, and a
-    // thread that has ended meanwhile is ESRCH.
+    // SAFETY: tgkill(2) takes plain numbers. The thread is one of ours. For a thread that has ended
+    // meanwhile it fails with ESRCH.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, signal()) };
 }
 
-/// The first real-time signal that libc leaves to programs.
+/// Returns the first real-time signal that libc leaves to programs.
 fn signal() -> libc::c_int {
     libc::SIGRTMIN()
 }

@@ -1,29 +1,29 @@
-//! How long measuring threads may go on without being asked to.
+//! Limits how long measuring threads may continue without supervision.
 //!
-//! A thread that polls with a real-time policy ends only because another thread asks it to.
-//! If the other one hangs (its terminal takes nothing, its disk is gone, a debugger holds it), a
-//! CPU would be lost for good. So threads work on a lease that whoever drains them renews, and
-//! sleep while it has run out.
+//! A thread that polls with a real-time policy ends only because another thread asks it to. If the
+//! other thread hangs (its terminal takes nothing, its disk is gone, a debugger holds it), a CPU
+//! would be lost for ever. So threads work on a lease. The thread that drains them renews it, and
+//! they sleep while it has run out.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::tsc;
 
-/// How often a thread without a lease looks for a new one.
+/// How often a thread without a lease checks for a new one.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The lease of all threads of one workload, on the host's TSC.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    /// Until then they may work.
+    /// Time until which the threads may work.
     until_tsc: AtomicU64,
-    /// From then on they are to end.
+    /// Time from which on the threads must end.
     end_tsc: AtomicU64,
 }
 
 impl Default for Lease {
-    /// One that nobody renews does not run out.
+    /// Returns a lease that does not run out without a renewal.
     fn default() -> Lease {
         Lease {
             until_tsc: AtomicU64::new(u64::MAX),
@@ -38,22 +38,22 @@ impl Lease {
         self.end_tsc.store(end_tsc, Ordering::Release);
     }
 
-    /// Moves the time until which nobody has to ask.
+    /// Moves the time until which the threads may work.
     pub fn renew(&self, until_tsc: u64) {
         self.until_tsc.store(until_tsc, Ordering::Release);
     }
 
-    /// The end.
+    /// Returns the end.
     pub fn end_tsc(&self) -> u64 {
         self.end_tsc.load(Ordering::Acquire)
     }
 
-    /// When a thread has to stop working, to end or to wait.
+    /// Returns when a thread has to stop working, to end or to wait.
     pub fn deadline_tsc(&self) -> u64 {
         self.end_tsc().min(self.until_tsc.load(Ordering::Acquire))
     }
 
-    /// Sleeps until the lease is renewed; false once the end has come. For a thread at its
+    /// Sleeps until the lease is renewed. Returns false if the end has come. For a thread at its
     /// deadline.
     pub fn goes_on(&self) -> bool {
         loop {

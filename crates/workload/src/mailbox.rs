@@ -1,33 +1,33 @@
-//! The memory that a measuring thread or a guest shares with the host: what the host
-//! sets, what is published, and the ring of records between them.
+//! The memory that a measuring thread or a guest shares with the host: the host's settings, the
+//! published counters, and the ring of records.
 //!
-//! Each side owns whole cache lines, so that no store of the host takes a line away
-//! from whoever polls, nor the other way round. Every field has one writer.
+//! Each side owns whole cache lines. So no store of the host takes a line from the polling side, or
+//! the other way round. Every field has one writer.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use vmnoise_events::{Gap, Tally};
 
-/// Records in one ring: at the shortest sensible threshold (1 µs) a drain may be
-/// 30 ms late before anything is dropped. A power of two.
+/// Number of records in one ring. At the shortest sensible threshold (1 µs) a drain may be 30 ms
+/// late before a record is dropped. A power of two.
 pub const RING_RECORDS: usize = 1 << 15;
-/// Bytes of one ring: exactly one large page of the guest.
+/// Number of bytes of one ring: exactly one large page of the guest.
 pub const RING_BYTES: usize = RING_RECORDS * size_of::<Record>();
-/// Words of one record.
+/// Number of words of one record.
 pub const RECORD_WORDS: usize = size_of::<Record>() / size_of::<u64>();
 
-/// Writing one record takes a few hundred cycles, a few thousand when the caches
-/// are cold. Longer than this, and something took the CPU meanwhile.
+/// Writing one record takes a few hundred cycles, or a few thousand if the caches are cold. If it
+/// takes longer than this, something took the CPU meanwhile.
 const MIN_BLIND_LIMIT_TSC: u64 = 10_000;
 
-/// A hypervisor, or another thread, that takes the CPU away and gives it back switches twice, which takes longer
-/// than this: a shorter hole holds neither steal nor a wait.
+/// Shortest hole that may hold steal time or a wait. A hypervisor, or another thread, that takes
+/// the CPU away and gives it back switches twice, which takes longer.
 const LOOK_TSC: u64 = 4_000;
 
-/// How often blind time and span are read again until they belong together.
+/// How often blind time and span are read again until they are consistent.
 const RUNTIME_TRIES: usize = 100;
 
-/// One gap as the guest or the polling thread wrote it, on its own clock. One cache line.
+/// One gap, as the guest or the polling thread wrote it, on its own clock. One cache line.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Record {
@@ -41,31 +41,30 @@ pub struct Record {
     pub heavy_exits: AtomicU64,
     /// Interferences that began in the gap; only a polling thread counts them.
     pub interference: AtomicU64,
-    /// How long the thread waited for its CPU in the gap; only a polling thread can read that.
+    /// How long the thread waited for its CPU in the gap; only a polling thread can read this.
     pub run_delay_ns: AtomicU64,
 }
 
-/// Written by the host before the guest or the thread runs; only the deadline may
-/// change later.
+/// Written by the host before the guest or the thread runs. Only the deadline may change later.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Control {
     pub command: AtomicU32,
-    /// Which exit `Command::Exercise` makes.
+    /// The exit that `Command::Exercise` makes.
     pub exercise: AtomicU32,
-    /// Measuring ends at the first reading at or after this, on the clock of the guest or
-    /// the thread.
+    /// Measuring ends at the first reading at or after this, on the clock of the guest or the
+    /// thread.
     pub deadline_tsc: AtomicU64,
     /// Shortest gap that is recorded.
     pub threshold_tsc: AtomicU64,
-    /// Shortest hole after which the other clocks are read: what they counted in one that is
-    /// no gap is of no gap.
+    /// Shortest hole after which the other clocks are read. Their advance in a hole that is no gap
+    /// belongs to no gap.
     pub look_tsc: AtomicU64,
-    /// Writing a record may take this long. Where it takes longer, it was itself disturbed.
+    /// Longest time for writing a record. If it takes longer, the writing itself was disturbed.
     pub blind_limit_tsc: AtomicU64,
     /// Guest address of this CPU's slot of exit counts.
     pub exit_counts: AtomicU64,
-    /// Guest address where there is no memory.
+    /// A guest address without memory.
     pub unbacked: AtomicU64,
     /// How far ahead `Command::Timers` arms its timer, in cycles.
     pub interval_tsc: AtomicU64,
@@ -83,13 +82,13 @@ pub struct Heartbeat {
 #[repr(C, align(128))]
 pub struct Counters {
     pub first_tsc: AtomicU64,
-    /// Records ever written.
+    /// Number of records ever written.
     pub head: AtomicU64,
-    /// Records that found the ring full.
+    /// Number of records that found the ring full.
     pub dropped: AtomicU64,
-    /// Time in which nothing was measured: spent on writing records, or in a pause.
+    /// Time in which nothing was measured: while records were written, or in a pause.
     pub blind_tsc: AtomicU64,
-    /// How often the clock was behind its last reading.
+    /// Number of readings at which the clock was behind its last reading.
     pub steps_back: AtomicU64,
     pub first_steal_ns: AtomicU64,
     pub first_version: AtomicU32,
@@ -97,20 +96,20 @@ pub struct Counters {
     pub seen_steal_ns: AtomicU64,
     pub seen_light: AtomicU64,
     pub seen_heavy: AtomicU64,
-    /// The answer to `Command::Stamp`.
+    /// Result of `Command::Stamp`.
     pub stamp_tsc: AtomicU64,
 }
 
-/// Written by the host: records ever taken out.
+/// Written by the host: number of records ever taken out.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Drained {
     pub tail: AtomicU64,
 }
 
-/// `struct kvm_steal_time` of the kernel's Documentation/virt/kvm/x86/msr.rst, written by the
-/// hypervisor, or by a polling thread after each reading of its own steal clock. The
-/// version is odd during an update.
+/// `struct kvm_steal_time` of the kernel's Documentation/virt/kvm/x86/msr.rst. The hypervisor
+/// writes it, or a polling thread after each reading of its own steal clock. The version is odd
+/// during an update.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct StealPage {
@@ -119,7 +118,7 @@ pub struct StealPage {
     rest: [u32; 13],
 }
 
-/// The page of one guest or one thread. All zeros is its state before the first command.
+/// The page of one guest or one thread. It is all zeros before the first command.
 #[derive(Debug, Default)]
 #[repr(C, align(4096))]
 pub struct Mailbox {
@@ -128,24 +127,24 @@ pub struct Mailbox {
     pub counters: Counters,
     pub drained: Drained,
     pub steal: StealPage,
-    /// Where a record goes that found the ring full.
+    /// Takes a record that found the ring full.
     pub spill: Record,
-    /// Stands in for the exit counts where the host has none: always zero.
+    /// Replaces the exit counts if the host has none: always zero.
     pub no_exit_counts: [u64; 16],
 }
 
-/// What a guest or a thread can read beside its clock.
+/// The clocks that a guest or a thread can read, in addition to the TSC.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Known {
     pub steal_clock: bool,
-    /// The steal clock also counts how often the vCPU came back.
+    /// Whether the steal clock also counts how often the vCPU came back.
     pub reloads: bool,
     pub interference: bool,
-    /// How long the thread waited for its CPU.
+    /// Whether the thread can read how long it waited for its CPU.
     pub run_delay: bool,
 }
 
-/// Counts that a polling thread read after one gap, besides its clock.
+/// Counts that a polling thread read after one gap, in addition to its clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GapCounts {
     pub stolen: Stolen,
@@ -153,27 +152,27 @@ pub struct GapCounts {
     pub run_delay_ns: u64,
 }
 
-/// What the steal clock did since its reading before.
+/// Advance of the steal clock since the reading before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stolen {
     pub steal_ns: u64,
-    /// Two per update of the page.
+    /// Two for each update of the page.
     pub version_moves: u32,
 }
 
-/// Adds to a counter that only the caller writes: cheaper than an atomic add.
+/// Adds to a counter that only the caller writes. This is cheaper than an atomic add.
 pub fn add(counter: &AtomicU64, more: u64) {
     let sum = counter.load(Ordering::Relaxed).wrapping_add(more);
     counter.store(sum, Ordering::Relaxed);
 }
 
 impl Record {
-    /// The record's memory, where the guest wrote something else than a gap.
+    /// Returns the record's memory, for other data than a gap.
     pub fn words(&self) -> [u64; RECORD_WORDS] {
         self.memory().map(|word| word.load(Ordering::Relaxed))
     }
 
-    /// Makes all of it 0.
+    /// Sets all of it to 0.
     pub fn clear(&self) {
         self.memory()
             .iter()
@@ -193,7 +192,7 @@ impl Record {
         ]
     }
 
-    /// The gap of this CPU, on the clock of whoever recorded it.
+    /// Returns the gap of this CPU, on the clock of the recording side.
     pub fn gap(&self, cpu: u32, known: Known) -> Gap {
         let read = |field: &AtomicU64| field.load(Ordering::Relaxed);
         let count = |field| u32::try_from(read(field)).unwrap_or(u32::MAX);
@@ -213,7 +212,7 @@ impl Record {
 }
 
 impl Mailbox {
-    /// Sets from which length on a gap is recorded. Call it before the start.
+    /// Sets the shortest gap that is recorded. Call it before the start.
     pub fn set_threshold(&self, threshold_tsc: u64) {
         let blind_limit_tsc = threshold_tsc.max(MIN_BLIND_LIMIT_TSC);
         self.control
@@ -227,7 +226,7 @@ impl Mailbox {
             .store(threshold_tsc.min(LOOK_TSC), Ordering::Relaxed);
     }
 
-    /// Reads no other clock after holes that are no gaps: there is none to read.
+    /// Reads no other clock after holes that are no gaps, because there is none.
     pub fn overlook_short_holes(&self) {
         let threshold_tsc = self.control.threshold_tsc.load(Ordering::Relaxed);
         self.control
@@ -235,8 +234,8 @@ impl Mailbox {
             .store(threshold_tsc, Ordering::Relaxed);
     }
 
-    /// Sets when measuring ends, on the clock of the guest or the thread, which obeys at
-    /// its next reading.
+    /// Sets when measuring ends, on the clock of the guest or the thread. It takes effect at the
+    /// next reading.
     pub fn set_deadline(&self, guest_tsc: u64) {
         self.control
             .deadline_tsc
@@ -255,14 +254,14 @@ impl Mailbox {
         self.heartbeat.last_tsc.store(now_tsc, Ordering::Release);
     }
 
-    /// Notes that a thread measures again: the time since it last did is blind time.
+    /// Notes that a thread measures again. The time since its last reading is blind time.
     pub fn go_on(&self, now_tsc: u64) {
         let last_tsc = self.heartbeat.last_tsc.load(Ordering::Relaxed);
         add(&self.counters.blind_tsc, now_tsc.saturating_sub(last_tsc));
         self.alive(now_tsc);
     }
 
-    /// Puts one gap of a polling thread into `ring`, or counts it where there is no room.
+    /// Puts one gap of a polling thread into `ring`, or counts it as dropped if there is no room.
     /// The guest program does the same by itself.
     pub fn record(&self, ring: &[Record], (start_tsc, end_tsc): (u64, u64), counts: GapCounts) {
         let GapCounts {
@@ -281,8 +280,8 @@ impl Mailbox {
         });
     }
 
-    /// Fills the next slot of `ring`, or counts the record as dropped where there is no
-    /// room. The ring's length is a power of two.
+    /// Fills the next slot of `ring`, or counts the record as dropped if there is no room. The
+    /// ring's length is a power of two.
     pub fn push<R>(&self, ring: &[R], fill: impl FnOnce(&R)) {
         let counters = &self.counters;
         let head = counters.head.load(Ordering::Relaxed);
@@ -301,17 +300,17 @@ impl Mailbox {
         while tail != head {
             sink(&ring[tail as usize & (ring.len() - 1)]);
             tail = tail.wrapping_add(1);
-            // Released one by one: room for the guest while the rest is read.
+            // Released one by one, so that the guest has room while the rest is read.
             self.drained.tail.store(tail, Ordering::Release);
         }
     }
 
-    /// One counter of the thread or the guest.
+    /// Returns one counter of the thread or the guest.
     pub fn count(&self, of: impl FnOnce(&Counters) -> &AtomicU64) -> u64 {
         of(&self.counters).load(Ordering::Acquire)
     }
 
-    /// What was counted on this CPU so far, on the clock of whoever counted.
+    /// Returns the counts of this CPU so far, on the clock of the counting side.
     pub fn tally(&self, cpu: u32, known: Known) -> Tally {
         let stolen = known.steal_clock.then(|| self.stolen());
         let (blind_tsc, span_tsc) = self.runtime();
@@ -327,9 +326,9 @@ impl Mailbox {
         }
     }
 
-    /// Blind time and span that belong together: a whole pause lies between two
-    /// readings that do not. Where blind time never stands still, because every step is
-    /// a gap, the last try is off by the writing of one record.
+    /// Returns blind time and span from the same moment. Otherwise a whole pause could lie between
+    /// the two readings. If every step is a gap, blind time never stands still. Then the last try
+    /// is off by the time of writing one record.
     fn runtime(&self) -> (u64, Option<(u64, u64)>) {
         let mut blind_tsc = self.count(|counters| &counters.blind_tsc);
         let mut span_tsc = None;
@@ -344,17 +343,17 @@ impl Mailbox {
         (blind_tsc, span_tsc)
     }
 
-    /// First and latest reading of the clock, once there is one.
+    /// Returns the first and the latest reading of the clock, if there is one.
     fn span_tsc(&self) -> Option<(u64, u64)> {
-        // The first one is stored after the latest one.
+        // The first reading is stored after the latest one.
         let first = self.counters.first_tsc.load(Ordering::Acquire);
         (first != 0).then(|| (first, self.heartbeat.last_tsc.load(Ordering::Acquire)))
     }
 
-    /// Advance of the steal clock and number of reloads since the start.
+    /// Returns the advance of the steal clock and the number of reloads since the start.
     ///
-    /// The host needs no version protocol: it wants no two fields of one update,
-    /// and an aligned u64 is never torn.
+    /// The host needs no version protocol. It does not need two fields of the same update, and an
+    /// aligned u64 is never torn.
     fn stolen(&self) -> (u64, u64) {
         if self.span_tsc().is_none() {
             return (0, 0);

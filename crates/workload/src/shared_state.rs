@@ -1,36 +1,35 @@
-//! What differs from one kind of measuring thread to another, as seen by whoever drains it.
+//! The differences between the kinds of measuring threads, for the draining thread.
 
 use vmnoise_events::{Event, Tally};
 
 use crate::Error;
 use crate::mailbox::{Known, Mailbox};
 
-/// The memory that one measuring thread shares with whoever drains it.
+/// The memory that one measuring thread shares with the draining thread.
 pub trait SharedState: Send + Sync + 'static {
-    /// The mailbox in it.
+    /// Returns its mailbox.
     fn mailbox(&self) -> &Mailbox;
 
-    /// What the thread can read beside its clock.
+    /// Returns the clocks that the thread can read, in addition to the TSC.
     fn known(&self) -> Known;
 
-    /// Hands out every record, oldest first.
+    /// Passes on every record, oldest first.
     fn drain(&self, cpu: u32, sink: &mut dyn FnMut(Event));
 
-    /// The counters so far, on the host's TSC.
+    /// Returns the counters so far, on the host's TSC.
     fn tally(&self, cpu: u32) -> Tally {
         self.mailbox().tally(cpu, self.known())
     }
 
-    /// Moves the end of measuring, on the host's TSC. A thread that measures obeys at its
-    /// next reading.
+    /// Moves the end of measuring, on the host's TSC. It takes effect at the thread's next reading.
     fn set_deadline(&self, deadline_tsc: u64) {
         self.mailbox().set_deadline(deadline_tsc);
     }
 
-    /// Wakes a thread that sleeps, to look at its deadline.
+    /// Wakes a sleeping thread, so that it checks its deadline.
     fn wake(&self, _tid: u32) {}
 
-    /// Checks that the thread is still on its CPU, where it cannot do so itself.
+    /// Checks that the thread is still on its CPU, if it cannot do so itself.
     ///
     /// # Errors
     /// If it is not.

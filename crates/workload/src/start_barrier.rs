@@ -18,7 +18,7 @@ pub struct StartBarrier {
 }
 
 impl StartBarrier {
-    /// Blocks until the barrier opens; false if the threads are to end instead.
+    /// Blocks until the barrier opens. Returns false if the threads must end instead.
     pub fn wait(&self) -> bool {
         let waiting = self
             .changed
@@ -31,17 +31,17 @@ impl StartBarrier {
         self.change(State::Open);
     }
 
-    /// Tells threads that wait here, and those that look here later, to end.
+    /// Makes threads that wait here, and those that come here later, end.
     pub fn close(&self) {
         self.change(State::Closed);
     }
 
-    /// Whether [`StartBarrier::open`] was called, and not [`StartBarrier::close`] since.
+    /// Returns whether [`StartBarrier::open`] was called, and not [`StartBarrier::close`] since.
     pub fn is_open(&self) -> bool {
         *self.state() == State::Open
     }
 
-    /// Whether [`StartBarrier::close`] was called.
+    /// Returns whether [`StartBarrier::close`] was called.
     pub fn is_closed(&self) -> bool {
         *self.state() == State::Closed
     }

@@ -1,4 +1,4 @@
-//! Where and how urgently the calling thread runs.
+//! CPU affinity and scheduling policy of the calling thread.
 
 use std::io;
 
@@ -10,10 +10,10 @@ use crate::deadline;
 pub use crate::thread_error::Error;
 use crate::thread_error::policy_error;
 
-/// Lets the calling thread run on `cpus` only.
+/// Lets the calling thread run only on `cpus`.
 ///
 /// # Errors
-/// [`Error::NoSuchCpu`] and [`Error::Pin`]; the thread then stays where it was.
+/// [`Error::NoSuchCpu`] and [`Error::Pin`]. The thread then stays where it was.
 pub fn pin(cpus: &[u32]) -> Result<(), Error> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
@@ -30,9 +30,9 @@ pub fn pin(cpus: &[u32]) -> Result<(), Error> {
     })
 }
 
-/// Checks that a thread which was pinned to this CPU still is: the kernel widens or
-/// moves its affinity when the CPU goes offline or leaves the cpuset (cpuset(7)). A
-/// thread that is gone is where it was.
+/// Checks that a thread which was pinned to this CPU still is. The kernel widens or moves its
+/// affinity when the CPU goes offline or leaves the cpuset (cpuset(7)). A thread that has ended
+/// counts as still pinned.
 ///
 /// # Errors
 /// [`Error::Unpinned`].
@@ -47,13 +47,12 @@ pub fn still_pinned(tid: u32, cpu: u32) -> Result<(), Error> {
     }
 }
 
-/// Sets the scheduling policy of the calling thread (sched_setscheduler(2);
-/// for [`Policy::Other`] also its nice value, setpriority(2); for
-/// [`Policy::Deadline`] sched_setattr(2)).
+/// Sets the scheduling policy of the calling thread (sched_setscheduler(2)). [`Policy::Other`] also
+/// sets its nice value (setpriority(2)). [`Policy::Deadline`] uses sched_setattr(2).
 ///
 /// # Errors
-/// [`Error::PolicyRefused`] without the right to it, else [`Error::Policy`] or one
-/// of the two that only a deadline has.
+/// [`Error::PolicyRefused`] without the right, else [`Error::Policy`] or one of the two errors of a
+/// deadline.
 pub fn set_policy(policy: Policy) -> Result<(), Error> {
     let (number, priority) = match policy {
         Policy::Deadline {
@@ -66,41 +65,41 @@ pub fn set_policy(policy: Policy) -> Result<(), Error> {
     };
     set_scheduler(0, number, priority).map_err(|error| policy_error(policy, &error))?;
     if let Policy::Other(nice) = policy {
-        // The kernel clamps nice values; a value outside the range is an error here.
+        // The kernel clamps nice values. Here, a value outside the range is an error.
         if !(-20..=19).contains(&nice) {
             return Err(Error::Policy {
                 policy,
                 errno: libc::EINVAL,
             });
         }
-        // On Linux the "process" 0 is the calling thread alone.
+        // On Linux the "process" 0 is only the calling thread.
         setpriority_process(None, nice).map_err(|errno| policy_error(policy, &errno.into()))?;
     }
     Ok(())
 }
 
-/// Lets another thread, by the kernel's id of it, run at SCHED_FIFO with this priority
+/// Makes another thread, by its kernel id, run at SCHED_FIFO with this priority
 /// (sched_setscheduler(2)).
 ///
 /// # Errors
-/// What the kernel says: without the right to it, and of a thread that is gone.
+/// The kernel's error: without the right, or if the thread has ended.
 pub fn set_fifo(tid: u32, priority: i32) -> io::Result<()> {
     set_scheduler(tid.cast_signed(), libc::SCHED_FIFO, priority)
 }
 
-/// Of the calling thread, which is 0, or of another.
+/// Sets the policy of the calling thread (0) or of another one.
 fn set_scheduler(tid: i32, policy: i32, priority: i32) -> io::Result<()> {
     let param = libc::sched_param {
         sched_priority: priority,
     };
-    // SAFETY: `param` is a valid sched_param for the length of the call.
+    // SAFETY: `param` is a valid sched_param during the call.
     if unsafe { libc::sched_setscheduler(tid, policy, &raw const param) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
 }
 
-/// Does this on a thread of its own that is pinned to a CPU, and waits for it.
+/// Runs `work` on its own thread that is pinned to a CPU, and waits for it.
 pub(crate) fn on<T: Send, E: From<Error> + Send>(
     cpu: u32,
     work: impl FnOnce() -> Result<T, E> + Send,
@@ -114,7 +113,7 @@ pub(crate) fn on<T: Send, E: From<Error> + Send>(
     })
 }
 
-/// The kernel's id of the calling thread.
+/// Returns the kernel's id of the calling thread.
 pub fn tid() -> u32 {
     gettid().as_raw_nonzero().get().unsigned_abs()
 }

@@ -1,14 +1,14 @@
-//! Why a measuring thread does not run, or not as asked, and what to do about it.
+//! Reasons why a measuring thread does not run, or not as requested, with the remedies.
 
 use std::io;
 
 use rustix::thread::CpuSet;
 use vmnoise_events::Policy;
 
-/// What the kernel lets deadline threads use of a CPU, by default.
+/// The part of a CPU that the kernel lets deadline threads use, by default.
 const LIMIT: &str = "sched_rt_runtime_us of sched_rt_period_us (/proc/sys/kernel)";
 
-/// Why a measuring thread does not run, or not as asked.
+/// The reason why a measuring thread does not run, or not as requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// No CPU was named.
@@ -20,26 +20,26 @@ pub enum Error {
         io::Error::from_raw_os_error(*errno)
     )]
     Pin {
-        /// The first CPU asked for.
+        /// The first requested CPU.
         first_cpu: u32,
         /// The kernel's error number.
         errno: i32,
     },
-    /// A CPU number beyond what the kernel's CPU masks hold.
+    /// A CPU number that is larger than the kernel's CPU masks allow.
     #[error(
         "CPU {cpu} is beyond the {} CPUs a mask holds; name an existing CPU",
         CpuSet::MAX_CPU
     )]
     NoSuchCpu {
-        /// The CPU asked for.
+        /// The requested CPU.
         cpu: u32,
     },
-    /// The kernel refused the policy for want of a right.
+    /// The kernel refused the policy because a right is missing.
     #[error(
         "not allowed to set the scheduling policy {policy:?}: run as root or with CAP_SYS_NICE, or raise RLIMIT_RTPRIO (RLIMIT_NICE for o:); under CONFIG_RT_GROUP_SCHED the thread's cgroup also needs cpu.rt_runtime_us"
     )]
     PolicyRefused {
-        /// The policy asked for.
+        /// The requested policy.
         policy: Policy,
     },
     /// The kernel does not know this policy or priority.
@@ -48,12 +48,12 @@ pub enum Error {
         io::Error::from_raw_os_error(*errno)
     )]
     Policy {
-        /// The policy asked for.
+        /// The requested policy.
         policy: Policy,
         /// The kernel's error number.
         errno: i32,
     },
-    /// A deadline thread may run on every CPU of its root domain or not at all.
+    /// A deadline thread may run on every CPU of its root domain, or not at all.
     #[error(
         "SCHED_DEADLINE is refused to a thread pinned to CPU {cpu} unless that CPU is a cpuset partition of its own; make one as root: {}",
         partition_remedy(*cpu)
@@ -68,7 +68,7 @@ pub enum Error {
         LIMIT
     )]
     DeadlineOverbooked {
-        /// The budget asked for.
+        /// The requested budget.
         runtime_ns: u64,
         /// Its period.
         period_ns: u64,
@@ -76,7 +76,7 @@ pub enum Error {
     /// A thread could not be started.
     #[error("no thread for CPU {cpu}: {}; see `ulimit -u`", io::Error::from_raw_os_error(*errno))]
     Spawn {
-        /// The CPU it was for.
+        /// The CPU for which it was.
         cpu: u32,
         /// The kernel's error number.
         errno: i32,
@@ -89,13 +89,13 @@ pub enum Error {
         /// The CPU that was measured.
         cpu: u32,
     },
-    /// The kernel refused to take capabilities.
+    /// The kernel refused to drop capabilities.
     #[error("a measuring thread cannot give up its capabilities: {}; let this process call capset(2)", io::Error::from_raw_os_error(*errno))]
     Rights {
         /// The kernel's error number.
         errno: i32,
     },
-    /// A measuring thread ended without saying why.
+    /// A measuring thread ended without a reason.
     #[error("the measuring thread of CPU {0} is gone: please report this")]
     Gone(u32),
 }
@@ -110,8 +110,8 @@ pub(crate) fn policy_error(policy: Policy, error: &io::Error) -> Error {
     }
 }
 
-/// Makes this CPU a partition that a polling thread may enter alone: a threaded
-/// group directly under the root, where the tool itself runs.
+/// Returns commands that make this CPU a partition which a polling thread may enter alone. It is a
+/// threaded group directly under the root, where vmnoise itself runs.
 fn partition_remedy(cpu: u32) -> String {
     format!(
         "`cd /sys/fs/cgroup && echo $$ > cgroup.procs && echo +cpuset > cgroup.subtree_control && \

@@ -1,4 +1,4 @@
-//! Reading the time-stamp counter, alone and against CLOCK_MONOTONIC.
+//! Reads the time-stamp counter, alone and together with CLOCK_MONOTONIC.
 
 use std::arch::x86_64::{_mm_lfence, _rdtsc};
 use std::time::Duration;
@@ -6,24 +6,24 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use vmnoise_events::Anchor;
 
-/// The first reading after a cold start is slow; the tightest of these is not.
+/// Number of tries. The first reading after a cold start is slow, but the tightest of these is not.
 const ANCHOR_TRIES: usize = 8;
 
-/// The TSC of this CPU, in cycles. Not ordered against other instructions.
+/// Returns the TSC of this CPU, in cycles. Not ordered against other instructions.
 pub fn now() -> u64 {
-    // SAFETY: every x86-64 CPU has RDTSC, and Linux leaves CR4.TSD clear unless
-    // this very process asked for it with PR_SET_TSC.
+    // SAFETY: every x86-64 CPU has RDTSC. Linux leaves CR4.TSD clear, unless this process asked for
+    // it with PR_SET_TSC.
     unsafe { _rdtsc() }
 }
 
-/// The TSC, read only after every earlier instruction is done.
+/// Returns the TSC, read only after every earlier instruction is done.
 pub(crate) fn now_ordered() -> u64 {
     // SAFETY: LFENCE belongs to SSE2, which every x86-64 CPU has.
     unsafe { _mm_lfence() };
     now()
 }
 
-/// The TSC and CLOCK_MONOTONIC at one instant: the tightest of a few tries.
+/// Returns the TSC and CLOCK_MONOTONIC at one instant: the tightest of a few tries.
 pub fn anchor() -> Anchor {
     let mut best = one_anchor();
     for _ in 1..ANCHOR_TRIES {
@@ -35,9 +35,8 @@ pub fn anchor() -> Anchor {
     best
 }
 
-/// The frequency of the TSC in Hz, measured against CLOCK_MONOTONIC by sleeping
-/// for `dur`. The error is the two anchors' widths over `dur`: parts per million
-/// for 100 ms.
+/// Returns the frequency of the TSC in Hz. It is measured against CLOCK_MONOTONIC by sleeping for
+/// `dur`. The error is the width of the two anchors divided by `dur`: parts per million for 100 ms.
 pub fn calibrate_hz(dur: Duration) -> u64 {
     let begin = anchor();
     std::thread::sleep(dur);
@@ -47,8 +46,8 @@ pub fn calibrate_hz(dur: Duration) -> u64 {
     u64::try_from(cycles * 1_000_000_000 / ns).unwrap_or(u64::MAX)
 }
 
-/// Median cycles of one `rdtsc` in a bare loop. Where a hypervisor emulates the counter every
-/// gap is noticed that much too late.
+/// Returns the median cycles of one `rdtsc` in a bare loop. If a hypervisor emulates the counter,
+/// every gap is noticed later by this time.
 pub fn rdtsc_cycles() -> u64 {
     let mut deltas = [0u64; 1001];
     let mut last = now();
@@ -61,7 +60,7 @@ pub fn rdtsc_cycles() -> u64 {
     deltas[deltas.len() / 2]
 }
 
-/// CLOCK_MONOTONIC in nanoseconds; a system call only where the vDSO has no clock.
+/// Returns CLOCK_MONOTONIC in nanoseconds. This is a system call only if the vDSO has no clock.
 pub fn mono_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     // It counts from boot: neither part is negative.
@@ -83,7 +82,7 @@ fn width(anchor: &Anchor) -> u64 {
     anchor.after_tsc.wrapping_sub(anchor.before_tsc)
 }
 
-/// The instant on the TSC that an anchor stands for.
+/// Returns the instant on the TSC for which an anchor stands.
 pub(crate) fn middle(anchor: &Anchor) -> u64 {
     anchor.before_tsc + width(anchor) / 2
 }

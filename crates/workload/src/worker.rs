@@ -1,5 +1,5 @@
-//! One pinned thread that measures: set up with all rights there are, at work with none, ended,
-//! and why.
+//! One pinned thread that measures. Its set-up runs with all rights of the process, its work
+//! without any. The thread keeps the reason of its end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +14,11 @@ use crate::lease::Lease;
 use crate::start_barrier::StartBarrier;
 use crate::{Error, kick, thread, tsc};
 
-/// What a thread keeps at its work. Before Linux 5.19 steal clocks are not read without.
+/// Capabilities that a thread keeps while it works. Before Linux 5.19 it cannot read steal clocks
+/// without.
 const KEPT: CapabilitySet = CapabilitySet::BPF;
 
-/// When all threads of a workload start, and how long they go on.
+/// When all threads of a workload start, and how long they may continue.
 #[derive(Debug, Default)]
 pub struct RunState {
     pub barrier: StartBarrier,
@@ -33,19 +34,19 @@ impl RunState {
         self.barrier.open();
     }
 
-    /// When they were started (CLOCK_MONOTONIC).
+    /// Returns when they were started (CLOCK_MONOTONIC).
     pub fn started_mono_ns(&self) -> u64 {
         self.started_mono_ns.load(Ordering::Acquire)
     }
 }
 
-/// Where a thread runs, and how urgently.
+/// CPU, policy and group of a thread.
 #[derive(Debug, Clone)]
 pub struct Placement {
     pub cpu: u32,
-    /// `None` is as inherited.
+    /// `None`: as inherited.
     pub policy: Option<Policy>,
-    /// `None` is where its maker runs.
+    /// `None`: the group of the thread that creates it.
     pub cgroup: Option<Cgroup>,
 }
 
@@ -60,10 +61,10 @@ pub struct Worker<S> {
 }
 
 impl<S: Send + Sync + 'static> Worker<S> {
-    /// Starts a thread of this name and waits until it stands at the barrier of `run`.
+    /// Starts a thread with this name, and waits until it is at the barrier of `run`.
     ///
-    /// `set_up` runs on the thread, on its CPU. It returns what is shared and the work,
-    /// which begins when the barrier opens.
+    /// `set_up` runs on the thread, on its CPU. It returns the shared state and the work, which
+    /// begins when the barrier opens.
     pub fn spawn<W>(
         name: String,
         placement: Placement,
@@ -77,7 +78,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
         let (send, ready) = mpsc::sync_channel(1);
         let failure = Arc::new(OnceLock::new());
         let live = move || {
-            // The group may be what allows the CPU, and the CPU what allows the policy.
+            // The group may be needed for the CPU, and the CPU for the policy.
             if let Some(cgroup) = &placement.cgroup {
                 cgroup.admit_thread()?;
             }
@@ -87,7 +88,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
                 thread::set_policy(policy)?;
             }
             give_up_rights()?;
-            // Nobody waits any more if whoever did is gone.
+            // If the receiver is gone, nobody waits any more.
             let _ = send.send((thread::tid(), shared));
             match run.barrier.wait() {
                 true => work(&run),
@@ -97,10 +98,10 @@ impl<S: Send + Sync + 'static> Worker<S> {
         let handle = Builder::new().name(name).spawn({
             let failure = Arc::clone(&failure);
             move || {
-                // A panic must end the run with this thread's name and what was measured until
-                // then, as any failure does: left to itself it would end this thread alone, and
-                // `failure` would know of nothing until `join`. Whatever it left half done is
-                // never looked at: the thread takes it along.
+                // A panic must end the run like any failure, with this thread's name and its
+                // results so far. Without this, it would end only this thread, and `failure` would
+                // be empty until `join`. State that the panic left half done is never read: it goes
+                // with the thread.
                 let end = catch_unwind(AssertUnwindSafe(live));
                 if let Err(error) = end.unwrap_or_else(|_| Err(gone(cpu))) {
                     failure.get_or_init(|| error);
@@ -119,7 +120,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
                 handle: Some(handle),
                 failure,
             }),
-            // It died in its set-up: once it is joined, its reason is there.
+            // It died in its set-up. Its reason is there after the join.
             Err(_) => {
                 let _ = handle.join();
                 Err(failure.get().cloned().unwrap_or_else(|| gone(cpu)))
@@ -127,19 +128,19 @@ impl<S: Send + Sync + 'static> Worker<S> {
         }
     }
 
-    /// Makes the thread leave the guest or its sleep once, to look at the barrier.
+    /// Makes the thread leave the guest or its sleep once, so that it checks the barrier.
     pub fn kick(&self) {
         kick::kick(self.tid);
     }
 
-    /// Whether the thread is still there.
+    /// Returns whether the thread still exists.
     pub fn running(&self) -> bool {
         self.handle
             .as_ref()
             .is_some_and(|handle| !handle.is_finished())
     }
 
-    /// Why the thread ended early, if it did.
+    /// Returns why the thread ended early, if it did.
     pub fn failure(&self) -> Option<Error> {
         self.failure.get().cloned()
     }
@@ -147,7 +148,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
     /// Waits for the thread's end.
     pub fn join(&mut self) -> Result<(), Error> {
         if let Some(handle) = self.handle.take() {
-            // A panic is among the failures already.
+            // A panic is already among the failures.
             let _ = handle.join();
         }
         self.failure().map_or(Ok(()), Err)
@@ -173,9 +174,9 @@ fn give_up_rights() -> Result<(), thread::Error> {
     })
 }
 
-/// Checks that the calling thread is still where it was pinned. The kernel moves a
-/// pinned thread only off a CPU that goes offline or leaves the cpuset. It costs no
-/// system call: getcpu is in the vDSO.
+/// Checks that the calling thread is still on the CPU to which it was pinned. The kernel moves a
+/// pinned thread only from a CPU that goes offline or leaves the cpuset. This needs no system call,
+/// because getcpu is in the vDSO.
 pub fn stays_on(cpu: u32, thread: &'static str) -> Result<(), Error> {
     let now_on = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(u32::MAX);
     match now_on == cpu {
@@ -194,7 +195,7 @@ mod tests {
 
     const NO_CPU: Error = Error::Thread(thread::Error::NoSuchCpu { cpu: 3 });
 
-    /// A worker on CPU 0, started at once.
+    /// Returns a worker on CPU 0 that starts at once.
     fn spawn<W: FnOnce(&RunState) -> Result<(), Error>>(
         name: &str,
         set_up: impl FnOnce() -> Result<(Arc<Option<String>>, W), Error> + Send + 'static,

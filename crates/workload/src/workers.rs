@@ -1,5 +1,5 @@
-//! Pinned threads, one on each measured CPU: set up one after the other, started together,
-//! drained while they measure, and ended.
+//! Pinned threads, one on each measured CPU: set up one after another, started together, drained
+//! while they measure, and ended.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,8 +18,8 @@ const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The threads of a workload: prepared, running or ended.
 ///
-/// Dropping it ends them. A thread that gets no CPU for a second is left behind; it
-/// ends by itself as soon as it runs, and keeps its memory until then.
+/// Dropping it ends them. A thread that gets no CPU for a second is left behind. It ends by itself
+/// when it runs, and keeps its memory until then.
 #[derive(Debug)]
 pub struct Workers<S: SharedState> {
     run: Arc<RunState>,
@@ -27,9 +27,9 @@ pub struct Workers<S: SharedState> {
 }
 
 impl<S: SharedState> Workers<S> {
-    /// Makes one thread for each CPU and waits until all stand at the barrier. Names
-    /// are `kind` and the CPU. `set_up_of` makes the set-up of the thread with this index
-    /// and on this CPU (see [`Worker::spawn`]).
+    /// Creates one thread for each CPU, and waits until all are at the barrier. Names are `kind`
+    /// and the CPU. `set_up_of` returns the set-up of the thread with this index and on this CPU
+    /// (see [`Worker::spawn`]).
     pub(crate) fn set_up<T, W>(
         kind: &str,
         cpus: &[u32],
@@ -55,26 +55,26 @@ impl<S: SharedState> Workers<S> {
                 cgroup: cgroup.clone(),
             };
             let (name, run) = (format!("vmnoise-{kind}{cpu}"), Arc::clone(&workers.run));
-            // An error drops the workers there are, and that ends their threads.
+            // An error drops the workers so far, which ends their threads.
             let worker = Worker::spawn(name, placement, run, set_up_of(index, cpu))?;
             workers.workers.push(worker);
         }
         Ok(workers)
     }
 
-    /// Whether the steal clock of every CPU can be read. Gaps of a CPU without it have
-    /// no steal and no reloads, and its tally says `None`.
+    /// Returns whether the steal clock of every CPU can be read. Gaps of a CPU without it have no
+    /// steal time and no reloads, and its tally has `None`.
     pub fn has_steal_clock(&self) -> bool {
         self.all_know(|known| known.steal_clock)
     }
 
-    /// Whether every CPU has interference counters. Gaps and the tally of a CPU without
-    /// them say `None`.
+    /// Returns whether every CPU has interference counters. Gaps and the tally of a CPU without
+    /// them have `None`.
     pub fn counts_interference(&self) -> bool {
         self.all_know(|known| known.interference)
     }
 
-    /// Whether every thread can read how long it waited for its CPU.
+    /// Returns whether every thread can read how long it waited for its CPU.
     pub fn counts_run_delay(&self) -> bool {
         self.all_know(|known| known.run_delay)
     }
@@ -83,17 +83,17 @@ impl<S: SharedState> Workers<S> {
         self.shared().all(|shared| fact(shared.known()))
     }
 
-    /// What each thread shares, in the order of the CPUs.
+    /// Returns the shared state of each thread, in the order of the CPUs.
     pub(crate) fn shared(&self) -> impl Iterator<Item = &S> {
         self.workers.iter().map(|worker| &*worker.shared)
     }
 
-    /// Waits until every thread has reached its end. One that was never started has; one
-    /// without an end ends at [`Workload::stop`] only. Drain and read the tallies once
-    /// more before the workload is dropped.
+    /// Waits until every thread has ended. A thread that was never started ends at once. A thread
+    /// without an end ends only at [`Workload::stop`]. Drain and read the tallies once more before
+    /// the workload is dropped.
     ///
     /// # Errors
-    /// The failure of a thread that ended early, once all have ended.
+    /// The failure of a thread that ended early, after all have ended.
     pub fn join(&mut self) -> Result<(), Error> {
         if !self.run.barrier.is_open() {
             self.run.barrier.close();
@@ -102,9 +102,9 @@ impl<S: SharedState> Workers<S> {
         ends.into_iter().collect()
     }
 
-    /// Calls every thread away from whatever it does: out of a guest that ignores its
-    /// deadline as well. A call that comes just before the thread enters the guest or
-    /// falls asleep is lost: call again until none is running.
+    /// Interrupts whatever the threads do, also a guest that ignores its deadline. A call just
+    /// before the thread enters the guest or falls asleep is lost. So call again until none is
+    /// running.
     pub(crate) fn call_away(&self) {
         self.run.barrier.close();
         self.workers.iter().for_each(Worker::kick);
@@ -118,7 +118,7 @@ impl<S: SharedState> Workers<S> {
 }
 
 impl<S: SharedState> Workload for Workers<S> {
-    /// In the order of the CPUs that were asked for.
+    /// Returns the threads in the order of the requested CPUs.
     fn threads(&self) -> Vec<MeasuredThread> {
         let thread = |worker: &Worker<S>| MeasuredThread {
             cpu: worker.cpu,

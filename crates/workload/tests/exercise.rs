@@ -1,5 +1,5 @@
-//! Exits on purpose, on the KVM of this machine: their number is what KVM counted,
-//! and who answers them is as expected.
+//! Exits on purpose, on the KVM of this machine: their number is KVM's count, and the expected side
+//! handles them.
 
 mod kvm {
     use std::time::{Duration, Instant};
@@ -7,8 +7,8 @@ mod kvm {
     use vmnoise_workload::microvm::exercise::{Config, Exercise, Exercised, Kind, prepare};
     use vmnoise_workload::tsc;
 
-    /// Exits that start and stop an exercise: its last `out`, and the first look at
-    /// the page of its program.
+    /// Number of exits that start and stop an exercise: its last `out`, and the first access to the
+    /// page of its program.
     const EDGE: u64 = 2;
 
     fn config(exercise: Exercise, cpus: &[u32]) -> Config {
@@ -30,7 +30,7 @@ mod kvm {
         rows[0]
     }
 
-    /// What KVM counted, without the host's interrupts.
+    /// Returns KVM's count, without the host's interrupts.
     fn own_exits(row: &Exercised) -> u64 {
         let count = |it: Option<u64>| it.expect("KVM has counts since Linux 5.14");
         count(row.kvm.exits) - count(row.kvm.irq_exits)
@@ -56,7 +56,7 @@ mod kvm {
             let row = one(exercise);
             assert_eq!(row.kind(), Some(Kind::Heavy), "{row:?}");
             assert_eq!(row.vmm_exits, row.count);
-            // A host's NMI is an exit too, and has no count of its own.
+            // An NMI of the host is an exit too, and has no count of its own.
             let most = row.count + EDGE + row.count / 100;
             assert!((row.count..=most).contains(&own_exits(&row)), "{row:?}");
         }
@@ -73,7 +73,7 @@ mod kvm {
                     let most = row.count + EDGE + row.count / 100;
                     assert!((row.count..=most).contains(&own_exits(&row)), "{row:?}");
                 }
-                // PVM runs the guest as a program: these never come to it.
+                // PVM runs the guest as a program: these never reach KVM.
                 other => {
                     assert_eq!(other, Some(Kind::None));
                     assert!(row.kvm.exits.unwrap() < row.count / 2, "{row:?}");

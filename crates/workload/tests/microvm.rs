@@ -28,7 +28,7 @@ mod kvm {
         tsc::calibrate_hz(Duration::from_millis(50))
     }
 
-    /// Runs `config` for `dur` and hands back all gaps and the last tallies.
+    /// Runs `config` for `dur` and returns all gaps and the last tallies.
     fn run(config: Config, dur: Duration) -> (Microvm, Vec<Gap>, Vec<Tally>) {
         let cycles = (dur.as_nanos() * u128::from(hz()) / 1_000_000_000) as u64;
         let mut microvm = Microvm::prepare(config).unwrap();

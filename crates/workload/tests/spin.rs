@@ -1,4 +1,4 @@
-//! Polling threads on this machine, as noisy as it may be.
+//! Polling threads on this machine, however noisy it is.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn cycles(dur: Duration) -> u64 {
     (dur.as_nanos() * u128::from(*HZ) / 1_000_000_000) as u64
 }
 
-/// Polls all the time.
+/// Returns settings that poll all the time.
 fn config(cpus: &[u32]) -> Config {
     Config {
         cpus: cpus.to_vec(),
@@ -37,7 +37,7 @@ fn config(cpus: &[u32]) -> Config {
     }
 }
 
-/// Polls for one part of each period.
+/// Returns settings that poll for one part of each period.
 fn pausing(runtime: Duration, period: Duration) -> Config {
     Config {
         period_tsc: cycles(period),
@@ -46,15 +46,15 @@ fn pausing(runtime: Duration, period: Duration) -> Config {
     }
 }
 
-/// A reader of the steal clock of CPU 1.
+/// Returns a reader of the steal clock of CPU 1.
 fn on_cpu_1(
     read: impl FnMut() -> Option<StealReading> + Send + 'static,
 ) -> HashMap<u32, StealReader> {
     HashMap::from([(1, Box::new(read) as StealReader)])
 }
 
-/// A steal clock that moves by 1 µs and one reload at each reading, and says how
-/// often it was read.
+/// Returns a steal clock that advances by 1 µs and one reload at each reading, and the number of
+/// readings.
 fn stub() -> (Arc<AtomicU32>, HashMap<u32, StealReader>) {
     let readings = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&readings);
@@ -68,7 +68,7 @@ fn stub() -> (Arc<AtomicU32>, HashMap<u32, StealReader>) {
     (readings, readers)
 }
 
-/// Runs to the deadline; all gaps and the last tallies.
+/// Runs to the deadline. Returns all gaps and the last tallies.
 fn run(spin: &mut Spin, dur: Duration) -> (Vec<Gap>, Vec<Tally>) {
     spin.start(Some(tsc::now() + cycles(dur))).unwrap();
     let mut drained = Vec::new();
@@ -213,7 +213,7 @@ fn the_steal_clock_is_read_once_for_each_gap_and_begin() {
     assert_eq!(tallies[0].steal_clock_ns, Some(count * 1_000));
     assert_eq!(tallies[0].reloads, Some(count));
     let begins = u64::from(readings.load(Ordering::Relaxed) - in_set_up) - count;
-    // One begin, and one more after each pause, of which a starved thread has none.
+    // One begin, and one more after each pause. A starved thread has no pause.
     assert!((1..=6).contains(&begins), "{begins} begins");
 }
 
@@ -417,13 +417,13 @@ fn poll_steps_are_short() {
     assert!(median_tsc < 10 * tsc::rdtsc_cycles() + 500, "{median_tsc}");
 }
 
-/// The scheduler's own count of how long a thread waited for its CPU.
+/// Returns the scheduler's own count of how long a thread waited for its CPU.
 fn waited_ns(tid: u32) -> u64 {
     let line = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
     line.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// No rights are needed for it.
+/// This needs no rights.
 #[test]
 fn gaps_say_how_long_their_thread_waited() {
     let mut spin = Spin::prepare(Config {
@@ -437,7 +437,7 @@ fn gaps_say_how_long_their_thread_waited() {
     spin.start(None).unwrap();
     let mut all = Vec::new();
     let begin = Instant::now();
-    // What it waited until it had begun to poll is of no gap.
+    // Waits before it began to poll belong to no gap.
     while spin.tallies()[0].first_tsc == 0 {
         std::thread::sleep(MS);
     }
@@ -452,8 +452,8 @@ fn gaps_say_how_long_their_thread_waited() {
     spin.stop();
     let ns = |gap: &Gap| (gap.end_tsc - gap.start_tsc) * 1_000 / cycles(Duration::from_micros(1));
     let in_gaps_ns: u64 = all.iter().map(|gap| gap.run_delay_ns).sum();
-    // Who has one of two threads' time on a CPU waits for half of it. What is missing is of a gap that was not over
-    // at the begin or the end.
+    // If two threads share a CPU, each waits for half of the time. Missing time belongs to a gap
+    // that was not over at the begin or the end.
     let longest_ns = all.iter().map(ns).max().unwrap();
     assert!(waited_ns > 50_000_000, "it waited for {waited_ns} ns");
     assert!(

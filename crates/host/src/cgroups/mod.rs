@@ -1,4 +1,4 @@
-//! Control groups: who is in one, by its path and by what the runtime of a container says.
+//! Control groups: who is in one, by its path and by the data of the container's runtime.
 
 mod names;
 mod occupant;

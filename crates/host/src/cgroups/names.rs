@@ -1,5 +1,5 @@
-//! What cgroups are called, by the ids that BPF programs see: in the unified hierarchy the number of
-//! their folder's inode (kernfs, on 64 bits).
+//! Names of cgroups, by the ids that BPF programs see. In the unified hierarchy the id is the inode
+//! number of the folder (kernfs, on 64 bits).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,27 +12,28 @@ use vmnoise_events::Name;
 use super::super::Host;
 use super::{Occupant, Runtimes, occupant_of};
 
-/// Where the unified hierarchy is: alone, or beside the old ones.
+/// Mount points of the unified hierarchy: alone, or together with the old ones.
 const MOUNTS: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
-/// A walk reads each folder of the hierarchy: some milliseconds for a thousand.
+/// Time between two walks. A walk reads each folder of the hierarchy: some milliseconds for a
+/// thousand.
 const BETWEEN_WALKS: Duration = Duration::from_secs(10);
-/// So many are known: one that is gone is of no use to anybody.
+/// Largest number of cgroups that are kept. Cgroups that are gone are of no use.
 const KNOWN: usize = 16_384;
-/// Letters of a container's id that tell it from others, as its tools show them.
+/// Number of letters by which tools show a container's id.
 const SHORT_ID: usize = 12;
 
-/// Names of cgroups, which are looked for when one is asked for that is not known yet.
+/// Names of cgroups. A name that is not known yet is searched when it is requested.
 #[derive(Debug)]
 pub struct CgroupNames {
     host: Host,
     known: BTreeMap<u64, Option<Name>>,
-    /// All that there were at the last walk.
+    /// All cgroups of the last walk.
     paths: BTreeMap<u64, String>,
     walked: Option<Instant>,
 }
 
 impl CgroupNames {
-    /// None is known yet.
+    /// Creates it without any known name.
     pub fn new(host: Host) -> CgroupNames {
         CgroupNames {
             host,
@@ -42,13 +43,14 @@ impl CgroupNames {
         }
     }
 
-    /// What the cgroup of this id is called, if that is known.
+    /// Returns the name of the cgroup with this id, if it is known.
     pub fn get(&self, id: u64) -> Option<&Name> {
         self.known.get(&id)?.as_ref()
     }
 
-    /// Looks for those of these ids that are not known: the pod, the container or the unit of each. Walks
-    /// only after a while again; what a walk does not find is gone, and has no name for good.
+    /// Looks for the names of these ids that are not known: the pod, the container or the unit of
+    /// each. It walks again only after a while. A cgroup that a walk does not find is gone, and
+    /// never gets a name.
     pub fn look_for(&mut self, ids: impl IntoIterator<Item = u64>) {
         let is_new = |id: &u64| !self.known.contains_key(id);
         let wanted: Vec<u64> = ids.into_iter().filter(is_new).collect();
@@ -74,8 +76,8 @@ impl CgroupNames {
 }
 
 impl Host {
-    /// The path of each cgroup of the unified hierarchy, by its id; none where there is no such
-    /// hierarchy.
+    /// Returns the path of each cgroup of the unified hierarchy, by its id; empty if there is no
+    /// such hierarchy.
     fn cgroup_paths(&self) -> BTreeMap<u64, String> {
         let mounts = MOUNTS.map(|mount| self.root.join(mount));
         let is_unified = |mount: &&PathBuf| mount.join("cgroup.controllers").exists();
@@ -105,7 +107,7 @@ fn below(mount: &Path, path: &Path) -> String {
     format!("/{}", path.display())
 }
 
-/// Short, and known to who runs the host. Nobody is meant by the root.
+/// Returns a short name that an operator of the host knows; `None` for the root.
 fn called(path: &str, runtimes: &Runtimes) -> Option<String> {
     let Occupant {
         pod_uid,
@@ -182,7 +184,7 @@ mod tests {
         fs::create_dir(mount.join("b")).unwrap();
         names.look_for([id(&mount, "b")]);
         assert_eq!(names.get(id(&mount, "b")), None);
-        // It was there before, though nobody had asked for it.
+        // It was there before, but nobody had asked for it.
         names.look_for([id(&mount, "c")]);
         assert_eq!(names.get(id(&mount, "c")).map(Name::as_str), Some("/c"));
         names.walked = Instant::now().checked_sub(BETWEEN_WALKS);

@@ -1,4 +1,4 @@
-//! What the path of a cgroup says of who is in it. Pure.
+//! Finds out who is in a cgroup, from its path. Pure.
 //!
 //! Sources: systemd (src/basic/unit-name.c, cgroup-util.c: escapes), kubelet
 //! (pkg/kubelet/cm/cgroup_manager_linux.go: both drivers), containerd (internal/cri/server/helpers_linux.go:
@@ -8,33 +8,34 @@
 
 use super::super::uuid::uuid;
 
-/// Who is in a cgroup, as far as its path tells.
+/// The occupant of a cgroup, as far as its path shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Occupant {
     /// UID of a Kubernetes pod.
     pub(crate) pod_uid: Option<String>,
-    /// The container: of a pod the outermost one, which its runtime knows.
+    /// The container. In a pod it is the outermost one, which the pod's runtime knows.
     pub(crate) container: Option<Container>,
-    /// The name that libvirt gave to the scope of a VM: it may be cut, and without letters that are not
-    /// fit for a host's name.
+    /// The name that libvirt gave to the scope of a VM. It may be cut, and may lack letters that
+    /// host names do not allow.
     pub(crate) machine: Option<String>,
     /// Proxmox's number of a VM.
     pub(crate) vmid: Option<String>,
-    /// The service or scope that systemd calls by this name, but for those of containers and of libvirt.
+    /// The service or scope with this name in systemd, except those of containers and of libvirt.
     pub(crate) unit: Option<String>,
 }
 
 /// A container of a runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Container {
-    /// 64 digits.
+    /// The id: 64 digits.
     pub(crate) id: String,
-    /// What made it, such as `cri-containerd`, `crio` or `docker`; empty where the path does not tell.
+    /// The runtime that created it, such as `cri-containerd`, `crio` or `docker`; empty if the path
+    /// does not show it.
     pub(crate) runtime: String,
 }
 
-/// The cgroup of a process, as /proc/PID/cgroup has it: that of the unified hierarchy, else of systemd,
-/// else of any controller; none of them if it is the root.
+/// Returns the cgroup of a process, from /proc/PID/cgroup: that of the unified hierarchy, else
+/// systemd's, else that of any controller. The root does not count.
 pub(crate) fn path_of(file: &str) -> Option<&str> {
     let mut paths: Vec<(u8, &str)> = file
         .lines()
@@ -54,12 +55,12 @@ pub(crate) fn path_of(file: &str) -> Option<&str> {
     paths.first().map(|(_, path)| *path)
 }
 
-/// Who is there.
+/// Returns the occupant of this path.
 pub(crate) fn of(path: &str) -> Occupant {
     let mut occupant = Occupant::default();
     let mut before = "";
     for name in path.split('/').flat_map(names) {
-        // A name that the kernel would take for a file of its own.
+        // The prefix of a name that the kernel would otherwise take for one of its own files.
         let name = name.strip_prefix('_').unwrap_or(name);
         if let Some(uid) = pod_uid(name) {
             occupant = Occupant {
@@ -83,7 +84,7 @@ pub(crate) fn of(path: &str) -> Occupant {
     occupant
 }
 
-/// runc's way to name a scope in a slice is taken for one name where systemd is not its driver:
+/// Splits a name. Without systemd as its driver, runc's name of a scope in a slice is one folder:
 /// `SLICE:cri-containerd:ID`.
 fn names(name: &str) -> impl Iterator<Item = &str> {
     let parts: Vec<&str> = match name.split_once(".slice:") {
@@ -93,8 +94,8 @@ fn names(name: &str) -> impl Iterator<Item = &str> {
     parts.into_iter()
 }
 
-/// `podUID` below cgroupfs, `kubepods-burstable-podUID.slice` below systemd, which takes `-` for a `/`.
-/// A static pod's is 32 digits.
+/// Returns the UID of a pod: `podUID` with cgroupfs, `kubepods-burstable-podUID.slice` with
+/// systemd, which uses `-` for `/`. The UID of a static pod has 32 digits.
 fn pod_uid(name: &str) -> Option<String> {
     let name = name.strip_suffix(".slice").unwrap_or(name);
     let uid = match name.rsplit_once("-pod") {
@@ -105,7 +106,7 @@ fn pod_uid(name: &str) -> Option<String> {
     (is_digits(&uid, 32) || uuid(&uid).is_some()).then_some(uid)
 }
 
-/// `crio-ID.scope`, `cri-containerd:ID`, `kata_ID`, or the id alone.
+/// Returns a container: `crio-ID.scope`, `cri-containerd:ID`, `kata_ID`, or only the id.
 fn container(name: &str) -> Option<Container> {
     let name = name.strip_suffix(".scope").unwrap_or(name);
     let (runtime, id) = match name.rfind(['-', ':', '_']) {
@@ -118,8 +119,8 @@ fn container(name: &str) -> Option<Container> {
     })
 }
 
-/// `machine-qemu\x2d1\x2dNAME.scope` where there is systemd, `qemu-1-NAME.libvirt-qemu` where there
-/// is not.
+/// Returns the name of a VM: `machine-qemu\x2d1\x2dNAME.scope` with systemd,
+/// `qemu-1-NAME.libvirt-qemu` without.
 fn machine(name: &str) -> Option<String> {
     let scope = name
         .strip_prefix("machine-")
@@ -142,7 +143,7 @@ fn is_digits(text: &str, count: usize) -> bool {
     text.len() == count && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// `\x2d` is a dash.
+/// Replaces escapes: `\x2d` is a dash.
 fn unescape(name: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = name.as_bytes();
@@ -203,7 +204,7 @@ mod tests {
                 "cri-containerd",
                 UID,
             ),
-            // As it is seen from another container.
+            // The path as seen from another container.
             (
                 format!("/../../kubepods-burstable-pod{escaped}.slice/docker-{ID}.scope"),
                 "docker",
@@ -218,7 +219,7 @@ mod tests {
                 "cri-containerd",
                 UID,
             ),
-            // A container that a container of the pod runs: the runtime of the node knows the pod's.
+            // A container inside a container of the pod: the node's runtime knows the outer one.
             (
                 format!("/kubepods/pod{UID}/{ID}/docker/{}", "7".repeat(64)),
                 "",

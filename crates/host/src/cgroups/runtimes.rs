@@ -1,4 +1,4 @@
-//! What the runtimes of containers say of one: the pod that it is part of. Their files are root's.
+//! The pod of a container, from the files of container runtimes. Only root may read these files.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-/// Where runtimes keep the configuration of a container (the OCI bundle), around its id.
+/// Folder and file of a container's configuration (the OCI bundle), before and after its id.
 const BUNDLES: [(&str, &str); 3] = [
     (
         "run/containerd/io.containerd.runtime.v2.task/k8s.io",
@@ -24,8 +24,8 @@ const BUNDLES: [(&str, &str); 3] = [
         "userdata/config.json",
     ),
 ];
-/// What they call the names of namespace and pod there: containerd (internal/cri/annotations), and
-/// CRI-O, which has kubelet's labels (internal/factory/container).
+/// Names of namespace and pod in it: containerd (internal/cri/annotations), and CRI-O, which has
+/// kubelet's labels (internal/factory/container).
 const KEYS: [(&str, &str); 2] = [
     (
         "io.kubernetes.cri.sandbox-namespace",
@@ -33,7 +33,7 @@ const KEYS: [(&str, &str); 2] = [
     ),
     ("io.kubernetes.pod.namespace", "io.kubernetes.pod.name"),
 ];
-/// A longer one is nobody's: they take some ten thousand bytes.
+/// Largest size of a configuration: real ones have some ten thousand bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// The pod of a container.
@@ -43,7 +43,7 @@ pub(crate) struct Labels {
     pub(crate) pod: String,
 }
 
-/// The runtimes of a machine.
+/// The container runtimes of a machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Runtimes(PathBuf);
 
@@ -58,7 +58,7 @@ impl Runtimes {
         Runtimes(root.to_owned())
     }
 
-    /// The pod of this container; `None` where no runtime tells, or may be read.
+    /// Returns the pod of this container; `None` if no runtime has it, or its file may not be read.
     pub(crate) fn labels(&self, container: &str) -> Option<Labels> {
         BUNDLES.iter().find_map(|(folder, file)| {
             let path = self.0.join(folder).join(container).join(file);

@@ -1,10 +1,10 @@
-//! What the command line of a VMM says of its VM, and which of its threads are vCPUs. Pure.
+//! Facts about a VM from the command line of its VMM, and which of its threads are vCPUs. Pure.
 
 use super::super::uuid::uuid;
 
-/// Thread names of vCPUs: what stands before the number, and after it.
+/// Names of vCPU threads: the text before and after the number.
 const VCPU_THREADS: [(&str, &str); 6] = [
-    // QEMU with debug-threads=on, hence libvirt.
+    // QEMU with debug-threads=on, so also libvirt.
     ("CPU ", "/KVM"),
     ("fc_vcpu ", ""),
     // cloud-hypervisor.
@@ -15,7 +15,7 @@ const VCPU_THREADS: [(&str, &str); 6] = [
     ("vmnoise-vcpu", ""),
 ];
 
-/// The number of the vCPU whose thread has this name; `None` for any other thread.
+/// Returns the number of the vCPU whose thread has this name; `None` for any other thread.
 pub(super) fn vcpu_of_thread(comm: &str) -> Option<u32> {
     VCPU_THREADS.iter().find_map(|(before, after)| {
         let number = comm.strip_prefix(before)?.strip_suffix(after)?;
@@ -23,18 +23,18 @@ pub(super) fn vcpu_of_thread(comm: &str) -> Option<u32> {
     })
 }
 
-/// What a VMM was told; `None` where it was not.
+/// Facts from the command line of a VMM; `None` if the command line does not have them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Told {
-    /// What it is; `None` for one that is not known here.
+    /// The VMM; `None` if it is not known here.
     pub(super) vmm: Option<&'static str>,
     pub(super) name: Option<String>,
     pub(super) uuid: Option<String>,
-    /// Proxmox's number.
+    /// Proxmox's number of the VM.
     pub(super) vmid: Option<String>,
 }
 
-/// By a command line as proc(5) has it: arguments ended by NUL.
+/// Reads a command line in the format of proc(5): arguments with NUL at their ends.
 pub(super) fn told(cmdline: &[u8]) -> Told {
     let words: Vec<String> = cmdline
         .split(|&byte| byte == 0)
@@ -71,8 +71,8 @@ fn named(vmm: &'static str, name: Option<String>) -> Told {
     }
 }
 
-/// QEMU takes each option with one dash or two. libvirt gives `-uuid`; Proxmox gives the UUID to the
-/// SMBIOS alone, and `-id`, which its own QEMU knows.
+/// Reads QEMU's options. They have one dash or two. libvirt uses `-uuid`. Proxmox puts the UUID
+/// only into the SMBIOS, and uses `-id`, which only its own QEMU knows.
 fn qemu(words: &[String]) -> Told {
     let name = option(words, &["-name", "--name"]);
     let value = option(words, &["-uuid", "--uuid"]).or_else(|| smbios_uuid(words));
@@ -84,7 +84,7 @@ fn qemu(words: &[String]) -> Told {
     }
 }
 
-/// The value of the first of these options, as `--name value` or `--name=value`.
+/// Returns the value of the first of these options, as `--name value` or `--name=value`.
 fn option(words: &[String], names: &[&str]) -> Option<String> {
     options(words, names).next()
 }
@@ -102,7 +102,7 @@ fn options<'a>(words: &'a [String], names: &'a [&str]) -> impl Iterator<Item = S
     })
 }
 
-/// `guest=NAME,debug-threads=on` as libvirt writes it, or `NAME,process=…`.
+/// Returns the name: `guest=NAME,debug-threads=on` as libvirt writes it, or `NAME,process=…`.
 fn qemu_name(value: &str) -> Option<String> {
     let parts = parts(value);
     let guest = parts.iter().find_map(|part| part.strip_prefix("guest="));
@@ -110,7 +110,7 @@ fn qemu_name(value: &str) -> Option<String> {
     guest.or(first.map(String::as_str)).map(str::to_owned)
 }
 
-/// The parts of an option of QEMU. A comma that is meant as one stands there twice.
+/// Returns the parts of an option of QEMU. A comma inside a part is doubled.
 fn parts(value: &str) -> Vec<String> {
     let (mut parts, mut part) = (Vec::new(), String::new());
     let mut letters = value.chars().peekable();
@@ -134,8 +134,8 @@ fn smbios_uuid(words: &[String]) -> Option<String> {
     })
 }
 
-/// cloud-hypervisor has no names: its API socket is what distinguishes its VMs. That of Kata is
-/// called the same in the folder of each.
+/// Returns a name from the API socket, because cloud-hypervisor has no names. Kata's socket has the
+/// same name in each VM's folder.
 fn socket_name(value: &str) -> Option<String> {
     let mut parts = value.split(',');
     let path = parts
@@ -209,7 +209,7 @@ mod tests {
         }
     }
 
-    /// As libvirt 9.0 doubles them.
+    /// libvirt 9.0 doubles commas like this.
     #[test]
     fn a_name_may_have_commas() {
         let told = of(&["qemu", "-name", "guest=foo=1,,bar=2,debug-threads=on"]);

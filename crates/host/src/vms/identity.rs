@@ -1,21 +1,21 @@
-//! Who a VM is, by what its VMM was told, where that runs, and what the runtime of its container
-//! says. Pure.
+//! Identity of a VM: from its VMM's command line, its cgroup, and the data of its container's
+//! runtime. Pure.
 
 use vmnoise_events::{VmFact, VmIdentity};
 
 use super::super::cgroups::{Labels, Occupant};
 use super::command::Told;
 
-/// What Kata calls a VM of QEMU: this, then the id of the pod's sandbox.
+/// Prefix of Kata's name of a VM of QEMU. The id of the pod's sandbox follows.
 const KATA: &str = "sandbox-";
 
-/// The container whose runtime knows the pod of a VM.
+/// Returns the container whose runtime knows the pod of a VM.
 pub(super) fn container<'a>(told: &'a Told, occupant: &'a Occupant) -> Option<&'a str> {
     let container = occupant.container.as_ref().map(|it| it.id.as_str());
     container.or_else(|| sandbox(told))
 }
 
-/// The name that people know, and all else that is known.
+/// Returns the name that people know, and everything else that is known.
 pub(super) fn of(
     told: &Told,
     occupant: &Occupant,
@@ -64,8 +64,9 @@ fn sandbox(told: &Told) -> Option<&str> {
     is_id.then_some(id)
 }
 
-/// KubeVirt calls the libvirt domain of a VM `NAMESPACE_NAME` (pkg/virt-launcher/virtwrap/util,
-/// `DomainFromNamespaceName`); neither name of Kubernetes may hold that sign.
+/// Splits KubeVirt's name of a VM's libvirt domain, `NAMESPACE_NAME`
+/// (pkg/virt-launcher/virtwrap/util, `DomainFromNamespaceName`). Names of Kubernetes contain no
+/// underscore.
 fn namespace_and_vmi(domain: &str) -> Option<(&str, &str)> {
     let (namespace, vmi) = domain.split_once('_')?;
     let is_name = |name: &str| {

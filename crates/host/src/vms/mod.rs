@@ -1,5 +1,5 @@
-//! The virtual machines of this host: processes that hold a VM of KVM, under the names
-//! people gave them, and the threads that are their vCPUs.
+//! The virtual machines of this host: processes that hold a VM of KVM, with the names that people
+//! gave them, and the threads that are their vCPUs.
 
 mod command;
 mod identity;
@@ -21,9 +21,9 @@ use super::{Host, cpu_list};
 pub struct Vm {
     /// The process of its VMM.
     pub pid: u32,
-    /// What people call it; `comm:pid` where nothing tells.
+    /// Its name for people; `comm:pid` if it has none.
     pub name: Name,
-    /// What else is known of it.
+    /// Other facts about it.
     pub identity: VmIdentity,
     /// Its vCPUs, by their numbers.
     pub vcpus: Vec<VcpuThread>,
@@ -36,16 +36,16 @@ pub struct VcpuThread {
     pub id: u32,
     /// The kernel's thread id.
     pub tid: u32,
-    /// CPUs it may use, as the kernel lists them; empty where /proc does not say.
+    /// CPUs that it may use, in the kernel's list format; empty if /proc does not report them.
     pub cpus: String,
-    /// Its policy and priority as chrt(1) names them, such as `SCHED_FIFO 50`.
+    /// Its policy and priority in the format of chrt(1), such as `SCHED_FIFO 50`.
     pub policy: String,
 }
 
 impl Host {
-    /// Every process that holds a VM, by process id. Without the right to look into the
-    /// files of other users' processes theirs are not seen. Reads where each file of each
-    /// process leads: `VmSearch` of the tracer does so only where it must.
+    /// Returns every process that holds a VM, by process id. Without the right to read the files of
+    /// other users' processes, their VMs are not seen. It reads the target of every file of every
+    /// process; the tracer's `VmSearch` does so only if it must.
     pub fn vms(&self) -> Vec<Vm> {
         if !self.numbers_are_the_kernels() {
             return Vec::new();
@@ -58,8 +58,8 @@ impl Host {
         vms
     }
 
-    /// What people call the VM of this process, by the kernel's own number of it, if that lives, and what
-    /// else is known of it: see [`Vm::name`].
+    /// Returns name and other facts of this process's VM, by the kernel's number of the process, if
+    /// it lives: see [`Vm::name`].
     pub fn who_is_vm(&self, pid: u32) -> Option<(Name, VmIdentity)> {
         if !self.numbers_are_the_kernels() {
             return None;
@@ -67,8 +67,8 @@ impl Host {
         self.who_is(pid, &self.process(pid))
     }
 
-    /// The VM of this process, if that lives, and its vCPUs as debugfs has them, or the names of its
-    /// threads.
+    /// Returns this process's VM, if it lives, with its vCPUs from debugfs, or from the names of
+    /// its threads.
     pub fn vm(&self, pid: u32) -> Option<Vm> {
         if !self.numbers_are_the_kernels() {
             return None;
@@ -77,9 +77,9 @@ impl Host {
         self.vm_of(pid, pid, vcpus.map(|(id, tid)| (id, tid, tid)).collect())
     }
 
-    /// The VM of a process that is `pid_here` in this host's /proc, if that lives, with these vCPUs:
-    /// their numbers, and their threads by the kernel's numbers and those of /proc. Without any,
-    /// they are known by the names of its threads.
+    /// Returns the VM of a process, if it lives. `pid_here` is its number in this host's /proc.
+    /// `vcpus` has the number of each vCPU, and its thread in the kernel's numbers and in those of
+    /// /proc. If `vcpus` is empty, the names of threads show the vCPUs.
     pub fn vm_of(&self, pid: u32, pid_here: u32, mut vcpus: Vec<(u32, u32, u32)>) -> Option<Vm> {
         let process = self.process(pid_here);
         let (name, identity) = self.who_is(pid, &process)?;
@@ -103,12 +103,12 @@ impl Host {
         })
     }
 
-    /// The first file of a VM that this process holds, as a link in /proc.
+    /// Returns the first file of a VM that this process holds, as a link in /proc.
     pub fn file_of_vm(&self, pid: u32) -> Option<PathBuf> {
         file_of_vm(&self.process(pid))
     }
 
-    /// A file of a process, as a link in /proc.
+    /// Returns a file of a process, as a link in /proc.
     pub fn file_of(&self, pid_here: u32, fd: u32) -> PathBuf {
         self.process(pid_here).join("fd").join(fd.to_string())
     }
@@ -119,8 +119,8 @@ impl Host {
 
     fn who_is(&self, pid: u32, process: &Path) -> Option<(Name, VmIdentity)> {
         let comm = fs::read_to_string(process.join("comm")).ok()?;
-        // Empty once a killed process has given its memory back (proc(5)), which it does
-        // before it closes its files: its name is gone, and it is no VMM any more.
+        // It is empty when a killed process has freed its memory (proc(5)), which happens before it
+        // closes its files. Its name is gone, and it is no VMM any more.
         let cmdline = fs::read(process.join("cmdline")).ok()?;
         if cmdline.is_empty() {
             return None;
@@ -136,7 +136,7 @@ impl Host {
         Some((name.into(), identity))
     }
 
-    /// KVM's own list.
+    /// Returns the vCPUs of KVM's own list.
     fn vcpus_by_debugfs(&self, pid: u32) -> Vec<(u32, u32)> {
         let threads: Vec<u32> = numbered(&self.process(pid).join("task"))
             .map(|(tid, _)| tid)
@@ -150,18 +150,18 @@ impl Host {
     }
 }
 
-/// The first file of a VM that a process holds, as a link in /proc.
+/// Returns the first file of a VM that a process holds, as a link in /proc.
 fn file_of_vm(process: &Path) -> Option<PathBuf> {
     let mut files = children(&process.join("fd")).map(|(_, file)| file);
     files.find(|file| leads_to_vm(file))
 }
 
-/// Whether this file of a process is a VM (virt/kvm/kvm_main.c names it `kvm-vm`).
+/// Returns whether this file of a process is a VM (virt/kvm/kvm_main.c names it `kvm-vm`).
 pub fn leads_to_vm(file: &Path) -> bool {
     fs::read_link(file).is_ok_and(|target| target == Path::new("anon_inode:kvm-vm"))
 }
 
-/// By the names that VMMs give to the threads of their vCPUs.
+/// Returns the vCPUs by the names that VMMs give to their threads.
 fn vcpus_by_thread_name(process: &Path) -> Vec<(u32, u32)> {
     numbered(&process.join("task"))
         .filter_map(|(tid, task)| {
@@ -181,7 +181,7 @@ fn thread(process: &Path, id: u32, tid: u32) -> VcpuThread {
     VcpuThread {
         id,
         tid,
-        // As the kernel wrote it, if it is one.
+        // The kernel's text, if it is a list.
         cpus: cpus
             .filter(|list| cpu_list::parse(list).is_ok())
             .unwrap_or_default()

@@ -1,5 +1,5 @@
-//! VMs as the products that run them make them: the command line, /proc/PID/cgroup and what a container's
-//! runtime wrote, recorded with their sources.
+//! VMs as real products create them: the command line, /proc/PID/cgroup and the files of the
+//! container's runtime, recorded with their sources.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,10 +8,10 @@ use std::path::Path;
 use super::super::Host;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/vms/products");
-/// The process of each.
+/// Id of the process in each recording.
 const PID: u32 = 71;
 
-/// What `[SECTION]` begins, by its name.
+/// Returns the lines of each `[SECTION]`, by its name.
 fn sections(text: &str) -> BTreeMap<&str, Vec<&str>> {
     let (mut sections, mut section) = (BTreeMap::new(), "");
     for line in text.lines() {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The exit code of a vCPU, which is no argument of kvm_exit: read where the vendor's module keeps
- * it, found by the BTF of that module. Where no BTF tells, the code is ~0 - 1. */
+/* Reads the exit code of a vCPU, which is no argument of kvm_exit. The vendor's module keeps it,
+ * and the BTF of this module says where. Without this BTF the code is EXIT_CODE_UNREAD. */
 #ifndef VMNOISE_EXIT_CODE_BPF_H
 #define VMNOISE_EXIT_CODE_BPF_H
 
 #define EXIT_CODE_UNREAD (~0ULL - 1)
-/* arch/x86/include/uapi/asm/kvm.h: KVM_ISA_VMX and KVM_ISA_SVM of arch/x86/kvm/trace.h. */
+/* KVM_ISA_VMX and KVM_ISA_SVM of arch/x86/kvm/trace.h. */
 #define ISA_VMX 1
 #define ISA_SVM 2
 
@@ -33,7 +33,7 @@ struct vmcb_control_area {
 	u32 exit_code_hi;
 };
 
-/* One field in newer kernels. */
+/* Newer kernels have one field. */
 struct vmcb_control_area___whole {
 	u64 exit_code;
 };
@@ -50,7 +50,7 @@ union vmx_exit_reason {
 	u32 full;
 };
 
-/* Newer kernels keep what VMX and TDX share in a structure of its own, vcpu_vt. */
+/* Newer kernels keep the fields that VMX and TDX share in their own structure, vcpu_vt. */
 struct vcpu_vmx {
 	union vmx_exit_reason exit_reason;
 };
@@ -63,15 +63,15 @@ struct vcpu_vmx___vt {
 	struct vcpu_vt vt;
 };
 
-/* Nothing but a type of the kernel proper that begins with a number of 64 bits. */
+/* Used only because it is a type of the kernel proper that begins with a 64-bit number. */
 struct timespec64 {
 	__s64 tv_sec;
 };
 
 #pragma clang attribute pop
 
-/* Since 6.2 kernel memory is read without a helper wherever it lies: a load that gives 0 where
- * there is none. The cast takes types of the kernel proper alone, not those of a module. */
+/* Since 6.2 programs can read any kernel memory without a helper: the load gives 0 where there is
+ * no memory. The cast accepts only types of the kernel proper, not those of a module. */
 #define READS_WITHOUT_HELPER() bpf_ksym_exists(bpf_rdonly_cast)
 
 static __always_inline u64 word_at(const void *place)
@@ -82,9 +82,9 @@ static __always_inline u64 word_at(const void *place)
 	return word->tv_sec;
 }
 
-/* Before 6.2: the VMCB of a vCPU, which is read once for each mode: a read costs as much as a
- * clock. A vCPU that took the memory of another has made no more exits than the other had at its
- * first. */
+/* Returns the VMCB of a vCPU, before 6.2. It is read once for each mode, because a read costs as
+ * much as reading a clock. If a new vCPU takes the memory of an old one, its exits are at first no
+ * more than the stored number, so the VMCB is read again. */
 static __always_inline struct vmcb *vmcb_of(struct vmnoise_vmcb *known, struct kvm_vcpu *vcpu)
 {
 	struct vcpu_svm *svm = (void *)vcpu;
@@ -111,7 +111,7 @@ static __always_inline u64 svm_exit_code(struct vmnoise_vmcb *known, struct kvm_
 	if (READS_WITHOUT_HELPER()) {
 		u64 place = word_at((void *)vcpu + bpf_core_field_offset(struct vcpu_svm, vmcb));
 
-		/* The two halves lie side by side, or are one. */
+		/* The two halves are adjacent, or are one field. */
 		return word_at((void *)place +
 			       bpf_core_field_offset(struct vmcb, control.exit_code));
 	}
@@ -123,7 +123,7 @@ static __always_inline u64 svm_exit_code(struct vmnoise_vmcb *known, struct kvm_
 
 		bpf_core_read(&code, sizeof(code), &control->exit_code);
 	} else {
-		/* The two halves lie side by side. */
+		/* The two halves are adjacent. */
 		bpf_probe_read_kernel(&code, sizeof(code), &vmcb->control.exit_code);
 	}
 	return code;

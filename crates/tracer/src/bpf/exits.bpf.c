@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The tracepoints of `vmnoise exits`. */
+/* The programs of `vmnoise exits` at the tracepoints. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -16,8 +16,8 @@ static __always_inline u32 here(void)
 	return bpf_get_smp_processor_id();
 }
 
-/* A program ends here that began at this instant. One that reads no clock is not timed: it is
- * short. */
+/* Ends a program that began at `begin`. A program that reads no clock is short, and is not timed.
+ */
 static __always_inline int ran(u32 cpu, u64 begin)
 {
 	struct exits_cpu *slot = timed ? exits_cpu(cpu) : 0;
@@ -131,8 +131,9 @@ int BPF_PROG(sched_process_exit, struct task_struct *task)
 	return 0;
 }
 
-/* Who runs on a CPU. Tasks are freed: this one is there while its number is. It may have left
- * unseen; where a task runs wake_cpu says, ever since __set_task_cpu (kernel/sched/sched.h). */
+/* Stores the name of the task that runs on a CPU. The task may be freed by now. It still exists if
+ * its thread id is still there. It may also have left unseen, so its CPU is checked: wake_cpu is
+ * also the CPU on which a task is (__set_task_cpu of kernel/sched/sched.h sets both). */
 static __always_inline void name_running(struct vmnoise_source *source,
 					 const struct exits_cpu *there, u32 cpu)
 {
@@ -144,7 +145,7 @@ static __always_inline void name_running(struct vmnoise_source *source,
 		name_task(source, running, there->running_tid);
 }
 
-/* set_task_cpu of kernel/sched/core.c, just before the task is moved. */
+/* Fires in set_task_cpu of kernel/sched/core.c, just before the task moves. */
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 {
@@ -185,7 +186,7 @@ int BPF_PROG(kvm_vcpu_wakeup, u64 ns, bool waited)
 	return ran(cpu, now);
 }
 
-/* The vCPU whose thread runs here, by its number. */
+/* Returns the vCPU whose thread runs here, by its thread id. */
 static __always_inline struct exits_vcpu *vcpu_of_current(struct exits_cpu *slot, u32 cpu, u64 now)
 {
 	struct exits_vcpu *vcpu = exits_vcpu(slot->vcpu);
@@ -198,7 +199,7 @@ static __always_inline struct exits_vcpu *vcpu_of_current(struct exits_cpu *slot
 	return current_vcpu(slot, cpu, now, id, id >> 32);
 }
 
-/* Seldom, hence no part of each program. */
+/* Rare, so not inlined into each program. */
 static __noinline struct exits_vcpu *vcpu_untold(struct exits_cpu *slot, u32 cpu, u64 now)
 {
 	if (!is_followed(bpf_get_current_pid_tgid() >> 32))
@@ -206,7 +207,7 @@ static __noinline struct exits_vcpu *vcpu_untold(struct exits_cpu *slot, u32 cpu
 	return vcpu_of_current(slot, cpu, now);
 }
 
-/* The same, as the last switch told. */
+/* Returns the vCPU that came here at the last switch that was seen. */
 static __always_inline struct exits_vcpu *vcpu_here(struct exits_cpu *slot, u32 cpu, u64 now)
 {
 	struct exits_vcpu *vcpu = exits_vcpu(slot->vcpu);
@@ -214,7 +215,7 @@ static __always_inline struct exits_vcpu *vcpu_here(struct exits_cpu *slot, u32 
 	return vcpu ? vcpu : vcpu_untold(slot, cpu, now);
 }
 
-/* KVM_RUN is entered, or left. */
+/* Handles that KVM_RUN is entered or left. */
 static __always_inline int kvm_run(bool enter, bool alone)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -224,7 +225,7 @@ static __always_inline int kvm_run(bool enter, bool alone)
 
 	if (!slot)
 		return 0;
-	/* Where KVM tells of its entries, those look who it is. */
+	/* If KVM reports its entries, they check which vCPU it is. */
 	vcpu = alone ? vcpu_of_current(slot, cpu, now) : vcpu_here(slot, cpu, now);
 	if (vcpu && enter)
 		exits_run_enter(vcpu, slot, cpu, now, alone);
@@ -239,14 +240,14 @@ int BPF_PROG(kvm_fpu, int load)
 	return kvm_run(load, 0);
 }
 
-/* Where kvm_run_only: instead of the one above, whose cost is each exit's. */
+/* Loaded instead of the program above if kvm_run_only: each exit pays for it. */
 SEC("tp_btf/kvm_fpu")
 int BPF_PROG(kvm_fpu_alone, int load)
 {
 	return kvm_run(load, 1);
 }
 
-/* Why KVM_RUN returned: all that is known of an exit where kvm_exit never fires. */
+/* Stores why KVM_RUN returned. Where kvm_exit never fires, nothing else is known of an exit. */
 SEC("tp_btf/kvm_userspace_exit")
 int BPF_PROG(kvm_userspace_exit, u32 reason)
 {
@@ -266,7 +267,8 @@ int BPF_PROG(kvm_exit, struct kvm_vcpu *kvm, u32 isa)
 	struct exits_cpu *slot = exits_cpu(cpu);
 	struct exits_vcpu *vcpu = slot ? vcpu_here(slot, cpu, now) : 0;
 
-	/* Since 6.12 the verifier asks of a module's pointers whether they are none. */
+	/* Since 6.12 the verifier demands a check for NULL of each pointer that comes from a
+	 * module. */
 	if (!vcpu || !kvm)
 		return ran(cpu, now);
 	if (!vcpu->vm) {
@@ -302,7 +304,8 @@ int BPF_PROG(kvm_entry, struct kvm_vcpu *kvm)
 	return ran(cpu, now);
 }
 
-/* Loaded only where writes are told. The vCPU's thread writes it, or another of its process. */
+/* Loaded only if writes are reported. The vCPU's thread writes, or another thread of its process.
+ */
 SEC("tp_btf/kvm_write_tsc_offset")
 int BPF_PROG(kvm_write_tsc_offset, unsigned int vcpu, u64 previous, u64 next)
 {

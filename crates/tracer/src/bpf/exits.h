@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the programs of `vmnoise exits` and user space share in memory. The Rust side is generated
- * from this file's BTF. All times are in ns; instants are of CLOCK_MONOTONIC, and 0 is "not so". */
+/* Types that the programs of `vmnoise exits` and user space share in memory. The Rust types are
+ * generated from this file's BTF. All times are in ns. Instants are CLOCK_MONOTONIC; 0: none. */
 #ifndef VMNOISE_EXITS_H
 #define VMNOISE_EXITS_H
 
 #include "vmnoise.h"
 
-/* Reasons kept apart for each vCPU; the last one takes all further codes. */
+/* Number of reasons with their own sums for each vCPU. The last one takes all other codes. */
 #define EXITS_REASONS 40
-/* Buckets of a histogram: four for each power of two. */
+/* Number of buckets of a histogram: four for each power of two. */
 #define EXITS_BUCKETS 128
-/* The last interruptions of an exit, of which is kept what had been taken when they were over: so
- * that what came before a halt is told from what fell into it. */
+/* Number of the last interruptions of an exit that are kept, each with the time that had been taken
+ * when it ended. They separate the time before a halt from the time inside the halt. */
 #define EXITS_INTERRUPTIONS 8
-/* Interrupts in progress on one CPU, at most: one in the handler of another is rare. */
+/* Largest number of nested interrupts on one CPU. Nesting is rare. */
 #define EXITS_NESTING 4
 
-/* One run in so many is timed, if any is. A prime: what runs by turns gets its turn each. */
+/* One run in this number is timed, if runs are timed. It is a prime, so that programs that run in
+ * turns are all timed. */
 #define EXITS_TIMED_RUN 251
 
-/* Host work on one CPU, each net of what interrupted it. */
+/* Work of the host on one CPU. Each part excludes what interrupted it. */
 struct exits_work {
 	u64 irq_ns;
 	u64 softirq_ns;
@@ -27,7 +28,7 @@ struct exits_work {
 	u64 idle_ns;
 };
 
-/* Where the time of an exit went. What is not here is KVM's own. */
+/* Where the time of an exit went. The rest of the exit is KVM's own. */
 struct exits_split {
 	u64 vmm_ns;
 	u64 preempted_ns;
@@ -42,38 +43,38 @@ struct exits_split {
 /* An interrupt in progress. */
 struct exits_begin {
 	u64 start;
-	u64 taken; /* what interrupts the interrupt, at its begin */
+	u64 taken; /* sum of the work that can interrupt the interrupt, at its begin */
 	struct vmnoise_source source;
 };
 
-/* One CPU: what the host did on it so far, and whose thread is current there. */
+/* One CPU: the work of the host on it so far, and whose thread is current there. */
 struct exits_cpu {
 	struct exits_work done;
-	u32 vcpu; /* index in `vcpus`; 0 is no vCPU */
+	u32 vcpu; /* index in `vcpus`; 0: no vCPU */
 	u32 irq_depth;
-	u32 irq_seen; /* a begin, and so the end of whatever begins */
+	u32 irq_seen; /* a begin was seen: from now on, an end without a begin is a loss */
 	u32 softirq_seen;
 	u32 softirq;
-	u32 softirqs_cut; /* by switches of PREEMPT_RT, after which nobody told their ends */
+	u32 softirqs_cut; /* cut by switches under PREEMPT_RT, with their ends still to come */
 	u64 softirq_start;
 	u64 softirq_taken;
 	u64 idle_start;
 	u64 idle_taken;
-	u64 done_until; /* the end of the last of it, idle not counted */
-	u64 unbooked;	/* interrupt work was done that the vCPU here was not told of */
-	u32 hosts;	/* a vCPU ever was here */
-	u32 runs;	/* of the programs, where they time themselves */
+	u64 done_until; /* end of the last of this work, except idle time */
+	u64 unbooked;	/* interrupt work was done that is not yet charged to the vCPU here */
+	u32 hosts;	/* a vCPU has been here at least once */
+	u32 runs;	/* number of program runs, if they are timed */
 	u32 reserved[4];
 
-	/* The outermost one first. Their names only where they are told one by one. */
+	/* Outermost first. The names are set only if streaming. */
 	struct exits_begin irqs[EXITS_NESTING];
 
-	/* Who runs, and since when; 0 is not known. */
+	/* The running task, and since when it runs; 0: unknown. */
 	u64 running_since;
-	u64 running_task; /* only where it is told one by one */
+	u64 running_task; /* set only if streaming */
 	u32 running_tid;
-	u32 waiting;  /* the same: how many vCPUs wait for this CPU */
-	u64 timed_ns; /* how long the runs took that were timed */
+	u32 waiting;  /* number of vCPUs that wait for this CPU; set only if streaming */
+	u64 timed_ns; /* time of the runs that were timed */
 	u64 more_reserved[4];
 };
 _Static_assert(sizeof(struct exits_cpu) == 384, "pairs of cache lines: no two CPUs share one");
@@ -89,7 +90,7 @@ struct exits_reason {
 	u32 buckets[EXITS_BUCKETS];
 };
 
-/* One exit, whole. */
+/* One complete exit. */
 struct exits_exit {
 	u64 start_mono_ns;
 	u64 end_mono_ns;
@@ -101,7 +102,7 @@ struct exits_exit {
 	u32 reserved;
 };
 
-/* One stay outside KVM_RUN: the VMM's time. */
+/* One stay outside KVM_RUN, which is the VMM's time. */
 struct exits_stay {
 	u64 left_mono_ns;
 	u64 entered_mono_ns;
@@ -109,79 +110,81 @@ struct exits_stay {
 	u32 entered_cpu;
 };
 
-/* What sleeps took of an exit, with the host work in them. */
+/* Time of an exit that was sleep, with the host's work during the sleep. */
 struct exits_slept {
 	u64 blocked_ns;
 	struct exits_work work;
 };
 
-/* What had been taken from an exit by the end of an interruption, and what of it by sleeps. */
+/* Time that had been taken from an exit by the end of an interruption, and how much of it was
+ * sleep. */
 struct exits_taken_by {
 	u64 mono_ns;
 	u64 taken;
 	struct exits_slept slept;
 };
 
-/* One vCPU. Its state follows it from CPU to CPU. */
+/* One vCPU. Its state moves with it from CPU to CPU. */
 struct exits_vcpu {
-	/* Who it is. */
+	/* Identity. */
 	u32 tid;
 	u32 tgid;
-	u32 id;	 /* ~0 where no event named it */
-	u32 isa; /* of kvm_exit: 1 VMX, 2 SVM; 0 before the first */
-	u64 vm;	 /* tells the VMs of one process apart */
+	u32 id;	 /* ~0 if no event has named it */
+	u32 isa; /* of kvm_exit: 1 VMX, 2 SVM; 0 before the first exit */
+	u64 vm;	 /* distinguishes the VMs of one process */
 	u64 kvm_vcpu;
-	u64 exits; /* that this kvm_vcpu had made when it came from user space last */
+	u64 exits; /* number of exits of this kvm_vcpu when it last came from user space */
 
-	/* Where it is. */
+	/* Where the vCPU is. */
 	u32 entered;
 	u32 in_exit;
 	struct vmnoise_vmcb vmcb;
-	u64 first_host;	   /* the first host work since it entered */
-	u64 nmi_until;	   /* as long as that is NMIs alone: the end of the last one */
-	u64 left;	   /* KVM_RUN left */
-	u64 taken_at_left; /* what had been taken from the exit by then */
+	u64 first_host;	   /* first host work since the guest was entered */
+	u64 nmi_until;	   /* end of the last NMI, if only NMIs ran since first_host; else 0 */
+	u64 left;	   /* when KVM_RUN was left */
+	u64 taken_at_left; /* `taken` at this time */
 	u64 taken;
-	struct exits_work mark; /* host work booked so far, of `cpu` */
+	struct exits_work mark; /* host work of `cpu` that is already charged */
 
-	/* Off the CPU. */
+	/* While the thread is off the CPU. */
 	u64 off_start;
 	u64 wake;
 	struct exits_work wake_mark;
-	u32 cpu; /* where it was last current */
+	u32 cpu; /* where the thread was last current */
 	u32 off_runnable;
 
-	/* A halt is told when it is over: its begin lies somewhere after this much was taken, and
-	 * among so many interruptions since. Sleeps since may be its own. */
+	/* KVM reports a halt when it is over. The halt began after `taken` was taken_before, among
+	 * the interruptions that are counted here. Sleeps since then may be part of the halt. */
 	u64 taken_before;
 	struct exits_slept slept;
 	struct exits_taken_by by[EXITS_INTERRUPTIONS];
 	u32 interruptions;
 
-	/* Where a switch of its thread was not seen, nobody knows what it was about. */
-	u32 unseen;	      /* now */
-	u64 lost_mono_ns;     /* since then, or the last time */
-	u64 regained_mono_ns; /* until then the last time */
+	/* If a switch of the thread was not seen, the state of the vCPU is unknown for some time.
+	 */
+	u32 unseen;	      /* unknown now */
+	u64 lost_mono_ns;     /* begin of the unknown time, or of the last one */
+	u64 regained_mono_ns; /* end of the last unknown time */
 
 	struct exits_exit now;
 
 	/* Totals. */
 	u64 first_mono_ns;
 	u64 last_mono_ns;
-	u64 inside_run_ns; /* taken inside KVM_RUN, where no exit is seen that it belongs to */
+	u64 inside_run_ns; /* taken inside KVM_RUN, outside any exit that is seen */
 	struct exits_split inside_run;
 	u64 unseen_ns;
 	u64 worst_noise_ns;
-	struct exits_exit worst; /* the longest, halts not counted */
+	struct exits_exit worst; /* the exit with the most noise, so without its halts */
 
-	/* Only where it is told one by one. */
+	/* Set only if streaming. */
 	struct vmnoise_source waker;
-	struct exits_stay vmm; /* the last one of this exit */
-	u32 off_cpu;	       /* from which it was switched out */
-	u32 waits;	       /* it counts among those that wait on its CPU */
+	struct exits_stay vmm; /* the last stay in the VMM in this exit */
+	u32 off_cpu;	       /* from which the thread was switched out */
+	u32 waits;	       /* the vCPU is counted in `waiting` of its CPU */
 };
 
-/* The numbers of vmnoise_events::VcpuIntervalKind. */
+/* Numbers of vmnoise_events::VcpuIntervalKind. */
 enum exits_interval_kind {
 	EXITS_VMM = 0,
 	EXITS_WAITING = 1,
@@ -189,9 +192,10 @@ enum exits_interval_kind {
 	EXITS_HALTED = 3,
 };
 
-/* What the ring carries beside struct vmnoise_record; each is known by its size. Of an interval,
- * `what.kind` is an exits_interval_kind, and `what.source` who woke it. What a halt covers of
- * waiting is waiting's, and what it covers of blocked is the halt's. */
+/* Records of the ring in addition to struct vmnoise_record. User space knows each by its size. In
+ * an interval, `what.kind` is an exits_interval_kind, and `what.source` is who woke the thread.
+ * Time that a halt shares with a wait is the wait's. Time that it shares with blocked time is the
+ * halt's. */
 struct exits_interval {
 	struct vmnoise_record what;
 	u32 vcpu; /* index in `vcpus` */
@@ -199,7 +203,8 @@ struct exits_interval {
 };
 _Static_assert(sizeof(struct exits_interval) == 72, "no padding, which would leave the kernel");
 
-/* Most exits to the VMM hold one stay there, and need no other record. */
+/* An exit that is streamed. Most exits to the VMM have one stay there, and so need no other record.
+ */
 struct exits_told {
 	u32 vcpu; /* index in `vcpus` */
 	u32 isa;
@@ -208,13 +213,13 @@ struct exits_told {
 };
 _Static_assert(sizeof(struct exits_told) == 136, "no padding, which would leave the kernel");
 
-/* A write of a vCPU's TSC offset, as KVM tells it. */
+/* A write of a vCPU's TSC offset, as KVM reports it. */
 struct exits_tsc_write {
 	u64 mono_ns;
 	u64 previous_tsc;
 	u64 next_tsc;
 	u32 tgid;
-	u32 vcpu; /* number in its VM */
+	u32 vcpu; /* number of the vCPU in its VM */
 };
 _Static_assert(sizeof(struct exits_tsc_write) == 32, "no padding, which would leave the kernel");
 

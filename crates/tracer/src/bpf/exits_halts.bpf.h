@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What came before a halt, and what fell into it: KVM tells of a halt when it is over, so its begin
- * has to be found among what was booked by then. */
+/* Separates the time before a halt from the time in it. KVM reports a halt when it is over. So its
+ * begin must be found in what is already charged. */
 #ifndef VMNOISE_EXITS_HALTS_BPF_H
 #define VMNOISE_EXITS_HALTS_BPF_H
 
-/* No halt that is still to be told began before this instant, by which all is booked: sleeps until
- * now were nobody's wish. */
+/* Notes that no halt that is still to be reported began before now. All time until now must be
+ * charged. Sleeps until now were not the guest's wish. */
 static __always_inline void no_halt_before(struct exits_vcpu *vcpu)
 {
 	vcpu->taken_before = vcpu->taken;
@@ -15,7 +15,7 @@ static __always_inline void no_halt_before(struct exits_vcpu *vcpu)
 	__builtin_memset(&vcpu->slept, 0, sizeof(vcpu->slept));
 }
 
-/* Forgets the exit in progress, in whose split there is nothing. */
+/* Forgets the exit in progress, whose split must be empty. */
 static __always_inline void none_taken(struct exits_vcpu *vcpu)
 {
 	vcpu->now.heavy = 0;
@@ -24,7 +24,7 @@ static __always_inline void none_taken(struct exits_vcpu *vcpu)
 	no_halt_before(vcpu);
 }
 
-/* Something that kept the vCPU is over. The last ones are kept. */
+/* Notes the end of an interruption of the vCPU. Only the last ones are kept. */
 static __always_inline void interruption_ends(struct exits_vcpu *vcpu, const struct exits_cpu *here,
 					      u64 now)
 {
@@ -41,9 +41,9 @@ static __always_inline u64 slept_ns(const struct exits_slept *slept)
 	return slept->blocked_ns + interrupts(&slept->work);
 }
 
-/* What had been taken at least by an instant before the oldest interruption that is kept: what was
- * taken until that one, but for the time between the two. Sleeps that fit in there are the halt's.
- */
+/* Finds how much had been taken at least by an instant before the oldest interruption that is kept.
+ * This is the time until that interruption, minus the time between the two. Sleeps that fit into
+ * the time between are the halt's. */
 static __always_inline void taken_long_before(const struct exits_vcpu *vcpu, u64 instant,
 					      struct exits_taken_by *taken)
 {
@@ -59,7 +59,7 @@ static __always_inline void taken_long_before(const struct exits_vcpu *vcpu, u64
 		taken->taken = least;
 }
 
-/* What had been taken by an instant at which nothing kept the vCPU. */
+/* Finds how much had been taken by an instant at which nothing interrupted the vCPU. */
 static __always_inline void taken_by(const struct exits_vcpu *vcpu, u64 instant,
 				     struct exits_taken_by *taken)
 {
@@ -81,7 +81,7 @@ static __always_inline void taken_by(const struct exits_vcpu *vcpu, u64 instant,
 	taken->taken = vcpu->taken_before;
 }
 
-/* What has been booked of sleeps since is none. */
+/* Takes back the sleeps that were charged after `since`. */
 static __always_inline void take_back_sleeps(struct exits_vcpu *vcpu,
 					     const struct exits_slept *since)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What each event means to a vCPU, as functions of plain values: no context, no clock, no current
- * task. Everything is counted here, in the kernel: user space only reads. */
+/* The handler of each event of a vCPU, as a function of plain values: no context, no clock, no
+ * current task. All counting is done here, in the kernel. User space only reads. */
 #ifndef VMNOISE_EXITS_HANDLERS_BPF_H
 #define VMNOISE_EXITS_HANDLERS_BPF_H
 
@@ -13,7 +13,8 @@
 #include "exits_sight.bpf.h"
 #include "exits_sched.bpf.h"
 
-/* Codes fit in 9 bits, but for those above 0x3ff that SVM made up and for failures. */
+/* Returns the place of a reason. Codes fit in 9 bits, except SVM's own codes above 0x3ff, and
+ * failures. */
 static __always_inline u32 reason_index(u64 code)
 {
 	u32 short_code = code < 0x100 ? code : 0x100 | (code & 0xff);
@@ -32,7 +33,7 @@ static __always_inline u32 reason_index(u64 code)
 static __always_inline void exits_exit(struct exits_vcpu *vcpu, struct exits_cpu *here, u32 cpu,
 				       u64 now, u64 code)
 {
-	/* Its entry was not seen: what is booked may be older than this exit. */
+	/* Its entry was not seen, so what is charged may be older than this exit. */
 	if (!vcpu->entered) {
 		if (vcpu->in_exit)
 			not_seen_since(vcpu, vcpu->now.start_mono_ns);
@@ -76,11 +77,11 @@ static __always_inline void exit_ends(struct exits_vcpu *vcpu, u32 index, u32 cp
 			reason->buckets[bucket]++;
 	}
 	tell_exit(vcpu, index, cpu, now, noise_ns);
-	/* Most exits never left KVM, and nobody took anything from them. */
+	/* Most exits never left KVM, and lost no time to others. */
 	if (vcpu->taken || vcpu->now.heavy) {
 		if (reason)
 			reason->heavy += vcpu->now.heavy;
-		/* The VMM mostly had all that was taken. */
+		/* Mostly the VMM had all the time that was taken. */
 		if (vcpu->taken == vcpu->now.split.vmm_ns) {
 			if (reason)
 				reason->split.vmm_ns += vcpu->taken;
@@ -95,7 +96,8 @@ static __always_inline void exit_ends(struct exits_vcpu *vcpu, u32 index, u32 cp
 	vcpu->in_exit = 0;
 }
 
-/* Sight of it was lost outside KVM_RUN: nobody knows what it was about since it left. */
+/* Ends the time in which the state was unknown outside KVM_RUN: what happened since it left is
+ * unknown. */
 static __always_inline void was_not_seen(struct exits_vcpu *vcpu, u64 now)
 {
 	vcpu->left = 0;
@@ -103,12 +105,12 @@ static __always_inline void was_not_seen(struct exits_vcpu *vcpu, u64 now)
 	start_afresh(vcpu);
 }
 
-/* `alone`: as kvm_run_only, but known to the compiler. */
+/* `alone` has the value of kvm_run_only, as a constant for the compiler. */
 static __always_inline void exits_run_leave(struct exits_vcpu *vcpu, struct exits_cpu *here,
 					    u32 cpu, u64 now, bool alone)
 {
 	if (alone)
-		no_irq_here(here); /* one without its end would be taken to reach into the exit */
+		no_irq_here(here); /* one without its end would seem to reach into the exit */
 	now = book_here(vcpu, here, now);
 	outside_guest(vcpu);
 	if (alone) {
@@ -157,20 +159,20 @@ static __always_inline void exits_run_enter(struct exits_vcpu *vcpu, struct exit
 		exit_ends(vcpu, here->vcpu, cpu, now);
 }
 
-/* What KVM enters: a vCPU, of a VM, which has made this many exits so far. */
+/* What KVM enters: a vCPU of a VM, and the number of exits that the vCPU has made. */
 struct exits_entered {
 	u64 kvm_vcpu;
 	u64 vm;
 	u64 exits;
 };
 
-/* Nobody enters another one but by way of user space. */
+/* Returns whether this may be another vCPU. A thread enters another one only after user space. */
 static __always_inline bool may_be_new_to(const struct exits_vcpu *vcpu, u64 kvm_vcpu)
 {
 	return vcpu->kvm_vcpu != kvm_vcpu || !vcpu->in_exit || vcpu->now.heavy;
 }
 
-/* Whether this vCPU has entered it last: most entries are as the one before. */
+/* Returns whether the thread last entered another vCPU. Most entries are like the one before. */
 static __always_inline bool is_new_to(struct exits_vcpu *vcpu, const struct exits_entered *what)
 {
 	if (vcpu->kvm_vcpu != what->kvm_vcpu || vcpu->vm != what->vm || vcpu->exits > what->exits)
@@ -179,8 +181,8 @@ static __always_inline bool is_new_to(struct exits_vcpu *vcpu, const struct exit
 	return 0;
 }
 
-/* The memory of what is gone is given to whoever comes next: where that is both the VM's and the
- * vCPU's, the new vCPU has made fewer exits. */
+/* Returns whether the thread enters another VM. A new VM or vCPU may have the memory of an old one.
+ * If both have, the new vCPU has made fewer exits. */
 static __always_inline bool is_another_vm(const struct exits_vcpu *vcpu,
 					  const struct exits_entered *what)
 {
@@ -190,10 +192,11 @@ static __always_inline bool is_another_vm(const struct exits_vcpu *vcpu,
 	       (vcpu->kvm_vcpu == what->kvm_vcpu && vcpu->exits > what->exits);
 }
 
-/* A thread enters another VM than before: it is another vCPU from here on. Of the same VM it is
- * counted together with the one before. It may be another thread, if a switch was not seen.
- * `id` is as bpf_get_current_pid_tgid() gives it. Gives the vCPU's place, 0 if there is no room. No
- * static function: the verifier looks at it once, and not at each way to it. */
+/* Returns the place of the vCPU that a thread enters, or 0 if there is no room. A thread that
+ * enters another VM than before is another vCPU from now on. Another vCPU of the same VM is counted
+ * together with the one before. The thread itself may be another one, if a switch was not seen.
+ * `id` is from bpf_get_current_pid_tgid(). Not static, so that the verifier checks it once, and not
+ * at each call. */
 __noinline int takes_up(struct exits_cpu *here, u32 cpu, u64 now, const struct exits_entered *what,
 			u64 id)
 {
@@ -222,7 +225,7 @@ static __always_inline void exits_entry(struct exits_vcpu *vcpu, struct exits_cp
 		now = book_here(vcpu, here, now);
 		exit_ends(vcpu, here->vcpu, cpu, now);
 	} else {
-		/* Tracing began inside this exit, or its begin was lost. */
+		/* Tracing began inside this exit, or the begin of this exit was lost. */
 		start_afresh(vcpu);
 		vcpu->mark = here->done;
 		vcpu->vmm.entered_mono_ns = 0;
@@ -237,7 +240,7 @@ static __always_inline void exits_entry(struct exits_vcpu *vcpu, struct exits_cp
 	vcpu->nmi_until = 0;
 	vcpu->left = 0;
 	vcpu->entered = 1;
-	vcpu->in_exit = 0; /* as it is: one store for both */
+	vcpu->in_exit = 0; /* already so: one store for both */
 	vcpu->last_mono_ns = now;
 }
 

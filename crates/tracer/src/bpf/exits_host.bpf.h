@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Interrupt work of the host: summed up by CPU, net, and booked to the exit that it fell into. */
+/* Interrupt work of the host: summed for each CPU, net, and charged to the exit in which it came.
+ */
 #ifndef VMNOISE_EXITS_HOST_BPF_H
 #define VMNOISE_EXITS_HOST_BPF_H
 
@@ -7,20 +8,20 @@ typedef struct exits_cpu irq_cpu;
 typedef struct exits_begin irq_begin;
 #include "irq_nesting.bpf.h"
 
-/* Where the tests let something come that is not this CPU's doing, or an NMI. */
+/* Where tests insert an event that this CPU does not cause, or an NMI. */
 #ifndef AMID
 #define AMID()
 #endif
 
-/* NMIs come after kvm_entry as well, until the hardware has entered the guest (VMLAUNCH, or CLGI of
- * SVM); the guest runs after such a one. After one that made it leave, or came as it had left, the
- * host goes on at once: longer than this, and the guest ran. */
+/* An NMI may also come after kvm_entry, until the hardware has entered the guest (VMLAUNCH, or CLGI
+ * of SVM). The guest runs after this NMI. If an NMI makes the guest leave, or comes after it left,
+ * the host continues at once. If it takes longer than this, the guest ran in between. */
 #ifndef ENTRY_NS
 #define ENTRY_NS 10000
 #endif
 
-/* The host does something again: whether the NMIs before it came before the guest ran. They are no
- * part of an exit then, and are not booked. */
+/* Judges earlier NMIs when the host next does something. If the guest ran after them, they are not
+ * part of an exit, and are not charged. */
 static __always_inline void look_back(struct exits_vcpu *vcpu, struct exits_cpu *here, u64 now)
 {
 	if (minus(now, vcpu->nmi_until) > ENTRY_NS) {
@@ -31,8 +32,8 @@ static __always_inline void look_back(struct exits_vcpu *vcpu, struct exits_cpu 
 	vcpu->nmi_until = 0;
 }
 
-/* The first sign of host work while the guest is entered: on SVM before 6.12 kvm_exit comes only
- * after the interrupt that caused it, so the exit starts here. */
+/* Notes the first host work while the guest is entered. On SVM before 6.12, kvm_exit fires only
+ * after the interrupt that caused the exit, so the exit starts here. */
 static __always_inline void host_begins(struct exits_cpu *here, u32 cpu, u64 now)
 {
 	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
@@ -47,7 +48,7 @@ static __always_inline void host_begins(struct exits_cpu *here, u32 cpu, u64 now
 	}
 }
 
-/* The same for an NMI, which has ended at `now`. */
+/* Does the same for an NMI that ended at `now`. */
 static __always_inline void nmi_begins(struct exits_cpu *here, u32 cpu, u64 now, u64 delta_ns)
 {
 	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
@@ -58,7 +59,7 @@ static __always_inline void nmi_begins(struct exits_cpu *here, u32 cpu, u64 now,
 		vcpu->nmi_until = now;
 }
 
-/* It is booked when the books of the vCPU here are next brought up to date. */
+/* Notes the end of host work. It is charged when the vCPU here is next brought up to date. */
 static __always_inline void host_ends(struct exits_cpu *here, u64 now)
 {
 	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
@@ -69,7 +70,7 @@ static __always_inline void host_ends(struct exits_cpu *here, u64 now)
 		interruption_ends(vcpu, here, now);
 }
 
-/* Tells where to say what the interrupt is called: nowhere if nobody asks. */
+/* Returns where to store the name of the interrupt, or 0 if nobody needs it. */
 static __always_inline struct vmnoise_source *exits_irq_entry(u32 cpu, u64 now, u32 id, u32 origin)
 {
 	struct exits_cpu *here = counted_cpu(cpu);
@@ -88,7 +89,7 @@ static __always_inline struct vmnoise_source *exits_irq_entry(u32 cpu, u64 now, 
 	begin->taken = here->done.irq_ns + here->done.nmi_ns;
 	begin->source.id = id;
 	begin->source.origin = origin;
-	barrier(); /* who looks from another CPU finds no depth without its begin */
+	barrier(); /* a reader on another CPU never finds a depth without its begin */
 	here->irq_depth++;
 	return streaming ? &begin->source : 0;
 }
@@ -108,17 +109,18 @@ static __always_inline void exits_irq_exit(u32 cpu, u64 now, u32 id, u32 origin)
 	struct exits_cpu *here = exits_cpu(cpu);
 	struct exits_begin *begin;
 
-	/* An end before the first begin was in progress when counting began: no loss. */
+	/* An end before the first begin: this interrupt began before counting did. That is no loss.
+	 */
 	if (!here || !here->irq_seen)
 		return;
 	begin = irq_ended(here, id, origin);
 	if (!begin)
 		return;
-	barrier(); /* as a soft interrupt ends */
+	barrier(); /* the order is that of softirq_ends */
 	irq_ends(here, cpu, now, begin);
 }
 
-/* A task has the CPU: no interrupt is in progress, and what began as one has lost its end. */
+/* Forgets open interrupts when a task has the CPU: they have lost their ends. */
 static __always_inline void no_irq_here(struct exits_cpu *here)
 {
 	if (!here->irq_depth)
@@ -142,7 +144,7 @@ static __always_inline void exits_softirq_entry(u32 cpu, u64 now, u32 number)
 	here->softirq_start = now;
 }
 
-/* Who looks from another CPU in the middle finds it in progress no more, and not yet done. */
+/* Ends a soft interrupt. A reader on another CPU may find it neither in progress nor done. */
 static __always_inline void softirq_ends(struct exits_cpu *here, u32 cpu, u64 now)
 {
 	u64 taken = here->done.irq_ns + here->done.nmi_ns - here->softirq_taken;
@@ -177,8 +179,8 @@ static __always_inline void exits_softirq_exit(u32 cpu, u64 now, u32 number)
 	here->softirq_start = 0;
 }
 
-/* A soft interrupt of PREEMPT_RT is a thread's work and may survive a switch: the rest of it is
- * the thread's. Elsewhere it has lost its end. */
+/* Ends a soft interrupt at a switch. Under PREEMPT_RT it is a thread's work, and may survive the
+ * switch. Its rest then counts as the thread's. Elsewhere it has lost its end. */
 static __always_inline void softirq_leaves(struct exits_cpu *here, u32 cpu, u64 now)
 {
 	if (!here->softirq_start)
@@ -208,8 +210,9 @@ static __always_inline void exits_nmi(u32 cpu, u64 now, u64 delta_ns)
 	}
 }
 
-/* What a CPU has done by this instant, with what is in progress: for those who look in the middle,
- * or from elsewhere. The sums are read first: what ends meanwhile is told late, never twice. */
+/* Finds the work of a CPU up to now, with what is in progress. The caller may interrupt this work,
+ * or run on another CPU. The sums are read first, so work that ends meanwhile counts late, but
+ * never twice. */
 static __always_inline void work_by(const struct exits_cpu *there, u64 now, struct exits_work *work)
 {
 	u64 taken;
@@ -230,7 +233,7 @@ static __always_inline void work_by(const struct exits_cpu *there, u64 now, stru
 	}
 }
 
-/* The interrupts between two states of a CPU. */
+/* Finds the interrupts between two states of a CPU. */
 static __always_inline void work_between(const struct exits_work *from, const struct exits_work *to,
 					 struct exits_work *work)
 {
@@ -244,8 +247,8 @@ static __always_inline u64 at_most(u64 ns, u64 most)
 	return ns < most ? ns : most;
 }
 
-/* The same, and no longer than the time between: one that lost its end seems to go on in the middle
- * of another, which is net of it then and is not when it is over. */
+/* Finds the same, but at most the time between the two states. An interrupt that lost its end seems
+ * to continue inside another one. The other one is then net of it, but is not when it ends. */
 static __always_inline void work_within(u64 time, const struct exits_work *from,
 					const struct exits_work *to, struct exits_work *work)
 {
@@ -255,7 +258,7 @@ static __always_inline void work_within(u64 time, const struct exits_work *from,
 	work->irq_ns = at_most(work->irq_ns, time - work->nmi_ns - work->softirq_ns);
 }
 
-/* Books interrupts; returns how long they were. */
+/* Charges interrupts. Returns how long they were. */
 static __always_inline u64 book_interrupts(struct exits_vcpu *vcpu, const struct exits_work *work)
 {
 	struct exits_split *split = &vcpu->now.split;
@@ -268,7 +271,7 @@ static __always_inline u64 book_interrupts(struct exits_vcpu *vcpu, const struct
 	return irq_ns + softirq_ns + nmi_ns;
 }
 
-/* The host has done something that is not booked. Seldom, hence no part of each program. */
+/* Charges work of the host that is not charged yet. Rare, so not inlined into each program. */
 static __noinline u64 book_done(struct exits_vcpu *vcpu, struct exits_cpu *here, u64 now)
 {
 	struct exits_work done, work;
@@ -278,8 +281,8 @@ static __noinline u64 book_done(struct exits_vcpu *vcpu, struct exits_cpu *here,
 	until = here->done_until;
 	AMID();
 	barrier();
-	/* What is done and until when belong together; what comes into a second look is next
-	 * time's. */
+	/* The work and its end must belong together. Work that comes during the second look is
+	 * charged next time. */
 	if (here->unbooked) {
 		look_at_done(here, &done);
 		until = here->done_until;
@@ -290,8 +293,9 @@ static __noinline u64 book_done(struct exits_vcpu *vcpu, struct exits_cpu *here,
 	return until > now ? until : now;
 }
 
-/* Brings the books up to this instant, while the vCPU's thread has the CPU. What interrupted
- * between the reading of the clock and here is booked too: this instant is then the end of it. */
+/* Charges everything up to now, while the vCPU's thread has the CPU. This includes interruptions
+ * since the clock was read. Returns the instant up to which it charged: now, or the end of these
+ * interruptions. */
 static __always_inline u64 book_here(struct exits_vcpu *vcpu, struct exits_cpu *here, u64 now)
 {
 	return here->unbooked ? book_done(vcpu, here, now) : now;

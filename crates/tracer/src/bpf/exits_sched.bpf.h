@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the scheduler tells of a vCPU's thread, and KVM of its guest's sleep. */
+/* Events of the scheduler for a vCPU's thread, and KVM's reports of its guest's sleep. */
 #ifndef VMNOISE_EXITS_SCHED_BPF_H
 #define VMNOISE_EXITS_SCHED_BPF_H
 
@@ -39,8 +39,8 @@ static __always_inline void exits_switch(struct exits_cpu *here, u32 cpu, u64 no
 	}
 }
 
-/* Tells where to say who woke it: nowhere if nobody asks, or an interrupt did. Then the task that
- * it interrupted has no part in it. */
+/* Returns where to store who woke the thread. Returns 0 if nobody needs it, or if an interrupt woke
+ * it: the interrupted task had no part in this. */
 static __always_inline struct vmnoise_source *exits_waking(u32 waker_cpu, u32 tid, u64 now)
 {
 	struct exits_cpu *there, *here;
@@ -68,14 +68,15 @@ static __always_inline struct vmnoise_source *exits_waking(u32 waker_cpu, u32 ti
 	return 0;
 }
 
-/* If its exit was not seen, what is booked from here on is no later exit's. */
+/* Notes that the vCPU is outside its guest. If its exit was not seen, what is charged from now on
+ * belongs to no later exit. */
 static __always_inline void outside_guest(struct exits_vcpu *vcpu)
 {
 	vcpu->entered = 0;
 }
 
-/* It may have begun before anything was seen, or while nothing was: then KVM tells what that was.
- */
+/* Returns how much of a halt is counted. A halt may begin before the vCPU is seen, or in unknown
+ * time. In unknown time, the halt says what that time was. */
 static __always_inline u64 seen_of_halt(struct exits_vcpu *vcpu, u64 now, u64 halt_ns)
 {
 	u64 begin = now - halt_ns;
@@ -89,16 +90,16 @@ static __always_inline u64 seen_of_halt(struct exits_vcpu *vcpu, u64 now, u64 ha
 	return now - begin;
 }
 
-/* KVM tells how long the guest's own sleep was, once it is over: its sleeps were no noise. What
- * others had of it after a wake-up, or while it polled, is. */
+/* Charges a halt, which KVM reports with its length when it is over. The sleeps in it were no
+ * noise. Time that others had after a wake-up, or while KVM polled, is noise. */
 static __always_inline void exits_halted(u32 cpu, u64 now, u64 halt_ns, bool slept, u32 tid)
 {
 	struct exits_cpu *here = exits_cpu(cpu);
 	struct exits_vcpu *vcpu = here ? exits_vcpu(here->vcpu) : 0;
 	struct exits_taken_by before;
 
-	/* It came unseen. A halt makes nobody a vCPU. Before all programs are there, and when some
-	 * are gone, nobody had to see it come. */
+	/* The thread came unseen. A halt makes no thread a vCPU. Before all programs are attached,
+	 * and when some are gone, nobody could see it come. */
 	if (here && (vcpu ? vcpu->tid != tid : counting))
 		vcpu = halted_vcpu(here, cpu, now, halt_ns, tid);
 	if (!vcpu)

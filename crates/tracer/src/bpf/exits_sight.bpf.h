@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which vCPU is current on a CPU, on machines that hide switches, too: sight of one is lost and
- * found again. */
+/* Finds which vCPU is current on a CPU, also on machines that hide switches. There the state of a
+ * vCPU may become unknown for some time. */
 #ifndef VMNOISE_EXITS_SIGHT_BPF_H
 #define VMNOISE_EXITS_SIGHT_BPF_H
 
-/* What it was about since then is not known, if that is not so for longer. */
+/* Notes that the vCPU's state is unknown since `since`, unless it already is. */
 static __always_inline void not_seen_since(struct exits_vcpu *vcpu, u64 since)
 {
 	if (vcpu->unseen || !vcpu->first_mono_ns)
@@ -13,7 +13,7 @@ static __always_inline void not_seen_since(struct exits_vcpu *vcpu, u64 since)
 	vcpu->lost_mono_ns = since;
 }
 
-/* And is known from here on. What is told of it reaches until then. */
+/* Notes that the vCPU's state is known from now on. Its totals now reach until now. */
 static __always_inline void seen_again(struct exits_vcpu *vcpu, u64 now)
 {
 	vcpu->unseen = 0;
@@ -22,9 +22,10 @@ static __always_inline void seen_again(struct exits_vcpu *vcpu, u64 now)
 	vcpu->last_mono_ns = now;
 }
 
-/* A switch of its thread was not seen: how long it was away nobody knows, and the exit in progress
- * is not counted. What was taken inside KVM_RUN before is, but for sleeps, which may have been
- * halts. Where no entry tells, it stays outside KVM_RUN until it enters. */
+/* Notes that a switch of the vCPU's thread was not seen. Nobody knows how long it was away, so the
+ * exit in progress is not counted. Time that was taken inside KVM_RUN before is counted, except for
+ * sleeps, which may have been halts. If kvm_run_only, a vCPU outside KVM_RUN stays outside until it
+ * enters. */
 static __always_inline void lose_sight(struct exits_vcpu *vcpu)
 {
 	struct exits_slept none = {};
@@ -42,7 +43,7 @@ static __always_inline void lose_sight(struct exits_vcpu *vcpu)
 	} else {
 		start_afresh(vcpu);
 	}
-	/* A move books a sleep, and no interruption ends with it. */
+	/* A move charges a sleep although no interruption ends. */
 	vcpu->slept = none;
 	vcpu->entered = 0;
 	if (!kvm_run_only)
@@ -51,13 +52,13 @@ static __always_inline void lose_sight(struct exits_vcpu *vcpu)
 	vcpu->vmm.entered_mono_ns = 0;
 }
 
-/* The vCPU's thread is current here, and nowhere else; it is told what is done from here on. */
+/* Makes the vCPU's thread current here, and nowhere else. The vCPU gets the work from now on. */
 static __always_inline void arrives(struct exits_vcpu *vcpu, u32 index, struct exits_cpu *here,
 				    u32 cpu, u64 now, const struct exits_work *done)
 {
 	struct exits_cpu *before = vcpu->cpu != cpu ? exits_cpu(vcpu->cpu) : 0;
 
-	/* It was not seen to leave: who runs there is not known. */
+	/* The thread was not seen to leave. Who runs there is unknown. */
 	if (before && before->vcpu == index) {
 		before->vcpu = 0;
 		if (before->running_tid == vcpu->tid)
@@ -80,12 +81,12 @@ static __always_inline void idle_ends(struct exits_cpu *here, u64 now)
 	if (!start)
 		return;
 	here->idle_start = 0;
-	barrier(); /* as a soft interrupt ends */
-	/* An NMI may have come since the clock was read: longer than the idle time, even. */
+	barrier(); /* the order is that of softirq_ends */
+	/* An NMI may have come since the clock was read, even one longer than the idle time. */
 	here->done.idle_ns += minus(now - start, interrupts(&here->done) - here->idle_taken);
 }
 
-/* Another thread is current than the one that was seen to come. */
+/* Handles a hidden switch: another thread is current than the one that was seen to come. */
 static __always_inline void left_unseen(struct exits_cpu *here, u32 tid)
 {
 	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
@@ -97,9 +98,9 @@ static __always_inline void left_unseen(struct exits_cpu *here, u32 tid)
 	}
 }
 
-/* One that left as was seen is back unseen. Where KVM tells of each exit and of each entry, and in
- * the VMM, it has been away until now at most, and is taken to have been. In KVM_RUN, where nothing
- * tells, it may have run its guest for long, unless all of it was in one halt. */
+/* Handles a vCPU that was seen to leave, and came back unseen. In the VMM, and where KVM reports
+ * each exit and entry, it was away until now at most, so this time is assumed. In KVM_RUN, if
+ * kvm_run_only, its guest may have run for long, unless all of the time was in one halt. */
 static __always_inline void comes_back(struct exits_vcpu *vcpu, u32 index, struct exits_cpu *here,
 				       u32 cpu, u64 now, u64 in_kvm_since, bool idled,
 				       const struct exits_work *done)
@@ -118,8 +119,9 @@ static __always_inline void comes_back(struct exits_vcpu *vcpu, u32 index, struc
 	lose_sight(vcpu);
 }
 
-/* The vCPU whose thread is current on this CPU, were it not seen before, and has been in KVM since
- * then; of no process is one that is none yet and becomes none. */
+/* Returns the vCPU whose thread is current on this CPU, even if it was not seen to come. It has
+ * been in KVM since in_kvm_since. If `tgid` is 0, a thread that is no vCPU yet does not become one.
+ */
 static __always_inline struct exits_vcpu *vcpu_of_tid(struct exits_cpu *here, u32 cpu, u64 now,
 						      u64 in_kvm_since, u32 tid, u32 tgid)
 {
@@ -151,7 +153,7 @@ static __always_inline struct exits_vcpu *vcpu_of_tid(struct exits_cpu *here, u3
 	return vcpu;
 }
 
-/* Seldom, hence no part of each program. */
+/* Rare, so not inlined into each program. */
 static __noinline struct exits_vcpu *current_vcpu(struct exits_cpu *here, u32 cpu, u64 now, u32 tid,
 						  u32 tgid)
 {
@@ -164,8 +166,9 @@ static __noinline struct exits_vcpu *halted_vcpu(struct exits_cpu *here, u32 cpu
 	return vcpu_of_tid(here, cpu, now, minus(now, halt_ns), tid, 0);
 }
 
-/* Who leaves is not who was seen to come: no exit of either is counted that is in progress. Where
- * who runs is not known, a vCPU that is off the CPU elsewhere was not seen to come either. */
+/* Handles a hidden switch: the task that leaves is not the task that was seen to come. No exit in
+ * progress of either is counted. If it is unknown who ran here, a vCPU that is off the CPU
+ * elsewhere also came unseen. */
 static __noinline void unseen_before(struct exits_cpu *here, u32 cpu, u64 now, u32 tid)
 {
 	struct exits_vcpu *vcpu;

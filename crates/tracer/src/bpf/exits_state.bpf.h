@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The maps of `exits`, and how a CPU finds the vCPU whose thread it runs. */
+/* The maps of `exits`, and the search for the vCPU whose thread a CPU runs. */
 #ifndef VMNOISE_EXITS_STATE_BPF_H
 #define VMNOISE_EXITS_STATE_BPF_H
 
@@ -11,7 +11,7 @@ struct {
 	__type(value, struct exits_cpu);
 } exit_cpus SEC(".maps");
 
-/* Index 0 is nobody. */
+/* Index 0 is no vCPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 8);
@@ -19,7 +19,7 @@ struct {
 	__type(value, struct exits_vcpu);
 } vcpus SEC(".maps");
 
-/* EXITS_REASONS for each vCPU. */
+/* EXITS_REASONS entries for each vCPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 8);
@@ -27,7 +27,7 @@ struct {
 	__type(value, struct exits_reason);
 } reasons SEC(".maps");
 
-/* Index in `vcpus` by thread; 0 where there was no room. */
+/* Index in `vcpus` for each thread; 0 if there was no room. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8);
@@ -35,8 +35,9 @@ struct {
 	__type(value, u32);
 } threads SEC(".maps");
 
-/* Indexes in `vcpus`: of nobody, of vCPUs that came, and of those that have ended. User space frees
- * a place when it has read it for the last time, so each index is in one of them once at most. */
+/* Queues of indexes in `vcpus`: free places, vCPUs that came, and vCPUs that have ended. User space
+ * frees a place after it has read it for the last time. So each index is in at most one queue,
+ * once. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 8);
@@ -55,27 +56,27 @@ struct {
 	__type(value, u32);
 } ended SEC(".maps");
 
-/* The reason's place by its code, given out as codes come. */
+/* Place of each reason, by its code. Places are given out in the order in which codes come. */
 u32 reason_of_code[512];
 u64 code_of_reason[EXITS_REASONS];
 u32 reasons_known;
-/* Written by user space before loading: kvm_exit and kvm_entry never fire here (kvm_pvm), so an
- * exit is the time between two KVM_RUN. */
+/* Written by user space before loading: kvm_exit and kvm_entry never fire on this machine
+ * (kvm_pvm). An exit is then the time between two KVM_RUN. */
 const volatile bool kvm_run_only;
-/* The same: soft interrupts can be preempted. */
+/* Written by user space before loading: soft interrupts can be preempted. */
 const volatile bool preempt_rt;
-/* The same: the programs time themselves. */
+/* Written by user space before loading: the programs time themselves. */
 const volatile bool timed;
-/* Written by user space once all programs are attached: no begin is looked at before the program
- * runs that sees its end. */
+/* Written by user space when all programs are attached. So no begin counts before the program runs
+ * that sees its end. */
 u32 counting SEC(".data");
-/* Written by user space before that: the one process whose vCPUs are counted, 0 for those of all.
- */
+/* Written by user space before `counting`: the only process whose vCPUs are counted. 0: all
+ * processes. */
 u32 followed SEC(".data");
-/* vCPUs that found no room when they came. */
+/* Number of vCPUs that found no room when they came. */
 u64 vcpus_lost;
-/* Events that were missed, on CPUs where a vCPU ever was: ends without a begin, begins without an
- * end, and switches away from a thread to which no switch had led. */
+/* Number of events that were missed, on CPUs where a vCPU has been: ends without a begin, begins
+ * without an end, and switches away from a thread that was not seen to come. */
 u64 unpaired;
 
 static __always_inline struct exits_cpu *exits_cpu(u32 cpu)
@@ -83,13 +84,14 @@ static __always_inline struct exits_cpu *exits_cpu(u32 cpu)
 	return bpf_map_lookup_elem(&exit_cpus, &cpu);
 }
 
-/* The same, once it counts. */
+/* Returns the state of a CPU, once counting has begun. */
 static __always_inline struct exits_cpu *counted_cpu(u32 cpu)
 {
 	return counting ? exits_cpu(cpu) : 0;
 }
 
-/* Once it counts no more, ends go on, and begins do not. */
+/* Counts missed events. When counting has stopped, ends still come and begins do not: not counted.
+ */
 static __always_inline void count_unpaired(const struct exits_cpu *here, u32 count)
 {
 	if (counting && here->hosts)
@@ -116,7 +118,8 @@ static __always_inline bool is_followed(u32 tgid)
 	return !followed || followed == tgid;
 }
 
-/* A vCPU that was not seen before. One without room is counted once. */
+/* Returns the place of a vCPU that was not seen before, or 0. A vCPU without room is counted once.
+ */
 static __always_inline struct exits_vcpu *new_vcpu(u32 tid, u32 tgid, u32 *index)
 {
 	struct exits_vcpu *vcpu;
@@ -143,7 +146,7 @@ static __always_inline struct exits_vcpu *new_vcpu(u32 tid, u32 tgid, u32 *index
 	return vcpu;
 }
 
-/* The thread of a vCPU ends, or takes up another VM: what was counted of it stands as it is. */
+/* Ends a vCPU because its thread ends or runs another VM. The counts of this vCPU are final. */
 static __always_inline void exits_thread_ends(u32 tid)
 {
 	u32 *found = bpf_map_lookup_elem(&threads, &tid);
@@ -154,7 +157,7 @@ static __always_inline void exits_thread_ends(u32 tid)
 	if (!found)
 		return;
 	index = *found;
-	/* User space was first, and will see that it has ended. */
+	/* User space deleted it first, and will see that the vCPU has ended. */
 	if (bpf_map_delete_elem(&threads, &tid))
 		return;
 	vcpu = exits_vcpu(index);
@@ -166,7 +169,8 @@ static __always_inline void exits_thread_ends(u32 tid)
 	bpf_map_push_elem(&ended, &index, 0);
 }
 
-/* Hidden from clang, whose own form of it takes twice the instructions. */
+/* Returns `from` minus `what`, or 0 if that is negative. The asm hides this from clang, whose own
+ * form takes twice the instructions. */
 static __always_inline u64 minus(u64 from, u64 what)
 {
 	if (what > from)
@@ -180,9 +184,9 @@ static __always_inline u64 interrupts(const struct exits_work *done)
 	return done->irq_ns + done->softirq_ns + done->nmi_ns;
 }
 
-/* What was done here, all of which is told from here on. Interrupts may come in the middle, NMIs at
- * any time and others where KVM_RUN is entered or left and after a halt: the mark goes first, so
- * that what this look misses is found by the next. */
+/* Copies the work that was done here, to charge all of it. Interrupts may come in the middle: NMIs
+ * at any time, others where KVM_RUN is entered or left, and after a halt. So `unbooked` is cleared
+ * first: the next look finds what this one misses. */
 static __always_inline void look_at_done(struct exits_cpu *here, struct exits_work *done)
 {
 	here->unbooked = 0;

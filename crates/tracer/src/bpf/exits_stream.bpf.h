@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is told one by one, where user space asks for it: with the very readings of the clock that
- * the sums are made of. What is lost of it is counted, and nothing that is summed up is lost. */
+/* Streams exits and activities one by one, if user space asks for it. The records have the same
+ * clock readings as the sums. Lost records are counted. The sums lose nothing. */
 #ifndef VMNOISE_EXITS_STREAM_BPF_H
 #define VMNOISE_EXITS_STREAM_BPF_H
 
@@ -8,13 +8,13 @@
 
 /* Written by user space before loading. */
 const volatile bool streaming;
-/* The least noise of an exit that is told. */
+/* Least noise of an exit that is streamed. */
 const volatile u64 threshold_ns;
 
-/* Records that found no room. */
+/* Number of records that found no room. */
 u64 records_lost;
 
-/* One instance of each, so that the generator of the Rust types sees them. */
+/* One instance of each type, so that the generator of the Rust types finds it. */
 enum exits_interval_kind wire_interval_kind;
 struct exits_interval wire_interval;
 struct exits_told wire_told;
@@ -25,7 +25,7 @@ static __always_inline void no_room(void)
 	__sync_fetch_and_add(&records_lost, 1);
 }
 
-/* Where no vCPU ever was, nobody asks what the CPU did. */
+/* Streams an activity, except on a CPU where no vCPU has been: nobody needs it there. */
 static __always_inline void tell_activity(const struct exits_cpu *here, u32 cpu,
 					  enum vmnoise_kind kind, u64 start, u64 end,
 					  const struct vmnoise_source *source)
@@ -41,8 +41,8 @@ static __always_inline void waits_here(struct exits_cpu *here, int count)
 	__sync_fetch_and_add(&here->waiting, count);
 }
 
-/* Ends the telling of the run in progress: what runs after this instant is another record's. It
- * matters only to vCPUs that wait for it to end. */
+/* Streams the run in progress up to now. What runs later is part of another record. The run matters
+ * only to vCPUs that wait for this CPU. */
 static __always_inline void tell_run(struct exits_cpu *here, u32 cpu, u64 now,
 				     const struct vmnoise_source *running)
 {
@@ -82,7 +82,8 @@ static __always_inline void tell_interval(const struct exits_vcpu *vcpu, u32 ind
 	submit(interval);
 }
 
-/* Room for one stay: the one before, if this exit had any, is told by itself. */
+/* Begins a stay in the VMM. There is room for one stay, so an earlier stay in this exit is streamed
+ * alone. */
 static __always_inline void vmm_begins(struct exits_vcpu *vcpu, u32 index, u32 cpu)
 {
 	if (vcpu->vmm.entered_mono_ns)
@@ -99,7 +100,7 @@ static __always_inline void vmm_ends(struct exits_vcpu *vcpu, u32 cpu, u64 now)
 	vcpu->vmm.entered_cpu = cpu;
 }
 
-/* Where an exit ends is kept of few: the longest ones, and those told one by one. */
+/* Stores where an exit ends. Only few exits need it: the longest, and those that are streamed. */
 static __always_inline void exit_is_told(struct exits_vcpu *vcpu, u32 cpu, u64 now)
 {
 	vcpu->now.end_mono_ns = now;

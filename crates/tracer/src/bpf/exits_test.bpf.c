@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Test only: the handlers of `exits`, fed a whole stream at a time, of which each event has every
- * value, time included. */
+/* Test only: feeds a whole stream to the handlers of `exits`. Each event has all its values, also
+ * the time. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "exits.h"
 
-/* What comes in the middle of a handler: an NMI, or another CPU that wakes a thread. */
+/* An event in the middle of a handler: an NMI, or another CPU that wakes a thread. */
 struct amid {
 	u64 cpu;
 	u64 now;
@@ -23,7 +23,7 @@ struct {
 
 static __noinline int comes_amid(void);
 #define AMID() comes_amid()
-/* Lives are short: as ENTRY_NS of tests/bpf_run/painted.rs. */
+/* Short, because the tests' lives are short: the same as ENTRY_NS of tests/bpf_run/painted.rs. */
 #define ENTRY_NS 30
 
 #include "exits_handlers.bpf.h"
@@ -37,7 +37,7 @@ struct arguments {
 	u64 values[10];
 };
 
-/* `kind` is a place in EVENTS of tests/bpf_run/harness.rs. */
+/* `kind` is an index in EVENTS of tests/bpf_run/harness.rs. */
 struct event {
 	u64 kind;
 	struct arguments args;
@@ -58,8 +58,8 @@ struct {
 
 #define TEST(name) static __noinline int test_##name(struct arguments *args)
 
-/* 0 that the compiler does not see through: it would leave in the register whatever was there, and
- * the verifier takes no pointer to the stack. */
+/* Returns a 0 that the compiler cannot know. Otherwise it would leave in the register what is
+ * there, and the verifier rejects a pointer to the stack. */
 static __always_inline int done(void)
 {
 	int zero = 0;
@@ -68,7 +68,7 @@ static __always_inline int done(void)
 	return zero;
 }
 
-/* A task of this number. */
+/* Returns a task with this thread id. */
 static __always_inline struct vmnoise_source task(u32 tid)
 {
 	struct vmnoise_source source = source_from(VMNOISE_FROM_TASK, tid);
@@ -77,7 +77,7 @@ static __always_inline struct vmnoise_source task(u32 tid)
 	return source;
 }
 
-/* The timer's, unless it is another's. */
+/* Returns the vector of an event: the timer's, if none is given. */
 static __always_inline u32 vector_of(const struct arguments *args)
 {
 	return args->values[0] ?: 236;
@@ -141,7 +141,7 @@ TEST(migrate)
 	there = vcpu ? exits_cpu(vcpu->cpu) : 0;
 	if (!there)
 		return 0;
-	/* Who runs on it, and one: 16 bits for each CPU. Else who was seen to come. */
+	/* 16 bits for each CPU: the running task plus 1. 0: the task that was seen to come. */
 	on = args->values[1] >> 16 * (vcpu->cpu % 3) & 0xffff;
 	running = task(on && on - 1 != there->running_tid ? 0 : there->running_tid);
 	exits_migrate(vcpu, index, there, args->cpu, args->now, &running);
@@ -167,7 +167,7 @@ TEST(halted)
 	return done();
 }
 
-/* KVM's events name their thread. */
+/* Returns the vCPU of an event of KVM, which names its thread. */
 static __always_inline struct exits_vcpu *vcpu_of(struct arguments *args)
 {
 	struct exits_cpu *cpu = exits_cpu(args->cpu);
@@ -176,7 +176,7 @@ static __always_inline struct exits_vcpu *vcpu_of(struct arguments *args)
 	return cpu ? current_vcpu(cpu, args->cpu, args->now, tid, tid) : 0;
 }
 
-/* It is looked at only where no vCPU is known to be here. */
+/* Returns the vCPU that is here. The thread is looked up only if none is known to be here. */
 static __always_inline struct exits_vcpu *vcpu_here(struct arguments *args)
 {
 	struct exits_cpu *cpu = exits_cpu(args->cpu);
@@ -293,7 +293,7 @@ static __always_inline void forget(void *value, u32 bytes)
 		words[word] = 0;
 }
 
-/* As if nothing had ever been seen on this many CPUs, of this many vCPUs and reasons. */
+/* Forgets all CPUs, vCPUs and reasons of a test. */
 TEST(reset)
 {
 	u32 index, key;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A vCPU whose thread is off the CPU: who had it instead, whether it slept, and for whom. */
+/* A vCPU whose thread is off the CPU: who had the CPU instead, whether the thread slept, and who
+ * woke it. */
 #ifndef VMNOISE_EXITS_WAITING_BPF_H
 #define VMNOISE_EXITS_WAITING_BPF_H
 
-/* An interval that others had, of which idle is throttling and the rest a preemption. */
+/* Charges an interval in which others had the CPU. Idle time is throttling, the rest is preemption.
+ */
 static __always_inline void book_waiting(struct exits_vcpu *vcpu, u64 waited,
 					 const struct exits_work *from, const struct exits_work *to)
 {
@@ -27,7 +29,8 @@ static __always_inline void start_afresh(struct exits_vcpu *vcpu)
 	none_taken(vcpu);
 }
 
-/* Where no entry tells, a vCPU is measured from the first sign of it, once it counts. */
+/* Notes a sign of the vCPU. Without entries (kvm_run_only), its measurement begins with the first
+ * sign after counting has begun. */
 static __always_inline void seen(struct exits_vcpu *vcpu, u64 now)
 {
 	if (!vcpu->first_mono_ns) {
@@ -53,7 +56,7 @@ static __always_inline void add_split(struct exits_split *to, const struct exits
 	_Static_assert(sizeof(*to) == 8 * sizeof(u64), "each part is added");
 }
 
-/* What was taken inside KVM_RUN belongs to no exit that anybody saw. */
+/* Charges time that was taken inside KVM_RUN. It belongs to no exit that was seen. */
 static __always_inline void book_inside_run(struct exits_vcpu *vcpu)
 {
 	add_split(&vcpu->inside_run, &vcpu->now.split);
@@ -61,21 +64,21 @@ static __always_inline void book_inside_run(struct exits_vcpu *vcpu)
 	start_afresh(vcpu);
 }
 
-/* It is among those that wait on this CPU. */
+/* Counts the vCPU among those that wait on this CPU. */
 static __always_inline void waits(struct exits_vcpu *vcpu, struct exits_cpu *here)
 {
 	if (!__sync_lock_test_and_set(&vcpu->waits, 1))
 		waits_here(here, 1);
 }
 
-/* And no more, if it was. */
+/* Counts the vCPU no longer, if it was counted. */
 static __always_inline void waits_no_more(struct exits_vcpu *vcpu, struct exits_cpu *here)
 {
 	if (vcpu->waits && __sync_lock_test_and_set(&vcpu->waits, 0))
 		waits_here(here, -1);
 }
 
-/* Whether its thread is a vCPU still: user space may have given up its place. */
+/* Returns whether the thread is still a vCPU. User space may have given up its place. */
 static __always_inline bool is_vcpu_still(const struct exits_vcpu *vcpu, u32 index)
 {
 	u32 tid = vcpu->tid;
@@ -91,18 +94,18 @@ static __always_inline void switched_out(struct exits_vcpu *vcpu, u32 index, str
 	now = book_here(vcpu, here, now);
 	vcpu->off_runnable = runnable;
 	vcpu->wake = 0;
-	barrier(); /* another CPU that wakes it now looks at the begin first */
+	barrier(); /* another CPU may wake it from now on */
 	vcpu->off_start = now;
 	if (!streaming)
 		return;
 	vcpu->off_cpu = cpu;
 	vcpu->waker.origin = VMNOISE_FROM_NOBODY;
-	/* Else nobody would see its wait end. */
+	/* Otherwise nobody would see the wait end. */
 	if (runnable && is_vcpu_still(vcpu, index))
 		waits(vcpu, here);
 }
 
-/* A sleep, and the host work on the CPU where it was. */
+/* Charges a sleep, and the host's work during it on the CPU where the thread slept. */
 static __always_inline void book_sleep(struct exits_vcpu *vcpu, u64 slept,
 				       const struct exits_work *from, const struct exits_work *to)
 {
@@ -119,10 +122,10 @@ static __always_inline void book_sleep(struct exits_vcpu *vcpu, u64 slept,
 	vcpu->taken += rest;
 }
 
-/* Books what it was off the CPU so far, all of it on the CPU that has done this much by now. A
- * sleep ends at the wake-up where another task had the CPU after it; where only idle had, the
- * latency of the wake-up is the sleep's. One that was woken while it still left its CPU never
- * slept: the waker's reading of the clock is the earlier one. */
+/* Charges the time off the CPU so far. `by_now` is the work of the CPU where it was spent. If
+ * another task had the CPU after the wake-up, the sleep ends at the wake-up. If only idle had it,
+ * the sleep includes the latency of the wake-up. A thread that was woken while it still left its
+ * CPU never slept: the waker's clock reading is then the earlier one. */
 static __always_inline void off_until(struct exits_vcpu *vcpu, u32 index, u64 now, bool idles,
 				      const struct exits_work *by_now, u32 to_cpu)
 {
@@ -147,7 +150,7 @@ static __always_inline void off_until(struct exits_vcpu *vcpu, u32 index, u64 no
 	tell_interval(vcpu, index, EXITS_WAITING, woken, now, vcpu->cpu, to_cpu);
 }
 
-/* Off the CPU, it goes from one CPU's queue to another's. */
+/* Moves a vCPU, off the CPU, from one CPU's queue to another's. */
 static __always_inline void moves(struct exits_vcpu *vcpu, u32 index, struct exits_cpu *there,
 				  struct exits_cpu *to, u32 to_cpu, u64 now)
 {
@@ -163,7 +166,7 @@ static __always_inline void moves(struct exits_vcpu *vcpu, u32 index, struct exi
 	vcpu->off_start = now;
 	if (vcpu->wake)
 		vcpu->wake = now;
-	/* A switch that nobody told would leave it there. */
+	/* After a switch that fired no event, it would stay there. */
 	if (there->vcpu == index)
 		there->vcpu = 0;
 	vcpu->cpu = to_cpu;
@@ -171,7 +174,8 @@ static __always_inline void moves(struct exits_vcpu *vcpu, u32 index, struct exi
 	vcpu->wake_mark = vcpu->mark;
 }
 
-/* The scheduler moves a vCPU that could run; what runs where it waited goes on without it. */
+/* Handles the scheduler's move of a runnable vCPU. The task that runs where it waited continues
+ * there. */
 static __always_inline void exits_migrate(struct exits_vcpu *vcpu, u32 index,
 					  struct exits_cpu *there, u32 to_cpu, u64 now,
 					  const struct vmnoise_source *running)
@@ -180,7 +184,7 @@ static __always_inline void exits_migrate(struct exits_vcpu *vcpu, u32 index,
 
 	if (!to || to == there || !vcpu->off_start || !(vcpu->off_runnable || vcpu->wake))
 		return;
-	/* Who was there before the first switch is not known. */
+	/* Before the first switch, the running task is unknown. */
 	if (there->running_since)
 		tell_run(there, vcpu->cpu, now, running);
 	moves(vcpu, index, there, to, to_cpu, now);
@@ -194,7 +198,7 @@ static __always_inline void switched_in(struct exits_vcpu *vcpu, u32 index, stru
 
 	if (!vcpu->off_start)
 		return;
-	/* Moved in its sleep, or by an event that was missed. */
+	/* It was moved in its sleep, or its move was missed. */
 	there = vcpu->cpu != cpu ? exits_cpu(vcpu->cpu) : 0;
 	if (there)
 		moves(vcpu, index, there, here, cpu, now);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is taken from the threads of one command, its children's included. They are known by what
- * is stored with them: with the first by who starts it, with all others as they are forked. A task
- * with which nobody stores anything has no bpf_storage, and costs a few loads at a switch. */
+/* Counts what is taken from the threads of one command, with those of its children. Each of these
+ * threads has data stored with it from its fork on. A task with which nothing is stored has no
+ * bpf_storage, and costs a few loads at a switch. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -45,10 +45,10 @@ struct {
 
 const volatile struct own_settings settings;
 
-/* The thread that starts the command, until it has. */
+/* The thread that will start the command; 0 after it has. */
 u32 starter;
 
-/* So that the object describes it; nobody reads or writes it. */
+/* Makes the object describe this type. Nobody reads or writes it. */
 struct family_member wire_member;
 
 #include "records.bpf.h"
@@ -62,7 +62,7 @@ static __always_inline struct family_cpu *cpu_at(u32 number)
 	return bpf_map_lookup_elem(&cpus, &number);
 }
 
-/* The CPU this runs on, while the family has it. */
+/* Returns the current CPU, if the family has it. */
 static __always_inline struct family_cpu *own_here(void)
 {
 	struct family_cpu *cpu = cpu_at(bpf_get_smp_processor_id());
@@ -75,8 +75,8 @@ static __always_inline struct family_thread *member(struct task_struct *task)
 	return task->bpf_storage ? bpf_task_storage_get(&threads, task, 0, 0) : 0;
 }
 
-/* Whether it is one of the family. The compiler would join two pointers by their bits, which the
- * verifier refuses. */
+/* Returns whether the thread is one of the family. Without the asm, the compiler would combine the
+ * bits of two pointers, which the verifier rejects. */
 static __always_inline bool is_one(const struct family_thread *thread)
 {
 	u32 is = thread != 0;
@@ -90,7 +90,7 @@ static __always_inline u64 steal_of(const struct family_cpu *cpu)
 	return cpu->own.steal_clock ? stolen_ns((void *)cpu->own.steal_clock, settings.xen) : 0;
 }
 
-/* A program ends here that began at this instant. */
+/* Ends a program that began at `begin`. */
 static __always_inline int ran(struct family_cpu *cpu, u64 begin)
 {
 	if (!(cpu->own.runs++ % OWN_TIMED_RUN))
@@ -151,7 +151,7 @@ static __always_inline int irq_begins(u32 id, u32 origin)
 	return ran(cpu, now);
 }
 
-/* The name of the source comes with the end. */
+/* Ends an interrupt. Only the end has the name of the source. */
 static __always_inline int irq_ends(struct family_cpu *cpu, const struct vmnoise_source *who)
 {
 	u64 now = bpf_ktime_get_ns(), stolen = cpu->own.steal.ns, before = cpu->own.irq.ns, net;
@@ -250,8 +250,9 @@ int BPF_PROG(softirq_exit, unsigned int number)
 	return ran(cpu, now);
 }
 
-/* After one handler of it. Inside of an interrupt it is part of that. It may come in the middle of
- * any other program, so it touches nothing that they write, and names nobody. */
+/* Fires after one handler of an NMI. An NMI inside an interrupt is part of the interrupt. An NMI
+ * may come in the middle of any other program. So this one writes nothing that they write, and
+ * names nobody. */
 SEC("tp_btf/nmi_handler")
 int BPF_PROG(nmi_handler, void *handler, __s64 delta_ns)
 {
@@ -267,7 +268,7 @@ int BPF_PROG(nmi_handler, void *handler, __s64 delta_ns)
 	return 0;
 }
 
-/* By the name of its process: threads of one may all have names of their own. */
+/* Names a task by its process, because the threads of a process may all have different names. */
 static __always_inline void name_process(struct vmnoise_source *who, struct task_struct *task)
 {
 	who->id = task->tgid;
@@ -281,7 +282,8 @@ static __always_inline u64 kernel_waited(struct task_struct *task)
 	return bpf_core_field_exists(task->sched_info.run_delay) ? task->sched_info.run_delay : 0;
 }
 
-/* It is known to wait for another CPU than the one on which it is: its move was missed. */
+/* Ends the wait of a thread that waited for another CPU than the one on which it is: its move was
+ * missed. */
 static __always_inline void strays(struct family_thread *thread, u32 here, u64 now)
 {
 	struct vmnoise_source nobody = {};
@@ -345,7 +347,7 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 
 #include "sched_switch.bpf.h"
 
-/* Under the lock of the queue that it is put on. */
+/* Handles a wake-up, under the lock of the queue on which the task is put. */
 static __always_inline int wakes(struct task_struct *task)
 {
 	struct family_thread *thread = member(task);
@@ -376,7 +378,7 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 	return wakes(task);
 }
 
-/* Before the task is moved, under the lock of the queue that it leaves (set_task_cpu). */
+/* Fires before the task moves, under the lock of the queue that it leaves (set_task_cpu). */
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 {
@@ -397,7 +399,7 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 	return 0;
 }
 
-/* Before the child is woken for the first time. */
+/* Fires before the child is woken for the first time. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -412,7 +414,7 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 	return 0;
 }
 
-/* The thread that runs this is the one that starts the command next. */
+/* Notes the current thread, which next starts the command. */
 SEC("raw_tp")
 int will_start(void *ctx)
 {
@@ -420,7 +422,7 @@ int will_start(void *ctx)
 	return 0;
 }
 
-/* One walk over all tasks tells those of the family that are alive. */
+/* Reports the living threads of the family in one walk over all tasks. */
 SEC("iter/task")
 int find_members(struct bpf_iter__task *ctx)
 {
@@ -436,7 +438,7 @@ int find_members(struct bpf_iter__task *ctx)
 	found.tgid = task->tgid;
 	found.books = thread->books;
 	found.books.wall = minus(thread->since, thread->first);
-	/* What has been since its last event is in no book yet. */
+	/* The time since its last event is not counted yet. */
 	under_way = thread->state == FAMILY_ASLEEP ? 0 : minus(bpf_ktime_get_ns(), thread->since);
 	found.books.unseen += under_way;
 	found.books.wall += under_way;

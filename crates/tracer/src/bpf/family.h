@@ -1,47 +1,48 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is counted of a command's threads, in maps that user space reads. Instants are
- * CLOCK_MONOTONIC in ns, lengths are ns. */
+/* Counts for the threads of a command, the family, in maps that user space reads. Instants are
+ * CLOCK_MONOTONIC in ns, lengths are in ns. */
 #ifndef VMNOISE_FAMILY_H
 #define VMNOISE_FAMILY_H
 
 #include "own_cpus.h"
 #include "vmnoise.h"
 
-/* A CPU's books are written from another CPU only where a waiting thread is moved to it. */
+/* Number of tries to take a CPU's lock. Another CPU takes it only to move a waiting thread to this
+ * CPU. */
 #define FAMILY_LOCK_TRIES 512
 
-/* What a thread does. */
+/* State of a thread. */
 enum family_state {
-	FAMILY_UNSEEN,	  /* before the first event, and where one was missed */
+	FAMILY_UNSEEN,	  /* before the first event, or an event was missed */
 	FAMILY_RUNNING,	  /* it has a CPU */
-	FAMILY_WAITING,	  /* it could run, and has none */
-	FAMILY_THROTTLED, /* a quota, or the limit of real-time tasks, keeps it from one */
-	FAMILY_ASLEEP,	  /* at its own wish, or stopped */
-	FAMILY_ENDED,	  /* its books are closed */
+	FAMILY_WAITING,	  /* it could run, and has no CPU */
+	FAMILY_THROTTLED, /* a quota, or the limit of real-time tasks, keeps it from a CPU */
+	FAMILY_ASLEEP,	  /* by its own wish, or stopped */
+	FAMILY_ENDED,	  /* it has ended, and its times are final */
 };
 
-/* What a thread did. All but the last five add up to `wall`. */
+/* Times of a thread. All but the last five add up to `wall`. */
 struct family_books {
 	unsigned long long wall;
-	unsigned long long ran;	       /* net of the next four */
-	unsigned long long irq;	       /* inside of its running, net of steal */
-	unsigned long long softirq;    /* the same, net of interrupts too */
-	unsigned long long nmi;	       /* the same, outside of interrupts */
-	unsigned long long steal;      /* inside of its running, interrupts included */
-	unsigned long long waited;     /* while somebody else had the CPU, or nobody */
-	unsigned long long waited_own; /* while another thread of the family had it */
+	unsigned long long ran;	       /* without the next four */
+	unsigned long long irq;	       /* while it had the CPU, net of steal time */
+	unsigned long long softirq;    /* the same, also net of interrupts */
+	unsigned long long nmi;	       /* the same, outside interrupts */
+	unsigned long long steal;      /* while it had the CPU, also in interrupts */
+	unsigned long long waited;     /* while a task outside the family had the CPU, or none */
+	unsigned long long waited_own; /* while another thread of the family had the CPU */
 	unsigned long long throttled;
 	unsigned long long asleep;
 	unsigned long long unseen;
-	unsigned long long unsure; /* of `waited`: a quota may have been what it waited for */
+	unsigned long long unsure; /* part of `waited`: the thread may have waited for a quota */
 	unsigned long long threads;
-	unsigned long long kernel_ran; /* the kernel's own books: interrupts are in it */
+	unsigned long long kernel_ran; /* by the kernel's own accounting, with interrupts */
 	unsigned long long kernel_waited;
-	unsigned long long unshown; /* how much longer the kernel has it wait than events do */
+	unsigned long long unshown; /* excess of the kernel's waiting time over that of events */
 };
 #define FAMILY_BOOKS (sizeof(struct family_books) / sizeof(unsigned long long))
 
-/* What was taken so far on a CPU while the family ran there. */
+/* Time that was taken on a CPU so far while the family ran there. */
 struct family_taken {
 	unsigned long long steal;
 	unsigned long long irq;
@@ -53,20 +54,20 @@ struct family_thread {
 	enum family_state state;
 	unsigned int cpu;	  /* on which it runs, or for which it waits */
 	unsigned long long first; /* its first event; 0: none yet */
-	unsigned long long since; /* up to here its books are written */
+	unsigned long long since; /* its times are counted up to here */
 	unsigned long long
-	    throttles; /* how long its groups had been throttled as it began to wait */
-	unsigned long long own_before; /* `own_ran` of its CPU, as it began to wait */
-	unsigned long long lost;       /* of the wait under way, behind others */
-	struct family_taken before;    /* of its CPU, as it began to run */
+	    throttles; /* how long its groups had been throttled when its wait began */
+	unsigned long long own_before; /* `own_ran` of its CPU when its wait began */
+	unsigned long long lost;       /* in the current wait, behind others */
+	struct family_taken before;    /* of its CPU, when it began to run */
 	struct family_books books;
 };
 
-/* The longest of a kind. */
+/* The longest interval of a kind. */
 struct family_longest {
 	unsigned long long ns;
 	unsigned long long until;
-	struct vmnoise_source who; /* of a wait: who had the CPU at its end */
+	struct vmnoise_source who; /* for a wait: who had the CPU at its end */
 };
 
 enum family_kind {
@@ -82,33 +83,33 @@ struct family_cpu {
 	struct own_cpu own;	      /* counts while the family runs here */
 	unsigned long long run_queue; /* its address */
 	unsigned int lock;
-	unsigned int waiting;	       /* threads of the family that wait for it */
-	unsigned long long task;       /* who has it: an address */
-	unsigned long long turn_since; /* since when, if that matters */
-	unsigned int is_own;	       /* it is one of the family */
+	unsigned int waiting;	       /* number of threads of the family that wait for it */
+	unsigned long long task;       /* address of the task that has it */
+	unsigned long long turn_since; /* begin of its turn, if that matters */
+	unsigned int is_own;	       /* the task is one of the family */
 	unsigned int padding;
-	unsigned long long until;      /* up to here the next ones are written */
-	unsigned long long steal_at;   /* what the steal clock said then */
-	unsigned long long turn_waits; /* in this turn, of all that waited: net of steal */
-	unsigned long long own_ran;    /* how long the family had this CPU, in earlier turns */
-	/* Waits, by who had the CPU; those of named others are in the map of culprits. */
+	unsigned long long until;      /* the next fields are counted up to here */
+	unsigned long long steal_at;   /* the steal clock at this time */
+	unsigned long long turn_waits; /* in this turn, of all that waited, net of steal */
+	unsigned long long own_ran;    /* how long the family had this CPU in earlier turns */
+	/* Waits, by who had the CPU. Waits for other tasks with names are in the map `culprits`. */
 	unsigned long long own_waits;
 	unsigned long long idle_waits;
 	unsigned long long steal_waits;
 	unsigned long long unnamed_waits;
-	unsigned long long doubtful_waits; /* of the own ones: the turn's end was not seen */
+	unsigned long long doubtful_waits; /* part of own_waits: the end of the turn was not seen */
 	unsigned long long nmi;
-	unsigned long long unpaired;  /* events that do not fit what was seen before */
-	unsigned long long contended; /* the lock could not be had */
+	unsigned long long unpaired;  /* events that do not fit the earlier ones */
+	unsigned long long contended; /* the lock could not be taken */
 	struct family_longest longest[FAMILY_KINDS];
-	struct family_books ended; /* of threads that ended here */
+	struct family_books ended; /* times of threads that ended here */
 }
 __attribute__((aligned(128))); /* neighbouring CPUs share no cache line, nor its prefetched twin */
 
-/* How long somebody took time from the family. */
+/* Time that one culprit took from the family. */
 struct family_culprit {
 	unsigned long long ns;
-	unsigned long long count; /* turns, interrupts */
+	unsigned long long count; /* number of turns or interrupts */
 	unsigned long long longest;
 };
 
@@ -116,13 +117,13 @@ struct family_culprit {
 struct family_member {
 	unsigned int tid;
 	unsigned int tgid;
-	struct family_books books; /* until its last event */
+	struct family_books books; /* up to its last event */
 };
 
-/* What is lost where. */
+/* Losses. */
 struct family_losses {
-	unsigned long long unfollowed; /* threads for which there was no memory */
-	unsigned long long unnamed;    /* of culprits for which there was no place */
+	unsigned long long unfollowed; /* number of threads for which there was no memory */
+	unsigned long long unnamed;    /* time of culprits for which there was no place */
 };
 
 #endif

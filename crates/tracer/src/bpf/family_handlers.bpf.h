@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What each event means for the threads of a command. All that an event brings comes as an
- * argument, time and steal clock included. A thread's books are written in the order of its own
- * events, which the locks of run queues make. */
+/* The handler of each event, for the threads of a command. All values are arguments, also the time
+ * and the steal clock. A thread's times are written in the order of its own events, which the locks
+ * of run queues ensure. */
 #ifndef VMNOISE_FAMILY_HANDLERS_BPF_H
 #define VMNOISE_FAMILY_HANDLERS_BPF_H
 
@@ -11,12 +11,12 @@
 /* One event on a CPU. */
 struct family_event {
 	u64 now;
-	u64 steal; /* what the steal clock of that CPU says */
+	u64 steal; /* the steal clock of this CPU */
 	u32 number;
 	u32 padding;
 };
 
-/* What of a thread's running was not its own, on the CPU on which it runs. */
+/* Notes what has been taken so far from the threads that run on this CPU. */
 static __always_inline void note_taken(struct family_taken *taken, const struct family_cpu *cpu)
 {
 	taken->steal = cpu->own.steal.ns;
@@ -25,7 +25,7 @@ static __always_inline void note_taken(struct family_taken *taken, const struct 
 	taken->nmi = cpu->nmi;
 }
 
-/* Takes a part from what is left, no more than there is. */
+/* Moves a part from `left` to `book`, but no more than is left. */
 static __always_inline void cut(u64 *left, u64 *book, u64 before, u64 after)
 {
 	u64 part = minus(after, before);
@@ -46,7 +46,7 @@ static __always_inline void lengthens(struct family_longest *longest, u64 ns, u6
 	longest->who = *who;
 }
 
-/* What it did until now, while no event told otherwise. */
+/* Counts the time until now for a thread that neither runs nor waits. */
 static __always_inline void book(struct family_thread *thread, u64 now)
 {
 	u64 passed;
@@ -64,7 +64,7 @@ static __always_inline void book(struct family_thread *thread, u64 now)
 		thread->since = now;
 }
 
-/* It ran until now. */
+/* Counts the time until now for a thread that ran. */
 static __always_inline void book_running(struct family_thread *thread, struct family_cpu *cpu,
 					 u64 now)
 {
@@ -81,8 +81,7 @@ static __always_inline void book_running(struct family_thread *thread, struct fa
 		thread->since = now;
 }
 
-/* A thread that waits is let go by the CPU for which it waits: the books of which are brought up
- * to now, which it tells. */
+/* Ends a thread's wait for a CPU. Counts the CPU's time up to now, and returns this instant. */
 static __always_inline u64 stops_waiting(struct family_thread *thread, struct family_cpu *cpu,
 					 u64 now, u64 steal, u64 throttles)
 {
@@ -94,7 +93,7 @@ static __always_inline u64 stops_waiting(struct family_thread *thread, struct fa
 	return now;
 }
 
-/* It waits for this CPU from now on, and has done something else until now. */
+/* Begins a thread's wait for this CPU. It has done something else until now. */
 static __always_inline void starts_waiting(struct family_thread *thread, struct family_cpu *cpu,
 					   u32 number, u64 now, u64 steal, u64 throttles)
 {
@@ -103,7 +102,7 @@ static __always_inline void starts_waiting(struct family_thread *thread, struct 
 
 	now = bring(cpu, now > thread->since ? now : thread->since, steal);
 	if (waits) {
-		/* The moment between the clocks of two CPUs. */
+		/* The clocks of the two CPUs differ by this moment. */
 		thread->books.waited += now - thread->since;
 		cpu->unnamed_waits += now - thread->since;
 	} else {
@@ -114,7 +113,7 @@ static __always_inline void starts_waiting(struct family_thread *thread, struct 
 	give_lock(cpu, held);
 }
 
-/* It is woken, or begins. */
+/* Notes that a thread is woken, or begins. */
 static __always_inline void family_wakes(struct family_thread *thread, struct family_cpu *there,
 					 const struct family_event *it, bool is_on_cpu,
 					 bool is_throttled, u64 throttles)
@@ -124,7 +123,7 @@ static __always_inline void family_wakes(struct family_thread *thread, struct fa
 	if (thread->state == FAMILY_RUNNING) {
 		if (is_on_cpu)
 			return;
-		/* It has left unseen. */
+		/* It left unseen. */
 		thread->state = FAMILY_UNSEEN;
 		there->unpaired++;
 	}
@@ -137,7 +136,7 @@ static __always_inline void family_wakes(struct family_thread *thread, struct fa
 	starts_waiting(thread, there, it->number, it->now, it->steal, throttles);
 }
 
-/* While it waits it is moved from one CPU to another. */
+/* Notes that a waiting thread is moved from one CPU to another. */
 static __always_inline void family_moves(struct family_thread *thread, struct family_cpu *from,
 					 u64 from_steal, struct family_cpu *to,
 					 const struct family_event *it, u64 throttles)
@@ -148,7 +147,7 @@ static __always_inline void family_moves(struct family_thread *thread, struct fa
 	starts_waiting(thread, to, it->number, it->now, it->steal, throttles);
 }
 
-/* One of the family leaves its CPU. What it does then was said by the switch. */
+/* Notes that a thread of the family leaves its CPU. The caller sets the new state. */
 static __always_inline void leaves(struct family_thread *thread, struct family_cpu *cpu, u32 number,
 				   u64 now, u64 throttles)
 {
@@ -159,7 +158,7 @@ static __always_inline void leaves(struct family_thread *thread, struct family_c
 		thread->lost = 0;
 		return;
 	}
-	/* It came unseen, at an instant that nobody knows. */
+	/* It came unseen, at an unknown time. */
 	if (thread->state == FAMILY_WAITING && thread->cpu == number) {
 		wait_ended_unseen(thread, cpu, now, throttles);
 		lengthens(&cpu->longest[FAMILY_WAIT], thread->lost, thread->since, &nobody);
@@ -171,7 +170,7 @@ static __always_inline void leaves(struct family_thread *thread, struct family_c
 	thread->lost = 0;
 }
 
-/* One of the family gets this CPU. */
+/* Notes that a thread of the family gets this CPU. */
 static __always_inline void comes(struct family_thread *thread, struct family_cpu *cpu, u32 number,
 				  u64 now, u64 steal, u64 throttles,
 				  const struct vmnoise_source *before)
@@ -197,26 +196,26 @@ static __always_inline void comes(struct family_thread *thread, struct family_cp
 	note_taken(&thread->before, cpu);
 }
 
-/* What a switch brings beside its instant. */
+/* Values of a switch, in addition to its time. */
 struct family_switch {
 	u64 prev; /* addresses of tasks */
 	u64 next;
 	bool prev_is_idle;
-	bool prev_sleeps; /* of its own accord, or for good */
+	bool prev_sleeps; /* by its own wish, or for good */
 	bool prev_is_throttled;
 	u64 prev_throttles; /* how long its groups have been throttled so far */
 	u64 next_throttles;
 };
 
-/* Whether a switch on this CPU is anything to the family: one of it is there, or waits, or has
- * waited in the turn that ends, before it was moved. */
+/* Returns whether a switch on this CPU matters to the family: one of its threads is here, or waits,
+ * or has waited in the turn that ends before it was moved. */
 static __always_inline bool is_for_family(const struct family_cpu *cpu, bool has_member)
 {
 	return has_member || cpu->waiting || cpu->is_own || cpu->turn_waits;
 }
 
-/* Tells how long threads waited for whom this is to be held against: `before`, who leaves. One of
- * `leaves` and `comes` is not there where that is none of the family. */
+/* Handles a switch. Returns the waiting time for which `before` is blamed, the task that leaves.
+ * `prev` or `next` is 0 if that task is not of the family. */
 static __always_inline u64 family_switch(struct family_cpu *cpu, const struct family_event *it,
 					 const struct family_switch *what,
 					 struct family_thread *prev, struct family_thread *next,
@@ -251,14 +250,14 @@ static __always_inline u64 family_switch(struct family_cpu *cpu, const struct fa
 	return blamed;
 }
 
-/* How much longer the kernel has a thread wait than events do. Of each by itself: what one waited
- * too long hides nothing of another. */
+/* Returns how much longer a thread waited by the kernel's accounting than by events. This is
+ * computed for each thread alone, so that too much in one hides nothing of another. */
 static __always_inline u64 unshown(const struct family_books *books)
 {
 	return minus(books->kernel_waited, books->waited + books->waited_own + books->throttled);
 }
 
-/* It is no more, and no event of it comes. */
+/* Notes that a thread has ended. No event of it comes any more. */
 static __always_inline void family_ends(struct family_thread *thread, struct family_books *ended,
 					u64 kernel_ran, u64 kernel_waited)
 {

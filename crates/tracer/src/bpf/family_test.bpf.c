@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Test only: the handlers of a family behind a raw_tp entry, which takes one event as its context,
- * time and steal clock included. Threads lie in an array here, by a number of the test's. */
+/* Test only: a raw_tp program that calls the handlers of a family. Its context is one event, with
+ * the time and the steal clock. Threads are in an array here, by a number of the test. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include "family.h"
@@ -15,7 +15,7 @@ struct {
 	__type(value, struct family_cpu);
 } cpus SEC(".maps");
 
-/* Number 0 is none of the family. */
+/* Number 0 is no thread of the family. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 16);
@@ -35,11 +35,11 @@ struct happened {
 	u64 cpu;
 	u64 now;
 	u64 steal;
-	u64 prev; /* threads, or of others any number from 1000 on; 0 is idle */
+	u64 prev; /* threads of the family; other tasks have numbers from 1000 on; 0 is idle */
 	u64 next;
 	u64 flags;
 	u64 to;
-	u64 to_steal; /* what the steal clock of that CPU says */
+	u64 to_steal; /* the steal clock of this CPU */
 };
 
 enum { SLEEPS = 1, THROTTLED = 2, ON_CPU = 4, DIES = 8 };

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Who had a CPU while threads of the family waited for it. Nothing is kept of single waits: a CPU
- * sums up how long all threads together have waited in the turn under way, and at its end that goes
- * to whoever had it. So a thousand threads that wait cost no more than one.
+/* Finds who had a CPU while threads of the family waited for it. No single wait is kept. A CPU sums
+ * how long all threads together have waited in the current turn. At the end of the turn, the sum
+ * goes to the task that had the CPU. So a thousand waiting threads cost no more than one.
  *
- * The scheduler holds the lock of a CPU's run queue at each of these events, but for one: where a
- * waiting thread is moved to the CPU, it holds that of the queue that the thread leaves. */
+ * At each of these events the scheduler holds the lock of the CPU's run queue, with one exception:
+ * when a waiting thread is moved to the CPU, it holds the lock of the queue that the thread leaves.
+ */
 #ifndef VMNOISE_FAMILY_WAITS_BPF_H
 #define VMNOISE_FAMILY_WAITS_BPF_H
 
-/* No static function: the verifier looks at its loop once. */
+/* Takes the lock of a CPU's counts. Returns whether it has it. Not static, so that the verifier
+ * checks the loop once. */
 __noinline int take_lock(struct family_cpu *cpu)
 {
 	u32 i;
@@ -22,9 +24,9 @@ __noinline int take_lock(struct family_cpu *cpu)
 	return 0;
 }
 
-/* Interrupts are off, so whoever has the lock goes on, unless a hypervisor takes its CPU: then the
- * books of this CPU are written without. That is counted, and nobody knows by how much they are
- * off. */
+/* Releases the lock, if it is held. Interrupts are off, so the holder of the lock continues, unless
+ * a hypervisor takes its CPU. Then this CPU's counts are written without the lock. This is counted,
+ * and nobody knows how large the error is. */
 static __always_inline void give_lock(struct family_cpu *cpu, int is_held)
 {
 	barrier();
@@ -32,10 +34,10 @@ static __always_inline void give_lock(struct family_cpu *cpu, int is_held)
 		*(volatile u32 *)&cpu->lock = 0;
 }
 
-/* Brings the books of a CPU up to this instant, which is never before the last one: the clocks of
- * two CPUs may differ by a moment. Tells the instant. Steal that is told late is that of the time
- * since the last instant, as far as there is any. In a turn of the family's own it is taken from
- * the thread that runs. */
+/* Counts a CPU's time up to now, and returns the instant up to which it is counted. This instant
+ * never goes back, because the clocks of two CPUs may differ by a moment. Steal time that is seen
+ * late counts in the time since the last instant, as far as it fits. In a turn of the family, the
+ * thread that runs loses it. */
 static __always_inline u64 bring(struct family_cpu *cpu, u64 now, u64 steal)
 {
 	u64 passed, stolen;
@@ -58,13 +60,13 @@ static __always_inline u64 bring(struct family_cpu *cpu, u64 now, u64 steal)
 	return now;
 }
 
-/* How long the family has had this CPU. */
+/* Returns how long the family has had this CPU. */
 static __always_inline u64 own_ran(const struct family_cpu *cpu, u64 now)
 {
 	return cpu->own_ran + (cpu->is_own ? minus(now, cpu->turn_since) : 0);
 }
 
-/* A thread waits for this CPU from `now` on, which is `until` of that CPU. */
+/* Begins a thread's wait for this CPU at `now`, which is `until` of this CPU. */
 static __always_inline void wait_begins(struct family_thread *thread, struct family_cpu *cpu,
 					u32 number, u64 now, u64 throttles)
 {
@@ -73,13 +75,13 @@ static __always_inline void wait_begins(struct family_thread *thread, struct fam
 	thread->since = now;
 	thread->throttles = throttles;
 	thread->own_before = own_ran(cpu, now);
-	/* Also where the lock could not be had: one that is lost here would be held against whoever
-	 * has this CPU from then on. */
+	/* Atomic, because the lock may not be held. A lost update would blame every later task on
+	 * this CPU. */
 	__sync_fetch_and_add(&cpu->waiting, 1);
 }
 
-/* It does not any more. A quota that kept it from running meanwhile has gone by: its groups have
- * been throttled for longer then. */
+/* Ends a wait. If a quota kept the thread from running meanwhile, the throttled time of its groups
+ * has grown. */
 static __always_inline void wait_ends(struct family_thread *thread, struct family_cpu *cpu, u64 now,
 				      u64 throttles)
 {
@@ -98,8 +100,8 @@ static __always_inline void wait_ends(struct family_thread *thread, struct famil
 		__sync_fetch_and_add(&cpu->waiting, -1);
 }
 
-/* It came unseen, and has run for a part of this turn; before the turn it waited. Nobody's is the
- * part of the turn that it was thought to have waited. */
+/* Ends the wait of a thread that came unseen. It waited until this turn began, and has run in a
+ * part of the turn. The time in this turn that counted as its wait belongs to nobody. */
 static __always_inline void wait_ended_unseen(struct family_thread *thread, struct family_cpu *cpu,
 					      u64 now, u64 throttles)
 {
@@ -110,8 +112,8 @@ static __always_inline void wait_ended_unseen(struct family_thread *thread, stru
 	cpu->unpaired++;
 }
 
-/* The turn under way ends. Tells how long others waited for whom this is to be held against: 0
- * where it is nobody's, or the family's own. */
+/* Ends the current turn. Returns the waiting time for which its task is blamed: 0 if no task is, or
+ * if the task is of the family. */
 static __always_inline u64 turn_ends(struct family_cpu *cpu, u64 now, bool is_seen, bool is_idle)
 {
 	u64 waits = cpu->turn_waits;

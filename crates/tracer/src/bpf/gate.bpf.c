@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The tracepoints of the gate, which are attached for days: each leaves a task that is no vCPU
- * after a few loads. A thread is known as a vCPU by what the walk over all tasks stores with it;
- * a task with which nobody stores anything has no bpf_storage. */
+/* The programs of the gate at the tracepoints. They stay attached for days, so each of them leaves
+ * a task that is no vCPU after a few loads. The walk over all tasks stores a vCPU's place with its
+ * thread. A task with which nothing is stored has no bpf_storage. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -12,7 +12,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* The place of a vCPU, with its thread. */
+/* The place of each vCPU, stored with its thread. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -26,13 +26,13 @@ struct {
 	__type(value, u32);
 } free_places SEC(".maps");
 
-/* So that the object describes it; nobody reads or writes it. */
+/* Makes the object describe this type. Nobody reads or writes it. */
 struct gate_found wire_found;
 
-/* Ids that were given. */
+/* Number of ids that were given. */
 u32 ids;
 
-/* 0 if it is no vCPU. */
+/* Returns the place of the vCPU, or 0 if the task is no vCPU. */
 static __always_inline u32 place_of(struct task_struct *task)
 {
 	u32 *place;
@@ -62,7 +62,7 @@ static __always_inline void book_switch(struct gate_cpu *here, u32 cpu, bool pre
 	now = bpf_ktime_get_ns();
 	vcpu = gate_vcpu(leaves);
 	if (here->waiting) {
-		/* Others had a part of this turn, of whom nobody knows. */
+		/* Unknown tasks had a part of this turn. */
 		if (!came_unseen)
 			who_is(&who, prev, vcpu);
 		turn_ends(here, cpu, now, &who, came_unseen ? ~0 : prev->pid,
@@ -106,7 +106,8 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 
 #include "sched_switch.bpf.h"
 
-/* Under the lock of the queue that it is put on (ttwu_do_activate of kernel/sched/core.c). */
+/* Fires under the lock of the queue on which the task is put (ttwu_do_activate of
+ * kernel/sched/core.c). */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
@@ -120,7 +121,7 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	return 0;
 }
 
-/* Before the task is moved, under the lock of the queue that it leaves (set_task_cpu). */
+/* Fires before the task moves, under the lock of the queue that it leaves (set_task_cpu). */
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 {
@@ -152,8 +153,8 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 	return 0;
 }
 
-/* One walk over all tasks finds the vCPUs that there are: those that have a place, and those that
- * run and get one. */
+/* Finds the vCPUs in one walk over all tasks: those that have a place, and those that run and now
+ * get one. */
 SEC("iter/task")
 int find_vcpus(struct bpf_iter__task *ctx)
 {
@@ -176,7 +177,7 @@ int find_vcpus(struct bpf_iter__task *ctx)
 		if (vcpu)
 			gate_begins(vcpu, __sync_fetch_and_add(&ids, 1) + 1, found.tgid,
 				    bpf_ktime_get_ns(), is_on_cpu(task));
-		/* From here on events find it. */
+		/* From now on events find the vCPU. */
 		place = bpf_task_storage_get(&places, task, &found.place,
 					     BPF_LOCAL_STORAGE_GET_F_CREATE);
 		if (!place) {

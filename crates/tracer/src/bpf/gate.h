@@ -1,76 +1,79 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the gate counts of vCPUs, in maps that user space has mapped. Times are CLOCK_MONOTONIC in
- * ns, lengths are ns. */
+/* Counts of the gate for vCPUs, in maps that user space has mapped. Times are CLOCK_MONOTONIC in
+ * ns, lengths are in ns. */
 #ifndef VMNOISE_GATE_H
 #define VMNOISE_GATE_H
 
 #include "lengths.h"
 
-/* Names that a vCPU keeps of who had its CPU while it waited; the rest is told without. */
+/* Number of culprits that a vCPU keeps by name: who had its CPU while it waited. Others have no
+ * name. */
 #define GATE_CULPRITS 8
-/* Turns that a CPU keeps while a vCPU waits for it; what a wait holds before these has no name. */
+/* Number of turns that a CPU keeps while a vCPU waits for it. A wait before these turns has no
+ * name. */
 #define GATE_TURNS 16
-/* One switch in so many is timed: a clock reading costs as much as all else of most of them. */
+/* One switch in this number is timed. A clock reading costs as much as all else in most switches.
+ */
 #define GATE_TIMED_RUN 256
 
-/* What a vCPU's thread does. */
+/* State of a vCPU's thread. */
 enum gate_state {
-	GATE_UNSEEN,  /* before the first event, and where one was missed */
+	GATE_UNSEEN,  /* before the first event, or an event was missed */
 	GATE_RUNNING, /* it has a CPU */
-	GATE_WAITING, /* it could run, and has none */
-	GATE_HALTED,  /* asleep at its guest's wish */
-	GATE_BLOCKED, /* asleep inside of KVM, unasked */
+	GATE_WAITING, /* it could run, and has no CPU */
+	GATE_HALTED,  /* asleep because its guest wants to sleep */
+	GATE_BLOCKED, /* asleep inside KVM, though its guest does not want to sleep */
 	GATE_IN_VMM,  /* asleep in the VMM */
-	GATE_ASLEEP,  /* asleep, and KVM's structures do not tell why */
-	GATE_ENDED,   /* it is no more, and no event of it comes */
+	GATE_ASLEEP,  /* asleep, and KVM's structures do not show why */
+	GATE_ENDED,   /* the thread has ended, and has no more events */
 	GATE_STATES = 8,
 };
 
-/* Whether a quota kept a vCPU from running that waits. */
+/* Whether a quota kept a waiting vCPU from running. */
 enum gate_throttle {
-	GATE_FREE,	/* none did */
-	GATE_THROTTLED, /* one did as the wait began */
-	GATE_UNSURE,	/* one did meanwhile, from an instant that nobody knows */
+	GATE_FREE,	/* no quota did */
+	GATE_THROTTLED, /* a quota did when the wait began */
+	GATE_UNSURE,	/* a quota did later, from an unknown time on */
 };
 
-/* What a piece of a vCPU's lost time was. */
+/* Kind of a piece of a vCPU's lost time. */
 enum gate_lost {
 	GATE_LOST_UNKNOWN,
-	GATE_LOST_RAN,	     /* somebody else ran */
-	GATE_LOST_IDLE,	     /* the CPU idled, and no throttle was seen */
+	GATE_LOST_RAN,	     /* another task ran */
+	GATE_LOST_IDLE,	     /* the CPU idled, and no throttling was seen */
 	GATE_LOST_THROTTLED, /* the CPU idled, and the thread was throttled */
 	GATE_LOST_UNSURE,    /* it may have been throttled, or have waited for another CPU */
-	GATE_LOST_BLOCKED,   /* it slept inside of KVM, unasked */
-	GATE_TURN,	     /* no piece: a turn of a CPU, told before another takes its place */
+	GATE_LOST_BLOCKED,   /* it slept inside KVM, though its guest did not want to sleep */
+	GATE_TURN,	     /* no piece: a turn of a CPU, reported before it is overwritten */
 };
 
-/* Who had a turn on a CPU. */
+/* The task that had a turn on a CPU. */
 struct gate_who {
 	unsigned long long comm[2];
-	unsigned long long cgroup; /* its id in the unified hierarchy */
-	unsigned int vcpu;	   /* its id, if it is one, else 0 */
-	unsigned int tgid;	   /* among culprits: of the vCPU's own VMM, else 0 */
+	unsigned long long cgroup; /* id of its cgroup in the unified hierarchy */
+	unsigned int vcpu;	   /* id of the vCPU, if it is one, else 0 */
+	unsigned int tgid;	   /* in a culprit: process of the vCPU's own VMM, else 0 */
 };
 
 struct gate_turn {
 	unsigned long long until;
 	struct gate_who who;
-	unsigned int tid;      /* 0: the CPU idled; ~0: nobody knows who had all of it */
-	unsigned int ordinary; /* not real-time: it runs where no real-time task may */
+	unsigned int tid;      /* 0: the CPU idled; ~0: it is not known who had all of it */
+	unsigned int ordinary; /* not real-time: runs also if real-time tasks are throttled */
 };
 
 struct gate_cpu {
-	unsigned int vcpu;    /* the place of the vCPU that has this CPU, else 0 */
-	unsigned int tid;     /* of the thread that has it */
-	unsigned int waiting; /* vCPUs that wait for it */
-	unsigned int turns;   /* written so far */
-	/* Pieces written by this CPU so far, of whatever CPU's vCPUs. */
+	unsigned int vcpu;    /* place of the vCPU that has this CPU, else 0 */
+	unsigned int tid;     /* the thread that has it */
+	unsigned int waiting; /* number of vCPUs that wait for it */
+	unsigned int turns;   /* number of turns written so far */
+	/* Number of pieces that this CPU has written, for vCPUs of any CPU. */
 	unsigned long long pieces;
 	unsigned int waits_since; /* the turn in which vCPUs began to wait for it */
 	unsigned int padding;
-	unsigned long long forgot; /* until when those turns were that are kept no more */
-	/* What the program at switches costs here: one run in GATE_TIMED_RUN is timed, with one
-	 * reading of the clock. */
+	unsigned long long forgot; /* end of the last turn that is not kept */
+	/* Cost of the program at switches on this CPU: one run in GATE_TIMED_RUN is timed,
+	 * including one reading of the clock. */
 	unsigned long long runs;
 	unsigned long long timed_ns;
 	struct gate_turn turn[GATE_TURNS];
@@ -79,66 +82,66 @@ struct gate_cpu {
 struct gate_culprit {
 	struct gate_who who;
 	unsigned long long ns;
-	/* Whether it keeps its place: what it had lately, halved with each second, and no less than
-	 * what those had who had the place before it. */
+	/* Decides whether the culprit keeps its place: its recent time, halved with each second, on
+	 * top of the score of the culprit that had the place before. */
 	unsigned long long score;
-	unsigned long long second; /* of the score */
+	unsigned long long second; /* second to which the score belongs */
 };
 
 struct gate_vcpu {
 	unsigned int writes; /* odd while a program writes here */
-	unsigned int id;     /* no other vCPU has it or will have it */
+	unsigned int id;     /* unique: no other vCPU gets it, also not later */
 	unsigned int tgid;
 	enum gate_state state;
-	unsigned long long first; /* the first event */
-	unsigned long long since; /* when the state began, or was last booked */
-	/* By state; adds up to since - first. */
+	unsigned long long first; /* time of the first event */
+	unsigned long long since; /* begin of the state, or the time up to which it is counted */
+	/* Time in each state. The sum is since - first. */
 	unsigned long long spent[GATE_STATES];
-	/* Parts of spent[GATE_WAITING]; with those of the culprits they add up to it. */
+	/* Parts of spent[GATE_WAITING]. Together with the culprits' times they add up to it. */
 	unsigned long long idle_ns;	 /* the CPU idled, and no throttle was seen */
 	unsigned long long throttled_ns; /* the CPU idled, and the thread was throttled */
-	unsigned long long unsure_ns;	 /* it may have been throttled, and may not */
-	unsigned long long unnamed_ns;	 /* others ran, who are not among the culprits */
-	/* The wait under way. */
-	unsigned long long waited;    /* before since */
-	unsigned long long throttles; /* how long its groups had been throttled as it began */
-	unsigned int waits_for;	      /* the CPU; of one that sleeps, on which it fell asleep */
+	unsigned long long unsure_ns;	 /* it may have been throttled */
+	unsigned long long unnamed_ns;	 /* others ran who are not among the culprits */
+	/* The current wait. */
+	unsigned long long waited;    /* its length before `since` */
+	unsigned long long throttles; /* how long its groups had been throttled when it began */
+	unsigned int waits_for;	      /* the CPU; if asleep, the CPU on which it fell asleep */
 	enum gate_throttle throttle;
-	unsigned int urgent;	/* it is real-time */
-	unsigned int preempted; /* it left that CPU: whoever has it since came meanwhile */
-	/* Waits that are over, by length: counts[i] are longer than bounds[i - 1], and no longer
-	 * than bounds[i]. */
+	unsigned int urgent;	/* the vCPU is real-time */
+	unsigned int preempted; /* it left this CPU: tasks after it came while it waited */
+	/* Number of finished waits, by length: counts[i] are longer than bounds[i - 1], and no
+	 * longer than bounds[i]. */
 	unsigned long long counts[LENGTH_BOUNDS];
 	struct gate_culprit culprits[GATE_CULPRITS];
 };
 
-/* What the programs are given before they are loaded. */
+/* Settings that the programs get before they are loaded. */
 struct gate_settings {
 	unsigned long long bounds[LENGTH_BOUNDS]; /* of the lengths of waits */
-	unsigned long long told_from;		  /* waits and sleeps that are as long are told */
-	unsigned long long pieces_each;		  /* that each CPU keeps, a power of two */
+	unsigned long long told_from;		  /* shortest wait or sleep that is reported */
+	unsigned long long pieces_each;		  /* number that each CPU keeps, a power of two */
 };
 
-/* A part of one wait, or a sleep, told by itself: those of a wait one after the other, the last one
- * first. */
+/* A part of one wait, or a sleep, as a record of its own. The parts of a wait follow one another,
+ * the last one first. */
 struct gate_piece {
 	unsigned long long from;
 	unsigned long long until;
-	struct gate_who who; /* where somebody ran */
-	unsigned int tid;    /* of who ran */
-	unsigned int vcpu;   /* the id of the one that waited; of a turn 0 */
-	unsigned int cpu;    /* the one for which it waited, or on which it fell asleep */
+	struct gate_who who; /* set if a task ran */
+	unsigned int tid;    /* the task that ran */
+	unsigned int vcpu;   /* id of the vCPU that waited; 0 for a turn */
+	unsigned int cpu;    /* for which it waited, or on which it fell asleep */
 	enum gate_lost lost;
 };
 
-/* A vCPU that the walk over all tasks has found. */
+/* A vCPU that the walk over all tasks found. */
 struct gate_found {
-	unsigned int place; /* 0: there is no room for it */
+	unsigned int place; /* 0: there is no room */
 	unsigned int id;
 	unsigned int tid;
 	unsigned int tgid;
 	unsigned int
-	    number; /* of the vCPU in its VM, as it gets its place; ~0: KVM's types are not known */
+	    number; /* of the vCPU in its VM, set with its place; ~0: KVM's types are unknown */
 };
 
 #endif

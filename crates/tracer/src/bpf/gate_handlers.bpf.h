@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the gate books at each event. All that an event brings comes as an argument, time included.
+/* Counts for the gate at each event. All values of an event are arguments, also the time.
  *
- * Who writes where: a CPU's turns under the lock of its run queue, which the scheduler holds at
- * each of these events (a migration: that of the queue it leaves); a vCPU's books in the order of
- * its own events, which the same locks make. `waiting` is raised before the clock is read, so a
- * turn that ends later is written down. */
+ * Who writes where: a CPU's turns are written under the lock of its run queue. The scheduler holds
+ * this lock at each of these events (in a migration: the lock of the queue that the task leaves). A
+ * vCPU's counts are written in the order of its own events, which the same locks ensure. `waiting`
+ * is raised before the clock is read, so each turn that ends later is stored. */
 #ifndef VMNOISE_GATE_HANDLERS_BPF_H
 #define VMNOISE_GATE_HANDLERS_BPF_H
 
@@ -18,7 +18,7 @@ struct {
 	__type(value, struct gate_cpu);
 } gate_cpus SEC(".maps");
 
-/* Place 0 is nobody's. */
+/* Place 0 belongs to no vCPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 8);
@@ -27,7 +27,7 @@ struct {
 	__type(value, struct gate_vcpu);
 } gate_vcpus SEC(".maps");
 
-/* For each CPU a ring of pieces, which it alone writes. */
+/* A ring of pieces for each CPU, which only this CPU writes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 8);
@@ -60,8 +60,8 @@ static __always_inline void end_writing(struct gate_vcpu *vcpu)
 	vcpu->writes++;
 }
 
-/* What it did until now is booked; since then it does this. The clocks of two CPUs may differ by a
- * moment. */
+/* Counts the time until now in the old state, and begins a new state. The clocks of two CPUs may
+ * differ by a moment. */
 static __always_inline void becomes(struct gate_vcpu *vcpu, u32 state, u64 now)
 {
 	if (!vcpu->first)
@@ -79,7 +79,8 @@ static __always_inline bool is_the_same(const struct gate_who *one, const struct
 	       one->cgroup == other->cgroup && one->vcpu == other->vcpu && one->tgid == other->tgid;
 }
 
-/* What is left of its score by now: of a turn before, that is all. */
+/* Returns the rest of a culprit's score in this second. For an earlier second, this is all of it.
+ */
 static __always_inline u64 score_in(const struct gate_culprit *culprit, u64 second)
 {
 	u64 seconds;
@@ -90,11 +91,11 @@ static __always_inline u64 score_in(const struct gate_culprit *culprit, u64 seco
 	return seconds < 64 ? culprit->score >> seconds : 0;
 }
 
-/* Where there is no room, who had least lately loses its name: whoever had most for hours says
- * nothing of who does now. The score is left to whoever comes, so that several who come in turns
- * do not cost one another their places for ever (Metwally and others, Efficient computation of
- * frequent and top-k elements in data streams, 2005: nobody with more than an eighth is without a
- * place). No static function: the verifier looks at it once, and not for each turn. */
+/* Blames a turn. If there is no room, the culprit with the least recent time loses its name: who
+ * had most for hours may not be who has most now. The new culprit inherits the score. So several
+ * that come in turns do not push each other out for ever (Metwally and others, Efficient
+ * computation of frequent and top-k elements in data streams, 2005). Everyone with more than an
+ * eighth has a place. Not static, so that the verifier checks it once, and not for each turn. */
 __noinline int blame(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 ns)
 {
 	u64 second, score, least_score = ~0ULL;
@@ -105,7 +106,7 @@ __noinline int blame(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 n
 	if (!vcpu || !turn)
 		return 0;
 	least = &vcpu->culprits[0];
-	/* About one. */
+	/* 2^30 ns, about one second. */
 	second = turn->until >> 30;
 	who = turn->who;
 	if (who.tgid != vcpu->tgid)
@@ -134,7 +135,7 @@ __noinline int blame(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 n
 	return 0;
 }
 
-/* The next piece that this CPU writes; it is one more after end_piece. */
+/* Returns the next piece that this CPU writes. end_piece then counts it. */
 static __always_inline struct gate_piece *begin_piece(struct gate_cpu *here, u32 cpu)
 {
 	u32 index = cpu * settings.pieces_each + (here->pieces & (settings.pieces_each - 1));
@@ -148,7 +149,7 @@ static __always_inline void end_piece(struct gate_cpu *here)
 	here->pieces++;
 }
 
-/* Writes down a piece of its lost time; `turn` is 0 where nobody ran. */
+/* Stores a piece of the vCPU's lost time. `turn` is 0 if no task ran. */
 __noinline int tell(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 from, u64 until,
 		    u32 lost)
 {
@@ -174,8 +175,8 @@ __noinline int tell(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 fr
 	return 0;
 }
 
-/* A turn of this CPU is kept no more, and some vCPU waits since before it: for longer than the
- * turns go back that are kept. */
+/* Stores a turn that is about to be overwritten, though some vCPU has waited since before it: for
+ * longer than the kept turns reach back. */
 __noinline int tell_turn(const struct gate_turn *turn, u64 from, u32 of_cpu)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -198,7 +199,8 @@ __noinline int tell_turn(const struct gate_turn *turn, u64 from, u32 of_cpu)
 	return 0;
 }
 
-/* A part of its wait, of which nobody knows who had the CPU: a limit may have let him in. */
+/* Counts a part of a wait in which it is unknown who had the CPU. It is unsure if a limit may have
+ * let that task in. */
 static __always_inline void book_unknown(struct gate_vcpu *vcpu, u64 from, u64 until, bool told)
 {
 	bool is_free = vcpu->throttle == GATE_FREE && !vcpu->urgent;
@@ -211,8 +213,8 @@ static __always_inline void book_unknown(struct gate_vcpu *vcpu, u64 from, u64 u
 		tell(vcpu, 0, from, until, is_free ? GATE_LOST_UNKNOWN : GATE_LOST_UNSURE);
 }
 
-/* A wait until now, which was for another CPU when it ended than the one that is known, and since
- * when is not: nobody's turns there are to be held against it. */
+/* Counts a wait until now that ended on another CPU than the known one. When it moved there is
+ * unknown, so no turn there is blamed. */
 static __always_inline void book_elsewhere(struct gate_vcpu *vcpu, u64 now, bool told)
 {
 	book_unknown(vcpu, vcpu->since, now, 0);
@@ -220,13 +222,13 @@ static __always_inline void book_elsewhere(struct gate_vcpu *vcpu, u64 now, bool
 		tell(vcpu, 0, vcpu->since, now, GATE_LOST_UNSURE);
 }
 
-/* What book_turn is told of a turn. */
+/* Flags of book_turn. */
 enum { TURN_IS_TOLD = 1, TURN_CAME_MEANWHILE = 2 };
 
-/* A part of its wait, in which this was on the CPU. Who is not real-time and came while a real-time
- * task waited was let in by the limit of these (sched_rt_runtime_us, or the server for ordinary
- * tasks that there is since 6.12). No static function either: before 6.8 the verifier refuses a
- * loop whose body ends in several places. */
+/* Counts a part of a wait in which this turn had the CPU. If a real-time vCPU waits and a task
+ * comes that is not real-time, the limit of real-time tasks let it in (sched_rt_runtime_us, or the
+ * server for ordinary tasks since 6.12). Not static: before 6.8 the verifier rejects a loop whose
+ * body ends in several places. */
 __noinline int book_turn(struct gate_vcpu *vcpu, const struct gate_turn *turn, u64 from, u64 until,
 			 u32 flags)
 {
@@ -259,8 +261,8 @@ __noinline int book_turn(struct gate_vcpu *vcpu, const struct gate_turn *turn, u
 	return 0;
 }
 
-/* A quota that kept it from running meanwhile has gone by now, or it would not come: its groups
- * have been throttled for longer then. */
+/* Notes whether a quota kept the vCPU from running during its wait. The quota no longer does, or
+ * the vCPU would not come, but the throttled time of its groups has grown. */
 static __always_inline void wait_ends(struct gate_vcpu *vcpu, u64 throttles)
 {
 	if (vcpu->throttle == GATE_FREE && vcpu->throttles != throttles)
@@ -268,15 +270,15 @@ static __always_inline void wait_ends(struct gate_vcpu *vcpu, u64 throttles)
 	vcpu->throttles = throttles;
 }
 
-/* Books its wait for this CPU, whose last turn ended now. A turn began where the one before ended:
- * while a vCPU waits, each is written down. */
+/* Counts the vCPU's wait for this CPU, whose last turn ended now. A turn began where the one before
+ * ended: while a vCPU waits, each turn is stored. */
 static __always_inline void book_wait(struct gate_vcpu *vcpu, struct gate_cpu *cpu, u64 now,
 				      bool told)
 {
 	u32 turns = cpu->turns, i;
 	u64 from = vcpu->since, until = cpu->turn[(turns - 1) % GATE_TURNS].until;
 
-	/* Its last turn, where that was missed. */
+	/* The end of the last turn was missed. */
 	if (until < from)
 		until = from;
 	if (until < now)
@@ -301,7 +303,7 @@ static __always_inline void book_wait(struct gate_vcpu *vcpu, struct gate_cpu *c
 		book_unknown(vcpu, from, until, told);
 }
 
-/* Who had this CPU until now. */
+/* Stores who had this CPU until now. */
 static __always_inline void turn_ends(struct gate_cpu *cpu, u32 number, u64 now,
 				      const struct gate_who *who, u32 tid, bool ordinary)
 {
@@ -317,7 +319,7 @@ static __always_inline void turn_ends(struct gate_cpu *cpu, u32 number, u64 now,
 	cpu->turns++;
 }
 
-/* `throttles` says for how long its groups have been throttled so far. */
+/* Begins a wait. `throttles` is how long its groups have been throttled so far. */
 static __always_inline void waits_for(struct gate_vcpu *vcpu, u32 cpu, bool preempted, bool urgent,
 				      bool throttled, u64 throttles)
 {
@@ -344,7 +346,7 @@ static __always_inline void one_less_waits(u32 number)
 		__sync_fetch_and_add(&cpu->waiting, -1);
 }
 
-/* It is found, and has its place; no event of it comes before that. */
+/* Begins a vCPU that was found and has its place. No event of it comes earlier. */
 static __always_inline void gate_begins(struct gate_vcpu *vcpu, u32 id, u32 tgid, u64 now,
 					bool has_cpu)
 {
@@ -354,13 +356,13 @@ static __always_inline void gate_begins(struct gate_vcpu *vcpu, u32 id, u32 tgid
 	vcpu->state = has_cpu ? GATE_RUNNING : GATE_UNSEEN;
 }
 
-/* It leaves its CPU, to wait for it, to sleep or for good. */
+/* Notes that the vCPU leaves its CPU, to wait for it, to sleep, or for good. */
 static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu *here, u32 cpu,
 					u64 now, u32 state, bool urgent, bool throttled,
 					u64 throttles)
 {
 	begin_writing(vcpu);
-	/* It came unseen, at an instant that nobody knows. */
+	/* It came unseen, at an unknown time. */
 	if (vcpu->state != GATE_RUNNING) {
 		if (vcpu->state == GATE_WAITING)
 			one_less_waits(vcpu->waits_for);
@@ -375,7 +377,7 @@ static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu 
 	end_writing(vcpu);
 }
 
-/* It gets this CPU, whose last turn ended now if anybody waited. */
+/* Notes that the vCPU gets this CPU. If a vCPU waited, the CPU's last turn ended now. */
 static __always_inline void gate_comes(struct gate_vcpu *vcpu, struct gate_cpu *here, u32 cpu,
 				       u64 now, u64 throttles)
 {
@@ -385,7 +387,7 @@ static __always_inline void gate_comes(struct gate_vcpu *vcpu, struct gate_cpu *
 		bool told = vcpu->waited + waited >= settings.told_from;
 
 		wait_ends(vcpu, throttles);
-		/* Else it was moved by an event that was missed. */
+		/* Otherwise its move was missed. */
 		if (vcpu->waits_for == cpu)
 			book_wait(vcpu, here, now, told);
 		else
@@ -399,7 +401,7 @@ static __always_inline void gate_comes(struct gate_vcpu *vcpu, struct gate_cpu *
 	end_writing(vcpu);
 }
 
-/* It is woken, if it was asleep, and waits for this CPU. */
+/* Notes that the vCPU is woken, if it was asleep, and waits for this CPU. */
 static __always_inline void gate_wakes(struct gate_vcpu *vcpu, struct gate_cpu *there, u32 cpu,
 				       u64 now, bool urgent, bool throttled, u64 throttles)
 {
@@ -414,8 +416,8 @@ static __always_inline void gate_wakes(struct gate_vcpu *vcpu, struct gate_cpu *
 	end_writing(vcpu);
 }
 
-/* It waits for another CPU from now on. The one that it leaves has this on it: 0 if that is not the
- * one for which it waited. `to` is raised already. */
+/* Notes that the vCPU waits for another CPU from now on. `runs` has the CPU that it leaves. `from`
+ * is 0 if the vCPU waited for another CPU than this. `waiting` of the new CPU is already raised. */
 static __always_inline void gate_moves(struct gate_vcpu *vcpu, struct gate_cpu *from, u32 to_cpu,
 				       u64 now, const struct gate_who *runs, u32 runs_tid,
 				       bool runs_ordinary, u64 throttles)
@@ -427,7 +429,7 @@ static __always_inline void gate_moves(struct gate_vcpu *vcpu, struct gate_cpu *
 		turn_ends(from, from_cpu, now, runs, runs_tid, runs_ordinary);
 	begin_writing(vcpu);
 	wait_ends(vcpu, throttles);
-	/* How long it will be in the end is not known yet. */
+	/* How long the wait will be is not known yet, so each part is reported. */
 	if (from)
 		book_wait(vcpu, from, now, 1);
 	else

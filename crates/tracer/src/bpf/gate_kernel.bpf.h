@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the gate reads of a task and of KVM, beyond what its tracepoints bring. */
+/* Facts that the gate reads from a task and from KVM, in addition to the arguments of its
+ * tracepoints. */
 #ifndef VMNOISE_GATE_KERNEL_BPF_H
 #define VMNOISE_GATE_KERNEL_BPF_H
 
 /* include/uapi/linux/sched.h */
 enum { SCHED_FIFO = 1, SCHED_RR = 2 };
 
-/* MAX_RT_PRIO of include/linux/sched/prio.h: what is below is real-time, or has a deadline. */
+/* MAX_RT_PRIO of include/linux/sched/prio.h: tasks below it are real-time, or have a deadline. */
 #define FIRST_ORDINARY 100
 /* include/linux/sched.h */
 enum { PF_KTHREAD = 0x00200000 };
 
-/* Groups above a vCPU's that are looked at: libvirt has it in the sixth. */
+/* Number of groups above a vCPU's that are read. libvirt puts a vCPU into the sixth. */
 #define GROUPS 8
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -33,16 +34,16 @@ struct kvm_vcpu {
 
 #pragma clang attribute pop
 
-/* Whether a thread has a vCPU loaded: KVM hangs a notifier on it meanwhile (vcpu_load of
- * virt/kvm/kvm_main.c), and nobody else does. In KVM_RUN, that is, but for moments in which a VMM
- * sets registers. */
+/* Returns whether a thread has a vCPU loaded. KVM then keeps a notifier on the thread (vcpu_load of
+ * virt/kvm/kvm_main.c), and nobody else does. Such a thread is in KVM_RUN, except for moments in
+ * which a VMM sets registers. */
 static __always_inline bool is_in_kvm_run(struct task_struct *task)
 {
 	return bpf_core_field_exists(task->preempt_notifiers) && task->preempt_notifiers.first;
 }
 
-/* The vCPU of a thread that is in KVM_RUN, in which that notifier lies; 0 where KVM's types are not
- * known. */
+/* Returns the vCPU of a thread that is in KVM_RUN: the notifier is a part of it. Returns 0 if KVM's
+ * types are unknown. */
 static __always_inline struct kvm_vcpu *kvm_vcpu_of(struct task_struct *task)
 {
 	if (!bpf_core_type_exists(struct kvm_vcpu))
@@ -51,7 +52,7 @@ static __always_inline struct kvm_vcpu *kvm_vcpu_of(struct task_struct *task)
 	       bpf_core_field_offset(struct kvm_vcpu, preempt_notifier);
 }
 
-/* Whether a thread that has a vCPU loaded runs it: KVM_RUN alone writes down whose it is. */
+/* Returns whether a thread that has a vCPU loaded runs it: only KVM_RUN stores whose vCPU it is. */
 static __always_inline bool runs_vcpu(struct task_struct *task)
 {
 	struct kvm_vcpu *vcpu;
@@ -64,8 +65,7 @@ static __always_inline bool runs_vcpu(struct task_struct *task)
 	return (u64)BPF_CORE_READ(vcpu, pid) == (u64)task->thread_pid;
 }
 
-/* The number of the vCPU that a thread runs, as its VMM has numbered it; ~0 where it is not known.
- */
+/* Returns the number of the vCPU that a thread runs, as its VMM numbered it; ~0: unknown. */
 static __always_inline u32 number_of(struct task_struct *task)
 {
 	struct kvm_vcpu *vcpu = kvm_vcpu_of(task);
@@ -75,8 +75,8 @@ static __always_inline u32 number_of(struct task_struct *task)
 	return BPF_CORE_READ(vcpu, vcpu_id);
 }
 
-/* Why a task that has gone to sleep did. KVM waits in `wait` for what ends a halt, and nowhere else
- * (kvm_vcpu_block). */
+/* Returns why a task that has gone to sleep did so. KVM waits in `wait` for the end of a halt, and
+ * for nothing else (kvm_vcpu_block). */
 static __always_inline u32 sleep_of(struct task_struct *task)
 {
 	struct kvm_vcpu *vcpu;
@@ -91,8 +91,8 @@ static __always_inline u32 sleep_of(struct task_struct *task)
 	return (u64)BPF_CORE_READ(vcpu, wait.task) == (u64)task ? GATE_HALTED : GATE_BLOCKED;
 }
 
-/* Whether a quota, or the share that real-time tasks may have, keeps a task that could run from
- * running. Since 6.18 the task itself says so; before, its queue does. */
+/* Returns whether a quota, or the limit of real-time tasks, keeps a runnable task from running.
+ * Since 6.18 the task itself has this information; before, its queue has it. */
 static __always_inline bool is_throttled(struct task_struct *task)
 {
 	if (!bpf_core_field_exists(task->se.cfs_rq))
@@ -106,16 +106,16 @@ static __always_inline bool is_throttled(struct task_struct *task)
 	       task->se.cfs_rq->throttle_count;
 }
 
-/* Whether it runs after all real-time tasks, as its priority is now: who holds a lock that one of
- * them waits for has the priority of that. */
+/* Returns whether a task runs after all real-time tasks, by its current priority. If it holds a
+ * lock for which a real-time task waits, it has the priority of that task. */
 static __always_inline bool is_ordinary(struct task_struct *task)
 {
 	return task->prio >= FIRST_ORDINARY;
 }
 
-/* For how long its groups have been throttled until now, all together: more, once a quota has let
- * it go (unthrottle_cfs_rq of kernel/sched/fair.c). Since 6.18 the task says itself that it is
- * throttled, and is switched for that. */
+/* Returns the time for which its groups have been throttled so far, in total. This time grows when
+ * a quota lets the task go (unthrottle_cfs_rq of kernel/sched/fair.c). Since 6.18 it is not needed
+ * (0): the task itself shows that it is throttled, and is switched for it. */
 static __always_inline u64 throttles_of(struct task_struct *task)
 {
 	struct task_group *group;
@@ -136,7 +136,7 @@ static __always_inline u64 throttles_of(struct task_struct *task)
 	return all;
 }
 
-/* The CPU on whose queue a task is. */
+/* Returns the CPU on whose queue a task is. */
 static __always_inline u32 cpu_of(struct task_struct *task)
 {
 	if (bpf_core_field_exists(task->se.cfs_rq))
@@ -144,7 +144,7 @@ static __always_inline u32 cpu_of(struct task_struct *task)
 	return task->wake_cpu;
 }
 
-/* Before 5.17 a name may have rests of an older one behind its end. */
+/* Clears what follows the end of a name. Before 5.17 this may be the rest of an older name. */
 static __always_inline void end_name(unsigned long long name[2])
 {
 	u64 ends = (name[0] - 0x0101010101010101ULL) & ~name[0] & 0x8080808080808080ULL;
@@ -159,9 +159,10 @@ static __always_inline void end_name(unsigned long long name[2])
 		name[1] &= ((ends & -ends) >> 7) - 1;
 }
 
-/* The process that a task works for. A thread of the kernel has no process, and works for that
- * whose memory it uses: as the worker of vhost does (vhost_worker of drivers/vhost/vhost.c), which
- * is a thread of the VMM itself since 6.4, where nobody asks for the old way. */
+/* Returns the process for which a task works. A kernel thread has no process, and works for the
+ * process whose memory it uses. An example is the worker of vhost (vhost_worker of
+ * drivers/vhost/vhost.c). Since 6.4 this worker is a thread of the VMM itself, except where the old
+ * way is requested. */
 static __always_inline u32 process_of(struct task_struct *task)
 {
 	struct mm_struct *mm;
@@ -176,7 +177,7 @@ static __always_inline u32 process_of(struct task_struct *task)
 	return owner ? owner->tgid : task->tgid;
 }
 
-/* By the name of its process: threads of one may all have names of their own. */
+/* Names a task by its process, because the threads of a process may all have different names. */
 static __always_inline void who_is(struct gate_who *who, struct task_struct *task,
 				   struct gate_vcpu *vcpu)
 {

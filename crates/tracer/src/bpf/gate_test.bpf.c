@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Test only: the gate's handlers behind a raw_tp entry that takes a stream of events from a map,
- * every value and every instant in it. */
+/* Test only: a raw_tp program that calls the gate's handlers with a stream of events from a map.
+ * Each event has all its values, also the time. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -18,17 +18,17 @@ struct happened {
 	u64 what;
 	u64 cpu;
 	u64 now;
-	u64 vcpu; /* its place: who leaves, is woken or moved; 0 if it is no vCPU */
-	u64 tid;  /* who leaves, or runs on the CPU that is left */
+	u64 vcpu; /* place of the vCPU that leaves, is woken or moves; 0 if it is no vCPU */
+	u64 tid;  /* the task that leaves, or runs on the CPU that is left */
 	u64 tgid;
-	u64 comm;  /* the first letters of its name */
-	u64 next;  /* the place of who comes */
-	u64 state; /* what the one that leaves does then */
+	u64 comm;  /* first letters of its name */
+	u64 next;  /* place of the vCPU that comes */
+	u64 state; /* new state of the vCPU that leaves */
 	u64 throttled;
-	u64 throttles; /* for how long its groups have been throttled so far */
-	u64 ordinary;  /* who leaves, or runs on the CPU that is left */
-	u64 urgent;    /* the vCPU */
-	u64 to;	       /* the CPU it moves to; the id that it gets */
+	u64 throttles; /* how long its groups have been throttled so far */
+	u64 ordinary;  /* the task `tid` is not real-time */
+	u64 urgent;    /* the vCPU is real-time */
+	u64 to;	       /* the CPU to which it moves, or the id that it gets */
 };
 
 struct happenings {
@@ -43,7 +43,7 @@ struct {
 	__type(value, struct happenings);
 } stream SEC(".maps");
 
-/* No static function: the verifier looks at it once, and not for each event. */
+/* Not static, so that the verifier checks it once, and not for each event. */
 __noinline int happens(struct happened *it)
 {
 	struct gate_cpu *here, *to;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What each event means, as functions of plain values: no context, no clock, no current task. The
- * tests feed them given streams, the tracepoints real ones. */
+/* The handler of each event, as a function of plain values: no context, no clock, no current task.
+ * Tests call the handlers with given streams, tracepoints call them with real events. */
 #ifndef VMNOISE_HANDLERS_BPF_H
 #define VMNOISE_HANDLERS_BPF_H
 
@@ -10,11 +10,11 @@ typedef struct vmnoise_cpu irq_cpu;
 typedef struct vmnoise_begin irq_begin;
 #include "irq_nesting.bpf.h"
 
-/* As in exits_host.bpf.h. */
+/* The same as in exits_host.bpf.h. */
 #define ENTRY_NS 10000
 
-/* The host does something again: NMIs before it that came before the guest ran are no part of an
- * exit. */
+/* Judges earlier NMIs when the host next does something. If the guest ran between them and now,
+ * they are not part of this exit. */
 static __always_inline void look_back(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
 	if (now.mono_ns > state->nmi_until + ENTRY_NS)
@@ -22,8 +22,8 @@ static __always_inline void look_back(struct vmnoise_cpu *state, struct vmnoise_
 	state->nmi_until = 0;
 }
 
-/* The first sign of host work while the guest is entered: on SVM before 6.12 kvm_exit comes only
- * after the interrupt that caused it, so the exit starts here. */
+/* Notes the first host work while the guest is entered. On SVM before 6.12, kvm_exit fires only
+ * after the interrupt that caused the exit, so the exit starts here. */
 static __always_inline void host_runs(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
 	if (!state->guest_entered)
@@ -34,7 +34,8 @@ static __always_inline void host_runs(struct vmnoise_cpu *state, struct vmnoise_
 		state->first_host = now;
 }
 
-/* Tells where to say whose interrupt it is: nowhere if too many are in progress. */
+/* Returns where to store the source of the interrupt, or 0 if too many interrupts are in progress.
+ */
 static __always_inline struct vmnoise_source *on_irq_entry(struct vmnoise_cpu *state,
 							   struct vmnoise_moment now)
 {
@@ -50,7 +51,7 @@ static __always_inline struct vmnoise_source *on_irq_entry(struct vmnoise_cpu *s
 	}
 	begin = &state->irqs[state->irq_depth % VMNOISE_IRQ_NESTING];
 	begin->start = now;
-	barrier(); /* who looks from another CPU finds no depth without its begin */
+	barrier(); /* a reader on another CPU never finds a depth without its begin */
 	state->irq_depth++;
 	return &begin->source;
 }
@@ -61,7 +62,8 @@ static __always_inline void on_irq_exit(struct vmnoise_cpu *state, u32 cpu,
 	struct vmnoise_begin *begin;
 
 	before_expiry(state, now);
-	/* An end before the first begin was in progress when tracing began: no loss. */
+	/* An end before the first begin: this interrupt began before tracing did. That is no loss.
+	 */
 	if (!state->irq_seen)
 		return;
 	begin = irq_ended(state, id, origin);
@@ -95,8 +97,9 @@ static __always_inline void on_softirq_exit(struct vmnoise_cpu *state, u32 cpu,
 	state->softirq.start.mono_ns = 0;
 }
 
-/* The tracepoint comes after one handler of the interrupt: what surrounds it is not in delta_ns,
- * and what the steal clock said at its begin is not known, so no steal is told inside it. */
+/* The tracepoint fires after one handler of the NMI. delta_ns excludes the kernel's code around
+ * this handler. The steal clock at the handler's begin is unknown, so the record has no steal time.
+ */
 static __always_inline void on_nmi(struct vmnoise_cpu *state, u32 cpu, struct vmnoise_moment now,
 				   u64 delta_ns)
 {
@@ -112,8 +115,8 @@ static __always_inline void on_nmi(struct vmnoise_cpu *state, u32 cpu, struct vm
 	emit(state, cpu, VMNOISE_NMI, &start, now, &source);
 }
 
-/* Idle ends. It was throttling if the vCPU thread could have run meanwhile: switched out while
- * runnable, or woken, and another task had its turn since. */
+/* Ends idle time. It was throttling if the vCPU thread could have run: it left while runnable, or
+ * it was woken and another task has run since. */
 static __always_inline void idle_ends(struct vmnoise_cpu *state, u32 cpu, struct vmnoise_moment now)
 {
 	struct vmnoise_source source = source_from(VMNOISE_FROM_IDLE, 0);
@@ -126,7 +129,8 @@ static __always_inline void idle_ends(struct vmnoise_cpu *state, u32 cpu, struct
 	state->idle_start.mono_ns = 0;
 }
 
-/* An observed thread runs or waits on this CPU from now on, as it does from its wake-up on. */
+/* Notes that an observed thread runs or waits on this CPU from now on. It waits from its wake-up
+ * on. */
 static __always_inline void comes_here(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
 	if (!state->observed || state->here.mono_ns)
@@ -135,7 +139,8 @@ static __always_inline void comes_here(struct vmnoise_cpu *state, struct vmnoise
 	state->here.mono_ns = now.mono_ns;
 }
 
-/* It sleeps or goes elsewhere. The sums come first: who finds it gone finds them complete. */
+/* Notes that the observed thread sleeps or moves away. The sums are written first, so a reader that
+ * finds the thread gone finds complete sums. */
 static __always_inline void leaves_here(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
 	if (!state->here.mono_ns)
@@ -147,9 +152,9 @@ static __always_inline void leaves_here(struct vmnoise_cpu *state, struct vmnois
 	state->here.mono_ns = 0;
 }
 
-/* The vCPU thread returns. The sleep of a periodic task is its own affair. If another had slept,
- * the sleep ends at the wake where another task kept the CPU after it, and here where only idle
- * did: then the latency of the wake-up is the sleep's. */
+/* Notes that the vCPU thread returns, and reports its sleep. A periodic task's sleep is not
+ * reported. The sleep ends at the wake-up if another task kept the CPU after it. If only idle ran,
+ * the sleep ends now, and so includes the latency of the wake-up. */
 static __always_inline void vcpu_returns(struct vmnoise_cpu *state, u32 cpu,
 					 struct vmnoise_moment now, bool from_idle)
 {
@@ -169,9 +174,9 @@ static __always_inline void vcpu_returns(struct vmnoise_cpu *state, u32 cpu,
 	state->wake.source.origin = VMNOISE_FROM_NOBODY;
 }
 
-/* Another task leaves than the one that came: a switch was not seen. How the steal between the two
- * seen ones is spread is unknown: all of it is told of the turn that ends now, or none where the
- * turn before was no other thread's. */
+/* Rebuilds a switch that was not seen: the task that leaves is not the task that came last. Nobody
+ * knows how the steal time between the two seen switches is spread. If the earlier turn was another
+ * thread's, the turn that ends now gets all of the steal time, otherwise none. */
 static __always_inline void rebuild(struct vmnoise_cpu *state, u32 cpu, struct vmnoise_moment now,
 				    u32 prev_tid, const struct vmnoise_unseen *unseen)
 {
@@ -195,8 +200,8 @@ static __always_inline void rebuild(struct vmnoise_cpu *state, u32 cpu, struct v
 	state->thread_start.mono_ns = 0;
 	state->idle_start.mono_ns = 0;
 
-	/* Somebody else may have run in between. If that was the vCPU thread, or it is the one that
-	 * left unseen, nothing is known of its sleep. */
+	/* Another task may have run in between. If this may have been the vCPU thread, or if the
+	 * vCPU thread left unseen, its sleep is unknown. */
 	if (was_vcpu || !has_left || !has_come ||
 	    came.mono_ns - left.mono_ns > VMNOISE_HANDOVER_NS) {
 		count_unpaired(state, 1);
@@ -213,9 +218,9 @@ static __always_inline void rebuild(struct vmnoise_cpu *state, u32 cpu, struct v
 	state->thread_start = came;
 }
 
-/* The watched thread is stopped (SIGSTOP, Ctrl-Z), or held by a debugger. Nobody measures until it
- * is let go, which may be in a day: nothing is told meanwhile, or the ring would be full by then.
- */
+/* Notes that the watched thread is stopped (SIGSTOP, Ctrl-Z) or held by a debugger. It measures
+ * nothing until it continues, perhaps a day later. Until then nothing is reported, or the ring
+ * would be full. */
 static __always_inline void vcpu_stops(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
 	state->vcpu_off = now;
@@ -235,8 +240,8 @@ static __always_inline void vcpu_goes_on(struct vmnoise_cpu *state, u32 cpu,
 	state->vcpu_off.mono_ns = 0;
 }
 
-/* It leaves, so it was let go, in a switch that fired no event. When is not known, and nothing is
- * told of a stop without its end. */
+/* Notes that a stopped thread leaves: it had continued in a switch that fired no event. The end of
+ * the stop is unknown, so the stop is not reported. */
 static __always_inline void vcpu_went_on_unseen(struct vmnoise_cpu *state)
 {
 	state->mode = VMNOISE_MEASURED;
@@ -256,7 +261,7 @@ static __always_inline void on_switch(struct vmnoise_cpu *state, u32 cpu, struct
 	if (next_tid && next_tid != state->vcpu_tid)
 		count_interference(state, VMNOISE_THREAD);
 	before_expiry(state, now);
-	/* No interrupt survives a switch: what is still open has lost its end. */
+	/* No interrupt survives a switch: an open interrupt has lost its end. */
 	open = state->irq_depth + !!state->softirq.start.mono_ns;
 	if (open) {
 		count_unpaired(state, open);
@@ -287,7 +292,7 @@ static __always_inline void on_switch(struct vmnoise_cpu *state, u32 cpu, struct
 		state->thread_end_ns = now.mono_ns;
 	}
 
-	/* The sleep of an observed thread is its own affair, and so is its stop. */
+	/* The sleep and the stop of an observed thread are not reported. */
 	if (prev->id == state->vcpu_tid && !state->observed && !preempted &&
 	    (prev_state & TASK_STOPPED_OR_TRACED)) {
 		vcpu_stops(state, now);
@@ -304,8 +309,8 @@ static __always_inline void on_switch(struct vmnoise_cpu *state, u32 cpu, struct
 		timer_task_runs(state, now);
 }
 
-/* Whose hand woke the watched thread: in an interrupt, the interrupted task has no part in it. The
- * steal clock of `now` is that of the wakee's CPU, as is `state`. */
+/* Notes who woke the watched thread. If an interrupt woke it, the interrupted task had no part in
+ * this. `state`, and the steal clock in `now`, belong to the CPU of the woken thread. */
 static __always_inline void on_waking(struct vmnoise_cpu *state, u32 waker_cpu,
 				      struct vmnoise_moment now, const struct vmnoise_source *waker)
 {
@@ -324,8 +329,9 @@ static __always_inline void on_waking(struct vmnoise_cpu *state, u32 waker_cpu,
 		state->wake.source = here->softirq.source;
 }
 
-/* While it waits, the watched thread is taken from this CPU. What keeps it waiting goes on without
- * it. One that sleeps is nowhere until it wakes up: false. */
+/* Notes that the watched thread is moved from this CPU while it waits. The activity that kept it
+ * waiting continues without it. Returns false if the thread sleeps: it is then on no CPU until it
+ * wakes up. */
 static __always_inline bool on_migrate(struct vmnoise_cpu *state, u32 cpu,
 				       struct vmnoise_moment now)
 {

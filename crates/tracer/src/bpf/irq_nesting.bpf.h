@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Interrupts in progress on one CPU, one in the handler of another: whose end it is. Who includes
- * this has said what a CPU is to it (`irq_cpu`: a depth, and that many begins), what a begin is
- * (`irq_begin`), and how lost events are counted. */
+/* Finds the begin of an interrupt that ends, where interrupts are nested. The file that includes
+ * this one first defines the types `irq_cpu` (a CPU: a depth, and an array of begins) and
+ * `irq_begin`, and the function count_unpaired, which counts lost events. */
 #ifndef VMNOISE_IRQ_NESTING_BPF_H
 #define VMNOISE_IRQ_NESTING_BPF_H
 
-/* The begin that matches; 0 if none does. Those above it have lost their ends. */
+/* Returns the matching begin, or 0 if there is none. Begins above it have lost their ends. */
 static __always_inline irq_begin *irq_ended(irq_cpu *here, u32 id, u32 origin)
 {
 	const u32 room = sizeof(here->irqs) / sizeof(here->irqs[0]);

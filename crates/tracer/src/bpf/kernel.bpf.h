@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The few types, constants and kernel structures the programs need. Fields are found by CO-RE, so
- * only their names matter here; no vmlinux.h, no system header. */
+/* The types, constants and kernel structures that the programs need. CO-RE finds fields by name, so
+ * only the names matter here. No vmlinux.h, no system header. */
 #ifndef VMNOISE_KERNEL_BPF_H
 #define VMNOISE_KERNEL_BPF_H
 
@@ -31,14 +31,14 @@ enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 
 #define EEXIST 17
 
-/* include/linux/sched.h: stopped by a signal, or held by ptrace(2). */
+/* include/linux/sched.h: stopped by a signal, or held by ptrace(2); dead. */
 enum { TASK_STOPPED_OR_TRACED = 0x4 | 0x8, TASK_DEAD = 0x80 };
 
 #define COMM_LEN 16 /* TASK_COMM_LEN of include/linux/sched.h */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-/* Of real-time tasks; without CONFIG_RT_GROUP_SCHED it is not throttled since 6.12. */
+/* Real-time tasks. Since 6.12, rt_throttled is set only with CONFIG_RT_GROUP_SCHED. */
 struct rt_rq {
 	int rt_throttled;
 };
@@ -52,14 +52,14 @@ struct rq {
 	u64 prev_steal_time;
 };
 
-/* `throttle_count` with CONFIG_CFS_BANDWIDTH. */
+/* `throttle_count` exists with CONFIG_CFS_BANDWIDTH. */
 struct cfs_rq {
 	struct rq *rq;
 	int throttle_count;
 	struct task_group *tg;
 };
 
-/* With CONFIG_CFS_BANDWIDTH. */
+/* Exists with CONFIG_CFS_BANDWIDTH. */
 struct cfs_bandwidth {
 	u64 throttled_time;
 };
@@ -103,12 +103,12 @@ struct hlist_head {
 
 struct bpf_local_storage;
 
-/* `throttled` since 6.18, `preempt_notifiers` with CONFIG_PREEMPT_NOTIFIERS. */
-/* `owner` with CONFIG_MEMCG. */
+/* `owner` exists with CONFIG_MEMCG. */
 struct mm_struct {
 	struct task_struct *owner;
 };
 
+/* `throttled` exists since 6.18, `preempt_notifiers` with CONFIG_PREEMPT_NOTIFIERS. */
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
@@ -130,7 +130,7 @@ struct task_struct {
 	struct bpf_local_storage *bpf_storage;
 };
 
-/* Before 5.14, commit 2f064a59a11f. */
+/* Before 5.14 (commit 2f064a59a11f). */
 struct task_struct___pre_5_14 {
 	long state;
 };
@@ -139,7 +139,7 @@ struct irqaction {
 	const char *name;
 };
 
-/* Without the slack that an ordinary task's timer may be late by. */
+/* `_softexpires` excludes the slack by which an ordinary task's timer may be late. */
 struct hrtimer {
 	__s64 _softexpires;
 };
@@ -157,15 +157,15 @@ struct bpf_iter__task {
 
 #pragma clang attribute pop
 
-/* arch/x86/include/uapi/asm/kvm_para.h: an interface with the hypervisor, so its layout is fixed.
+/* arch/x86/include/uapi/asm/kvm_para.h. An interface with the hypervisor, so the layout is fixed.
  */
 struct kvm_steal_time {
 	u64 steal;
 	u32 version;
 };
 
-/* include/xen/interface/vcpu.h: an interface too, laid out so on 64 bits. `time` is nanoseconds in
- * each state; in two of them the vCPU wants to run, or would. */
+/* include/xen/interface/vcpu.h. Also a fixed interface, here in its layout on 64 bits. `time` has
+ * the nanoseconds in each state. Linux counts the two states here as steal time. */
 enum { XEN_RUNNABLE = 1, XEN_OFFLINE = 3 };
 struct vcpu_runstate_info {
 	int state;

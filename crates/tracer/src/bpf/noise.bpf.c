@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The tracepoints: take plain values from the context and hand them to the handlers. */
+/* The programs at the tracepoints. They take plain values from the context and call the handlers.
+ */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -14,7 +15,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* One instance of each, so that the generator of the Rust types sees them. */
+/* One instance of each type, so that the generator of the Rust types finds it. */
 struct vmnoise_record wire_record;
 enum vmnoise_kind wire_kind;
 enum vmnoise_origin wire_origin;
@@ -25,9 +26,9 @@ static __always_inline u32 here(void)
 	return bpf_get_smp_processor_id();
 }
 
-/* Ends a program that had something to do, and counts it. The kernel's own accounting
- * (BPF_ENABLE_STATS) would read its clock twice in each run: a fifth of what these programs cost.
- */
+/* Ends a program that had work to do, and counts its run. The kernel's own accounting
+ * (BPF_ENABLE_STATS) would read the clock twice in each run. This would be a fifth of the cost of
+ * these programs. */
 static __always_inline int ran(struct vmnoise_cpu *state, struct vmnoise_moment begin)
 {
 	if (state->until_timed) {
@@ -41,7 +42,7 @@ static __always_inline int ran(struct vmnoise_cpu *state, struct vmnoise_moment 
 	return 0;
 }
 
-/* The same, of a program whose event is about another CPU than this one. */
+/* Does the same for a program whose event is about another CPU. */
 static __always_inline int ran_anywhere(struct vmnoise_moment begin)
 {
 	struct vmnoise_cpu *state = tracked(here());
@@ -104,7 +105,8 @@ static __always_inline int vector_begins(u32 vector, const u64 *name)
 	return ran(state, now);
 }
 
-/* arch/x86/include/asm/trace/irq_vectors.h; user space loads those that this kernel has. */
+/* arch/x86/include/asm/trace/irq_vectors.h. User space loads the programs of those vectors that
+ * this kernel has. */
 #define IRQ_VECTOR(word)                                                                           \
 	SEC("tp_btf/" #word "_entry")                                                              \
 	int BPF_PROG(word##_entry, int vector)                                                     \
@@ -206,7 +208,8 @@ int BPF_PROG(sched_waking, struct task_struct *wakee)
 	return ran_anywhere(now);
 }
 
-/* Where a task is wake_cpu says, too, ever since __set_task_cpu (kernel/sched/sched.h). */
+/* wake_cpu is also the CPU on which the task is: __set_task_cpu (kernel/sched/sched.h) sets both.
+ */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
@@ -220,7 +223,7 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	return ran_anywhere(now);
 }
 
-/* A task that sleeps arms its timer itself. */
+/* A task that sleeps arms its timer itself, so it is the current task. */
 SEC("tp_btf/hrtimer_start")
 int BPF_PROG(hrtimer_start, struct hrtimer *timer)
 {
@@ -247,7 +250,7 @@ int BPF_PROG(hrtimer_expire_entry, struct hrtimer *timer)
 	return ran(state, now);
 }
 
-/* set_task_cpu of kernel/sched/core.c, just before the task is moved. */
+/* Fires in set_task_cpu of kernel/sched/core.c, just before the task moves. */
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 {
@@ -264,7 +267,8 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 	return ran_anywhere(now);
 }
 
-/* kvm_load_guest_fpu and kvm_put_guest_fpu of arch/x86/kvm/x86.c: the ends of KVM_RUN. */
+/* Fires in kvm_load_guest_fpu and kvm_put_guest_fpu of arch/x86/kvm/x86.c, where KVM_RUN begins and
+ * ends. */
 SEC("tp_btf/kvm_fpu")
 int BPF_PROG(kvm_fpu, int load)
 {
@@ -303,7 +307,8 @@ int BPF_PROG(kvm_exit, struct kvm_vcpu *vcpu, u32 isa)
 	struct vmnoise_moment now;
 	u64 code;
 
-	/* Since 6.12 the verifier asks of a module's pointers whether they are none. */
+	/* Since 6.12 the verifier demands a check for NULL of each pointer that comes from a
+	 * module. */
 	if (!state || !vcpu)
 		return 0;
 	now = now_on(state);

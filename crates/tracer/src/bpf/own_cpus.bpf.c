@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is taken from this machine's own CPUs where it is a guest, counted for days: by its
- * hypervisor, by interrupts, and by whoever has a CPU that another task waits for. */
+/* Counts, for days, the time that is taken from this machine's own CPUs, if the machine is a guest:
+ * by its hypervisor, by interrupts, and by tasks that have a CPU for which another task waits. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -10,7 +10,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* One slot for each CPU, which it alone writes. */
+/* One slot for each CPU, which only this CPU writes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 8);
@@ -25,7 +25,7 @@ typedef struct own_cpu steal_cpu;
 #include "steal_clock.bpf.h"
 #include "own_cpus_handlers.bpf.h"
 
-/* The CPU this runs on, if it is counted. */
+/* Returns the current CPU, if it is counted. */
 static __always_inline struct own_cpu *counted(void)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -39,7 +39,7 @@ static __always_inline u64 steal_of(const struct own_cpu *here)
 	return stolen_ns((void *)here->steal_clock, settings.xen);
 }
 
-/* A program ends here that began at this instant. */
+/* Ends a program that began at `begin`. */
 static __always_inline int ran(struct own_cpu *here, u64 begin)
 {
 	if (!(here->runs++ % OWN_TIMED_RUN))
@@ -123,9 +123,10 @@ int BPF_PROG(softirq_exit)
 	return ran(here, now);
 }
 
-/* The kernel books the wait right after the tracepoint, by the same clock (sched_info_arrive of
- * kernel/sched/stats.h), so that it still stands here since when the task was on this queue. Of an
- * idle task, and where the kernel keeps no such books, nothing stands there. */
+/* Counts the wait of the task that comes. The kernel counts this wait just after the tracepoint,
+ * with the same clock (sched_info_arrive of kernel/sched/stats.h). So the time at which the task
+ * was put on this queue is still stored. It is not stored for an idle task, or without this
+ * accounting of the kernel. */
 static __always_inline void waited(struct own_cpu *here, struct task_struct *next)
 {
 	u64 queued;
@@ -146,7 +147,7 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 
 	if (!here)
 		return 0;
-	/* Seldom needed, and it costs as much as all the rest. */
+	/* Rarely needed, and as expensive as all the rest. */
 	if (here->softirq_start || !(here->runs % OWN_TIMED_RUN))
 		now = bpf_ktime_get_ns();
 	own_switch(here, now, steal_of(here));

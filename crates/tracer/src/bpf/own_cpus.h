@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is counted of this machine's own CPUs where it is a guest, in a map that user space has
- * mapped. Instants are CLOCK_MONOTONIC in ns, lengths are ns. */
+/* Counts for this machine's own CPUs, if the machine is a guest, in a map that user space has
+ * mapped. Instants are CLOCK_MONOTONIC in ns, lengths are in ns. */
 #ifndef VMNOISE_OWN_CPUS_H
 #define VMNOISE_OWN_CPUS_H
 
 #include "lengths.h"
 
-/* Interrupts in progress on one CPU, at most: one in the handler of another is rare. */
+/* Largest number of nested interrupts on one CPU. Nesting is rare. */
 #define OWN_NESTING 4
-/* One run in so many is timed. A prime: what runs by turns gets its turn each. */
+/* One run in this number is timed. It is a prime, so that programs that run in turns are all timed.
+ */
 #define OWN_TIMED_RUN 251
-/* Of `steal_until`: the clock was not read yet. */
+/* Value of `steal_until` before the first reading of the clock. */
 #define OWN_UNREAD (~0ULL)
 
-/* Single ones of a kind: how long they were all together, and how many were how long. counts[i]
- * are longer than bounds[i - 1], and no longer than bounds[i]. */
+/* Intervals of one kind: their total length, and their number by length. counts[i] are longer than
+ * bounds[i - 1], and no longer than bounds[i]. */
 struct own_lengths {
 	unsigned long long ns;
 	unsigned long long counts[LENGTH_BOUNDS];
@@ -23,7 +24,7 @@ struct own_lengths {
 /* An interrupt in progress. */
 struct own_begin {
 	unsigned long long start;
-	unsigned long long taken; /* from it and from whatever came before, at its begin */
+	unsigned long long taken; /* the value of taken() at its begin */
 	struct {
 		unsigned int id;
 		unsigned int origin;
@@ -31,25 +32,25 @@ struct own_begin {
 };
 
 struct own_cpu {
-	unsigned long long run_queue;	/* its address */
-	unsigned long long steal_clock; /* the same; 0: nothing is counted here */
-	unsigned long long steal_until; /* the last reading of that clock */
+	unsigned long long run_queue;	/* address of the run queue */
+	unsigned long long steal_clock; /* address of the steal clock; 0: this CPU is not counted */
+	unsigned long long steal_until; /* last reading of the steal clock */
 	struct own_lengths steal;
-	struct own_lengths irq;	    /* net of steal, and of interrupts inside */
-	struct own_lengths softirq; /* the same */
+	struct own_lengths irq;	    /* net of steal time, and of nested interrupts */
+	struct own_lengths softirq; /* net of steal time and interrupts */
 	struct own_lengths wait;
 	unsigned long long softirq_start; /* 0: none is in progress */
 	unsigned long long softirq_taken;
 	unsigned int irq_depth;
-	unsigned int irq_seen; /* a begin, and so the end of whatever begins */
+	unsigned int irq_seen; /* a begin was seen: from now on, an end without a begin is a loss */
 	unsigned long long unpaired;
 	unsigned long long runs;
 	unsigned long long timed_ns;
 	struct own_begin irqs[OWN_NESTING];
 }
-__attribute__((aligned(128))); /* neighbouring CPUs share no cache line, nor its prefetched twin */
+__attribute__((aligned(128))); /* no two CPUs share a cache line, or a prefetched pair of lines */
 
-/* What the programs are given before they are loaded. */
+/* Settings that the programs get before they are loaded. */
 struct own_settings {
 	unsigned long long bounds[LENGTH_BOUNDS];
 	unsigned long long xen; /* the clock is a struct vcpu_runstate_info */

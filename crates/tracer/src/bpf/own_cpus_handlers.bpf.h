@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What each event means for the CPU on which it is. All that an event brings comes as an argument,
- * time and steal clock included.
+/* The handler of each event, for the CPU on which it happens. All values are arguments, also the
+ * time and the steal clock.
  *
- * Switches and interrupts do not interrupt one another's programs; those of a soft interrupt may be
- * interrupted anywhere. So what soft interrupts share with others, the steal, is counted by atomic
- * instructions, and nothing else is. */
+ * The programs of switches and interrupts do not interrupt one another. The programs of a soft
+ * interrupt may be interrupted anywhere. They share only the steal time with the others, so only
+ * the steal time is counted by atomic instructions. */
 #ifndef VMNOISE_OWN_CPUS_HANDLERS_BPF_H
 #define VMNOISE_OWN_CPUS_HANDLERS_BPF_H
 
@@ -31,7 +31,7 @@ static __always_inline void count(struct own_lengths *lengths, u64 ns)
 	lengths->counts[bucket_of(settings.bounds, ns)]++;
 }
 
-/* The steal clock says this. Whoever comes first counts what it is ahead of its last reading. */
+/* Takes a reading of the steal clock. The first program that sees an advance counts it. */
 static __always_inline void steal_is(struct own_cpu *here, u64 steal_ns)
 {
 	u64 until = here->steal_until, lost;
@@ -46,7 +46,8 @@ static __always_inline void steal_is(struct own_cpu *here, u64 steal_ns)
 	__sync_fetch_and_add(&here->steal.counts[bucket_of(settings.bounds, lost)], 1);
 }
 
-/* What is no soft interrupt's time, nor that of an interrupt which others interrupt. */
+/* Returns the time that a soft interrupt, or an interrupt around others, does not count as its own.
+ */
 static __always_inline u64 taken(const struct own_cpu *here)
 {
 	return here->irq.ns + here->steal.ns;
@@ -82,7 +83,8 @@ static __always_inline void own_irq_exit(struct own_cpu *here, u64 now, u64 stea
 	struct own_begin *begin;
 
 	steal_is(here, steal_ns);
-	/* An end before the first begin was in progress when counting began: no loss. */
+	/* An end before the first begin: this interrupt began before counting did. That is no loss.
+	 */
 	if (!here->irq_seen)
 		return;
 	begin = irq_ended(here, id, origin);
@@ -97,7 +99,8 @@ static __always_inline void own_softirq_entry(struct own_cpu *here, u64 now, u64
 	here->softirq_start = now;
 }
 
-/* One that was cut by a switch, or began before counting did, has ended already. */
+/* Ends a soft interrupt. If a switch cut it, or if it began before counting did, it is already
+ * over. */
 static __always_inline void own_softirq_exit(struct own_cpu *here, u64 now, u64 steal_ns)
 {
 	steal_is(here, steal_ns);
@@ -107,8 +110,8 @@ static __always_inline void own_softirq_exit(struct own_cpu *here, u64 now, u64 
 	here->softirq_start = 0;
 }
 
-/* No interrupt survives a switch: what is still open has lost its end. A soft interrupt of
- * PREEMPT_RT may, as a thread's work, and the rest of it is that thread's. */
+/* Ends interrupts at a switch. No interrupt survives a switch: an open one has lost its end. A soft
+ * interrupt of PREEMPT_RT may survive as a thread's work. Its rest counts as the thread's. */
 static __always_inline void own_switch(struct own_cpu *here, u64 now, u64 steal_ns)
 {
 	own_softirq_exit(here, now, steal_ns);
@@ -117,7 +120,7 @@ static __always_inline void own_switch(struct own_cpu *here, u64 now, u64 steal_
 	here->irq_depth = 0;
 }
 
-/* A task gets the CPU, which could have run since then; both by the clock of the run queue. */
+/* Counts the wait of a task that gets the CPU. Both times are on the run queue's clock. */
 static __always_inline void own_wait(struct own_cpu *here, u64 queued, u64 clock)
 {
 	count(&here->wait, minus(clock, queued));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Test only: the handlers of own_cpus behind a raw_tp entry, which takes one event as its context,
- * time and steal clock included. */
+/* Test only: a raw_tp program that calls the handlers of own_cpus. Its context is one event, with
+ * the time and the steal clock. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include "own_cpus.h"
@@ -21,7 +21,8 @@ const volatile struct own_settings settings;
 
 enum happens { IRQ_ENTRY, IRQ_EXIT, SOFTIRQ_ENTRY, SOFTIRQ_EXIT, SWITCH, WAIT };
 
-/* What, when, what the steal clock says then, and whose interrupt it is; of a wait since when. */
+/* An event: its kind, the time, the steal clock, and the id of the interrupt or the begin of the
+ * wait. */
 SEC("raw_tp/test")
 int test_event(u64 *event)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Both forms of sched_switch, of which a kernel has one. Who includes it has defined task_switch
- * before. No include guard: it is programs, of the object that includes it. */
+/* The two forms of sched_switch; a kernel has one of them. The file that includes this one first
+ * defines task_switch. No include guard, because these are programs of the object that includes
+ * them. */
 
 #include "task_state.bpf.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Who it was, as the tracepoints know it. */
+/* Names of sources, from the arguments of the tracepoints. */
 #ifndef VMNOISE_SOURCES_BPF_H
 #define VMNOISE_SOURCES_BPF_H
 
-/* A name as the words it is copied by, each of them one constant. */
+/* A name, and the words by which it is copied. Each word is one constant. */
 union vector_name {
 	char letters[VMNOISE_NAME_LEN];
 	u64 words[VMNOISE_NAME_LEN / sizeof(u64)];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is remembered of each CPU, and what of it is told. */
+/* State of each CPU, and how its activities are reported. */
 #ifndef VMNOISE_STATE_BPF_H
 #define VMNOISE_STATE_BPF_H
 
 #include "records.bpf.h"
 
-/* Keyed by the CPU an event names and no per-CPU map, so that a synthetic stream can name any CPU.
- * User space sizes it and reads its counters through mmap. */
+/* One slot per CPU that an event names. It is no per-CPU map, so that a synthetic stream can name
+ * any CPU. User space sets the number of slots, and reads the counters through mmap. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 8);
@@ -15,7 +15,7 @@ struct {
 	__type(value, struct vmnoise_cpu);
 } cpus SEC(".maps");
 
-/* BPF_F_MMAPABLE does not exist for per-CPU arrays: one slot of two cache lines per CPU instead. */
+/* One slot of two cache lines per CPU, because per-CPU arrays do not support BPF_F_MMAPABLE. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 8);
@@ -38,7 +38,7 @@ static __always_inline struct vmnoise_cpu *measured(u32 cpu)
 	return state && state->mode == VMNOISE_MEASURED ? state : 0;
 }
 
-/* Of a measured CPU whose watched thread this is. */
+/* Returns the state of a measured CPU if `tid` is its watched thread. */
 static __always_inline struct vmnoise_cpu *watched(u32 cpu, u32 tid)
 {
 	struct vmnoise_cpu *state = measured(cpu);
@@ -52,14 +52,15 @@ static __always_inline void count_unpaired(struct vmnoise_cpu *state, u32 count)
 		__sync_fetch_and_add(&state->unpaired, count);
 }
 
-/* Whether the task that leaves came by a switch that was not seen. */
+/* Returns whether the task that leaves came in a switch that was not seen. */
 static __always_inline bool is_unseen(const struct vmnoise_cpu *state, u32 prev_tid)
 {
 	return state->switched_ns && state->running_tid != prev_tid;
 }
 
-/* Counts an interference where it begins. Atomic: on the same CPU, what is counted here may be
- * interrupted by what is counted there; and one instruction less than a sum. */
+/* Counts an interference at its begin. The additions are atomic, because one interference may
+ * interrupt the program that counts another one on the same CPU. An atomic addition also needs one
+ * instruction less than a plain one. */
 static __always_inline void count_interference(struct vmnoise_cpu *state, enum vmnoise_kind kind)
 {
 	struct vmnoise_interference *counts = &state->interference;
@@ -83,7 +84,7 @@ static __always_inline void emit(struct vmnoise_cpu *state, u32 cpu, enum vmnois
 {
 	u64 start_mono_ns = start->mono_ns, start_steal_ns = start->steal_ns, steal_ns = 0;
 
-	/* Nothing is taken from an observed thread where it is not, nor before it came. */
+	/* An observed thread loses nothing before it came to this CPU, or while it is elsewhere. */
 	if (state->observed) {
 		if (!state->here.mono_ns)
 			return;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The steal clock of this machine itself, read at any instant from any CPU. */
+/* Reads the steal clock of this machine, at any time and from any CPU. */
 #ifndef VMNOISE_STEAL_BPF_H
 #define VMNOISE_STEAL_BPF_H
 
 typedef struct vmnoise_cpu steal_cpu;
 #include "steal_clock.bpf.h"
 
-/* This instant on a CPU. */
+/* Returns the current time and the steal clock of a CPU. */
 static __always_inline struct vmnoise_moment now_on(const struct vmnoise_cpu *state)
 {
 	struct vmnoise_moment now;
@@ -18,9 +18,10 @@ static __always_inline struct vmnoise_moment now_on(const struct vmnoise_cpu *st
 	return now;
 }
 
-/* The steal clock of the CPU this runs on, left in its slot; tells which CPU that is. Of KVM these
- * are two words, so its version protocol: odd or moved since, the vCPU was away between them.
- * Preemption is off, and each try again needs another loss of the CPU, so a few suffice. */
+/* Reads the steal clock of the current CPU into the CPU's slot. Returns the CPU, or -1. KVM's clock
+ * is read with its version, by the version protocol: if the version is odd or has changed, the vCPU
+ * was away between the two reads. Preemption is off, and each retry needs another loss of the CPU.
+ * So a few tries suffice. */
 SEC("raw_tp")
 int read_own_steal(void *ctx)
 {

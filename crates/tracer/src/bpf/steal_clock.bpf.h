@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The steal clock of this machine itself, and how it is found. The per-CPU variables `steal_time`
- * (of KVM) and `xen_runstate` have no address in kallsyms without KALLSYMS_ALL, but BTF knows how
- * far they lie from `runqueues`, and a task knows its run queue. Who includes this has said what a
- * CPU is to it (`steal_cpu`: a run queue) in the map `cpus`. */
+/* Finds and reads the steal clock of this machine. Without KALLSYMS_ALL, kallsyms has no address of
+ * the per-CPU variables `steal_time` (KVM) and `xen_runstate`. But BTF knows their distance from
+ * `runqueues`, and each task knows its run queue. The file that includes this one first defines the
+ * type `steal_cpu` (a CPU, with its run queue) and the map `cpus`. */
 #ifndef VMNOISE_STEAL_CLOCK_BPF_H
 #define VMNOISE_STEAL_CLOCK_BPF_H
 
-/* What the hypervisor took, at this instant. Aligned words need no version protocol: KVM writes its
- * one whole, and only while the vCPU it belongs to does not run (record_steal_time of
- * arch/x86/kvm/x86.c), so nobody sees half of it, and on its own CPU nobody sees it late. So does
- * Xen (update_runstate_area of its xen/common/domain.c); of its two words that only grow, the sum
- * is never less than before nor more than after. The sum is that of xen_steal_clock
- * (drivers/xen/time.c). */
+/* Returns the time that the hypervisor has taken so far. A single aligned word needs no version
+ * protocol. KVM writes its word as a whole, and only while the word's vCPU does not run
+ * (record_steal_time of arch/x86/kvm/x86.c). So nobody reads half a word, and the vCPU itself never
+ * reads an old one. Xen does the same (update_runstate_area of its xen/common/domain.c). Its two
+ * words only grow, so their sum lies between the sum before and the sum after an update.
+ * xen_steal_clock (drivers/xen/time.c) uses the same sum. */
 static __always_inline u64 stolen_ns(const void *clock, bool xen)
 {
 	const struct vcpu_runstate_info *runstate = clock;
@@ -27,7 +27,7 @@ static __always_inline u64 stolen_ns(const void *clock, bool xen)
 	return steal_ns + offline_ns;
 }
 
-/* One pass over all tasks finds every run queue: each CPU has threads pinned to it. */
+/* Finds every run queue in one pass over all tasks: each CPU has threads that are pinned to it. */
 SEC("iter/task")
 int find_run_queues(struct bpf_iter__task *ctx)
 {
@@ -36,7 +36,7 @@ int find_run_queues(struct bpf_iter__task *ctx)
 	struct rq *run_queue;
 	u32 cpu;
 
-	/* The field is not there without CONFIG_FAIR_GROUP_SCHED. */
+	/* The field exists only with CONFIG_FAIR_GROUP_SCHED. */
 	if (!task || !bpf_core_field_exists(task->se.cfs_rq))
 		return 0;
 	run_queue = BPF_CORE_READ(task, se.cfs_rq, rq);
@@ -48,8 +48,8 @@ int find_run_queues(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* KVM raises `version` with every update, and Xen tells since when the vCPU is in its state: 0 is a
- * variable that nobody writes. */
+/* Returns whether a hypervisor writes this clock. KVM raises `version` with every update. Xen
+ * stores when the vCPU entered its state. 0 means that nobody writes the variable. */
 static __always_inline bool is_written(const void *clock, bool xen)
 {
 	const struct vcpu_runstate_info *runstate = clock;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Whether a task sleeps, or runs. */
+/* Whether a task sleeps or runs. */
 #ifndef VMNOISE_TASK_STATE_BPF_H
 #define VMNOISE_TASK_STATE_BPF_H
 
-/* Before 5.18 sched_switch does not tell it (commit fa2c3254d7cf added prev_state). */
+/* Returns the state of a task. Before 5.18 it is no argument of sched_switch (commit fa2c3254d7cf
+ * added prev_state). */
 static __always_inline u32 state_of(struct task_struct *task)
 {
 	struct task_struct___pre_5_14 *older = (void *)task;
@@ -13,7 +14,8 @@ static __always_inline u32 state_of(struct task_struct *task)
 	return BPF_CORE_READ(older, state);
 }
 
-/* A byte since 7.3, whose neighbours say other things. */
+/* Returns whether a task has a CPU. Since 7.3 the field is one byte, next to bytes of other fields.
+ */
 static __always_inline bool is_on_cpu(struct task_struct *task)
 {
 	u32 on_cpu = 0;

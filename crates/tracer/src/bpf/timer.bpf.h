@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The steps of the wake-up that a periodic task waits for, as functions of plain values. The task
- * clears them before it sleeps, and reads them once it runs again on the same CPU. */
+/* Steps of the wake-up that a periodic task waits for, as functions of plain values. The task
+ * clears the steps before it sleeps, and reads them when it runs again on the same CPU. */
 #ifndef VMNOISE_TIMER_BPF_H
 #define VMNOISE_TIMER_BPF_H
 
-/* Every event of the CPU. The last one before the expiry tells how much of a delay after it may
- * have been stolen: the clock has no position between two readings. */
+/* Keeps the steal clock at each event of the CPU until the timer expires. The clock does not say
+ * when it advanced between two readings. So the last reading before the expiry limits how much of a
+ * later delay may be steal time. */
 static __always_inline void before_expiry(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
 	if (now.mono_ns <= state->timer.expiry_mono_ns)
 		state->timer.before_steal_ns = now.steal_ns;
 }
 
-/* The watched task arms a timer. It is the one it waits for if it expires when that is planned. */
+/* Notes that the watched task arms a timer. It is the awaited timer if it has the planned expiry.
+ */
 static __always_inline void on_timer_start(struct vmnoise_cpu *state, struct vmnoise_moment now,
 					   u64 address, u64 expires_ns)
 {
@@ -32,7 +34,7 @@ static __always_inline bool is_awaited(const struct vmnoise_cpu *state, u64 addr
 	       !state->timer.irq_mono_ns;
 }
 
-/* An awaited timer expires. */
+/* Notes that the awaited timer expires. */
 static __always_inline void on_timer_expire(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
 	struct vmnoise_timer *timer = &state->timer;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the scheduler's own books tell of a switch that fired no tracepoint. */
+/* Rebuilds a switch that fired no tracepoint, from the scheduler's own accounting. */
 #ifndef VMNOISE_UNSEEN_BPF_H
 #define VMNOISE_UNSEEN_BPF_H
 
-/* Remembers of the watched thread that leaves how many turns it has had (sched_info_arrive counts
- * them, which comes after the tracepoint of a switch). */
+/* Stores how many turns the watched thread has had when it leaves. sched_info_arrive counts a turn,
+ * after the tracepoint of the switch. */
 static __always_inline void note_turns(struct vmnoise_cpu *state, struct task_struct *prev)
 {
 	if (!bpf_core_field_exists(prev->sched_info.pcount))
@@ -18,16 +18,18 @@ static __always_inline bool has_had_no_other_turn(struct vmnoise_cpu *state,
 {
 	struct task_struct *vcpu = (void *)state->vcpu_task;
 
-	/* Tasks are freed: this one is there while its number is. */
+	/* The task may be freed by now. It still exists if its thread id is still there. */
 	if (!vcpu || BPF_CORE_READ(vcpu, pid) != state->vcpu_tid)
 		return 0;
 	return BPF_CORE_READ(vcpu, sched_info.pcount) == state->vcpu_turns + (vcpu == prev);
 }
 
-/* Both times are the run queue's clocks, read at the last update: this switch made one, a moment
- * ago (__schedule of kernel/sched/core.c), so `now` is what they say in CLOCK_MONOTONIC. `came` is
- * sched_info_arrive of kernel/sched/stats.h; `left` is the last time the task that was seen to come
- * was charged (update_curr), as long as its last arrival is the one that was seen. */
+/* Finds when the task that leaves now came, and when the task before it left. Both times are on the
+ * run queue's clocks. This switch has just updated these clocks (__schedule of
+ * kernel/sched/core.c), so their value corresponds to `now`. sched_info_arrive of
+ * kernel/sched/stats.h stores the arrival. The departure is the last time at which update_curr
+ * charged the task that was last seen to come. It is known only if this task has not arrived again
+ * since. */
 static __always_inline void look_for_unseen(struct vmnoise_cpu *state, struct vmnoise_moment now,
 					    struct task_struct *prev, struct vmnoise_unseen *unseen)
 {
@@ -45,7 +47,8 @@ static __always_inline void look_for_unseen(struct vmnoise_cpu *state, struct vm
 	if (arrival && arrival < clock)
 		unseen->came_ns = now.mono_ns - (clock - arrival);
 
-	/* Tasks are freed: this one is there while its number is. Idle is never charged. */
+	/* The task may be freed by now. It still exists if its thread id is still there. The idle
+	 * task is never charged. */
 	if (!state->running_tid || BPF_CORE_READ(ran, pid) != state->running_tid)
 		return;
 	name_task(&state->running, ran, state->running_tid);

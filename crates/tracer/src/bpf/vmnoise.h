@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What BPF programs and user space share in memory: the wire record, the state of one CPU, and the
- * live exit counters. The Rust side is generated from this file's BTF. */
+/* Types that BPF programs and user space share in memory: the wire record, the state of one CPU,
+ * and the live exit counters. The Rust types are generated from this file's BTF. */
 #ifndef VMNOISE_H
 #define VMNOISE_H
 
-/* Holds a comm (16) and the longest word of irq_vectors, call_function_single. */
+/* Room for a comm (16), and for the longest name in irq_vectors.bpf.h, call_function_single. */
 #define VMNOISE_NAME_LEN 24
 #define VMNOISE_IRQ_NESTING 8
-/* Begins and ends come in turn: an odd number times both alike. */
+/* Odd: events come in pairs of begin and end, and an odd period times both equally often. */
 #define VMNOISE_TIMED_RUN 13
 
-/* The numbers of vmnoise_events::ActivityKind. */
+/* Numbers of vmnoise_events::ActivityKind. */
 enum vmnoise_kind {
 	VMNOISE_EXIT = 0,
 	VMNOISE_VMM = 1,
@@ -23,37 +23,37 @@ enum vmnoise_kind {
 	VMNOISE_STOPPED = 8,
 };
 
-/* What `id` and `name` of a source mean. */
+/* Meaning of `id` and `name` of a source. */
 enum vmnoise_origin {
-	VMNOISE_FROM_NOBODY = 0,  /* no witness */
+	VMNOISE_FROM_NOBODY = 0,  /* unknown */
 	VMNOISE_FROM_TASK = 1,	  /* thread id and comm */
-	VMNOISE_FROM_VECTOR = 2,  /* x86 vector and the tracepoint's word for it */
-	VMNOISE_FROM_LINE = 3,	  /* interrupt line and its action's name */
-	VMNOISE_FROM_SOFTIRQ = 4, /* softirq number, no name */
-	VMNOISE_FROM_NMI = 5,	  /* neither */
-	VMNOISE_FROM_VMEXIT = 6,  /* `isa` of kvm_exit, and the code of the reason; 0: not told */
-	VMNOISE_FROM_IDLE = 7,	  /* neither: nobody ran */
+	VMNOISE_FROM_VECTOR = 2,  /* x86 vector, and its name in the tracepoint */
+	VMNOISE_FROM_LINE = 3,	  /* interrupt line, and the name of its action */
+	VMNOISE_FROM_SOFTIRQ = 4, /* number of the soft interrupt, no name */
+	VMNOISE_FROM_NMI = 5,	  /* no id, no name */
+	VMNOISE_FROM_VMEXIT = 6,  /* `isa` of kvm_exit, and the code of the reason; 0: unknown */
+	VMNOISE_FROM_IDLE = 7,	  /* no id, no name: idle */
 };
 
 struct vmnoise_source {
 	u32 id;
 	u32 origin;
 	char name[VMNOISE_NAME_LEN];
-} __attribute__((aligned(8))); /* copied by whole words */
+} __attribute__((aligned(8))); /* copied in whole words */
 
-/* One completed interval. A lost record loses one interval and never a pairing. */
+/* One complete interval. A lost record loses one interval, never a pair. */
 struct vmnoise_record {
 	u64 start_mono_ns;
 	u64 end_mono_ns;
-	u64 steal_ns; /* how far the CPU's steal clock advanced meanwhile */
+	u64 steal_ns; /* advance of the CPU's steal clock in the interval */
 	u32 cpu;
 	u32 kind;
 	struct vmnoise_source source;
 };
 _Static_assert(sizeof(struct vmnoise_record) == 64, "no padding, which would leave the kernel");
 
-/* An instant of CLOCK_MONOTONIC, and what the steal clock of the CPU in question says then: 0 where
- * it is not sampled. Where one is remembered, a time of 0 is "nothing is open". */
+/* An instant: its CLOCK_MONOTONIC time, and the steal clock of the CPU at this time (0 if it is not
+ * sampled). A stored moment whose time is 0 means that nothing is open. */
 struct vmnoise_moment {
 	u64 mono_ns;
 	u64 steal_ns;
@@ -64,23 +64,24 @@ struct vmnoise_begin {
 	struct vmnoise_source source;
 };
 
-/* A task leaves that no event told to have come: switches are missing between the last one and
- * this. What the scheduler's own books say of them; times are CLOCK_MONOTONIC in ns, 0 is unknown.
- */
+/* A task leaves a CPU to which no event brought it, so one switch or more since the last event is
+ * missing. These times are from the scheduler's own accounting, in ns of CLOCK_MONOTONIC; 0:
+ * unknown. */
 struct vmnoise_unseen {
-	u64 left_ns;	 /* when the task left that the last event told to come */
+	u64 left_ns;	 /* when the task left that came at the last event */
 	u64 came_ns;	 /* when the task came that leaves now */
-	u32 beside_vcpu; /* whether the watched thread has not run meanwhile, but as that task */
+	u32 beside_vcpu; /* the watched thread had no turn meanwhile, except perhaps this one */
 };
-/* Within this much after one has left, the next one comes: looking for one takes time. */
+/* Longest time between a departure and the next arrival in one switch. The scheduler needs this
+ * time to choose a task. */
 #define VMNOISE_HANDOVER_NS 50000
 
-/* How much a CPU's events matter. */
+/* How much the events of a CPU matter. */
 enum vmnoise_mode {
-	VMNOISE_OFF = 0,     /* not attached completely yet: ignore */
-	VMNOISE_TRACKED = 1, /* only what tells who a waker was */
+	VMNOISE_OFF = 0,     /* not attached completely yet: ignored */
+	VMNOISE_TRACKED = 1, /* only to know who woke a thread */
 	VMNOISE_MEASURED = 2,
-	VMNOISE_HELD = 3, /* measured, once the watched thread is let go: it was stopped */
+	VMNOISE_HELD = 3, /* the watched thread is stopped; measured again when it continues */
 };
 
 enum vmnoise_kvm_run {
@@ -89,8 +90,8 @@ enum vmnoise_kvm_run {
 	VMNOISE_RUN_OUTSIDE = 2,
 };
 
-/* The layout of vmnoise_events::InterferenceSlot. The polling thread of the CPU looks at the total
- * with each reading of its clock. */
+/* Layout of vmnoise_events::InterferenceSlot. The polling thread of the CPU reads the total with
+ * each reading of its clock. */
 struct vmnoise_interference {
 	u64 total;
 	u64 nmi;
@@ -101,7 +102,7 @@ struct vmnoise_interference {
 } __attribute__((aligned(128)));
 _Static_assert(sizeof(struct vmnoise_interference) == 128, "one slot is two cache lines");
 
-/* The layout of vmnoise_events::TimerSlot: the wake-up that a periodic task waits for. */
+/* Layout of vmnoise_events::TimerSlot: the wake-up that a periodic task waits for. */
 struct vmnoise_timer {
 	u64 expiry_mono_ns;
 	u64 armed_mono_ns;
@@ -117,8 +118,9 @@ struct vmnoise_timer {
 } __attribute__((aligned(128)));
 _Static_assert(sizeof(struct vmnoise_timer) == 128, "one slot is two cache lines");
 
-/* Where SVM's codes are read, and for which vCPU: of this kvm_vcpu, which had made this many exits
- * when it was found, in this mode (nested guests have a VMCB of their own). */
+/* Place from which an SVM exit code is read. It is valid for this kvm_vcpu, as long as the vCPU has
+ * more exits than when the place was found, and in this mode (hflags): a nested guest has its own
+ * VMCB. */
 struct vmnoise_vmcb {
 	u64 place;
 	u64 kvm_vcpu;
@@ -127,42 +129,41 @@ struct vmnoise_vmcb {
 	u32 reserved;
 };
 
-/* Everything remembered about one CPU between two events. All times are CLOCK_MONOTONIC in ns,
- * and 0 is "not so". */
+/* State of one CPU between two events. All times are CLOCK_MONOTONIC in ns; 0: none. */
 struct vmnoise_cpu {
 	struct vmnoise_interference interference;
 	struct vmnoise_timer timer;
 
-	/* Written by user space; the mode by a stop of the watched thread, too. */
+	/* Written by user space. A stop of the watched thread also changes the mode. */
 	u32 mode;
 	u32 vcpu_tid;
-	u32 observed; /* only what is taken from the thread while it is here matters */
+	u32 observed; /* report only what the thread loses while it runs or waits on this CPU */
 
-	/* Interrupts in progress, innermost last, and the softirq under or over them. */
+	/* Interrupts in progress, innermost last, and the soft interrupt in progress. */
 	u32 irq_depth;
 	u32 irq_seen;
 	struct vmnoise_begin irqs[VMNOISE_IRQ_NESTING];
 	struct vmnoise_begin softirq;
 	u32 softirq_seen;
 
-	/* Who runs, and since when if not the vCPU thread. */
+	/* The running task, and since when it runs if it is not the vCPU thread. */
 	u32 vcpu_was_runnable;
 	u32 running_tid;
-	u64 switched_ns;  /* the last switch that was seen */
-	u64 running_task; /* address of the task that came then */
+	u64 switched_ns;  /* time of the last switch that was seen */
+	u64 running_task; /* address of the task that came in this switch */
 	struct vmnoise_moment thread_start;
 	struct vmnoise_moment idle_start;
 	u64 thread_end_ns;
 	struct vmnoise_moment vcpu_off;
-	u64 vcpu_task;	/* address of the task that left then */
-	u64 vcpu_turns; /* how often it had been switched to */
+	u64 vcpu_task;	/* address of the vCPU thread's task when it last left */
+	u64 vcpu_turns; /* number of its turns before this departure */
 	struct vmnoise_begin wake;
 
-	/* Who came at the last switch: its name is told of an observed thread, and where a switch
-	 * was not seen. */
+	/* The task that came at the last switch. Its name is needed for an observed thread, and
+	 * where a switch fired no event. */
 	struct vmnoise_source running;
 
-	/* Of an observed thread: since when it runs or waits on this CPU, and the sums over its
+	/* For an observed thread: since when it runs or waits on this CPU, and the sums of its
 	 * earlier stays. */
 	struct vmnoise_moment here;
 	u64 here_ns;
@@ -172,32 +173,34 @@ struct vmnoise_cpu {
 	struct vmnoise_moment run_left;
 	struct vmnoise_moment exit_start;
 	struct vmnoise_moment first_host;
-	u64 nmi_until; /* as long as that is NMIs alone: the end of the last one */
+	u64 nmi_until; /* end of the last NMI, if only NMIs ran since first_host; else 0 */
 	u32 kvm_run;
 	u32 guest_entered;
 	u32 left_since_exit;
 	u32 exits_fire;
 
-	/* Why it left its guest last, and where that is read. */
+	/* Reason of the last exit, and the place from which it is read. */
 	u64 exit_code;
 	u32 exit_isa;
 	struct vmnoise_vmcb vmcb;
 
-	/* Address of this CPU's run queue, from which its steal clock is found; and of that clock,
-	 * written by user space where every measured CPU has one: 0 is not to sample it. */
+	/* Addresses of this CPU's run queue and of its steal clock, which is found from the run
+	 * queue. User space writes the second if every measured CPU has a steal clock. 0: do not
+	 * sample it. */
 	u64 run_queue;
 	u64 steal_clock;
-	u32 xen_clock; /* that clock is a struct vcpu_runstate_info, else a struct kvm_steal_time */
+	u32 xen_clock; /* the clock is a struct vcpu_runstate_info, not a struct kvm_steal_time */
 
 	/* Address of the timer that a periodic task waits for. */
 	u64 timer_address;
 
-	/* The answer of read_own_steal. */
+	/* Results of read_own_steal. */
 	u64 own_steal_ns;
 	u32 own_version;
 
-	/* What the programs cost here: one run in VMNOISE_TIMED_RUN is timed, and counts itself and
-	 * those until the next: less the ones still to come, all runs. */
+	/* Cost of the programs on this CPU. One run in VMNOISE_TIMED_RUN is timed, and counts
+	 * itself and the untimed runs that follow it. So the number of runs is runs - until_timed.
+	 */
 	u64 runs;
 	u64 timed_runs;
 	u64 timed_ns;
@@ -207,9 +210,9 @@ struct vmnoise_cpu {
 	u64 ring_full;
 	u64 unpaired;
 }
-__attribute__((aligned(128))); /* neighbouring CPUs share no cache line, nor its prefetched twin */
+__attribute__((aligned(128))); /* no two CPUs share a cache line, or a prefetched pair of lines */
 
-/* The layout of vmnoise_events::exit_counts, mapped into the guest as it is. */
+/* Layout of vmnoise_events::exit_counts, mapped into the guest unchanged. */
 struct vmnoise_exits {
 	u64 light;
 	u64 heavy;
@@ -217,14 +220,14 @@ struct vmnoise_exits {
 };
 _Static_assert(sizeof(struct vmnoise_exits) == 128, "one slot is two cache lines");
 
-/* Asks for the steal clock of a CPU and answers with it. */
+/* Request for the steal clock of a CPU, and the answer. */
 struct vmnoise_steal {
 	u64 clock_minus_run_queue; /* offset between the two per-CPU variables, modulo 2^64 */
 	u64 steal_ns;
 	u64 tick_steal_ns;
 	u32 cpu;
-	u16 xen;   /* as xen_clock */
-	u16 alive; /* a hypervisor writes it */
+	u16 xen;   /* as xen_clock of struct vmnoise_cpu */
+	u16 alive; /* a hypervisor writes this clock */
 };
 
 #endif

@@ -1,5 +1,5 @@
-//! From looks at what KVM has of them and the writes it reports to the clocks of guests, and when
-//! they changed.
+//! Finds the clocks of guests, and when they changed. The sources are readings of KVM's state, and
+//! the writes that KVM reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,22 +10,22 @@ use super::wire::WireTscWrite;
 use crate::{KnownVms, VmSearch};
 use vmnoise_host::GuestTsc;
 
-/// What KVM said, somewhere between two instants of CLOCK_MONOTONIC.
+/// A reading of KVM's clocks, made at some time between two instants of CLOCK_MONOTONIC.
 #[derive(Debug)]
 pub struct ClockLook {
     before_mono_ns: u64,
     after_mono_ns: u64,
-    /// With thread and number of their vCPUs.
+    /// The clocks, with thread and number of their vCPUs.
     seen: Vec<(u32, u32, GuestTsc)>,
 }
 
 impl ClockLook {
-    /// Takes a look at the guests of these VMs. Debugfs may take its time.
+    /// Reads the clocks of the guests of these VMs. Debugfs may take some time.
     pub fn at(known: &KnownVms) -> ClockLook {
         ClockLook::over(known.search(), &known.processes())
     }
 
-    /// Takes a look at the guests of these processes.
+    /// Reads the clocks of the guests of these processes.
     pub(super) fn over(search: &VmSearch, processes: &[u32]) -> ClockLook {
         let before_mono_ns = mono_ns();
         let seen = search.guest_tscs(processes);
@@ -36,17 +36,17 @@ impl ClockLook {
         }
     }
 
-    /// When it was over, CLOCK_MONOTONIC in nanoseconds.
+    /// Returns when the reading was complete, CLOCK_MONOTONIC in ns.
     pub fn at_mono_ns(&self) -> u64 {
         self.after_mono_ns
     }
 
-    /// The guests' clocks, each with thread and number of its vCPU.
+    /// Returns the guests' clocks, each with thread and number of its vCPU.
     pub fn seen(&self) -> &[(u32, u32, GuestTsc)] {
         &self.seen
     }
 
-    /// Threads take up one vCPU after the other.
+    /// Checks thread and number, because threads run one vCPU after the other.
     fn of(&self, vcpu: &Vcpu) -> Option<GuestTsc> {
         let is_it =
             |tid: u32, number: u32| tid == vcpu.tid && vcpu.number.is_none_or(|it| it == number);
@@ -55,35 +55,35 @@ impl ClockLook {
     }
 }
 
-/// The clocks as they were told last, and what was written since.
+/// The clocks that were last reported, and the writes since.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     reported: BTreeMap<VcpuId, Reported>,
-    /// By process and number of the vCPU.
+    /// Writes by process and number of the vCPU.
     writes: BTreeMap<(u32, u32), Writes>,
-    /// Made since the look that was told last.
+    /// Writes after the last reading that was reported.
     later: Vec<WireTscWrite>,
 }
 
 #[derive(Debug)]
 struct Reported {
     tsc: GuestTsc,
-    /// It held from then, and still held then, CLOCK_MONOTONIC in nanoseconds.
+    /// Times from which and until which it is known to hold, CLOCK_MONOTONIC in ns.
     from_mono_ns: u64,
     seen_mono_ns: u64,
 }
 
-/// Writes of one offset, one after the other, as `kvm:kvm_write_tsc_offset` told them. It
-/// fires before the offset is written, and not while the guest runs.
+/// A sequence of writes of one offset, as `kvm:kvm_write_tsc_offset` reported them. It fires before
+/// the offset is written, and not while the guest runs.
 #[derive(Debug, Clone, Copy)]
 struct Writes {
     first_mono_ns: u64,
     last_mono_ns: u64,
-    /// What the first one replaced.
+    /// The offset that the first write replaced.
     previous_tsc: i64,
-    /// What the last one wrote.
+    /// The offset that the last write wrote.
     next_tsc: i64,
-    /// Whether there was another offset in between.
+    /// Whether the offset had another value in between.
     moved: bool,
 }
 
@@ -109,8 +109,9 @@ impl Writes {
 }
 
 impl Clocks {
-    /// What a look says of the clocks of these vCPUs' guests, with all writes that came to
-    /// be known since the one before. What was written after the look is for the next one.
+    /// Returns the news of a reading about the clocks of these vCPUs' guests. `writes` are all
+    /// writes that were reported since the last reading. Writes after this reading are kept for the
+    /// next one.
     pub(super) fn look(
         &mut self,
         vcpus: &[Vcpu],
@@ -135,20 +136,20 @@ impl Clocks {
             *vcpus_of_number.entry(key).or_insert(0) += 1;
         }
         let clocks = seen.iter().filter_map(|&(vcpu, tsc)| {
-            // Processes with several VMs have several vCPUs of a number.
+            // A process with several VMs has several vCPUs with one number.
             let key = key(vcpu).filter(|key| vcpus_of_number[key] == 1);
             self.clock(vcpu.id, tsc, key, look)
         });
         clocks.collect()
     }
 
-    /// Of vCPUs that have ended nothing is kept.
+    /// Forgets vCPUs that have ended.
     pub(super) fn keep(&mut self, vcpus: &[Vcpu]) {
         let vcpus: BTreeSet<VcpuId> = vcpus.iter().map(|vcpu| vcpu.id).collect();
         self.reported.retain(|vcpu, _| vcpus.contains(vcpu));
     }
 
-    /// The clock of one vCPU's guest, if there is news of it.
+    /// Returns the clock of one vCPU's guest, if it is new or has changed.
     fn clock(
         &mut self,
         vcpu: VcpuId,
@@ -183,8 +184,8 @@ impl Clocks {
         })
     }
 
-    /// Writes that this look has seen the outcome of: under kvm_pvm, they say what never comes
-    /// to be. They are kept where some may have come after the look.
+    /// Returns the writes whose result this reading has seen. Under kvm_pvm, writes report offsets
+    /// that never take effect. If some may be later than the reading, all are kept.
     fn witness(&mut self, key: (u32, u32), tsc: GuestTsc, look: &ClockLook) -> Option<Writes> {
         let writes = *self.writes.get(&key)?;
         let came_to_be = writes.next_tsc == tsc.offset_tsc;
@@ -200,14 +201,15 @@ impl Clocks {
 }
 
 impl Reported {
-    /// Until when it held at least, and from when on the next one did; `None` if it is the same.
+    /// Returns until when it held at least, and since when the next clock holds; `None` if the
+    /// clock is the same.
     fn until_next(
         &self,
         tsc: GuestTsc,
         writes: Option<Writes>,
         look: &ClockLook,
     ) -> Option<(u64, u64)> {
-        // Nothing says when a scale was written.
+        // No event says when a scale was written.
         let same_scale = self.tsc.with_offset(0) == tsc.with_offset(0);
         let writes = writes.filter(|_| same_scale);
         let moved = writes.is_some_and(|writes| writes.moved);
@@ -242,7 +244,7 @@ fn mono_ns() -> u64 {
 mod tests {
     use super::*;
 
-    /// Until when the clock before held, since when this one does, and its offset.
+    /// Until when the earlier clock held, since when this one holds, and its offset.
     type News = Vec<(u64, u64, i64)>;
 
     fn vcpu(id: u32, tid: u32, number: Option<u32>) -> Vcpu {
@@ -258,7 +260,7 @@ mod tests {
         }
     }
 
-    /// Debugfs is read within 5 ns.
+    /// Returns a reading of debugfs that took 5 ns.
     fn look(at_mono_ns: u64, seen: &[(u32, u32, i64)]) -> ClockLook {
         let clock = |&(tid, number, offset_tsc)| {
             let tsc = GuestTsc {
@@ -275,7 +277,7 @@ mod tests {
         }
     }
 
-    /// At this instant this offset gave way to that one, so KVM says.
+    /// Returns KVM's report that at this time one offset replaced another.
     fn write(mono_ns: u64, previous: i64, next: i64) -> WireTscWrite {
         WireTscWrite {
             mono_ns,
@@ -291,7 +293,7 @@ mod tests {
         clocks.into_iter().map(reported).collect()
     }
 
-    /// One vCPU, whose clock is looked at again and again.
+    /// One vCPU, whose clock is read again and again.
     #[derive(Default)]
     struct Web(Clocks);
 
@@ -321,7 +323,8 @@ mod tests {
         let mut web = Web::looked_at(-7);
         assert_eq!(web.look(200, 9, &[write(150, -7, 9)]), [(150, 150, 9)]);
         assert_eq!(web.look(300, 9, &[]), []);
-        // The look saw one that came meanwhile, or it did not.
+        // In the first case the reading saw the write that came meanwhile. In the second case it
+        // did not.
         assert_eq!(web.look(400, 5, &[write(402, 9, 5)]), [(402, 402, 5)]);
         assert_eq!(web.look(500, 5, &[write(502, 5, 6)]), []);
         assert_eq!(web.look(600, 6, &[]), [(502, 502, 6)]);
@@ -333,7 +336,7 @@ mod tests {
         let away_and_back = [write(120, 0, 8), write(130, 8, 0)];
         assert_eq!(web.look(200, 0, &away_and_back), [(120, 130, 0)]);
         assert_eq!(web.look(300, 0, &[write(210, 0, 0), write(220, 0, 0)]), []);
-        // What was lost before the first one is not known.
+        // The writes that were lost before the first one are unknown.
         let lost_one = [write(320, 5, 6), write(330, 6, 7)];
         assert_eq!(web.look(400, 7, &lost_one), [(300, 330, 7)]);
     }
@@ -356,7 +359,7 @@ mod tests {
     #[test]
     fn what_is_written_after_a_look_is_for_the_next_one() {
         let mut web = Web::looked_at(0);
-        // They are read before the look is.
+        // The writes are read before the reading is reported.
         let both = [write(150, 0, 4), write(230, 4, 5)];
         assert_eq!(web.look(200, 4, &both), [(150, 150, 4)]);
         assert_eq!(web.look(300, 5, &[]), [(230, 230, 5)]);
@@ -376,7 +379,7 @@ mod tests {
     #[test]
     fn clocks_follow_each_other_whatever_a_look_missed() {
         let mut web = Web::looked_at(0);
-        // The look began before the first write, and saw the one of the two.
+        // The reading began before the first write, and saw the result of only this one.
         let both = [write(201, 0, 4), write(203, 4, 5)];
         assert_eq!(web.look(200, 4, &both), [(105, 205, 4)]);
         assert_eq!(web.look(300, 5, &[]), [(205, 205, 5)]);
@@ -389,7 +392,7 @@ mod tests {
         assert_eq!(of(vcpu(0, 80, Some(4))), [(105, 105, 2)]);
         assert_eq!(of(vcpu(1, 81, None)), [(105, 105, 5)]);
         assert_eq!(of(vcpu(2, 82, Some(3))), []);
-        // Two VMs of one process: whose offset was written is not known.
+        // With two VMs in one process, it is unknown whose offset was written.
         let twins = [vcpu(0, 80, Some(3)), vcpu(1, 81, Some(3))];
         let clocks = Clocks::default().look(&twins, &both, &[write(50, 0, 1)]);
         assert_eq!(news(clocks), [(105, 105, 1), (105, 105, 5)]);

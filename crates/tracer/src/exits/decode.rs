@@ -1,5 +1,5 @@
-//! From the bytes of the ring buffer to what exits are reported by. Pure: no I/O, no BPF, no
-//! clock.
+//! Decodes the bytes of the ring buffer into exits and the events around them. Pure: no I/O, no
+//! BPF, no clock.
 
 use vmnoise_events::{Event, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};
 
@@ -9,7 +9,7 @@ use crate::decode::{Decoder, Fields, RECORD_BYTES};
 use crate::plain;
 use crate::records::Decode;
 
-/// Each record is known by its size.
+/// Sizes of the records. Each kind of record has its own size.
 const INTERVAL_BYTES: usize = size_of::<WireInterval>();
 const EXIT_BYTES: usize = size_of::<WireReported>();
 const WRITE_BYTES: usize = size_of::<WireTscWrite>();
@@ -33,11 +33,12 @@ impl Decode for ExitDecoder {
 }
 
 impl ExitDecoder {
-    /// The sizes of the records: what kept a vCPU, an exit, a write of a TSC offset.
+    /// The sizes of the records: an interval of a vCPU, an exit, a write of a TSC offset.
     pub const SIZES: [usize; 3] = [INTERVAL_BYTES, EXIT_BYTES, WRITE_BYTES];
 
-    /// Decodes one record of the ring buffer; each source comes before its first use. Bytes
-    /// that are no record give nothing and are counted. vCPUs go by their places in the table.
+    /// Decodes one record of the ring buffer. Each source comes before its first use. Bytes that
+    /// are no record give no event, and are counted. vCPUs have the numbers of their places in the
+    /// table.
     pub fn decode(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event)) {
         let decoded = match bytes.len() {
             INTERVAL_BYTES => self.interval(bytes, sink),
@@ -50,13 +51,13 @@ impl ExitDecoder {
         }
     }
 
-    /// How many records could not be decoded so far.
+    /// Returns the number of records that could not be decoded so far.
     pub fn undecodable(&self) -> u64 {
         self.undecodable + self.activities.undecodable()
     }
 
-    /// The writes of TSC offsets since the last call, which are no events: what they say has
-    /// to be held against what is so afterwards.
+    /// Returns the writes of TSC offsets since the last call. They are no events, because they must
+    /// be compared with the offsets that KVM has afterwards.
     pub(super) fn take_writes(&mut self) -> Vec<WireTscWrite> {
         std::mem::take(&mut self.writes)
     }
@@ -84,7 +85,7 @@ impl ExitDecoder {
     }
 }
 
-/// An exit, and before it its last stay in the VMM.
+/// Reports an exit, and before it its last stay in the VMM.
 fn exit(bytes: &[u8], sink: &mut dyn FnMut(Event)) -> Option<()> {
     let reported: WireReported = plain::read(bytes)?;
     let vcpu = vcpu_id(reported.vcpu)?;
@@ -104,7 +105,7 @@ fn exit(bytes: &[u8], sink: &mut dyn FnMut(Event)) -> Option<()> {
     Some(())
 }
 
-/// Place 0 of the table is nobody's.
+/// Returns the id from a place. Place 0 of the table belongs to no vCPU.
 fn vcpu_id(index: u32) -> Option<VcpuId> {
     index.checked_sub(1).map(VcpuId)
 }
@@ -165,7 +166,7 @@ mod tests {
             let others = events.iter().filter(|event| {
                 matches!(event, Event::VcpuInterval(_) | Event::Activity(_))
             });
-            // An exit may bring its stay in the VMM.
+            // An exit may also report its stay in the VMM.
             let reported = others.count() + exits + writes;
             prop_assert!(reported as u64 + undecodable >= records.len() as u64);
             prop_assert!(reported as u64 + undecodable <= records.len() as u64 + exits as u64);

@@ -1,11 +1,11 @@
-//! The clocks of guests whose exits nobody counts.
+//! The clocks of guests whose exits are not counted.
 
 use vmnoise_events::{Vcpu, VcpuClock};
 
 use super::clocks::{ClockLook, Clocks};
 use crate::VmSearch;
 
-/// What KVM had of them at one look after the other. When a clock changed in between is not known.
+/// The clocks in KVM at the last reading. It is unknown when a clock changed between two readings.
 #[derive(Debug)]
 pub struct GuestClocks {
     search: VmSearch,
@@ -13,7 +13,8 @@ pub struct GuestClocks {
 }
 
 impl GuestClocks {
-    /// Loads the program that finds them, with the rights that this takes; where it cannot be, debugfs is read.
+    /// Loads the program that finds the clocks, which needs rights. If it cannot be loaded, debugfs
+    /// is read.
     pub fn here() -> GuestClocks {
         GuestClocks {
             search: VmSearch::here(),
@@ -21,8 +22,8 @@ impl GuestClocks {
         }
     }
 
-    /// Takes a look at the guests of these vCPUs, which are all that there are, and returns the clocks that are not
-    /// as they were at the look before; CLOCK_MONOTONIC in nanoseconds.
+    /// Reads the clocks of the guests of these vCPUs, which must be all vCPUs. Returns the clocks
+    /// that have changed since the last reading, with times of CLOCK_MONOTONIC in ns.
     pub fn look(&mut self, vcpus: &[Vcpu]) -> Vec<VcpuClock> {
         let mut processes: Vec<u32> = vcpus.iter().map(|vcpu| vcpu.vmm_pid).collect();
         processes.sort_unstable();

@@ -1,4 +1,5 @@
-//! Opens and loads the programs of `exits` that this kernel can run, with room for so many vCPUs.
+//! Opens the programs of `exits`, and loads those that this kernel can run, with room for a number
+//! of vCPUs.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,38 +12,38 @@ use crate::log::quietly;
 use crate::object::{load_what_fits, why_not};
 use crate::probes::{Group, Probe};
 
-/// The program that dates changes of a guest's clock.
+/// The program that shows when a guest's clock changed.
 pub(super) const TSC_WRITES: &str = "kvm_write_tsc_offset";
-/// Threads that stay in the table though there is no room for their vCPUs: so that each is
-/// counted once.
+/// Number of threads that stay in the table although there is no room for their vCPUs. So each of
+/// them is counted once.
 const THREADS: u32 = 16_384;
 
-/// What is decided before loading.
+/// The decisions before loading.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
-    /// Places for vCPUs.
+    /// Number of places for vCPUs.
     pub(super) vcpus: u32,
     pub(super) streaming: Streaming,
     pub(super) kvm_run_only: bool,
     pub(super) preempt_rt: bool,
 }
 
-/// The loaded object, and why groups are not in it.
+/// The loaded object, and why groups are absent.
 pub(super) struct Loaded {
     pub(super) object: Object,
     pub(super) absent: BTreeMap<Group, String>,
-    /// Every tracepoint some program is written for.
+    /// All tracepoints for which there is a program.
     pub(super) hooked: HashSet<String>,
 }
 
 impl Plan {
-    /// Groups that tell of exits. Under kvm_pvm the tracepoints of the last one are there, and
-    /// never fire.
+    /// Returns the groups that report exits. Under kvm_pvm the tracepoints of the last group exist,
+    /// but never fire.
     pub(super) fn groups() -> &'static [Group] {
         &Group::ALL[..7]
     }
 
-    /// Loads those groups that this kernel has.
+    /// Loads the groups that this kernel has.
     pub(super) fn load(self, btf: &KernelBtf) -> Result<Loaded, LoadError> {
         let load = |groups: &[Group], _is_trial| self.load_groups(btf, groups);
         let ((object, hooked), absent) = load_what_fits(btf, Self::groups(), &load)?;
@@ -59,8 +60,8 @@ impl Plan {
         })
     }
 
-    /// Why there is nothing to count, if there is not. Whose thread a CPU runs is known from
-    /// switches alone: without them one VM's exits would be another's.
+    /// Returns why nothing can be counted, if so. Only switches show whose thread a CPU runs:
+    /// without them, exits of one VM would count for another.
     pub(super) fn lacks(self, absent: &BTreeMap<Group, String>) -> Option<(Group, &String)> {
         let mut needed = [Group::KvmRun, Group::KvmExit, Group::Sched]
             .into_iter()
@@ -92,7 +93,7 @@ impl Plan {
             for mut map in open.maps_mut() {
                 match map.name().to_str() {
                     Some("exit_cpus") => map.set_max_entries(cpus)?,
-                    // Place 0 is nobody.
+                    // Place 0 is no vCPU.
                     Some("vcpus") => map.set_max_entries(self.vcpus + 1)?,
                     Some("free_places" | "newcomers" | "ended") => {
                         map.set_max_entries(self.vcpus)?;
@@ -115,10 +116,10 @@ impl Plan {
 
     fn needs(self, program: &str) -> bool {
         match program {
-            // Its reasons are reported by kvm_exit, where that fires.
+            // kvm_exit reports the reasons, if it fires.
             "kvm_userspace_exit" | "kvm_fpu_alone" => self.kvm_run_only,
             "kvm_fpu" => !self.kvm_run_only,
-            // Of all VMs: nobody asks for those of the others.
+            // It fires for all VMs, and nobody needs the writes of other VMs.
             TSC_WRITES => matches!(self.streaming, Streaming::Exits { .. }),
             _ => true,
         }

@@ -1,5 +1,5 @@
-//! Counts every exit of every vCPU of this host, in the kernel; user space only reads. What
-//! is asked for is reported one by one as well.
+//! Counts every exit of every vCPU of this host in the kernel; user space only reads. Exits are
+//! also reported one by one if that is wanted.
 
 mod clocks;
 mod decode;
@@ -40,32 +40,32 @@ use stream::Stream;
 use table::Table;
 use wire::{WireReason, WireVcpu};
 
-/// Reasons kept apart for each vCPU: EXITS_REASONS of `bpf/exits.h`.
+/// Number of reasons with their own sums for each vCPU: EXITS_REASONS of `bpf/exits.h`.
 const REASONS: usize = 40;
 
-/// How often a vCPU's counts are read again until they stand still.
+/// Number of times that a vCPU's counts are read again until they stand still.
 const READS: usize = 4;
 
-/// What is reported one by one, beside what is counted.
+/// The records that are reported one by one, in addition to the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streaming {
-    /// Nothing: counting costs least.
+    /// Nothing: counting alone costs least.
     Off,
-    /// Exits, what kept their vCPUs' threads from their guests, and what the host did there.
+    /// Exits, what kept the vCPUs' threads from their guests, and the host's work there.
     Exits {
-        /// The least noise of an exit that is reported, in nanoseconds: its length without the
+        /// Least noise of an exit that is reported, in ns. Noise is the exit's length without the
         /// guest's own halts.
         threshold_ns: u64,
     },
-    /// Every exit, of one VM at a time and for a stretch of time ([`ExitTracer::follow`]). The programs time
-    /// themselves.
+    /// Every exit, of one VM at a time and for one time window after another
+    /// ([`ExitTracer::follow`]). The programs time themselves.
     Stretches,
 }
 
-/// The programs that count exits. They run for as long as this is held.
+/// The programs that count exits. They run while this value lives.
 #[derive(Debug)]
 pub struct ExitTracer {
-    // Dropped first: nothing runs any more while the rest goes.
+    // Dropped first, so no program runs while the rest is dropped.
     links: Vec<Link>,
     stream: Option<Stream>,
     object: Object,
@@ -73,23 +73,23 @@ pub struct ExitTracer {
     reasons: ReasonSource,
     roll: Roll,
     watched: Watched,
-    /// The process whose vCPUs are counted; 0 is all.
+    /// The process whose vCPUs are counted; 0: all processes.
     followed: u32,
     before: Before,
 }
 
 impl ExitTracer {
-    /// Loads the programs, with room for this many vCPUs at a time; nothing runs yet.
+    /// Loads the programs, with room for this many vCPUs at a time. Nothing runs yet.
     ///
     /// # Errors
-    /// [`LoadError::Refused`] where this machine or these rights do not allow it,
-    /// [`LoadError::Broken`] where they do and it fails.
+    /// [`LoadError::Refused`] if this machine or the rights of this process do not allow it,
+    /// [`LoadError::Broken`] if they allow it and it fails.
     pub fn load(vcpus: u32, streaming: Streaming) -> Result<ExitTracer, LoadError> {
         let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
         Self::load_on(&btf, vcpus, streaming)
     }
 
-    /// As `load`, as if the kernel were described like this.
+    /// Does the same as `load` with this description of the kernel.
     fn load_on(btf: &KernelBtf, vcpus: u32, streaming: Streaming) -> Result<ExitTracer, LoadError> {
         let host = Host::here();
         let reasons = ReasonSource::of(host.kvm_module().as_deref(), btf);
@@ -110,8 +110,8 @@ impl ExitTracer {
         };
         let table = Table::new(&object, vcpus);
         let table = table.map_err(|error| LoadError::Broken(format!("the vCPUs: {error}")))?;
-        // Where reasons are read has a status of its own, and on PREEMPT_RT a soft interrupt counts up
-        // to the switch that preempts it.
+        // The source of reasons has its own status. On PREEMPT_RT a soft interrupt counts up to the
+        // switch that preempts it.
         let kernel = Kernel::of(&host, btf, &hooked, plan.kvm_run_only);
         Ok(ExitTracer {
             links: Vec::new(),
@@ -126,8 +126,9 @@ impl ExitTracer {
         })
     }
 
-    /// Given all VMs of this host, names threads that are vCPUs already: one that stays in its guest would be seen
-    /// late. Others are found as they come. Before [`ExitTracer::attach`].
+    /// Prepares places for threads that are already vCPUs, from all VMs of this host. Otherwise a
+    /// vCPU that stays in its guest would be seen late. Others are found when they come. Call it
+    /// before [`ExitTracer::attach`].
     ///
     /// # Errors
     /// If the maps cannot be written.
@@ -148,8 +149,8 @@ impl ExitTracer {
         Ok(())
     }
 
-    /// Looks for vCPUs that have come, and reports the processes of those that have since the
-    /// last call: their VMs had better be looked at while they live, and learned.
+    /// Looks for vCPUs that have come. Returns their processes since the last call. Look up the VMs
+    /// of these while they live, and call [`ExitTracer::learn`].
     ///
     /// # Errors
     /// If the maps cannot be read.
@@ -157,15 +158,15 @@ impl ExitTracer {
         self.roll.look(&self.object)
     }
 
-    /// Remembers what these VMs and their vCPUs are called, beyond their end: whatever could be
-    /// found of newcomers' processes that were looked at. A vCPU that has ended since is
-    /// named as well.
+    /// Stores the names of these VMs and their vCPUs. `looked_at` are the processes of new vCPUs
+    /// that were looked up. Names are kept after the vCPUs end. A vCPU that has ended meanwhile
+    /// also gets its name.
     pub fn learn(&mut self, looked_at: &[u32], vms: Vec<Vm>) {
         self.roll.learn(looked_at, vms);
     }
 
-    /// Given all VMs of this host: a vCPU whose VM was among those of the look before and is gone
-    /// gives up its place, though its thread lives on.
+    /// Frees the places of vCPUs whose VM is gone, although their thread lives. `vms` are all VMs
+    /// of this host: a VM is gone if it was there at the last call, and is not there now.
     ///
     /// # Errors
     /// If the maps cannot be read or written.
@@ -173,8 +174,8 @@ impl ExitTracer {
         self.roll.forget_gone(&self.object, vms)
     }
 
-    /// Attaches every group that can be attached; one that cannot is reported by
-    /// [`ExitTracer::exit_statuses`]. Nothing is counted before [`ExitTracer::count`].
+    /// Attaches all groups that can be attached. [`ExitTracer::exit_statuses`] reports the others.
+    /// Nothing is counted before [`ExitTracer::count`].
     ///
     /// # Errors
     /// If exits cannot be reported.
@@ -187,8 +188,8 @@ impl ExitTracer {
         Ok(())
     }
 
-    /// Counts from here: all programs are attached, so that no begin is seen without the one
-    /// that sees its end.
+    /// Begins to count. All programs are attached, so each begin is counted only if the program
+    /// that sees its end runs.
     ///
     /// # Errors
     /// If the maps cannot be written.
@@ -197,21 +198,21 @@ impl ExitTracer {
         self.object.set(".data", 0, &controls)
     }
 
-    /// Stops counting: what is read afterwards is final.
+    /// Stops counting. Counts that are read afterwards are final.
     ///
     /// # Errors
     /// If the maps cannot be written.
     pub fn detach(&mut self) -> std::io::Result<()> {
-        // Begins first: programs go one by one.
+        // Begins stop first, because programs go one by one.
         let controls = wire::controls(false, self.followed);
         self.object.set(".data", 0, &controls)?;
         self.links.clear();
         Ok(())
     }
 
-    /// The vCPUs there are, in the order in which they were seen; those that have ended were
-    /// told by [`ExitTracer::drain`]. What is counted of one is of one instant, unless it exits
-    /// all the time.
+    /// Returns the vCPUs that are present, in the order in which they were first seen.
+    /// [`ExitTracer::drain`] reported those that have ended. The counts of one vCPU are from one
+    /// instant, unless it exits all the time.
     ///
     /// # Errors
     /// If the maps cannot be read.
@@ -219,7 +220,7 @@ impl ExitTracer {
         let present = self.roll.table.present().into_iter();
         present
             .map(|(id, place)| {
-                // Its map entries are read one after the other while it goes on.
+                // Its map entries are read one after the other while the vCPU runs.
                 let mut last = self.read_vcpu(id, place)?;
                 for _ in 0..READS {
                     let again = self.read_vcpu(id, place)?;
@@ -248,19 +249,19 @@ impl ExitTracer {
         ))
     }
 
-    /// Whether this KVM never says that a guest left (kvm_pvm): an exit is then the time
-    /// between two KVM_RUN, and exits handled in the kernel stay unknown.
+    /// Returns whether this KVM never reports that a guest was left (kvm_pvm). An exit is then the
+    /// time between two KVM_RUN, and exits that the kernel handled alone are unknown.
     pub fn kvm_run_only(&self) -> bool {
         self.plan.kvm_run_only
     }
 
-    /// Which events this run can see, once its programs are attached.
+    /// Returns which events this run can see, after its programs are attached.
     pub fn witnesses(&self) -> Witnesses {
         self.watched.witnesses()
     }
 
-    /// How what the host does to vCPUs is witnessed, group by group, and what is missing. Exits
-    /// themselves have statuses of their own.
+    /// Returns how the host's work on vCPUs is observed, by group, and what is missing. Exits have
+    /// their own statuses.
     fn probe_statuses(&self) -> Vec<ProbeStatus> {
         let of_kvm = |group: Group| matches!(group, Group::KvmRun | Group::KvmExit);
         let probe_statuses = self.watched.probe_statuses();
@@ -270,15 +271,15 @@ impl ExitTracer {
             .collect()
     }
 
-    /// Hands over each vCPU that has come since the last call, everything that was reported, and
-    /// the totals of each vCPU that has ended. Each source and each vCPU is defined before its
-    /// first use; an exit comes after the intervals and activities that it is made of, but for
-    /// interrupts in progress on a CPU that it left. Call it a few times a second.
+    /// Reports each vCPU that has come since the last call, all records, and the totals of each
+    /// vCPU that has ended. Each source and each vCPU is defined before its first use. An exit
+    /// comes after the intervals and activities that make it up, except for interrupts in progress
+    /// on a CPU that it left. Call it a few times a second.
     ///
     /// # Errors
     /// If the ring buffer or the maps cannot be read or written.
     pub fn drain(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), TraceError> {
-        // Who has ended by now has told all there was.
+        // All records of a vCPU that has ended by now are in the ring.
         let roll = &mut self.roll;
         roll.define(&self.object, sink).map_err(TraceError::Ring)?;
         let ended = roll.table.take_ended();
@@ -292,7 +293,7 @@ impl ExitTracer {
         Ok(())
     }
 
-    /// Says what was counted of a vCPU that has ended, and gives its place to others.
+    /// Reports the totals of a vCPU that has ended, and frees its place.
     fn report_last(
         &mut self,
         id: VcpuId,
@@ -305,13 +306,13 @@ impl ExitTracer {
         self.roll.bury(&self.object, id, place)
     }
 
-    /// Whether [`ExitTracer::report_clocks`] tells any: it needs the stream.
+    /// Returns whether [`ExitTracer::report_clocks`] reports any clocks: it needs the stream.
     pub fn reports_clocks(&self) -> bool {
         self.stream.is_some()
     }
 
-    /// Of the clocks of the guests of all vCPUs there are, reports those that are new in this look at
-    /// KVM's debugfs, or have changed. Each vCPU is defined before.
+    /// Reports the guests' clocks that are new in this reading of KVM's clocks, or have changed,
+    /// for all vCPUs that are present. Each vCPU is defined before.
     ///
     /// # Errors
     /// If the maps cannot be read.
@@ -323,7 +324,7 @@ impl ExitTracer {
         if self.stream.is_none() {
             return Ok(());
         }
-        // What was written before the look is in the ring by now.
+        // Writes before the reading are in the ring by now.
         self.drain(sink)?;
         if let Some(stream) = &mut self.stream {
             stream.report_clocks(look, &self.roll.looked_up(), sink);
@@ -331,14 +332,14 @@ impl ExitTracer {
         Ok(())
     }
 
-    /// Whether the instants of changes of guests' clocks are reported, beside what they are.
+    /// Returns whether the times of changes of guests' clocks are reported.
     pub fn dates_clocks(&self) -> bool {
         let mut programs = self.object.progs();
         programs.any(|program| program.name() == TSC_WRITES && program.autoload())
     }
 
-    /// What was lost since start, kind by kind; a count that is 0 is known to be 0. Nothing
-    /// but events that were missed and vCPUs without room is lost to what is counted.
+    /// Returns the losses since the start, by kind. A count of 0 is known to be 0. The counts
+    /// themselves lose only missed events and vCPUs without room.
     ///
     /// # Errors
     /// If the maps cannot be read.

@@ -1,23 +1,23 @@
-//! Where the reason of an exit is read: it is no argument of `kvm_exit`.
+//! Sources of the reason of an exit, which is no argument of `kvm_exit`.
 
 use crate::btf::KernelBtf;
 
-/// How the reasons of exits come to be known.
+/// Source of the reasons of exits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReasonSource {
-    /// From the structures of this module of KVM, found by its BTF.
+    /// The structures of this module of KVM, found by its BTF.
     Btf {
         /// `kvm_amd` or `kvm_intel`.
         module: &'static str,
     },
-    /// Why KVM_RUN returned: this KVM (kvm_pvm) never says that a guest left.
+    /// Why KVM_RUN returned: this KVM (kvm_pvm) never reports that a guest was left.
     KvmRun,
-    /// Nothing says where they lie.
+    /// Unknown: no BTF shows where the reasons are stored.
     Unread,
 }
 
 impl ReasonSource {
-    /// That of this vendor's module; `None` is none that is known.
+    /// Returns the source for this vendor's module; `None` is no known module.
     pub(crate) fn of(kvm_module: Option<&str>, btf: &KernelBtf) -> ReasonSource {
         let by_btf = |module, structure| match btf.has_vcpu_structure(structure) {
             true => ReasonSource::Btf { module },

@@ -1,5 +1,5 @@
-//! Programs that stay loaded, and are attached for one VM and a stretch of time after the other: each time they begin
-//! with nothing.
+//! Programs that stay loaded, and are attached for one VM and one time window after another. Each
+//! time they begin with empty counts.
 
 use std::collections::BTreeSet;
 
@@ -14,21 +14,21 @@ use crate::error::TraceError;
 use crate::maps::Maps;
 use vmnoise_host::Vm;
 
-/// One run in so many is timed: EXITS_TIMED_RUN of `bpf/exits.h`.
+/// One run in this number is timed: EXITS_TIMED_RUN of `bpf/exits.h`.
 const TIMED_RUN: u64 = 251;
 
-/// What came before the stretch of time that is told.
+/// Counts before the time window that is reported.
 #[derive(Debug, Default)]
 pub(super) struct Before {
-    /// Events that the programs missed.
+    /// Number of events that the programs missed.
     pub(super) missed: u64,
-    /// How long runs took that were timed.
+    /// Length of the timed runs.
     timed_ns: u64,
 }
 
 impl ExitTracer {
-    /// Forgets all that was told and counted, and counts this VM alone from now on. While nothing is attached, and a
-    /// moment after [`ExitTracer::detach`]: programs that ran then have ended.
+    /// Forgets all reports and counts, and counts only this VM from now on. Call it while nothing
+    /// is attached, and a moment after [`ExitTracer::detach`], when no program runs any more.
     ///
     /// # Errors
     /// If the ring buffer or the maps cannot be read or written.
@@ -40,8 +40,9 @@ impl ExitTracer {
         self.expect(vec![vm]).map_err(TraceError::Ring)
     }
 
-    /// What the programs have cost so far, on all CPUs, in ns, a reading of the clock for each run included; 0 where
-    /// they do not time themselves. Each run that is timed stands for [`TIMED_RUN`].
+    /// Returns the cost of the programs so far, on all CPUs, in ns. It includes one reading of the
+    /// clock per run. It is 0 if the programs do not time themselves. Each timed run stands for
+    /// [`TIMED_RUN`] runs.
     ///
     /// # Errors
     /// If the maps cannot be read.
@@ -55,7 +56,7 @@ impl ExitTracer {
             missed: accounting::recursion_misses(object)?,
             timed_ns: self.before.timed_ns + timed_ns(object)?,
         };
-        // Those that are free are as they were at the begin.
+        // Free places are still as they were at the begin.
         let mut used: BTreeSet<u32> = (1..=self.plan.vcpus).collect();
         while let Some(place) = object.pop("free_places")? {
             used.remove(&place);

@@ -1,4 +1,4 @@
-//! Who the vCPUs are: each is defined when it comes, in the order of their ids and without holes.
+//! The list of vCPUs: each is defined when it comes, in the order of the ids and without holes.
 
 use std::collections::BTreeSet;
 
@@ -11,26 +11,26 @@ use super::wire::WireVcpu;
 use crate::maps::Maps;
 use vmnoise_host::Vm;
 
-/// The places in the kernel's table, and the names of those who have or had them.
+/// The places in the kernel's table, and the names of the vCPUs that have or had them.
 #[derive(Debug)]
 pub(super) struct Roll {
     pub(super) table: Table,
     names: VmNames,
     sees_kvm: bool,
-    /// As they were defined last, by id.
+    /// The vCPUs as they were last defined, by id.
     defined: Vec<Vcpu>,
-    /// Processes of those who came since the last [`Roll::look`].
+    /// Processes of the vCPUs that came since the last [`Roll::look`].
     arrived: Vec<u32>,
-    /// Processes that somebody is looking at, who has not told of them yet.
+    /// Processes that are being looked up, with no result yet.
     looked_at: BTreeSet<u32>,
-    /// Who ended meanwhile, with what the kernel had of them.
+    /// vCPUs that ended meanwhile, with the kernel's data about them.
     nameless: Vec<(VcpuId, WireVcpu)>,
-    /// Names have come to be known since they were defined.
+    /// Whether names are known that were not when the vCPUs were defined.
     stale: bool,
-    /// Processes that were seen to hold VMs when all were looked at last. What a VM is called is
-    /// known of others, too: of those of other users no more than that may be seen.
+    /// Processes that held VMs at the last look at all processes. Names may also be known of other
+    /// processes: the files of other users' processes may be hidden, but their names are not.
     hold_vms: BTreeSet<u32>,
-    /// Whose VMs are gone, and whose places could not be given up yet.
+    /// vCPUs whose VMs are gone, and whose places could not be freed yet.
     outlived: Vec<(VcpuId, u32)>,
 }
 
@@ -58,8 +58,8 @@ impl Roll {
         self.stale = true;
     }
 
-    /// Looks who has come and who has ended. Tells the VMMs' processes of those who came since
-    /// the last call, for somebody to look at them.
+    /// Finds which vCPUs have come and which have ended. Returns the VMMs' processes of those that
+    /// came since the last call, to be looked up.
     pub(super) fn look(&mut self, object: &Object) -> std::io::Result<Vec<u32>> {
         self.see(object)?;
         let mut processes = std::mem::take(&mut self.arrived);
@@ -76,8 +76,8 @@ impl Roll {
         Ok(())
     }
 
-    /// A vCPU of this process has come. Where the process has none besides and nobody looks at it
-    /// yet, it may be another one than was known by its number.
+    /// Notes that a vCPU of this process has come. If the process has no other vCPUs and is not
+    /// being looked up, another process may have got its number.
     fn welcome(&mut self, process: u32) {
         let is_known = self.arrived.contains(&process) || self.is_heard_of(process);
         if !is_known {
@@ -86,14 +86,14 @@ impl Roll {
         self.arrived.push(process);
     }
 
-    /// Whether it has vCPUs that are defined, or is being looked at.
+    /// Returns whether the process has defined vCPUs, or is being looked up.
     fn is_heard_of(&self, process: u32) -> bool {
         let present = self.table.present().into_iter();
         let mut defined = present.filter_map(|(id, _)| self.defined.get(id.0 as usize));
         self.looked_at.contains(&process) || defined.any(|vcpu| vcpu.vmm_pid == process)
     }
 
-    /// Defines those who have come, and those anew of whom more is known.
+    /// Defines the vCPUs that have come, and again those of which more is known.
     pub(super) fn define(
         &mut self,
         object: &Object,
@@ -113,15 +113,15 @@ impl Roll {
         Ok(())
     }
 
-    /// A look at all processes that can be looked into: these hold VMs. Tells which did at the
-    /// look before, and do no more.
+    /// Takes the result of a look at all processes: these hold VMs. Returns the processes that did
+    /// at the last look, and no longer do.
     pub(super) fn gone(&mut self, vms: &[Vm]) -> BTreeSet<u32> {
         let before = std::mem::take(&mut self.hold_vms);
         self.hold_vms = vms.iter().map(|vm| vm.pid).collect();
         before.difference(&self.hold_vms).copied().collect()
     }
 
-    /// Vacates the places of those whose VM was seen at the look before, and is not among these.
+    /// Frees the places of vCPUs whose VM was there at the last look, and is not among these.
     pub(super) fn forget_gone(&mut self, object: &Object, vms: &[Vm]) -> std::io::Result<()> {
         let gone = self.gone(vms);
         let mut names = std::mem::take(&mut self.names);
@@ -130,7 +130,7 @@ impl Roll {
         let mut outlived = std::mem::take(&mut self.outlived);
         let present = self.table.present().into_iter();
         outlived.extend(present.filter(|(id, _)| {
-            // Who came since is of another VM.
+            // A vCPU that came later belongs to another VM.
             let vcpu = self.defined.get(id.0 as usize);
             vcpu.is_some_and(|vcpu| gone.contains(&vcpu.vmm_pid))
         }));
@@ -142,7 +142,7 @@ impl Roll {
         Ok(())
     }
 
-    /// Whose place this is, who is defined then.
+    /// Returns the vCPU that has this place, and defines it if it is new.
     pub(super) fn at(
         &mut self,
         object: &Object,
@@ -159,7 +159,7 @@ impl Roll {
         id.ok_or_else(|| std::io::Error::other("a vCPU without a place in the table"))
     }
 
-    /// Defines it anew, where its first exit has told whose it is.
+    /// Defines a vCPU again if its first exit has shown to which VM it belongs.
     pub(super) fn complete(
         &mut self,
         object: &Object,
@@ -173,12 +173,12 @@ impl Roll {
         Ok(id)
     }
 
-    /// What is known of whoever has this place.
+    /// Returns what is known of the vCPU that has this place.
     pub(super) fn vcpu(&self, id: VcpuId, wire: &WireVcpu) -> Vcpu {
         self.names.vcpu(id, wire, self.sees_kvm)
     }
 
-    /// Who has a place now, as they were defined last.
+    /// Returns the vCPUs that have a place now, as they were last defined.
     pub(super) fn present(&self) -> Vec<Vcpu> {
         let present = self.table.present().into_iter();
         present
@@ -186,8 +186,8 @@ impl Roll {
             .collect()
     }
 
-    /// As `present`, without those at whose processes somebody looks: it is not known yet which vCPU of
-    /// their VM they are.
+    /// Returns the same as `present`, without vCPUs whose processes are being looked up: their
+    /// numbers in their VMs are not known yet.
     pub(super) fn looked_up(&self) -> Vec<Vcpu> {
         let mut vcpus = self.present();
         vcpus.retain(|vcpu| {
@@ -197,7 +197,7 @@ impl Roll {
         vcpus
     }
 
-    /// Gives up the place of one who has ended and was reported.
+    /// Frees the place of a vCPU that has ended and was reported.
     pub(super) fn bury(&mut self, object: &Object, id: VcpuId, place: u32) -> std::io::Result<()> {
         let wire = read(object, place)?;
         if self.looked_at.contains(&wire.tgid) {
@@ -206,7 +206,7 @@ impl Roll {
         self.table.free(object, place)
     }
 
-    /// Defines those anew who ended before their processes had been looked at.
+    /// Defines again the vCPUs that ended before their processes had been looked up.
     fn name_those_who_ended(&mut self, sink: &mut dyn FnMut(Event)) {
         let is_reported = |(_, wire): &mut (_, WireVcpu)| !self.looked_at.contains(&wire.tgid);
         let reported: Vec<(VcpuId, WireVcpu)> = self.nameless.extract_if(.., is_reported).collect();

@@ -1,11 +1,12 @@
-//! How exits are seen and named on this machine, in the words of `vmnoise doctor` and of each result's last lines.
+//! How exits are seen and named on this machine, for `vmnoise doctor` and the last lines of each
+//! result.
 
 use vmnoise_events::{ProbeName, ProbeStatus};
 
 use super::{ExitTracer, ReasonSource};
 
 impl ExitTracer {
-    /// How exits are counted and named, and what the host does to vCPUs is witnessed.
+    /// Returns how exits are counted and named, and how the host's work on vCPUs is observed.
     pub fn exit_statuses(&self) -> Vec<ProbeStatus> {
         let mut probe_statuses = vec![self.counting_status()];
         if !self.kvm_run_only() {
@@ -17,12 +18,12 @@ impl ExitTracer {
         probe_statuses
     }
 
-    /// How exits are counted.
+    /// Returns how exits are counted.
     pub fn counting_status(&self) -> ProbeStatus {
         of_counting(self.kvm_run_only())
     }
 
-    /// Where the reasons of exits come from.
+    /// Returns the source of the reasons of exits.
     pub fn reasons_status(&self) -> ProbeStatus {
         of_reasons(self.reasons)
     }

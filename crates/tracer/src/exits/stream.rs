@@ -1,4 +1,4 @@
-//! What the programs report one by one: handed on, each vCPU defined before its first use.
+//! Passes on what the programs stream, and defines each vCPU before its first use.
 
 use libbpf_rs::Object;
 use vmnoise_events::{Event, Vcpu, VcpuExit, VcpuId, VcpuInterval};
@@ -10,11 +10,11 @@ use super::roll::Roll;
 use crate::error::{LoadError, TraceError};
 use crate::records::Records;
 
-/// Holds what a host with a million records a second tells in a tenth of one.
+/// Holds the records of a tenth of a second on a host with a million records per second.
 const RING_BYTES: u32 = 16 << 20;
 
 impl Streaming {
-    /// How large the ring buffer is: it cannot be none.
+    /// Returns the size of the ring buffer, which cannot be 0.
     pub(super) fn ring_bytes(self) -> u32 {
         match self {
             Streaming::Off => rustix::param::page_size() as u32,
@@ -38,7 +38,7 @@ impl Stream {
         })
     }
 
-    /// Leaves what is in the ring, and counts from nothing again.
+    /// Discards what is in the ring, and begins with empty counts.
     pub(super) fn renew(&mut self) -> Result<(), TraceError> {
         self.records.drain(&mut |_| {})?;
         self.records
@@ -51,8 +51,8 @@ impl Stream {
         self.records.undecodable()
     }
 
-    /// Hands over everything told since the last call. Records name places, and all of them
-    /// are read before a place is given to another.
+    /// Passes on all records since the last call. Records have the numbers of places, so all of
+    /// them are read before a place gets another vCPU.
     pub(super) fn drain(
         &mut self,
         object: &Object,
@@ -62,7 +62,8 @@ impl Stream {
         let mut result = Ok(());
         self.records.drain(&mut |event| {
             let named = match event {
-                // By its first exit, kvm_exit has told whose it is.
+                // Before the first exit is reported, kvm_exit has shown to which VM the vCPU
+                // belongs.
                 Event::Exit(exit) => roll
                     .complete(object, place(exit.vcpu), sink)
                     .map(|vcpu| Event::Exit(VcpuExit { vcpu, ..exit })),
@@ -79,7 +80,7 @@ impl Stream {
         result
     }
 
-    /// Reports what this look says of the clocks of these vCPUs' guests.
+    /// Reports the news of this reading about the clocks of these vCPUs' guests.
     pub(super) fn report_clocks(
         &mut self,
         look: &ClockLook,
@@ -92,7 +93,7 @@ impl Stream {
     }
 }
 
-/// The decoder knows no more of a vCPU than its place, from which it counts.
+/// Returns the place. The decoder only knows the places of vCPUs, and counts from them.
 fn place(id: VcpuId) -> u32 {
     id.0 + 1
 }

@@ -8,21 +8,21 @@ use super::wire::{WireCpu, WireReason, WireVcpu};
 use crate::maps::Maps;
 use crate::plain;
 
-/// Whose each place is. Ids are given in the order in which vCPUs came, and never again.
+/// The vCPU of each place. Ids are given in the order in which vCPUs came, and are never reused.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// By place; place 0 is nobody's.
+    /// By place. Place 0 belongs to no vCPU.
     owners: Vec<Option<VcpuId>>,
-    /// How many came so far.
+    /// Number of vCPUs that came so far.
     count: u32,
-    /// Places of vCPUs that have ended, and were not read for the last time.
+    /// Places of vCPUs that have ended, before their last reading.
     ended: Vec<u32>,
-    /// As `ended`, where the thread lives on and may be current as a vCPU somewhere.
+    /// As `ended`, but the thread lives and may be current as a vCPU on some CPU.
     vacating: Vec<u32>,
 }
 
 impl Table {
-    /// With this many places, all of them free.
+    /// Creates a table with this many places, all free.
     pub(super) fn new(object: &Object, places: u32) -> std::io::Result<Table> {
         for place in 1..=places {
             object.push("free_places", place)?;
@@ -33,7 +33,7 @@ impl Table {
         })
     }
 
-    /// Gives a place to a vCPU before it is seen; `None` where there is none.
+    /// Gives a vCPU a place before it is seen; `None` if there is none.
     pub(super) fn seat(
         &mut self,
         object: &Object,
@@ -48,7 +48,8 @@ impl Table {
         Ok(Some(place))
     }
 
-    /// Looks who has ended, and then who has come. Tells the places of those who came.
+    /// Finds which vCPUs have ended, and then which have come. Returns the places of those that
+    /// came.
     pub(super) fn look(&mut self, object: &Object) -> std::io::Result<Vec<u32>> {
         while let Some(place) = object.pop("ended")? {
             self.ended.push(place);
@@ -57,7 +58,8 @@ impl Table {
         self.newcomers(object)
     }
 
-    /// Who has come: known here before anything is told of them.
+    /// Returns the places of vCPUs that have come. They have ids before anything is reported of
+    /// them.
     pub(super) fn newcomers(&mut self, object: &Object) -> std::io::Result<Vec<u32>> {
         let mut places = Vec::new();
         while let Some(place) = object.pop("newcomers")? {
@@ -74,12 +76,12 @@ impl Table {
         }
     }
 
-    /// Whose place this is.
+    /// Returns the vCPU of this place.
     pub(super) fn at(&self, place: u32) -> Option<VcpuId> {
         self.owners.get(place as usize).copied().flatten()
     }
 
-    /// Those who have a place, by id.
+    /// Returns the vCPUs that have a place, by id.
     pub(super) fn present(&self) -> Vec<(VcpuId, u32)> {
         let owners = (0..).zip(&self.owners);
         let mut present: Vec<(VcpuId, u32)> = owners
@@ -89,9 +91,9 @@ impl Table {
         present
     }
 
-    /// A thread that is a vCPU no more, though it may live on: once it has left its CPU, its
-    /// place is given up. Whether that is done: not while it waits for a CPU, where that is known
-    /// until it gets one.
+    /// Frees the place of a thread that is no vCPU any more, after it has left its CPU. The thread
+    /// may live on. Returns whether this is done: not while it waits for a CPU, because the
+    /// kernel's count of waiting threads has it until it gets one.
     pub(super) fn vacate(
         &mut self,
         object: &Object,
@@ -100,7 +102,7 @@ impl Table {
         let Some(vcpu) = object.value::<WireVcpu>("vcpus", place)? else {
             return Ok(true);
         };
-        // Where it is gone already, or the thread is another vCPU by now, the kernel says so itself.
+        // If the vCPU is gone, or the thread is another vCPU by now, the kernel reports it itself.
         if self.at(place) != Some(id) || object.value("threads", vcpu.tid)? != Some(place) {
             return Ok(true);
         }
@@ -113,7 +115,7 @@ impl Table {
         Ok(true)
     }
 
-    /// Nothing leads to a place of which no thread and no CPU knows.
+    /// Moves places to `ended` that no thread and no CPU refers to any more.
     fn look_for_left(&mut self, object: &Object) -> std::io::Result<()> {
         if self.vacating.is_empty() {
             return Ok(());
@@ -129,7 +131,7 @@ impl Table {
         Ok(())
     }
 
-    /// The places that are to be read for the last time, by the ids of those who had them.
+    /// Returns the places for a last reading, by the ids of their vCPUs.
     pub(super) fn take_ended(&mut self) -> Vec<(VcpuId, u32)> {
         let ended = std::mem::take(&mut self.ended);
         let mut ended: Vec<(VcpuId, u32)> = ended
@@ -141,7 +143,7 @@ impl Table {
         ended
     }
 
-    /// Clears a place for whoever comes next.
+    /// Clears a place for the next vCPU.
     pub(super) fn free(&mut self, object: &Object, place: u32) -> std::io::Result<()> {
         self.owners[place as usize] = None;
         object.set("vcpus", place, plain::bytes(&WireVcpu::default()))?;

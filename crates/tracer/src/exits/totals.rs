@@ -1,4 +1,4 @@
-//! From the numbers in the maps to totals with names. Pure: no I/O, no BPF, no clock.
+//! Turns the numbers in the maps into totals with names. Pure: no I/O, no BPF, no clock.
 
 use vmnoise_events::{Exit, ExitReason, Isa, ReasonTotals, Share, ShareMap, VcpuId, VcpuTotals};
 
@@ -31,15 +31,15 @@ pub(super) fn vcpu(
     }
 }
 
-/// Returns the totals of each reason, by the codes of the places. `known` codes have come: if there are more than places,
-/// the last place holds the rest.
+/// Returns the totals of each reason, by the codes of the places. `known` is the number of codes
+/// that came. If it is larger than the number of places, the last place holds the rest.
 fn by_reason(isa: Isa, codes: &[u64], known: usize, reasons: &[WireReason]) -> Vec<ReasonTotals> {
     let mut sums: Vec<SumOfReason> = Vec::new();
     let places = codes.iter().enumerate().zip(reasons);
     for ((place, &code), totals) in places.filter(|(_, totals)| totals.count > 0) {
         let is_shared = known > codes.len() && place + 1 == codes.len();
         let reason = (!is_shared).then(|| reason_of(isa, code));
-        // A code that came to two CPUs at once may have two places.
+        // A code that came on two CPUs at once may have two places.
         match sums.iter_mut().find(|sum| sum.reason == reason) {
             Some(sum) => sum.add(totals),
             None => sums.push(SumOfReason {
@@ -55,7 +55,7 @@ fn by_reason(isa: Isa, codes: &[u64], known: usize, reasons: &[WireReason]) -> V
 /// Sum of all places in the table that have one reason.
 struct SumOfReason {
     reason: Option<ExitReason>,
-    /// All but the split of times.
+    /// Everything except the split.
     wire: WireReason,
     split: ShareMap<u64>,
 }
@@ -91,8 +91,8 @@ impl SumOfReason {
     }
 }
 
-/// VMX sets this bit of the reason where the guest took a bus lock before it was left (Intel SDM, volume 3,
-/// basic VM-exit information): it is the same reason.
+/// A bit that VMX sets in the reason if the guest took a bus lock before the exit (Intel SDM,
+/// volume 3, basic VM-exit information). The reason is the same.
 const VMX_BUS_LOCK: u64 = 1 << 26;
 
 fn reason_of(isa: Isa, code: u64) -> ExitReason {
@@ -103,9 +103,10 @@ fn reason_of(isa: Isa, code: u64) -> ExitReason {
     ExitReason { isa, code }
 }
 
-/// The kernel sums up by reason alone, and what belongs to none.
+/// Returns the sum of all splits: the kernel has them by reason, and in addition the time inside
+/// KVM_RUN.
 fn whole_split(wire: &WireVcpu, reasons: &[WireReason], kvm_run_only: bool) -> ShareMap<u64> {
-    // Nothing before it was first seen is.
+    // Before the vCPU was first seen, nothing counts.
     let is_outside = wire.in_exit != 0 || wire.left != 0;
     let is_inside = kvm_run_only && !is_outside && wire.first_mono_ns > 0;
     let mut whole = split(&wire.inside_run, wire.inside_run_ns);
@@ -118,8 +119,8 @@ fn whole_split(wire: &WireVcpu, reasons: &[WireReason], kvm_run_only: bool) -> S
     whole
 }
 
-/// What was taken inside a KVM_RUN that is not over. Sleeps that may yet turn out to be halts
-/// are in no share until that is known.
+/// Returns the time that was taken inside the current KVM_RUN. Sleeps that may still turn out to be
+/// halts are in no share yet.
 fn since_kvm_run(wire: &WireVcpu) -> ShareMap<u64> {
     let (now, slept) = (&wire.now.split, &wire.slept);
     let undecided_ns = slept.blocked_ns + slept.work.irq_ns + slept.work.softirq_ns;
@@ -134,7 +135,7 @@ fn since_kvm_run(wire: &WireVcpu) -> ShareMap<u64> {
     split(&decided, taken_ns)
 }
 
-/// KVM's numbers of the two on x86; where no exit told, KVM_RUN is all there is.
+/// Returns the vendor by KVM's number on x86. If no exit was reported, KVM_RUN is all there is.
 pub(super) fn isa(wire: u32) -> Isa {
     Isa::of_kvm_exit(wire).unwrap_or(Isa::KvmRun)
 }
@@ -152,9 +153,9 @@ pub(super) fn exit(wire: &WireExit, isa: Isa) -> Exit {
     }
 }
 
-/// The kernel counts what others took; the rest of the exits is KVM's own.
+/// Returns the split of exits. The kernel counts the time of others; the rest is KVM's own.
 fn split(wire: &WireSplit, total_ns: u64) -> ShareMap<u64> {
-    // All of it: the compiler finds what is missing here.
+    // Lists all fields, so that the compiler finds a missing one.
     let WireSplit {
         vmm_ns,
         preempted_ns,
@@ -179,8 +180,7 @@ fn split(wire: &WireSplit, total_ns: u64) -> ShareMap<u64> {
     split
 }
 
-/// The largest length in this bucket, in nanoseconds: `bpf/exits_buckets.bpf.h` read
-/// backwards.
+/// Returns the largest length in this bucket, in ns: the inverse of `bpf/exits_buckets.bpf.h`.
 fn upper_edge_ns(bucket: usize) -> u64 {
     let (power, quarter) = (bucket / 4, bucket as u64 % 4);
     if power < 2 {

@@ -1,4 +1,4 @@
-//! What VMs and their vCPUs are called, for what no event reports. Pure: no I/O, no BPF.
+//! Names of VMs and their vCPUs, which no event reports. Pure: no I/O, no BPF.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use vmnoise_events::{Name, Vcpu, VcpuId, VmIdentity};
 use super::wire::WireVcpu;
 use vmnoise_host::Vm;
 
-/// The `id` of a vCPU that no event named.
+/// The `id` of a vCPU that no event has named.
 const NO_ID: u32 = u32::MAX;
 
-/// What was learned of processes, for as long as these have their numbers.
+/// Facts about processes, as long as these have their numbers.
 #[derive(Debug, Default)]
 pub(super) struct VmNames(BTreeMap<u32, Learned>);
 
@@ -18,7 +18,7 @@ pub(super) struct VmNames(BTreeMap<u32, Learned>);
 struct Learned {
     name: Name,
     identity: VmIdentity,
-    /// Numbers of vCPUs by thread: of all that it has or had.
+    /// Numbers of vCPUs by thread, for all that it has or had.
     numbers: BTreeMap<u32, u32>,
 }
 
@@ -37,12 +37,12 @@ impl VmNames {
         }
     }
 
-    /// Another process has this number, or may have it by now.
+    /// Forgets a process, because another one has its number or may have it by now.
     pub(super) fn forget(&mut self, process: u32) {
         self.0.remove(&process);
     }
 
-    /// Forgets all processes but these.
+    /// Forgets all processes except these.
     pub(super) fn keep(&mut self, is_there: impl Fn(u32) -> bool) {
         self.0.retain(|process, _| is_there(*process));
     }

@@ -1,4 +1,4 @@
-//! The Rust face of `bpf/exits.h`: types generated from the object's BTF.
+//! The Rust types of `bpf/exits.h`, generated from the object's BTF.
 
 use std::mem::offset_of;
 
@@ -39,7 +39,7 @@ const _: () = {
 /// The BPF programs, compiled.
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/exits.bpf.o"));
 
-/// What the programs are given before they are loaded: their `.rodata`.
+/// Returns the settings that the programs get before they are loaded, as their `.rodata`.
 pub(super) fn settings(kvm_run_only: bool, preempt_rt: bool, streaming: Streaming) -> Vec<u8> {
     let mut bytes = vec![0; size_of::<Settings>()];
     bytes[offset_of!(Settings, kvm_run_only)] = kvm_run_only.into();
@@ -53,8 +53,8 @@ pub(super) fn settings(kvm_run_only: bool, preempt_rt: bool, streaming: Streamin
     bytes
 }
 
-/// What the programs are told at work: their `.data`. They count where `counting`, the vCPUs of one
-/// process or, where that is 0, of all.
+/// Returns the `.data` that controls the running programs. They count if `counting`: the vCPUs of
+/// one process, or of all if `followed` is 0.
 pub(super) fn controls(counting: bool, followed: u32) -> Vec<u8> {
     let controls = Controls {
         counting: counting.into(),
@@ -63,7 +63,7 @@ pub(super) fn controls(counting: bool, followed: u32) -> Vec<u8> {
     plain::bytes(&controls).to_vec()
 }
 
-/// The programs' own variables.
+/// Returns the programs' own variables.
 pub(super) fn globals(object: &Object) -> std::io::Result<Globals> {
     let globals = object.value(".bss", 0)?;
     globals.ok_or_else(|| std::io::Error::other("the programs' own variables are too short"))

@@ -1,5 +1,6 @@
-//! The threads of one command: what was taken from each of them, and by whom. They are followed by fork, and summed
-//! up in the kernel, so that a build with thousands of processes costs no more than one with a few.
+//! The threads of one command: what was taken from each of them, and by whom. They are followed by
+//! fork, and summed in the kernel. So a build with thousands of processes costs no more than one
+//! with a few.
 
 #[cfg(test)]
 mod tests;
@@ -37,17 +38,18 @@ use vmnoise_host::Host;
 
 /// OWN_TIMED_RUN of `bpf/own_cpus.h`.
 const TIMED_RUN: u64 = 251;
-/// So often the members are read until none of them ends meanwhile; once is enough where the command has ended.
+/// Number of attempts to read the members until none of them ends meanwhile. After the command's
+/// end, one is enough.
 const MEMBER_TRIES: usize = 8;
-/// What it needs of the kernel.
+/// The groups of events that it needs.
 const GROUPS: [Group; 4] = [Group::Irq, Group::Softirq, Group::Sched, Group::Follow];
-/// Beyond what these groups need.
+/// More tracepoints that it needs.
 const TRACEPOINTS: [&str; 2] = ["sched_wakeup_new", "sched_process_fork"];
 
-/// Follows one command. Its programs run for as long as this is held.
+/// Follows one command. Its programs run while this value lives.
 #[derive(Debug)]
 pub struct Family {
-    // Dropped first: nothing runs any more while the rest goes.
+    // Dropped first, so no program runs while the rest is dropped.
     links: Vec<Link>,
     object: Object,
     cpus: MappedArray<WireCpu>,
@@ -57,11 +59,11 @@ pub struct Family {
 }
 
 impl Family {
-    /// Loads the programs; nothing runs yet.
+    /// Loads the programs. Nothing runs yet.
     ///
     /// # Errors
-    /// [`LoadError::Refused`] where this machine or these rights do not allow it,
-    /// [`LoadError::Broken`] where they do and it fails.
+    /// [`LoadError::Refused`] if this machine or the rights of this process do not allow it,
+    /// [`LoadError::Broken`] if they allow it and it fails.
     pub fn load() -> Result<Family, LoadError> {
         let host = Host::here();
         let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
@@ -101,7 +103,7 @@ impl Family {
         Ok(family)
     }
 
-    /// Whether each CPU has a steal clock that is read at any instant.
+    /// Finds the steal clocks. Returns whether each CPU has one that can be read at any time.
     fn find_clocks(&self, variable: Variable, online: &[u32]) -> bool {
         let run_queue = |cpu| {
             let word = self.cpus.u64(cpu, offset_of!(WireCpu, run_queue))?;
@@ -134,7 +136,7 @@ impl Family {
         Ok(())
     }
 
-    /// The next process that this thread makes is the command.
+    /// Makes the next process of this thread the command.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -146,20 +148,20 @@ impl Family {
         run.map(|_| ()).map_err(io::Error::other)
     }
 
-    /// Whether what a hypervisor takes is seen: there is none, or it tells.
+    /// Returns whether steal time is seen: there is no hypervisor, or it reports steal time.
     pub fn sees_steal(&self) -> bool {
         self.sees_steal
     }
 
-    /// Whether NMIs are seen.
+    /// Returns whether NMIs are seen.
     pub fn sees_nmi(&self) -> bool {
         self.sees_nmi
     }
 
-    /// What is known by now.
+    /// Returns all counts so far.
     ///
     /// # Errors
-    /// If the kernel does not say.
+    /// If the kernel does not report them.
     pub fn look(&self) -> io::Result<FamilyLook> {
         let (alive, ended) = self.members()?;
         let mut look = FamilyLook {
@@ -188,7 +190,8 @@ impl Family {
         Ok(look)
     }
 
-    /// Who is alive, and the books of all others. Both are read again where somebody ended in between, who would be in both.
+    /// Returns the living threads, and the times of all others. If a thread ends in between, it
+    /// would be in both, so both are read again.
     fn members(&self) -> io::Result<(Vec<FamilyMember>, FamilyBooks)> {
         let ended = || {
             let mut books = FamilyBooks::default();
@@ -265,7 +268,8 @@ impl Family {
     }
 }
 
-/// Whether a program follows no thread: those that do are called after their tracepoints, too.
+/// Returns whether a program follows no thread. The names of those that do begin with `sched_`,
+/// like their tracepoints.
 fn is_of_interrupts(program: &OsStr) -> bool {
     !program.as_encoded_bytes().starts_with(b"sched_")
 }
@@ -341,7 +345,7 @@ fn load(btf: &KernelBtf, variable: Option<Variable>) -> libbpf_rs::Result<Object
     open.load()
 }
 
-/// What the programs are given before they are loaded, `struct own_settings`.
+/// Returns the settings that the programs get before they are loaded, `struct own_settings`.
 fn settings(xen: bool) -> Vec<u8> {
     let words = lengths::bounds().iter().copied().chain([xen.into()]);
     words.flat_map(u64::to_ne_bytes).collect()

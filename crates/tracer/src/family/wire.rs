@@ -1,4 +1,4 @@
-//! The Rust face of `bpf/family.h`: types generated from the object's BTF.
+//! The Rust types of `bpf/family.h`, generated from the object's BTF.
 
 use vmnoise_events::{FamilyBooks, FamilyWaits};
 
@@ -21,7 +21,7 @@ pub(super) use generated::types::{
     family_losses as WireLosses, family_member as WireMember, vmnoise_source as WireSource,
 };
 
-/// The kinds of what is longest, in the order of `enum family_kind`.
+/// Number of kinds with a longest interval, in the order of `enum family_kind`.
 pub(super) const KINDS: usize = 5;
 
 const _: () = assert!(size_of::<WireCpu>().is_multiple_of(128));
@@ -57,11 +57,11 @@ impl From<&WireBooks> for FamilyBooks {
 }
 
 impl WireCpu {
-    /// Adds what this CPU's tasks had while threads of the command waited.
+    /// Adds the time that tasks had this CPU while threads of the command waited.
     pub(super) fn add_waits(&self, waits: &mut FamilyWaits) {
         waits.idle_ns += self.idle_waits;
         waits.steal_ns += self.steal_waits;
-        // What was waited in a turn that is not over is nobody's yet.
+        // Waits in a turn that is not over belong to nobody yet.
         waits.unnamed_ns += self.unnamed_waits + self.turn_waits;
         waits.doubtful_ns += self.doubtful_waits;
     }

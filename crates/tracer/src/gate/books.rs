@@ -1,4 +1,4 @@
-//! What the gate has booked of a vCPU.
+//! The gate's counts of a vCPU.
 
 use vmnoise_events::Name;
 
@@ -6,65 +6,66 @@ use super::lengths::WaitLengths;
 use super::state::VcpuState;
 use super::wire::{STATES, WireVcpu};
 
-/// A vCPU's place in the gate's table. One vCPU after the other may have it.
+/// A vCPU's place in the gate's table. Several vCPUs may have it, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place(pub u32);
 
-/// What one vCPU is called by the gate, and no other ever: later ones have larger ids.
+/// Unique id of a vCPU in the gate. Later vCPUs have larger ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VcpuId(pub u32);
 
-/// Somebody who had the CPU for which a vCPU waited. Tasks of one name in one cgroup are one.
+/// A task that had the CPU for which a vCPU waited. Tasks with the same name in the same cgroup are
+/// one culprit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Culprit {
-    /// The task's.
+    /// Name of the task's process.
     pub name: Name,
-    /// The id of its cgroup in the unified hierarchy; that of the root where there is only the old
-    /// one.
+    /// Id of its cgroup in the unified hierarchy. It is the root's if there is only the old
+    /// hierarchy.
     pub cgroup: u64,
-    /// If it is a vCPU: which.
+    /// Id of the vCPU, if it is one.
     pub vcpu: Option<VcpuId>,
-    /// Whether it is a thread of the vCPU's own VMM.
+    /// Whether the task is a thread of the vCPU's own VMM.
     pub is_own: bool,
-    /// How long.
+    /// Time that it had, in ns.
     pub ns: u64,
-    /// Its name as the kernel has it: two that are not the same may be shown alike.
+    /// The kernel's name: two different names may be shown alike.
     pub comm: [u64; 2],
 }
 
 impl Culprit {
-    /// Whether it is the same one, looked at again.
+    /// Returns whether both are readings of the same culprit.
     pub fn is(&self, other: &Culprit) -> bool {
         (self.comm, self.cgroup, self.vcpu, self.is_own)
             == (other.comm, other.cgroup, other.vcpu, other.is_own)
     }
 }
 
-/// What a vCPU did since it was found. Times are CLOCK_MONOTONIC in ns, lengths are ns.
+/// Times of a vCPU since it was found. Instants are CLOCK_MONOTONIC in ns, lengths are in ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VcpuBooks {
-    /// What it did last, since `since_mono_ns`: what it has done from then on is in none of the sums.
+    /// The last state, since `since_mono_ns`. Time after that is in none of the sums.
     pub state: VcpuState,
-    /// When its books begin.
+    /// Begin of the counted time.
     pub first_mono_ns: u64,
-    /// Until when they are kept.
+    /// End of the counted time.
     pub since_mono_ns: u64,
-    /// By state, as `VcpuState` counts them: all together the time from the first event until then.
+    /// Time in each state, in the order of `VcpuState`. The sum is the counted time.
     pub spent_ns: [u64; STATES],
-    /// Of its waiting: nobody ran, and no throttle was seen. The CPU was on its way out of idle, as a rule.
+    /// Part of waiting: nobody ran, and no throttling was seen. Usually the CPU was leaving idle.
     pub idle_ns: u64,
-    /// Of its waiting: nobody ran, for its group or its class had used up its time.
+    /// Part of waiting: nobody ran, because its group or its class had used up its time.
     pub throttled_ns: u64,
-    /// Of its waiting: it was throttled at first or meanwhile, so nobody knows whether it could have run
-    /// instead of those that did.
+    /// Part of waiting: it was throttled, at first or later. So it is unknown whether it could have
+    /// run instead of the tasks that ran.
     pub unsure_ns: u64,
-    /// Of its waiting: others ran, who are not among the culprits (any more).
+    /// Part of waiting: tasks ran that are not, or no longer, among the culprits.
     pub unnamed_ns: u64,
-    /// How long the wait under way had lasted at `since_mono_ns`: it is for another CPU since then.
+    /// Length of the current wait at `since_mono_ns`, when the vCPU moved to another CPU.
     pub waited_ns: u64,
-    /// Who had its CPU while it waited, as far as there is room for them.
+    /// Tasks that had its CPU while it waited, as far as there is room.
     pub culprits: Vec<Culprit>,
-    /// Its waits that are over.
+    /// Lengths of finished waits.
     pub waits: WaitLengths,
 }
 
@@ -98,8 +99,8 @@ impl VcpuBooks {
         }
     }
 
-    /// How long it was in this state until an instant before these books were read, with what goes on
-    /// of it now.
+    /// Returns the time in this state up to an instant before this reading, with the current
+    /// state's time.
     pub fn spent_until_ns(&self, state: VcpuState, mono_ns: u64) -> u64 {
         let goes_on = if self.state == state {
             mono_ns.saturating_sub(self.since_mono_ns)
@@ -109,13 +110,13 @@ impl VcpuBooks {
         self.spent_ns(state) + goes_on
     }
 
-    /// How long it was in this state, all together, without what goes on now.
+    /// Returns the counted time in this state, without the time since `since_mono_ns`.
     pub fn spent_ns(&self, state: VcpuState) -> u64 {
         self.spent_ns[state as usize]
     }
 
-    /// Whether the books balance: all states are the time since the first event, and what is known
-    /// of its waiting is all of it.
+    /// Returns whether the sums add up: the states to the counted time, and the parts of waiting to
+    /// all of it.
     #[cfg(test)]
     pub(super) fn balance(&self) -> bool {
         let culprits: u64 = self.culprits.iter().map(|culprit| culprit.ns).sum();

@@ -1,11 +1,11 @@
-//! How long waits were, between bounds that Prometheus' classic and native histograms share.
+//! Numbers of waits by length, between bounds that Prometheus' classic and native histograms share.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 /// LENGTH_BOUNDS of `bpf/lengths.h`.
 pub(crate) const BOUNDS: usize = 64;
-/// Bounds that people ask for, in ns.
+/// Usual bounds, in ns.
 pub const CLASSIC_NS: [u64; 13] = [
     1_000,
     5_000,
@@ -22,12 +22,12 @@ pub const CLASSIC_NS: [u64; 13] = [
     1_000_000_000,
 ];
 
-/// A native histogram of this schema has bounds of 2^(i / 2^SCHEMA) seconds (Prometheus, "Native
+/// Schema of the native histogram: its bounds are 2^(i / 2^SCHEMA) seconds (Prometheus, "Native
 /// Histograms", 2023).
 pub const SCHEMA: i8 = 1;
-/// From 0.95 us to 32 s.
+/// Indexes of its bounds: from 0.95 us to 32 s.
 const NATIVE: std::ops::RangeInclusive<i32> = -40..=10;
-/// Bounds that both have: 1 s.
+/// Number of bounds that both have: 1 s.
 const SHARED: usize = 1;
 
 const _: () = assert!(
@@ -35,14 +35,14 @@ const _: () = assert!(
     "each bound has its place, and above all is one that nothing exceeds"
 );
 
-/// The largest whole number of ns that a native bucket holds.
+/// Returns the largest whole number of ns in a native bucket.
 fn native_ns(index: i32) -> u64 {
     (f64::from(index) / f64::from(1 << SCHEMA))
         .exp2()
         .mul_add(1e9, 0.0) as u64
 }
 
-/// All bounds in ns, ascending.
+/// Returns all bounds in ns, ascending.
 pub(crate) fn bounds() -> &'static [u64; BOUNDS] {
     static ALL: LazyLock<[u64; BOUNDS]> = LazyLock::new(|| {
         let all = CLASSIC_NS.into_iter().chain(NATIVE.map(native_ns));
@@ -56,37 +56,38 @@ pub(crate) fn bounds() -> &'static [u64; BOUNDS] {
     &ALL
 }
 
-/// How many waits were over after how long.
+/// Number of finished waits by length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitLengths {
     counts: [u64; BOUNDS],
 }
 
 impl WaitLengths {
-    /// `counts` as the programs have them.
+    /// Takes the counts of the programs.
     pub(crate) fn new(counts: [u64; BOUNDS]) -> WaitLengths {
         WaitLengths { counts }
     }
 
-    /// None.
+    /// Returns empty counts.
     pub fn none() -> WaitLengths {
         WaitLengths::new([0; BOUNDS])
     }
 
-    /// All of them.
+    /// Returns the number of all waits.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Those that were no longer than this; exact for a bound of either kind.
+    /// Returns the number of waits that were no longer than this. It is exact for a bound of either
+    /// kind.
     pub fn up_to(&self, ns: u64) -> u64 {
         let within = bounds().partition_point(|bound| *bound <= ns);
         self.counts[..within].iter().sum()
     }
 
-    /// Index and count of each native bucket that is not empty: bucket `i` holds what is longer
-    /// than 2^((i - 1) / 2) s and no longer than 2^(i / 2) s. What is shorter than the least is in
-    /// the first one, what is longer than the longest in the one after it.
+    /// Returns index and count of each native bucket that is not empty. Bucket `i` holds lengths
+    /// above 2^((i - 1) / 2) s, up to 2^(i / 2) s. Shorter lengths than the first bound are in the
+    /// first bucket. Longer lengths than the last bound are in the bucket after the last.
     pub fn native(&self) -> Vec<(i32, u64)> {
         let mut below = 0;
         let mut buckets: Vec<(i32, u64)> = NATIVE
@@ -102,22 +103,22 @@ impl WaitLengths {
         buckets
     }
 
-    /// The count of each length that there was, and what none of that length exceeds: a bound of either
-    /// kind, and nothing above all of them.
+    /// Returns the count of each length that occurred, with its upper bound: a bound of either
+    /// kind, or `None` above all bounds.
     pub fn by_bound(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
         let counted = bounds().iter().zip(self.counts);
         let counted = counted.map(|(bound, count)| ((*bound != u64::MAX).then_some(*bound), count));
         counted.filter(|(_, count)| *count > 0)
     }
 
-    /// These too.
+    /// Adds these waits.
     pub fn add(&mut self, more: &WaitLengths) {
         for (count, more) in self.counts.iter_mut().zip(more.counts) {
             *count += more;
         }
     }
 
-    /// What came since then.
+    /// Returns the waits since an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &WaitLengths) -> WaitLengths {
         let mut counts = self.counts;
@@ -128,7 +129,7 @@ impl WaitLengths {
     }
 }
 
-/// Waits of these lengths in ns, each in the first bucket that holds it.
+/// Counts waits of these lengths in ns, each in the first bucket that holds it.
 impl FromIterator<u64> for WaitLengths {
     fn from_iter<T: IntoIterator<Item = u64>>(lengths: T) -> WaitLengths {
         let mut counts = [0; BOUNDS];

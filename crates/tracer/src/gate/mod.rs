@@ -1,6 +1,6 @@
-//! What the threads of all vCPUs of this host do, booked in the kernel: how long each ran, waited
-//! and slept, and who had its CPU while it waited. For days at a time: no event leaves the kernel,
-//! and user space reads mapped memory.
+//! Counts the threads of all vCPUs of this host in the kernel: how long each ran, waited and slept,
+//! and who had its CPU while it waited. It runs for days: no event leaves the kernel, and user
+//! space reads mapped memory.
 
 mod books;
 pub(crate) mod lengths;
@@ -42,15 +42,16 @@ use crate::plain;
 use crate::probes::{Group, Probe};
 use crate::tracer::no_btf;
 
-/// What it needs of the scheduler.
+/// The groups of events that it needs.
 const GROUPS: [Group; 2] = [Group::Sched, Group::Follow];
-/// How often a vCPU's books are read again until nobody has written meanwhile.
+/// Number of attempts to read a vCPU's counts while nobody writes.
 const READS: usize = 100;
-/// The program that walks over all tasks.
+/// Name of the program that walks over all tasks.
 const FINDER: &str = "find_vcpus";
-/// Waits and sleeps that are as long, in ns, are told piece by piece: from 20 us on people ask.
+/// Shortest length, in ns, of waits and sleeps that are reported piece by piece. Users ask for 20
+/// us and more.
 pub const TOLD_FROM_NS: u64 = 20_000;
-/// One run in so many is timed: GATE_TIMED_RUN of `bpf/gate.h`.
+/// One run in this number is timed: GATE_TIMED_RUN of `bpf/gate.h`.
 const TIMED_RUN: u64 = 256;
 
 /// A vCPU that a walk over all tasks has found.
@@ -58,31 +59,31 @@ const TIMED_RUN: u64 = 256;
 pub struct Found {
     /// Its place.
     pub place: Place,
-    /// What it is called as a culprit.
+    /// Its id, also as a culprit.
     pub id: VcpuId,
-    /// The VMM.
+    /// Process of the VMM.
     pub tgid: u32,
-    /// Its thread.
+    /// Id of its thread.
     pub tid: u32,
     /// Its number in its VM, if KVM's types are known here.
     pub number: Option<u32>,
 }
 
-/// What has changed since the walk before.
+/// Changes since the last walk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GateLook {
-    /// vCPUs that have come.
+    /// vCPUs that came.
     pub came: Vec<Found>,
-    /// vCPUs whose threads have ended, with what they did until then.
+    /// vCPUs whose threads have ended, with their final times.
     pub ended: Vec<(Found, VcpuBooks)>,
-    /// vCPUs that there is no room for.
+    /// Number of vCPUs for which there is no room.
     pub without_room: u32,
 }
 
-/// The programs that keep the books. They run for as long as this is held.
+/// The programs that count. They run while this value lives.
 #[derive(Debug)]
 pub struct Gate {
-    // Dropped first: nothing runs any more while the rest goes.
+    // Dropped first, so no program runs while the rest is dropped.
     links: Vec<Link>,
     finder: Option<Link>,
     object: Object,
@@ -91,28 +92,29 @@ pub struct Gate {
     rings: Rings,
     present: BTreeMap<Place, Found>,
     pause: Pause,
-    /// When the last pause began. vCPUs without an event since then that the last walk has not found.
+    /// When the last pause began. `silent`: vCPUs without an event since then that the last walk
+    /// did not find.
     paused_mono_ns: u64,
     silent: BTreeSet<Place>,
 }
 
-/// Whether its programs are detached.
+/// Whether the programs are detached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pause {
     No,
-    /// They are, and one may run to its end still.
+    /// They are detached, but one may still be running.
     Begins,
-    /// None runs, and no vCPU is known to do anything.
+    /// None runs, and the state of each vCPU is unknown.
     Lasts,
 }
 
 impl Gate {
-    /// Loads the programs, with room for this many vCPUs at a time, and for as many pieces of what they lost
-    /// as fit into so many bytes; nothing runs yet.
+    /// Loads the programs. `vcpus` is the largest number of vCPUs at a time, and `pieces_bytes` the
+    /// memory for pieces of lost time. Nothing runs yet.
     ///
     /// # Errors
-    /// [`LoadError::Refused`] where this machine or these rights do not allow it,
-    /// [`LoadError::Broken`] where they do and it fails.
+    /// [`LoadError::Refused`] if this machine or the rights of this process do not allow it,
+    /// [`LoadError::Broken`] if they allow it and it fails.
     pub fn load(vcpus: u32, pieces_bytes: u64) -> Result<Gate, LoadError> {
         let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
         if let Some((group, why)) = GROUPS
@@ -152,10 +154,10 @@ impl Gate {
         })
     }
 
-    /// Attaches all programs; they run from here on.
+    /// Attaches all programs. They run from now on.
     ///
     /// # Errors
-    /// If one cannot be attached: the books would be wrong without it.
+    /// If one cannot be attached: without it the counts would be wrong.
     pub fn attach(&mut self) -> Result<(), TraceError> {
         let attach = || -> libbpf_rs::Result<(Vec<Link>, Option<Link>)> {
             let (mut links, mut finder) = (Vec::new(), None);
@@ -174,23 +176,25 @@ impl Gate {
         Ok(())
     }
 
-    /// Detaches the programs: they cost nothing from here on, and what vCPUs do after this instant, which is now, is
-    /// unseen until they are attached again and an event comes. Books cannot be read until [`Gate::forget`].
+    /// Detaches the programs, which then cost nothing. `mono_ns` is now. vCPUs are unseen from now
+    /// until the programs are attached again and an event comes. Counts cannot be read until
+    /// [`Gate::forget`].
     pub fn pause(&mut self, mono_ns: u64) {
         self.paused_mono_ns = mono_ns;
         self.links.clear();
         self.pause = Pause::Begins;
     }
 
-    /// Whether it is paused, and not yet attached again.
+    /// Returns whether it is paused, and not yet attached again.
     pub fn is_paused(&self) -> bool {
         self.pause != Pause::No
     }
 
-    /// To be called in a pause, a moment after it has begun: programs that ran then have ended.
+    /// Ends the current states of all vCPUs. Call it in a pause, a moment after the pause began,
+    /// when no program runs any more.
     ///
     /// # Errors
-    /// If the books cannot be written: it has to be called again.
+    /// If the counts cannot be written. Then call it again.
     pub fn forget(&mut self) -> std::io::Result<()> {
         if self.pause != Pause::Begins {
             return Ok(());
@@ -205,18 +209,18 @@ impl Gate {
         }
         self.cpus.store(offset_of!(WireCpu, vcpu), 0);
         self.cpus.store(offset_of!(WireCpu, waiting), 0);
-        // Whoever leaves first came unseen.
+        // The first task that leaves then counts as one that came unseen.
         self.cpus.store(offset_of!(WireCpu, tid), u32::MAX);
         self.pause = Pause::Lasts;
         Ok(())
     }
 
-    /// Walks over all tasks of the machine: who has come, and who has ended since the walk before.
-    /// A thread that is no vCPU any more, and lives on, keeps its place; so does one that is not found any
-    /// more, until it has left its CPU for the last time.
+    /// Walks over all tasks of the machine, and returns who has come and who has ended since the
+    /// last walk. A thread that is no vCPU any more, but lives, keeps its place. A thread that is
+    /// not found any more keeps its place until it has left its CPU for the last time.
     ///
     /// # Errors
-    /// If the walk cannot be made, or the place of one that has ended cannot be given back.
+    /// If the walk fails, or the place of a vCPU that has ended cannot be freed.
     pub fn look(&mut self) -> std::io::Result<GateLook> {
         let mut look = GateLook::default();
         let mut there = BTreeMap::new();
@@ -255,7 +259,7 @@ impl Gate {
                     self.silent.remove(&place);
                     look.ended.push((found, books));
                 }
-                // It is on its way out, and events of it may come.
+                // Its thread is ending, and may still have events.
                 _ => _ = there.insert(place, found),
             }
         }
@@ -263,20 +267,20 @@ impl Gate {
         Ok(look)
     }
 
-    /// Whether it has ended in a pause, when nobody saw it: two walks in a row have not found it, and no event of it
-    /// came.
+    /// Returns whether it has ended in a pause, when nobody saw it: two walks in a row did not find
+    /// it, and no event of it came.
     fn is_silent(&mut self, place: Place, books: &VcpuBooks) -> bool {
         let is_silent =
             books.state == VcpuState::Unseen && books.since_mono_ns <= self.paused_mono_ns;
         is_silent && !self.silent.insert(place)
     }
 
-    /// The vCPUs that there were at the last look.
+    /// Returns the vCPUs of the last walk.
     pub fn present(&self) -> impl Iterator<Item = &Found> {
         self.present.values()
     }
 
-    /// What a vCPU did so far: all of one instant.
+    /// Returns the times of a vCPU so far, all of the same instant.
     pub fn books(&self, place: Place) -> Option<VcpuBooks> {
         if self.pause == Pause::Begins {
             return None;
@@ -289,7 +293,7 @@ impl Gate {
         for _ in 0..READS {
             let before = writes.load(Acquire);
             let words = self.vcpus.words(place.0)?;
-            // Nothing above is read after what follows.
+            // All reads above come before the reads below.
             fence(Acquire);
             if before % 2 == 0 && writes.load(Relaxed) == before {
                 let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
@@ -299,21 +303,21 @@ impl Gate {
         None
     }
 
-    /// What all vCPUs lost lately, as far as there is room for it.
+    /// Returns what all vCPUs lost recently, as far as there is room.
     pub fn lost_pieces(&self) -> LostPieces {
         self.rings.read(&self.cpus)
     }
 
-    /// Events that the programs missed, as they ran already.
+    /// Returns how many events the programs missed because they were already running.
     ///
     /// # Errors
-    /// If the kernel does not say.
+    /// If the kernel does not report it.
     pub fn missed(&self) -> std::io::Result<u64> {
         accounting::recursion_misses(&self.object)
     }
 
-    /// What the program at switches has cost so far, on all CPUs, in ns, a reading of the clock for each
-    /// run included. Each run that is timed stands for `TIMED_RUN`.
+    /// Returns the cost so far of the program at switches, on all CPUs, in ns. It includes one
+    /// reading of the clock per run. Each timed run stands for `TIMED_RUN` runs.
     pub fn probe_ns(&self) -> u64 {
         self.cpus.sum(offset_of!(WireCpu, timed_ns)) * TIMED_RUN
     }
@@ -331,7 +335,7 @@ impl Gate {
     }
 }
 
-/// How many pieces each of so many CPUs keeps if all may have so many bytes.
+/// Returns how many pieces each CPU keeps, if all CPUs together may use this many bytes.
 fn pieces_each(bytes: u64, cpus: usize) -> u32 {
     let fit = bytes / size_of::<WirePiece>() as u64 / cpus as u64;
     let fit = u32::try_from(fit).unwrap_or(u32::MAX).max(1);
@@ -356,7 +360,7 @@ fn load(btf: &KernelBtf, vcpus: u32, pieces_each: u32) -> libbpf_rs::Result<Obje
     for mut map in open.maps_mut() {
         match map.name().to_str() {
             Some("gate_cpus") => map.set_max_entries(cpus)?,
-            // Place 0 is nobody's.
+            // Place 0 belongs to no vCPU.
             Some("gate_vcpus") => map.set_max_entries(vcpus + 1)?,
             Some("free_places") => map.set_max_entries(vcpus)?,
             Some("gate_pieces") => map.set_max_entries(cpus.saturating_mul(pieces_each))?,

@@ -1,21 +1,21 @@
-//! What a piece of a vCPU's lost time was.
+//! Kinds of pieces of a vCPU's lost time.
 
-/// What a piece was.
+/// Kind of a piece of lost time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum PieceKind {
-    /// It waited, and nobody knows who had the CPU.
+    /// It waited, and it is unknown who had the CPU.
     Unknown,
-    /// It waited, and somebody else ran.
+    /// It waited, and another task ran.
     Ran,
-    /// It waited, the CPU idled, and no throttle was seen: the CPU was on its way out of idle, as a rule.
+    /// It waited, the CPU idled, and no throttling was seen. Usually the CPU was leaving idle.
     Idle,
-    /// It waited, and the CPU idled: its group or its class had used up its time.
+    /// It waited, and the CPU idled, because its group or its class had used up its time.
     Throttled,
-    /// It waited, and nobody can be blamed: it was throttled at first or meanwhile, so nobody knows whether it could
-    /// have run instead, or it waited for another CPU since an instant that nobody knows.
+    /// It waited, and nobody can be blamed. It may have been throttled, so it is unknown whether it
+    /// could have run instead. Or it waited for another CPU, and it is unknown since when.
     Unsure,
-    /// It slept inside of KVM without its guest's wish.
+    /// It slept inside KVM, though its guest did not want to sleep.
     Blocked,
 }
 
@@ -30,5 +30,5 @@ impl PieceKind {
     ];
 }
 
-/// GATE_TURN of `bpf/gate.h`: what is told is no piece.
+/// GATE_TURN of `bpf/gate.h`: the record is a turn, and no piece.
 pub(super) const TURN: u32 = 6;

@@ -1,4 +1,4 @@
-//! What vCPUs lost lately, piece by piece: the rings that each CPU writes, as they are read.
+//! Recent losses of vCPUs, piece by piece: reads the rings that the CPUs write.
 
 use std::mem::offset_of;
 use std::sync::atomic::{
@@ -14,26 +14,26 @@ use super::wire::{WireCpu, WirePiece};
 use crate::mapped_array::MappedArray;
 use crate::plain;
 
-/// Of one piece in a ring.
+/// Number of words of one piece in a ring.
 const WORDS: usize = size_of::<WirePiece>() / size_of::<u64>();
 
-/// Who ran instead of a vCPU.
+/// A task that ran instead of a vCPU.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Runner {
     /// The name of its process.
     pub name: Name,
-    /// The thread.
+    /// The thread's id.
     pub tid: u32,
-    /// If it is a vCPU: which.
+    /// Id of the vCPU, if it is one.
     pub vcpu: Option<VcpuId>,
 }
 
 /// A part of a wait of a vCPU, or a sleep. Times are CLOCK_MONOTONIC in ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostPiece {
-    /// Whose.
+    /// The vCPU that lost it.
     pub vcpu: VcpuId,
-    /// What it was.
+    /// Kind of the loss.
     pub kind: PieceKind,
     /// The CPU for which it waited, or on which it fell asleep.
     pub cpu: u32,
@@ -41,17 +41,17 @@ pub struct LostPiece {
     pub from_mono_ns: u64,
     /// Its end.
     pub until_mono_ns: u64,
-    /// Who ran, where somebody did.
+    /// Who ran, if a task did.
     pub runner: Option<Runner>,
 }
 
-/// What is kept of all CPUs.
+/// The pieces of all CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LostPieces {
-    /// In no order.
+    /// Pieces, in no order.
     pub pieces: Vec<LostPiece>,
-    /// Every wait that began after this instant and is over is there, as far as it was as long as those that are
-    /// told; CLOCK_MONOTONIC in ns. 0: none was ever overwritten.
+    /// Begin of the complete time, CLOCK_MONOTONIC in ns. Every finished wait that began later is
+    /// included, if it was long enough to be reported. 0: no piece was ever overwritten.
     pub whole_from_mono_ns: u64,
 }
 
@@ -63,12 +63,13 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    /// `each` is how many pieces each CPU keeps.
+    /// Takes the rings. `each` is how many pieces each CPU keeps.
     pub(super) fn new(pieces: MappedArray<WirePiece>, each: u32) -> Rings {
         Rings { pieces, each }
     }
 
-    /// What is kept now. Programs go on writing: what they overwrite meanwhile is left out.
+    /// Returns what is kept now. Programs continue to write; pieces that they overwrite meanwhile
+    /// are left out.
     pub(super) fn read(&self, cpus: &MappedArray<WireCpu>) -> LostPieces {
         let mut all = LostPieces::default();
         let mut turns = Vec::new();
@@ -84,7 +85,7 @@ impl Rings {
                 self.pieces.copy_words(self.index(cpu, number), &mut words);
             }
             fence(Acquire);
-            // One more than was written down: it may be being written.
+            // The programs may be writing one more than they have counted.
             let overwritten = (written.load(Relaxed) + 1).saturating_sub(self.each.into());
             let lost = usize::try_from(overwritten.saturating_sub(from)).unwrap_or(usize::MAX);
             let is_whole = until < u64::from(self.each) && lost == 0;
@@ -98,7 +99,7 @@ impl Rings {
             }
             let first = if is_whole { 0 } else { first_whole(&pieces) };
             if !is_whole {
-                // Where no wait is whole nobody knows when the last one ended.
+                // If no wait is complete, nobody knows when the last one ended.
                 let end = pieces.get(first);
                 let end = end.map_or(u64::MAX, |piece| piece.until_mono_ns);
                 all.whole_from_mono_ns = all.whole_from_mono_ns.max(end);
@@ -115,7 +116,8 @@ impl Rings {
     }
 }
 
-/// The first piece that begins a wait: those of one are written one after the other, the last one first.
+/// Returns the first piece that begins a wait. The pieces of a wait are written in a row, the last
+/// one first.
 fn first_whole(pieces: &[LostPiece]) -> usize {
     let goes_on = |pair: &[LostPiece]| {
         pair[0].vcpu == pair[1].vcpu && pair[1].until_mono_ns == pair[0].from_mono_ns
@@ -124,7 +126,8 @@ fn first_whole(pieces: &[LostPiece]) -> usize {
     rest.map_or(pieces.len(), |before| before + 1)
 }
 
-/// Waits hold more turns than a CPU keeps: what is told of these names who had the rest.
+/// Names pieces by turns. A wait may hold more turns than a CPU keeps; the reported turns fill the
+/// rest.
 fn named(pieces: Vec<LostPiece>, mut turns: Vec<Turn>) -> Vec<LostPiece> {
     turns.sort_by_key(|turn| (turn.cpu, turn.until_mono_ns));
     let mut all = Vec::with_capacity(pieces.len());
@@ -162,7 +165,7 @@ fn named(pieces: Vec<LostPiece>, mut turns: Vec<Turn>) -> Vec<LostPiece> {
     all
 }
 
-/// Who had a CPU.
+/// A turn: who had a CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Turn {
     cpu: u32,
@@ -172,7 +175,7 @@ struct Turn {
 }
 
 impl Turn {
-    /// The CPU idled, or nobody knows who had all of it, or somebody had.
+    /// Returns whether the CPU idled, it is unknown who had all of it, or a task had it.
     fn who(&self) -> (PieceKind, Option<Runner>) {
         match self.runner.tid {
             0 => (PieceKind::Idle, None),

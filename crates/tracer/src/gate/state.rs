@@ -1,29 +1,30 @@
-//! What the thread of a vCPU does.
+//! States of a vCPU's thread.
 
-/// What the thread of a vCPU does.
+/// State of a vCPU's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum VcpuState {
-    /// Not known: before its first event, or an event was missed.
+    /// Unknown: before its first event, or an event was missed.
     Unseen,
     /// It has a CPU, in its guest, in KVM or in the VMM.
     Running,
     /// It could run, and has no CPU.
     Waiting,
-    /// Asleep at its guest's wish.
+    /// It is asleep because its guest wants to sleep.
     Halted,
-    /// Asleep inside of KVM, unasked: a page that is not there, a lock.
+    /// It is asleep inside KVM though its guest does not want to sleep: for a missing page, or a
+    /// lock.
     Blocked,
-    /// Asleep in the VMM.
+    /// It is asleep in the VMM.
     InVmm,
-    /// Asleep, and KVM's structures do not say why.
+    /// It is asleep, and KVM's structures do not show why.
     Asleep,
-    /// It is no more.
+    /// Its thread has ended.
     Ended,
 }
 
 impl VcpuState {
-    /// All of them.
+    /// All states.
     pub const ALL: [VcpuState; 8] = [
         VcpuState::Unseen,
         VcpuState::Running,

@@ -1,4 +1,4 @@
-//! The Rust face of `bpf/gate.h`: types generated from the object's BTF.
+//! The Rust types of `bpf/gate.h`, generated from the object's BTF.
 
 use std::mem::offset_of;
 
@@ -51,8 +51,10 @@ const _: () = {
     assert!(size_of::<Settings>() == (BOUNDS + 2) * size_of::<u64>());
 };
 
-/// What the programs are given before they are loaded, their `.rodata`: the bounds of lengths, from which
-/// length in ns on waits are told piece by piece, and how many pieces each CPU keeps, a power of two.
+/// Returns the settings that the programs get before they are loaded, as their `.rodata`.
+///
+/// `told_from_ns` is the shortest length in ns of waits that are reported piece by piece.
+/// `pieces_each` is the number of pieces that each CPU keeps, a power of two.
 pub(super) fn settings(told_from_ns: u64, pieces_each: u64) -> Vec<u8> {
     assert!(pieces_each.is_power_of_two());
     let words = lengths::bounds()
@@ -65,8 +67,9 @@ pub(super) fn settings(told_from_ns: u64, pieces_each: u64) -> Vec<u8> {
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
 
 impl WireVcpu {
-    /// From this instant on nobody sees what it does; nothing of it was written since. A wait that was under way is
-    /// unseen from its begin: nobody knows who will have had the CPU in all of it.
+    /// Makes the state unknown from `mono_ns` on. Nothing of it may have been written since. A
+    /// current wait is unknown from its begin, because nobody knows who will have had the CPU in
+    /// all of it.
     pub(super) fn forget(&mut self, mono_ns: u64) {
         let state = self.state.0 as usize;
         if state == VcpuState::Ended as usize {

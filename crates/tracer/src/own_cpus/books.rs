@@ -1,14 +1,14 @@
-//! What was taken from one of this machine's own CPUs.
+//! Time that was taken from one of this machine's own CPUs.
 
 use super::wire::{WireCpu, WireLengths};
 use crate::gate::lengths::WaitLengths;
 
-/// Of one kind: how long all of it was, and how many were how long.
+/// Losses of one kind: their total length, and their number by length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
-    /// All together.
+    /// Total length, in ns.
     pub ns: u64,
-    /// Single ones.
+    /// Number by length.
     pub lengths: WaitLengths,
 }
 
@@ -20,7 +20,7 @@ impl Taken {
         }
     }
 
-    /// Nothing.
+    /// Returns an empty sum.
     pub fn none() -> Taken {
         Taken {
             ns: 0,
@@ -28,25 +28,26 @@ impl Taken {
         }
     }
 
-    /// This too.
+    /// Adds these losses.
     pub fn add(&mut self, more: &Taken) {
         self.ns += more.ns;
         self.lengths.add(&more.lengths);
     }
 }
 
-/// What a CPU lost since its programs were first attached, but for pauses. A sum and its lengths may be of
-/// instants a moment apart.
+/// Losses of a CPU since the programs were first attached, without pauses. A sum and its lengths
+/// may be from slightly different instants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnCpuBooks {
-    /// To the hypervisor, by the steal clock. A loss is what that clock was ahead of its last reading.
+    /// Losses to the hypervisor, by the steal clock. A loss is one advance of the clock between two
+    /// readings.
     pub steal: Taken,
-    /// To interrupts, each net of steal and of those that interrupted it.
+    /// Losses to interrupts, each net of steal time and of nested interrupts.
     pub irq: Taken,
-    /// To soft interrupts, each net of steal and of interrupts.
+    /// Losses to soft interrupts, each net of steal time and of interrupts.
     pub softirq: Taken,
-    /// How long tasks waited for it, from when they were on its queue until they had it; `None` where this kernel
-    /// does not keep since when they are.
+    /// Waits of tasks for this CPU, from when they were put on its queue until they had it; `None`
+    /// if this kernel does not store when that was.
     pub waits: Option<Taken>,
 }
 

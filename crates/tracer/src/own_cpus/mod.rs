@@ -1,6 +1,6 @@
-//! What is taken from this machine's own CPUs where it is a guest, counted in the kernel: by its hypervisor,
-//! by interrupts, and how long tasks waited. For days at a time: no event leaves the kernel, and user
-//! space reads mapped memory.
+//! Counts in the kernel what is taken from this machine's own CPUs, if it is a guest: by its
+//! hypervisor, by interrupts, and how long tasks waited. It runs for days: no event leaves the
+//! kernel, and user space reads mapped memory.
 
 mod books;
 #[cfg(test)]
@@ -29,28 +29,28 @@ use crate::steal::{StealClock, Variable};
 use crate::tracer::no_btf;
 use vmnoise_host::Host;
 
-/// What it needs of the kernel.
+/// The groups of events that it needs.
 const GROUPS: [Group; 3] = [Group::Irq, Group::Softirq, Group::Sched];
 
-/// The programs that count. They run for as long as this is held.
+/// The programs that count. They run while this value lives.
 #[derive(Debug)]
 pub struct OwnCpus {
-    // Dropped first: nothing runs any more while the rest goes.
+    // Dropped first, so no program runs while the rest is dropped.
     links: Vec<Link>,
     object: Object,
     cpus: MappedArray<WireCpu>,
-    /// Where the steal clock of each CPU lies that was online at the start.
+    /// Address of the steal clock of each CPU that was online at the start.
     clocks: Vec<(u32, u64)>,
     tells_waits: bool,
 }
 
 impl OwnCpus {
-    /// Loads the programs; nothing runs yet. `None` where this machine is no guest, or has no steal clock that can
-    /// be read at any instant.
+    /// Loads the programs. Nothing runs yet. `None` if this machine is no guest, or has no steal
+    /// clock that can be read at any time.
     ///
     /// # Errors
-    /// [`LoadError::Refused`] where this machine or these rights do not allow it,
-    /// [`LoadError::Broken`] where they do and it fails.
+    /// [`LoadError::Refused`] if this machine or the rights of this process do not allow it,
+    /// [`LoadError::Broken`] if they allow it and it fails.
     pub fn load() -> Result<Option<OwnCpus>, LoadError> {
         let host = Host::here();
         let Some(hypervisor) = host.hypervisor() else {
@@ -91,7 +91,7 @@ impl OwnCpus {
         }))
     }
 
-    /// Attaches all programs; they count from here on.
+    /// Attaches all programs. They count from now on.
     ///
     /// # Errors
     /// If one cannot be attached: begins would have no ends.
@@ -110,7 +110,7 @@ impl OwnCpus {
         let (result, _) = quietly(attach);
         self.links = result.map_err(|error| TraceError::NothingAttached(format!("{error:#}")))?;
         for &(cpu, clock) in &self.clocks {
-            // What was taken before is in no sum, and what was in progress then is over.
+            // Steal time before now is not counted, and interrupts that were in progress are over.
             self.set(cpu, offset_of!(WireCpu, steal_until), UNREAD);
             self.set(cpu, offset_of!(WireCpu, softirq_start), 0);
             self.set_half(cpu, offset_of!(WireCpu, irq_depth), 0);
@@ -120,8 +120,8 @@ impl OwnCpus {
         Ok(())
     }
 
-    /// Detaches the programs: they cost nothing from here on, and what is taken until they are attached again is
-    /// in no sum.
+    /// Detaches the programs, which then cost nothing. Losses until they are attached again are not
+    /// counted.
     pub fn pause(&mut self) {
         for &(cpu, _) in &self.clocks {
             self.set(cpu, offset_of!(WireCpu, steal_clock), 0);
@@ -141,29 +141,30 @@ impl OwnCpus {
         }
     }
 
-    /// The CPUs that are counted: those that were online as the programs were loaded.
+    /// Returns the CPUs that are counted: those that were online when the programs were loaded.
     pub fn cpus(&self) -> impl Iterator<Item = u32> {
         self.clocks.iter().map(|(cpu, _)| *cpu)
     }
 
-    /// What was taken from a CPU so far.
+    /// Returns what was taken from a CPU so far.
     pub fn books(&self, cpu: u32) -> Option<OwnCpuBooks> {
         let words = self.cpus.words(cpu)?;
         let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
         Some(OwnCpuBooks::read(&plain::read(&bytes)?, self.tells_waits))
     }
 
-    /// Events that the programs missed, as they ran already, and interrupts whose begin or end was missed.
+    /// Returns how many events the programs missed because they were already running, plus the
+    /// interrupts whose begin or end was missed.
     ///
     /// # Errors
-    /// If the kernel does not say.
+    /// If the kernel does not report it.
     pub fn missed(&self) -> std::io::Result<u64> {
         let unpaired = self.cpus.sum(offset_of!(WireCpu, unpaired));
         Ok(accounting::recursion_misses(&self.object)? + unpaired)
     }
 
-    /// What the programs have cost so far, on all CPUs, in ns: one run in `TIMED_RUN` is timed, and stands
-    /// for all.
+    /// Returns the cost of the programs so far, on all CPUs, in ns. One run in `TIMED_RUN` is
+    /// timed, and stands for all.
     pub fn probe_ns(&self) -> u64 {
         self.cpus.sum(offset_of!(WireCpu, timed_ns)) * TIMED_RUN
     }

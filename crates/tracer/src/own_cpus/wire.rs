@@ -1,4 +1,4 @@
-//! The Rust face of `bpf/own_cpus.h`: types generated from the object's BTF.
+//! The Rust types of `bpf/own_cpus.h`, generated from the object's BTF.
 
 use std::mem::offset_of;
 
@@ -35,8 +35,8 @@ const _: () = {
 /// The BPF programs, compiled.
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/own_cpus.bpf.o"));
 
-/// What the programs are given before they are loaded, their `.rodata`: the bounds of lengths, and whether
-/// the steal clock is Xen's.
+/// Returns the settings that the programs get before they are loaded, as their `.rodata`: the
+/// bounds of lengths, and whether the steal clock is Xen's.
 pub(super) fn settings(xen: bool) -> Vec<u8> {
     let words = lengths::bounds().iter().copied().chain([xen.into()]);
     words.flat_map(u64::to_ne_bytes).collect()

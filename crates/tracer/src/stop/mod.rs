@@ -1,5 +1,6 @@
-//! What a run that a limit stops is asked for beside its activities: the kernel's stack that the timer's
-//! interrupt found, and who had each CPU of the machine. Its programs run only where that is asked for.
+//! Data for a run that stops at a limit, in addition to its activities: the kernel's stack that the
+//! timer's interrupt found, and who had each CPU of the machine. The programs run only if one of
+//! the two is wanted.
 
 mod symbols;
 mod wire;
@@ -19,37 +20,37 @@ use crate::maps::Maps;
 use crate::object::why_not;
 use crate::plain;
 
-/// What is asked for.
+/// The data that is wanted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StopAsked {
-    /// The stack of each wake-up.
+    /// Whether the stack of each wake-up is wanted.
     pub stacks: bool,
-    /// Who has each CPU.
+    /// Whether the names of the tasks that have each CPU are wanted.
     pub turns: bool,
 }
 
-/// One frame of a stack, the innermost first.
+/// One frame of a stack. The innermost comes first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Where it returns to.
+    /// Address to which it returns.
     pub address: u64,
-    /// The function there, if the kernel names it.
+    /// The function at this address, if the kernel names it.
     pub function: Option<String>,
 }
 
-/// Who had a CPU.
+/// A task that had a CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Occupant {
-    /// Its name, as the kernel has it.
+    /// The kernel's name of the task.
     pub comm: String,
     /// Its thread id; 0 is the idle task.
     pub tid: u32,
 }
 
-/// The programs. They run for as long as this is held.
+/// The programs. They run while this value lives.
 #[derive(Debug)]
 pub struct StopWitness {
-    // Dropped first: nothing runs any more while the rest goes.
+    // Dropped first, so no program runs while the rest is dropped.
     links: Vec<Link>,
     object: Object,
     stacks: MappedArray<WireStacks>,
@@ -58,12 +59,12 @@ pub struct StopWitness {
 }
 
 impl StopWitness {
-    /// Loads the programs; nothing runs yet. Where stacks are asked for, it reads the names of the kernel's functions
-    /// as well: call it while this process has its rights.
+    /// Loads the programs. Nothing runs yet. If stacks are wanted, it also reads the names of the
+    /// kernel's functions, so call it while this process has its rights.
     ///
     /// # Errors
-    /// [`LoadError::Refused`] where this machine or these rights do not allow it, [`LoadError::Broken`] where they do
-    /// and it fails.
+    /// [`LoadError::Refused`] if this machine or the rights of this process do not allow it,
+    /// [`LoadError::Broken`] if they allow it and it fails.
     pub fn load(asked: StopAsked) -> Result<StopWitness, LoadError> {
         let symbols = match asked.stacks {
             true => Symbols::read(Path::new("/proc/kallsyms")).map_err(|error| {
@@ -89,7 +90,7 @@ impl StopWitness {
         })
     }
 
-    /// Names the task of a CPU whose wake-ups are asked for.
+    /// Sets the task of a CPU whose wake-ups are kept.
     pub fn watch(&self, cpu: u32, tid: u32) {
         use std::sync::atomic::Ordering::Release;
         if let Some(word) = self.stacks.u64(cpu, offset_of!(WireStacks, tid)) {
@@ -97,7 +98,7 @@ impl StopWitness {
         }
     }
 
-    /// Attaches the programs; they run from here on.
+    /// Attaches the programs. They run from now on.
     ///
     /// # Errors
     /// If one cannot be attached.
@@ -111,8 +112,8 @@ impl StopWitness {
         Ok(())
     }
 
-    /// What the interrupt found that woke the task of this CPU between these instants, CLOCK_MONOTONIC in ns; `None`
-    /// where that is not kept (any more).
+    /// Returns the stack that the interrupt found which woke the task of this CPU between these
+    /// instants, CLOCK_MONOTONIC in ns; `None` if it is not, or no longer, kept.
     pub fn stack(&self, cpu: u32, from_ns: u64, until_ns: u64) -> Option<Vec<Frame>> {
         let stacks = entries(&self.stacks.words(cpu)?, offset_of!(WireStacks, last));
         let when = |mono_ns| mono_ns > 0 && (from_ns..=until_ns).contains(&mono_ns);
@@ -129,8 +130,8 @@ impl StopWitness {
         }
     }
 
-    /// Who had each CPU at this instant, CLOCK_MONOTONIC in ns, by its number; `None` where no switch before it is
-    /// kept (any more).
+    /// Returns who had each CPU at this instant, CLOCK_MONOTONIC in ns, by the CPU's number; `None`
+    /// if no switch before it is kept, or is kept any more.
     pub fn occupants(&self, at_ns: u64) -> Vec<Option<Occupant>> {
         let slots = 0..u32::try_from(self.turns.slots()).unwrap_or(u32::MAX);
         let of = |cpu| {
@@ -150,8 +151,8 @@ impl StopWitness {
     }
 }
 
-/// The entries of a slot, which begin at this byte of it. A whole slot has tens of kilobytes: too much for the
-/// stack of a thread.
+/// Returns the entries of a slot, which begin at byte `first`. A whole slot has tens of kilobytes,
+/// too much for the stack of a thread.
 fn entries<Entry: plain::Plain>(words: &[u64], first: usize) -> Vec<Entry> {
     let words = words.get(first / size_of::<u64>()..).unwrap_or_default();
     let entries = words.chunks_exact(size_of::<Entry>() / size_of::<u64>());

@@ -1,20 +1,23 @@
-//! What lies where in the kernel, of /proc/kallsyms.
+//! Names of the kernel's functions, from /proc/kallsyms.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
-/// Functions by where they begin, ascending.
+/// Functions by their begin, ascending.
 #[derive(Debug, Default)]
 pub(super) struct Symbols {
     begins: Vec<(u64, u32)>,
-    /// The names, one behind the other, each with a line's end behind it.
+    /// The names, one after the other, each with a newline at its end.
     names: String,
 }
 
 impl Symbols {
+    /// Reads the functions of this file.
+    ///
     /// # Errors
-    /// If it cannot be read, or shows no addresses: that takes CAP_SYSLOG, or kernel.kptr_restrict=0.
+    /// If it cannot be read, or shows no addresses: it shows them with CAP_SYSLOG, or with
+    /// kernel.kptr_restrict=0.
     pub(super) fn read(path: &Path) -> io::Result<Symbols> {
         let mut symbols = Symbols::default();
         for line in BufReader::new(File::open(path)?).lines() {
@@ -27,7 +30,7 @@ impl Symbols {
         Ok(symbols)
     }
 
-    /// A line `ADDRESS TYPE NAME [MODULE]`; of data, and of what is hidden, nothing is kept.
+    /// Adds a line `ADDRESS TYPE NAME [MODULE]`. Data and hidden addresses are left out.
     fn add(&mut self, line: &str) {
         let mut words = line.split_ascii_whitespace();
         let address = words.next().and_then(|it| u64::from_str_radix(it, 16).ok());
@@ -42,9 +45,10 @@ impl Symbols {
         }
     }
 
-    /// The function that holds this address; `None` of what lies before or far behind all of them.
+    /// Returns the function that holds this address; `None` if it lies before all functions, or far
+    /// behind them.
     pub(super) fn name(&self, address: u64) -> Option<&str> {
-        /// No function is longer; behind the last one of a module lies something else.
+        /// No function is longer. Behind the last function of a module lies something else.
         const LONGEST: u64 = 1 << 20;
         let after = self.begins.partition_point(|(begin, _)| *begin <= address);
         let (begin, at) = *self.begins.get(after.checked_sub(1)?)?;

@@ -1,4 +1,4 @@
-//! The Rust face of `bpf/stop.h`: types generated from the object's BTF.
+//! The Rust types of `bpf/stop.h`, generated from the object's BTF.
 
 use crate::plain::Plain;
 

@@ -1,32 +1,32 @@
-//! From files of KVM, as the walk finds them, to processes that hold VMs. Pure.
+//! Turns the files of KVM that the walk finds into processes that hold VMs. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::wire::WireFile;
 use vmnoise_host::GuestTsc;
 
-/// One walk.
+/// The result of one walk.
 #[derive(Debug, Default)]
 pub(super) struct VmFiles {
     processes: BTreeMap<u32, Process>,
-    /// Each vCPU's once, whoever holds it.
+    /// Each vCPU once, whoever holds its file.
     vcpus: BTreeMap<u64, WireFile>,
 }
 
 /// A process that holds VMs.
 #[derive(Debug, Default)]
 pub(super) struct Process {
-    /// What /proc calls it; 0: it is not in this pid namespace.
+    /// Its number in /proc; 0: it is not in this pid namespace.
     pub(super) pid_here: u32,
-    /// The first file of a VM.
+    /// The first of its files that is a VM.
     pub(super) fd: Option<u32>,
-    /// Numbers and threads of the vCPUs that it runs, by the kernel's numbers and those of /proc.
+    /// Its vCPUs: number, thread in the kernel's numbers, and thread in /proc.
     pub(super) vcpus: BTreeSet<(u32, u32, u32)>,
 }
 
 impl VmFiles {
     pub(super) fn new(files: &[WireFile]) -> VmFiles {
-        // Processes may share their memory for a moment (vfork), and all files with it.
+        // Processes may share their memory, and with it all files, for a moment (vfork).
         let mut owners = BTreeMap::new();
         for file in files {
             let runs = file.tgid == file.holder;
@@ -50,7 +50,7 @@ impl VmFiles {
         all
     }
 
-    /// The kernel's numbers of the processes.
+    /// Returns the processes, by the kernel's numbers.
     pub(super) fn processes(&self) -> impl Iterator<Item = u32> + '_ {
         self.processes.keys().copied()
     }
@@ -59,7 +59,8 @@ impl VmFiles {
         self.processes.get(&process)
     }
 
-    /// The clocks of guests, each with thread and number of its vCPU, under this vendor's module.
+    /// Returns the clocks of the guests under this vendor's module, each with thread and number of
+    /// its vCPU.
     pub(super) fn guest_tscs(&self, kvm_module: Option<&str>) -> Vec<(u32, u32, GuestTsc)> {
         let vcpus = self.vcpus.values();
         vcpus
@@ -68,8 +69,9 @@ impl VmFiles {
     }
 }
 
-/// The fraction of a ratio has as many bits as the vendor's module says (`tsc_scaling_ratio_frac_bits` in
-/// svm_hardware_setup and vmx_hardware_setup), which no structure of a vCPU has.
+/// Returns the clock of a guest. The number of bits in the fraction of a ratio depends on the
+/// vendor's module (`tsc_scaling_ratio_frac_bits` in svm_hardware_setup and vmx_hardware_setup). No
+/// structure of a vCPU has this number.
 fn guest_tsc(file: &WireFile, kvm_module: Option<&str>) -> Option<GuestTsc> {
     let ratio_frac_bits = match (file.ratio, kvm_module) {
         _ if file.knows_tsc == 0 => return None,
@@ -78,7 +80,7 @@ fn guest_tsc(file: &WireFile, kvm_module: Option<&str>) -> Option<GuestTsc> {
         (0, _) => return None,
         (_, Some("kvm_amd")) => 32,
         (_, Some("kvm_intel")) => 48,
-        // Not scaled by either of them; what else it might be, no guest has.
+        // Neither module scales. No guest has another meaning of these ratios.
         (ratio, _) if [1 << 32, 1 << 48].contains(&ratio) => ratio.trailing_zeros() as u8,
         _ => return None,
     };
@@ -121,14 +123,14 @@ mod tests {
 
     #[test]
     fn a_vcpu_is_its_threads_whoever_holds_its_file() {
-        // A child of the VMM that has its memory yet, and comes first.
+        // A child of the VMM that still has its memory comes first.
         let files = [
             vm(70, 9),
             vcpu(70, 0, 80),
             vm(71, 12),
             vm(71, 9),
             vcpu(71, 0, 80),
-            // It has not run.
+            // This vCPU has not run.
             vcpu(71, 1, 0),
         ];
         let found = VmFiles::new(&files);

@@ -1,5 +1,5 @@
-//! The VMs of a host while they come and go, without a look at every file of every process. Who
-//! runs a vCPU is reported by the kernel; whether a VM is still held is one link to read.
+//! The VMs of a host while they come and go, without a look at every file of every process. The
+//! kernel reports who runs a vCPU. One link shows whether a VM is still held.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use vmnoise_host::{Vm, leads_to_vm};
 #[derive(Debug)]
 pub struct KnownVms {
     search: VmSearch,
-    /// By process: its VM, and the file that it was found by.
+    /// VM of each process, and the file by which it was found.
     held: BTreeMap<u32, (Vm, PathBuf)>,
 }
 
 impl KnownVms {
-    /// None are known yet.
+    /// Creates it without any known VM.
     pub fn new(search: VmSearch) -> KnownVms {
         KnownVms {
             search,
@@ -24,8 +24,8 @@ impl KnownVms {
         }
     }
 
-    /// Looks at these processes, which run vCPUs, and says what they and their vCPUs are
-    /// called, as far as they still live. Those that may be seen to hold a VM are known from now on.
+    /// Looks at these processes, which run vCPUs. Returns the names of the VMs and vCPUs of those
+    /// that still live. Processes that are seen to hold a VM are known from now on.
     pub fn look_at(&mut self, processes: &[u32]) -> Vec<Vm> {
         let files = self.search.files_of(processes);
         let look = |&pid: &u32| {
@@ -40,8 +40,8 @@ impl KnownVms {
         processes.iter().filter_map(look).collect()
     }
 
-    /// Forgets those that hold no VM any more. The files of a process are looked through only
-    /// where the one that is known is gone, or may not be looked at: it may hold another VM.
+    /// Forgets processes that no longer hold a VM. If the known file is gone, or may not be read,
+    /// all files of the process are looked through: it may hold another VM.
     pub fn forget_gone(&mut self) {
         let search = &self.search;
         self.held.retain(|pid, (_, file)| {
@@ -55,17 +55,17 @@ impl KnownVms {
         });
     }
 
-    /// The VMs, by process.
+    /// Returns the VMs, by process.
     pub fn vms(&self) -> Vec<Vm> {
         self.held.values().map(|(vm, _)| vm.clone()).collect()
     }
 
-    /// The processes that hold them.
+    /// Returns the processes that hold the VMs.
     pub(crate) fn processes(&self) -> Vec<u32> {
         self.held.keys().copied().collect()
     }
 
-    /// What they were found by.
+    /// Returns the search by which the VMs were found.
     pub(crate) fn search(&self) -> &VmSearch {
         &self.search
     }
@@ -88,7 +88,7 @@ mod tests {
         let (root, host) = host(true);
         let mut known = KnownVms::new(VmSearch::by_files(host.clone()));
         assert_eq!(known.vms(), []);
-        // One that is no VMM, one that is gone, and one that holds a VM.
+        // A process that is no VMM, a process that is gone, and a process that holds a VM.
         let named = known.look_at(&[69, 70, 71]);
         assert_eq!(named.last(), host.vms().last());
         assert_eq!(known.vms(), host.vms());
@@ -96,12 +96,12 @@ mod tests {
         assert_eq!(pids(&known), [71]);
 
         let file = |number: u32| root.path().join(format!("proc/71/fd/{number}"));
-        // Another VM takes its place.
+        // Another VM takes the place of the first one.
         symlink("anon_inode:kvm-vm", file(12)).unwrap();
         fs::remove_file(file(9)).unwrap();
         known.forget_gone();
         assert_eq!(pids(&known), [71]);
-        // Its number is another file's by now.
+        // Another file has its number now.
         fs::remove_file(file(12)).unwrap();
         symlink("/dev/null", file(12)).unwrap();
         known.forget_gone();
@@ -117,7 +117,7 @@ mod tests {
         fs::write(&cmdline, "qemu-system-x86_64\0-name\0guest=mail\0").unwrap();
         known.look_at(&[71]);
         assert_eq!(known.vms()[0].name, "mail");
-        // It is dying.
+        // The process is ending.
         fs::write(&cmdline, "").unwrap();
         assert_eq!(known.look_at(&[71]), []);
         assert_eq!(known.vms(), []);

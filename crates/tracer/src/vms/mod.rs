@@ -1,6 +1,6 @@
-//! How the VMs of this host are found, with their vCPUs and the clocks of their guests: by the kernel's own
-//! walk over files, which needs no debugfs and no right to look into other users' processes; where that
-//! cannot be had, by links in /proc and KVM's debugfs.
+//! Finds the VMs of this host, with their vCPUs and the clocks of their guests. The first way is
+//! the kernel's own walk over files: it needs no debugfs, and no right to look into other users'
+//! processes. If it is not available, links in /proc and KVM's debugfs are used.
 
 mod found;
 mod known;
@@ -17,7 +17,7 @@ pub use known::KnownVms;
 use vmnoise_host::{GuestTsc, Host, KvmDebugfs, Vm};
 use walk::Walk;
 
-/// Looks for VMs.
+/// A search for VMs.
 #[derive(Debug)]
 pub struct VmSearch {
     host: Host,
@@ -25,7 +25,7 @@ pub struct VmSearch {
 }
 
 impl VmSearch {
-    /// Loads the program that walks, where this machine and these rights allow it.
+    /// Loads the program that walks, if this machine and the rights of this process allow it.
     pub fn here() -> VmSearch {
         VmSearch {
             host: Host::here(),
@@ -33,7 +33,7 @@ impl VmSearch {
         }
     }
 
-    /// What this machine, or a made-up one, has in /proc and debugfs, and nothing else.
+    /// Uses only /proc and debugfs, of this machine or of a made-up one.
     pub fn by_files(host: Host) -> VmSearch {
         let refused = LoadError::Refused {
             why: "it was not asked for".to_owned(),
@@ -45,7 +45,7 @@ impl VmSearch {
         }
     }
 
-    /// Every process that holds a VM, by the kernel's number of it.
+    /// Returns every process that holds a VM, by the kernel's number of the process.
     pub fn vms(&self) -> Vec<Vm> {
         match self.files(None) {
             None => self.host.vms(),
@@ -56,9 +56,9 @@ impl VmSearch {
         }
     }
 
-    /// The clocks of the guests of these processes, each with its vCPU's thread and number. By debugfs
-    /// it is those of all, but one that runs a guest of its own right now, for debugfs has that
-    /// one's.
+    /// Returns the clocks of the guests of these processes, each with thread and number of its
+    /// vCPU. With debugfs these are the clocks of all guests. They exclude vCPUs that run a guest
+    /// of their guest right now, because debugfs then has the clock of that inner guest.
     pub(crate) fn guest_tscs(&self, processes: &[u32]) -> Vec<(u32, u32, GuestTsc)> {
         match self.files(Some(processes)) {
             Some(files) => files.guest_tscs(self.host.kvm_module().as_deref()),
@@ -66,7 +66,7 @@ impl VmSearch {
         }
     }
 
-    /// Which way is used, and what is missing.
+    /// Returns which way is used, and what is missing.
     pub fn probe_status(&self) -> ProbeStatus {
         const PROBE: &str = "VMs and their vCPUs";
         let error = match &self.walk {
@@ -108,17 +108,17 @@ impl VmSearch {
         ProbeStatus::limited(PROBE, in_use, &format!("{why}: {limit}"), remedy)
     }
 
-    /// Whether the clocks of guests are read by the walk, and not in debugfs.
+    /// Returns whether the walk reads the clocks of guests. Otherwise debugfs is used.
     pub fn walks(&self) -> bool {
         self.walk.is_ok()
     }
 
-    /// What the walk finds of these processes, or of all. `None` where there is none, or it fails: it may
-    /// for want of memory, and then another way is left.
+    /// Returns what the walk finds of these processes, or of all. `None` if there is no walk or it
+    /// fails, for instance for lack of memory. Then the other way is left.
     fn files(&self, processes: Option<&[u32]>) -> Option<VmFiles> {
         let walk = self.walk.as_ref().ok()?;
         let files = match processes {
-            // A process is named to the kernel by its number here.
+            // The kernel takes the process's number in this pid namespace.
             Some(processes) if self.host.numbers_are_the_kernels() => {
                 let files = processes.iter().map(|&process| walk.over(Some(process)));
                 files.collect::<Result<Vec<_>, _>>().ok()?.concat()
@@ -128,7 +128,7 @@ impl VmSearch {
         Some(VmFiles::new(&files))
     }
 
-    /// What the walk finds of these processes. `None` where there is none.
+    /// Returns what the walk finds of these processes; `None` if there are none.
     fn files_of(&self, processes: &[u32]) -> Option<VmFiles> {
         match processes {
             [] => None,
@@ -136,8 +136,8 @@ impl VmSearch {
         }
     }
 
-    /// The VM of a process: as the walk found it, or where that knows none as its files say. It may have
-    /// closed them, and run its vCPUs on.
+    /// Returns the VM of a process, from the walk. If the walk has no VM of this process, its files
+    /// are used. The process may have closed them, and still run its vCPUs.
     fn vm(&self, files: &Option<VmFiles>, pid: u32) -> Option<Vm> {
         let Some(process) = files.as_ref().and_then(|files| files.of(pid)) else {
             return self.host.vm(pid);
@@ -149,7 +149,7 @@ impl VmSearch {
         self.host.vm_of(pid, process.pid_here, vcpus)
     }
 
-    /// The file of a VM that a process holds, as a link in /proc.
+    /// Returns the file of a VM that a process holds, as a link in /proc.
     fn file(&self, files: &Option<VmFiles>, pid: u32) -> Option<PathBuf> {
         match files {
             Some(files) => {

@@ -16,14 +16,16 @@ use crate::object::why_not;
 use crate::plain;
 use crate::tracer::no_btf;
 
-/// The loaded program. It runs only while its answer is read.
+/// The loaded program. It runs only while its result is read.
 #[derive(Debug)]
 pub(super) struct Walk(Object);
 
 impl Walk {
+    /// Loads the program.
+    ///
     /// # Errors
-    /// [`LoadError::Refused`] where this machine or these rights do not allow it,
-    /// [`LoadError::Broken`] where they do and it fails.
+    /// [`LoadError::Refused`] if this machine or the rights of this process do not allow it,
+    /// [`LoadError::Broken`] if they allow it and it fails.
     pub(super) fn load() -> Result<Walk, LoadError> {
         let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
         if !btf.has_vcpu_structure("kvm_vcpu") {
@@ -43,18 +45,18 @@ impl Walk {
             builder.open_memory(OBJECT)?.load()
         });
         let walk = Walk(result.map_err(|error| why_not(&error, &warnings))?);
-        // Whether its answers may be read is known once one was.
+        // Only a first walk shows whether its result may be read.
         match walk.over(Some(std::process::id())) {
             Ok(_) => Ok(walk),
             Err(error) => Err(LoadError::Broken(format!("the walk over files: {error}"))),
         }
     }
 
-    /// The files of VMs and vCPUs that all processes of this pid namespace hold, or this one, by its
-    /// number there. Kernels before 6.1 walk over all of them in either case.
+    /// Returns the files of VMs and vCPUs that all processes of this pid namespace hold, or only
+    /// `process`, by its number there. Kernels before 6.1 return those of all processes.
     ///
     /// # Errors
-    /// If the kernel refuses. A process that is not there holds nothing.
+    /// If the kernel refuses. A process that does not exist holds nothing.
     pub(super) fn over(&self, process: Option<u32>) -> std::io::Result<Vec<WireFile>> {
         let (link, _) = quietly(|| self.attach(process));
         let link = match link {
@@ -69,23 +71,23 @@ impl Walk {
         Ok(files.filter_map(plain::read).collect())
     }
 
-    /// libbpf-rs has no way to name a process.
+    /// Attaches the iterator. libbpf-rs has no way to select a process.
     fn attach(&self, process: Option<u32>) -> std::io::Result<Link> {
         let mut programs = self.0.progs();
         let program = programs.next().ok_or(std::io::ErrorKind::NotFound)?;
-        // SAFETY: plain numbers, for all of which 0 is a value.
+        // SAFETY: plain numbers, and 0 is valid for all of them.
         let (mut which, mut options): (bpf_iter_link_info, bpf_iter_attach_opts) =
             unsafe { (zeroed(), zeroed()) };
         which.task.pid = process.unwrap_or(0);
         options.sz = size_of::<bpf_iter_attach_opts>() as _;
         options.link_info = &raw mut which;
         options.link_info_len = size_of::<bpf_iter_link_info>() as _;
-        // SAFETY: the program is loaded, and both structures live beyond the call.
+        // SAFETY: the program is loaded, and both structures live longer than the call.
         let link = unsafe {
             bpf_program__attach_iter(program.as_libbpf_object().as_ptr(), &raw const options)
         };
         match NonNull::new(link) {
-            // SAFETY: libbpf has made this link, and nobody else has it.
+            // SAFETY: libbpf made this link, and nobody else has it.
             Some(link) => Ok(unsafe { Link::from_ptr(link) }),
             None => Err(std::io::Error::last_os_error()),
         }

@@ -1,4 +1,4 @@
-//! The Rust face of `bpf/vm_files.h`: types generated from the object's BTF.
+//! The Rust types of `bpf/vm_files.h`, generated from the object's BTF.
 
 use crate::plain::Plain;
 

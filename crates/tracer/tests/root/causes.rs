@@ -1,4 +1,4 @@
-//! Known causes are reported, by name and in full.
+//! Known causes are reported by name and completely.
 
 use std::{fs, time::Duration};
 
@@ -7,7 +7,7 @@ use vmnoise_tracer::{Scope, Tracer};
 
 use super::harness::{Disturber, Reported, alone, pin, two_cpus};
 
-/// Time a thread of this process has had on a CPU, by the scheduler's own count
+/// Returns the time that a thread of this process has had a CPU, by the scheduler's accounting
 /// (Documentation/scheduler/sched-stats.rst).
 fn on_cpu_ns(tid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
@@ -65,7 +65,7 @@ fn known_causes_are_reported_within_a_second() {
     for kind in [LossKind::RingFull, LossKind::Undecodable] {
         assert_eq!(loss(&tracer, kind), 0, "{:?}", tracer.losses());
     }
-    // A kernel may keep some tasks untraced: then a switch away from one is missing.
+    // A kernel may leave some tasks untraced. Then a switch away from such a task is missing.
     let unpaired = loss(&tracer, LossKind::Unpaired) as usize;
     assert!(
         unpaired * 20 < reported.activities.len(),
@@ -100,8 +100,8 @@ fn a_threads_time_is_what_the_scheduler_counts() {
         .sum::<u64>()
         - first_ns;
     let counted_ns = after - before;
-    // One turn may be open at either reading; the scheduler's clock leaves out
-    // interrupts and stolen time where it accounts for them, so it may say less.
+    // One turn may be open at either reading. The scheduler's clock excludes interrupts and steal
+    // time if the kernel accounts for them, so it may be less.
     let turn_ns = 20_000_000;
     assert!(
         reported_ns + turn_ns >= counted_ns,

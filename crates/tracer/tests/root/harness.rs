@@ -1,4 +1,4 @@
-//! A disturber of known name, and what a tracer reports of it.
+//! A disturber with a known name, and what a tracer reports of it.
 
 use std::{
     io::{self, Write},
@@ -15,20 +15,20 @@ use vmnoise_events::{Activity, ActivityKind, Event};
 use vmnoise_host::Host;
 use vmnoise_tracer::Tracer;
 
-/// Tests that look at the same CPU, or at all programs, must not meet.
+/// Keeps tests apart that use the same CPU, or all programs.
 pub(super) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says that the test that asks has not run; `vmnoise_labs::skipped` says how that is read.
+/// Prints that the calling test has not run. `vmnoise_labs::skipped` describes how this is read.
 pub(super) fn skipped(reason: &str) {
     let thread = thread::current();
     let name = thread.name().unwrap_or("a test");
     let _ = writeln!(io::stderr(), "skipped: {name}: {reason}");
 }
 
-/// A CPU to measure and another one to drain from.
+/// Returns a CPU to measure, and another one to drain from.
 pub(super) fn two_cpus() -> (u32, u32) {
     let allowed = Host::here().allowed_cpus().unwrap();
     assert!(
@@ -92,7 +92,7 @@ impl Drop for Disturber {
     }
 }
 
-/// What a tracer has told so far.
+/// The reports of a tracer so far.
 #[derive(Default)]
 pub(super) struct Reported {
     pub(super) names: Vec<String>,

@@ -1,4 +1,4 @@
-//! The live interference counters against the activities that are drained.
+//! Compares the live interference counters with the activities that are drained.
 
 use std::{sync::atomic::Ordering::Relaxed, thread, time::Duration};
 
@@ -8,7 +8,7 @@ use vmnoise_tracer::{Scope, Tracer};
 
 use super::harness::{Disturber, Reported, alone, pin, two_cpus};
 
-/// What was counted at its begin has ended by the next look, or nearly: interrupts,
+/// An activity that was counted at its begin has ended by the next reading, or almost. Interrupts,
 /// soft interrupts and a thread may be in progress at either end.
 const IN_PROGRESS: u64 = 8;
 
@@ -56,7 +56,7 @@ fn what_is_counted_is_reported() {
             .iter()
             .filter(|it| it.kind == kind)
             .count() as u64;
-        // Drained 20 ms after the count, so more may be told than was counted.
+        // Drained 20 ms after the reading, so more may be reported than was counted.
         assert!(
             seen + IN_PROGRESS + lost >= counted,
             "{kind:?}: {seen} told, {counted} counted"

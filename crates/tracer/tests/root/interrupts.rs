@@ -1,4 +1,4 @@
-//! Interrupts against the kernel's own count of them: each is reported, from attaching on.
+//! Compares interrupts with the kernel's own count: each one is reported after attaching.
 
 use std::{collections::BTreeMap, fs, thread, time::Duration};
 
@@ -10,10 +10,10 @@ use vmnoise_tracer::{ExitTracer, LoadError, Scope, Streaming, Tracer};
 use super::harness::{Disturber, Reported, alone, pin, skipped, two_cpus};
 
 const TIMER: &str = "local_timer:236";
-/// Of half a second.
+/// Number of windows of half a second.
 const STRETCHES: usize = 9;
 
-/// Local timer interrupts of this CPU since it came up (arch/x86/kernel/irq.c).
+/// Returns the local timer interrupts of this CPU since it came up (arch/x86/kernel/irq.c).
 fn counted(cpu: u32) -> u64 {
     let text = fs::read_to_string("/proc/interrupts").unwrap();
     let mut lines = text.lines();
@@ -24,7 +24,7 @@ fn counted(cpu: u32) -> u64 {
     count.unwrap().parse().unwrap()
 }
 
-/// The count, and CLOCK_MONOTONIC at an instant at which it was that.
+/// Returns the count, and an instant of CLOCK_MONOTONIC at which it had this value.
 fn count_at(cpu: u32) -> (u64, u64) {
     loop {
         let before = counted(cpu);
@@ -38,10 +38,11 @@ fn count_at(cpu: u32) -> (u64, u64) {
     }
 }
 
-/// Looks at the count between drains, and holds the begins that were reported in between against it:
-/// one in progress at either end has begun and is not counted yet. Nothing is told beyond the count.
-/// Some machines hide what happens while some tasks run (docs/design.md): that may fall into most of the
-/// stretches, and not into all. A loss of three in a hundred would be seen in each.
+/// Reads the count between drains, and compares it with the begins that were reported in between.
+/// An interrupt in progress at either end has begun, and is not counted yet. Never more is reported
+/// than counted. Some machines hide events while some tasks run (docs/design.md). This may happen
+/// in most of the windows, but not in all. A loss of three in a hundred would be seen in each
+/// window.
 fn hold(cpu: u32, mut begins: impl FnMut() -> Vec<u64>) {
     begins();
     let mut looks = vec![count_at(cpu)];
@@ -94,7 +95,7 @@ fn each_timer_interrupt_of_a_busy_cpu_is_reported() {
     });
 }
 
-/// The busy thread is taken for a vCPU's, so what the host does on its CPU is reported.
+/// The busy thread counts as a vCPU's thread, so the host's work on its CPU is reported.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn each_timer_interrupt_of_a_vcpus_cpu_is_reported_with_its_exits() {

@@ -31,8 +31,8 @@ fn the_steal_clock_is_not_behind_the_column_of_proc_stat() {
     if !probe_status.unwrap().in_use.contains("BTF") {
         return skipped("this machine's steal clock is not read by BTF");
     }
-    // Both count since boot. The kernel adds whole ticks of what the clock says to the column,
-    // and what is left stays for the next time: the column is never ahead.
+    // Both count since boot. The kernel adds only whole ticks to the column, and keeps the rest for
+    // the next time. So the column is never ahead.
     let column_ns = proc_stat_steal_ns(other);
     let reading_ns = tracer.outer_steal_ns(other).unwrap();
     assert!(reading_ns >= column_ns, "{reading_ns} {column_ns}");
@@ -57,7 +57,7 @@ fn activities_hold_no_more_steal_than_their_cpu() {
     assert!(reported.activities.len() > 20, "{:?}", reported.names);
     let of_threads_ns = inside(ActivityKind::Thread);
     if tracer.witnesses().activity_steal {
-        // Two threads never run at once, so no steal is in two of them.
+        // Two threads never run at once, so no steal time is in two of them.
         let advance_ns = after_ns.unwrap() - before_ns.unwrap();
         assert!(
             of_threads_ns <= advance_ns,

@@ -1,4 +1,4 @@
-//! What the tracer itself costs and leaves behind.
+//! The tracer's own cost, and what it leaves behind.
 
 use std::{
     collections::HashSet,
@@ -30,7 +30,7 @@ fn draining_is_no_noise_on_the_measured_cpu() {
         .filter(|it| reported.names[it.source.0 as usize].ends_with(&own))
         .count();
     assert_eq!(ours, 0, "the draining thread shows on the measured CPU");
-    // A wake-up per record would be an interrupt work item per record.
+    // One wake-up per record would be one interrupt work item per record.
     let wakes = reported.named(ActivityKind::Irq, "irq_work:246").count();
     assert!(
         wakes * 10 < reported.activities.len().max(100),
@@ -38,7 +38,7 @@ fn draining_is_no_noise_on_the_measured_cpu() {
     );
 }
 
-/// Ids of the BPF programs this process holds open.
+/// Returns the ids of the BPF programs that this process holds open.
 fn held_programs() -> HashSet<u32> {
     fs::read_dir("/proc/self/fdinfo")
         .unwrap()
@@ -103,9 +103,8 @@ fn own_cost_is_what_the_kernel_accounts() {
 
     let cost = cost.unwrap();
     assert!(cost.bpf_runs > 100, "{cost:?}");
-    // The kernel's clock starts before the program does, and counts runs that find
-    // nothing to do; ours times one run in 13, and a pause of the machine in one of
-    // them counts 13 times.
+    // The kernel's measurement starts before the program, and includes runs that have nothing to
+    // do. Ours times one run in 13, so a pause of the machine in a timed run counts 13 times.
     assert!(
         (kernel_ns / 4..kernel_ns * 4).contains(&cost.bpf_ns),
         "{cost:?}, by the kernel {kernel_ns} ns"

@@ -1,5 +1,5 @@
-//! How the guest's TSC lies on the host's, from brackets: a host reading, a
-//! guest reading and a host reading, in this order.
+//! Finds the relation of the guest's TSC to the host's, from brackets: a host reading, a guest
+//! reading and a host reading, in this order.
 
 use vmnoise_events::OffsetProof;
 
@@ -11,24 +11,23 @@ pub struct Bracket {
     pub after_tsc: u64,
 }
 
-/// What is known of the guest's clock. The fields are those of the same names in
+/// The guest's clock, as far as it is known. The fields have the meaning of the same names in
 /// [`vmnoise_events::ClockFacts`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuestClock {
-    /// How the offset is known. `None` where the brackets contradict each other:
-    /// the guest's clock does not run with the host's, and the bound covers what
-    /// was seen, not what is to come.
+    /// How the offset is known. `None` if the brackets contradict each other: then the guest's
+    /// clock does not run with the host's, and the bound is true only for the past.
     pub offset_proof: Option<OffsetProof>,
     /// Host minus guest TSC, in cycles; it is already applied to every gap.
     pub offset_tsc: i64,
-    /// Bound of `offset_tsc` in cycles; 0 where the offset was set and proved.
+    /// Bound of `offset_tsc` in cycles; 0 if the offset was set and proved.
     pub offset_bound_tsc: u64,
     /// Half-width of the tightest bracket, in cycles.
     pub bracket_tsc: u64,
 }
 
 impl GuestClock {
-    /// Before the first bracket.
+    /// The state before the first bracket.
     pub(super) const UNKNOWN: GuestClock = GuestClock {
         offset_proof: None,
         offset_tsc: 0,
@@ -36,12 +35,12 @@ impl GuestClock {
         bracket_tsc: u64::MAX,
     };
 
-    /// A reading of the guest on the host's TSC.
+    /// Converts a reading of the guest to the host's TSC.
     pub(super) fn to_host(self, guest_tsc: u64) -> u64 {
         guest_tsc.wrapping_add_signed(self.offset_tsc)
     }
 
-    /// A reading of the host on the guest's TSC; 0 for one before its zero.
+    /// Converts a reading of the host to the guest's TSC; 0 for a reading before its zero.
     pub(super) fn to_guest(self, host_tsc: u64) -> u64 {
         let guest_tsc = i128::from(host_tsc) - i128::from(self.offset_tsc);
         u64::try_from(guest_tsc.max(0)).unwrap_or(u64::MAX)
@@ -49,7 +48,7 @@ impl GuestClock {
 }
 
 impl Bracket {
-    /// The least and the greatest offset (host minus guest) this allows.
+    /// Returns the least and the greatest offset (host minus guest) that this bracket allows.
     fn offsets(&self) -> (i64, i64) {
         (
             self.before_tsc.wrapping_sub(self.guest_tsc).cast_signed(),
@@ -62,10 +61,10 @@ impl Bracket {
     }
 }
 
-/// Judges the offset by the brackets of one vCPU.
+/// Determines the offset from the brackets of one vCPU.
 ///
-/// Where KVM `accepted` offset 0 and every bracket allows it, it is 0. Else it is
-/// the middle of what all brackets allow, give or take half of that.
+/// If KVM `accepted` the offset 0 and every bracket allows it, the offset is 0. Otherwise it is the
+/// middle of the range that all brackets allow, and the bound is half of this range.
 ///
 /// # Panics
 /// Without a bracket.
@@ -108,8 +107,8 @@ pub fn judge(brackets: &[Bracket], accepted: bool) -> GuestClock {
     }
 }
 
-/// One statement for all vCPUs: the weakest proof, the widest bounds, and the
-/// offset of the first vCPU (each gap is mapped by its own vCPU's).
+/// Returns one statement for all vCPUs: the weakest proof, the widest bounds, and the offset of the
+/// first vCPU. Each gap is converted by its own vCPU's offset.
 pub fn weakest(clocks: &[GuestClock]) -> Option<GuestClock> {
     let rank = |clock: &GuestClock| match clock.offset_proof {
         None => 0,
@@ -211,9 +210,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the offset and however late each reading: the estimate is
-        /// within its bound of the truth, and the bound is within half of the
-        /// tightest bracket (rounded up).
+        /// For any offset and any delays, the estimate is within its bound of the true offset. The
+        /// bound is within half of the tightest bracket (rounded up).
         #[test]
         fn the_truth_is_within_the_bound(
             truth in -(1i64 << 50)..(1i64 << 50),

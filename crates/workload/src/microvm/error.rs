@@ -1,10 +1,10 @@
-//! What keeps the microVM from running, each with its remedy.
+//! Errors of the microVM, with their remedies.
 
 use std::io;
 
 use crate::thread;
 
-/// Why this machine does not run the microVM, or why a running one ended early.
+/// The reason why this machine does not run the microVM, or why a running one ended early.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// There is no /dev/kvm.
@@ -12,7 +12,7 @@ pub enum Error {
         "/dev/kvm does not exist: load kvm_intel or kvm_amd, enable VT-x or AMD-V in the firmware, or nested virtualization in the hypervisor below"
     )]
     NoKvm,
-    /// /dev/kvm exists and this user may not open it.
+    /// /dev/kvm exists, but this user may not open it.
     #[error("not allowed to open /dev/kvm: run as root or join the group that owns it (often kvm)")]
     NotAllowed,
     /// Another hypervisor holds the CPU's virtualization (EBUSY).
@@ -20,10 +20,10 @@ pub enum Error {
         "KVM is busy: another hypervisor (VirtualBox, VMware, …) holds the CPU's virtualization; stop its machines and try again"
     )]
     Busy,
-    /// The API of KVM is not the one every kernel since 2.6.22 has.
+    /// KVM's API is not the one that every kernel since 2.6.22 has.
     #[error("KVM speaks API version {0} instead of 12: use the kvm modules of the running kernel")]
     ApiVersion(i32),
-    /// More CPUs than guest memory is laid out for.
+    /// There are more CPUs than guest memory is laid out for.
     #[error("{0} CPUs are more than one microVM measures: name at most {1}")]
     TooManyCpus(usize, usize),
     /// The exit counts end before the slot of a measured CPU.
@@ -33,7 +33,7 @@ pub enum Error {
     ExitCountsTooSmall {
         /// The CPU without a slot.
         cpu: u32,
-        /// Bytes shared.
+        /// Number of shared bytes.
         len: usize,
     },
     /// Guest memory could not be allocated.
@@ -42,7 +42,7 @@ pub enum Error {
         io::Error::from_raw_os_error(*errno)
     )]
     Memory {
-        /// Bytes asked for.
+        /// Number of bytes that were requested.
         len: usize,
         /// The kernel's error number.
         errno: i32,
@@ -58,17 +58,17 @@ pub enum Error {
         /// The kernel's error number.
         errno: i32,
     },
-    /// The guest left in a way it never does by itself.
+    /// The guest left with an exit that it never makes by itself.
     #[error(
         "the vCPU on CPU {cpu} left the guest with {reason}: what was measured until then stands; see the kernel log (dmesg) for KVM's reason"
     )]
     Exit {
         /// The CPU.
         cpu: u32,
-        /// The exit by the name and number of linux/kvm.h.
+        /// The exit, with the name and number of linux/kvm.h.
         reason: String,
     },
-    /// A guest neither carried out its exercise nor failed at it.
+    /// A guest neither finished its exercise nor failed in it.
     #[error(
         "the guest on CPU {cpu} did not come to the end of its exercise: this KVM does not return from that exit, or the CPU had no time for it; try another exercise or CPU"
     )]
@@ -81,14 +81,14 @@ pub enum Error {
         "this KVM gives its guests no timer with a TSC deadline (KVM_CAP_TSC_DEADLINE_TIMER): it needs a TSC that never stops; boot with a stable TSC"
     )]
     NoDeadlineTimer,
-    /// The guest armed its timer, halted, and was never woken up.
+    /// The guest armed its timer and halted, and no timer interrupt woke it.
     #[error(
         "no timer interrupt came to the guest on CPU {cpu} for {waited_s} s: this KVM does not deliver the timer of its interrupt controller to our guest, or the CPU had no time for it; try another CPU"
     )]
     NoTimer {
         /// The CPU.
         cpu: u32,
-        /// How long it was waited for.
+        /// How long the host waited.
         waited_s: u64,
     },
     /// The thread could not be started, pinned or given its policy, or died.
@@ -105,7 +105,7 @@ impl Error {
         }
     }
 
-    /// For /dev/kvm itself.
+    /// Returns the error of opening /dev/kvm.
     pub(super) fn open(error: kvm_ioctls::Error) -> Error {
         match error.errno() {
             libc::ENOENT | libc::ENODEV | libc::ENXIO => Error::NoKvm,
@@ -117,7 +117,7 @@ impl Error {
         }
     }
 
-    /// For KVM_CREATE_VM, which is where KVM takes hold of the CPUs.
+    /// Returns the error of KVM_CREATE_VM, in which KVM takes control of the CPUs.
     pub(super) fn create_vm(error: kvm_ioctls::Error) -> Error {
         match error.errno() {
             libc::EBUSY => Error::Busy,

@@ -1,28 +1,25 @@
 //! The guest program: the code that measures gaps.
 //!
-//! It runs at CPL3 with interrupts off, without a stack, and never touches
-//! memory outside its mailbox, its ring and the exit counts. It obeys one
-//! [`Command`] after the other: each is carried out, then `out` hands the CPU
-//! back to the host (IOPL 3 lets CPL3 do so). `rdi` holds the guest address of
-//! the [`Mailbox`], `rsi` that of the ring; both are set once, before the start.
+//! It runs at CPL3 with interrupts off, without a stack, and only accesses its mailbox, its ring
+//! and the exit counts. It executes one [`Command`] after another. After each of them, `out`
+//! returns the CPU to the host (IOPL 3 lets CPL3 do so). `rdi` holds the guest address of the
+//! [`Mailbox`], and `rsi` that of the ring. Both are set once, before the start.
 //!
-//! **Polling.** Each step reads the TSC, compares its advance with the threshold
-//! and the reading with the deadline, and stores the reading into a cache line
-//! of its own. That line moves only when the host looks at it. Nothing else is
-//! touched, so a step costs little more than the `rdtsc` in it.
+//! **Polling.** Each step reads the TSC, compares its advance with the threshold and the reading
+//! with the deadline, and stores the reading into a cache line of its own. This line moves only
+//! when the host reads it. Nothing else is accessed, so a step costs little more than its `rdtsc`.
 //!
-//! **A gap** is the last reading and the first one after it, where these lie at
-//! least the threshold apart. Only then the guest reads the steal page, by the
-//! version protocol, and the exit counts, and writes one record.
+//! **A gap** lies between two consecutive readings that are at least the threshold apart. Only then
+//! the guest reads the steal page, by the version protocol, and the exit counts, and writes one
+//! record.
 //!
-//! **A hole that is too short to be a gap** may hold steal and exits, too. Those are of no
-//! gap: the guest reads page and counts after it, and goes on from there.
+//! **A hole that is too short to be a gap** may also hold steal time and exits. They belong to no
+//! gap: the guest reads page and counts after the hole, and continues from there.
 //!
-//! **Blind time.** Writing a record takes time in which nothing is measured. It is
-//! no noise, so polling begins anew at a reading after the record, and the time
-//! between is added to `blind_tsc`, to be taken off the runtime. Where writing
-//! took longer than `blind_limit_tsc`, something took the CPU meanwhile: that
-//! stretch is a gap too, which begins where the gap before it ended.
+//! **Blind time.** Nothing is measured while a record is written. This is no noise, so polling
+//! begins again at a reading after the record. The time between is added to `blind_tsc`, which is
+//! subtracted from the runtime. If writing took longer than `blind_limit_tsc`, something took the
+//! CPU meanwhile. Then this time is a gap too, which begins where the gap before it ended.
 
 use std::arch::global_asm;
 use std::mem::offset_of;
@@ -34,35 +31,33 @@ use crate::mailbox::{
     Control, Counters, Drained, Heartbeat, Mailbox, RING_BYTES, RING_RECORDS, Record, StealPage,
 };
 
-/// What the host asks of the guest before it enters it.
+/// A command of the host for the guest, before an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Command {
-    /// Write to every page of the ring and read the exit counts, so that no page
-    /// is missing when it matters.
+    /// Write to every page of the ring and read the exit counts, so that no page is missing later.
     Touch = 1,
     /// Store one reading of the clock in the mailbox.
     Stamp = 2,
     /// Record gaps until the deadline.
     Poll = 3,
-    /// Run [`SAMPLES`] steps of the same loop and store the advance of each in
-    /// the ring's memory.
+    /// Run [`SAMPLES`] steps of the same loop, and store the advance of each step in the ring's
+    /// memory.
     Sample = 4,
     /// Run the program of the exercises, until the deadline.
     Exercise = 5,
-    /// Record gaps again after [`Command::Poll`] has come back: the time between is blind.
+    /// Record gaps again after [`Command::Poll`] has returned. The time between is blind.
     GoOn = 6,
     /// Run the program of the timers, until the deadline.
     Timers = 7,
 }
 
-/// Steps that [`Command::Sample`] takes.
+/// Number of steps of [`Command::Sample`].
 pub const SAMPLES: usize = RING_BYTES / size_of::<u64>();
 /// The I/O port whose `out` means "done".
 pub const DONE_PORT: u16 = 0xf0;
 
-/// The program as bytes. It is position independent and starts with its first
-/// instruction.
+/// Returns the program as bytes. It is position independent and starts with its first instruction.
 pub fn program() -> &'static [u8] {
     unsafe extern "C" {
         static vmnoise_guest_start: u8;
@@ -84,7 +79,7 @@ const _: () = assert!(size_of::<Record>() == 64);
 const _: () = assert!(size_of::<Mailbox>() == 4096);
 const _: () = assert!(size_of::<StealPage>() == 64 && STEAL.is_multiple_of(64));
 const _: () = assert!(exit_counts::SLOT_BYTES <= size_of::<[u64; 16]>());
-// The guest and the host write to different cache lines, and not to adjacent ones either.
+// The guest and the host write to different cache lines, and also not to adjacent ones.
 const _: () = assert!(COUNTERS.is_multiple_of(128));
 
 global_asm!(
@@ -98,9 +93,9 @@ global_asm!(
         or      rax, rdx
     .endm
 
-    // One step: leaves for \away when the reading is r9 or more after r8, the
-    // last reading. The compare is unsigned, so a clock that stepped back leaves
-    // too. Afterwards rcx holds the advance, and "below" means: go on.
+    // One step: jumps to \away if the reading is r9 or more after r8, the last
+    // reading. The compare is unsigned, so a clock that stepped back also jumps.
+    // Afterwards rcx holds the advance, and "below" means: continue.
     .macro vmnoise_step away
         vmnoise_read_clock
         mov     rcx, rax
@@ -123,7 +118,7 @@ global_asm!(
         jne     77b
     .endm
 
-    // Puts the advance of rdx over what was seen before into the record at r15.
+    // Stores the advance of rdx since the last value in the record at r15.
     .macro vmnoise_book seen, field
         mov     rbx, rdx
         sub     rbx, [rdi + \seen]
@@ -131,7 +126,7 @@ global_asm!(
         mov     [r15 + \field], rbx
     .endm
 
-    // What steal page and exit counts say now is of no gap; spoils rdx, ecx.
+    // The current values of steal page and exit counts belong to no gap; spoils rdx, ecx.
     .macro vmnoise_discard
         vmnoise_read_steal
         mov     [rdi + {seen_steal}], rdx
@@ -186,7 +181,7 @@ vmnoise_guest_start:
         mov     [rdi + {stamp_tsc}], rax
         jmp     11b
 
-40: // poll: everything is counted from here on
+40: // poll: all counts begin here
         mov     r9, [rdi + {look}]
         mov     r14, [rdi + {exit_counts}]
         vmnoise_discard
@@ -204,7 +199,7 @@ vmnoise_guest_start:
         jb      41b
         jmp     11b
 
-45: // go on: the counters stay, and what they counted meanwhile is of no gap
+45: // go on: the counters stay, and their advance meanwhile belongs to no gap
         mov     r9, [rdi + {look}]
         mov     r8, [rdi + {last}]
         mov     r14, [rdi + {exit_counts}]
@@ -266,7 +261,7 @@ vmnoise_guest_start:
         vmnoise_discard
         jmp     56b
 
-60: // sample: the step of above, and one store more
+60: // sample: the same step, with one more store
         mov     r9, -1
         xor     ebx, ebx
         vmnoise_read_clock
@@ -279,7 +274,7 @@ vmnoise_guest_start:
         jb      61b
         jmp     11b
 
-70: // exercise: another program, which comes back to r15
+70: // exercise: another program, which returns to r15
         lea     r15, [rip + 11b]
         mov     eax, {exercises}
         jmp     rax

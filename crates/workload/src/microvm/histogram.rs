@@ -1,18 +1,17 @@
-//! How the guest writes down how long something took, in the memory of its ring: counts
-//! of lengths, exact below 2^[`FINE_BITS`] cycles and to one part in 2048 above, then a
-//! few words of their own.
+//! Histograms that the guest writes into the memory of its ring. They have counts of lengths, exact
+//! below 2^[`FINE_BITS`] cycles and to one part in 2048 above. A few more words follow.
 
 use serde::Serialize;
 
 use crate::mailbox::RING_BYTES;
 
-/// Lengths of fewer bits than this have a count each.
+/// Lengths with fewer bits than this have one count each.
 pub const FINE_BITS: u32 = 12;
-/// Counts for any u64: each bit more halves the resolution.
+/// Number of counts, for any u64. Each further bit halves the resolution.
 const BUCKETS: usize = ((64 - FINE_BITS as usize) << (FINE_BITS - 1)) + (1 << FINE_BITS);
 
-/// Assembly that defines the macro `vmnoise_book_length`: counts the length in `rbx` in the
-/// memory at `rsi`. `r9` is the shortest, `r10` the longest and `r11` the sum so far; spoils
+/// Assembly that defines the macro `vmnoise_book_length`. It counts the length in `rbx` in the
+/// memory at `rsi`. `r9` is the shortest, `r10` the longest and `r11` the sum so far. It spoils
 /// `rbx` and `rcx`. Its operands are `fine` and `fine_bits`.
 macro_rules! book_length {
     () => {
@@ -38,7 +37,7 @@ macro_rules! book_length {
 }
 pub(super) use book_length;
 
-/// The words behind the counts, in cycles of the guest's clock but for the number of early ones.
+/// The words after the counts. All except `Early` are cycles of the guest's clock.
 #[derive(Debug, Clone, Copy)]
 pub enum Word {
     /// The reading before the first.
@@ -49,16 +48,16 @@ pub enum Word {
     Min,
     /// The longest.
     Max,
-    /// All together.
+    /// The sum of all.
     Total,
-    /// Timers that came before they were due; each is counted as not late.
+    /// Number of timers that came before they were due. Each of them counts as not late.
     Early,
-    /// How early at most.
+    /// How early the earliest timer came.
     Earliest,
 }
 
 const WORDS: usize = Word::Earliest as usize + 1;
-/// So many words are written.
+/// Number of words that are written.
 pub const WRITTEN: usize = BUCKETS + WORDS;
 const _: () = assert!(WRITTEN * size_of::<u64>() <= RING_BYTES);
 
@@ -67,26 +66,26 @@ impl Word {
         BUCKETS + self as usize
     }
 
-    /// Its offset in bytes.
+    /// Returns its offset in bytes.
     pub const fn offset(self) -> usize {
         self.index() * size_of::<u64>()
     }
 }
 
-/// How long it took, once or more often, in the unit that the holder names.
+/// Lengths of something that happened once or more often, in the unit that the holder names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Spread {
     /// The shortest.
     pub min: u64,
-    /// All together over their number, rounded down.
+    /// The mean, rounded down.
     pub mean: u64,
-    /// Half of them were no longer, to one part in 2048.
+    /// The median: half of the lengths are no longer, to one part in 2048.
     pub p50: u64,
-    /// 99 in 100 were no longer, to one part in 2048.
+    /// The 99th percentile, to one part in 2048.
     pub p99: u64,
     /// The longest.
     pub max: u64,
-    /// All together.
+    /// The sum of all.
     pub total: u64,
 }
 
@@ -104,8 +103,8 @@ impl Spread {
     }
 }
 
-/// Reads what the guest left: how many, how long they took (`None` without one), and the time
-/// from the first to the last.
+/// Reads the guest's histogram. Returns the number of lengths, the lengths (`None` without one),
+/// and the time from the first to the last.
 pub fn read(words: &[u64]) -> (u64, Option<Spread>, u64) {
     let word = |it: Word| word(words, it);
     let counts = &words[..BUCKETS];
@@ -126,12 +125,12 @@ pub fn read(words: &[u64]) -> (u64, Option<Spread>, u64) {
     )
 }
 
-/// What the guest wrote into this word.
+/// Returns what the guest wrote into this word.
 pub fn word(words: &[u64], word: Word) -> u64 {
     words[word.index()]
 }
 
-/// The greatest length in each bucket that holds any, ascending, and how many it holds.
+/// Returns the greatest length of each bucket that is not empty, ascending, and its count.
 pub fn counts(words: &[u64]) -> Vec<(u64, u64)> {
     let buckets = words[..BUCKETS].iter().enumerate();
     let held = buckets.filter(|(_, count)| **count > 0);
@@ -139,7 +138,7 @@ pub fn counts(words: &[u64]) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// The greatest length in the bucket that holds this percentile.
+/// Returns the greatest length in the bucket that holds this percentile.
 fn percentile(counts: &[u64], count: u64, percent: u64) -> u64 {
     let rank = u128::from(count) * u128::from(percent);
     let mut seen = 0;
@@ -150,12 +149,12 @@ fn percentile(counts: &[u64], count: u64, percent: u64) -> u64 {
     bucket.map_or(u64::MAX, last_of)
 }
 
-/// The greatest length that the guest counts in this bucket.
+/// Returns the greatest length that the guest counts in this bucket.
 fn last_of(bucket: usize) -> u64 {
     (first_of(bucket + 1) - 1) as u64
 }
 
-/// The least length that the guest counts in this bucket.
+/// Returns the least length that the guest counts in this bucket.
 fn first_of(bucket: usize) -> u128 {
     let half = 1 << (FINE_BITS - 1);
     let shift = (bucket / half).saturating_sub(1);
@@ -168,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// As the guest computes it.
+    /// Computes the bucket like the guest.
     fn bucket_of(length: u64) -> usize {
         if length < 1 << FINE_BITS {
             return length as usize;

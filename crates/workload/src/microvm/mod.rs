@@ -1,9 +1,8 @@
-//! A microVM that measures gaps: one vCPU on each measured CPU, polling the TSC, with
-//! nothing else in it.
+//! A microVM that measures gaps: it only has one vCPU on each measured CPU, which polls the TSC.
 //!
-//! The guest reads the hypervisor's steal clock at each gap and finds the host's
-//! live exit counts in its memory, as the thesis proposes. The host drains gaps
-//! from a ring that costs the guest nothing while it polls.
+//! The guest reads the hypervisor's steal clock at each gap, and finds the host's live exit counts
+//! in its memory, as the thesis proposes. The host drains gaps from a ring that costs the guest
+//! nothing while it polls.
 
 mod clock;
 mod error;
@@ -36,31 +35,31 @@ use stats::EXITS;
 use vcpu::{Return, Vcpu};
 use vm::Vm;
 
-/// What to measure, and how.
+/// Settings of the measurement.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// One vCPU is pinned to each of these host CPUs.
     pub cpus: Vec<u32>,
     /// Gaps of at least this many cycles are recorded.
     pub threshold_tsc: u64,
-    /// Policy of the vCPU threads; `None` is as inherited.
+    /// Policy of the vCPU threads; `None`: as inherited.
     pub policy: Option<Policy>,
-    /// Live exit counts for the guests; without them gaps count none.
+    /// Live exit counts for the guests. Without them, gaps count no exits.
     pub exit_counts: Option<SharedPages>,
 }
 
 /// A prepared, running or ended microVM.
 ///
-/// Its gaps and tallies are on the host's TSC. Light, heavy and outer are `None` in its
-/// tallies: only the tracer knows them.
+/// Its gaps and tallies are on the host's TSC. Light, heavy and outer are `None` in its tallies,
+/// because only the tracer knows them.
 pub type Microvm = Workers<VcpuState>;
 
 impl Microvm {
-    /// Creates the VM and one pinned thread per vCPU, and proves their clocks.
-    /// The threads then wait for the start.
+    /// Creates the VM and one pinned thread per vCPU, and proves the relation of their clocks to
+    /// the host's. The threads then wait for the start.
     ///
     /// # Errors
-    /// What this machine lacks, with the remedy; nothing is left behind.
+    /// What this machine lacks, with the remedy. Nothing is left behind.
     pub fn prepare(config: Config) -> Result<Microvm, crate::Error> {
         let Config {
             cpus,
@@ -82,8 +81,8 @@ impl Microvm {
         })
     }
 
-    /// How the guests' clocks lie on the host's TSC: the weakest statement that
-    /// holds for all of them.
+    /// Returns the relation of the guests' clocks to the host's TSC: the weakest statement that is
+    /// true for all of them.
     pub fn clock(&self) -> GuestClock {
         let clocks: Vec<GuestClock> = self.shared().map(|shared| shared.clock).collect();
         clock::weakest(&clocks).unwrap_or(GuestClock::UNKNOWN)
@@ -139,7 +138,7 @@ mod kvm {
     #[test]
     fn a_guest_that_faults_is_named_and_the_others_go_on() {
         let mut microvm = endless(&[0, 1]);
-        // An address that no page table maps: without an IDT, a shutdown.
+        // An address that no page table maps. Without an IDT this is a shutdown.
         let guest = microvm.shared().next().unwrap();
         guest
             .mailbox()
@@ -165,7 +164,7 @@ mod kvm {
         for _ in 0..20 {
             let seen = microvm.tallies()[0];
             kick::kick(microvm.threads()[0].tid);
-            // Entered again, with its steal clock brought up to date.
+            // It is entered again, and its steal clock is updated.
             wait_until(|| {
                 let now = microvm.tallies()[0];
                 now.last_tsc > seen.last_tsc
@@ -176,8 +175,8 @@ mod kvm {
         assert!(microvm.running());
     }
 
-    /// The host counts exits, and the guest finds holes that are no gaps: here each step is one. At the end each
-    /// step is a gap.
+    /// The host counts exits, and the guest finds holes that are no gaps: here each step is one. At
+    /// the end each step is a gap.
     #[test]
     fn what_is_counted_in_a_hole_that_is_no_gap_is_of_no_gap() {
         const COUNTED: u64 = 1_000;

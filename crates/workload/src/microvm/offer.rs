@@ -1,5 +1,4 @@
-//! What the KVM of this machine offers the microVM: facts for whoever asks before
-//! measuring.
+//! Facilities of this machine's KVM for the microVM, for a caller that asks before it measures.
 
 use std::sync::atomic::Ordering;
 
@@ -10,16 +9,16 @@ use super::vm::{Vm, open_kvm};
 use super::{Error, GuestClock};
 use crate::thread;
 
-/// What a trial VM on one CPU was given.
+/// The facilities of a trial VM on one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KvmOffer {
     /// `KVM_GET_API_VERSION`; 12 on every kernel since 2.6.22.
     pub api_version: i32,
-    /// KVM took `MSR_KVM_STEAL_TIME`: the guest has a steal clock.
+    /// KVM accepted `MSR_KVM_STEAL_TIME`, so the guest has a steal clock.
     pub steal_clock: bool,
-    /// KVM took `KVM_VCPU_TSC_OFFSET` (Linux 5.16).
+    /// KVM accepted `KVM_VCPU_TSC_OFFSET` (Linux 5.16).
     pub tsc_offset: bool,
-    /// How the trial guest's clock lies on the host's.
+    /// The relation of the trial guest's clock to the host's.
     pub clock: GuestClock,
     /// KVM counts the exits of each vCPU (binary statistics, Linux 5.14).
     pub exit_stat: bool,
@@ -27,7 +26,7 @@ pub struct KvmOffer {
     pub readonly_memory: bool,
 }
 
-/// Opens /dev/kvm and creates a VM that is gone afterwards.
+/// Opens /dev/kvm, and creates and drops a VM.
 ///
 /// # Errors
 /// What this machine lacks, with the remedy.
@@ -36,11 +35,11 @@ pub fn check() -> Result<(), Error> {
     Ok(())
 }
 
-/// Opens /dev/kvm and tries everything the microVM would use, on a VM of one
-/// vCPU that is gone afterwards. Takes some milliseconds.
+/// Opens /dev/kvm and tries everything that the microVM would use, on a VM with one vCPU that is
+/// dropped afterwards. It takes some milliseconds.
 ///
 /// # Errors
-/// As [`super::Microvm::prepare`]: each says what is missing and the remedy.
+/// The same as [`super::Microvm::prepare`], each with the remedy.
 pub fn offer() -> Result<KvmOffer, Error> {
     on_trial_vcpu(current_cpu(), |vm, vcpu| {
         Ok(KvmOffer {
@@ -54,14 +53,14 @@ pub fn offer() -> Result<KvmOffer, Error> {
     })
 }
 
-/// The cycles between consecutive readings of a guest on `cpu`, one per step of
-/// the polling loop, gaps included.
+/// Returns the cycles between consecutive readings of a guest on `cpu`, one per step of the polling
+/// loop, with gaps.
 ///
-/// It is the loop that measures, with one store more per step (of the number
-/// itself) and never leaving for a gap: an upper bound on the real step.
+/// This is the measuring loop, with one more store per step (of the number itself), and it never
+/// leaves for a gap. So the result is an upper bound on the real step.
 ///
 /// # Errors
-/// As [`super::Microvm::prepare`].
+/// The same as [`super::Microvm::prepare`].
 pub fn poll_steps(cpu: u32) -> Result<Vec<u64>, Error> {
     on_trial_vcpu(cpu, |vm, vcpu| {
         let control = &vm.memory.mailbox(0).control;

@@ -19,9 +19,9 @@ struct Mapping {
 }
 
 impl SharedPages {
-    /// Maps `len` bytes of `file`, such as a BPF array with `BPF_F_MMAPABLE`, for as
-    /// long as a guest may look. `len` is a multiple of the page size. Others may
-    /// write it at any time, by aligned u64 stores.
+    /// Maps `len` bytes of `file`, such as a BPF array with `BPF_F_MMAPABLE`, as long as a guest
+    /// may read them. `len` is a multiple of the page size. Others may write it at any time, by
+    /// aligned u64 stores.
     ///
     /// # Errors
     /// [`Error::Memory`] if it cannot be mapped.
@@ -37,26 +37,26 @@ impl SharedPages {
         Ok(SharedPages(Arc::new(Mapping { base, len })))
     }
 
-    /// Where the mapping starts in this process.
+    /// Returns the address of the mapping in this process.
     pub(super) fn address(&self) -> usize {
         self.0.base.as_ptr() as usize
     }
 
-    /// Bytes mapped.
+    /// Returns the number of mapped bytes.
     pub(super) fn len(&self) -> usize {
         self.0.len
     }
 }
 
-// SAFETY: the mapping is only ever handed to KVM by its address.
+// SAFETY: the mapping is only passed to KVM, by its address.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; nothing dereferences it here.
+// SAFETY: as above. Nothing dereferences it here.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: ours alone, and no guest that could look is left. It can only fail
-        // for an address that is none, and then nothing is left to do.
+        // SAFETY: only ours, and no guest that could read it is left. munmap fails only for an
+        // address that is not mapped, and then there is nothing to undo.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
     }
 }

@@ -1,4 +1,4 @@
-//! One vCPU as the thread that runs it and whoever drains it share it.
+//! The state of one vCPU that its thread shares with the draining thread.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::mailbox::{Known, Mailbox};
 use crate::shared_state::SharedState;
 use crate::{Error, thread};
 
-/// The guest's memory, and what the set-up found out.
+/// The guest's memory, and the facts from the set-up.
 #[derive(Debug)]
 pub struct VcpuState {
     vm: Arc<Vm>,
@@ -23,8 +23,8 @@ pub struct VcpuState {
 }
 
 impl VcpuState {
-    /// The state of a vCPU of this VM, once it is set up. `exit_stat` counts its exits
-    /// from here on.
+    /// Creates the state of a vCPU of this VM after its set-up. `exit_stat` counts its exits from
+    /// now on.
     pub fn new(vm: Arc<Vm>, vcpu: &Vcpu, exit_stat: Option<VcpuStat>) -> VcpuState {
         VcpuState {
             vm,
@@ -62,7 +62,7 @@ impl SharedState for VcpuState {
         });
     }
 
-    /// Light, heavy and outer are not known here.
+    /// Light, heavy and outer are unknown here.
     fn tally(&self, cpu: u32) -> Tally {
         let mut tally = self.mailbox().tally(cpu, self.known());
         if tally.first_tsc > 0 {
@@ -73,7 +73,7 @@ impl SharedState for VcpuState {
         tally
     }
 
-    /// `u64::MAX` is never, on any clock.
+    /// `u64::MAX` means never, on any clock.
     fn set_deadline(&self, deadline_tsc: u64) {
         let guest_tsc = match deadline_tsc {
             u64::MAX => u64::MAX,

@@ -14,8 +14,8 @@ const HEADER_BYTES: usize = 24;
 /// u32 flags, s16 exponent, u16 size, u32 offset, u32 bucket_size; then the name.
 const DESCRIPTOR_BYTES: usize = 16;
 
-/// The name of every return from the guest to the host kernel, whether or not it
-/// went on to the VMM.
+/// Name of the count of all returns from the guest to the host's kernel, including those that went
+/// on to the VMM.
 pub const EXITS: &str = "exits";
 
 /// One counter of one vCPU.
@@ -23,13 +23,12 @@ pub const EXITS: &str = "exits";
 pub struct VcpuStat {
     file: File,
     offset: u64,
-    /// The count when this was opened: exits of the set-up are no one's noise.
+    /// The count when this was opened. Exits of the set-up are not noise.
     before: u64,
 }
 
 impl VcpuStat {
-    /// Finds the counter; `None` where this kernel has no statistics file or no
-    /// such name in it.
+    /// Finds the counter; `None` if this kernel has no statistics file, or no such name in it.
     pub fn open(vcpu: &VcpuFd, name: &str) -> Option<VcpuStat> {
         // SAFETY: KVM_GET_STATS_FD takes no argument and returns a new descriptor.
         let fd = unsafe { libc::ioctl(vcpu.as_raw_fd(), KVM_GET_STATS_FD) };
@@ -51,7 +50,7 @@ impl VcpuStat {
         })
     }
 
-    /// The count since it was opened; `None` if it cannot be read any more.
+    /// Returns the count since it was opened; `None` if it can no longer be read.
     pub fn read(&self) -> Option<u64> {
         Some(u64_at(&self.file, self.offset)?.wrapping_sub(self.before))
     }
@@ -63,7 +62,7 @@ fn u64_at(file: &File, offset: u64) -> Option<u64> {
     Some(u64::from_ne_bytes(value))
 }
 
-/// The header's view of the file.
+/// The layout of the file, from its header.
 struct Layout {
     name_bytes: usize,
     descriptors: usize,
@@ -86,7 +85,7 @@ impl Layout {
         DESCRIPTOR_BYTES + self.name_bytes
     }
 
-    /// Where the descriptors end; `None` where no sane kernel puts that.
+    /// Returns the end of the descriptors; `None` if it is implausible.
     fn schema_end(&self) -> Option<usize> {
         let bytes = self.stride().checked_mul(self.descriptors)?;
         let end = self.descriptors_start.checked_add(bytes)?;
@@ -94,8 +93,8 @@ impl Layout {
     }
 }
 
-/// The position in the file of the statistic called `name`, given the file's
-/// beginning up to the last descriptor.
+/// Returns the position in the file of the statistic `name`. `schema` is the file's beginning, up
+/// to the last descriptor.
 fn position(schema: &[u8], name: &str) -> Option<u64> {
     let layout = Layout::of(schema)?;
     let descriptors = schema.get(layout.descriptors_start..layout.schema_end()?)?;
@@ -117,7 +116,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// A file as the kernel lays it out: header, id, descriptors.
+    /// Returns a file with the kernel's layout: header, id, descriptors.
     fn schema(names: &[&str]) -> Vec<u8> {
         let (name_bytes, id_offset, desc_offset) = (48u32, 24u32, 72u32);
         let data_offset = desc_offset + names.len() as u32 * (16 + name_bytes);

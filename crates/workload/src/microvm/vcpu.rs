@@ -23,58 +23,58 @@ use crate::tsc;
 
 /// `MSR_KVM_STEAL_TIME` of Documentation/virt/kvm/x86/msr.rst; bit 0 enables.
 const MSR_KVM_STEAL_TIME: u32 = 0x4b56_4d03;
-/// Of leaf 1, in ecx.
+/// Bits of leaf 1, in ecx.
 const CPUID_X2APIC: u32 = 1 << 21;
 const CPUID_TSC_DEADLINE: u32 = 1 << 24;
 /// `_IOW(KVMIO, 0xe1, struct kvm_device_attr)`, here on a vCPU (Linux 5.16).
 const KVM_SET_DEVICE_ATTR: libc::Ioctl = 0x4018_aee1;
 /// The last byte of a page.
 const TABLE_LIMIT: u16 = 4095;
-/// Brackets are made until the tightest is likely a good one.
+/// Number of brackets. With so many, the tightest one is probably good.
 const BRACKETS: usize = 64;
 
-/// A vCPU that is ready to obey, owned by the thread that runs it.
+/// A vCPU that is ready for commands. The thread that runs it owns it.
 #[derive(Debug)]
 pub struct Vcpu {
     fd: VcpuFd,
     memory: Arc<GuestMemory>,
-    /// Which vCPU of its VM it is.
+    /// Its index in its VM.
     pub index: usize,
-    /// The host CPU that it runs on.
+    /// The host CPU on which it runs.
     pub cpu: u32,
-    /// KVM keeps a steal clock for it.
+    /// Whether KVM keeps a steal clock for it.
     pub steal_clock: bool,
-    /// KVM took the TSC offset 0.
+    /// Whether KVM accepted the TSC offset 0.
     pub offset_accepted: bool,
-    /// How its TSC lies on the host's.
+    /// The relation of its TSC to the host's.
     pub clock: GuestClock,
-    /// Returns of KVM_RUN for an exit that the guest made on command.
+    /// Number of KVM_RUN returns for an exit that the guest made on command.
     pub vmm_exits: u64,
-    /// Calls of KVM_RUN, from the first one on.
+    /// Number of KVM_RUN calls, from the first one on.
     pub kvm_runs: u64,
 }
 
-/// The privilege that the guest program runs with.
+/// The privilege of the guest program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Privilege {
-    /// A kernel's.
+    /// A kernel's privilege.
     Cpl0,
-    /// A program's: no KVM has to emulate it.
+    /// A program's privilege: no KVM has to emulate it.
     Cpl3,
 }
 
-/// Why the guest came back.
+/// The reason why the guest came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Return {
     /// The command is done.
     Done,
-    /// A signal arrived, and the caller wanted no more.
+    /// A signal arrived, and the caller wanted to stop.
     Abandoned,
 }
 
 impl Vcpu {
-    /// Sets up the vCPU `index` of `vm`. Call it on the thread that will run it,
-    /// already pinned to `cpu`: the brackets of its clock are made here.
+    /// Sets up the vCPU `index` of `vm`. Call it on the thread that will run it, already pinned to
+    /// `cpu`, because the brackets of its clock are made here.
     pub fn create(vm: &Vm, index: usize, cpu: u32) -> Result<Vcpu, Error> {
         let fd = vm
             .fd
@@ -85,7 +85,8 @@ impl Vcpu {
             .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
             .map_err(Error::kvm("KVM_GET_SUPPORTED_CPUID"))?;
         if vm.has_lapic {
-            // Whether these are reported depends on the kernel; a VMM that emulates no controller adds them.
+            // Some kernels report these, others do not. A VMM that emulates no controller adds
+            // them.
             let features = cpuid.as_mut_slice().iter_mut();
             let features = features.filter(|entry| entry.function == 1);
             features.for_each(|entry| entry.ecx |= CPUID_X2APIC | CPUID_TSC_DEADLINE);
@@ -118,17 +119,17 @@ impl Vcpu {
         Ok(vcpu)
     }
 
-    /// KVM's count of this name, where the kernel offers it.
+    /// Returns KVM's count with this name, if the kernel has it.
     pub fn stat(&self, name: &str) -> Option<VcpuStat> {
         VcpuStat::open(&self.fd, name)
     }
 
-    /// Lets the program go on with this privilege.
+    /// Makes the program continue with this privilege.
     pub fn set_privilege(&self, privilege: Privilege) -> Result<(), Error> {
         set_segments(&self.fd, privilege)
     }
 
-    /// Lets the program take interrupts: as a kernel, with its tables of segments and handlers.
+    /// Lets the program take interrupts: as a kernel, with its own tables of segments and handlers.
     pub fn let_take_interrupts(&self) -> Result<(), Error> {
         set_segments(&self.fd, Privilege::Cpl0)?;
         let mut sregs = self.fd.get_sregs().map_err(Error::kvm("KVM_GET_SREGS"))?;
@@ -139,9 +140,9 @@ impl Vcpu {
             .map_err(Error::kvm("KVM_SET_SREGS"))
     }
 
-    /// Enters the guest until it has carried out `command`, or until a signal
-    /// arrives while `abandoned` says so. Any other signal, such as SIGCONT after
-    /// a SIGSTOP, only costs the time it takes to enter again.
+    /// Enters the guest until it has finished `command`, or until a signal arrives while
+    /// `abandoned` returns true. Any other signal, such as SIGCONT after SIGSTOP, only costs the
+    /// time of another entry.
     pub fn obey(
         &mut self,
         command: Command,
@@ -161,7 +162,7 @@ impl Vcpu {
                 Ok(VcpuExit::IoOut(exercise::PORT, _) | VcpuExit::Hlt) if exercises => {
                     self.vmm_exits += 1;
                 }
-                // Memory that is not there reads as all ones.
+                // Missing memory reads as all ones.
                 Ok(VcpuExit::MmioRead(_, data)) if exercises => {
                     data.fill(0xff);
                     self.vmm_exits += 1;
@@ -200,7 +201,7 @@ impl Vcpu {
             .collect()
     }
 
-    /// The last exit by name and number; the details of KVM's own failures too.
+    /// Returns the last exit by name and number, with the details of KVM's own failures.
     fn exit_reason(&mut self) -> String {
         let run = self.fd.get_kvm_run();
         let reason = run.exit_reason;
@@ -216,8 +217,8 @@ impl Vcpu {
             24 => "KVM_EXIT_SYSTEM_EVENT",
             _ => "KVM_EXIT",
         };
-        // SAFETY: every variant of the union is plain integers, and the kernel
-        // fills the one that belongs to the exit reason.
+        // SAFETY: every variant of the union consists of integers, and the kernel fills the one of
+        // the exit reason.
         let detail = unsafe {
             match reason {
                 9 => Some(
@@ -236,10 +237,10 @@ impl Vcpu {
     }
 }
 
-/// Long mode.
+/// Sets long mode.
 ///
-/// VMX checks the whole state at entry, so all of it is consistent: equal
-/// privilege in CS, SS and their selectors, a usable busy TSS, no LDT.
+/// VMX checks the whole state at entry, so all of it is consistent: equal privilege in CS, SS and
+/// their selectors, a usable busy TSS, no LDT.
 fn set_segments(fd: &VcpuFd, privilege: Privilege) -> Result<(), Error> {
     let cpl: u8 = match privilege {
         Privilege::Cpl0 => 0,
@@ -286,7 +287,7 @@ fn set_segments(fd: &VcpuFd, privilege: Privilege) -> Result<(), Error> {
     fd.set_sregs(&sregs).map_err(Error::kvm("KVM_SET_SREGS"))
 }
 
-/// Interrupts off, IOPL 3, at the start of the program.
+/// Sets the registers: interrupts off, IOPL 3, at the start of the program.
 fn set_registers(fd: &VcpuFd, (mailbox, ring): (u64, u64)) -> Result<(), Error> {
     let regs = kvm_regs {
         rip: PROGRAM,
@@ -298,7 +299,7 @@ fn set_registers(fd: &VcpuFd, (mailbox, ring): (u64, u64)) -> Result<(), Error> 
     fd.set_regs(&regs).map_err(Error::kvm("KVM_SET_REGS"))
 }
 
-/// Whether KVM took the address of the steal page.
+/// Returns whether KVM accepted the address of the steal page.
 fn register_steal_clock(fd: &VcpuFd, page: u64) -> bool {
     debug_assert!(page.is_multiple_of(align_of::<StealPage>() as u64));
     let entry = kvm_msr_entry {
@@ -306,11 +307,11 @@ fn register_steal_clock(fd: &VcpuFd, page: u64) -> bool {
         data: page | 1,
         ..Default::default()
     };
-    // KVM_SET_MSRS returns how many it took.
+    // KVM_SET_MSRS returns how many it accepted.
     Msrs::from_entries(&[entry]).is_ok_and(|msrs| matches!(fd.set_msrs(&msrs), Ok(1)))
 }
 
-/// Whether KVM took this TSC offset (guest minus host, in cycles).
+/// Returns whether KVM accepted this TSC offset (guest minus host, in cycles).
 fn set_tsc_offset(fd: &VcpuFd, offset_tsc: u64) -> bool {
     let attr = kvm_device_attr {
         flags: 0,

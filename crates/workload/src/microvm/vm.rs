@@ -32,7 +32,7 @@ use super::shared_pages::SharedPages;
 use crate::mailbox::{Mailbox, RECORD_WORDS, RING_BYTES, RING_RECORDS, Record};
 use crate::thread;
 
-/// vCPUs whose memory stays clear of the APIC's addresses below 4 GiB.
+/// Largest number of vCPUs whose memory does not reach the APIC's addresses below 4 GiB.
 pub const MAX_VCPUS: usize = 1024;
 
 const LARGE_PAGE: usize = 2 << 20;
@@ -43,11 +43,11 @@ const MAILBOXES: usize = LARGE_PAGE;
 const TABLE_ENTRY: u64 = 0x07;
 /// A large page: present, writable, for CPL3, accessed and dirty.
 const PAGE_ENTRY: u64 = 0xe7;
-/// What VMX without unrestricted guests needs for real mode, which this guest
-/// never enters: three pages outside guest memory.
+/// Address of three pages outside guest memory that VMX without unrestricted guests needs for real
+/// mode. This guest never enters real mode.
 const TSS_ADDRESS: usize = 0xfffb_d000;
 
-/// Opens /dev/kvm and checks that it is the KVM we know.
+/// Opens /dev/kvm and checks its API version.
 pub fn open_kvm() -> Result<Kvm, Error> {
     let kvm = Kvm::new().map_err(Error::open)?;
     let version = kvm.get_api_version();
@@ -57,18 +57,18 @@ pub fn open_kvm() -> Result<Kvm, Error> {
     Ok(kvm)
 }
 
-/// One VM with its memory in place and no vCPU yet.
+/// One VM with its memory in place, and without vCPUs yet.
 #[derive(Debug)]
 pub struct Vm {
     pub kvm: Kvm,
     pub fd: VmFd,
     pub memory: Arc<GuestMemory>,
-    /// Its vCPUs have an interrupt controller in KVM, with a timer that has a TSC deadline.
+    /// Whether its vCPUs have an interrupt controller in KVM, with a timer that has a TSC deadline.
     pub has_lapic: bool,
 }
 
 impl Vm {
-    /// Creates the VM for vCPUs that are to run on `cpus`.
+    /// Creates the VM for vCPUs that will run on `cpus`.
     pub fn create(cpus: &[u32], shared: Option<SharedPages>) -> Result<Vm, Error> {
         if cpus.is_empty() {
             return Err(thread::Error::NoCpu.into());
@@ -78,7 +78,7 @@ impl Vm {
         }
         let kvm = open_kvm()?;
         let fd = kvm.create_vm().map_err(Error::create_vm)?;
-        // Only VMX without unrestricted guests wants it; others may refuse.
+        // Only VMX without unrestricted guests needs it. Others may refuse it.
         let _ = fd.set_tss_address(TSS_ADDRESS);
 
         let memory = Arc::new(GuestMemory::new(cpus, shared)?);
@@ -90,8 +90,8 @@ impl Vm {
                 memory_size: len as u64,
                 userspace_addr: host as u64,
             };
-            // SAFETY: the memory lives in an Arc<GuestMemory> that every vCPU
-            // holds for as long as it exists, and KVM runs no other code on it.
+            // SAFETY: the memory lives in an Arc<GuestMemory> that every vCPU holds as long as it
+            // exists, and KVM runs no other code on it.
             unsafe { fd.set_user_memory_region(region) }
                 .map_err(Error::kvm("KVM_SET_USER_MEMORY_REGION"))
         };
@@ -112,7 +112,8 @@ impl Vm {
         })
     }
 
-    /// Gives each vCPU that comes now an interrupt controller in KVM. The VM has no other, and no vCPU yet.
+    /// Gives each vCPU that is created later an interrupt controller in KVM. The VM must have no
+    /// other controller, and no vCPU yet.
     pub fn add_lapics(&mut self) -> Result<(), Error> {
         if self
             .fd
@@ -121,7 +122,7 @@ impl Vm {
         {
             return Err(Error::NoDeadlineTimer);
         }
-        // Pins of an I/O APIC that no VMM emulates here.
+        // Number of pins of an I/O APIC that no VMM emulates here.
         self.enable(
             KVM_CAP_SPLIT_IRQCHIP,
             24,
@@ -131,12 +132,12 @@ impl Vm {
         Ok(())
     }
 
-    /// Whether KVM lets a VM have a limit of its own for halt polling (Linux 5.8).
+    /// Returns whether KVM lets a VM have its own limit for halt polling (Linux 5.8).
     pub fn has_halt_poll_limit(&self) -> bool {
         self.fd.check_extension_raw(u64::from(KVM_CAP_HALT_POLL)) > 0
     }
 
-    /// Lets KVM poll for no longer than this when a vCPU of this VM halts.
+    /// Makes KVM poll no longer than this when a vCPU of this VM halts.
     pub fn limit_halt_poll(&self, limit_ns: u32) -> Result<(), Error> {
         self.enable(
             KVM_CAP_HALT_POLL,
@@ -154,7 +155,7 @@ impl Vm {
         self.fd.enable_cap(&cap).map_err(Error::kvm(call))
     }
 
-    /// Whether memory can be shared with the guest without letting it write.
+    /// Returns whether memory can be shared with the guest without write access.
     pub fn has_readonly_memory(&self) -> bool {
         has_readonly_memory(&self.fd)
     }
@@ -173,8 +174,8 @@ pub struct GuestMemory {
     shared: Option<SharedPages>,
 }
 
-// SAFETY: `base` is owned memory at a fixed place. After `new` it is reached only
-// through `&Mailbox` and `&[Record]`, which hold nothing but atomics.
+// SAFETY: `base` is owned memory at a fixed address. After `new` it is accessed only through
+// `&Mailbox` and `&[Record]`, which consist of atomics.
 unsafe impl Send for GuestMemory {}
 // SAFETY: as above.
 unsafe impl Sync for GuestMemory {}
@@ -190,7 +191,7 @@ impl GuestMemory {
         }
         let vcpus = cpus.len();
         let len = ring_at(vcpus, vcpus);
-        // Populated and locked: the guest must not wait for a page.
+        // Populated and locked, because the guest must not wait for a page.
         // SAFETY: a new anonymous mapping touches no memory that exists.
         let map = unsafe {
             mmap_anonymous(
@@ -207,7 +208,7 @@ impl GuestMemory {
                 len,
                 errno: map.err().map_or(0, |errno| errno.raw_os_error()),
             })?;
-        // A refusal (RLIMIT_MEMLOCK) costs only what swapping would take.
+        // A refusal (RLIMIT_MEMLOCK) only costs what swapping would take.
         // SAFETY: the range is the mapping just made.
         let _ = unsafe { mlock(base.as_ptr().cast(), len) };
         let memory = GuestMemory {
@@ -236,16 +237,15 @@ impl GuestMemory {
         Ok(memory)
     }
 
-    /// The mailbox of the vCPU with this index.
+    /// Returns the mailbox of the vCPU with this index.
     pub fn mailbox(&self, index: usize) -> &Mailbox {
         assert!(index < self.vcpus, "no vCPU {index}");
-        // SAFETY: the layout puts whole, page-aligned mailboxes below `len` for
-        // every index below `vcpus`; zeros are a valid Mailbox, and it is shared
-        // with the guest by atomics only.
+        // SAFETY: the layout puts whole, page-aligned mailboxes below `len` for every index below
+        // `vcpus`. Zeros are a valid Mailbox, and it is shared with the guest only by atomics.
         unsafe { self.base.add(mailbox_at(index)).cast().as_ref() }
     }
 
-    /// The ring of the vCPU with this index.
+    /// Returns the ring of the vCPU with this index.
     pub fn ring(&self, index: usize) -> &[Record] {
         assert!(index < self.vcpus, "no vCPU {index}");
         // SAFETY: as for the mailbox; a ring is RING_BYTES of records.
@@ -255,23 +255,23 @@ impl GuestMemory {
         }
     }
 
-    /// The ring of the vCPU with this index as `Command::Sample` left it.
+    /// Returns the ring of the vCPU with this index after `Command::Sample`.
     pub fn samples(&self, index: usize) -> Vec<u64> {
         self.ring(index).iter().flat_map(Record::words).collect()
     }
 
-    /// Clears what `samples` would read, up to so many words. Not while the vCPU runs.
+    /// Clears the first `words` words of what `samples` reads. Not while the vCPU runs.
     pub fn clear_samples(&self, index: usize, words: usize) {
         let records = words.div_ceil(RECORD_WORDS);
         self.ring(index)[..records].iter().for_each(Record::clear);
     }
 
-    /// Guest addresses of the mailbox and the ring of the vCPU with this index.
+    /// Returns the guest addresses of the mailbox and the ring of the vCPU with this index.
     pub fn guest_addresses(&self, index: usize) -> (u64, u64) {
         (mailbox_at(index) as u64, ring_at(self.vcpus, index) as u64)
     }
 
-    /// The first guest address that the page tables map and no memory is behind.
+    /// Returns the first guest address that the page tables map, and that has no memory.
     pub fn unbacked(&self) -> u64 {
         let backed = self.len + self.shared.as_ref().map_or(0, |shared| shared.len());
         backed.next_multiple_of(LARGE_PAGE) as u64
@@ -297,7 +297,7 @@ impl GuestMemory {
         }
     }
 
-    /// Before any vCPU exists.
+    /// Writes guest memory. Only before any vCPU exists.
     fn write(&self, at: usize, bytes: &[u8]) {
         assert!(
             at + bytes.len() <= self.len,

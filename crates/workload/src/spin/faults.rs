@@ -1,4 +1,5 @@
-//! Page faults of a polling thread: no event that is watched reports them, so a gap that holds nothing else may be one.
+//! Page faults of a polling thread. No observed event reports them, so a gap without any other
+//! event may be a page fault.
 
 /// Count of this thread's page faults at the last reading.
 #[derive(Debug, Default)]
@@ -17,7 +18,7 @@ impl PageFaults {
 
 fn of_this_thread() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the kernel writes one rusage to where this points, or nothing; all of its bits may be 0.
+    // SAFETY: the kernel writes one rusage to this address, or nothing. All of its bits may be 0.
     let usage = unsafe {
         libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
         usage.assume_init()
@@ -25,9 +26,10 @@ fn of_this_thread() -> u64 {
     usage.ru_minflt.cast_unsigned() + usage.ru_majflt.cast_unsigned()
 }
 
-/// Has the kernel not look where the memory of this thread, and of those that it makes, is used from: with more than
-/// one node it unmaps pages to see which thread faults on them (NUMA balancing). It skips threads with a policy of their
-/// own (vma_policy_mof of mm/mempolicy.c). A kernel without nodes refuses the policy, and does not balance.
+/// Exempts this thread, and the threads that it creates, from NUMA balancing. With more than one
+/// node, the kernel unmaps pages to see which thread faults on them. It skips threads that have
+/// their own policy (vma_policy_mof of mm/mempolicy.c). A kernel without nodes refuses the policy,
+/// and does not balance.
 pub fn keep_pages() {
     // SAFETY: no memory is passed, and the policy changes only where later pages come from.
     let _ = unsafe {
@@ -49,7 +51,7 @@ mod tests {
         let mut faults = PageFaults::default();
         faults.advance();
         assert_eq!(faults.advance(), 0);
-        // So much is mapped anew each time, and its first page is touched.
+        // Each time this much is mapped again, and its first page is touched.
         let mut fresh = Vec::with_capacity(1 << 26);
         std::hint::black_box(&mut fresh).push(1_u8);
         assert!(faults.advance() > 0);

@@ -1,5 +1,5 @@
-//! The interference counters as a polling thread reads them: with the clock, and
-//! again until they stand still, so that a reading and a count belong together.
+//! Reads the interference counters together with the clock, again and again until the counters
+//! stand still. So a reading and a count belong together.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,14 +12,14 @@ use crate::tsc;
 /// The live counters of one CPU, counted on that CPU.
 pub type InterferenceCounter = Arc<dyn AsRef<InterferenceSlot> + Send + Sync>;
 
-/// A reading of the clock, and how many interferences there had been by then.
+/// A reading of the clock, and the number of interferences by then.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
     pub tsc: u64,
     pub interferences: u64,
 }
 
-/// Stands in for the counters where there are none: always zero.
+/// Replaces the counters if there are none: always zero.
 struct Still(InterferenceSlot);
 
 impl AsRef<InterferenceSlot> for Still {
@@ -28,14 +28,14 @@ impl AsRef<InterferenceSlot> for Still {
     }
 }
 
-/// Counters, or none, and where they stood at the last consistent reading.
+/// Counters, or none, and their values at the last consistent reading.
 pub struct Interference {
     counter: InterferenceCounter,
     seen: InterferenceCounts,
 }
 
 impl Interference {
-    /// Without a counter nothing is ever counted.
+    /// Creates it. Without a counter nothing is ever counted.
     pub fn new(counter: Option<InterferenceCounter>) -> Interference {
         Interference {
             counter: counter.unwrap_or_else(|| Arc::new(Still(InterferenceSlot::default()))),
@@ -43,16 +43,16 @@ impl Interference {
         }
     }
 
-    /// What to look at between two readings.
+    /// Returns the counter to read between two readings of the clock.
     pub fn counter(&self) -> InterferenceCounter {
         Arc::clone(&self.counter)
     }
 
-    /// Reads clock and counters together. What was counted since the reading before
-    /// is added to `observed`, if there is one to add it to.
+    /// Reads clock and counters together. The counts since the reading before are added to
+    /// `observed`, if given.
     ///
-    /// No fence is needed: what counts runs on this CPU, as an interrupt of this
-    /// thread or in its place, so it sees everything before it done and nothing after.
+    /// No fence is needed: the program that counts runs on this CPU, as an interrupt of this thread
+    /// or in its place. So it sees everything that this thread did before, and nothing later.
     pub fn read(&mut self, observed: Option<&InterferenceSlot>) -> Reading {
         let slot = (*self.counter).as_ref();
         loop {
@@ -108,8 +108,8 @@ mod tests {
         assert_eq!(observed.counts(), two);
     }
 
-    /// On another CPU the counts of one interrupt come one after the other, so they
-    /// may be an interrupt behind the total; the total may never be torn from the clock.
+    /// On another CPU the counts of one interrupt change one after the other, so they may be one
+    /// interrupt behind the total. The total must always match the clock.
     #[test]
     fn a_counter_that_moves_is_read_again() {
         let counter = Arc::new(Still(InterferenceSlot::default()));

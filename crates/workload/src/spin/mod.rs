@@ -1,9 +1,8 @@
-//! Polling threads: one on each measured CPU, which reads the TSC in user space, on this machine
+//! Polling threads: one on each measured CPU. Each reads the TSC in user space, on this machine
 //! itself.
 //!
-//! They measure what the microVM measures, and this kernel's own work as well. Unlike the
-//! kernel's osnoise thread they cannot keep interrupts out, and the way back to user space
-//! is part of their gaps.
+//! They measure the same as the microVM, and also this kernel's own work. Unlike the kernel's
+//! osnoise thread they cannot disable interrupts. The way back to user space is part of their gaps.
 
 mod faults;
 mod interference;
@@ -38,35 +37,34 @@ use run_delay::RunDelay;
 use state::SpinState;
 use steal::StealClock;
 
-/// What to measure, and how.
+/// Settings of the measurement.
 pub struct Config {
     /// One thread is pinned to each of these CPUs.
     pub cpus: Vec<u32>,
     /// Gaps of at least this many cycles are recorded.
     pub threshold_tsc: u64,
-    /// Policy of the threads; `None` is as inherited.
+    /// Policy of the threads; `None`: as inherited.
     pub policy: Option<Policy>,
-    /// The threads move here, each by itself; `None` is where their maker runs.
+    /// Group to which each thread moves itself; `None`: the group of the thread that creates them.
     pub cgroup: Option<Cgroup>,
     /// Length of a period in cycles.
     pub period_tsc: u64,
-    /// How much of each period is polled, from the wake-up at its begin; the rest is
-    /// slept.
+    /// Time of each period that is polled, from the wake-up at its begin. The thread sleeps in the
+    /// rest.
     pub runtime_tsc: u64,
-    /// Readers of the steal clocks of CPUs, for the thread on that CPU. The thread tries
-    /// its reader a few times while it is set up, then reads once before it polls, once
-    /// after each pause and once after each gap. A reader that cannot read in the set-up
-    /// is as good as none.
+    /// Readers of the steal clocks of CPUs, for the thread on that CPU. The thread tries its reader
+    /// a few times in the set-up. Later it reads once before it polls, once after each pause and
+    /// once after each gap. A reader that fails in the set-up is not used.
     pub steal_readers: HashMap<u32, StealReader>,
-    /// The live interference counters of CPUs, which the thread on that CPU looks at
-    /// with each reading of its clock. Gaps of a CPU without one say `None`.
+    /// The live interference counters of CPUs. The thread on that CPU reads them with each reading
+    /// of its clock. Gaps of a CPU without counters have `None`.
     pub interference_counters: HashMap<u32, InterferenceCounter>,
-    /// Whether the threads read after each gap how long they waited for their CPU: needed if BPF does
-    /// not say who had it.
+    /// Whether the threads read after each gap how long they waited for their CPU. It is needed if
+    /// BPF does not report who had the CPU.
     pub reads_run_delay: bool,
 }
 
-/// Readings whose median is the usual cost.
+/// Number of readings whose median is the usual cost.
 const COST_READINGS: usize = 9;
 
 impl std::fmt::Debug for Config {
@@ -79,18 +77,18 @@ impl std::fmt::Debug for Config {
 
 /// Prepared, running or ended polling threads.
 ///
-/// In their tallies the pauses between runtimes are part of `blind_tsc`, and what was stolen
-/// in a pause is part of nothing.
+/// In their tallies the pauses between runtimes are part of `blind_tsc`. Steal time in a pause
+/// counts nowhere.
 pub type Spin = Workers<SpinState>;
 
 impl Spin {
     /// Creates one pinned thread per CPU. They then wait for the start.
     ///
-    /// The memory that the process has by then is locked (mlockall(2)) where that is
-    /// allowed, and stays so.
+    /// The current memory of the process is locked (mlockall(2)) if that is allowed, and stays
+    /// locked.
     ///
     /// # Errors
-    /// What was asked that cannot be, with the remedy; no thread is left behind.
+    /// What was requested and is not possible, with the remedy. No thread is left behind.
     pub fn prepare(config: Config) -> Result<Spin, Error> {
         let Config {
             cpus,
@@ -126,7 +124,8 @@ impl Spin {
                     interference: counter.is_some(),
                     run_delay: run_delay.works(),
                 };
-                // Made on the thread, so that the memory is its CPU's own where memory has nodes.
+                // Created on the thread, so that it is local memory on a machine with several
+                // nodes.
                 let state = Arc::new(SpinState::new(threshold_tsc, known));
                 state.lock_in_memory();
                 state.allow_blind_tsc(usual_cost_tsc(|| {

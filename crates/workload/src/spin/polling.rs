@@ -1,12 +1,12 @@
-//! The loop of a polling thread. It is the guest program of the microVM in Rust: what is
-//! said there (`microvm/guest.rs`) of polling, gaps and blind time holds here.
+//! The loop of a polling thread. It is the guest program of the microVM in Rust, so the text about
+//! polling, gaps and blind time in `microvm/guest.rs` also applies here. The differences:
 //!
-//! The differences: a reading of the steal clock is a system call, and without BPF one of the
-//! scheduler's count is, the only one while polling, so what it usually costs is no disturbance; the loop may pause
-//! between runtimes, which is blind time like that of writing; and it looks at the
-//! interference counter after each reading of the clock. Where the counter stands as
-//! it stood after the reading before, nothing interfered between the two looks, so
-//! reading and count belong together; where it has moved, both are read again.
+//! - A reading of the steal clock is a system call. Without BPF, a reading of the scheduler's count
+//!   is the only system call. The usual cost of these calls is not a disturbance.
+//! - The loop may pause between runtimes. A pause is blind time, like writing a record.
+//! - The loop reads the interference counter after each reading of the clock. If the counter has
+//!   not changed since the reading before, nothing interfered, so reading and count belong
+//!   together. Otherwise both are read again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ use crate::shared_state::SharedState;
 use crate::tsc;
 use crate::worker::stays_on;
 
-/// What one thread works with.
+/// The data of one polling thread.
 pub struct Polling {
     pub cpu: u32,
     pub state: Arc<SpinState>,
@@ -47,18 +47,18 @@ struct InGap {
     faults_cost_tsc: u64,
 }
 
-/// What one step found, with its reading of the clock.
+/// Result of one step, with its reading of the clock.
 pub enum Step {
-    /// Nothing.
+    /// Continue.
     On(u64),
     /// The time to poll is over.
     Due(u64),
-    /// The reading lies so far after the last one that the other clocks may have moved, or
-    /// before it, or something interfered since.
+    /// The reading is so far after the last one that the other clocks may have advanced. Or it is
+    /// before the last one, or something interfered since.
     Away(u64),
 }
 
-/// One step from the reading `last`; `slot` is where interferences are counted.
+/// Makes one step from the reading `last`. `slot` holds the interference counts.
 #[inline(always)]
 pub fn step(
     mailbox: &Mailbox,
@@ -116,7 +116,7 @@ impl Polling {
         }
     }
 
-    /// Records gaps until `until_tsc` or the deadline; returns the last reading.
+    /// Records gaps until `until_tsc` or the deadline. Returns the last reading.
     fn poll(&mut self, mut last: Reading, until_tsc: u64) -> Result<Reading, Error> {
         let state = Arc::clone(&self.state);
         let mailbox = &*state.mailbox;
@@ -141,12 +141,12 @@ impl Polling {
         }
     }
 
-    /// Writes a gap down, if it is one; returns the reading from which on to poll. Where a hole is too
-    /// short to be one, what the other clocks counted in it must not be of the next gap.
+    /// Records a gap, if it is one. Returns the reading from which to poll. If a hole is too short
+    /// to be a gap, the advance of the other clocks in it must not count in the next gap.
     #[cold]
     #[inline(never)]
     fn away(&mut self, mut start: Reading, now_tsc: u64) -> Result<Reading, Error> {
-        // A gap that ended on another CPU is no gap of this one.
+        // A gap that ended on another CPU is not a gap of this CPU.
         stays_on(self.cpu, "polling thread")?;
         let mut end = self.settled(start, now_tsc);
         let control = &self.state.mailbox.control;
@@ -161,7 +161,8 @@ impl Polling {
                 return Ok(end);
             }
             let is_gap = end.tsc.wrapping_sub(start.tsc) >= threshold_tsc;
-            // The limit covers only readings that are made: a larger limit would hide disturbances.
+            // The limit covers only the readings that are made. A larger limit would hide
+            // disturbances.
             let mut limit_tsc = blind_limit_tsc;
             if is_gap {
                 let interference = self.count_interference(start, end);
@@ -183,8 +184,8 @@ impl Polling {
         }
     }
 
-    /// The reading `now_tsc` with its count where nothing interfered since `start`;
-    /// otherwise a later one.
+    /// Returns the reading `now_tsc` with its count, if nothing interfered since `start`. Otherwise
+    /// returns a later reading.
     fn settled(&mut self, start: Reading, now_tsc: u64) -> Reading {
         let counter = self.interference.counter();
         if (*counter).as_ref().total.load(Ordering::Acquire) == start.interferences {
@@ -196,9 +197,10 @@ impl Polling {
         self.interference.read(Some(&self.state.interference))
     }
 
-    /// Counts the interferences of a gap. If there was none, page faults of this thread count instead: the hardware
-    /// must not be blamed for them. A page fault in another gap is found at the next gap without an interference,
-    /// which then loses a certainty and gains no false one.
+    /// Counts the interferences of a gap. If there are none, page faults of this thread count
+    /// instead, so that the hardware is not blamed for them. A page fault in another gap is counted
+    /// at the next gap without an interference. That gap is then less certain, but never falsely
+    /// certain.
     fn count_interference(&mut self, start: Reading, end: Reading) -> InGap {
         let count = end.interferences.saturating_sub(start.interferences);
         if count > 0 || !self.state.known().interference {
@@ -225,7 +227,8 @@ impl Polling {
             .record(&self.state.ring, span_tsc, counts);
     }
 
-    /// Returns the steal time since the last reading, and adds it to the mailbox's steal page, which leaves out pauses.
+    /// Returns the steal time since the last reading, and adds it to the mailbox's steal page,
+    /// which excludes pauses.
     fn read_steal(&mut self) -> Stolen {
         let stolen = self.steal.advance();
         let page = &self.state.mailbox.steal;
@@ -236,13 +239,13 @@ impl Polling {
         stolen
     }
 
-    /// Has what the other clocks counted until now be of no gap.
+    /// Discards the advance of the other clocks, so that it counts in no gap.
     fn discard(&mut self) {
         self.steal.advance();
         self.run_delay.advance_ns();
     }
 
-    /// Sleeps until `start_tsc` or the end; returns the reading from which on to poll.
+    /// Sleeps until `start_tsc` or the end. Returns the reading from which to poll.
     fn pause(&mut self, start_tsc: u64, lease: &Lease, origin: &Anchor) -> Reading {
         loop {
             let alarm = self.state.alarm();
@@ -256,8 +259,8 @@ impl Polling {
         self.go_on()
     }
 
-    /// Polls again: since the last reading the thread was blind. Returns the reading from
-    /// which on to poll.
+    /// Polls again. The thread was blind since the last reading. Returns the reading from which to
+    /// poll.
     fn go_on(&mut self) -> Reading {
         self.discard();
         let now = self.interference.read(None);
@@ -276,10 +279,10 @@ mod tests {
     use crate::mailbox::Known;
     use crate::spin::steal::StealReading;
 
-    /// Nothing but the gap that the test makes is as long.
+    /// Longer than any gap except the one that the test makes.
     const THRESHOLD_TSC: u64 = 1 << 34;
 
-    /// A thread that polls where it is now, and how much was stolen from it.
+    /// Returns a thread that polls on the current CPU, and its steal time.
     fn polling() -> (Polling, Arc<AtomicU64>) {
         let cpu = sched_getcpu();
         let mut here = CpuSet::new();
@@ -357,7 +360,7 @@ mod tests {
             let mut last = polling.interference.read(None);
             last.tsc -= 2 * THRESHOLD_TSC;
             if faults {
-                // So much is mapped anew each time, and its first page is touched.
+                // Each time this much is mapped again, and its first page is touched.
                 let mut fresh = Vec::with_capacity(1 << 26);
                 std::hint::black_box(&mut fresh).push(1_u8);
             }
@@ -370,7 +373,7 @@ mod tests {
             });
             counted
         };
-        // The code itself comes from the disk the first time.
+        // The first time, the code itself comes from the disk.
         interferences(false);
         assert_eq!(interferences(false), Some(0));
         assert!(interferences(true) > Some(0));

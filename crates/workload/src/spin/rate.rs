@@ -1,34 +1,36 @@
-//! How fast a CPU works while nobody takes it away: how many steps a polling loop makes in the time that it has.
+//! How fast a CPU works while nobody takes it away: the number of steps that a polling loop makes
+//! in its time.
 //!
-//! A step reads the TSC, which takes a number of the core's own cycles. So a lower frequency makes fewer steps, and so does a
-//! busy sibling of the core; memory and caches have no part in it. Gaps are left out: they are no matter of the rate.
+//! A step reads the TSC, which takes a number of the core's own cycles. So a lower frequency makes
+//! fewer steps, and so does a busy sibling of the core. Memory and caches have no influence. Gaps
+//! are left out, because they do not belong to the rate.
 
 use crate::{thread, tsc};
 
-/// A piece of the time that was polled.
+/// One window of the polled time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateWindow {
-    /// Steps made in it, but for those that found a gap.
+    /// Number of steps in it, without those that found a gap.
     pub steps: u64,
-    /// How long these took, in cycles of the TSC.
+    /// Time of these steps, in cycles of the TSC.
     pub polled_tsc: u64,
 }
 
-/// Polls a CPU, and tells the steps of each whole window.
+/// Settings of the measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct RateConfig {
-    /// So many windows.
+    /// Number of windows.
     pub windows: usize,
-    /// Each so long, in cycles of the TSC.
+    /// Length of a window, in cycles of the TSC.
     pub window_tsc: u64,
-    /// A step of so many cycles or more found a gap.
+    /// Shortest step that counts as a gap, in cycles.
     pub threshold_tsc: u64,
 }
 
-/// Polls `cpu`, from a thread that is pinned there.
+/// Polls `cpu` from a thread that is pinned there. Returns the steps of each whole window.
 ///
 /// # Errors
-/// As [`thread::pin`].
+/// The same as [`thread::pin`].
 pub fn rate(cpu: u32, config: &RateConfig) -> Result<Vec<RateWindow>, thread::Error> {
     thread::on(cpu, || Ok(windows(config, tsc::now)))
 }
@@ -41,7 +43,7 @@ fn windows(config: &RateConfig, mut now: impl FnMut() -> u64) -> Vec<RateWindow>
         let (mut steps, mut polled_tsc) = (0, 0);
         while last_tsc < end_tsc {
             let now_tsc = now();
-            // A clock that went back wraps, and is a gap.
+            // A clock that went back wraps around, and counts as a gap.
             let step_tsc = now_tsc.wrapping_sub(last_tsc);
             if step_tsc < config.threshold_tsc {
                 steps += 1;
@@ -64,7 +66,7 @@ mod tests {
         threshold_tsc: 100,
     };
 
-    /// A clock that stands so much further at each reading.
+    /// Returns a clock that advances by these steps, one per reading.
     fn of_steps(steps: impl IntoIterator<Item = u64>) -> impl FnMut() -> u64 {
         let mut tsc = 7;
         let mut steps = steps.into_iter();
@@ -98,7 +100,7 @@ mod tests {
             .chain(steady(30))
             .chain([500])
             .chain(steady(20))
-            // Longer than what is left of its window.
+            // Longer than the rest of its window.
             .chain(steady(40))
             .chain([9_000])
             .chain(steady(100));

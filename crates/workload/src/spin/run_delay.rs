@@ -1,5 +1,6 @@
-//! Run delay of a polling thread: the scheduler's own count of how long the thread waited for its CPU. Reading needs no
-//! rights, so this is how a run without BPF knows the time of other threads.
+//! Run delay of a polling thread: the scheduler's own count of how long the thread waited for its
+//! CPU. Reading it needs no rights, so a run without BPF can still measure the time of other
+//! threads.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -7,7 +8,7 @@ use std::os::unix::fs::FileExt;
 /// Three numbers of up to 20 digits.
 const LINE_BYTES: usize = 64;
 
-/// The count of one thread, or none, and where it stood last.
+/// The count of one thread, or none, and its last value.
 #[derive(Debug)]
 pub struct RunDelay {
     file: Option<File>,
@@ -57,8 +58,9 @@ impl RunDelay {
     }
 }
 
-/// The second number of the file: nanoseconds on the CPU, nanoseconds of waiting for it, and turns. A thread that reads
-/// it has had a turn, so a kernel that says 0 turns counts nothing.
+/// Returns the second number of the file. It has the nanoseconds on the CPU, the nanoseconds of
+/// waiting for it, and the number of turns. A thread that reads it has had a turn, so a kernel that
+/// reports 0 turns counts nothing.
 fn run_delay_ns(line: &[u8]) -> Option<u64> {
     let line = std::str::from_utf8(line).ok()?;
     let mut numbers = line.split_ascii_whitespace().skip(1);

@@ -1,4 +1,4 @@
-//! What one step of the polling loop costs: for benches.
+//! The cost of one step of the polling loop, for benchmarks.
 
 use super::interference::{Interference, Reading};
 use super::polling::{Step, step};
@@ -6,15 +6,15 @@ use super::state::SpinState;
 use crate::mailbox::Known;
 use crate::{thread, tsc};
 
-/// Steps that are sampled.
+/// Number of steps that are sampled.
 const SAMPLES: usize = 1 << 18;
 
-/// The cycles between consecutive readings of a polling thread on `cpu`, one per
-/// step of the loop, gaps included. It is the step that measures, with one store
-/// more (of the number itself) and never leaving for a gap: an upper bound.
+/// Returns the cycles between consecutive readings of a polling thread on `cpu`, one per step of
+/// the loop, with gaps. This is the measuring step, with one more store (of the number itself), and
+/// it never leaves for a gap. So the result is an upper bound.
 ///
 /// # Errors
-/// As [`super::Spin::prepare`].
+/// The same as [`super::Spin::prepare`].
 pub fn poll_steps(cpu: u32) -> Result<Vec<u64>, thread::Error> {
     thread::on(cpu, || Ok(samples()))
 }
@@ -24,7 +24,7 @@ fn samples() -> Vec<u64> {
     state.mailbox.set_deadline(u64::MAX);
     let counter = Interference::new(None).counter();
     let slot = (*counter).as_ref();
-    // Not zeros: those would come as pages that fault in the loop.
+    // Not zeros: their pages would fault in the loop.
     let mut deltas = vec![u64::MAX; SAMPLES];
     let mut last = Reading {
         tsc: tsc::now(),

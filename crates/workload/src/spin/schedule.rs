@@ -4,28 +4,27 @@ use vmnoise_events::Anchor;
 
 use crate::tsc;
 
-/// The grid of one thread's periods. No period is shifted by what happened in the
-/// one before.
+/// The grid of one thread's periods. Events in one period never shift the next.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
     /// Begin of the first period.
     pub origin_tsc: u64,
-    /// Not 0.
+    /// Length of a period; not 0.
     pub period_tsc: u64,
-    /// How much of each period is polled, from its begin or from a late wake-up; at
-    /// most all of it.
+    /// Time of each period that is polled, from its begin or from a late wake-up. At most the whole
+    /// period.
     pub runtime_tsc: u64,
 }
 
 impl Schedule {
-    /// Until when to poll in the period of this begin, from `now_tsc` on.
+    /// Returns until when to poll in the period that begins at `start_tsc`, from `now_tsc` on.
     pub fn end_tsc(&self, start_tsc: u64, now_tsc: u64) -> u64 {
         let runtime_over_tsc = now_tsc.saturating_add(self.runtime_tsc);
         runtime_over_tsc.min(start_tsc.saturating_add(self.period_tsc))
     }
 
-    /// Begin of the period after the one that began at `start_tsc`, without those
-    /// that are over at `now_tsc`. It lies in the past where a gap reached into it.
+    /// Returns the begin of the next period after the one that began at `start_tsc`, without those
+    /// that are over at `now_tsc`. It is in the past if a gap reached into the period.
     pub fn next_start_tsc(&self, start_tsc: u64, now_tsc: u64) -> u64 {
         let since_tsc = now_tsc.saturating_sub(self.origin_tsc);
         let current_tsc = now_tsc.saturating_sub(since_tsc % self.period_tsc);
@@ -33,8 +32,8 @@ impl Schedule {
     }
 }
 
-/// CLOCK_MONOTONIC at `target_tsc`, which lies after `now`, by the rate between the
-/// two anchors. Where that is still unknown the answer is "now".
+/// Returns CLOCK_MONOTONIC at `target_tsc`, which is after `now`, by the rate between the two
+/// anchors. If the rate is still unknown, it returns the time of `now`.
 pub fn mono_ns_at(target_tsc: u64, origin: &Anchor, now: &Anchor) -> u64 {
     let now_tsc = tsc::middle(now);
     let elapsed_tsc = now_tsc.saturating_sub(tsc::middle(origin));

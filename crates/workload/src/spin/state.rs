@@ -1,4 +1,4 @@
-//! The memory that one polling thread shares with whoever drains it.
+//! The memory that one polling thread shares with the draining thread.
 
 use std::ffi::c_void;
 use std::num::NonZeroU32;
@@ -22,12 +22,12 @@ pub struct SpinState {
     known: Known,
     /// Interferences that the thread itself counted while it polled.
     pub interference: InterferenceSlot,
-    /// Moves whenever the thread is to look at its deadline: a futex.
+    /// Changes when the thread must check its deadline: a futex.
     alarm: AtomicU32,
 }
 
 impl SpinState {
-    /// Every page of it is written here, and so is there when it matters.
+    /// Creates the state. It writes every page, so that no page is missing later.
     pub fn new(threshold_tsc: u64, known: Known) -> SpinState {
         let state = SpinState {
             mailbox: Box::default(),
@@ -43,16 +43,16 @@ impl SpinState {
         state
     }
 
-    /// Keeps this in memory, and with it all that the process has now (its code too),
-    /// where that is allowed. Where it is refused (RLIMIT_MEMLOCK), the kernel may take
-    /// pages away; the thread records that as gaps.
+    /// Locks this memory, and all current memory of the process with its code, if that is allowed.
+    /// If it is refused (RLIMIT_MEMLOCK), the kernel may take pages away, and the thread records
+    /// this as gaps.
     pub fn lock_in_memory(&self) {
         if mlockall(MlockAllFlags::CURRENT).is_ok() {
             return;
         }
         let ring = self.ring.as_ptr().cast::<c_void>().cast_mut();
         let mailbox = (&raw const *self.mailbox).cast::<c_void>().cast_mut();
-        // SAFETY: both ranges are allocations of our own; locking changes no content.
+        // SAFETY: both ranges are our own allocations. Locking changes no content.
         let _ = unsafe {
             (
                 mlock(ring, RING_BYTES),
@@ -61,25 +61,25 @@ impl SpinState {
         };
     }
 
-    /// Writing a record may take this much longer before it counts as disturbed.
+    /// Allows this much more time for writing a record before it counts as disturbed.
     pub fn allow_blind_tsc(&self, more_tsc: u64) {
         add(&self.mailbox.control.blind_limit_tsc, more_tsc);
     }
 
-    /// Where the alarm stands. Look at the deadline after this, never before.
+    /// Returns the value of the alarm. Check the deadline after this call, never before.
     pub fn alarm(&self) -> u32 {
         self.alarm.load(Ordering::Acquire)
     }
 
-    /// Sleeps until this time of CLOCK_MONOTONIC, until the alarm moves on from
-    /// `seen`, or until a signal.
+    /// Sleeps until this time of CLOCK_MONOTONIC, until the alarm is no longer `seen`, or until a
+    /// signal.
     pub fn sleep(&self, until_mono_ns: u64, seen: u32) {
         let until = Timespec {
             tv_sec: (until_mono_ns / NS_PER_S).cast_signed(),
             tv_nsec: (until_mono_ns % NS_PER_S).cast_signed(),
         };
-        // FUTEX_WAIT_BITSET takes an absolute time, and there is no window in which
-        // a wake-up is lost. Whatever ends it, the caller looks at the clock.
+        // FUTEX_WAIT_BITSET takes an absolute time, and no wake-up can be lost in between. The
+        // caller reads the clock, whatever ended the sleep.
         let flags = futex::Flags::PRIVATE;
         let _ = futex::wait_bitset(&self.alarm, flags, seen, Some(&until), NonZeroU32::MAX);
     }

@@ -1,4 +1,4 @@
-//! The steal clock as a polling thread reads it: by how much it moved.
+//! The steal clock of a polling thread: its advance between readings.
 
 use crate::mailbox::Stolen;
 
@@ -7,15 +7,15 @@ use crate::mailbox::Stolen;
 pub struct StealReading {
     /// Nanoseconds that the hypervisor took since the CPU came up.
     pub steal_ns: u64,
-    /// `version` of the steal page: moves by 2 at each reload of the vCPU, and wraps;
-    /// `None` where the clock has none.
+    /// `version` of the steal page: it grows by 2 at each reload of the vCPU, and wraps around.
+    /// `None` if the clock has none.
     pub version: Option<u32>,
 }
 
-/// Reads the steal clock of the CPU it was made for; `None` if it cannot now.
+/// Reads the steal clock of one CPU; `None` if it cannot be read now.
 pub type StealReader = Box<dyn FnMut() -> Option<StealReading> + Send>;
 
-/// A steal clock, or none, and where it stood last.
+/// A steal clock, or none, and its last value.
 pub struct StealClock {
     reader: Option<StealReader>,
     counts_reloads: bool,
@@ -23,7 +23,7 @@ pub struct StealClock {
 }
 
 impl StealClock {
-    /// A reader that cannot read at the begin is as good as none.
+    /// Creates the clock. A reader that fails at the begin is not used.
     pub fn new(reader: Option<StealReader>) -> StealClock {
         let begun = reader.and_then(|mut read| Some((read()?, read)));
         let counts_reloads = begun
@@ -36,18 +36,18 @@ impl StealClock {
         }
     }
 
-    /// Whether there is one.
+    /// Returns whether there is a clock.
     pub fn works(&self) -> bool {
         self.reader.is_some()
     }
 
-    /// Whether it also counts how often the vCPU came back.
+    /// Returns whether it also counts how often the vCPU came back.
     pub fn counts_reloads(&self) -> bool {
         self.counts_reloads
     }
 
-    /// By how much it moved since the reading before. What a reading misses, the
-    /// next one has.
+    /// Returns its advance since the reading before. If a reading fails, the next one has its
+    /// advance too.
     pub fn advance(&mut self) -> Stolen {
         let Some(now) = self.reader.as_mut().and_then(|read| read()) else {
             return Stolen::default();

@@ -1,5 +1,5 @@
-//! Periodic tasks: one on each measured CPU, which sleeps until a given time again and
-//! again, and records when it woke up.
+//! Periodic tasks: one on each measured CPU. Each sleeps until a given time, again and again, and
+//! records when it woke up.
 
 mod state;
 mod task;
@@ -19,13 +19,13 @@ use crate::workers::Workers;
 use state::TimerState;
 use task::Task;
 
-/// The least there is: 0 is what the kernel gives by itself.
+/// The least slack. 0 would mean the kernel's default.
 const NO_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 
-/// Where BPF writes the steps of a wake-up, for the task of one CPU.
+/// The slot in which BPF writes the steps of a wake-up, for the task of one CPU.
 pub type TimerSteps = Arc<dyn AsRef<TimerSlot> + Send + Sync>;
 
-/// What a task can read of its CPU.
+/// Sources that a task can read on its CPU.
 #[derive(Default)]
 pub struct Probes {
     /// The steps of its wake-up.
@@ -34,20 +34,21 @@ pub struct Probes {
     pub steal_reader: Option<StealReader>,
 }
 
-/// What to measure, and how.
+/// Settings of the measurement.
 pub struct Config {
     /// One task is pinned to each of these CPUs.
     pub cpus: Vec<u32>,
-    /// Policy of the tasks; `None` is as inherited.
+    /// Policy of the tasks; `None`: as inherited.
     pub policy: Option<Policy>,
-    /// The tasks move here, each by itself; `None` is where their maker runs.
+    /// Group to which each task moves itself; `None`: the group of the thread that creates them.
     pub cgroup: Option<Cgroup>,
-    /// From one expiry to the next; not 0.
+    /// Time from one expiry to the next; not 0.
     pub period_ns: u64,
-    /// How far each task's expiries lie behind those of the one before it in `cpus`;
-    /// `None` is as it happens.
+    /// How far each task's expiries are behind those of the task before it in `cpus`; `None`: not
+    /// aligned.
     pub aligned_ns: Option<u64>,
-    /// What the tasks can read, in the order of `cpus`; a task that is missing reads nothing.
+    /// Sources that the tasks can read, in the order of `cpus`. A task without an entry reads
+    /// nothing.
     pub probes: Vec<Probes>,
 }
 
@@ -72,7 +73,7 @@ impl Timer {
     /// Creates one pinned task per CPU. They then wait for the start.
     ///
     /// # Errors
-    /// What was asked that cannot be, with the remedy; no task is left behind.
+    /// What was requested and is not possible, with the remedy. No task is left behind.
     pub fn prepare(config: Config) -> Result<Timer, Error> {
         let Config {
             cpus,
@@ -89,12 +90,14 @@ impl Timer {
                 steal_reader,
             } = probes.next().unwrap_or_default();
             move || {
-                // Made on the thread, so that the memory is its CPU's own where memory has nodes.
+                // Created on the thread, so that it is local memory on a machine with several
+                // nodes.
                 let state = Arc::new(TimerState::new());
-                // Where it is refused (RLIMIT_MEMLOCK), the kernel may take pages away, and
-                // the task records that as latency.
+                // If it is refused (RLIMIT_MEMLOCK), the kernel may take pages away, and the task
+                // records this as latency.
                 let _ = mlockall(MlockAllFlags::CURRENT);
-                // The kernel lets the timers of ordinary tasks expire up to 50 us late otherwise. It cannot refuse.
+                // Otherwise the timers of ordinary tasks may expire up to 50 us late. The kernel
+                // cannot refuse this.
                 let _ = set_current_timer_slack(Some(NO_SLACK_NS));
                 let task = Task {
                     cpu,

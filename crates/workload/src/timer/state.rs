@@ -1,4 +1,4 @@
-//! The memory that one periodic task shares with whoever drains it.
+//! The memory that one periodic task shares with the draining thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,12 +8,12 @@ use crate::kick::kick;
 use crate::mailbox::{Known, Mailbox};
 use crate::shared_state::SharedState;
 
-/// At the shortest period (50 µs) a drain may be 800 ms late before anything is dropped. A
-/// power of two.
+/// Number of records. At the shortest period (50 µs) a drain may be 800 ms late before a record is
+/// dropped. A power of two.
 const RECORDS: usize = 1 << 14;
 const WORDS: usize = 12;
 
-/// One activation as words; 0 is "not seen". Two cache lines.
+/// One activation as words; 0: not seen. Two cache lines.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 struct Record([AtomicU64; WORDS]);
@@ -26,7 +26,7 @@ pub struct TimerState {
 }
 
 impl TimerState {
-    /// Every page of it is written here, and so is there when it matters.
+    /// Creates the state. It writes every page, so that no page is missing later.
     pub fn new() -> TimerState {
         TimerState {
             mailbox: Box::default(),
@@ -34,7 +34,7 @@ impl TimerState {
         }
     }
 
-    /// Leaves an activation, or counts it where there is no room.
+    /// Stores an activation, or counts it as dropped if there is no room.
     pub fn push(&self, activation: &Activation) {
         self.mailbox.push(&self.ring, |record| {
             for (word, value) in record.0.iter().zip(words(activation)) {
@@ -70,7 +70,7 @@ impl SharedState for TimerState {
         }
     }
 
-    /// A kick just before a sleep is lost: then the task ends when it wakes up.
+    /// A kick just before a sleep is lost. Then the task ends when it wakes up.
     fn wake(&self, tid: u32) {
         kick(tid);
     }

@@ -1,5 +1,5 @@
-//! The loop of a periodic task: sleep until a time, read the clock, leave the activation,
-//! ask for the next. It allocates nothing.
+//! The loop of a periodic task: sleep until a time, read the clock, store the activation, request
+//! the next wake-up. It allocates nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,21 +16,21 @@ use crate::worker::stays_on;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// What one task works with.
+/// The data of one task.
 pub struct Task {
     pub cpu: u32,
     pub state: Arc<TimerState>,
-    /// Where BPF writes the steps of a wake-up, if it does.
+    /// The slot in which BPF writes the steps of a wake-up, if it does.
     pub steps: Option<TimerSteps>,
     pub steal: Option<StealReader>,
-    /// Its last reading.
+    /// Its last reading of the steal clock.
     pub steal_ns: Option<u64>,
     pub period_ns: u64,
 }
 
 impl Task {
-    /// Wakes up again and again, until the deadline. The first period begins at `origin_ns`
-    /// (CLOCK_MONOTONIC); `None` is now.
+    /// Wakes up again and again until the deadline. The first period begins at `origin_ns`
+    /// (CLOCK_MONOTONIC); `None`: now.
     pub fn run(mut self, lease: &Lease, origin_ns: Option<u64>) -> Result<(), Error> {
         let state = Arc::clone(&self.state);
         let mailbox = &state.mailbox;
@@ -58,12 +58,12 @@ impl Task {
         }
     }
 
-    /// The first expiry after this one that is not over yet, and how many are.
+    /// Returns the first expiry after this one that is not over yet, and how many are over.
     fn next_after(&self, expiry_ns: u64, now_ns: u64) -> (u64, u32) {
         next_after(expiry_ns, self.period_ns, now_ns)
     }
 
-    /// Sleeps; when it woke up, or `None` at the deadline, which a signal announces.
+    /// Sleeps. Returns when it woke up, or `None` at the deadline, which a signal announces.
     fn sleep_until(&self, expiry_ns: u64, lease: &Lease) -> Option<u64> {
         if let Some(steps) = &self.steps {
             ask((**steps).as_ref(), expiry_ns, self.steal_ns);
@@ -77,14 +77,14 @@ impl Task {
                 return None;
             }
             let (clock, flags) = (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME);
-            // SAFETY: `until` is a valid timespec for the length of the call, and an
-            // absolute sleep writes no remainder.
+            // SAFETY: `until` is a valid timespec during the call, and an absolute sleep writes no
+            // remainder.
             let result = unsafe {
                 libc::clock_nanosleep(clock, flags, &raw const until, std::ptr::null_mut())
             };
-            // Before all else: what comes first is latency.
+            // Read before anything else, which would count as latency.
             let woke_ns = tsc::mono_ns();
-            // The time, or a kick.
+            // The time has come, or a kick.
             if result != libc::EINTR {
                 return (!is_over(lease)).then_some(woke_ns);
             }
@@ -118,7 +118,7 @@ impl Task {
         }
     }
 
-    /// What the steal clock says now; a reading that fails leaves the last one in place.
+    /// Reads the steal clock. If a reading fails, the last one stays.
     fn read_steal(&mut self) -> Option<u64> {
         let now_ns = self.steal.as_mut().and_then(|read| Some(read()?.steal_ns));
         self.steal_ns = now_ns.or(self.steal_ns);
@@ -140,8 +140,8 @@ fn next_after(expiry_ns: u64, period_ns: u64, now_ns: u64) -> (u64, u32) {
     (next_ns, u32::try_from(over).unwrap_or(u32::MAX))
 }
 
-/// Writes down for BPF what is waited for, and where the steal clock stood last: until then this CPU
-/// may see no event. The expiry comes last: from there on BPF may write.
+/// Tells BPF for which expiry the task waits, and the last reading of the steal clock: this CPU may
+/// have no event before the expiry. The expiry is stored last, because BPF may write from then on.
 fn ask(slot: &TimerSlot, expiry_ns: u64, steal_ns: Option<u64>) {
     for word in [
         &slot.armed_mono_ns,
@@ -151,14 +151,15 @@ fn ask(slot: &TimerSlot, expiry_ns: u64, steal_ns: Option<u64>) {
     ] {
         word.store(0, Ordering::Relaxed);
     }
-    // From an unknown reading on nothing is said to be stolen.
+    // After an unknown reading nothing counts as steal time.
     let steal_ns = steal_ns.unwrap_or(u64::MAX);
     slot.before_steal_ns.store(steal_ns, Ordering::Relaxed);
     slot.expiry_mono_ns.store(expiry_ns, Ordering::Release);
 }
 
-/// What was stolen in each phase of a wake-up. What was stolen around a step that was not seen belongs to the
-/// phase that ends with the next one that was: from the last reading before. The time until a timer is armed belongs to the wake-up only if its expiry was over by then.
+/// Returns the steal time in each phase of a wake-up. If a step was not seen, the steal time since
+/// the last reading belongs to the phase that ends with the next step that was seen. The time until
+/// a timer is armed belongs to the wake-up only if its expiry was already over.
 fn stolen_ns(slot: &TimerSlot, reported: &Activation, now_steal_ns: Option<u64>) -> [u64; 5] {
     let at = |step: Option<u64>, steal: &AtomicU64| step.map(|_| steal.load(Ordering::Relaxed));
     let is_late = reported.armed_mono_ns > Some(reported.expiry_mono_ns);
@@ -225,7 +226,7 @@ mod tests {
             ..reported
         };
         assert_eq!(stolen_ns(&slot, &unseen, Some(160)), [0, 50, 0, 7, 3]);
-        // It was not asleep: nothing woke it.
+        // It was not asleep, so nothing woke it.
         let awake = Activation {
             switch_mono_ns: None,
             ..unseen

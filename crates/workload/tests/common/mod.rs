@@ -1,4 +1,4 @@
-//! What the workloads' tests share.
+//! Helpers of the workloads' tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use vmnoise_events::{Event, Gap};
 use vmnoise_workload::{Workload, thread};
 
-/// Every gap that was recorded since the last call.
+/// Returns every gap since the last call.
 pub fn gaps(workload: &mut dyn Workload) -> Vec<Gap> {
     let mut gaps = Vec::new();
     workload.drain(&mut |event| match event {
@@ -16,7 +16,7 @@ pub fn gaps(workload: &mut dyn Workload) -> Vec<Gap> {
     gaps
 }
 
-/// Burns one CPU until dropped.
+/// A thread that burns one CPU until it is dropped.
 pub struct BusyThread {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,

@@ -1,4 +1,4 @@
-//! The handlers of `exits`, fed streams whose truth is known.
+//! Tests of the handlers of `exits` with streams whose result is known.
 
 mod bpf_run {
     mod buckets;
@@ -19,7 +19,7 @@ mod bpf_run {
     mod unseen;
 }
 
-/// These attach to the events of this machine.
+/// Tests that attach to the events of this machine.
 mod root {
     mod watched;
 }

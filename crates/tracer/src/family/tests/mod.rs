@@ -1,4 +1,4 @@
-//! The handlers, fed streams whose truth is known, and the programs on this machine.
+//! Tests of the handlers with streams whose result is known, and of the programs on this machine.
 
 mod bpf_run;
 mod root;

@@ -1,4 +1,4 @@
-//! On this machine, beside the kernel's own books of the same threads.
+//! Tests on this machine, compared with the kernel's own accounting of the same threads.
 
 use std::fs;
 use std::process::{Child, Command};
@@ -8,24 +8,25 @@ use std::time::{Duration, Instant};
 
 use super::super::*;
 
-/// They look at the same CPUs.
+/// Keeps tests apart that use the same CPUs.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The last CPU, and another one.
+/// Returns the last CPU, and another one.
 fn two_cpus() -> (u32, u32) {
     let allowed = Host::here().allowed_cpus().unwrap();
     (allowed[allowed.len() - 1], allowed[0])
 }
 
-/// A real-time process, which takes a few of each 10 ms of a CPU.
+/// A real-time process that takes a few of each 10 ms of a CPU.
 struct Disturber(Child);
 
 impl Disturber {
     fn on(cpu: u32) -> Disturber {
-        // A descriptor of which nothing ever comes: it sleeps by waiting for that, and starts nobody.
+        // A descriptor that never delivers anything: waiting for it is a sleep, and starts no
+        // process.
         let script = "exec 9<> <(:); while :; do for ((i = 0; i < 3000; i++)); do :; done; read -t 0.008 -u 9; done";
         let mut command = Command::new("chrt");
         command.args([
@@ -50,7 +51,7 @@ impl Disturber {
         format!("/proc/{}/{name}", self.0.id())
     }
 
-    /// What the scheduler says that it ran, in ns.
+    /// Returns how long it ran by the scheduler's accounting, in ns.
     fn ran_ns(&self) -> u64 {
         let books = fs::read_to_string(self.file("schedstat")).unwrap();
         books.split(' ').next().unwrap().parse().unwrap()
@@ -64,7 +65,7 @@ impl Drop for Disturber {
     }
 }
 
-/// Counts in a shell on one CPU: nothing but running.
+/// Counts in a shell on one CPU: it only runs.
 fn count_to(number: u32, cpu: u32) -> Command {
     let script = format!("i=0; while [ $i -lt {number} ]; do i=$((i+1)); done");
     let mut command = Command::new("taskset");
@@ -97,7 +98,8 @@ fn end(family: &Family, mut child: Child) -> FamilyLook {
     }
 }
 
-/// What holds of any command; whether all of its events were seen, where more does.
+/// Checks what is true for any command. Returns whether all events were seen, so that more can be
+/// checked.
 fn holds(look: &FamilyLook) -> bool {
     let books = look.books();
     assert_eq!(books.parts(), books.wall_ns, "{look:?}");
@@ -123,7 +125,8 @@ fn holds(look: &FamilyLook) -> bool {
     is_whole
 }
 
-/// On some kernels a switch now and then fires no event (docs/design.md): of one run of these all is seen.
+/// On some kernels a switch sometimes fires no event (docs/design.md). One of these runs sees all
+/// events.
 #[test]
 fn what_was_waited_for_whom_adds_up_where_all_was_seen() {
     let _alone = alone();
@@ -153,8 +156,9 @@ fn a_disturber_is_named_with_its_time_and_a_quiet_process_is_not() {
     let name = format!("bash:{}", disturber.0.id());
     let named = look.culprits.iter().find(|it| it.name.as_str() == name);
     let named_ns = named.unwrap_or_else(|| panic!("{look:?}")).ns;
-    // What it ran between the begin of the command and the look at its own books, and once more at the end; the rest
-    // of the tenth is what a switch takes beside its tracepoint.
+    // The tolerance: what it ran between the begin of the command and the reading of its own time,
+    // and again at the end. The rest of the tenth is the time that a switch takes around the
+    // tracepoint.
     assert!(
         named_ns.abs_diff(disturbed_ns) < disturbed_ns / 10 + 20_000_000,
         "{named_ns} of {disturbed_ns}: {look:?}"
@@ -177,8 +181,9 @@ fn the_kernels_books_say_the_same() {
     let books = look.books();
     let ran_ns = books.ran_ns + books.irq_ns + books.softirq_ns + books.nmi_ns;
     let waited_ns = books.waited_ns + books.waited_own_ns + books.throttled_ns;
-    // The kernel books by the clock of its run queue, which may leave interrupts out and takes steal from either
-    // (update_rq_clock_task); and a switch begins and ends beside the tracepoint.
+    // The kernel counts by the clock of its run queue, which may exclude interrupts, and takes
+    // steal time from either (update_rq_clock_task). A switch also takes time before and after the
+    // tracepoint.
     let slack_ns = books.steal_ns + look.waits.steal_ns + books.irq_ns + books.softirq_ns;
     let slack_ns = slack_ns + books.unseen_ns + books.wall_ns / 50;
     assert!(ran_ns.abs_diff(books.kernel_ran_ns) < slack_ns, "{look:?}");
@@ -191,12 +196,13 @@ fn the_kernels_books_say_the_same() {
 #[test]
 fn children_and_their_children_are_followed() {
     let _alone = alone();
-    // A shell, two that it starts, one of which starts a third, and what these run.
+    // A shell, two shells that it starts, a third that one of these starts, and their commands.
     let script = "sh -c 'sh -c \"sleep 0.05; true\"; true' & sh -c 'sleep 0.02; true' & wait";
     let look = run(Command::new("sh").args(["-c", script]));
     holds(&look);
     assert!(look.ended.threads >= 6, "{look:?}");
-    // They slept, and the hypervisor may keep them from waking: no more is known of how long.
+    // They slept, and the hypervisor may have delayed their wake-ups. So only the least time is
+    // known.
     assert!(look.books().asleep_ns >= 70_000_000, "{look:?}");
 }
 
@@ -205,7 +211,7 @@ fn who_outlives_the_command_is_told() {
     let _alone = alone();
     let (family, mut child) = start(Command::new("sh").args(["-c", "sleep 1 & exit 0"]));
     assert!(child.wait().unwrap().success());
-    // It has to get a CPU first.
+    // It must get a CPU first.
     let until = Instant::now() + Duration::from_secs(5);
     while Instant::now() < until {
         let look = family.look().unwrap();

@@ -1,4 +1,5 @@
-//! The gate's handlers, fed streams whose truth is known, and the gate on this machine.
+//! Tests of the gate's handlers with streams whose result is known, and of the gate on this
+//! machine.
 
 mod bpf_run {
     mod any_life;

@@ -1,4 +1,4 @@
-//! Arbitrary streams: whatever is lost or doubled, what is told is sound.
+//! Arbitrary streams: whatever is lost or doubled, the reports are consistent.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ fn step() -> impl Strategy<Value = Step> {
         (0..2_u64).prop_map(Step::SoftirqExit),
         (task(), any::<bool>(), task()).prop_map(|(a, b, c)| Step::Switch(a, b, c)),
         (task(), task(), 90..190_u64, 90..190_u64)
-            // At instants of their own, at which the steal clock is not read.
+            // At times of their own, at which the steal clock is not read.
             .prop_map(|(a, b, left, came)| Step::AfterUnseen(a, b, left * 10 + 5, came * 10 + 5)),
         Just(Step::Wake),
         Just(Step::Leave),
@@ -52,9 +52,9 @@ fn nested(a: &Seen, b: &Seen) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever is lost or doubled: intervals lie in the stream's time, those of
-    /// one kind never cross, the CPU never runs two tasks at once, and each holds the
-    /// steal between its ends.
+    /// Whatever is lost or doubled: intervals lie in the stream's time, and those of one kind never
+    /// cross. The CPU never runs two tasks at once. Each interval holds the steal time between its
+    /// ends.
     #[test]
     fn any_stream_gives_sound_intervals(steps in proptest::collection::vec((step(), 0..9_u64), 1..80)) {
         let it = Handlers::new(16 * PAGE);

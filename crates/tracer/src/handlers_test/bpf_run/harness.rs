@@ -1,4 +1,4 @@
-//! Runs handlers by BPF_PROG_RUN and collects what they tell.
+//! Runs handlers by BPF_PROG_RUN and collects their reports.
 
 use std::{
     cell::Cell,
@@ -37,7 +37,7 @@ pub(super) struct Handlers {
     object: Object,
     ring: RingBuffer<'static>,
     events: Arc<Mutex<Vec<Event>>>,
-    /// What the steal clock says with the next events.
+    /// The steal clock at the next events.
     pub(super) steal_ns: Cell<u64>,
     pub(super) cpus: MappedCpus,
     pub(super) counts: MappedCounts,
@@ -121,8 +121,8 @@ impl Handlers {
         self.run("test_switch", cpu, now_ns, &values);
     }
 
-    /// A switch from a task that was not seen to come: when the one seen to come left,
-    /// and when this one came.
+    /// Switches from a task that was not seen to come. The times are when the task left that was
+    /// last seen to come, and when this one came.
     pub(super) fn after_unseen(
         &self,
         cpu: u32,
@@ -133,8 +133,8 @@ impl Handlers {
         self.after_unseen_with(cpu, now_ns, tasks, times, false);
     }
 
-    /// As `after_unseen`, where the scheduler's count of its turns says that the vCPU thread had none
-    /// meanwhile but the one that ends now.
+    /// Does the same as `after_unseen`. The scheduler's count of turns shows that the vCPU's thread
+    /// had no turn meanwhile, except the one that ends now.
     pub(super) fn after_unseen_beside_vcpu(
         &self,
         cpu: u32,
@@ -166,7 +166,7 @@ impl Handlers {
         self.run("test_switch", cpu, now_ns, &values);
     }
 
-    /// Thread `waker` wakes the vCPU thread of `cpu` from `waker_cpu`.
+    /// Makes thread `waker` wake the vCPU thread of `cpu` from `waker_cpu`.
     pub(super) fn wake(&self, cpu: u32, now_ns: u64, waker: u32, waker_cpu: u32) {
         let [id, name] = source(Origin::VMNOISE_FROM_TASK, waker, "waker");
         let values = [id, name, u64::from(VCPU + cpu), u64::from(waker_cpu)];
@@ -190,7 +190,7 @@ impl Handlers {
         self.exit_for(cpu, now_ns, 0, 0);
     }
 
-    /// An exit whose vendor and code KVM's structures tell.
+    /// Makes an exit with this vendor and code from KVM's structures.
     pub(super) fn exit_for(&self, cpu: u32, now_ns: u64, isa: u64, code: u64) {
         let values = [u64::from(VCPU + cpu), isa, code];
         self.run("test_kvm_exit", cpu, now_ns, &values);
@@ -217,7 +217,7 @@ impl Handlers {
         seen
     }
 
-    /// The interference counters of a CPU, whose total is what they add up to.
+    /// Returns the interference counters of a CPU, and checks that they add up to the total.
     pub(super) fn interference(&self, cpu: u32) -> InterferenceCounts {
         let slot = self.cpus.interference(cpu).unwrap();
         let counts = slot.counts();
@@ -226,7 +226,7 @@ impl Handlers {
         counts
     }
 
-    /// Kind and steal of what [`Handlers::seen`] shows.
+    /// Returns kind and steal time of the activities in [`Handlers::seen`].
     pub(super) fn steals(&self) -> Vec<(ActivityKind, u64)> {
         self.ring.consume().unwrap();
         let reported = self.events.lock().unwrap();
@@ -249,7 +249,7 @@ impl Handlers {
     }
 }
 
-/// The two context values of a source.
+/// Returns the two context values of a source.
 pub(super) fn source(origin: Origin, id: u32, name: &str) -> [u64; 2] {
     let mut letters = [0; 8];
     letters[..name.len()].copy_from_slice(name.as_bytes());

@@ -1,4 +1,4 @@
-//! KVM: the VMM's time and exits.
+//! KVM: the VMM's time, and exits.
 
 use vmnoise_events::ActivityKind::{Exit, Vmm};
 
@@ -11,7 +11,7 @@ fn time_outside_kvm_run_is_the_vmms() {
     it.run_leave(1, 2000);
     it.userspace_exit(1, 2001);
     it.run_enter(1, 2500);
-    it.run("test_kvm_run_leave", 1, 2600, &[7]); // another VM's thread on this CPU
+    it.run("test_kvm_run_leave", 1, 2600, &[7]); // thread of another VM on this CPU
     it.run_leave(1, 3000);
     it.userspace_exit(1, 3001);
     it.run_enter(1, 3100);
@@ -109,7 +109,7 @@ fn an_exit_starts_at_the_first_host_work() {
     assert_eq!(exits, [(2000, 2200), (2980, 3100), (4000, 4050)]);
 }
 
-/// The hardware enters the guest a moment after kvm_entry. An NMI in between makes nobody leave.
+/// The hardware enters the guest a moment after kvm_entry. An NMI in between ends no guest time.
 #[test]
 fn an_nmi_before_the_guest_runs_begins_no_exit() {
     let it = Handlers::new(PAGE);
@@ -123,7 +123,7 @@ fn an_nmi_before_the_guest_runs_begins_no_exit() {
     it.irq_exit(1, 6_002_000, 236);
     it.exit(1, 6_003_000);
     it.entry(1, 6_004_000);
-    // Two NMIs as it ends are of its end.
+    // Two NMIs at its end are part of the exit.
     it.run("test_nmi", 1, 7_000_000, &[1_000]);
     it.run("test_nmi", 1, 7_009_000, &[1_000]);
     it.exit(1, 7_018_000);

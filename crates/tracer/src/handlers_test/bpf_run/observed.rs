@@ -1,4 +1,4 @@
-//! An observed thread: what happens where it is not, or while it sleeps, is not reported.
+//! An observed thread: events where it is not, or while it sleeps, are not reported.
 
 use vmnoise_events::ActivityKind::{Irq, Nmi, Softirq, Thread, Throttled};
 
@@ -7,7 +7,7 @@ use crate::mapped::Whereabouts;
 
 const TID: u32 = 100;
 
-/// One thread that may use CPUs 1 and 2.
+/// Returns handlers for one thread that may use CPUs 1 and 2.
 fn handlers() -> Handlers {
     let it = Handlers::new(PAGE);
     for cpu in [1, 2] {
@@ -108,7 +108,7 @@ fn moved_while_it_waits_it_takes_the_wait_along() {
     it.switch(2, 1000, IDLE, RUNNABLE, 8);
     it.preempt(1, 2000, TID, RUNNABLE, 9);
     migrate(&it, 1, 3000, 2);
-    // Both turns go on; only one of them still keeps it waiting.
+    // Both turns continue, but only one still keeps it waiting.
     it.switch(2, 4000, 8, RUNNABLE, TID);
     it.switch(1, 6000, 9, SLEEPS, 7);
     it.irq_entry(1, 6100, 236, "timer");

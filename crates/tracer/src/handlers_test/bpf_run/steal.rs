@@ -1,4 +1,4 @@
-//! Steal inside activities: the steal clock at their ends is given, as all else.
+//! Steal time inside activities. The steal clock at their ends is given, like all other values.
 
 use vmnoise_events::ActivityKind::{Blocked, Exit, Irq, Nmi, Softirq, Thread, Throttled, Vmm};
 
@@ -88,10 +88,10 @@ fn the_clock_of_kvm_is_one_word_and_that_of_xen_the_sum_of_two() {
         let (steal_ns, alive) = it.cpus.own_steal(1).unwrap();
         (steal_ns, alive == 1)
     };
-    // `steal`, `version` (and flags).
+    // `steal`, `version`, and flags.
     assert_eq!(sample(0, [70, 2, 5, 5, 5, 5]), (70, true));
     assert_eq!(sample(0, [0; 6]), (0, false));
-    // `state`, `state_entry_time`, time running, runnable, blocked, offline.
+    // `state`, `state_entry_time`, and the times running, runnable, blocked, offline.
     assert_eq!(sample(1, [1, 99, 1_000, 20, 300, 4]), (24, true));
     assert_eq!(sample(1, [2, 1, 0, 0, 0, 0]), (0, true));
     assert_eq!(sample(1, [0; 6]), (0, false));

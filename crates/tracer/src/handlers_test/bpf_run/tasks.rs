@@ -123,7 +123,7 @@ fn preempted_on_the_way_to_sleep_is_still_runnable() {
 #[test]
 fn idle_without_a_waiting_vcpu_is_nothing() {
     let it = Handlers::new(PAGE);
-    it.switch(1, 1000, 7, SLEEPS, IDLE); // the vCPU thread was never seen
+    it.switch(1, 1000, 7, SLEEPS, IDLE); // the vCPU's thread was never seen
     it.switch(1, 1500, IDLE, RUNNABLE, 7);
     it.switch(1, 1600, 7, SLEEPS, VCPU + 1);
     it.switch(1, 1700, VCPU + 1, SLEEPS, IDLE);
@@ -144,7 +144,7 @@ fn a_lost_switch_blames_nobody() {
     it.switch(1, 1000, VCPU + 1, RUNNABLE, 7);
     it.switch(1, 1500, 8, RUNNABLE, VCPU + 1); // lost: from 7 to 8
     it.switch(1, 2000, VCPU + 1, RUNNABLE, IDLE);
-    it.switch(1, 2500, 7, RUNNABLE, IDLE); // lost: from idle, perhaps to the vCPU, to 7
+    it.switch(1, 2500, 7, RUNNABLE, IDLE); // lost: from idle to 7, perhaps with the vCPU in between
     it.switch(1, 3000, IDLE, RUNNABLE, VCPU + 1);
     it.expect(&[], 2);
 }

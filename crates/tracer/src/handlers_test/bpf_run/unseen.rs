@@ -1,10 +1,10 @@
-//! Switches that fire no tracepoint: rebuilt as far as the scheduler's books tell.
+//! Switches that fire no tracepoint: rebuilt as far as the scheduler's accounting allows.
 
 use vmnoise_events::ActivityKind::{Blocked, Thread, Throttled};
 
 use super::harness::{Handlers, IDLE, PAGE, RUNNABLE, SLEEPS, VCPU};
 
-/// Nothing is known of the switch.
+/// Nothing is known about the switch.
 const UNKNOWN: (u64, u64) = (0, 0);
 
 #[test]
@@ -81,7 +81,7 @@ fn two_unseen_switches_leave_a_hole_that_is_nobodys() {
     );
 }
 
-/// Who slept meanwhile has had no turn of its own, which the scheduler counts.
+/// A thread that slept meanwhile has had no turn, which the scheduler counts.
 #[test]
 fn a_sleep_goes_on_over_unseen_switches_of_which_nothing_is_known() {
     for (left_ns, came_ns) in [UNKNOWN, (4000, 500_000), (0, 500_000)] {

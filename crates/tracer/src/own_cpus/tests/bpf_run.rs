@@ -1,4 +1,4 @@
-//! The handlers by BPF_PROG_RUN: every instant and what the steal clock says come from the test.
+//! The handlers by BPF_PROG_RUN: every time, and the steal clock, come from the test.
 
 use std::cell::Cell;
 use std::mem::offset_of;
@@ -15,7 +15,7 @@ use crate::plain;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/own_cpus_test.bpf.o"));
 
-/// As `bpf/own_cpus_test.bpf.c` counts them.
+/// Events, in the order of `bpf/own_cpus_test.bpf.c`.
 #[derive(Debug, Clone, Copy)]
 enum Happens {
     IrqEntry(u64),
@@ -23,7 +23,7 @@ enum Happens {
     SoftirqEntry,
     SoftirqExit,
     Switch,
-    /// Somebody gets the CPU who could have run since then.
+    /// A task gets the CPU that could have run since then.
     WaitedSince(u64),
 }
 use Happens::{IrqEntry, IrqExit, SoftirqEntry, SoftirqExit, Switch, WaitedSince};
@@ -31,12 +31,12 @@ use Happens::{IrqEntry, IrqExit, SoftirqEntry, SoftirqExit, Switch, WaitedSince}
 struct Cpu {
     object: Object,
     cpus: MappedArray<WireCpu>,
-    /// What the steal clock says with the next events.
+    /// The steal clock at the next events.
     steal_ns: Cell<u64>,
 }
 
 impl Cpu {
-    /// With a clock that says this at the first event.
+    /// Creates a CPU whose clock has this value at the first event.
     fn new(steal_ns: u64) -> Cpu {
         let mut open = ObjectBuilder::default().open_memory(OBJECT).unwrap();
         let mut maps = open.maps_mut();
@@ -100,13 +100,13 @@ fn lengths(ns: &[u64]) -> WaitLengths {
 
 #[test]
 fn each_advance_of_the_steal_clock_is_one_loss() {
-    // What was taken before is nobody's.
+    // Steal time before the first event does not count.
     let cpu = Cpu::new(5_000_000);
     cpu.at(100, Switch).at(200, Switch);
     assert_eq!(cpu.books().steal.lengths.count(), 0);
     cpu.stolen(70_000).at(80_000, SoftirqEntry);
     cpu.at(81_000, SoftirqExit);
-    // Two between two readings are one.
+    // Two losses between two readings count as one.
     cpu.stolen(1_000).stolen(2_000).at(90_000, IrqEntry(3));
     cpu.stolen(10).at(91_000, IrqExit(3));
     let steal = cpu.books().steal;
@@ -133,7 +133,7 @@ fn interrupts_are_net_of_steal_and_of_those_inside() {
 #[test]
 fn a_switch_ends_what_was_open() {
     let cpu = Cpu::new(0);
-    // So it is on PREEMPT_RT: the rest is the thread's.
+    // As on PREEMPT_RT: the rest is the thread's.
     cpu.at(1_000, SoftirqEntry).at(1_500, Switch);
     cpu.at(9_000, SoftirqExit);
     assert_eq!(cpu.books().softirq.lengths, lengths(&[500]));
@@ -150,7 +150,7 @@ fn an_interrupt_that_began_before_counting_is_no_loss() {
     let cpu = Cpu::new(0);
     cpu.at(1_000, IrqExit(1)).at(2_000, SoftirqExit);
     assert_eq!(cpu.unpaired(), 0);
-    // Deeper than anybody has seen: those without room are counted.
+    // Deeper nesting than there is room for: begins without room are counted.
     for id in 0..5 {
         cpu.at(3_000 + id, IrqEntry(id));
     }

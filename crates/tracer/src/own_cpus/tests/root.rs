@@ -1,4 +1,4 @@
-//! On this machine, beside what the kernel and the tracer of single activities tell.
+//! Tests on this machine, compared with the kernel and with the tracer of single activities.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,13 +15,13 @@ use super::super::*;
 use crate::Scope;
 use crate::Tracer;
 
-/// They look at the same CPUs.
+/// Keeps tests apart that use the same CPUs.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The programs at work; `None` where this machine has no steal clock, which is said.
+/// Returns the attached programs. `None` if this machine has no steal clock; this is printed.
 fn counting() -> Option<OwnCpus> {
     let Some(mut own) = OwnCpus::load().unwrap() else {
         let thread = thread::current();
@@ -44,7 +44,7 @@ fn spin_for(time: Duration) {
     while Instant::now() < until {}
 }
 
-/// The last CPU, and another one.
+/// Returns the last CPU, and another one.
 fn two_cpus() -> (u32, u32) {
     let allowed = Host::here().allowed_cpus().unwrap();
     (allowed[allowed.len() - 1], allowed[0])
@@ -57,7 +57,7 @@ fn the_sum_of_losses_is_what_the_steal_clock_went_on() {
     let (cpu, _) = two_cpus();
     let tracer = Tracer::load(&[cpu], Scope::Osnoise).unwrap();
     pin(cpu);
-    // There is a switch between the two readings of the clock, so what is booked by then is of an instant
+    // There is a switch between the two readings of the clock, so the counts are from an instant
     // between them.
     let look = |own: &OwnCpus| {
         let earliest_ns = tracer.outer_steal_ns(cpu).unwrap();
@@ -85,7 +85,7 @@ fn the_sum_of_losses_is_what_the_steal_clock_went_on() {
         last_earliest - first_latest
     };
     let lost_ns = stretch(&own);
-    // What is taken in a pause is in no sum, and what comes after it is.
+    // Losses in a pause are not counted, and losses after it are.
     let before = own.books(cpu).unwrap();
     own.pause();
     spin_for(Duration::from_millis(
@@ -97,11 +97,12 @@ fn the_sum_of_losses_is_what_the_steal_clock_went_on() {
     assert_eq!(own.missed().unwrap(), 0);
 }
 
-/// Between a reading of one program and that of the other the machine below may take the CPU, for any time: one of
-/// the two has it then. It does so now and then, and not in most of so many stretches.
+/// Number of time windows. Between the readings of the two programs, the machine below may take the
+/// CPU for any time, which then counts in only one of them. This happens sometimes, but not in most
+/// of the windows.
 const STRETCHES: usize = 10;
 
-/// The books, as they were at an instant between the two.
+/// The counts at an instant between the two times.
 struct Look {
     earliest_ns: u64,
     books: OwnCpuBooks,
@@ -165,8 +166,8 @@ fn interrupts_are_as_long_as_the_tracer_tells() {
             let sum_ns = last.ns - first.ns;
             println!("{kind:?}: {count} of {sum_ns} ns, by the tracer {least:?} to {most:?}");
             assert!((least.0..=most.0).contains(&count), "{count}");
-            // Both programs read the clock at each begin and end, one after the other: a run of one of them is
-            // a fraction of a microsecond.
+            // Both programs read the clock at each begin and end, one after the other. One run of a
+            // program takes a fraction of a microsecond.
             let distance_ns = count * 1_000;
             equal += usize::from(sum_ns + distance_ns >= least.1 && sum_ns <= most.1 + distance_ns);
             all += count;
@@ -186,7 +187,7 @@ fn keep_all(tracer: &mut Tracer, activities: &mut Vec<Activity>) {
     tracer.drain(&mut keep).unwrap();
 }
 
-/// Without steal, and without interrupts inside.
+/// Returns the length without steal time, and without interrupts inside.
 fn net_ns(activity: &Activity, all: &[Activity]) -> u64 {
     let ns = |it: &Activity| it.end_mono_ns - it.start_mono_ns - it.steal_ns;
     let inside = all.iter().filter(|it| {
@@ -202,13 +203,13 @@ fn mono_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// How long a thread of this process has waited so far (proc(5)).
+/// Returns how long a thread of this process has waited so far (proc(5)).
 fn run_delay_ns(tid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
     text.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// How long each task of this machine has waited so far.
+/// Returns how long each task of this machine has waited so far.
 fn run_delays_ns() -> BTreeMap<String, u64> {
     let tasks = fs::read_dir("/proc").unwrap().flatten();
     let tasks = tasks.filter_map(|process| fs::read_dir(process.path().join("task")).ok());
@@ -221,7 +222,7 @@ fn run_delays_ns() -> BTreeMap<String, u64> {
     tasks.filter_map(delay).collect()
 }
 
-/// Has threads end, whatever becomes of the test.
+/// Makes threads end, however the test ends.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -251,9 +252,9 @@ fn tasks_wait_as_long_as_the_scheduler_says() {
         }
         let tids: Vec<u32> = tids.iter().take(2).collect();
         let both_ns = || tids.iter().map(|tid| run_delay_ns(*tid)).sum::<u64>();
-        // What others waited is in it too, and those that have ended meanwhile are not among all. A wait is counted a
-        // moment before the kernel books it, and may be of the time before the stretch by the one and not by the
-        // other. So it need not be between the two each time.
+        // The counts also hold the waits of others, and tasks that have ended meanwhile are
+        // missing. A wait is counted a moment before the kernel counts it, so it may be in the
+        // window of only one of them. So the value need not lie between the two each time.
         let stretch = || {
             let all = run_delays_ns();
             let first = waits();

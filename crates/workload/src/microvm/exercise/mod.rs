@@ -1,5 +1,5 @@
-//! Exits on purpose: a guest that makes one kind of exit after the other, and what
-//! each took, as kvm-unit-tests' `vmexit` does it.
+//! Exits on purpose: a guest makes one kind of exit again and again, and the time of each exit is
+//! measured, like in `vmexit` of kvm-unit-tests.
 
 pub(super) mod program;
 
@@ -23,31 +23,31 @@ use crate::{Error, Workload, tsc};
 
 pub use super::histogram::Spread;
 
-/// How often the caller is asked whether it has had enough.
+/// How often the caller is asked whether it has enough.
 const LOOK: Duration = Duration::from_millis(20);
-/// How much later than its deadline a guest may end: it looks after each exit.
+/// How much later than its deadline a guest may end. It checks the deadline after each exit.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Which exit the guest makes. The numbers are the guest program's.
+/// The exit that the guest makes. The guest program uses the same numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u32)]
 pub enum Exercise {
-    /// CPUID: always intercepted, answered in KVM.
+    /// CPUID: always intercepted, and handled in KVM.
     Cpuid = 1,
-    /// OUT to a port that no device of KVM has: the VMM answers.
+    /// OUT to a port without a device in KVM: the VMM handles it.
     Io = 2,
-    /// A read where there is no memory: KVM decodes it, the VMM answers.
+    /// A read where there is no memory: KVM decodes it, and the VMM handles it.
     Mmio = 3,
-    /// VMCALL or VMMCALL: answered in KVM, with a refusal, as the guest is at CPL3.
+    /// VMCALL or VMMCALL: handled in KVM, which refuses it because the guest is at CPL3.
     Hypercall = 4,
     /// HLT, at CPL0. Without an interrupt controller in KVM it goes to the VMM at once.
     Hlt = 5,
-    /// Nothing at all: what reading the clock costs.
+    /// No exit: the cost of reading the clock.
     Spin = 6,
 }
 
-/// Who answers an exit.
+/// The side that handles an exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -60,7 +60,7 @@ pub enum Kind {
 }
 
 impl Exercise {
-    /// All of them.
+    /// All exercises.
     pub const ALL: [Exercise; 6] = [
         Exercise::Cpuid,
         Exercise::Io,
@@ -70,7 +70,7 @@ impl Exercise {
         Exercise::Spin,
     ];
 
-    /// Its usual name.
+    /// Returns its usual name.
     pub fn name(self) -> &'static str {
         match self {
             Exercise::Cpuid => "cpuid",
@@ -82,7 +82,7 @@ impl Exercise {
         }
     }
 
-    /// What its exits are on a stock KVM.
+    /// Returns the side that handles its exits on a stock KVM.
     pub fn kind(self) -> Kind {
         match self {
             Exercise::Cpuid | Exercise::Hypercall => Kind::Light,
@@ -99,44 +99,44 @@ impl Exercise {
     }
 }
 
-/// What to exercise, and how.
+/// Settings of an exercise.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The exit.
     pub exercise: Exercise,
     /// One vCPU is pinned to each of these host CPUs.
     pub cpus: Vec<u32>,
-    /// How long.
+    /// Duration of the exercise.
     pub duration: Duration,
     /// The TSC's frequency in Hz.
     pub tsc_hz: u64,
-    /// Policy of the vCPU threads; `None` is as inherited.
+    /// Policy of the vCPU threads; `None`: as inherited.
     pub policy: Option<Policy>,
 }
 
-/// What one vCPU did.
+/// Result of one vCPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exercised {
     /// The host CPU it was pinned to.
     pub cpu: u32,
-    /// Exits made, or steps where there are none.
+    /// Number of exits, or of steps if there are no exits.
     pub count: u64,
-    /// What each took, in cycles; `None` if there was none.
+    /// Time of each exit, in cycles; `None` if there was no exit.
     pub exit_tsc: Option<Spread>,
-    /// From before the first to after the last, in cycles.
+    /// Time from before the first exit to after the last one, in cycles.
     pub runtime_tsc: u64,
-    /// Exits that KVM_RUN returned for: those that the VMM answered.
+    /// Number of exits for which KVM_RUN returned: those that the VMM handled.
     pub vmm_exits: u64,
-    /// Calls of KVM_RUN in all of the vCPU's life, its set-up included.
+    /// Number of KVM_RUN calls in all of the vCPU's life, with its set-up.
     pub kvm_runs: u64,
-    /// What KVM counted from before the first entry to after the last, with what
-    /// starts and stops the exercise.
+    /// KVM's counts from before the first entry to after the last one. They include the exits that
+    /// start and stop the exercise.
     pub kvm: KvmCounts,
 }
 
 impl Exercised {
-    /// What its exits were, by those whom they went to; `None` where it made none or
-    /// KVM does not count its own.
+    /// Returns which side handled its exits; `None` if it made none, or if KVM does not count its
+    /// own.
     pub fn kind(&self) -> Option<Kind> {
         if self.count == 0 {
             return None;
@@ -149,20 +149,20 @@ impl Exercised {
     }
 }
 
-/// KVM's own statistics of a vCPU over the exercise; `None` where it has none.
+/// KVM's own statistics of a vCPU over the exercise; `None` if KVM has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct KvmCounts {
-    /// Every exit.
+    /// All exits.
     pub exits: Option<u64>,
-    /// Those for an interrupt of the host.
+    /// Exits for an interrupt of the host.
     pub irq_exits: Option<u64>,
-    /// Those that went to the VMM for an I/O port.
+    /// Exits to the VMM for an I/O port.
     pub io_exits: Option<u64>,
-    /// Those that went to the VMM for memory.
+    /// Exits to the VMM for memory.
     pub mmio_exits: Option<u64>,
-    /// Those for HLT.
+    /// Exits for HLT.
     pub halt_exits: Option<u64>,
-    /// Those for a hypercall.
+    /// Exits for a hypercall.
     pub hypercalls: Option<u64>,
 }
 
@@ -207,7 +207,7 @@ impl KvmStats {
 #[derive(Debug)]
 pub struct Prepared {
     workers: Workers<VcpuState>,
-    /// What each vCPU did, by its index.
+    /// Result of each vCPU, with its index.
     answers: mpsc::Receiver<(usize, Exercised)>,
     config: Config,
 }
@@ -227,7 +227,7 @@ pub fn prepare(config: &Config) -> Result<Prepared, Error> {
             vcpu.set_privilege(exercise.privilege())?;
             let state = VcpuState::new(Arc::clone(&vm), &vcpu, None);
             let work = move |run: &RunState| {
-                // Whoever prepared this thread waits for the answer.
+                // The thread that prepared this one waits for the answer.
                 let _ = done.send((index, carry_out(exercise, &vm, &mut vcpu, run)?));
                 Ok(())
             };
@@ -242,8 +242,8 @@ pub fn prepare(config: &Config) -> Result<Prepared, Error> {
 }
 
 impl Prepared {
-    /// Exercises until the time is up or `enough` says so, and returns what each vCPU
-    /// did, in the order of [`Config::cpus`].
+    /// Runs the exercise until the time is over or `enough` returns true. Returns the result of
+    /// each vCPU, in the order of [`Config::cpus`].
     ///
     /// # Errors
     /// How this machine refused the exit, with the remedy.
@@ -256,7 +256,7 @@ impl Prepared {
         let cycles = config.duration.as_nanos() * u128::from(config.tsc_hz) / 1_000_000_000;
         let cycles = u64::try_from(cycles).unwrap_or(u64::MAX);
         let start = Instant::now();
-        // Why threads did not start is said when they are joined.
+        // If threads did not start, the reason comes when they are joined.
         let started = workers.start(Some(tsc::now().saturating_add(cycles)));
         while started.is_ok() && workers.running() {
             std::thread::sleep(LOOK);

@@ -1,10 +1,10 @@
-//! The guest program of the exercises: one exit after the other, each timed.
+//! The guest program of the exercises: it makes one exit after another, and times each.
 //!
-//! It lies beside the program that measures gaps, which jumps here on
-//! [`Command::Exercise`](super::super::guest::Command) with `rdi` and `rsi` unchanged
-//! and the way back in `r15`. Each exit is made between two readings of the clock;
-//! what these lie apart is put into the [`histogram`](super::super::histogram) before the
-//! next reading, so that writing it down is in no exit's time.
+//! It lies next to the program that measures gaps. That program jumps here on
+//! [`Command::Exercise`](super::super::guest::Command), with `rdi` and `rsi` unchanged and the
+//! return address in `r15`. Each exit is made between two readings of the clock. The difference
+//! goes into the [`histogram`](super::super::histogram) before the next reading, so writing it is
+//! part of no exit's time.
 
 use std::arch::global_asm;
 use std::mem::offset_of;
@@ -13,14 +13,13 @@ use super::super::histogram::{FINE_BITS, Word, book_length};
 use super::Exercise;
 use crate::mailbox::{Control, Mailbox};
 
-/// The I/O port that the guest writes to: no KVM device answers there.
+/// The I/O port to which the guest writes. No device of KVM answers there.
 pub const PORT: u16 = 0xf4;
-/// `KVM_HC_VAPIC_POLL_IRQ` of Documentation/virt/kvm/x86/hypercalls.rst: the one
-/// that does nothing. At CPL3 KVM refuses any with -KVM_EPERM, after the exit.
+/// `KVM_HC_VAPIC_POLL_IRQ` of Documentation/virt/kvm/x86/hypercalls.rst, which does nothing. At
+/// CPL3 KVM refuses every hypercall with -KVM_EPERM, after the exit.
 const HYPERCALL: u32 = 1;
 
-/// The program as bytes; position independent, and it starts with its first
-/// instruction.
+/// Returns the program as bytes. It is position independent and starts with its first instruction.
 pub fn program() -> &'static [u8] {
     unsafe extern "C" {
         static vmnoise_exercise_start: u8;
@@ -49,8 +48,8 @@ global_asm!(
         or      rax, rdx
     .endm
 
-    // If exercise \number is ordered, makes \exit for ever; 20 ends it. The
-    // instruction may spoil rax, rbx, rcx and rdx.
+    // If the command is exercise \number, repeats \exit until label 20 ends it.
+    // The instruction may spoil rax, rbx, rcx and rdx.
     .macro vmnoise_exit number, exit:vararg
         cmp     eax, \number
         jne     79f
@@ -130,12 +129,12 @@ vmnoise_exercise_end:
     total = const Word::Total.offset(),
 );
 
-/// The hypercall of Intel's CPUs, as an order to the guest.
+/// The hypercall of Intel's CPUs, as a command for the guest.
 const VMCALL: u32 = Exercise::Hypercall as u32;
-/// That of AMD's.
+/// The hypercall of AMD's CPUs.
 const VMMCALL: u32 = VMCALL | 0x100;
 
-/// The order for this exercise: each vendor's CPU knows its own hypercall only.
+/// Returns the command for this exercise. Each vendor's CPU only knows its own hypercall.
 pub fn order(exercise: Exercise) -> u32 {
     let amd = matches!(&vendor(), b"AuthenticAMD" | b"HygonGenuine");
     match exercise {

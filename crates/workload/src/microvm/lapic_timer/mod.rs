@@ -1,8 +1,9 @@
-//! How late the timers of a guest are: one vCPU arms the timer of its interrupt controller, halts,
-//! and reads the clock when the interrupt comes, as kvm-unit-tests' `tscdeadline_latency` does.
+//! Measures how late the timers of a guest are. One vCPU arms the timer of its interrupt
+//! controller, halts, and reads the clock when the interrupt comes, like `tscdeadline_latency` of
+//! kvm-unit-tests.
 //!
-//! Each setting of halt polling has a VM of its own, and all of them are run on one thread, in
-//! turn: what else changes on the machine changes for all of them. KVM's parameters stay as they are.
+//! Each setting of halt polling has its own VM. All of them run on one thread, in turns, so that
+//! other changes on the machine affect all of them. KVM's parameters are not changed.
 
 pub(super) mod program;
 mod witness;
@@ -29,61 +30,61 @@ use witness::Witness;
 
 pub use witness::{Halts, Times};
 
-/// How often the caller is asked whether it has had enough.
+/// How often the caller is asked whether it has enough.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long after a timer is due nobody has to worry.
+/// How long a timer may be late before the run fails.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What to measure, and how.
+/// Settings of the measurement.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The host CPU that the vCPU runs on.
+    /// The host CPU on which the vCPU runs.
     pub cpu: u32,
     /// How far ahead each timer is armed, in cycles.
     pub interval_tsc: u64,
-    /// Limits of halt polling in ns, one VM each; `None` is what KVM's parameter says.
+    /// Limits of halt polling in ns, one VM each; `None`: the value of KVM's parameter.
     pub halt_poll_ns: Vec<Option<u32>>,
-    /// How often each of them has its turn.
+    /// Number of turns of each setting.
     pub rounds: u32,
-    /// How long a turn is, in cycles.
+    /// Length of a turn, in cycles.
     pub turn_tsc: u64,
     /// The TSC's frequency in Hz.
     pub tsc_hz: u64,
-    /// Policy of the vCPU's thread; `None` is as inherited.
+    /// Policy of the vCPU's thread; `None`: as inherited.
     pub policy: Option<Policy>,
 }
 
-/// What one turn of a setting saw. Lengths are in cycles.
+/// Result of one turn of a setting. Lengths are in cycles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
-    /// Which of [`Config::halt_poll_ns`].
+    /// Index in [`Config::halt_poll_ns`].
     pub setting: usize,
-    /// How late timers were, ascending: the greatest length of a bucket (exact to one part in
-    /// 2048), and how many. Those that came early are not late.
+    /// Number of timers by lateness, ascending. Each lateness is the greatest length of a bucket
+    /// (exact to one part in 2048). Early timers count as not late.
     pub late_tsc: Vec<(u64, u64)>,
-    /// The same, summed up.
+    /// Summary of the same values.
     pub spread_tsc: Spread,
-    /// How many came before they were due.
+    /// Number of timers that came before they were due.
     pub early: u64,
-    /// How early at most.
+    /// How early the earliest timer came.
     pub earliest_tsc: u64,
-    /// What the scheduler says of the vCPU's thread.
+    /// The scheduler's times of the vCPU's thread.
     pub times: Times,
-    /// What KVM says of the vCPU's halts.
+    /// KVM's counts of the vCPU's halts.
     pub halts: Halts,
 }
 
-/// All turns, and what is known at the end.
+/// All turns, and facts that are known at the end.
 #[derive(Debug)]
 pub struct Measured {
     /// In the order of time.
     pub turns: Vec<Turn>,
-    /// By how much KVM fires timers of the first setting's vCPU ahead of time, in ns, which it
-    /// tells in debugfs; `None` where that cannot be read.
+    /// How long before they are due KVM fires timers of the first setting's vCPU, in ns, from
+    /// debugfs; `None` if this cannot be read.
     pub advance_ns: Option<u64>,
 }
 
-/// Whether this machine's KVM lets one VM have a limit of its own for halt polling.
+/// Returns whether this machine's KVM lets a VM have its own limit for halt polling.
 ///
 /// # Errors
 /// What this machine lacks, with the remedy.
@@ -96,7 +97,7 @@ pub fn can_limit_halt_poll(cpu: u32) -> Result<bool, Error> {
 pub struct Prepared {
     workers: Workers<VcpuState>,
     turns: mpsc::Receiver<Turn>,
-    /// How many turns are over.
+    /// Number of finished turns.
     over: Arc<AtomicU64>,
     advance: Option<File>,
     config: Config,
@@ -146,17 +147,17 @@ pub fn prepare(config: &Config) -> Result<Prepared, Error> {
         workers,
         turns,
         over,
-        // There since the vCPU was made.
+        // The file exists since the vCPU was created.
         advance: File::open(advance).ok(),
         config: config.clone(),
     })
 }
 
 impl Prepared {
-    /// Measures until all turns are over or `enough` says so.
+    /// Measures until all turns are over or `enough` returns true.
     ///
     /// # Errors
-    /// That no timer came; or how this machine refused to run the guest, with the remedy.
+    /// If no timer came, or how this machine refused to run the guest, with the remedy.
     pub fn run(self, enough: &dyn Fn() -> bool) -> Result<Measured, Error> {
         let Prepared {
             mut workers,
@@ -168,7 +169,7 @@ impl Prepared {
         let turn_tsc = config.turn_tsc + config.interval_tsc;
         let turn = Duration::from_secs_f64(turn_tsc as f64 / config.tsc_hz.max(1) as f64);
         let (mut seen, mut since) = (0, Instant::now());
-        // Why threads did not start is said when they are joined.
+        // If threads did not start, the reason comes when they are joined.
         let started = workers.start(None);
         while started.is_ok() && workers.running() {
             std::thread::sleep(LOOK);
@@ -184,7 +185,7 @@ impl Prepared {
         }
         workers.join()?;
         let at_end = advance.and_then(|mut file| {
-            // What is read first is what holds then; debugfs lets nobody read at a position.
+            // One read returns the current value. debugfs allows no read at a position.
             let mut text = [0; 32];
             let len = file.read(&mut text).ok()?;
             str::from_utf8(&text[..len]).ok()?.trim().parse().ok()
@@ -218,7 +219,7 @@ fn take_turns(
             }
             let setting = in_turn(round, place, settings);
             let turn = guests[setting].take_turn(setting, config, run)?;
-            // Whoever prepared this thread waits for it.
+            // The thread that prepared this one waits for it.
             let _ = done.send(turn);
             over.fetch_add(1, Ordering::Release);
         }
@@ -226,8 +227,9 @@ fn take_turns(
     Ok(())
 }
 
-/// Which of so many settings has this place of a round. What one leaves behind (a warm CPU, its frequency) is not to
-/// fall on the same one each time: the steps from one to the next change from round to round, and the direction too.
+/// Returns the setting at this place of a round. After-effects of a setting (a warm CPU, its
+/// frequency) must not always fall on the same next setting. So the steps from one to the next, and
+/// the direction, change from round to round.
 fn in_turn(round: usize, place: usize, settings: usize) -> usize {
     let steps: Vec<usize> = (1..settings.max(2))
         .filter(|it| gcd(*it, settings) == 1)
@@ -301,7 +303,7 @@ mod tests {
                 assert_eq!(BTreeSet::from_iter(&turns).len(), settings, "{turns:?}");
                 pairs.extend(turns.windows(2).map(|pair| (pair[0], pair[1])));
             }
-            // Of a number that has few steps without a common part, both neighbours.
+            // For a number with few steps without a common divisor, both neighbours.
             let others = match settings {
                 1 => 0,
                 2 => 1,
@@ -334,9 +336,9 @@ mod kvm {
         prepare(&config).unwrap().run(&|| false).unwrap()
     }
 
-    /// KVM's own statistics are the oracle: it polls where the VM's limit lets it, and never where
-    /// that is 0. Whether a halt ends meanwhile is the machine's affair: KVM gives up as soon as
-    /// its CPU has another task to run.
+    /// KVM's own statistics are the reference: it polls where the VM's limit allows it, and never
+    /// if the limit is 0. Whether a halt ends meanwhile depends on the machine: KVM stops polling
+    /// when its CPU has another task to run.
     #[test]
     fn kvm_polls_where_it_may_and_never_where_it_may_not() {
         let settings = [Some(0), Some(MS as u32)];
@@ -346,11 +348,11 @@ mod kvm {
         for turn in &measured.turns {
             let (halts, times) = (turn.halts, turn.times);
             let timers: u64 = turn.late_tsc.iter().map(|(_, count)| count).sum();
-            // Each timer came to a guest that had halted, but for those that were due before.
+            // Each timer came to a halted guest, except those that were due earlier.
             assert!(timers > 0 && halts.halts.unwrap() <= 2 * timers, "{turn:?}");
             assert!(halts.polls_in_time <= halts.polls, "{turn:?}");
             assert!(halts.polls <= halts.halts, "{turn:?}");
-            // A thread sleeps in its wall time.
+            // A thread's sleep is part of its wall time.
             assert!(halts.slept_ns.unwrap() < times.wall_ns, "{turn:?}");
             polls[turn.setting] += halts.polls.unwrap();
             if settings[turn.setting] == Some(0) {

@@ -1,12 +1,12 @@
-//! The guest program of the timers: it arms the timer of its interrupt controller, halts, and
-//! reads the clock first of all when the interrupt comes.
+//! The guest program of the timers: it arms the timer of its interrupt controller, halts, and reads
+//! the clock first of all when the interrupt comes.
 //!
-//! It lies beside the program that measures gaps, which jumps here on
-//! [`Command::Timers`](super::super::guest::Command) with `rdi` and `rsi` unchanged and the
-//! way back in `r15`. It runs at CPL0, for only a kernel halts and takes interrupts. A deadline is
-//! a reading of the clock plus the interval. How late a timer is (its interrupt's reading minus
-//! its deadline) goes into the [`histogram`](super::super::histogram) before the next reading, so
-//! that writing it down makes none late.
+//! It lies next to the program that measures gaps. That program jumps here on
+//! [`Command::Timers`](super::super::guest::Command), with `rdi` and `rsi` unchanged and the return
+//! address in `r15`. It runs at CPL0, because only a kernel may halt and take interrupts. A
+//! deadline is a reading of the clock plus the interval. How late a timer is (its interrupt's
+//! reading minus its deadline) goes into the [`histogram`](super::super::histogram) before the next
+//! reading. So writing it makes no timer late.
 
 use std::arch::global_asm;
 use std::mem::offset_of;
@@ -15,9 +15,9 @@ use super::super::histogram::{FINE_BITS, Word, book_length};
 use super::super::layout::{STACK, TIMERS};
 use crate::mailbox::{Control, Mailbox};
 
-/// Selector of the guest's code; its descriptor is what an interrupt loads.
+/// Selector of the guest's code. An interrupt loads its descriptor.
 pub const CODE_SELECTOR: u16 = 0x30;
-/// Any that no exception has.
+/// A vector that no exception has.
 const VECTOR: u8 = 0x40;
 
 /// Registers of the interrupt controller, as MSRs of its x2APIC mode (Intel SDM 3A, 11.12).
@@ -29,12 +29,12 @@ const TIMER_ENTRY: u32 = 0x832;
 const TSC_DEADLINE: u32 = 0x6e0;
 /// Enabled, in x2APIC mode.
 const X2APIC: u32 = 0xc00;
-/// Enabled; the vector of what is spurious.
+/// Enabled, with the vector for spurious interrupts.
 const SOFTWARE_ENABLED: u32 = 0x1ff;
-/// In the timer's entry: it has a TSC deadline.
+/// In the timer's entry: use a TSC deadline.
 const DEADLINE_MODE: u32 = 1 << 18;
 
-/// The program as bytes; position independent, and it starts with its first instruction.
+/// Returns the program as bytes. It is position independent and starts with its first instruction.
 pub fn program() -> &'static [u8] {
     unsafe extern "C" {
         static vmnoise_timers_start: u8;
@@ -49,9 +49,9 @@ pub fn program() -> &'static [u8] {
     unsafe { std::slice::from_raw_parts(start, end as usize - start as usize) }
 }
 
-/// The table of segments: 64-bit code, and nothing else is ever loaded from it.
+/// Returns the table of segments: 64-bit code. Nothing else is ever loaded from it.
 pub fn segments() -> [u8; 64] {
-    // Present, DPL 0, code that may be read and was accessed, 64-bit.
+    // Present, DPL 0, code that is readable and was accessed, 64-bit.
     const CODE: u64 = 0x00af_9b00_0000_ffff;
     let mut table = [0; 64];
     let at = CODE_SELECTOR as usize;
@@ -59,7 +59,7 @@ pub fn segments() -> [u8; 64] {
     table
 }
 
-/// The table of handlers up to that of the timer, which is the only one.
+/// Returns the table of handlers up to the timer's, which is the only one.
 pub fn handlers() -> Vec<u8> {
     unsafe extern "C" {
         static vmnoise_timers_start: u8;
@@ -68,7 +68,7 @@ pub fn handlers() -> Vec<u8> {
     let start = &raw const vmnoise_timers_start;
     let interrupt = &raw const vmnoise_timers_interrupt;
     let handler = TIMERS + (interrupt as u64 - start as u64);
-    // An interrupt gate, present, DPL 0: interrupts are off behind it.
+    // An interrupt gate, present, DPL 0: interrupts are off in the handler.
     const GATE: u64 = 0x8e00 << 32;
     let low =
         handler & 0xffff | u64::from(CODE_SELECTOR) << 16 | GATE | (handler >> 16 & 0xffff) << 48;
@@ -143,7 +143,7 @@ vmnoise_timers_start:
 vmnoise_timers_interrupt:
         vmnoise_read_clock
         mov     r14, rax
-        mov     esp, {stack}            // nobody returns to what was interrupted
+        mov     esp, {stack}            // the interrupted code is never resumed
         mov     rbx, rax
         sub     rbx, r8
         jae     22f

@@ -1,5 +1,5 @@
-//! What a turn cost, by two witnesses: the scheduler, which knows when the vCPU's thread ran, and
-//! KVM, which knows what it did when the guest halted.
+//! The cost of a turn, from two sources: the scheduler knows when the vCPU's thread ran, and KVM
+//! knows what it did when the guest halted.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,20 +10,21 @@ use serde::Serialize;
 use super::super::stats::VcpuStat;
 use super::super::vcpu::Vcpu;
 
-/// Of /proc/stat, whatever the kernel's own tick is (USER_HZ).
+/// Length of a tick in /proc/stat, whatever the kernel's own tick is (USER_HZ).
 const TICK_NS: u64 = 10_000_000;
 
-/// What the scheduler says of a thread, in ns.
+/// Times of a thread from the scheduler, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Times {
-    /// CLOCK_MONOTONIC.
+    /// Length by CLOCK_MONOTONIC.
     pub wall_ns: u64,
-    /// It had the CPU (CLOCK_THREAD_CPUTIME_ID).
+    /// Time in which it had the CPU (CLOCK_THREAD_CPUTIME_ID).
     pub ran_ns: u64,
-    /// It could have run, and others did (/proc/TID/schedstat); `None` where this kernel does not count it.
+    /// Time in which it could have run, and others ran (/proc/TID/schedstat); `None` if this kernel
+    /// does not count it.
     pub delayed_ns: Option<u64>,
-    /// Interrupts and the hypervisor below had its CPU (/proc/stat, in ticks of 10 ms): in no
-    /// thread's time on some kernels. `None` where it cannot be read.
+    /// Time in which interrupts and the hypervisor below had its CPU (/proc/stat, in ticks of 10
+    /// ms). On some kernels it is in no thread's time. `None` if it cannot be read.
     pub stolen_ns: Option<u64>,
 }
 
@@ -38,18 +39,18 @@ impl Times {
     }
 }
 
-/// KVM's own statistics of a vCPU's halts; `None` where this kernel has none of that name.
+/// KVM's own statistics of a vCPU's halts; `None` if this kernel has no statistic with that name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Halts {
-    /// HLT.
+    /// Number of HLT exits.
     pub halts: Option<u64>,
-    /// Those that KVM began to poll for.
+    /// Number of halts for which KVM began to poll.
     pub polls: Option<u64>,
-    /// Those that ended while it polled.
+    /// Number of halts that ended while KVM polled.
     pub polls_in_time: Option<u64>,
-    /// Polled, in ns, in time or in vain.
+    /// Polling time in ns, successful or not.
     pub polled_ns: Option<u64>,
-    /// From the end of polling to the end of the halt, in ns, where the thread went to sleep.
+    /// Time from the end of polling to the end of the halt, in ns, if the thread went to sleep.
     pub slept_ns: Option<u64>,
 }
 
@@ -69,14 +70,14 @@ fn difference(after: Option<u64>, before: Option<u64>) -> Option<u64> {
     after?.checked_sub(before?)
 }
 
-/// Both witnesses at one time.
+/// Readings of both sources at one time.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
     pub times: Times,
     pub halts: Halts,
 }
 
-/// Where both are read: on the vCPU's thread, which made this.
+/// The files of both sources. They are read on the vCPU's thread, which created this value.
 #[derive(Debug)]
 pub struct Witness {
     schedstat: Option<File>,
@@ -134,7 +135,7 @@ fn now_ns(clock: ClockId) -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// The second number of a thread's schedstat (Documentation/scheduler/sched-stats.rst).
+/// Returns the second number of a thread's schedstat (Documentation/scheduler/sched-stats.rst).
 fn delayed_ns(file: &File) -> Option<u64> {
     let mut text = [0; 128];
     let len = file.read_at(&mut text, 0).ok()?;
@@ -142,7 +143,7 @@ fn delayed_ns(file: &File) -> Option<u64> {
     text.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Up to the line of this CPU, behind which the file may be long.
+/// Reads up to the line of this CPU, because the file may be long after it.
 fn stolen_ns(file: &File, cpu: u32) -> Option<u64> {
     let (mut text, mut part) = (Vec::new(), [0; 4096]);
     loop {
@@ -159,7 +160,7 @@ fn stolen_ns(file: &File, cpu: u32) -> Option<u64> {
     }
 }
 
-/// `irq`, `softirq` and `steal` of a CPU's whole line.
+/// Returns the sum of `irq`, `softirq` and `steal` in the complete line of a CPU.
 fn stolen_of(stat: &str, cpu: u32) -> Option<u64> {
     let name = format!("cpu{cpu} ");
     let (before, line) = stat.split_once(&name)?;
@@ -185,7 +186,7 @@ mod tests {
         assert_eq!(stolen_of(STAT, 1), Some(90 * TICK_NS));
         assert_eq!(stolen_of(STAT, 10), Some(3 * TICK_NS));
         assert_eq!(stolen_of(STAT, 2), None);
-        // A line that is not all there yet.
+        // A line that is not complete yet.
         assert_eq!(stolen_of("cpu0 1 2 3 4 5 6 7 8", 0), None);
         assert!(stolen_ns(&File::open("/proc/stat").unwrap(), 0).is_some());
     }

@@ -1,4 +1,4 @@
-//! Each length is counted in the quarter of a power of two that it lies in.
+//! Each length counts in its quarter of a power of two.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::harness::{CPUID, Handlers, VCPU};
 
 #[test]
 fn the_first_and_the_last_length_of_each_bucket_are_counted_in_it() {
-    // The first length of each: the last bucket takes all that is longer, too.
+    // The first length of each bucket. The last bucket also takes all longer lengths.
     let quarters = (0..30).flat_map(|power| (4..8_u64).map(move |quarter| quarter << power));
     let begins: Vec<u64> = (1..4).chain(quarters).collect();
     let longest = 1 << 33;

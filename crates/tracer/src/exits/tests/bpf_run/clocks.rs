@@ -1,4 +1,4 @@
-//! Writes of TSC offsets, told through the ring and held against debugfs.
+//! Writes of TSC offsets, reported through the ring and compared with debugfs.
 
 use std::fs;
 
@@ -8,10 +8,10 @@ use vmnoise_events::{Event, VcpuClock};
 use super::harness::{Handlers, VCPU};
 use vmnoise_host::Host;
 
-/// Its number in its VM.
+/// Number of the vCPU in its VM.
 const NUMBER: u64 = 3;
 
-/// A machine whose debugfs knows the vCPU.
+/// A machine whose debugfs has the vCPU.
 struct Machine {
     root: tempfile::TempDir,
     handlers: Handlers,
@@ -34,7 +34,7 @@ impl Machine {
         self.root.path().join(vcpu)
     }
 
-    /// KVM reports a write, now.
+    /// Makes KVM report a write now.
     fn report_write(&self, previous: i64, next: i64) -> u64 {
         let now = clock_gettime(ClockId::Monotonic);
         let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
@@ -44,7 +44,7 @@ impl Machine {
         now_ns
     }
 
-    /// Everything reported once debugfs says this.
+    /// Returns everything that is reported after debugfs has this offset.
     fn look(&self, offset_tsc: i64) -> Vec<VcpuClock> {
         fs::write(self.folder().join("tsc-offset"), offset_tsc.to_string()).unwrap();
         let reported = self
@@ -82,7 +82,7 @@ fn a_write_is_believed_where_debugfs_agrees() {
 #[test]
 fn a_write_that_finds_no_room_is_a_loss() {
     let handlers = Handlers::of(false, 0, rustix::param::page_size() as u32);
-    // A record has a header of 8 bytes.
+    // Each record has a header of 8 bytes.
     let fit = rustix::param::page_size() as u64 / 40;
     for _ in 0..=fit {
         handlers.run("tsc_write", 0, 1_000, &[VCPU, NUMBER, 0, 1]);

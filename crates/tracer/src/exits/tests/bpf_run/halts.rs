@@ -1,10 +1,10 @@
-//! The guest's own sleep: what is a halt, what is not, and that each nanosecond is one of them.
+//! The guest's own sleep: what is a halt, and what is not. Each nanosecond is one of the two.
 
 use vmnoise_events::{Share, ShareMap};
 
 use super::harness::{HLT, Handlers, IDLE, IO, SLEEPS, TASK, VCPU};
 
-/// Falls asleep on CPU 0 where a task goes on, and is back as soon as it is woken.
+/// Falls asleep on CPU 0 while a task runs, and is back when it is woken.
 fn sleeps(handlers: &Handlers, from: u64, to: u64) {
     handlers.run("switch", 0, from, &[0, SLEEPS, VCPU, TASK]);
     handlers.run("waking", 1, to, &[VCPU]);
@@ -32,7 +32,7 @@ fn a_halt_is_no_noise_but_its_way_back_is() {
     assert_eq!(vcpu.split, expected);
 }
 
-/// A signal ends KVM_RUN on a halted vCPU, and KVM_RUN re-enters still halted.
+/// A signal ends KVM_RUN of a halted vCPU. The next KVM_RUN finds it still halted.
 #[test]
 fn each_halt_of_an_exit_has_its_own_length() {
     let handlers = Handlers::entered();
@@ -48,7 +48,7 @@ fn each_halt_of_an_exit_has_its_own_length() {
     assert_eq!(handlers.vcpu(1).split, expected);
 }
 
-/// What came before a halt in its exit is no part of it, whatever it was.
+/// Time before a halt in its exit is no part of the halt.
 #[test]
 fn what_came_before_a_halt_takes_nothing_from_it() {
     let handlers = Handlers::entered();
@@ -57,7 +57,7 @@ fn what_came_before_a_halt_takes_nothing_from_it() {
     handlers.run("irq_exit", 0, 2_120, &[]);
     handlers.run("switch", 0, 2_200, &[1, 0, VCPU, TASK]);
     handlers.run("switch", 0, 2_700, &[0, SLEEPS, TASK, VCPU]);
-    // A sleep that the guest did not ask for.
+    // A sleep without a halt of the guest.
     sleeps(&handlers, 2_800, 3_200);
     // It halts from 3300, and is interrupted and preempted while it polls.
     handlers.run("irq_entry", 0, 3_400, &[]);
@@ -77,12 +77,12 @@ fn what_came_before_a_halt_takes_nothing_from_it() {
     assert_eq!(handlers.vcpu(1).split, expected);
 }
 
-/// KVM looks whether there is work, finds none, and sleeps again.
+/// KVM looks for work, finds none, and sleeps again.
 #[test]
 fn a_sleep_after_a_spurious_wake_up_is_the_same_halts() {
     let handlers = Handlers::entered();
     handlers.run("exit", 0, 2_000, &[VCPU, HLT]);
-    // From 2100; the last but one is followed by an interrupt, the last by a wait.
+    // From 2100 on. An interrupt follows the last sleep but one, and a wait follows the last sleep.
     for (from, to) in [(2_200, 3_000), (3_050, 4_000)] {
         sleeps(&handlers, from, to);
     }
@@ -127,7 +127,7 @@ fn inside_kvm_run_a_halt_is_booked_once() {
     let handlers = Handlers::kvm_run_only();
     handlers.run("run_enter", 0, 1_000, &[VCPU]);
     sleeps(&handlers, 2_000, 4_000);
-    // Nobody knows yet what that sleep was.
+    // It is unknown yet what this sleep was.
     assert_eq!(handlers.counted(1).split.total(), 0);
     handlers.run("halted", 0, 4_010, &[2_010, 1]);
     assert_eq!(handlers.counted(1).split[Share::Halted], 2_010);
@@ -137,7 +137,7 @@ fn inside_kvm_run_a_halt_is_booked_once() {
     assert_eq!(handlers.vcpu(1).split, expected);
 }
 
-/// A guest may stay in KVM_RUN for good.
+/// A guest may stay in KVM_RUN for ever.
 #[test]
 fn inside_kvm_run_what_others_took_is_reported_at_once() {
     let handlers = Handlers::kvm_run_only();
@@ -157,7 +157,7 @@ fn inside_kvm_run_what_others_took_is_reported_at_once() {
         (counted.first_mono_ns, counted.last_mono_ns),
         (1_000, 2_400)
     );
-    // It slept, and was not halted: known when it leaves.
+    // It slept, and was not halted. This is known when it leaves.
     sleeps(&handlers, 3_000, 3_500);
     handlers.run("run_leave", 0, 3_600, &[VCPU]);
     let counted = handlers.counted(1);
@@ -168,7 +168,7 @@ fn inside_kvm_run_what_others_took_is_reported_at_once() {
     assert_eq!(counted.last_mono_ns, 3_600);
 }
 
-/// Nothing but KVM_RUN and halts says that no halt can have begun before.
+/// Only KVM_RUN and halts show that no halt can have begun before.
 #[test]
 fn inside_kvm_run_a_halt_is_whole_however_much_came_before() {
     for ticks in [4, 8, 40] {
@@ -191,14 +191,14 @@ fn inside_kvm_run_a_halt_is_whole_however_much_came_before() {
     }
 }
 
-/// More fell into a halt than is kept: it is reported too short, and never longer than it was.
+/// More interruptions are in the halt than are kept. It is reported too short, but never too long.
 #[test]
 fn a_halt_that_is_much_interrupted_is_no_longer_than_it_was() {
     let handlers = Handlers::entered();
     handlers.run("exit", 0, 2_000, &[VCPU, HLT]);
     handlers.run("switch", 0, 2_100, &[1, 0, VCPU, TASK]);
     handlers.run("switch", 0, 2_900, &[0, SLEEPS, TASK, VCPU]);
-    // It polls from 3000, and what is kept begins with the end of the fifth interrupt, at 3460.
+    // It polls from 3000. What is kept begins with the end of the fifth interrupt, at 3460.
     for number in 0..12 {
         handlers.run("irq_entry", 0, 3_050 + 100 * number, &[]);
         handlers.run("irq_exit", 0, 3_060 + 100 * number, &[]);
@@ -207,12 +207,12 @@ fn a_halt_that_is_much_interrupted_is_no_longer_than_it_was() {
     handlers.run("entry", 0, 4_400, &[VCPU]);
     let split = handlers.vcpu(1).split;
     assert_eq!((split[Share::Preempted], split[Share::HostIrq]), (800, 120));
-    // Until then all of it could have been taken, and 50 ns were.
+    // All time until then could have been taken, and 50 ns were.
     assert_eq!(split[Share::Halted], 1_300 - 120 - (460 - 50));
     assert_eq!(split.total(), 2_400);
 }
 
-/// However often it is woken for nothing.
+/// The halt is whole, however often it is woken for nothing.
 #[test]
 fn a_halt_of_many_sleeps_is_whole() {
     let handlers = Handlers::entered();

@@ -1,4 +1,4 @@
-//! Runs handlers by BPF_PROG_RUN, and holds what they tell against what they count.
+//! Runs handlers by BPF_PROG_RUN, and compares their records with their counts.
 
 use std::cell::RefCell;
 
@@ -28,7 +28,7 @@ pub(super) const SLEEPS: u64 = 1;
 pub(super) const CPUID: u64 = 0x72;
 pub(super) const IO: u64 = 0x7b;
 pub(super) const HLT: u64 = 0x78;
-/// What can happen, by its number in `bpf/exits_test.bpf.c`.
+/// The kinds of events, by their numbers in `bpf/exits_test.bpf.c`.
 const EVENTS: [&str; 17] = [
     "irq_entry",
     "irq_exit",
@@ -48,24 +48,24 @@ const EVENTS: [&str; 17] = [
     "thread_ends",
     "amid",
 ];
-/// Events that one run takes, and words of each: its kind, its CPU, its time, and ten values.
+/// Number of events in one run, and of words in each: its kind, its CPU, its time, and ten values.
 const ROOM: usize = 128;
 const WORDS: usize = 13;
 /// More than have a place.
 const THREADS: u32 = 64;
-/// For vCPUs at a time.
+/// Number of vCPUs at a time.
 pub(super) const PLACES: u32 = 7;
-/// More than a test tells.
+/// Larger than the records of any test.
 const RING_BYTES: u32 = 1 << 22;
 
-/// Name, CPU, instant, and what else it says.
+/// Name, CPU, time, and the other values.
 pub(super) type Happens<'a> = (&'a str, u64, u64, &'a [u64]);
 /// Kind, CPU, begin, end and label of an activity.
 pub(super) type Seen = (ActivityKind, u32, u64, u64, String);
 /// Kind, the CPUs, begin, end and waker of an interval.
 pub(super) type Kept = (VcpuIntervalKind, [u32; 2], u64, u64, Option<String>);
 
-/// A stream as the program takes it.
+/// A stream in the layout of the program.
 #[derive(Clone, Copy)]
 struct Sent([u64; 1 + ROOM * WORDS]);
 
@@ -128,7 +128,7 @@ impl Handlers {
         handlers
     }
 
-    /// A vCPU that is there before anything is attached.
+    /// Prepares a vCPU before anything is attached.
     pub(super) fn expects(&self, tid: u64) {
         let vcpu = wire::WireVcpu {
             tid: tid as u32,
@@ -139,12 +139,12 @@ impl Handlers {
         roll.table.seat(&self.object, &vcpu).unwrap();
     }
 
-    /// Whether begins are looked at.
+    /// Sets whether begins count.
     pub(super) fn counts(&self, counting: bool) {
         self.tell(counting, 0);
     }
 
-    /// Whose vCPUs are counted alone.
+    /// Counts only the vCPUs of this process.
     pub(super) fn follows(&self, process: u64) {
         self.tell(true, process as u32);
     }
@@ -154,15 +154,15 @@ impl Handlers {
         self.object.set(".data", 0, &controls).unwrap();
     }
 
-    /// Enters at 1000 on CPU 0, with nothing before it.
+    /// Enters at 1000 on CPU 0, with nothing before.
     pub(super) fn entered() -> Handlers {
         let handlers = Handlers::new();
         handlers.run("entry", 0, 1_000, &[VCPU]);
         handlers
     }
 
-    /// Where kvm_exit never fires: a task has the CPU for 400 ns inside KVM_RUN, and the VMM
-    /// has 300 ns between two KVM_RUN.
+    /// Enters two KVM_RUN without kvm_exit: a task has the CPU for 400 ns inside KVM_RUN, and the
+    /// VMM has 300 ns between the two.
     pub(super) fn two_runs() -> Handlers {
         let handlers = Handlers::kvm_run_only();
         handlers.run("run_enter", 0, 1_000, &[VCPU]);
@@ -177,7 +177,7 @@ impl Handlers {
         self.run_all(&[(event, cpu, now_ns, values)]);
     }
 
-    /// Each is a name, a CPU, an instant, and what else the event says.
+    /// Runs events. Each has a name, a CPU, a time, and its other values.
     pub(super) fn run_all(&self, events: &[Happens<'_>]) {
         for events in events.chunks(ROOM) {
             let mut stream = Sent([0; 1 + ROOM * WORDS]);
@@ -195,7 +195,7 @@ impl Handlers {
         }
     }
 
-    /// What this stream reports, from a state in which nothing was ever seen.
+    /// Returns what this stream reports, from a state in which nothing was ever seen.
     pub(super) fn live(&self, moments: &[Moment]) -> Vec<Event> {
         let mut values = vec![[0; 4]; moments.len()];
         self.run("reset", 0, 0, &[]);
@@ -215,7 +215,7 @@ impl Handlers {
         reported
     }
 
-    /// What was counted of a vCPU, whatever was reported.
+    /// Returns the counts of a vCPU, whatever was reported.
     pub(super) fn counted(&self, index: u32) -> VcpuTotals {
         let globals = wire::globals(&self.object).unwrap();
         let first = index * REASONS as u32;
@@ -227,7 +227,7 @@ impl Handlers {
         totals::vcpu(id, &vcpu, &reasons, &globals, self.kvm_run_only)
     }
 
-    /// What was counted of a vCPU: share by share, it is what was told of its exits.
+    /// Returns the counts of a vCPU, and checks that each share is that of its reported exits.
     pub(super) fn vcpu(&self, index: u32) -> VcpuTotals {
         let counted = self.counted(index);
         let exits = self.exits(index);
@@ -241,7 +241,8 @@ impl Handlers {
             let reasons = counted.reasons.iter();
             reasons.map(|reason| reason.split[share]).sum()
         };
-        // KVM's own is the rest of an exit: nothing where a mad stream took more than all of it.
+        // KVM's own part is the rest of an exit: 0 if an impossible stream took more than all of
+        // it.
         let sane = exits
             .iter()
             .all(|it| it.exit.split.total() == it.exit.dur_ns());
@@ -254,7 +255,7 @@ impl Handlers {
         counted
     }
 
-    /// The exits of a vCPU, as they were reported.
+    /// Returns the exits of a vCPU as they were reported.
     pub(super) fn exits(&self, index: u32) -> Vec<VcpuExit> {
         let id = VcpuId(index - 1);
         let reported = self.reported();
@@ -265,7 +266,7 @@ impl Handlers {
         exits.collect()
     }
 
-    /// Everything reported so far.
+    /// Returns everything that was reported so far.
     pub(super) fn reported(&self) -> Vec<Event> {
         let mut reported = self.reported.borrow_mut();
         let mut stream = self.stream.borrow_mut();
@@ -277,8 +278,8 @@ impl Handlers {
         reported.clone()
     }
 
-    /// Everything reported so far, once the clocks of this machine were looked at, where vCPUs
-    /// have this number.
+    /// Returns everything that was reported so far, after the clocks of this machine were read. Its
+    /// vCPUs have this number.
     pub(super) fn clocks(&self, host: &Host, number: u32) -> Vec<Event> {
         let look = ClockLook::at(&KnownVms::new(VmSearch::by_files(host.clone())));
         self.reported();
@@ -298,8 +299,8 @@ impl Handlers {
         reported.clone()
     }
 
-    /// Looks who has come and gone, and frees the places of those who have ended. Tells who
-    /// they were: place and thread.
+    /// Finds which vCPUs have come and gone, and frees the places of those that have ended. Returns
+    /// place and thread of those.
     pub(super) fn bury(&self) -> Vec<(u32, u32)> {
         let mut roll = self.roll.borrow_mut();
         roll.look(&self.object).unwrap();
@@ -312,13 +313,13 @@ impl Handlers {
         ended.collect()
     }
 
-    /// These processes hold VMs, and no others: vCPUs of those that did are to be forgotten.
+    /// Makes only these processes hold VMs: vCPUs of other processes that did are forgotten.
     pub(super) fn vms_are(&self, processes: &[u64]) {
         self.known_vcpus();
         self.vms_were(processes);
     }
 
-    /// As `vms_are`, of a look at all processes that is older than what has happened since.
+    /// Does the same as `vms_are`, with a look at all processes that is older than later events.
     pub(super) fn vms_were(&self, processes: &[u64]) {
         let vms: Vec<Vm> = processes.iter().map(|&pid| vm(pid)).collect();
         let mut roll = self.roll.borrow_mut();
@@ -326,18 +327,19 @@ impl Handlers {
         roll.learn(&[], vms);
     }
 
-    /// What the VM of this process is called, whether it can be seen or not.
+    /// Reports the name of this process's VM, whether the VM can be seen or not.
     pub(super) fn learns(&self, process: u64) {
         let looked_at = [process as u32];
         self.roll.borrow_mut().learn(&looked_at, vec![vm(process)]);
     }
 
-    /// Processes of those who came since the last call: somebody looks at them from now on.
+    /// Returns the processes of vCPUs that came since the last call. They are being looked up from
+    /// now on.
     pub(super) fn newcomers(&self) -> Vec<u32> {
         self.roll.borrow_mut().look(&self.object).unwrap()
     }
 
-    /// What the VMs of vCPUs are called that are defined, or defined anew, since the last call.
+    /// Returns the names of VMs whose vCPUs were defined, or defined again, since the last call.
     pub(super) fn names(&self) -> Vec<(VcpuId, String)> {
         let mut names = Vec::new();
         let mut name = |event| match event {
@@ -349,7 +351,7 @@ impl Handlers {
         names
     }
 
-    /// The place that the kernel has for a thread; `None` where it knows none.
+    /// Returns the kernel's place of a thread; `None` if it has none.
     pub(super) fn place_of(&self, tid: u64) -> Option<u32> {
         self.object.value("threads", tid as u32).unwrap()
     }
@@ -366,7 +368,7 @@ impl Handlers {
         wire::globals(&self.object).unwrap().unpaired
     }
 
-    /// The threads of all vCPUs that are known.
+    /// Returns the threads of all known vCPUs.
     pub(super) fn known_vcpus(&self) -> Vec<u32> {
         let mut roll = self.roll.borrow_mut();
         roll.define(&self.object, &mut |_| {}).unwrap();
@@ -402,12 +404,12 @@ impl Handlers {
         activities.collect()
     }
 
-    /// Records that found no room.
+    /// Returns the number of records that found no room.
     pub(super) fn lost(&self) -> u64 {
         wire::globals(&self.object).unwrap().records_lost
     }
 
-    /// As a switch does that another CPU's wake-up came into.
+    /// Forgets a wake-up, like a switch during which another CPU woke the thread.
     pub(super) fn forget_wake(&self, index: u32) {
         let vcpu = wire::WireVcpu {
             wake: 0,
@@ -425,7 +427,7 @@ impl Handlers {
     }
 }
 
-/// All places are free, and nobody was ever there.
+/// Returns a list in which all places are free.
 fn empty(object: &Object) -> Roll {
     Roll::new(Table::new(object, PLACES).unwrap(), true)
 }
@@ -439,7 +441,7 @@ fn vm(pid: u64) -> Vm {
     }
 }
 
-/// The name of a source, which is defined by then.
+/// Returns the name of a source, which must be defined by then.
 fn label(reported: &[Event], id: u32) -> String {
     let named = reported.iter().find_map(|event| match event {
         Event::Source(source) if source.id.0 == id => Some(source.name.to_string()),

@@ -1,5 +1,5 @@
-//! Lives at random of which switches are hidden, and ends of interrupts lost: what is counted stays
-//! within what the painter says of the whole life, and something says that it is not all.
+//! Random lives in which switches are hidden and ends of interrupts are lost. The counts stay
+//! within those of the painter for the whole life, and a loss is counted if they are less.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ use super::moment::{Moment, What};
 use super::painted::{Painted, paint};
 use super::{life, lives};
 
-/// Sources are defined once for all lives.
+/// Names of sources, which are defined once for all lives.
 type Names = BTreeMap<SourceId, String>;
 
-/// What a life loses: one kind, as machines do that hide some switches.
+/// The losses of a life: one kind, as on machines that hide some switches.
 const DEPARTURES: u8 = 0;
 const ARRIVALS: u8 = 1;
 const ENDS: u8 = 2;
@@ -25,7 +25,7 @@ fn is_vcpu(tid: u64) -> bool {
     tid >= VCPU
 }
 
-/// Between two vCPUs a switch is both, and is seen: whose exits are whose is known from switches alone.
+/// A switch between two vCPUs is always seen: only switches show whose exits are whose.
 fn may_be_lost(it: &Moment, losses: u8) -> bool {
     match it.what {
         What::Switch(prev, next, _) if losses == DEPARTURES => is_vcpu(prev) && !is_vcpu(next),
@@ -44,10 +44,10 @@ fn is_of(it: &Moment, tid: u64) -> bool {
     }
 }
 
-/// By how much a share of this vCPU may be more than the painter's. Who is back unseen is away until
-/// its next event at most. Between the switches of a CPU that are seen nobody knows whether it idled,
-/// and to those who look from elsewhere an interrupt without its end goes on. Where it idles at the end of
-/// a wait, all of that since the wake-up is the sleep's.
+/// Returns by how much a share of this vCPU may be larger than the painter's. A vCPU that is back
+/// unseen counts as away until its next event at most. Between the seen switches of a CPU it is
+/// unknown whether the CPU idled. To a reader on another CPU, an interrupt without its end
+/// continues. If a CPU idles at the end of a wait, all time since the wake-up is part of the sleep.
 fn at_most_ns(lost: &[Moment], reported: &[Moment], tid: u64) -> u64 {
     let (first, end) = (reported[0].at, reported[reported.len() - 1].at);
     let from = |it: &Moment| {
@@ -77,10 +77,10 @@ fn at_most_ns(lost: &[Moment], reported: &[Moment], tid: u64) -> u64 {
     lost.iter().map(from).sum()
 }
 
-/// Whether it had this CPU between the two, in the whole life.
+/// Returns whether it had this CPU between the two times, in the whole life.
 fn ran(life: &[Moment], cpu: u64, tid: u64, from: u64, to: u64) -> bool {
     let switches = life.iter().filter(|it| it.cpu == cpu);
-    // Until its first switch it has who leaves then, or a vCPU all the time.
+    // Until the first switch, the CPU has the task that leaves then, or a vCPU all the time.
     let mut has_it = tid == VCPU + cpu;
     for it in switches {
         if let What::Switch(prev, next, _) = it.what {
@@ -124,7 +124,7 @@ fn nobody_is_blamed_who_did_not_run(
     Ok(())
 }
 
-/// All of the painter's, and what is the guest's, or KVM's where exits are not seen.
+/// Returns the painter's whole split, and the time of the guest (or of KVM, if exits are not seen).
 fn whole(painted: &Painted) -> (ShareMap<u64>, u64) {
     let exits = painted.exits.iter().map(|it| it.split);
     let splits: Vec<_> = exits.chain([painted.inside_run]).collect();
@@ -142,7 +142,7 @@ fn holds(
     reported: &[Moment],
     lost: &[Moment],
 ) -> TestCaseResult {
-    // What the last switches of the life before told.
+    // The last switches of the life before are reported here.
     learn(names, &handlers.live(&[]));
     let unpaired_before = handlers.unpaired();
     let events = handlers.live(reported);
@@ -174,15 +174,15 @@ fn holds(
             }
             _ => 0,
         };
-        // Time that nobody saw is not its guest's. What was seen of it may be, if it turns out to be
-        // in a halt when sight was lost since, and so are interrupts that never ended.
+        // Unseen time is not the guest's. Seen time may be, if it turns out to be in a halt after
+        // the state became unknown. The same applies to interrupts that never ended.
         let counted_guest_ns = span_ns - known_ns;
         prop_assert!(
             counted_guest_ns <= guest_ns + ends_ns + split[Share::Halted],
             "guest {counted_guest_ns} of {guest_ns}: {counted:#?}"
         );
         for (share, ns) in counted.split.iter() {
-            // KVM has the interrupts without an end, and who told of a halt has halted.
+            // KVM has the interrupts without an end, and a thread that reported a halt has halted.
             if matches!(share, Share::Kvm | Share::Halted) {
                 continue;
             }
@@ -191,7 +191,7 @@ fn holds(
         }
         is_all &= counted.split == split && counted.unseen_ns == painted.unseen_ns;
     }
-    // What began and is not over has lost its end when a task leaves.
+    // An interrupt that is still open when a task leaves has lost its end.
     let last = life.last().map_or(0, |it| it.at);
     for cpu in 0..life::CPUS {
         let leaves = last_on(life, cpu);
@@ -202,7 +202,7 @@ fn holds(
     Ok(())
 }
 
-/// Whose CPU it is in the end: two begin with a vCPU's thread.
+/// Returns the task that has the CPU at the end. Two CPUs begin with a vCPU's thread.
 fn last_on(life: &[Moment], cpu: u64) -> u64 {
     let switches = life.iter().rev().filter(|it| it.cpu == cpu);
     let mut next = switches.filter_map(|it| match it.what {
@@ -224,7 +224,7 @@ fn hold(handlers: &Handlers) {
     lives::hold(10_000, &lives, |(begins, losses, choices, which)| {
         let life = life::live(begins, &choices, kvm_run_only);
         let mut nth = 0;
-        // Nobody could tell what is hidden before the first switch of a CPU that is seen.
+        // Before the first switch of a CPU that is seen, nothing hidden can be noticed.
         let mut known = [false; life::CPUS as usize];
         let (lost, reported): (Vec<Moment>, Vec<Moment>) = life.iter().copied().partition(|it| {
             let known = &mut known[it.cpu as usize];

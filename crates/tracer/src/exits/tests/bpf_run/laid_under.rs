@@ -1,4 +1,4 @@
-//! What was told of an exit, laid under it, gives its split again to the nanosecond.
+//! The streamed records of an exit, laid over the exit, give its split to the nanosecond.
 
 use proptest::prelude::*;
 use vmnoise_events::{Activity, ActivityKind, Event, Exit, Share, ShareMap, VcpuInterval};
@@ -7,8 +7,8 @@ use vmnoise_events::{VcpuId, VcpuIntervalKind as Kind};
 use super::harness::Handlers;
 use super::{life, lives};
 
-/// Who has an instant of an exit, by what covers it: the work on the CPU of its thread before the
-/// state of that thread.
+/// Returns the owner of an instant of an exit. The work on the CPU of the thread comes before the
+/// state of the thread.
 fn owner(
     split: &mut ShareMap<u64>,
     does: impl Fn(ActivityKind) -> bool,
@@ -41,7 +41,7 @@ fn is_off(interval: &&VcpuInterval) -> bool {
     matches!(interval.kind, Kind::Waiting | Kind::Blocked)
 }
 
-/// The exit of a vCPU with these intervals, cut at every begin and every end.
+/// Splits the exit of a vCPU with these intervals, cut at every begin and every end.
 fn overlay_under(
     exit: &Exit,
     activities: &[Activity],
@@ -67,7 +67,7 @@ fn overlay_under(
             .iter()
             .filter(|it| covers(it.start_mono_ns, it.end_mono_ns))
             .collect();
-        // Where it is off, or came to when it was off last.
+        // The CPU for which it waits, or the CPU to which its last wait led.
         let off = states.iter().copied().find(is_off).map(|it| it.cpu);
         let back = intervals
             .iter()

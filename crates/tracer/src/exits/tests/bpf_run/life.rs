@@ -1,25 +1,25 @@
-//! Lives of vCPUs at random: what a kernel could do to two of them on three CPUs, told in the
-//! order of time, with some of it lost.
+//! Random lives of vCPUs: what a kernel could do to two of them on three CPUs, in the order of
+//! time, with some events lost.
 
 use super::harness::{CPUID, HLT, IDLE, IO, VCPU};
 use super::lives::Choice;
 use super::moment::{Left, Moment, What};
 
-/// CPUs.
+/// Number of CPUs.
 pub(super) const CPUS: u64 = 3;
-/// A task that each CPU has beside vCPUs: this and its number.
+/// Each CPU has a task in addition to vCPUs, with this number plus its own.
 const TASKS: u64 = 7;
-/// From so many interruptions of a halt on it ends as soon as it can: with those in progress there
-/// are no more than the seven that are told from those before it (docs/exits.md).
+/// After this many interruptions, a halt ends as soon as it can. With those in progress there are
+/// at most seven, which BPF can separate from earlier ones (docs/exits.md).
 const ENDS_HALT: u32 = 5;
 
 /// Lives with these bits in their begin make as many exits as they can.
 pub(super) const BRISK: u64 = 0x700;
 
-/// What a thread of a vCPU is about.
+/// Where a vCPU's thread is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
-    /// `left` where the host has had the CPU since: an exit is to come.
+    /// `left`: the host has had the CPU since the entry, so an exit follows.
     Guest {
         left: bool,
     },
@@ -44,7 +44,7 @@ struct Vcpu {
     place: Place,
     thread: Thread,
     cpu: u64,
-    /// Since its halt began.
+    /// Number of interruptions since its halt began.
     interruptions: u32,
 }
 
@@ -64,16 +64,16 @@ struct Life {
     lost: bool,
     /// Whether kvm_exit and kvm_entry never fire.
     kvm_run_only: bool,
-    /// Whether vCPUs seldom come to do anything.
+    /// Whether vCPUs rarely get to do anything.
     stormy: bool,
-    /// Whether they seldom do anything but exit and enter.
+    /// Whether vCPUs rarely do anything except exits and entries.
     brisk: bool,
     cpus: Vec<Cpu>,
     vcpus: Vec<Vcpu>,
 }
 
-/// The stream that these choices make. It begins anywhere in the lives of the vCPUs, and ends
-/// where every halt is over.
+/// Returns the stream that follows from these choices. It begins anywhere in the lives of the
+/// vCPUs, and ends when every halt is over.
 pub(super) fn live(begins: u64, choices: &[Choice], kvm_run_only: bool) -> Vec<Moment> {
     let mut life = Life::begin(begins, kvm_run_only);
     for (step, choice, lost) in choices {
@@ -129,7 +129,7 @@ impl Life {
         self.reported.push(Moment { at, cpu, what });
     }
 
-    /// Whether it was reported: some is lost.
+    /// Reports an event, unless it is lost. Returns whether it was reported.
     fn report_perhaps(&mut self, cpu: u64, what: What) -> bool {
         if !self.lost {
             self.report(cpu, what);
@@ -142,7 +142,7 @@ impl Life {
         self.vcpus.iter_mut().find(|vcpu| vcpu.tid == task)
     }
 
-    /// The host has this CPU for a moment.
+    /// Notes that the host has this CPU for a moment.
     fn host_begins(&mut self, cpu: u64) {
         if let Some(Vcpu {
             place: Place::Guest { left },
@@ -281,7 +281,7 @@ impl Life {
         }
     }
 
-    /// Its thread has a CPU, and nothing interrupts it.
+    /// Chooses the next step of a thread that has a CPU and is not interrupted.
     fn vcpu_goes_on(&mut self, cpu: u64, tid: u64, place: Place, choice: u64) {
         let next = match (place, choice % 4) {
             (Place::Guest { .. }, _) => {
@@ -344,7 +344,7 @@ impl Life {
         }
     }
 
-    /// Everything comes to its end, and nothing of that is lost.
+    /// Ends everything that is open, without losses.
     fn rest(&mut self) {
         for cpu in 0..CPUS {
             self.now += self.step;

@@ -1,12 +1,12 @@
-//! Lives at random, and how a test is held over many of them.
+//! Random lives, and how a test checks many of them.
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestCaseResult, TestRunner};
 
-/// What decides a life: how long until the next event, what it is, and whether it is lost.
+/// One choice in a life: the time until the next event, its kind, and whether it is lost.
 pub(super) type Choice = (u64, u64, bool);
 
-/// Random decisions, with losses or without.
+/// Returns random choices, with losses or without.
 pub(super) fn choices(
     steps: impl Into<proptest::collection::SizeRange>,
     lossy: bool,
@@ -15,7 +15,7 @@ pub(super) fn choices(
     proptest::collection::vec((1_u64..20, any::<u64>(), lost), steps)
 }
 
-/// Holds this for so many lives. Most of their price would be good random numbers.
+/// Runs a test on this many lives. Good random numbers would be most of the cost.
 pub(super) fn hold<Lives: Strategy>(
     cases: u32,
     lives: &Lives,

@@ -1,12 +1,12 @@
-//! An event of a stream, which handlers and painter take alike.
+//! An event of a stream, for the handlers and the painter.
 
 use super::harness::{Happens, SLEEPS};
 use super::life::CPUS;
 
-/// Who wakes vCPUs.
+/// The thread that wakes vCPUs.
 const WAKER: u64 = 9;
 
-/// An event, where and when it was.
+/// An event, with its place and time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment {
     pub(super) at: u64,
@@ -14,21 +14,21 @@ pub(super) struct Moment {
     pub(super) what: What,
 }
 
-/// Threads are numbers, lengths are ns.
+/// Threads are numbers, lengths are in ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum What {
     IrqEntry,
     IrqExit,
     SoftirqEntry,
     SoftirqExit,
-    /// It took so long until now.
+    /// It took this long until now.
     Nmi(u64),
-    /// From one to the other, which could have gone on or not.
+    /// From one thread to another, and how the first one left.
     Switch(u64, u64, Left),
     Waking(u64),
-    /// To the CPU of the event; who then runs on each CPU.
+    /// To the CPU of the event; and who then runs on each CPU.
     Migrate(u64, [u64; CPUS as usize]),
-    /// Of a thread: it took so long until now; whether it slept.
+    /// The thread, the length of its halt until now, and whether it slept.
     Halted(u64, u64, bool),
     RunLeave(u64),
     RunEnter(u64),
@@ -45,7 +45,7 @@ pub(super) enum Left {
 }
 
 impl Moment {
-    /// As the handlers take it; `values` is where its values live.
+    /// Returns the event for the handlers. `values` holds its values.
     pub(super) fn happens<'a>(&self, values: &'a mut [u64; 4]) -> Happens<'a> {
         let (name, said): (_, &[u64]) = match self.what {
             What::IrqEntry => ("irq_entry", &[]),

@@ -1,4 +1,4 @@
-//! The handlers against a painter of nanoseconds: exit by exit, and in the sums.
+//! Compares the handlers with the painter of nanoseconds: exit by exit, and in the sums.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ fn counted_as_painted(counted: &VcpuTotals, painted: &Painted) -> TestCaseResult
         prop_assert_eq!(Some(reason.min_ns), of_reason().map(Exit::dur_ns).min());
         prop_assert_eq!(Some(reason.max_ns), of_reason().map(Exit::dur_ns).max());
     }
-    // Of equals the first.
+    // The first of equal ones.
     let noise = |exit: &&Exit| exit.dur_ns() - exit.split[Share::Halted];
     let worst = exits.iter().rev().max_by_key(noise);
     let worst = worst.filter(|exit| noise(exit) > 0);
@@ -48,7 +48,8 @@ fn counted_as_painted(counted: &VcpuTotals, painted: &Painted) -> TestCaseResult
     Ok(())
 }
 
-/// Whether handlers and painter say the same of this life; `all_reported` where the ring has room.
+/// Returns whether handlers and painter agree on this life. `all_reported`: the ring has room for
+/// all.
 fn agree(
     handlers: &Handlers,
     begins: u64,
@@ -98,7 +99,7 @@ fn agree_on(cases: u32, handlers: &Handlers, steps: usize, kvm_run_only: bool, a
     });
 }
 
-/// Half of them lose events; none is longer than 60. These 100,000 take 22 s of a CPU.
+/// Half of the lives lose events. None has more than 60 events. These 100,000 take 22 s of a CPU.
 #[test]
 fn every_nanosecond_of_an_exit_is_counted_as_painted() {
     agree_on(70_000, &Handlers::new(), 60, false, true);
@@ -115,9 +116,9 @@ fn long_lives_are_counted_as_painted() {
     agree_on(50, &Handlers::kvm_run_only(), 4_000, true, true);
 }
 
-/// Half of these lives lose events. How many exits one makes is chance: 1,959 in the mean of 120, with a standard
-/// deviation of 327, so now and then one has fewer than a thousand. Twenty together have fewer than 20,000
-/// only where that is 13 standard deviations off.
+/// Half of these lives lose events. The number of exits of a life is random: 1,959 on average over
+/// 120 lives, with a standard deviation of 327. So sometimes one has fewer than a thousand. Twenty
+/// together have fewer than 20,000 only at 13 standard deviations.
 #[test]
 fn a_thousand_exits_are_counted_as_painted() {
     const LIVES: u32 = 20;
@@ -134,7 +135,7 @@ fn a_thousand_exits_are_counted_as_painted() {
     }
 }
 
-/// A full ring costs exits that are reported, and nothing of what is counted.
+/// A full ring loses reported exits, but nothing of the counts.
 #[test]
 fn what_finds_no_room_is_counted_as_painted() {
     let handlers = Handlers::of(false, 0, 4_096);
@@ -142,7 +143,7 @@ fn what_finds_no_room_is_counted_as_painted() {
     assert!(handlers.lost() > 0);
 }
 
-/// What the lives above are made of is in them: streams without it would prove nothing.
+/// Checks that the lives above contain what makes halts hard. Otherwise they would prove nothing.
 #[test]
 fn lives_hold_all_that_makes_a_halt_hard() {
     for kvm_run_only in [false, true] {
@@ -160,14 +161,14 @@ fn lives_hold_all_that_makes_a_halt_hard() {
                 }
             }
         }
-        // Where an exit is the VMM's stay, no halt is in any.
+        // If an exit is the VMM's stay, no exit contains a halt.
         found.retain(|what, _| !kvm_run_only || *what != "the VMM");
         println!("{found:?}");
         assert!(found.values().all(|count| *count >= 10), "{found:?}");
     }
 }
 
-/// What makes a halt hard, and whether it is in what happens here, which was split like this.
+/// Returns what makes a halt hard, and whether these events, split like this, contain it.
 fn hard(
     moments: &[Moment],
     start: u64,
@@ -182,7 +183,7 @@ fn hard(
     let count = |is: fn(&What) -> bool| inside.iter().filter(|it| is(&it.what)).count();
     let halts = count(|it| matches!(it, What::Halted(..)));
     let sleeps = count(|it| matches!(it, What::Switch(VCPU, _, Left::Slept)));
-    // Where its thread is, and when what kept it was over.
+    // Where its thread is, and when its interruptions were over.
     let (mut cpu, mut cpus, mut over) = (Some(0), vec![], vec![]);
     let mut most_before = 0;
     for it in moments.iter().take_while(|it| it.at < end) {

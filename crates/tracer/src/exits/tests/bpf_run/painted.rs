@@ -1,6 +1,5 @@
-//! A second way from the events to the shares: every nanosecond is painted with the one who had
-//! it by the definitions of docs/exits.md. It keeps no sums, and knows nothing of how the
-//! handlers keep theirs.
+//! A second way from the events to the shares: each nanosecond is painted with its owner, by the
+//! definitions of docs/exits.md. It keeps no sums, and does not use the handlers' code.
 
 use vmnoise_events::{Exit, ExitReason, Isa, Share, ShareMap};
 
@@ -8,16 +7,17 @@ use super::harness::IDLE;
 use super::life::CPUS;
 use super::moment::{Left, Moment, What};
 
-/// As in bpf/exits_test.bpf.c: if the host does nothing for longer after NMIs, the guest ran after them.
+/// As in bpf/exits_test.bpf.c: if the host does nothing for longer after NMIs, the guest ran after
+/// them.
 const ENTRY_NS: u64 = 30;
 
-/// What a CPU does at an instant, as bits.
+/// Work of a CPU at an instant, as bits.
 const NMI: u8 = 1;
 const IRQ: u8 = 2;
 const SOFTIRQ: u8 = 4;
 const IDLES: u8 = 8;
 
-/// What a vCPU's thread does at an instant.
+/// State of a vCPU's thread at an instant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Thread {
     On,
@@ -25,7 +25,7 @@ enum Thread {
     Sleeps,
 }
 
-/// Who has an instant of a vCPU.
+/// Owner of an instant of a vCPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Owner {
     /// The guest, or KVM.
@@ -40,16 +40,16 @@ enum Owner {
     Halted,
 }
 
-/// What is to be counted of a vCPU.
+/// Expected counts of a vCPU.
 #[derive(Debug, Default)]
 pub(super) struct Painted {
     /// In the order of time.
     pub(super) exits: Vec<Exit>,
-    /// Outside of them, where exits are not all there is: `kvm` is 0.
+    /// Time outside the exits, if not all exits are seen. `kvm` is 0.
     pub(super) inside_run: ShareMap<u64>,
-    /// The stays that are made of, with what they are of KVM and the guest.
+    /// The stays of which it consists, with the parts that are KVM's and the guest's.
     pub(super) stays: Vec<(u64, u64, ShareMap<u64>)>,
-    /// Between an entry and the next, where what lies between them is no exit that is counted.
+    /// Time between two entries, if no counted exit lies between them.
     pub(super) unseen_ns: u64,
     pub(super) first_mono_ns: u64,
     pub(super) last_mono_ns: u64,
@@ -60,14 +60,14 @@ struct Canvas<'a> {
     moments: &'a [Moment],
     tid: u64,
     base: u64,
-    /// By CPU.
+    /// For each CPU.
     work: Vec<Vec<u8>>,
     thread: Vec<(Thread, u64)>,
     halted: Vec<bool>,
     in_vmm: Vec<bool>,
 }
 
-/// What this stream means for the vCPU with this thread.
+/// Paints this stream for the vCPU with this thread.
 pub(super) fn paint(moments: &[Moment], tid: u64, kvm_run_only: bool) -> Painted {
     let (first, last) = (moments[0].at, moments[moments.len() - 1].at);
     let len = (last - first + 1) as usize;
@@ -83,7 +83,7 @@ pub(super) fn paint(moments: &[Moment], tid: u64, kvm_run_only: bool) -> Painted
     for cpu in 0..CPUS {
         canvas.paint_work(cpu);
     }
-    // Nobody knows whose thread it is before KVM names it.
+    // Before KVM names the thread, it is unknown that it is a vCPU.
     let of_kvm = |it: &&Moment| match it.what {
         What::RunLeave(it) | What::RunEnter(it) | What::Exit(it, _) | What::Entry(it) => it == tid,
         _ => false,
@@ -155,7 +155,7 @@ impl<'a> Canvas<'a> {
                     (it.cpu, if slept { Thread::Sleeps } else { Thread::Waits })
                 }
                 What::Switch(_, next, _) if next == self.tid => (it.cpu, Thread::On),
-                // It waits already, and goes on waiting elsewhere.
+                // It already waits, and continues to wait elsewhere.
                 What::Migrate(tid, _)
                     if tid == self.tid
                         && it.cpu != cpu
@@ -172,7 +172,7 @@ impl<'a> Canvas<'a> {
             };
             self.paint_stay(since, it.at, cpu, thread, woken);
             (since, cpu, thread) = (it.at, next.0, next.1);
-            // Where it came to, it has been awake all the time.
+            // On the CPU to which it moved, it has been awake all the time.
             woken = match it.what {
                 What::Migrate(..) => woken.map(|_| it.at),
                 _ => None,
@@ -182,7 +182,8 @@ impl<'a> Canvas<'a> {
         self.paint_stay(since, end, cpu, thread, woken);
     }
 
-    /// A stay of the thread on one CPU. After a wake-up it waits, unless the CPU idles at the end.
+    /// Paints a stay of the thread on one CPU. After a wake-up it waits, unless the CPU idles at
+    /// the end.
     fn paint_stay(&mut self, from: u64, to: u64, cpu: u64, thread: Thread, woken: Option<u64>) {
         let idles = from < to && self.does(cpu, to - 1, IDLES);
         let woken = woken.filter(|_| !idles).unwrap_or(to);
@@ -210,7 +211,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// A halt is reported by the thread that halted.
+    /// Paints halts, which the halted thread reports.
     fn paint_halts(&mut self, known_at: u64) {
         for it in self.moments.iter().filter(|it| it.at > known_at) {
             if let What::Halted(tid, ns, _) = it.what
@@ -261,14 +262,14 @@ impl<'a> Canvas<'a> {
         split
     }
 
-    /// From kvm_exit, or the host's first work while the guest was entered, to kvm_entry; both
-    /// of its ends were reported, and nothing between them was lost. Else nobody knows what it was about
-    /// from its begin, if that was reported, or from the entry before.
+    /// Finds the exits: from kvm_exit, or the host's first work while the guest was entered, to
+    /// kvm_entry. Both ends must be reported, and nothing between them may be lost. Otherwise the
+    /// time is unknown from the begin, if that was reported, or from the entry before.
     fn exits(&self) -> Painted {
         let mut painted = Painted::default();
         let (mut entered, mut heavy) = (false, false);
         let (mut first, mut exit) = (None, None);
-        // Until when the host did nothing but NMIs.
+        // End of the time in which the host only had NMIs.
         let mut nmi_until: Option<u64> = None;
         let ran_after = |nmi_until: Option<u64>, at: u64| {
             nmi_until.is_some_and(|until: u64| at > until + ENTRY_NS)
@@ -333,13 +334,13 @@ impl<'a> Canvas<'a> {
         painted
     }
 
-    /// Whether its thread had this CPU as this happened.
+    /// Returns whether its thread had this CPU just before this event.
     fn was_on(&self, it: &Moment) -> bool {
         let before = self.place(it.at).checked_sub(1);
         before.is_some_and(|before| self.thread[before] == (Thread::On, it.cpu))
     }
 
-    /// Where kvm_exit never fires: from leaving KVM_RUN to entering it.
+    /// Finds the exits if kvm_exit never fires: from leaving KVM_RUN to entering it.
     fn runs(&self, known_at: u64) -> Painted {
         let mut painted = Painted {
             first_mono_ns: known_at,

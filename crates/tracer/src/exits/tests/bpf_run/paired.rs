@@ -1,5 +1,5 @@
-//! Interrupts of which a begin or an end is missing: what is whole is counted all the same, and
-//! what is not is reported.
+//! Interrupts without a begin or an end: complete ones are counted, and incomplete ones are
+//! reported as lost.
 
 use vmnoise_events::Share;
 
@@ -8,7 +8,7 @@ use super::harness::{CPUID, Handlers, IO, SLEEPS, TASK, VCPU};
 /// Another vector than the timer's.
 const CALL: u64 = 251;
 
-/// An exit from 2000 to 3000, in which this happens.
+/// Makes an exit from 2000 to 3000 with these events.
 fn exit_with(handlers: &Handlers, happens: impl FnOnce()) -> (u64, u64) {
     handlers.run("exit", 0, 2_000, &[VCPU, CPUID]);
     happens();
@@ -28,7 +28,7 @@ fn an_interrupt_without_its_end_hides_no_other() {
     // The exit began with the interrupt.
     assert_eq!(split, (800, 300));
     assert_eq!(handlers.unpaired(), 1);
-    // Once told, it is over.
+    // A loss that was counted is over.
     handlers.run("exit", 0, 4_000, &[VCPU, CPUID]);
     handlers.run("irq_entry", 0, 4_100, &[CALL]);
     handlers.run("irq_exit", 0, 4_200, &[CALL]);
@@ -55,7 +55,7 @@ fn an_interrupt_inside_another_is_taken_off_it() {
 fn ends_are_those_of_the_begins_they_name() {
     let handlers = Handlers::entered();
     let split = exit_with(&handlers, || {
-        // The inner one has no end, and the last end no begin.
+        // The inner interrupt has no end, and the last end has no begin.
         handlers.run("irq_entry", 0, 2_100, &[CALL]);
         handlers.run("irq_entry", 0, 2_300, &[]);
         handlers.run("irq_exit", 0, 2_500, &[CALL]);
@@ -76,7 +76,7 @@ fn interrupts_deeper_than_there_is_room_are_reported() {
             handlers.run("irq_exit", 0, 3_000 - 100 * vector, &[vector]);
         }
     });
-    // The fifth is the fourth's, and so is its end nobody's.
+    // There is no room for the fifth: its time belongs to the fourth, and its end to nobody.
     assert_eq!(split, (800, 200));
     assert_eq!(handlers.unpaired(), 2);
 }
@@ -97,10 +97,10 @@ fn no_begin_is_looked_at_before_its_end_can_be_seen() {
         handlers.run("irq_exit", 0, 2_200, &[]);
     });
     assert_eq!(split, (100, 900));
-    // An end of which the begin was not seen, when begins are.
+    // An end without a begin, while begins are seen.
     handlers.run("irq_exit", 0, 3_100, &[CALL]);
     assert_eq!(handlers.unpaired(), 1);
-    // Programs go one by one, too.
+    // Programs are also detached one by one.
     handlers.counts(false);
     handlers.run("irq_entry", 0, 3_200, &[]);
     handlers.run("irq_exit", 0, 3_300, &[]);
@@ -137,7 +137,7 @@ fn soft_interrupts_are_matched_by_their_numbers() {
     assert_eq!(handlers.unpaired(), 2);
 }
 
-/// What PREEMPT_RT does as a matter of course is no loss.
+/// A switch inside a soft interrupt is normal on PREEMPT_RT, and no loss.
 #[test]
 fn a_soft_interrupt_that_is_preempted_counts_until_then() {
     for (handlers, softirq_ns, unpaired) in
@@ -163,7 +163,7 @@ fn a_soft_interrupt_that_is_preempted_counts_until_then() {
 fn interrupts_without_an_end_before_kvm_run_is_left_do_not_reach_into_the_exit() {
     let handlers = Handlers::kvm_run_only();
     handlers.run("run_enter", 0, 1_100, &[VCPU]);
-    // As many as there is room for: the begin of the next one finds none.
+    // As many as there is room for: the next begin finds no room.
     for at in 1..=4 {
         handlers.run("irq_entry", 0, 1_100 + 100 * at, &[]);
     }

@@ -1,4 +1,4 @@
-//! vCPUs that come and go: places are few, and each vCPU is counted once and as itself.
+//! vCPUs that come and go: there are few places, and each vCPU is counted once and separately.
 
 use vmnoise_events::VcpuId;
 
@@ -16,7 +16,8 @@ fn exits(handlers: &Handlers, tid: u64, from_ns: u64, count: u64) -> u64 {
     now_ns
 }
 
-/// It is switched out for good: a dead thread's last switch comes after it was said to end.
+/// Switches the thread out for good. The last switch of a dead thread comes after the event of its
+/// end.
 fn ends(handlers: &Handlers, tid: u64, now_ns: u64) {
     handlers.run("thread_ends", 0, now_ns, &[tid]);
     handlers.run("switch", 0, now_ns + 10, &[0, SLEEPS, tid, TASK]);
@@ -32,14 +33,14 @@ fn places_are_given_again_to_those_who_come() {
         now_ns = exits(&handlers, tid, now_ns, number);
         let place = handlers.place_of(tid).unwrap();
         let counted = handlers.counted(place);
-        // Nothing is left of whoever had the place before.
+        // Nothing is left of the vCPU that had the place before.
         assert_eq!(
             (counted.exits, counted.split.total()),
             (number, 100 * number)
         );
         ends(&handlers, tid, now_ns);
         assert_eq!(handlers.place_of(tid), None);
-        // What comes late of a thread that has ended is nobody's.
+        // Late events of a thread that has ended count for nobody.
         assert_eq!(handlers.counted(place), counted);
         assert_eq!(handlers.bury(), [(place, tid as u32)]);
         now_ns += 100;
@@ -52,7 +53,7 @@ fn a_thread_number_that_comes_back_is_another_vcpu() {
     let handlers = Handlers::new();
     let now_ns = exits(&handlers, VCPU, 1_000, 2);
     ends(&handlers, VCPU, now_ns);
-    // The place of the first was not read yet.
+    // The place of the first vCPU was not read yet.
     exits(&handlers, VCPU, now_ns + 5_000, 3);
     assert_eq!(
         (handlers.counted(1).exits, handlers.counted(2).exits),
@@ -81,7 +82,7 @@ fn vcpus_without_a_place_are_counted_and_not_their_events() {
     }
     assert_eq!(handlers.vcpus_lost(), 3);
     assert_eq!(handlers.counted(1).exits, 5 * 2);
-    // As places come free, those are taken in who found none; they were lost all the same.
+    // When places become free, vCPUs that found none get them. They still count as lost.
     let last = *tids.last().unwrap();
     assert_eq!(handlers.place_of(last), Some(0));
     handlers.run("switch", 0, now_ns, &[0, SLEEPS, TASK, tids[0]]);
@@ -90,7 +91,7 @@ fn vcpus_without_a_place_are_counted_and_not_their_events() {
     exits(&handlers, last, now_ns + 1_000, 4);
     assert_eq!(handlers.counted(1).exits, 4);
     assert_eq!(handlers.vcpus_lost(), 3);
-    // One that ends without a place leaves nothing behind.
+    // A vCPU that ends without a place leaves nothing behind.
     ends(&handlers, tids[tids.len() - 2], now_ns + 9_000);
     assert_eq!(handlers.bury(), []);
 }
@@ -100,7 +101,7 @@ fn who_has_ended_is_current_nowhere() {
     let handlers = Handlers::entered();
     handlers.run("exit", 0, 2_000, &[VCPU, CPUID]);
     handlers.run("thread_ends", 0, 2_100, &[VCPU]);
-    // Another VMM's thread takes its place on the CPU and in the table.
+    // A thread of another VMM takes its place on the CPU and in the table.
     handlers.run("switch", 0, 2_200, &[0, SLEEPS, VCPU, VCPU + 1]);
     assert_eq!(handlers.bury(), [(1, VCPU as u32)]);
     for _ in 1..PLACES {
@@ -117,26 +118,26 @@ fn who_has_ended_is_current_nowhere() {
 fn a_thread_that_outlives_its_vm_gives_up_its_place() {
     let handlers = Handlers::new();
     let now_ns = exits(&handlers, VCPU, 1_000, 2);
-    // Nobody saw a VM there yet: that says nothing.
+    // No VM was seen there yet, so its absence says nothing.
     handlers.vms_are(&[]);
     assert_eq!(handlers.place_of(VCPU), Some(1));
     handlers.vms_are(&[VCPU]);
     handlers.vms_are(&[VCPU, TASK]);
     assert_eq!(handlers.place_of(VCPU), Some(1));
     handlers.vms_are(&[TASK]);
-    // It has the CPU, where its next exit would be counted in its place.
+    // It has the CPU, where its next exit would count for its place.
     assert_eq!(handlers.place_of(VCPU), None);
     assert_eq!(handlers.bury(), []);
     handlers.run("switch", 0, now_ns + 100, &[0, SLEEPS, VCPU, TASK]);
     assert_eq!(handlers.bury(), [(1, VCPU as u32)]);
-    // The next VM of the same thread is another.
+    // The next VM of the same thread is another vCPU.
     handlers.run("switch", 0, now_ns + 200, &[0, SLEEPS, TASK, VCPU]);
     exits(&handlers, VCPU, now_ns + 300, 3);
     assert_eq!(handlers.place_of(VCPU), Some(2));
     assert_eq!(handlers.counted(2).exits, 3);
 }
 
-/// The files of another user's VMM cannot be looked into, but what it is called can be read.
+/// The files of another user's VMM cannot be read, but its name can.
 #[test]
 fn a_vcpu_whose_vm_was_never_seen_keeps_its_place() {
     let handlers = Handlers::new();
@@ -148,7 +149,7 @@ fn a_vcpu_whose_vm_was_never_seen_keeps_its_place() {
     }
 }
 
-/// Looking at a process takes longer than it lives: what it was called is reported all the same.
+/// A process may end before it is looked up. Its name is reported nevertheless.
 #[test]
 fn a_vcpu_that_has_ended_is_named_as_soon_as_its_name_is_known() {
     for ends_first in [true, false] {
@@ -164,13 +165,13 @@ fn a_vcpu_that_has_ended_is_named_as_soon_as_its_name_is_known() {
         }
         handlers.learns(u64::from(process));
         assert_eq!(handlers.names(), [(VcpuId(0), "web".to_owned())]);
-        // Later on the process is another's, and so is its name.
+        // Later another process has this number, and another name.
         handlers.learns(u64::from(process));
         assert_eq!(handlers.names(), []);
     }
 }
 
-/// The number of a process that has ended is another's, which ends before anybody looks at it.
+/// Another process gets the number of a process that has ended, and ends before it is looked up.
 #[test]
 fn a_process_does_not_inherit_the_name_that_its_number_had() {
     let handlers = Handlers::new();
@@ -188,7 +189,8 @@ fn a_process_does_not_inherit_the_name_that_its_number_had() {
     assert_eq!(handlers.names(), [(VcpuId(1), number)]);
 }
 
-/// Its VM closes, all processes are looked at, and before that look counts it enters the next one.
+/// Its VM closes, and all processes are looked at. Before the result is used, it enters the next
+/// VM.
 #[test]
 fn a_place_is_given_up_once() {
     let handlers = Handlers::new();
@@ -201,7 +203,7 @@ fn a_place_is_given_up_once() {
     assert_eq!(handlers.bury(), []);
     assert_eq!(handlers.place_of(VCPU), Some(2));
     assert_eq!(handlers.counted(2).exits, 3);
-    // Each place that is free is free once.
+    // Each free place is free once.
     for number in 1..u64::from(PLACES) {
         let (before, tid) = (VCPU + number - 1, VCPU + number);
         handlers.run("switch", 0, 9_000 * number, &[0, SLEEPS, before, tid]);
@@ -214,7 +216,7 @@ fn a_place_is_given_up_once() {
     assert_eq!(places, (1..=PLACES).map(Some).collect::<Vec<_>>());
 }
 
-/// That it waits for a CPU is known there: whoever runs is named as long as somebody does.
+/// The CPU counts the vCPUs that wait for it. Running tasks are named as long as one waits.
 #[test]
 fn who_gives_up_its_place_leaves_nobody_waiting() {
     for waits in [false, true] {
@@ -224,7 +226,7 @@ fn who_gives_up_its_place_leaves_nobody_waiting() {
         if waits {
             handlers.run("switch", 0, now_ns + 100, &[1, 0, VCPU, TASK]);
             handlers.vms_are(&[]);
-            // Its wait is to end first.
+            // First its wait must end.
             assert_eq!(handlers.place_of(VCPU), Some(1));
             assert_eq!(handlers.bury(), []);
             handlers.run("switch", 0, now_ns + 200, &[0, SLEEPS, TASK, VCPU]);
@@ -243,10 +245,10 @@ fn who_gives_up_its_place_leaves_nobody_waiting() {
     }
 }
 
-/// What the thread enters: a vCPU of KVM, its VM, and how many exits that vCPU has made.
+/// The vCPU that the thread enters: its address, its VM, and its number of exits.
 type Entered = [u64; 3];
 
-/// Enters this one, exits and enters, so many times, each 100 ns after the other.
+/// Enters this vCPU. Then it exits and enters `count` times, each 100 ns later.
 fn exits_of(handlers: &Handlers, [kvm_vcpu, vm, made]: Entered, from_ns: u64, count: u64) -> u64 {
     let at = |number| from_ns + 200 * number;
     handlers.run("entry", 0, from_ns, &[VCPU, kvm_vcpu, vm, made]);
@@ -258,7 +260,7 @@ fn exits_of(handlers: &Handlers, [kvm_vcpu, vm, made]: Entered, from_ns: u64, co
     at(count)
 }
 
-/// KVM gives the memory of what is gone to whoever comes next.
+/// KVM gives the memory of an old VM or vCPU to a new one.
 #[test]
 fn a_thread_that_takes_up_another_vm_is_another_vcpu_at_once() {
     for next in [
@@ -273,7 +275,7 @@ fn a_thread_that_takes_up_another_vm_is_another_vcpu_at_once() {
         handlers.run("exit", 0, now_ns + 100, &[VCPU, CPUID, 0x1]);
         handlers.run("run_leave", 0, now_ns + 200, &[VCPU]);
         handlers.run("run_enter", 0, now_ns + 4_900, &[VCPU]);
-        // What the first VM did not return from is no exit of the second.
+        // If the first VM did not return, this is no exit of the second VM.
         exits_of(&handlers, next, now_ns + 5_000, 3);
         assert_eq!(
             (handlers.counted(1).exits, handlers.counted(2).exits),
@@ -286,7 +288,7 @@ fn a_thread_that_takes_up_another_vm_is_another_vcpu_at_once() {
     }
 }
 
-/// One has made fewer exits than the other.
+/// One vCPU has made fewer exits than the other.
 #[test]
 fn a_thread_that_takes_turns_with_the_vcpus_of_a_vm_is_one_vcpu() {
     let handlers = Handlers::new();

@@ -1,4 +1,4 @@
-//! What is reported one by one: who it was, where, and in which order.
+//! Tests of the stream: who it was, where, and in which order.
 
 use vmnoise_events::{ActivityKind, Event, Share, VcpuIntervalKind as Kind};
 
@@ -83,7 +83,7 @@ fn a_preemption_is_reported_by_who_it_was_and_on_which_cpu() {
     handlers.run("switch", 0, 3_000, &[0, SLEEPS, TASK, IDLE]);
     handlers.run("switch", 0, 3_500, &[0, 0, IDLE, VCPU]);
     handlers.run("entry", 0, 3_600, &[VCPU]);
-    // Nobody waits for it.
+    // Nobody waits for this CPU.
     handlers.run("switch", 0, 3_700, &[0, SLEEPS, VCPU, TASK]);
     handlers.run("switch", 0, 3_800, &[0, SLEEPS, TASK, IDLE]);
     assert_eq!(
@@ -168,14 +168,14 @@ fn a_vcpu_that_moves_away_names_who_kept_it() {
     handlers.run("irq_entry", 0, 2_200, &[]);
     handlers.run("irq_exit", 0, 2_300, &[]);
     handlers.run("irq_entry", 3, 2_200, &[]);
-    // One is in progress on each CPU when it moves.
+    // An interrupt is in progress on each CPU when the vCPU moves.
     handlers.run("irq_entry", 0, 2_450, &[]);
     handlers.run("migrate", 3, 2_500, &[VCPU]);
     handlers.run("irq_exit", 0, 2_550, &[]);
     handlers.run("irq_exit", 3, 2_560, &[]);
     handlers.run("switch", 3, 2_700, &[1, 0, OTHER, VCPU]);
     handlers.run("entry", 3, 2_800, &[VCPU]);
-    // It goes on without it, and nobody waits.
+    // The task continues without it, and nobody waits.
     handlers.run("switch", 0, 2_900, &[0, SLEEPS, TASK, IDLE]);
     let exit = handlers.exits(1)[0].exit;
     assert_eq!((exit.exit_cpu, exit.entry_cpu), (0, 3));
@@ -263,7 +263,7 @@ fn inside_kvm_run_intervals_are_reported_where_exits_are_not() {
     assert_eq!(handlers.exits(1).len(), 1);
 }
 
-/// No switch has told who runs on CPU 1, where it waits twice: not that nobody does.
+/// No switch shows who runs on CPU 1, where the vCPU waits twice. This does not mean that it idles.
 #[test]
 fn who_was_never_seen_to_come_is_not_idle() {
     let handlers = Handlers::entered();
@@ -276,7 +276,7 @@ fn who_was_never_seen_to_come_is_not_idle() {
     assert!(activities.iter().all(|it| it.1 == 0), "{activities:?}");
 }
 
-/// Another CPU wakes it between the two halves of its switch, which then forgets the wake-up.
+/// Another CPU wakes the vCPU between the two halves of its switch, which then forgets the wake-up.
 #[test]
 fn a_wake_up_amid_a_switch_leaves_nobody_waiting() {
     let handlers = Handlers::entered();

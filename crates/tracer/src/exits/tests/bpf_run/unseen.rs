@@ -1,5 +1,5 @@
-//! Machines that hide some switches (docs/design.md): what a vCPU's thread was about is not guessed, and
-//! what is not counted for it is reported.
+//! Machines that hide some switches (docs/design.md): the state of a vCPU's thread is not guessed,
+//! and time that does not count for it is reported.
 
 use vmnoise_events::{Share, ShareMap, VcpuIntervalKind as Kind};
 
@@ -9,7 +9,7 @@ use super::harness::{CPUID, HLT, Handlers, IDLE, SLEEPS, TASK, VCPU};
 const OTHER: u64 = 8;
 const OTHER_VCPU: u64 = 200;
 
-/// Its thread comes at 900, seen, and enters at 1000.
+/// Its thread is seen to come at 900, and enters at 1000.
 fn came() -> Handlers {
     let handlers = Handlers::new();
     handlers.run("switch", 0, 900, &[0, SLEEPS, TASK, VCPU]);
@@ -17,7 +17,7 @@ fn came() -> Handlers {
     handlers
 }
 
-/// Exits and enters, nothing else, for 100 ns.
+/// Makes one exit of 100 ns, and nothing else.
 fn one_exit(handlers: &Handlers, tid: u64, at: u64) {
     handlers.run("exit", 0, at, &[tid, CPUID, 0x1]);
     handlers.run("entry", 0, at + 100, &[tid]);
@@ -38,7 +38,7 @@ fn who_is_back_unseen_has_waited_until_it_is_seen() {
         let handlers = came();
         handlers.run("exit", 0, 2_000, &[VCPU, CPUID, 0x1]);
         handlers.run("switch", 0, 2_100, &[1, 0, VCPU, idle]);
-        // Back at 6000.
+        // It is back at 6000.
         handlers.run("entry", 0, 6_100, &[VCPU]);
         assert_eq!(handlers.vcpu(1).split, split);
         assert_eq!(handlers.unpaired(), 1);
@@ -59,17 +59,17 @@ fn an_exit_in_which_a_switch_was_not_seen_is_not_counted() {
     let handlers = came();
     handlers.run("exit", 0, 2_000, &[VCPU, CPUID, 0x1]);
     handlers.run("switch", 0, 2_100, &[1, 0, VCPU, TASK]);
-    // Back at 6000.
+    // It is back at 6000.
     handlers.run("switch", 0, 8_000, &[1, 0, VCPU, OTHER]);
     handlers.run("switch", 0, 9_000, &[0, SLEEPS, OTHER, VCPU]);
     handlers.run("entry", 0, 9_100, &[VCPU]);
-    // Away at 9200, back at 9900.
+    // It is away at 9200, and back at 9900.
     handlers.run("switch", 0, 9_900, &[0, SLEEPS, TASK, VCPU]);
     handlers.run("exit", 0, 9_950, &[VCPU, CPUID, 0x1]);
     handlers.run("entry", 0, 9_960, &[VCPU]);
     assert_eq!(handlers.vcpu(1).exits, 0);
     assert_eq!(handlers.unpaired(), 2);
-    // Away, and on another CPU.
+    // It is away, and on another CPU.
     handlers.run("exit", 0, 10_000, &[VCPU, CPUID, 0x1]);
     handlers.run("switch", 1, 12_000, &[0, SLEEPS, TASK, VCPU]);
     handlers.run("entry", 1, 12_100, &[VCPU]);
@@ -79,12 +79,12 @@ fn an_exit_in_which_a_switch_was_not_seen_is_not_counted() {
     handlers.run("entry", 1, 13_100, &[VCPU]);
     let counted = handlers.vcpu(1);
     assert_eq!((counted.exits, counted.split.total()), (1, 100));
-    // Nobody waits for who had the CPU.
+    // Nobody waits for the task that had the CPU.
     handlers.run("switch", 0, 14_000, &[0, SLEEPS, OTHER, TASK]);
     assert!(handlers.intervals().iter().all(|it| it.3 <= 9_000));
 }
 
-/// Its thread has given way to another VM's, unseen: it is not the one that enters.
+/// Another VM's thread took the CPU of its thread, unseen. That thread enters now.
 #[test]
 fn who_left_unseen_is_neither_ended_nor_counted_for() {
     for [kvm_vcpu, vm] in [[0xb0, 0x2], [0xb0, 0x1]] {
@@ -114,7 +114,7 @@ fn where_only_kvm_run_is_seen_its_thread_is_told_from_others() {
     let handlers = Handlers::two_runs();
     handlers.run("switch", 0, 3_400, &[1, 0, VCPU, TASK]);
     handlers.run("switch", 0, 3_500, &[0, SLEEPS, TASK, VCPU]);
-    // It has given way at 4000.
+    // It lost the CPU at 4000.
     handlers.run("run_leave", 0, 5_000, &[OTHER_VCPU]);
     handlers.run("run_enter", 0, 5_100, &[OTHER_VCPU]);
     let counted = handlers.counted(1);
@@ -127,14 +127,14 @@ fn where_only_kvm_run_is_seen_its_thread_is_told_from_others() {
 #[test]
 fn a_halt_is_that_of_the_thread_that_reports_it() {
     let handlers = Handlers::two_runs();
-    // The vCPU has given way at 4000.
+    // The vCPU lost the CPU at 4000.
     handlers.run("halted", 0, 5_000, &[500, 0, OTHER_VCPU]);
     handlers.run("run_leave", 0, 5_100, &[OTHER_VCPU]);
     assert_eq!(handlers.counted(1).split[Share::Halted], 0);
     assert_eq!(handlers.unpaired(), 1);
 }
 
-/// Its thread was seen to fall asleep, and where it is current now is taken to be nobody's.
+/// Its thread was seen to fall asleep. The CPU where it is now seems to have no vCPU.
 #[test]
 fn who_is_back_unseen_from_a_halt_has_halted() {
     for cpu in [0, 1] {
@@ -142,7 +142,7 @@ fn who_is_back_unseen_from_a_halt_has_halted() {
         handlers.run("exit", 0, 2_000, &[VCPU, HLT, 0x1]);
         handlers.run("switch", 0, 2_100, &[0, SLEEPS, VCPU, IDLE]);
         handlers.run("waking", 1, 5_000, &[VCPU]);
-        // Back by 5050, and the halt began at 2050.
+        // It is back by 5050, and the halt began at 2050.
         handlers.run("halted", cpu, 5_100, &[3_050, 1, VCPU]);
         handlers.run("entry", cpu, 5_200, &[VCPU]);
         let expected = ShareMap::from([(Share::Kvm, 150), (Share::Halted, 3_050)]);
@@ -151,7 +151,7 @@ fn who_is_back_unseen_from_a_halt_has_halted() {
     }
 }
 
-/// Nor is it one before KVM has named it.
+/// A thread is no vCPU before KVM has named it.
 #[test]
 fn a_halt_makes_nobody_a_vcpu() {
     for seen_before in [None, Some(VCPU)] {
@@ -165,14 +165,15 @@ fn a_halt_makes_nobody_a_vcpu() {
     }
 }
 
-/// Who ran where another vCPU left unseen is not known, and a vCPU that leaves from there has come unseen.
+/// Where another vCPU left unseen, it is unknown who ran. A vCPU that leaves from there has come
+/// unseen.
 #[test]
 fn who_came_unseen_where_another_left_unseen_has_not_waited_all_the_time() {
     let handlers = Handlers::two_runs();
     handlers.run("switch", 0, 3_400, &[1, 0, VCPU, OTHER_VCPU]);
     handlers.run("run_enter", 0, 3_450, &[OTHER_VCPU]);
     handlers.run("switch", 0, 3_500, &[1, 0, OTHER_VCPU, VCPU]);
-    // VCPU has left at 3600, and OTHER_VCPU is back at 4500.
+    // VCPU left at 3600, and OTHER_VCPU is back at 4500.
     handlers.run("switch", 1, 4_000, &[0, SLEEPS, TASK, VCPU]);
     handlers.run("switch", 0, 8_000, &[1, 0, OTHER_VCPU, TASK]);
     handlers.run("switch", 0, 9_000, &[0, SLEEPS, TASK, OTHER_VCPU]);
@@ -181,7 +182,7 @@ fn who_came_unseen_where_another_left_unseen_has_not_waited_all_the_time() {
     assert_eq!(handlers.unpaired(), 2);
 }
 
-/// The kernel says who runs where a vCPU that waits is moved from.
+/// The kernel shows who runs on the CPU from which a waiting vCPU is moved.
 #[test]
 fn who_left_unseen_is_not_told_to_have_run_when_a_vcpu_is_moved() {
     for (runs, reported) in [(TASK, vec![(2_100, 2_500)]), (OTHER, vec![])] {
@@ -195,14 +196,14 @@ fn who_left_unseen_is_not_told_to_have_run_when_a_vcpu_is_moved() {
     }
 }
 
-/// Nothing but KVM_RUN is seen of it there, and its guest may have run for long.
+/// Only KVM_RUN is seen there, and its guest may have run for long.
 #[test]
 fn who_is_back_unseen_in_its_guest_has_not_waited_all_the_time() {
     for (state, next) in [(0, TASK), (SLEEPS, TASK), (SLEEPS, IDLE)] {
         let handlers = Handlers::two_runs();
         handlers.run("switch", 0, 4_000, &[0, state, VCPU, next]);
         handlers.run("waking", 1, 4_050, &[VCPU]);
-        // Back at 4100.
+        // It is back at 4100.
         handlers.run("run_leave", 0, 9_000, &[VCPU]);
         handlers.run("run_enter", 0, 9_100, &[VCPU]);
         let expected = ShareMap::from([(Share::Vmm, 400), (Share::Preempted, 400)]);
@@ -211,7 +212,7 @@ fn who_is_back_unseen_in_its_guest_has_not_waited_all_the_time() {
         let kept = handlers.intervals();
         let off: Vec<_> = kept.iter().filter(|it| it.0 != Kind::Vmm).collect();
         assert!(off.iter().all(|it| it.3 <= 4_000), "{off:?}");
-        // Nor does it wait for who comes then.
+        // It also does not wait for the task that comes then.
         handlers.run("switch", 0, 9_200, &[1, 0, VCPU, TASK]);
         handlers.run("switch", 0, 9_300, &[0, SLEEPS, TASK, VCPU]);
         handlers.run("switch", 0, 9_400, &[0, SLEEPS, VCPU, OTHER]);
@@ -222,14 +223,14 @@ fn who_is_back_unseen_in_its_guest_has_not_waited_all_the_time() {
     }
 }
 
-/// What others had of it is known where all of it was in the halt.
+/// The time that others had is known if all of it was in the halt.
 #[test]
 fn who_is_back_unseen_from_a_halt_in_kvm_run_was_away_in_it() {
     for (halt_ns, preempted, halted) in [(4_000, 800 + 400, 3_200), (1_000, 400, 1_000)] {
         let handlers = Handlers::two_runs();
         handlers.run("switch", 0, 4_200, &[0, SLEEPS, VCPU, TASK]);
         handlers.run("waking", 1, 7_200, &[VCPU]);
-        // Back by 8000.
+        // It is back by 8000.
         handlers.run("halted", 0, 8_000, &[halt_ns, 1, VCPU]);
         let expected = ShareMap::from([
             (Share::Vmm, 300),
@@ -240,7 +241,7 @@ fn who_is_back_unseen_from_a_halt_in_kvm_run_was_away_in_it() {
     }
 }
 
-/// A sleep that was booked when it was moved is nobody's when it is not seen to end.
+/// A sleep that was charged at a move belongs to nobody if its end is not seen.
 #[test]
 fn a_sleep_that_was_lost_sight_of_is_taken_back_once() {
     let handlers = Handlers::two_runs();
@@ -248,7 +249,7 @@ fn a_sleep_that_was_lost_sight_of_is_taken_back_once() {
     handlers.run("switch", 0, 4_000, &[0, SLEEPS, VCPU, TASK]);
     handlers.run("waking", 1, 5_000, &[VCPU]);
     handlers.run("migrate", 1, 5_000, &[VCPU]);
-    // Back at 5100.
+    // It is back at 5100.
     handlers.run("switch", 1, 6_000, &[0, SLEEPS, VCPU, IDLE]);
     handlers.run("waking", 1, 7_000, &[VCPU]);
     handlers.run("switch", 1, 7_000, &[0, 0, IDLE, VCPU]);
@@ -261,7 +262,8 @@ fn a_sleep_that_was_lost_sight_of_is_taken_back_once() {
     assert_eq!(handlers.counted(1).split, expected);
 }
 
-/// What is left of the time from its first entry to its last for its guest, and what nobody saw.
+/// Returns how much of the time from its first to its last entry is left for its guest, and the
+/// unseen time.
 fn guest_and_unseen(handlers: &Handlers) -> (u64, u64) {
     let counted = handlers.counted(1);
     let span_ns = counted.last_mono_ns - counted.first_mono_ns;
@@ -274,13 +276,13 @@ fn an_exit_that_nobody_saw_the_whole_of_is_not_its_guests() {
     let handlers = came();
     // The guest has 1000 ns before each of these.
     handlers.run("exit", 0, 2_000, &[VCPU, CPUID, 0x1]);
-    // Away at 2100.
+    // It is away at 2100.
     handlers.run("switch", 0, 5_000, &[0, SLEEPS, TASK, VCPU]);
     handlers.run("entry", 0, 5_100, &[VCPU]);
     assert_eq!(guest_and_unseen(&handlers), (1_000, 3_100));
     handlers.run("exit", 0, 6_100, &[VCPU, CPUID, 0x1]);
     handlers.run("switch", 0, 6_200, &[1, 0, VCPU, TASK]);
-    // Back at 7000.
+    // It is back at 7000.
     handlers.run("switch", 0, 8_000, &[1, 0, VCPU, OTHER]);
     handlers.run("switch", 0, 9_000, &[0, SLEEPS, OTHER, VCPU]);
     handlers.run("entry", 0, 9_100, &[VCPU]);
@@ -289,28 +291,28 @@ fn an_exit_that_nobody_saw_the_whole_of_is_not_its_guests() {
 
 #[test]
 fn between_entries_without_an_exit_nobody_knows() {
-    // The exit of 3000 is not reported.
+    // The exit at 3000 is not reported.
     let handlers = came();
     one_exit(&handlers, VCPU, 2_000);
     handlers.run("entry", 0, 3_100, &[VCPU]);
     assert_eq!(guest_and_unseen(&handlers), (1_000, 1_000));
-    // The entry of 2100 is not reported.
+    // The entry at 2100 is not reported.
     let handlers = came();
     handlers.run("exit", 0, 2_000, &[VCPU, CPUID, 0x1]);
     one_exit(&handlers, VCPU, 3_000);
     assert_eq!(guest_and_unseen(&handlers), (1_000, 1_100));
 }
 
-/// There its guest had 1600 ns until the last KVM_RUN was entered, at 3300.
+/// Its guest had 1600 ns there until it last entered KVM_RUN, at 3300.
 #[test]
 fn time_in_kvm_run_that_nobody_saw_is_not_its_guests() {
-    // Away at 4000: from its last sign on, nobody knows.
+    // It is away at 4000. From its last sign on, its state is unknown.
     let handlers = Handlers::two_runs();
     handlers.run("switch", 0, 6_000, &[0, SLEEPS, TASK, VCPU]);
     assert_eq!(guest_and_unseen(&handlers), (1_600, 2_700));
     handlers.run("run_leave", 0, 7_000, &[VCPU]);
     assert_eq!(guest_and_unseen(&handlers), (2_600, 2_700));
-    // Away at 7100, and still in the VMM when it is back.
+    // It is away at 7100, and still in the VMM when it is back.
     handlers.run("switch", 0, 8_000, &[0, SLEEPS, TASK, VCPU]);
     handlers.run("switch", 0, 8_100, &[1, 0, VCPU, TASK]);
     handlers.run("switch", 0, 8_200, &[0, SLEEPS, TASK, VCPU]);
@@ -318,7 +320,7 @@ fn time_in_kvm_run_that_nobody_saw_is_not_its_guests() {
     handlers.run("run_enter", 0, 9_000, &[VCPU]);
     assert_eq!(guest_and_unseen(&handlers), (2_600, 4_700));
     assert_eq!(handlers.counted(1).split.total(), 700);
-    // Back unseen, and in its guest until it leaves.
+    // It is back unseen, and in its guest until it leaves.
     handlers.run("switch", 0, 10_000, &[0, SLEEPS, VCPU, TASK]);
     handlers.run("run_leave", 0, 12_000, &[VCPU]);
     handlers.run("run_enter", 0, 12_100, &[VCPU]);
@@ -327,17 +329,17 @@ fn time_in_kvm_run_that_nobody_saw_is_not_its_guests() {
     assert_eq!(handlers.unpaired(), 3);
 }
 
-/// It was seen to leave again, and where that is the last sign of it, until then nobody knows.
+/// It was seen to leave again. If this is its last sign, its state is unknown until then.
 #[test]
 fn what_nobody_saw_is_within_the_time_that_is_reported() {
     let handlers = Handlers::two_runs();
     handlers.run("switch", 0, 4_000, &[0, SLEEPS, VCPU, TASK]);
-    // Back at 4100.
+    // It is back at 4100.
     handlers.run("switch", 0, 9_000, &[0, SLEEPS, VCPU, TASK]);
     assert_eq!(guest_and_unseen(&handlers), (2_300, 5_000));
 }
 
-/// KVM says what that was: not all of it is unknown.
+/// KVM reports what this time was, so not all of it is unknown.
 #[test]
 fn a_halt_in_which_a_switch_was_not_seen_is_whole() {
     let handlers = Handlers::two_runs();
@@ -346,12 +348,12 @@ fn a_halt_in_which_a_switch_was_not_seen_is_whole() {
     handlers.run("halted", 0, 6_100, &[2_100, 1, VCPU]);
     assert_eq!(guest_and_unseen(&handlers), (1_600, 700));
     assert_eq!(handlers.counted(1).split[Share::Halted], 2_100);
-    // From 7000 it polls, its wait was seen, and nothing that it did then until it halts once more.
+    // It polls from 7000. Its wait was seen, but nothing else until it halts once more.
     handlers.run("switch", 0, 7_100, &[1, 0, VCPU, TASK]);
     handlers.run("switch", 0, 7_300, &[0, SLEEPS, TASK, VCPU]);
     handlers.run("switch", 0, 8_000, &[0, SLEEPS, TASK, VCPU]);
     handlers.run("halted", 0, 8_100, &[1_100, 1, VCPU]);
-    // What was booked before sight was lost at 7300 stays as it is.
+    // Charges before the state became unknown at 7300 are kept.
     let counted = handlers.counted(1);
     assert_eq!(
         (

@@ -1,4 +1,4 @@
-//! Kernels that lack a tracepoint: what `exits` has as witnesses follows from what is attached.
+//! Kernels without some tracepoint: what `exits` observes follows from what can be attached.
 
 use vmnoise_events::Witnesses;
 

@@ -1,4 +1,4 @@
-//! Any life of two CPUs, held against who had which CPU when.
+//! Compares random lives of two CPUs with who had which CPU when.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use super::harness::{IDLE, Machine};
 
 /// FAMILY_WAIT of `bpf/family.h`.
 const WAIT: usize = 0;
-/// Threads of the family, from 1 on.
+/// Number of threads of the family, which are 1 and up.
 const THREADS: usize = 4;
-/// The first of those that are not.
+/// Number of the first task outside the family.
 const OTHERS: u64 = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ struct Spent {
     throttled: u64,
 }
 
-/// What truly happens.
+/// The true state.
 struct Truth {
     now: u64,
     has: [u64; 2],
@@ -45,7 +45,7 @@ struct Truth {
     blamed: BTreeMap<u64, u64>,
     idle: u64,
     stolen_waits: u64,
-    /// How long each has been kept from running since it ran or slept.
+    /// How long each thread has been kept from running since it last ran or slept.
     kept: [u64; THREADS],
     longest_wait: u64,
 }
@@ -55,7 +55,7 @@ fn is_own(who: u64) -> bool {
 }
 
 impl Truth {
-    /// Time passes, some of which the hypervisor has on each CPU; in an interrupt on one of them.
+    /// Lets time pass. The hypervisor has some of it on each CPU. One CPU may be in an interrupt.
     fn pass(&mut self, ns: u64, stolen: [u64; 2], interrupted: Option<usize>) {
         self.now += ns;
         let each = self.does.iter().zip(&mut self.spent).zip(&mut self.kept);
@@ -92,14 +92,14 @@ impl Truth {
 }
 
 impl Truth {
-    /// One of the family gets a CPU, after it was kept from it.
+    /// Notes that a thread of the family gets a CPU after a wait.
     fn comes(&mut self, thread: usize) {
         self.longest_wait = self.longest_wait.max(self.kept[thread]);
         self.kept[thread] = 0;
     }
 }
 
-/// What, which of several, and how much time passes before, with how much steal.
+/// Kind, which of several, which CPU, the time before it, and its steal time.
 type Step = (u8, usize, usize, u64, u64);
 
 fn live(steps: &[Step]) {
@@ -179,7 +179,8 @@ fn live(steps: &[Step]) {
             }
         }
     }
-    // Whoever runs leaves, and who waits gets a CPU, so that all is booked.
+    // Each running thread leaves, and each waiting thread gets a CPU, so that everything is
+    // counted.
     for cpu in 0..2 {
         let prev = truth.has[cpu];
         machine.at(cpu as u64, truth.now, Switch(prev, OTHERS + 9, Sleeps));
@@ -196,7 +197,7 @@ fn live(steps: &[Step]) {
     for thread in 0..THREADS {
         let books = machine.books(thread as u32 + 1);
         let mut expected = truth.spent[thread];
-        // Not told before it ends.
+        // A sleep or throttling is counted only when it ends.
         match truth.does[thread] {
             Does::Sleeps => expected.asleep = books.asleep_ns,
             Does::IsThrottled => expected.throttled = books.throttled_ns,

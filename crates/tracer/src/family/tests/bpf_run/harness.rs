@@ -1,4 +1,4 @@
-//! Two CPUs and some threads, to which events happen.
+//! Two CPUs and some threads, with given events.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -32,24 +32,24 @@ use generated::types::family_thread as WireThread;
 
 impl Plain for WireThread {}
 
-/// As `bpf/family_test.bpf.c` counts them.
+/// Events, in the order of `bpf/family_test.bpf.c`.
 #[derive(Debug, Clone, Copy)]
 pub enum Happens {
-    /// This one leaves the CPU, for another.
+    /// The first leaves the CPU, and the second gets it.
     Switch(u64, u64, Leaves),
-    /// Woken, or made; it is on a CPU already.
+    /// A thread is woken or created; whether it is already on a CPU.
     Wakes(u64, bool),
-    /// While it waits, to this CPU.
+    /// A waiting thread is moved to this CPU.
     Moves(u64, u64),
     IrqEntry(u64),
     IrqExit(u64),
     SoftirqEntry,
     SoftirqExit,
-    /// For so long.
+    /// Its length.
     Nmi(u64),
 }
 
-/// How one leaves its CPU.
+/// How a thread leaves its CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaves {
     Preempted = 0,
@@ -58,16 +58,16 @@ pub enum Leaves {
     Dies = 8 | 1,
 }
 
-/// Nobody.
+/// The idle task.
 pub const IDLE: u64 = 0;
 
 pub struct Machine {
     object: Object,
     cpus: MappedArray<WireCpu>,
     threads: MappedArray<WireThread>,
-    /// What the steal clocks say with the next events.
+    /// The steal clocks at the next events.
     pub steal_ns: Cell<[u64; 2]>,
-    /// Waits by who had the CPU.
+    /// Waits, by who had the CPU.
     blamed: Cell<BTreeMap<u64, u64>>,
 }
 
@@ -90,7 +90,7 @@ impl Machine {
         }
     }
 
-    /// On this CPU at this instant.
+    /// Makes an event on this CPU at this time.
     pub fn at(&self, cpu: u64, now_ns: u64, what: Happens) -> &Machine {
         use Happens::*;
         let (number, prev, next, flags, to) = match what {
@@ -138,7 +138,7 @@ impl Machine {
         self
     }
 
-    /// Another CPU has the lock of this one, or leaves it.
+    /// Makes another CPU take the lock of this one, or release it.
     pub fn locked(&self, cpu: u32, is: bool) -> &Machine {
         let lock = self.cpus.u32(cpu, offset_of!(WireCpu, lock)).unwrap();
         lock.store(u32::from(is), Ordering::Relaxed);
@@ -154,7 +154,7 @@ impl Machine {
         Machine::read(&self.cpus, cpu)
     }
 
-    /// Of a thread so far. That its parts add up is tested with each look.
+    /// Returns the times of a thread so far, and checks that they add up.
     pub fn books(&self, thread: u32) -> FamilyBooks {
         let wire = Machine::read(&self.threads, thread);
         let words = wire.books;
@@ -178,7 +178,7 @@ impl Machine {
         books
     }
 
-    /// Of those that have ended.
+    /// Returns the times of threads that have ended.
     pub fn ended(&self) -> FamilyBooks {
         let mut all = FamilyBooks::default();
         for cpu in 0..2 {
@@ -195,7 +195,7 @@ impl Machine {
         waits
     }
 
-    /// How long was waited for whom.
+    /// Returns the waiting time for which each task is blamed.
     pub fn blamed(&self) -> BTreeMap<u64, u64> {
         let blamed = self.blamed.take();
         self.blamed.set(blamed.clone());

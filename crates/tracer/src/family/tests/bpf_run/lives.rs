@@ -1,4 +1,4 @@
-//! Lives whose every nanosecond is known.
+//! Lives of which every nanosecond is known.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use super::harness::Happens::*;
 use super::harness::Leaves::*;
 use super::harness::{IDLE, Machine};
 
-/// Tasks that are none of the family.
+/// Tasks outside the family.
 const OTHER: u64 = 1000;
 const ANOTHER: u64 = 1001;
 
 #[test]
 fn a_wait_is_held_against_who_had_the_cpu() {
     let machine = Machine::new();
-    // Made while another one runs; that goes on for 300, the next one has 200.
+    // It is created while another task runs for 300 ns more. The next one has 200 ns.
     machine
         .at(0, 900, Switch(IDLE, OTHER, Preempted))
         .at(0, 1_000, Wakes(1, false))
@@ -47,7 +47,7 @@ fn a_thread_of_the_family_is_no_culprit() {
         .at(0, 500, Switch(1, 2, Preempted))
         .at(0, 900, Switch(2, OTHER, Preempted))
         .at(0, 1_000, Switch(OTHER, 1, Preempted));
-    // 2 waited for 1 and then had its turn; then both waited for another one.
+    // 2 waited for 1, and then had its turn. Then both waited for another task.
     let (one, two) = (machine.books(1), machine.books(2));
     assert_eq!((one.waited_own_ns, one.waited_ns), (400, 10 + 100));
     assert_eq!((two.waited_own_ns, two.waited_ns), (300, 0));
@@ -73,7 +73,7 @@ fn who_moves_leaves_each_cpu_its_part() {
     );
     let books = machine.books(1);
     assert_eq!((books.waited_ns, books.ran_ns), (900, 200));
-    // One wait, however often it is moved.
+    // It is one wait, however often it is moved.
     assert_eq!(machine.cpu(1).longest[0].ns, 900);
 }
 
@@ -86,7 +86,7 @@ fn who_was_moved_away_has_waited_for_whom_it_left() {
         .at(0, 400, Moves(1, 1))
         .at(1, 400, Switch(IDLE, 1, Sleeps));
     assert_eq!(machine.waits().unnamed_ns, 300);
-    // Nobody waits here any more as the turn ends, nor in the next one.
+    // Nobody waits here any more at the end of the turn, or in the next one.
     machine
         .at(0, 450, Switch(OTHER, ANOTHER, Preempted))
         .at(0, 900, Switch(ANOTHER, IDLE, Sleeps));
@@ -110,7 +110,7 @@ fn what_interrupts_is_not_what_runs() {
         .at(0, 400, Nmi(7))
         .stolen(0, 100)
         .at(0, 1_000, Switch(1, IDLE, Sleeps))
-        // Nobody of the family is here: an interrupt takes nothing from it.
+        // Nobody of the family is here, so an interrupt takes nothing from it.
         .at(0, 1_100, IrqEntry(3))
         .at(0, 1_200, IrqExit(3));
     let books = machine.books(1);
@@ -153,7 +153,7 @@ fn a_departure_that_was_missed_is_unknown_and_blames_nobody() {
     machine
         .at(0, 100, Wakes(1, false))
         .at(0, 100, Switch(IDLE, 1, Sleeps))
-        // It leaves unseen, for OTHER, and waits; another of the family waits, too.
+        // It leaves unseen, for OTHER, and waits. Another thread of the family waits too.
         .at(0, 300, Wakes(2, false))
         .at(0, 900, Switch(OTHER, 1, Sleeps))
         .at(0, 1_000, Switch(1, 2, Sleeps));
@@ -177,7 +177,7 @@ fn an_arrival_that_was_missed_is_unknown_since_the_last_turn() {
     assert_eq!((books.waited_ns, books.unseen_ns), (300, 500));
     assert_eq!(machine.blamed(), BTreeMap::from([(OTHER, 300)]));
     assert_eq!(machine.waits().unnamed_ns, 0);
-    // What is known of that wait is one.
+    // The known part of that wait counts as a wait.
     let longest = machine.cpu(0).longest[0];
     assert_eq!((longest.ns, longest.until), (300, 400));
     machine
@@ -192,7 +192,7 @@ fn a_wake_up_after_a_missed_departure_begins_a_wait() {
     machine
         .at(0, 100, Wakes(1, false))
         .at(0, 100, Switch(IDLE, 1, Sleeps))
-        // Woken although it runs: nothing has happened.
+        // It is woken although it runs: nothing happens.
         .at(0, 150, Wakes(1, true))
         .at(1, 500, Wakes(1, false))
         .at(1, 600, Switch(IDLE, 1, Sleeps));
@@ -203,7 +203,7 @@ fn a_wake_up_after_a_missed_departure_begins_a_wait() {
 #[test]
 fn whose_fork_was_missed_is_none_of_the_family() {
     let machine = Machine::new();
-    // 1000 is made by 1, and nobody has said so: it is one of the others, and nothing breaks.
+    // 1 creates 1000, and no event shows it. So 1000 is one of the others, and nothing breaks.
     machine
         .at(0, 100, Wakes(1, false))
         .at(0, 100, Switch(IDLE, 1, Sleeps))
@@ -212,8 +212,8 @@ fn whose_fork_was_missed_is_none_of_the_family() {
     assert_eq!(machine.blamed(), BTreeMap::from([(OTHER, 100)]));
 }
 
-/// As where a hypervisor took the CPU of whoever had it. Each event is counted, nobody's lock is given away, and the waits are no
-/// fewer.
+/// A hypervisor may take the CPU of the lock's holder. Each event is then counted, the lock stays
+/// with its holder, and no wait is lost.
 #[test]
 fn a_lock_that_cannot_be_had_is_counted_and_stays_whose_it_is() {
     let machine = Machine::new();
@@ -227,6 +227,6 @@ fn a_lock_that_cannot_be_had_is_counted_and_stays_whose_it_is() {
     assert_eq!(machine.books(1).waited_ns, 300);
     machine.locked(0, false).at(0, 500, Switch(1, IDLE, Sleeps));
     assert_eq!((contended(), machine.cpu(0).lock), (2, 0));
-    // Nobody is left behind who would be held against whoever has the CPU next.
+    // No waiting thread is left for which the next task on the CPU would be blamed.
     assert_eq!(machine.cpu(0).waiting, 0);
 }

@@ -1,4 +1,4 @@
-//! The handlers by BPF_PROG_RUN: every instant and what the steal clock says come from the test.
+//! The handlers by BPF_PROG_RUN: every time, and the steal clock, come from the test.
 
 mod any_life;
 mod harness;

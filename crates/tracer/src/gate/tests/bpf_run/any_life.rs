@@ -1,4 +1,4 @@
-//! Any life of a few CPUs, vCPUs and tasks, held against who had which CPU when.
+//! Compares random lives of a few CPUs, vCPUs and tasks with who had which CPU when.
 
 use std::cell::Cell;
 
@@ -13,7 +13,7 @@ use crate::gate::state::VcpuState;
 use crate::gate::{VcpuBooks, VcpuId};
 
 const CPUS: usize = 3;
-/// Turns of one wait on one CPU that are told: GATE_TURNS.
+/// Number of turns of one wait on one CPU that are reported: GATE_TURNS.
 const TURNS: usize = 16;
 /// GATE_CULPRITS.
 const CULPRITS: usize = 8;
@@ -24,38 +24,39 @@ const SLEEPS: [VcpuState; 4] = [
     VcpuState::Asleep,
 ];
 
-/// A stretch of a vCPU's life.
+/// A part of a vCPU's life in one state.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     state: VcpuState,
     begin: u64,
     end: u64,
-    /// Where it waits.
+    /// The CPU for which it waits.
     cpu: usize,
     throttled: bool,
     /// Whether it left the CPU for which it waits.
     preempted: bool,
-    /// Whether it is the last one of a wait.
+    /// Whether it is the last part of a wait.
     is_last: bool,
 }
 
-/// Who had a CPU, as a culprit is told: a vCPU by its id too, for others may have its place.
+/// A task that had a CPU, as a culprit: its name, and its id if it is a vCPU. Another vCPU may have
+/// its place.
 type Had = (String, Option<VcpuId>);
 
 #[derive(Debug, Default)]
 struct Life {
     events: Vec<Happens>,
-    /// By CPU: who had it until when.
+    /// For each CPU: who had it until when.
     turns: [Vec<(Who, Had, u64)>; CPUS],
-    /// By place: one vCPU after the other.
+    /// For each place: its vCPUs, one after the other.
     vcpus: Vec<Vec<Vec<Stretch>>>,
-    /// Their ids.
+    /// Ids of these vCPUs.
     ids: Vec<Vec<u32>>,
-    /// Whose place was given to another one, in that order.
+    /// vCPUs whose places others got, in this order.
     gone: Vec<(u32, usize)>,
 }
 
-/// What a vCPU does as the life is made up.
+/// The state of a vCPU while the life is made.
 #[derive(Debug, Clone, Copy)]
 struct Doing {
     state: VcpuState,
@@ -65,7 +66,7 @@ struct Doing {
     preempted: bool,
 }
 
-/// Makes up a life: each step is a few numbers that any choice is made by.
+/// Makes a life. Each step has a few numbers, from which all choices follow.
 fn life(steps: &[[u16; 4]], names: u8) -> Life {
     let mut life = Life {
         vcpus: vec![vec![Vec::new()]; VCPUS as usize + 1],
@@ -111,7 +112,7 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
             _ => (who.name(), None),
         };
         match (what % 4, at.map(|at| (at.state, at.cpu))) {
-            // It has ended, and another one gets its place.
+            // It has ended, and another vCPU gets its place.
             (_, Some((VcpuState::Ended, _))) => {
                 last_id += 1;
                 ids[place as usize] = last_id;
@@ -145,10 +146,10 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                     to: to as u32,
                     runs: has[from],
                 });
-                // As the gate does: a turn of the same ends here, and goes on.
+                // Like the gate: a turn ends here, and the same task begins another one.
                 life.turns[from].push((has[from], had(has[from]), now));
             }
-            // It is woken, or comes into being.
+            // It is woken, or begins to exist.
             (1 | 0, state)
                 if !matches!(state, Some((VcpuState::Waiting | VcpuState::Running, _))) =>
             {
@@ -204,7 +205,7 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
     life
 }
 
-/// What the books should say of a vCPU's waiting.
+/// Expected counts of a vCPU's waiting.
 #[derive(Debug, Default)]
 struct Truth {
     idle: u64,
@@ -237,14 +238,15 @@ fn truth(life: &Life, place: u32, stretches: &[Stretch]) -> Truth {
             let end = (*until).min(stretch.end);
             let came = from;
             from = *until;
-            // Turns of no time take room as others do.
+            // Turns without any length take room like others.
             if *until > stretch.begin && begin <= stretch.end {
                 count += 1;
             }
             if end <= begin {
                 continue;
             }
-            // Nobody else gets by a real-time task that waits, but where the limit of these lets him in.
+            // No other task runs before a waiting real-time task, unless the limit of real-time
+            // tasks lets it in.
             let came_meanwhile = came > stretch.begin || stretch.preempted;
             let let_in = came_meanwhile && Who::Vcpu(place).is_urgent() && who.is_ordinary();
             match (who, stretch.throttled || let_in) {
@@ -284,7 +286,7 @@ fn hold(books: &VcpuBooks, life: &Life, place: u32, stretches: &[Stretch]) {
         let up_to = truth.lengths.iter().filter(|length| **length <= bound);
         assert_eq!(books.waits.up_to(bound), up_to.count() as u64, "{bound}");
     }
-    // Nobody is blamed for more than he had.
+    // Nobody is blamed for more time than it had.
     for (name, ns) in named(books) {
         let had = truth.named.iter().find(|(known, _)| *known == name);
         assert!(
@@ -293,8 +295,8 @@ fn hold(books: &VcpuBooks, life: &Life, place: u32, stretches: &[Stretch]) {
         );
     }
     assert!(books.idle_ns <= truth.idle && books.throttled_ns <= truth.throttled);
-    // Of waits that hold too many turns nobody is blamed for what a quota may have held back, or who the limit of
-    // real-time tasks may have let in.
+    // If a wait holds too many turns, nobody is blamed for time in which a quota may have kept the
+    // vCPU out, or the limit of real-time tasks may have let others in.
     let is_urgent = Who::Vcpu(place).is_urgent();
     assert!(!is_urgent || books.unnamed_ns == 0 || truth.named.len() > CULPRITS);
     assert!(is_urgent || books.unsure_ns + books.throttled_ns <= truth.unsure + truth.throttled);
@@ -311,7 +313,7 @@ fn hold(books: &VcpuBooks, life: &Life, place: u32, stretches: &[Stretch]) {
     }
 }
 
-/// Whether this one had the CPU all that time.
+/// Returns whether this task had the CPU all that time.
 fn had(life: &Life, cpu: u32, who: &str, from: u64, until: u64) -> bool {
     let (mut at, mut begin) = (from, 0);
     for (_, (had, _), end) in &life.turns[cpu as usize] {
@@ -326,7 +328,8 @@ fn had(life: &Life, cpu: u32, who: &str, from: u64, until: u64) -> bool {
     at >= until
 }
 
-/// All that was told of this vCPU is so, and all that is long enough was told, once.
+/// Checks that all reported pieces of this vCPU are true, and that each one that is long enough is
+/// reported once.
 fn hold_pieces(kept: &LostPieces, life: &Life, place: u32, number: usize) {
     let (pieces, whole_from) = (&kept.pieces, kept.whole_from_mono_ns);
     let vcpu = id(life.ids[place as usize][number]);
@@ -343,9 +346,9 @@ fn hold_pieces(kept: &LostPieces, life: &Life, place: u32, number: usize) {
                 assert!(had(life, piece.cpu, &runner.name, from, until), "{piece:?}");
             }
             (PieceKind::Idle | PieceKind::Throttled, None) => assert!(idles(), "{piece:?}"),
-            // Turns that are too short to be told, one or more.
+            // One or more turns that are too short to be reported.
             (PieceKind::Unknown, None) => assert!(
-                // Those that were told may be overwritten.
+                // Reported turns may be overwritten.
                 whole_from > 0
                     || life.turns[piece.cpu as usize]
                         .windows(2)
@@ -361,7 +364,7 @@ fn hold_pieces(kept: &LostPieces, life: &Life, place: u32, number: usize) {
     let mut waited = 0;
     for stretch in &life.vcpus[place as usize][number] {
         let length = stretch.end - stretch.begin;
-        // What came before may be there or not.
+        // Earlier pieces may be kept or not.
         if whole_from > 0 && stretch.begin <= whole_from {
             if stretch.state == VcpuState::Waiting {
                 waited = if stretch.is_last { 0 } else { waited + length };

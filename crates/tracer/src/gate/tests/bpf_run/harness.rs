@@ -1,4 +1,4 @@
-//! Runs the handlers by BPF_PROG_RUN over a stream of events, and reads the books.
+//! Runs the handlers by BPF_PROG_RUN over a stream of events, and reads their counts.
 
 use std::os::fd::AsFd;
 
@@ -14,29 +14,29 @@ use crate::plain::{self, Plain};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate_test.bpf.o"));
 
-/// Places of vCPUs: 1 to this.
+/// Number of places of vCPUs, from 1 on.
 pub(super) const VCPUS: u32 = 7;
-/// Waits that are as long are told.
+/// Shortest length of waits that are reported, in ns.
 pub(super) const TOLD_FROM_NS: u64 = 500;
-/// Pieces of which no life has more.
+/// More pieces than any life has.
 pub(super) const PIECES: u32 = 4096;
-/// Events that one run takes: ROOM of `bpf/gate_test.bpf.c`.
+/// Number of events in one run: ROOM of `bpf/gate_test.bpf.c`.
 const ROOM: usize = 64;
 
-/// Of `struct happened` there.
+/// Number of words of `struct happened` there.
 const WORDS: usize = 14;
 
-/// Who has a CPU, or comes to one.
+/// The task that has a CPU, or comes to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
     Idle,
-    /// A task, called by this letter: a capital one is real-time.
+    /// A task with this letter as its name. A capital letter is real-time.
     Task(u8),
-    /// A vCPU, by its place: an even one is real-time.
+    /// A vCPU, by its place. An even place is real-time.
     Vcpu(u32),
-    /// A task that is called as the vCPU of this place.
+    /// A task with the name of the vCPU at this place.
     Namesake(u32),
-    /// Nobody knows.
+    /// Unknown.
     Unseen,
 }
 
@@ -87,28 +87,28 @@ impl Who {
     }
 }
 
-/// One event; instants in ns.
+/// One event. Times are in ns.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Happens {
-    /// `next` has the CPU after `prev`; a vCPU does `state` then.
+    /// `next` has the CPU after `prev`. A vCPU that leaves is then in `state`.
     Switch {
         cpu: u32,
         now: u64,
         prev: Who,
         state: VcpuState,
         throttled: bool,
-        /// For how long the groups of those that leave and come have been throttled so far.
+        /// How long the groups of the tasks that leave and come have been throttled so far.
         throttles: u64,
         next: Who,
     },
-    /// It waits for this CPU.
+    /// The vCPU waits for this CPU.
     Wakes {
         cpu: u32,
         now: u64,
         vcpu: u32,
         throttled: bool,
     },
-    /// It waits for `to` instead of `cpu`, on which `runs` is.
+    /// The vCPU waits for `to` instead of `cpu`, on which `runs` is.
     Moves {
         cpu: u32,
         now: u64,
@@ -116,7 +116,7 @@ pub(super) enum Happens {
         to: u32,
         runs: Who,
     },
-    /// It is found, of this process, and gets this id.
+    /// The vCPU is found in this process, and gets this id.
     Begins {
         now: u64,
         vcpu: u32,
@@ -126,7 +126,7 @@ pub(super) enum Happens {
 }
 
 impl Happens {
-    /// As `struct happened` of `bpf/gate_test.bpf.c` has it.
+    /// Returns the words of `struct happened` of `bpf/gate_test.bpf.c`.
     fn words(self) -> [u64; WORDS] {
         let vcpu = |place| Who::Vcpu(place).place();
         let urgent = |who: Who| u64::from(who.is_urgent());
@@ -223,7 +223,7 @@ impl Happens {
     }
 }
 
-/// A stream as the program takes it.
+/// A stream in the layout of the program.
 #[derive(Clone, Copy)]
 struct Sent([u64; 1 + ROOM * WORDS]);
 
@@ -232,12 +232,12 @@ impl Plain for Sent {}
 #[derive(Debug)]
 pub(super) struct Handlers {
     object: Object,
-    /// Pieces that each CPU keeps.
+    /// Number of pieces that each CPU keeps.
     room: u32,
 }
 
 impl Handlers {
-    /// With room for so many pieces on each CPU.
+    /// Creates handlers with room for `room` pieces on each CPU.
     pub(super) fn new(room: u32) -> Handlers {
         let mut open = ObjectBuilder::default().open_memory(OBJECT).unwrap();
         for mut map in open.maps_mut() {
@@ -255,7 +255,7 @@ impl Handlers {
         handlers
     }
 
-    /// Forgets all; a vCPU's id is that of its place until it begins.
+    /// Forgets everything. A vCPU's id is its place until it begins.
     pub(super) fn reset(&self) {
         for place in 0..=VCPUS {
             let vcpu = WireVcpu {
@@ -270,7 +270,7 @@ impl Handlers {
         }
     }
 
-    /// The books of each vCPU whose place is given to another one, in that order.
+    /// Runs the events. Returns the times of each vCPU whose place another one gets, in this order.
     pub(super) fn happen(&self, events: &[Happens]) -> Vec<VcpuBooks> {
         let mut ended = Vec::new();
         for stretch in events.chunk_by(|_, next| !matches!(next, Happens::Begins { .. })) {
@@ -283,7 +283,7 @@ impl Handlers {
         ended
     }
 
-    /// As the gate does before it gives a place away.
+    /// Frees a place, like the gate does.
     fn free(&self, place: u32) {
         let nothing = WireVcpu::default();
         self.object
@@ -291,7 +291,7 @@ impl Handlers {
             .unwrap();
     }
 
-    /// As the gate does in a pause that began then.
+    /// Ends all states, like the gate in a pause that began at `paused_ns`.
     pub(super) fn forget(&self, paused_ns: u64) {
         for place in 1..=VCPUS {
             let mut wire: WireVcpu = self.object.value("gate_vcpus", place).unwrap().unwrap();
@@ -328,7 +328,7 @@ impl Handlers {
         VcpuBooks::read(&wire)
     }
 
-    /// What was told piece by piece, as far as there was room.
+    /// Returns the reported pieces, as far as there was room.
     pub(super) fn pieces(&self) -> LostPieces {
         let cpus = VCPUS as usize + 1;
         let pieces = MappedArray::map(
@@ -340,7 +340,7 @@ impl Handlers {
         rings.read(&cpus.unwrap())
     }
 
-    /// vCPUs that wait for each CPU.
+    /// Returns the number of vCPUs that wait for each CPU.
     pub(super) fn waiting(&self) -> Vec<u32> {
         let waiting = |cpu| {
             let wire: wire::WireCpu = self.object.value("gate_cpus", cpu).unwrap().unwrap();
@@ -350,7 +350,7 @@ impl Handlers {
     }
 }
 
-/// The names and lengths of the culprits, by name.
+/// Returns the names and times of the culprits, by name.
 pub(super) fn named(books: &VcpuBooks) -> Vec<(String, u64)> {
     let mut named: Vec<_> = books
         .culprits
@@ -361,7 +361,7 @@ pub(super) fn named(books: &VcpuBooks) -> Vec<(String, u64)> {
     named
 }
 
-/// Its id, as a culprit has it.
+/// Returns the id of a culprit.
 pub(super) fn id(number: u32) -> VcpuId {
     VcpuId(number)
 }

@@ -1,4 +1,4 @@
-//! Lives that can be read.
+//! Lives that a reader can follow.
 
 use super::harness::{Handlers, Happens, PIECES, Who, id, named};
 use crate::gate::piece_kind::PieceKind;
@@ -84,7 +84,7 @@ fn where_the_cpu_idles_nobody_is_blamed_and_a_throttle_is_one_only_if_it_was_see
                 assert_eq!(parts, (30, 0, 0));
                 assert_eq!(named(&books), [("a".to_owned(), 5)]);
             }
-            // Whether it might have run when `a` did is not known.
+            // It is unknown whether it could have run when `a` did.
             true => {
                 assert_eq!(parts, (0, 30, 5));
                 assert!(books.culprits.is_empty());
@@ -98,14 +98,14 @@ fn events_that_were_missed_are_time_that_nobody_saw() {
     let handlers = Handlers::new(PIECES);
     handlers.happen(&[
         switch(100, A, VcpuState::Unseen, VCPU),
-        // It left, and nobody saw that.
+        // It left unseen.
         switch(200, A, VcpuState::Unseen, VCPU),
         switch(230, VCPU, VcpuState::Halted, Who::Idle),
-        // It was woken, and came, and nobody saw that.
+        // It was woken and came unseen.
         switch(300, VCPU, VcpuState::Waiting, A),
-        // It came, and nobody saw that.
+        // It came unseen.
         switch(400, VCPU, VcpuState::Halted, A),
-        // It was woken, and nobody saw that: when it could have run is not known.
+        // It was woken unseen, so it is unknown since when it could have run.
         switch(460, A, VcpuState::Unseen, VCPU),
         switch(470, VCPU, VcpuState::Ended, A),
     ]);
@@ -125,7 +125,7 @@ fn whoever_has_no_room_among_the_names_is_in_the_rest() {
         switch(0, A, VcpuState::Unseen, VCPU),
         switch(10, VCPU, VcpuState::Waiting, Who::Task(b'a')),
     ];
-    // a to l, for 1 to 12 us.
+    // Tasks a to l have 1 to 12 us.
     let mut now = 10;
     for (letter, us) in (b'a'..=b'l').zip(1..) {
         now += us * 1000;
@@ -138,7 +138,7 @@ fn whoever_has_no_room_among_the_names_is_in_the_rest() {
     handlers.happen(&events);
     let books = handlers.books(1);
     assert!(books.balance(), "{books:?}");
-    // The latest are booked first: all that were too short lost their names.
+    // The latest are counted first. All that were too short lost their names.
     let kept: Vec<String> = named(&books).into_iter().map(|(name, _)| name).collect();
     assert_eq!(kept.len(), 8);
     assert!(kept.contains(&"l".to_owned()), "{kept:?}");
@@ -148,7 +148,7 @@ fn whoever_has_no_room_among_the_names_is_in_the_rest() {
 #[test]
 fn whoever_comes_late_and_in_turns_with_others_has_a_name_before_those_who_had_most_long_ago() {
     let handlers = Handlers::new(PIECES);
-    // a to h: 8 s to 1 s, once.
+    // Tasks a to h have 8 s to 1 s, once.
     let second = 1_000_000_000;
     let mut events = vec![
         switch(0, A, VcpuState::Unseen, VCPU),
@@ -163,7 +163,7 @@ fn whoever_comes_late_and_in_turns_with_others_has_a_name_before_those_who_had_m
         };
         events.push(switch(now, Who::Task(letter), VcpuState::Unseen, next));
     }
-    // An hour later i and j begin to take it from the vCPU, 1 ms each, with a wait for each.
+    // An hour later i and j begin to take the CPU from the vCPU, 1 ms each, with one wait for each.
     now += 3600 * second;
     for letter in [b'i', b'j'].into_iter().cycle().take(20) {
         events.push(switch(now, VCPU, VcpuState::Waiting, Who::Task(letter)));
@@ -177,14 +177,14 @@ fn whoever_comes_late_and_in_turns_with_others_has_a_name_before_those_who_had_m
     let all = Some(10 * 1_000_000);
     assert_eq!(had("i").map(|(_, ns)| ns), all);
     assert_eq!(had("j").map(|(_, ns)| ns), all);
-    // Two of the eight made room, and are in the rest.
+    // Two of the eight lost their places, and are in the rest.
     assert_eq!(books.unnamed_ns, (1 + 2) * second);
 }
 
 #[test]
 fn two_that_come_in_turns_where_one_place_is_left_both_get_one() {
     let handlers = Handlers::new(PIECES);
-    // a to h: 1 ms each within the same second, then i and j, 0.1 ms each in turns.
+    // Tasks a to h have 1 ms each within one second. Then i and j have 0.1 ms each, in turns.
     let mut events = vec![switch(0, A, VcpuState::Unseen, VCPU)];
     let mut now = 10;
     let lengths = (b'a'..=b'h').map(|letter| (letter, 1_000_000));
@@ -199,7 +199,7 @@ fn two_that_come_in_turns_where_one_place_is_left_both_get_one() {
     assert!(books.balance(), "{books:?}");
     for who in ["i", "j"] {
         let had = named(&books).into_iter().find(|(name, _)| name == who);
-        // Each takes the place of one of the eight at once, and no longer that of the other.
+        // Each takes the place of one of the eight at once, and no longer the place of the other.
         assert_eq!(had.map(|(_, ns)| ns), Some(5_000_000), "{who}");
     }
 }
@@ -213,7 +213,7 @@ fn a_quota_that_ran_out_meanwhile_lets_nobody_be_blamed() {
         prev: A,
         state: VcpuState::Unseen,
         throttled: false,
-        // As it waited its group was throttled, and is not any more.
+        // Its group was throttled while it waited, and no longer is.
         throttles: 1,
         next: VCPU,
     };
@@ -240,12 +240,12 @@ fn a_wait_that_was_moved_unseen_is_nobodys() {
         switch(100, A, VcpuState::Unseen, VCPU),
         switch(now, VCPU, VcpuState::Waiting, A),
     ];
-    // More turns than are kept, each long enough to be written down as it goes.
+    // More turns than are kept, each long enough to be stored when it is overwritten.
     for (prev, next) in [(A, B), (B, A)].into_iter().cycle().take(40) {
         now += 30_000;
         events.push(switch(now, prev, VcpuState::Unseen, next));
     }
-    // It comes on another CPU, and nobody saw it being moved.
+    // It comes on another CPU, and its move was not seen.
     events.push(Happens::Switch {
         cpu: 1,
         now,
@@ -382,13 +382,13 @@ fn whoever_the_limit_of_real_time_tasks_lets_in_is_not_blamed() {
     let handlers = Handlers::new(PIECES);
     handlers.happen(&[
         switch(100, A, VcpuState::Unseen, URGENT),
-        // The limit is reached.
+        // The limit of real-time tasks is reached.
         switch(150, URGENT, VcpuState::Waiting, A),
         switch(160, A, VcpuState::Unseen, Who::Idle),
         switch(180, Who::Idle, VcpuState::Unseen, RT),
         switch(220, RT, VcpuState::Unseen, URGENT),
         switch(230, URGENT, VcpuState::Halted, B),
-        // B holds a spin lock of the kernel meanwhile, and is to blame.
+        // B holds a spin lock of the kernel meanwhile, and is blamed.
         Happens::Wakes {
             cpu: 0,
             now: 240,
@@ -430,7 +430,7 @@ fn a_pause_is_unseen_from_its_begin_to_the_next_event() {
         other => other,
     };
     handlers.happen(&[
-        // One runs, one waits, one sleeps.
+        // One vCPU runs, one waits, one sleeps.
         switch(100, A, VcpuState::Unseen, VCPU),
         on(1, switch(100, A, VcpuState::Unseen, OTHER)),
         on(1, switch(150, OTHER, VcpuState::Waiting, A)),
@@ -454,7 +454,7 @@ fn a_pause_is_unseen_from_its_begin_to_the_next_event() {
     assert_eq!(spent(1), [100, 0, 800]);
     assert_eq!(spent(2), [50 + 40, 0, 850]);
     assert_eq!(spent(3), [30, 70, 800]);
-    // The wait that was under way has no culprit; the one that came after has.
+    // The wait that was in progress has no culprit. The wait after it has one.
     assert_eq!(handlers.books(2).waits.count(), 1);
     assert_eq!(handlers.books(2).unsure_ns, 10);
     assert_eq!(handlers.waiting().iter().sum::<u32>(), 0);
