@@ -187,7 +187,7 @@ fn what_cannot_be_true_and_what_came_early_is_told() {
         (turn.early, turn.earliest_tsc) = (2, 700);
     }
     let (text, ..) = reported(ASKED, PRESENT, &turns);
-    let contradicts = "contradict each other with halt_poll_ns 0:";
+    let contradicts = "with halt_poll_ns 0 the costs of halts";
     assert!(text.contains(contradicts), "{text}");
     assert!(
         text.contains("60 timers came early, by up to 700 ns"),
