@@ -52,7 +52,7 @@ fn of_finding(finding: &Finding, section: &Section<'_>) -> Case {
         said.extend(changes.iter().map(|change| format!("  {change}")));
     }
     said.extend((!rule.note.is_empty()).then(|| format!("note: {}", rule.note)));
-    said.push(format!("source: {}", rule.says.join("; ")));
+    said.push(format!("authority: {}", rule.says.join("; ")));
     Case {
         name: rule.id.clone(),
         outcome,

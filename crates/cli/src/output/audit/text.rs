@@ -65,7 +65,7 @@ fn described(finding: &Finding, section: &Section<'_>) -> String {
     if !rule.note.is_empty() {
         text += &format!("   note: {}\n", rule.note);
     }
-    text += &format!("   source: {}\n", rule.says.join("; "));
+    text += &format!("   authority: {}\n", rule.says.join("; "));
     text
 }
 
