@@ -135,7 +135,7 @@ impl<T: Copy + Serialize> Serialize for ShareMap<T> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use super::*;
 

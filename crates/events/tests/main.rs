@@ -1,4 +1,4 @@
 //! The words of the result beside those of kernels.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod arm64;

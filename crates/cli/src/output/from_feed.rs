@@ -87,7 +87,7 @@ fn names<'a, T: 'a>(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use vmnoise_events::{
         Anchor, Event, FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason, Share, ShareMap,

@@ -1,5 +1,5 @@
 //! Tests of recordings on a disk that is slow, full or gone.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 use vmnoise_events::{
     Activity, ActivityKind, Anchor, Finish, FinishReason, ShareMap, Source, SourceId, Tally, Vcpu,
