@@ -94,7 +94,7 @@ fn facts(
     let mut limit = limit.to_owned();
     if let Some(Made { why, beside }) = made {
         if let Some(Beside { vm, file }) = beside {
-            limit += &format!(": {file} has all exits of {vm} after it");
+            limit += &format!("; {file} has all exits of {vm} after this dump");
         }
         limit += &format!("; reason: {why}");
     }
