@@ -1,4 +1,4 @@
-"""Prints vmnoise.json, the dashboard of `vmnoise serve`, by Grafana's own SDK (xtask/python has its version)."""
+"""Prints vmnoise.json, the dashboard of `vmnoise serve`, with Grafana's own SDK (version in xtask/python)."""
 
 import json
 
@@ -10,7 +10,7 @@ from grafana_foundation_sdk.models.dashboard import DataSourceRef, DataTransform
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 SOURCE = DataSourceRef(type_val="prometheus", uid="${DS_PROMETHEUS}")
-# Whoever imports the dashboard is asked for it.
+# Grafana asks for it when the dashboard is imported.
 INPUT = {
     "name": "DS_PROMETHEUS",
     "label": "Prometheus",
@@ -41,8 +41,8 @@ def lost():
     rate = f"sum by (instance, vm, share) (rate(vmnoise_vcpu_lost_seconds_total{{{VMS}}}[$__rate_interval]))"
     part = f"{rate} / on (instance, vm) group_left () vmnoise_vcpus{{{VMS}}}"
     return chart(
-        "Lost, of the time of its vCPUs",
-        "From 5 % on guests notice. docs/serve.md says what each share is and what to do.",
+        "Lost part of the vCPUs' time",
+        "Guests notice losses of 5 % and more. docs/serve.md explains the shares and what to do.",
         "percentunit",
         query(part, "{{vm}} {{share}}"),
     ).stacking(StackingConfig().mode(StackingMode.NORMAL))
@@ -53,8 +53,8 @@ def culprits():
     named = f'label_join(topk(50, {took} > 0), "who", " ", "kind", "culprit")'
     return (
         table.Panel()
-        .title("Who had the CPUs meanwhile")
-        .description("Seconds in the time that is shown: rows are culprits, columns the VMs that waited for them.")
+        .title("Culprits")
+        .description("Seconds in the selected time. Rows are culprits, columns are the VMs that waited for them.")
         .datasource(SOURCE)
         .unit("s")
         .height(8)
@@ -68,7 +68,7 @@ def waits():
     quantile = lambda of: f"histogram_quantile({of}, {WAITS})"
     return chart(
         "Single waits",
-        "Native histograms: Prometheus has to scrape them (docs/serve.md).",
+        "From native histograms, which Prometheus must be set up to scrape (docs/serve.md).",
         "s",
         query(quantile(0.99), "{{vm}} p99"),
         query(quantile(0.999), "{{vm}} p99.9"),
@@ -78,7 +78,7 @@ def waits():
 def waiting():
     return chart(
         "Waiting now",
-        "How long the vCPU that waits longest has waited by now.",
+        "Current wait of the vCPU that waits longest.",
         "s",
         query(f"vmnoise_vcpu_waiting_seconds{{{VMS}}}", "{{vm}}"),
     )
@@ -87,8 +87,8 @@ def waiting():
 def cost():
     rate = lambda name: f"rate({name}{{{HOSTS}}}[$__rate_interval])"
     return chart(
-        "What vmnoise serve costs",
-        "Of one CPU: its own process, and its BPF program at switches on all CPUs.",
+        "Cost of vmnoise serve",
+        "Part of one CPU: its own process, and its BPF programs on all CPUs.",
         "percentunit",
         query(rate("vmnoise_self_cpu_seconds_total"), "{{instance}} process"),
         query(rate("vmnoise_probe_seconds_total"), "{{instance}} BPF"),
@@ -97,8 +97,8 @@ def cost():
 
 def unseen():
     return chart(
-        "Not seen",
-        "More than 0: figures are too low.",
+        "Missed",
+        "If this is above 0, figures are too low.",
         "short",
         query(f"increase(vmnoise_events_missed_total{{{HOSTS}}}[$__rate_interval])", "{{instance}} events"),
         query(f"vmnoise_vcpus_without_room{{{HOSTS}}}", "{{instance}} vCPUs"),

@@ -187,7 +187,7 @@ impl Finding {
 
 /// Advice if all CPUs were chosen: none is left for other work.
 const CHOOSE: &str =
-    "choose the CPUs that are to be quiet with -c: some have to be left for everything else";
+    "name the CPUs that should be quiet with -c: at least one must be left for other work";
 
 impl Rule {
     /// Returns whether the rule applies to a kernel of this version.

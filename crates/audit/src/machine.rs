@@ -144,7 +144,7 @@ impl Machine {
             others: Vec::new(),
         };
         let Said::Text(online) = machine.read(ONLINE) else {
-            return Err(io::Error::other(format!("/{ONLINE} says nothing")));
+            return Err(io::Error::other(format!("/{ONLINE} has no list of CPUs")));
         };
         machine.others = cpu_list::parse(&online).map_err(io::Error::other)?;
         Ok(machine.about(cpus))

@@ -224,7 +224,7 @@ impl Queue {
 
 #[cfg(test)]
 pub mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use super::*;
 

@@ -136,7 +136,7 @@ fn another_machine_is_judged_by_how_it_was_set() {
     // A setting that was not recorded then is unknown now.
     let unread = finding(&audited, "thp").unwrap();
     assert_eq!(unread["verdict"], "cannot_be_read");
-    assert!(audit("").contains("was not read when that was recorded"));
+    assert!(audit("").contains("is not in the recording: record as root"));
     // Another CPU of that machine has no finding.
     let other: Value = serde_json::from_str(&audit("-c 1 --format json")).unwrap();
     assert!(finding(&other, "isolated-cpus").is_none());
@@ -255,7 +255,7 @@ fn strangers_are_not_judged_together() {
         (
             "guest.vmn host.vmn --format node-labels",
             129,
-            "labels are of one node",
+            "node labels are for one machine",
         ),
     ] {
         let output = vmnoise(folder, &format!("audit {line}"));

@@ -140,7 +140,7 @@ pub mod root {
         assert_eq!(again, result);
         let shown = explain(&[]);
         assert!(
-            shown.contains("\nWhat was taken, says the host\n"),
+            shown.contains("\nTime taken, as reported by the host\n"),
             "{shown}"
         );
     }
@@ -212,7 +212,7 @@ pub mod root {
         assert_eq!(&again, summary);
         let shown = explain(&[]);
         for words in [
-            "Who took it, says the host",
+            "Who took it, as reported by the host",
             "disturber:4711",
             "feed of the host (full)",
         ] {

@@ -153,7 +153,7 @@ fn the_text_says_the_same() {
         "\n   0     0  web    4170  1.000 s ",
         "Where the noise of CPU 0 (vCPU 0 of web) went\n",
         "  preempted    ksoftirqd/3:31 on host CPU 3\n",
-        "exit interrupt, LW, host CPU 3, 0.215 after the gap's begin\n",
+        "exit interrupt, LW, host CPU 3, 0.215 after the gap's start\n",
         "     20.362  preempted    ksoftirqd/3:31, host CPU 3\n",
         "     11.004  host_irq     local_timer:236, host CPU 3\n",
         "What this result rests on: the host\n exits: tp_btf\n",

@@ -1,5 +1,5 @@
 //! Tests of vmnoise as a program, and of its documents.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod join_pair;
 mod many_gaps;

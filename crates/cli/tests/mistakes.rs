@@ -55,7 +55,7 @@ fn no_recording_is_overwritten_by_what_is_made_of_one() {
     ] {
         let (status, said) = vmnoise(folder.path(), arguments);
         assert_eq!(status, 129, "{arguments}: {said}");
-        let expected = "is a recording, which would be overwritten: name another file\n";
+        let expected = "is a recording and would be overwritten: name another file\n";
         assert!(said.ends_with(expected), "{arguments}: {said}");
     }
     assert_eq!(names.map(|name| bytes(&folder, name)), before);
@@ -73,7 +73,7 @@ fn two_results_need_two_files() {
     assert_eq!(status, 129);
     assert_eq!(
         said,
-        "vmnoise: both is to hold two results: name a file for each\n"
+        "vmnoise: both cannot hold two results: name a file for each\n"
     );
     assert!(
         !folder.path().join("both").exists(),

@@ -303,7 +303,7 @@ mod root {
         assert!(!cpus.is_empty());
         let rate = &document["runs"][0]["rate"];
         if rate.is_null() {
-            return eprintln!("this machine has no counters of cycles");
+            return eprintln!("this machine has no cycle counters");
         }
         assert!(rate["instructions_per_cycle"].as_f64().unwrap() > 0.0);
         let (best, had) = (&rate["best_frequency"], &rate["frequency"]);

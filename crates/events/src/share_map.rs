@@ -136,7 +136,7 @@ impl<T: Copy + Serialize> Serialize for ShareMap<T> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use super::*;
 

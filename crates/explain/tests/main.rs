@@ -1,5 +1,5 @@
 //! What follows from a stream of events, by hand, by law and by oracle.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod laws;
 mod streams;

@@ -7,13 +7,13 @@ pub enum CpuListError {
     #[error("the CPU list is empty; name CPUs like 1,3-5")]
     Empty,
     /// A part is neither a number nor a range.
-    #[error("`{0}` in the CPU list is no CPU number or range; name CPUs like 1,3-5")]
+    #[error("`{0}` in the CPU list is neither a CPU number nor a range; name CPUs like 1,3-5")]
     Part(String),
     /// A range ends before it begins.
     #[error("the range `{0}` in the CPU list runs backwards; write the smaller number first")]
     Backwards(String),
     /// A number that no kernel gives to a CPU.
-    #[error("`{0}` in the CPU list is beyond any CPU; the largest number is {max}", max = MAX_CPU)]
+    #[error("`{0}` in the CPU list is too large; the largest number is {max}", max = MAX_CPU)]
     TooLarge(String),
 }
 

@@ -253,7 +253,7 @@ fn cpus_of(list: &str, file: &str) -> io::Result<Vec<u32>> {
     cpu_list::parse(list).map_err(|error| {
         io::Error::new(
             io::ErrorKind::InvalidData,
-            format!("/{file} holds no CPU list: {error}"),
+            format!("/{file} has no CPU list: {error}"),
         )
     })
 }

@@ -20,13 +20,13 @@ pub struct PmuEvent {
 pub enum NoSmiCount {
     /// The machine is a guest. MSR_SMI_COUNT of a guest counts what its own hypervisor injects
     /// (kvm_get_msr_common of arch/x86/kvm/x86.c).
-    #[error("this machine is a guest: what it can count are not the SMIs of the hardware")]
+    #[error("this machine is a guest, and cannot count the SMIs of the hardware")]
     Guest,
     /// The CPU has no such event. arch/x86/events/msr.c has `smi` for Intel's CPUs since Nehalem.
-    #[error("perf has no event msr/smi for this CPU; Intel's count SMIs")]
+    #[error("perf has no event msr/smi for this CPU; only Intel CPUs count SMIs")]
     Cpu,
     /// The PMU exists, but reports no number.
-    #[error("{PMU} holds no event of the usual form")]
+    #[error("{PMU} has no event of the usual form")]
     Form,
 }
 

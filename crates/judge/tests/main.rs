@@ -1,5 +1,5 @@
 //! Verdicts on streams that were made by hand.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod blind;
 mod check;

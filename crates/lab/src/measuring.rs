@@ -204,7 +204,7 @@ pub(crate) fn on<C: AsRef<str>>(side: &str, commands: &[C]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use super::*;
     use crate::scenario::Scenario;

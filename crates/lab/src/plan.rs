@@ -80,7 +80,7 @@ pub fn text(scenario: &Scenario, planned: &[Planned], place: &Place) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use super::*;
     use crate::library;

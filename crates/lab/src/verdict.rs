@@ -90,7 +90,7 @@ fn quotients(statistic: Statistic, of: &[Figures], by: Option<&[Figures]>) -> Op
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use super::*;
 

@@ -1,5 +1,5 @@
 //! Tests of the program as a researcher uses it: cells in emulation, and their reports.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod conclusions;
 mod host;

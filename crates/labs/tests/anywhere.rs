@@ -159,7 +159,11 @@ mod root {
             ],
         );
         // One line, for the measurement that took place: commands that cannot run load no probes.
-        assert_eq!(stderr.matches("BPF was refused").count(), 1, "{stderr}");
+        assert_eq!(
+            stderr.matches("no names without BPF").count(),
+            1,
+            "{stderr}"
+        );
         let lines = last_lines(&stdout);
         let [_, taker, _] = lines;
         let (_, who) = taker.split_once(" % of the noise is ").unwrap();

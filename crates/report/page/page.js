@@ -165,7 +165,7 @@
     }
     box.append(table);
     if (scene === null) {
-      box.append(make("p", "What ran when is kept for the longest only.", "hint"));
+      box.append(make("p", "The page shows what ran when only for the longest.", "hint"));
     } else {
       const steps = told.phases && tree !== null ? told.trees[tree][1].filter(([depth]) => depth === 0) : [];
       box.append(timeline(told, length, steps, told.scenes[scene]));
@@ -213,7 +213,7 @@
         const bar = node("rect", { x: x(from), y: y + 4, width: Math.max(1, x(from + ns) - x(from)), height: high - 8, rx: 2, fill });
         if (share < 0) bar.style.stroke = colour("--card");
         const who = told.names[name] || (share < 0 ? told.phases ? "late" : "missing" : told.shares[share].label);
-        bar.append(node("title", {}, `${who}: ${duration(ns)}, ${duration(from)} after the begin`));
+        bar.append(node("title", {}, `${who}: ${duration(ns)}, ${duration(from)} after the start`));
         svg.append(bar);
         if (x(from + ns) - x(from) > who.length * 6.4 + 8) {
           svg.append(node("text", { x: x(from) + 4, y: y + 15, style: share < 0 ? "" : "fill:#fff" }, who));

@@ -41,7 +41,7 @@ impl ComparePage<'_> {
                 files.join(if self.groups.is_some() {
                     ", "
                 } else {
-                    " beside "
+                    " compared with "
                 }),
                 match self.kind {
                     Kind::Gaps => format!("gaps of {} and more", duration(self.threshold_ns)),
@@ -73,7 +73,7 @@ impl ComparePage<'_> {
         match (self.pairs.as_slice(), different) {
             ([], _) => format!("The figures of {}.", self.file(0)),
             ([pair], 0) => format!(
-                "That {} differs from {} is not shown.",
+                "No difference between {} and {} is shown.",
                 self.file(pair.second),
                 self.file(0)
             ),
@@ -112,7 +112,7 @@ impl ComparePage<'_> {
                 .shift
                 .map_or_else(|| "-".into(), |shift| signed(shift, row.figure.unit())),
             text: format!(
-                "{} of {}: {} where {} has {}; the effect is {}",
+                "{} of {}: {}, while {} has {}; the effect is {}",
                 row.figure.name(),
                 self.file(pair.second),
                 value(row.second, row.figure.unit()),
@@ -138,7 +138,7 @@ fn gist(rows: &[Row]) -> String {
     let latest = Of::Latency(Context::User, 10_000);
     if let Some((first, second)) = figures(latest.clone()) {
         let of = |ns| value(Some(ns), latest.unit());
-        return format!(": it is {} late at most, not {}", of(second), of(first));
+        return format!(": it is at most {} late, not {}", of(second), of(first));
     }
     String::new()
 }

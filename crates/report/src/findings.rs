@@ -48,7 +48,7 @@ pub(crate) fn findings(run: &Run) -> Vec<Finding> {
                 run.deed(group.share, group.who.as_deref()),
                 duration(group.total_ns),
                 times(group.moments, words.one, words.many),
-                placeit_was(run, &group),
+                largest_lane(run, &group),
             ),
         });
     }
@@ -85,7 +85,7 @@ fn longest(run: &Run) -> Option<Finding> {
 }
 
 /// Names the lane with the largest part, if there are several lanes.
-fn placeit_was(run: &Run, group: &Group) -> String {
+fn largest_lane(run: &Run, group: &Group) -> String {
     if run.lane_names.len() < 2 {
         return String::new();
     }
@@ -95,7 +95,7 @@ fn placeit_was(run: &Run, group: &Group) -> String {
         .max_by_key(|(lane, ns)| (**ns, Reverse(**lane)));
     most.map_or_else(String::new, |(lane, ns)| {
         let part = percent(part_of(*ns, group.total_ns));
-        format!("; {part} of that on {}", run.lane_name(*lane))
+        format!("; {part} of it on {}", run.lane_name(*lane))
     })
 }
 
@@ -103,7 +103,7 @@ fn periods(summary: &Summary) -> impl Iterator<Item = Finding> + '_ {
     summary.periodic.iter().map(|found| Finding {
         figure: duration(found.mean_gap_ns),
         text: format!(
-            "are lost on CPU {} every {}, to no witness: {} times, {} of what is left over there",
+            "are lost on CPU {} every {} without a known cause: {} times, {} of this CPU’s residual",
             found.cpu,
             duration(found.period_ns),
             count(found.gaps),
@@ -121,7 +121,7 @@ fn longest_phase(run: &Run) -> Option<Finding> {
         .filter_map(|it| Some((it.phase?, it.total_ns?)));
     let (phase, ns) = known.max_by_key(|(_, ns)| *ns).filter(|it| it.1 > 0)?;
     let passes = match phase {
-        Phase::ArmedLate => "before the timer is armed, after its expiry",
+        Phase::ArmedLate => "after the expiry, until the timer is armed",
         Phase::Irq => "from the expiry to the timer’s interrupt",
         Phase::Handler => "in the timer’s handler",
         Phase::Wakeup => "from the wake-up to the switch",
@@ -149,12 +149,12 @@ fn sides(run: &Run) -> Option<Finding> {
     let of_all = |ns| percent(part_of(ns, total_ns));
     let unknown = match unknown_ns {
         0 => String::new(),
-        ns => format!(", and of {} nobody knows", of_all(ns)),
+        ns => format!(", and {} is unknown", of_all(ns)),
     };
     (total_ns > 0).then(|| Finding {
         figure: of_all(host_ns),
         text: format!(
-            "of the lateness is the host’s, {}, in which the vCPU was out of its guest; {} passed while the guest \
+            "of the lateness belongs to the host: for {} the vCPU was outside its guest; {} passed while the guest \
              ran{unknown}",
             duration(host_ns),
             of_all(guest_ns)
@@ -173,8 +173,8 @@ fn doubts(run: &Run) -> Vec<Finding> {
         out.push(Finding {
             figure: count(lost),
             text: match lost {
-                1 => "event was lost: who is named had at least that much".into(),
-                _ => "events were lost: who is named had at least that much".into(),
+                1 => "event was lost: the named times are lower bounds".into(),
+                _ => "events were lost: the named times are lower bounds".into(),
             },
         });
     }
@@ -183,7 +183,7 @@ fn doubts(run: &Run) -> Vec<Finding> {
         out.push(Finding {
             figure: duration(ns),
             text: format!(
-                "of the run nobody measured{place}: it was stopped, or held by a debugger"
+                "of the run was not measured{place}: the run was stopped, or held by a debugger"
             ),
         });
     }
@@ -203,7 +203,7 @@ fn doubts(run: &Run) -> Vec<Finding> {
     {
         out.push(Finding {
             figure: duration(at_ns),
-            text: "after the begin the TSC went back, or jumped too often: nothing later is trusted, or on this page"
+            text: "after the start the TSC went back, or jumped too often: this page leaves out everything later"
                 .into(),
         });
     }
@@ -218,7 +218,7 @@ fn doubts(run: &Run) -> Vec<Finding> {
         out.push(Finding {
             figure: count(unwitnessed),
             text: format!(
-                "{} have no witness below: the host did not record then, did not see the vCPU, or does not know its clock",
+                "{} are not in the host’s recording: the host did not record then, did not see the vCPU, or does not know its clock",
                 run.words().many
             ),
         });
@@ -235,8 +235,8 @@ fn doubts(run: &Run) -> Vec<Finding> {
         out.push(Finding {
             figure: count(unsure.count),
             text: format!(
-                "{many} shorter than the clocks are sure of, and {} exits that have less of a longer one: nobody on \
-                 the host is named for their {}",
+                "{many} too short for the two clocks, and {} exits that overlap a longer one by too little: no \
+                 culprit on the host is named for their {}",
                 count(unsure.exits),
                 duration(unsure.ns)
             ),
@@ -247,7 +247,7 @@ fn doubts(run: &Run) -> Vec<Finding> {
     if incomplete > 0 {
         out.push(Finding {
             figure: count(incomplete),
-            text: "gaps hold something whose record was lost; their length is exact".into(),
+            text: "gaps contain an activity whose record was lost; their lengths are exact".into(),
         });
     }
     out

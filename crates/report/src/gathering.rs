@@ -173,7 +173,7 @@ impl Resolved {
     pub fn left_out(&self) -> Option<String> {
         let count = self.left_out;
         (count > 0).then(|| {
-            format!("Charts show the first {LANES} CPUs or vCPUs: {count} moments of others are not in them.")
+            format!("Charts show the first {LANES} CPUs or vCPUs, and leave out {count} moments of others.")
         })
     }
 

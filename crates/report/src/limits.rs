@@ -12,14 +12,14 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
         ("started at", run.facts.started_at.to_string()),
         ("begin", begin(run)),
         ("lasted", duration(run.lasted_ns())),
-        ("asked for", duration(options.duration_ns)),
+        ("planned", duration(options.duration_ns)),
         ("machine", host.cpu_model.to_string()),
         ("kernel", host.kernel.to_string()),
         (
-            "a guest of",
+            "hypervisor",
             host.hypervisor
                 .as_deref()
-                .unwrap_or("nobody: bare metal")
+                .unwrap_or("none: bare metal")
                 .to_owned(),
         ),
         ("clock source", host.clocksource.to_string()),
@@ -27,9 +27,7 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
         ("threshold", duration(options.threshold_ns)),
         (
             "priority",
-            options
-                .priority
-                .map_or_else(|| "as inherited".into(), policy),
+            options.priority.map_or_else(|| "inherited".into(), policy),
         ),
         ("ended", ended(run).into()),
         ("vmnoise", run.facts.tool_version.to_string()),
@@ -74,7 +72,7 @@ fn reported_exits(run: &Run) -> String {
     let numbers = vcpus
         .iter()
         .map(|vcpus| format!("of vCPU {}", ranges(vcpus)));
-    let for_reasons = (!reasons.is_empty()).then(|| format!("for {} alone", reasons.join(", ")));
+    let for_reasons = (!reasons.is_empty()).then(|| format!("only for {}", reasons.join(", ")));
     let threshold_ns = host.map_or(0, |host| host.threshold_ns);
     let from = (threshold_ns > 0).then(|| format!("from {} of noise", duration(threshold_ns)));
     let reported = of.chain(numbers).chain(for_reasons).chain(from);
@@ -106,10 +104,10 @@ fn ended(run: &Run) -> &'static str {
         Outcome::Joined(joined) => (joined.summary.finish_reason, joined.summary.complete),
     };
     match reason.filter(|_| complete) {
-        Some(FinishReason::Duration) => "when its time was over",
+        Some(FinishReason::Duration) => "after its duration",
         Some(FinishReason::Stop) => "at a limit",
         Some(FinishReason::Interrupt) => "when it was interrupted",
-        Some(FinishReason::Failed) => "when its workload ended by itself, too early",
-        None => "not in order: this is what it had seen so far",
+        Some(FinishReason::Failed) => "early, because its workload ended",
+        None => "not in order: the page covers the time before",
     }
 }

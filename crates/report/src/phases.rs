@@ -97,7 +97,7 @@ pub(crate) const fn label(phase: Option<Phase>) -> &'static str {
         Some(Phase::Handler) => "in the timer’s handler",
         Some(Phase::Wakeup) => "until the switch to the task",
         Some(Phase::Return) => "back to user space",
-        None => "phases not told apart",
+        None => "phases unknown",
     }
 }
 

@@ -31,14 +31,14 @@ pub(crate) const fn label(share: Share) -> &'static str {
     match share {
         Share::Nmi => "NMI",
         Share::Irq => "interrupt",
-        Share::Softirq => "soft interrupt",
+        Share::Softirq => "softirq",
         Share::Thread => "other thread",
         Share::Preempted => "preempted by a host task",
         Share::Steal => "steal",
         Share::Throttled => "throttled",
         Share::Blocked => "blocked",
         Share::HostIrq => "host interrupt",
-        Share::HostSoftirq => "host soft interrupt",
+        Share::HostSoftirq => "host softirq",
         Share::HostNmi => "host NMI",
         Share::Kvm => "KVM",
         Share::Vmm => "VMM",
@@ -52,7 +52,7 @@ pub(crate) const fn label(share: Share) -> &'static str {
 /// Returns the cause of a share, as the end of the sentence "71 % of the noise is ".
 pub(crate) fn deed(share: Share, who: Option<&str>) -> String {
     if who == Some(OVERSLEPT) {
-        return "sleep of the vCPU past the expiry, which its host ended late".to_owned();
+        return "sleep of the vCPU that its host ended only after the expiry".to_owned();
     }
     let Some(who) = who else {
         return nobody(share).to_owned();
@@ -60,12 +60,12 @@ pub(crate) fn deed(share: Share, who: Option<&str>) -> String {
     match share {
         Share::Nmi => format!("the NMI {who}"),
         Share::Irq => format!("the interrupt {who}"),
-        Share::Softirq => format!("the soft interrupt {who}"),
+        Share::Softirq => format!("the softirq {who}"),
         Share::Thread => format!("{who} running instead"),
         Share::Preempted => format!("{who} preempting the vCPU"),
         Share::Blocked => format!("sleep until {who} woke it"),
         Share::HostIrq => format!("the host’s interrupt {who}"),
-        Share::HostSoftirq => format!("the host’s soft interrupt {who}"),
+        Share::HostSoftirq => format!("the host’s softirq {who}"),
         Share::HostNmi => format!("the host’s NMI {who}"),
         Share::Kvm => format!("KVM handling {who} exits"),
         Share::Vmm => format!("the VMM handling {who} exits"),
@@ -77,23 +77,23 @@ const fn nobody(share: Share) -> &'static str {
     match share {
         Share::Nmi => "NMIs",
         Share::Irq => "interrupts",
-        Share::Softirq => "soft interrupts",
+        Share::Softirq => "softirqs",
         Share::Thread => "other threads",
         Share::Preempted => "host tasks preempting the vCPU",
         Share::Steal => "steal: the hypervisor ran something else",
         Share::Throttled => "throttling by a quota or the real-time limit",
-        Share::Blocked => "sleep that nobody asked for",
+        Share::Blocked => "involuntary sleep",
         Share::HostIrq => "interrupts of the host",
-        Share::HostSoftirq => "soft interrupts of the host",
+        Share::HostSoftirq => "softirqs of the host",
         Share::HostNmi => "NMIs of the host",
         Share::Kvm => "KVM handling exits",
         Share::Vmm => "the VMM handling exits",
         Share::Halted => "sleep that the guest asked for",
         Share::Hw => "the hardware or its firmware",
         Share::HvOrHw => {
-            "the hypervisor or the hardware below, which cannot be told apart from here"
+            "the hypervisor or the hardware below, which cannot be distinguished from here"
         }
-        Share::Unexplained => "not explained by any witness",
+        Share::Unexplained => "not explained by any probe",
     }
 }
 

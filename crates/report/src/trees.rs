@@ -50,7 +50,7 @@ pub(crate) fn trees(run: &Run, most: Most) -> HashMap<(u32, u64), Tree> {
             Workload::Microvm => "",
             _ => GUEST,
         },
-        since: "the gap’s begin",
+        since: "the gap’s start",
     };
     let of_tasks = Words {
         side: GUEST,
@@ -70,7 +70,7 @@ pub(crate) fn trees(run: &Run, most: Most) -> HashMap<(u32, u64), Tree> {
     let joined = gaps.chain(late).map(|(tree, words)| {
         let mut flaw = match tree.witnessed {
             true => String::new(),
-            false => "The host did not witness it. ".into(),
+            false => "The host did not record it. ".into(),
         };
         if let lost @ 1.. = tree.of.lost_activities() {
             flaw += &format!("{lost} of the guest’s activities were lost. ");

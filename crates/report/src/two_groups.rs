@@ -10,9 +10,9 @@ pub(crate) fn headline(of: &GroupsBeside<'_>) -> String {
     let different = different(of).count();
     match different {
         0 if of.groups.are_too_few() => {
-            "So few runs cannot tell whether the change did anything.".into()
+            "There are too few runs to show an effect of the change.".into()
         }
-        0 => "That the runs after the change differ from those before is not shown.".into(),
+        0 => "No difference between the runs before and after the change is shown.".into(),
         1 => "The runs after the change differ from those before in one figure.".into(),
         _ => format!("The runs after the change differ from those before in {different} figures."),
     }
@@ -26,8 +26,8 @@ pub(crate) fn findings(of: &GroupsBeside<'_>) -> Vec<Finding> {
         findings.push(Finding {
             figure: groups.needed.map_or_else(|| "-".into(), |runs| format!("{runs} runs")),
             text: format!(
-                "in each group are needed: the least p that so many runs can have is {:.4}, and with {} \
-                 figures tested at once it has to be {:.4} or less",
+                "in each group are needed: the smallest p of this number of runs is {:.4}, and a test of {} \
+                 figures together needs {:.4} or less",
                 groups.least_p,
                 groups.tested,
                 LEVEL / groups.tested as f64
@@ -37,8 +37,8 @@ pub(crate) fn findings(of: &GroupsBeside<'_>) -> Vec<Finding> {
     if of.is_one_after_the_other {
         findings.push(Finding {
             figure: "in turns".into(),
-            text: "is how runs tell a change from what else changed: all runs before it began before any \
-                   after it"
+            text: "is the order of runs that shows the effect of the change alone: here, all runs before the \
+                   change came first"
                 .into(),
         });
     }
@@ -54,14 +54,14 @@ fn finding(row: &GroupRow) -> Finding {
     let unit = row.figure.unit();
     let medians = row.medians.map_or_else(String::new, |(before, after)| {
         format!(
-            ": {} where it was {}",
+            ": {} instead of {}",
             value(Some(after), unit),
             value(Some(before), unit)
         )
     });
     let interval = row.interval.map_or_else(String::new, |interval| {
         let (low, high) = (signed(interval.low, unit), signed(interval.high, unit));
-        format!("; the shift lies from {low} to {high}")
+        format!("; the shift is between {low} and {high}")
     });
     Finding {
         figure: row

@@ -68,7 +68,7 @@ impl fmt::Display for Unlimited {
         let error = &self.0;
         write!(
             f,
-            "the system calls of this process are not limited: {error}; a kernel with CONFIG_SECCOMP_FILTER limits them"
+            "the system calls of this process are not limited: {error}; use a kernel with CONFIG_SECCOMP_FILTER"
         )
     }
 }

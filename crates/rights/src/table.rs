@@ -67,8 +67,8 @@ const fn right(
 }
 
 /// Purpose of CAP_SYS_ADMIN: without it, the kernel does not provide a module's type information.
-const TRACE_A_MODULE: &str = "trace KVM, where that is a module";
-const LOAD: &str = "load BPF programs; before Linux 5.19, to read their maps";
+const TRACE_A_MODULE: &str = "trace KVM, if it is a module";
+const LOAD: &str = "load BPF programs; before Linux 5.19, also read their maps";
 
 /// The table.
 pub const RIGHTS: [Right; 26] = [
@@ -91,14 +91,14 @@ pub const RIGHTS: [Right; 26] = [
         Work::Measure,
         CapabilitySet::SYS_NICE,
         "CAP_SYS_NICE",
-        "have a policy other than the inherited one (`-P`; `timerlat` has one)",
+        "set a scheduling policy (`-P`; `timerlat` always sets one)",
         false,
     ),
     right(
         Work::Measure,
         CapabilitySet::DAC_OVERRIDE,
         "CAP_DAC_OVERRIDE",
-        "open devices of root: /dev/cpu_dma_latency, /dev/cpu/N/msr, the port of a feed",
+        "open root's devices: /dev/cpu_dma_latency, /dev/cpu/N/msr, the port of a feed",
         false,
     ),
     right(
@@ -134,14 +134,14 @@ pub const RIGHTS: [Right; 26] = [
         Work::FindVms,
         CapabilitySet::SYS_PTRACE,
         "CAP_SYS_PTRACE",
-        "see which process has which VM, where there is no walk, or /proc hides processes (`hidepid`)",
+        "see which process has which VM, without that walk, or if /proc hides processes (`hidepid`)",
         true,
     ),
     right(
         Work::FindVms,
         CapabilitySet::DAC_OVERRIDE,
         "CAP_DAC_OVERRIDE",
-        "read KVM's debugfs, where there is no walk",
+        "read KVM's debugfs, without that walk",
         true,
     ),
     right(
@@ -155,7 +155,7 @@ pub const RIGHTS: [Right; 26] = [
         Work::SeeVms,
         CapabilitySet::DAC_OVERRIDE,
         "CAP_DAC_OVERRIDE",
-        "read files of root: debugfs, the folders of its processes",
+        "read root's files: debugfs, the folders of its processes",
         true,
     ),
     right(
@@ -169,35 +169,35 @@ pub const RIGHTS: [Right; 26] = [
         Work::ServeGuests,
         CapabilitySet::SYS_PTRACE,
         "CAP_SYS_PTRACE",
-        "know a process again where /proc hides those of others (`hidepid`)",
+        "recognise a process again if /proc hides processes (`hidepid`)",
         true,
     ),
     right(
         Work::SaveFiles,
         CapabilitySet::DAC_OVERRIDE,
         "CAP_DAC_OVERRIDE",
-        "read and write files in folders of others",
+        "read and write files in folders of other users",
         true,
     ),
     right(
         Work::SaveFiles,
         CapabilitySet::CHOWN,
         "CAP_CHOWN",
-        "give files to whoever called sudo",
+        "give files to the user who called sudo",
         true,
     ),
     right(
         Work::SaveFiles,
         CapabilitySet::FOWNER,
         "CAP_FOWNER",
-        "with `--user`, replace what was made for root in a folder such as /tmp",
+        "with `--user`, replace files of root in a folder such as /tmp",
         true,
     ),
     right(
         Work::SendSignals,
         CapabilitySet::KILL,
         "CAP_KILL",
-        "send a signal to a process of others",
+        "send a signal to a process of another user",
         true,
     ),
     right(Work::ServeBooks, CapabilitySet::BPF, "CAP_BPF", LOAD, true),
@@ -219,7 +219,7 @@ pub const RIGHTS: [Right; 26] = [
         Work::WatchExits,
         CapabilitySet::BPF,
         "CAP_BPF",
-        "load BPF programs; to attach them each time",
+        "load BPF programs, and attach them each time",
         true,
     ),
     right(

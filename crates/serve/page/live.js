@@ -6,12 +6,12 @@
   const KEPT_S = 300;
   const MOST_CULPRITS = 4;
   const SHARES = {
-    preempted: "preempted: others ran",
-    throttled: "throttled: a quota, or the limit of real-time tasks",
-    blocked: "blocked: asleep inside of KVM, unasked",
-    idle: "idle: its CPU idled, on the way to it",
-    unsure: "unsure: throttled at first, and others ran",
-    unseen: "unseen: events were missed",
+    preempted: "preempted: other tasks had its CPU",
+    throttled: "throttled: by a quota, or by the limit of real-time tasks",
+    blocked: "blocked: slept inside KVM, although its guest did not want to",
+    idle: "idle: its CPU was idle, and usually about to run it",
+    unsure: "unsure: its quota was used up, and other tasks may have run",
+    unseen: "unseen: not observed, because events were missed",
   };
   const KINDS = { foreign: "", own: "of its own VMM", vm: "another VM", unknown: "" };
 
@@ -129,6 +129,6 @@
     byId("state").hidden = false;
     byId("state").textContent = source.readyState === EventSource.CLOSED
       ? "vmnoise serve has too many pages open: close one, and load this one again."
-      : "vmnoise serve does not answer; what is shown has stopped.";
+      : "vmnoise serve does not answer: the figures on this page are old.";
   };
 })();

@@ -83,7 +83,7 @@ impl Guest {
         let peer = stream.peer_cred()?.pid().unwrap_or_default().unsigned_abs();
         let vmm = Process::of(peer).filter(|vmm| self.vm_of(*vmm).is_some());
         let vmm = vmm.with_context(|| {
-            format!("process {peer}, which listens there, runs no vCPU of this host, or those of several VMs")
+            format!("process {peer}, which listens there, runs no vCPU of this host, or vCPUs of several VMs")
         })?;
         if let Some(port) = self.address.vsock_port {
             timeout(ANSWER_TIME, reach_guest(&mut stream, port))
@@ -97,7 +97,7 @@ impl Guest {
             ensure!(read > 0, "the VMM has closed its socket");
             if lines.ask(&bytes[..read]) {
                 let Some(vm) = self.vm_of(vmm) else {
-                    bail!("the VM is no more");
+                    bail!("the VM has ended");
                 };
                 let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
                 let answer = match watch.dump_for(vmm.number, vm) {
@@ -135,7 +135,7 @@ async fn reach_guest(stream: &mut UnixStream, port: u32) -> Result<()> {
     }
     ensure!(
         answer.starts_with(b"OK "),
-        "nobody in the guest listens on port {port}"
+        "no process in the guest listens on port {port}"
     );
     Ok(())
 }

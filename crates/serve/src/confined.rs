@@ -31,7 +31,7 @@ pub(crate) fn confine_to(folders: &[PathBuf]) -> Result<()> {
     let status = confine().with_context(|| format!("confining writes to {folders:?}"))?;
     if status == RulesetStatus::NotEnforced {
         say(
-            "writes are not confined to the folders of --summaries and --dumps: a kernel with CONFIG_SECURITY_LANDLOCK does that",
+            "writes are not confined to the folders of --summaries and --dumps: use a kernel with CONFIG_SECURITY_LANDLOCK",
         );
     }
     Ok(())
@@ -45,7 +45,7 @@ pub(crate) fn takes_files(folder: &Path) -> Result<()> {
     let trial = WholeFile::create_here(&folder.join("trial"), Readers::Owner);
     trial.map(drop).with_context(|| {
         format!(
-            "{} takes no file by the user that this runs as, without any capability: name a folder that is its own",
+            "{} cannot be written by this user without capabilities: name a folder that belongs to this user",
             folder.display()
         )
     })

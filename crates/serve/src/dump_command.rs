@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &DumpArguments) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .context("beginning to ask")?;
+        .context("preparing the request")?;
     let exits = arguments.exits.as_deref();
     let length_ns = exits.map_or(Ok(0), parse_stretch_ns);
     let length = Duration::from_nanos(length_ns.map_err(|why| anyhow!("--exits: {why}"))?);
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &DumpArguments) -> Result<()> {
         asked.map_err(|_| anyhow!("{} has not answered in {patience:?}", arguments.from))??;
     write(&path, &recording)?;
     let path = path.display();
-    println!("wrote {path}: `vmnoise report {path}` shows it, `vmnoise explain {path}` tells it");
+    println!("wrote {path}: to see it, run `vmnoise report {path}` or `vmnoise explain {path}`");
     Ok(())
 }
 
@@ -65,9 +65,9 @@ fn write(path: &Path, recording: &[u8]) -> Result<()> {
 
 async fn ask(arguments: &DumpArguments) -> Result<Bytes> {
     let from = &arguments.from;
-    let uri: Uri = from
-        .parse()
-        .with_context(|| format!("`{from}` is no address: http://127.0.0.1:9752 is one"))?;
+    let uri: Uri = from.parse().with_context(|| {
+        format!("`{from}` is not a URL: write http://127.0.0.1:9752, for example")
+    })?;
     let host = uri
         .host()
         .with_context(|| format!("`{from}` names no host"))?;
@@ -76,21 +76,21 @@ async fn ask(arguments: &DumpArguments) -> Result<Bytes> {
     let tcp = TcpStream::connect((host.trim_matches(['[', ']']), port)).await;
     let tcp = tcp.map_err(|error| match error.kind() {
         ErrorKind::ConnectionRefused => {
-            anyhow!("nobody listens on {from}: is `vmnoise serve` running?")
+            anyhow!("no process listens on {from}: is `vmnoise serve` running?")
         }
         _ => anyhow!(error).context(format!("connecting to {from}")),
     })?;
     let request = request(arguments, &uri)?;
     if is_https {
         let authority = arguments.tls_ca.as_deref().context(
-            "https needs --tls-ca FILE: the certificate that vouches for the one of `vmnoise serve`",
+            "https needs --tls-ca FILE: a CA certificate (PEM) that verifies `vmnoise serve`",
         )?;
         let stream = tls::connect(tcp, host, authority).await?;
         exchange(stream, request).await
     } else {
         ensure!(
             arguments.token_file.is_none() || is_loopback(&tcp),
-            "the token would be sent in clear to {from}: use https"
+            "the token would be sent unencrypted to {from}: use https"
         );
         exchange(tcp, request).await
     }
@@ -117,14 +117,14 @@ fn request(arguments: &DumpArguments, uri: &Uri) -> Result<Request<Body>> {
             (dump_route::PATH, serde_urlencoded::to_string(&question))
         }
     };
-    let query = query.context("asking")?;
+    let query = query.context("writing the request")?;
     let authority = uri.authority().context("the address has no host")?;
     let mut request = Request::post(format!("{path}?{query}")).header(HOST, authority.as_str());
     if let Some(file) = &arguments.token_file {
         let token = token::secret(file)?;
         request = request.header(AUTHORIZATION, format!("Bearer {token}"));
     }
-    request.body(Body::empty()).context("asking")
+    request.body(Body::empty()).context("writing the request")
 }
 
 async fn exchange<T>(stream: T, request: Request<Body>) -> Result<Bytes>
@@ -133,7 +133,10 @@ where
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    let response = sender.send_request(request).await.context("asking")?;
+    let response = sender
+        .send_request(request)
+        .await
+        .context("sending the request")?;
     let status = response.status();
     let body = Limited::new(response.into_body(), MOST).collect().await;
     let body = body

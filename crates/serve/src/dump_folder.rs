@@ -99,7 +99,7 @@ impl Shelf {
         // Two threads put files into the folder, so one may find that the other has removed a file.
         let mut failed = failed.filter(|error| error.kind() != io::ErrorKind::NotFound);
         failed.next().map_or(Ok(()), |error| {
-            Err(error).context("it is written, and older ones could not be removed")
+            Err(error).context("the file is written, but an older one could not be removed")
         })
     }
 
@@ -110,10 +110,7 @@ impl Shelf {
             Err(error) => {
                 self.counts.failed.fetch_add(1, Relaxed);
                 let path = self.folder.join(name);
-                say(&format!(
-                    "{} could not be written: {error:#}",
-                    path.display()
-                ));
+                say(&format!("writing {}: {error:#}", path.display()));
             }
         }
     }

@@ -63,14 +63,14 @@ async fn dump(
 /// Refuses requests of pages. A browser sends the origin of a page, and the pages of this server
 /// make no such request.
 pub(crate) fn refuse_pages(headers: &HeaderMap) -> Option<Response> {
-    let words = "a dump is for `vmnoise dump` and its like, and for no page\n";
+    let words = "web pages may not request dumps: use `vmnoise dump`\n";
     let is_of_page = headers.contains_key(ORIGIN);
     is_of_page.then(|| (StatusCode::FORBIDDEN, words).into_response())
 }
 
 /// Answers that no VM has this name.
 pub(crate) fn unknown(vm: &str) -> Response {
-    let words = format!("no VM is called `{vm}`; /metrics has the names of all\n");
+    let words = format!("no VM is called `{vm}`; /metrics has the names of all VMs\n");
     (StatusCode::NOT_FOUND, words).into_response()
 }
 

@@ -207,14 +207,14 @@ impl Guests {
         self.0
             .retain(|_, asked| now_mono_ns < *asked + GUEST_APART_NS);
         if self.0.contains_key(&vmm_pid) {
-            return Err("it had one within the last minute");
+            return Err("this guest had a dump within the last minute");
         }
         if self
             .0
             .values()
             .any(|asked| now_mono_ns < *asked + GUESTS_APART_NS)
         {
-            return Err("another guest had one just now: ask again in some seconds");
+            return Err("another guest had a dump just now: ask again in some seconds");
         }
         self.0.insert(vmm_pid, now_mono_ns);
         Ok(())

@@ -57,7 +57,7 @@ async fn exits(
         Ok(asked) => match asked.await {
             Ok(recording) => attached(recording),
             Err(_) => {
-                let words = "they could not be looked at: the log of `vmnoise serve` says why\n";
+                let words = "the exits could not be recorded: see the log of `vmnoise serve`\n";
                 (StatusCode::INTERNAL_SERVER_ERROR, words).into_response()
             }
         },
@@ -70,15 +70,15 @@ fn refused(refusal: Refusal, vm: &str) -> Response {
         Refusal::Unknown => return unknown(vm),
         Refusal::NotOffered => (
             StatusCode::NOT_FOUND,
-            "exits are not looked at on request: start it with `--exits-on request`\n",
+            "exits are not recorded on request: start `vmnoise serve` with `--exits-on request`\n",
         ),
         Refusal::Busy => (
             StatusCode::CONFLICT,
-            "exits of a VM are being looked at: ask again when that is over\n",
+            "exits of a VM are being recorded: ask again later\n",
         ),
         Refusal::Rests => (
             StatusCode::CONFLICT,
-            "exits are not looked at for now, since that cost more than --cost-limit allows\n",
+            "exits are not recorded now, because they cost more than --cost-limit allows: ask again later\n",
         ),
     };
     (status, words).into_response()

@@ -31,7 +31,7 @@ impl Guards {
         let is_guarded = guards.tls.is_some() && guards.token.is_some();
         ensure!(
             address.ip().is_loopback() || is_guarded,
-            "{address} can be reached from elsewhere, and who reaches it can read the names of VMs and of what runs beside them: give --tls-cert, --tls-key and --token-file, or listen on 127.0.0.1"
+            "other machines can reach {address}, and could read the names of VMs and of tasks next to them: set --tls-cert, --tls-key and --token-file, or listen on 127.0.0.1"
         );
         Ok(guards)
     }

@@ -184,7 +184,7 @@ async fn look(
         match looked {
             Err(error) if !fails => {
                 say(&format!(
-                    "vCPUs that come are not found for now: {error}; it looks again each second"
+                    "new vCPUs cannot be found now: {error}; the next attempt is in a second"
                 ));
                 fails = true;
             }
@@ -209,7 +209,7 @@ async fn dump_when_told(watch: &Mutex<Watch>, told: &mut Signal) {
         let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
         if !watch.dump() {
             say(
-                "SIGUSR1 asks for a dump, and there is no folder for it: start it with --dumps FOLDER",
+                "SIGUSR1 asks for a dump, but there is no folder for it: start `vmnoise serve` with --dumps FOLDER",
             );
         }
     }

@@ -20,8 +20,8 @@ pub(crate) fn listener(address: SocketAddr) -> Result<TcpListener> {
             .take_tcp_listener(0)
             .ok()
             .flatten()
-            .context("the socket of the service manager is no TCP socket that listens: name one ListenStream= with a port")?,
-        several => bail!("the service manager handed over {several} sockets: name one ListenStream="),
+            .context("the socket of the service manager is not a listening TCP socket: set one ListenStream= with a port")?,
+        several => bail!("the service manager handed over {several} sockets: set only one ListenStream="),
     };
     listener
         .set_nonblocking(true)

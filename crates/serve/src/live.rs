@@ -152,7 +152,8 @@ fn part(media_type: &'static str, text: impl IntoResponse) -> Response {
 
 async fn events(State(live): State<Arc<Live>>) -> Response {
     if live.feed.receiver_count() >= READERS {
-        let words = format!("{READERS} pages are open already; /metrics has the same\n");
+        let words =
+            format!("{READERS} pages are open already: close one; /metrics has the same data\n");
         return (StatusCode::SERVICE_UNAVAILABLE, words).into_response();
     }
     let receiver: Receiver<Arc<str>> = live.feed.subscribe();

@@ -46,7 +46,7 @@ impl OwnCpus {
         };
         began().unwrap_or_else(|error| {
             say(&format!(
-                "what is taken from this machine's own CPUs is not told: {error:#}"
+                "time taken from this machine's own CPUs is not exported: {error:#}"
             ));
             None
         })

@@ -13,7 +13,7 @@ pub(crate) fn keep_off_isolated(host: &Host) -> Result<()> {
     let isolated = host.isolated_cpus();
     let allowed = host
         .allowed_cpus()
-        .context("reading which CPUs may be used (/proc has to be mounted)")?;
+        .context("reading the allowed CPUs (mount /proc)")?;
     let mut others = CpuSet::new();
     for cpu in allowed.iter().filter(|cpu| !isolated.contains(cpu)) {
         others.set(*cpu as usize);

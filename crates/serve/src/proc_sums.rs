@@ -31,13 +31,13 @@ pub(crate) fn check(limits: &[Limit]) -> Result<(), Lacking> {
     let wants = |sign| limits.iter().any(|limit| limit.sign == sign);
     if wants(Sign::Pressure) && pressure_ns().is_none() {
         return Err(Lacking(
-            "--dump-on pressure: this kernel does not tell /proc/pressure/cpu; it needs CONFIG_PSI, and where \
-             that is off by default psi=1 on the kernel's command line",
+            "--dump-on pressure: this kernel has no /proc/pressure/cpu; use a kernel with CONFIG_PSI, and if \
+             PSI is off by default, psi=1 on its command line",
         ));
     }
     if wants(Sign::Steal) && (!is_guest() || steal_ns().is_empty()) {
         return Err(Lacking(
-            "--dump-on steal: no hypervisor is below this machine, so nothing has a steal clock; leave it away",
+            "--dump-on steal: no hypervisor is below this machine, so there is no steal clock; leave this out",
         ));
     }
     Ok(())

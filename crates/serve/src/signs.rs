@@ -142,7 +142,7 @@ fn findings(limit: Limit, before: &Sums, now: &Sums) -> Vec<Finding> {
             held.sort_by_key(|(_, since)| std::cmp::Reverse(since.throttled));
             let found = held.into_iter().filter_map(|(vm, since)| {
                 let words = over(since.throttled, since.all)?;
-                let words = format!("quota: it held the vCPUs of {vm} back for {words}");
+                let words = format!("quota: it throttled the vCPUs of {vm} for {words}");
                 Some(finding(vm.to_string(), Some(vm.clone()), words))
             });
             found.collect()

@@ -42,7 +42,7 @@ pub(crate) fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor> {
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(chain, key)
-        .context("taking the certificate and its key")?;
+        .context("using the certificate with its key")?;
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
@@ -63,18 +63,18 @@ pub(crate) async fn connect(
         let certificate = certificate.with_context(|| format!("reading the certificate {name}"))?;
         roots
             .add(certificate)
-            .with_context(|| format!("taking the certificate {name}"))?;
+            .with_context(|| format!("using the certificate {name}"))?;
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
         .with_no_client_auth();
     let server = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
-        .with_context(|| format!("`{host}` is no name of a host"))?;
+        .with_context(|| format!("`{host}` is not a host name"))?;
     TlsConnector::from(Arc::new(config))
         .connect(server, tcp)
         .await
-        .with_context(|| format!("{host} is not vouched for by {name}"))
+        .with_context(|| format!("{name} does not verify the certificate of {host}"))
 }
 
 /// Listener for connections that begin with a handshake. A slow handshake does not delay other

@@ -83,5 +83,5 @@ pub fn assert_one_that_is_away_costs_no_more_than_its_summaries() {
     assert_eq!(serve.page("/-/ready"), "ready\n");
     let (status, said) = serve.end_and_say();
     assert!(status.success(), "{said}");
-    assert!(said.contains("1 summaries were not taken"), "{said}");
+    assert!(said.contains("1 summaries were not delivered"), "{said}");
 }

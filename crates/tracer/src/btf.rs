@@ -142,7 +142,7 @@ impl KernelBtf {
         match (self.has_tracepoint(name), self.hidden.contains(name)) {
             (true, _) => None,
             (false, true) => Some(format!(
-                "{name} is a module's tracepoint, for which CAP_SYS_ADMIN is needed"
+                "the tracepoint {name} belongs to a module, which needs CAP_SYS_ADMIN"
             )),
             (false, false) => Some(format!("this kernel has no tracepoint {name}")),
         }

@@ -13,20 +13,20 @@ pub fn clock(host: &Host) -> ProbeStatus {
         "tsc" => ("", ""),
         // arch/x86/kernel/kvmclock.c, arch/x86/xen/time.c, drivers/clocksource/hyperv_timer.c.
         "kvm-clock" | "xen" | "hyperv_clocksource_tsc_page" => (
-            "the host tells this guest how fast its TSC runs, and may correct that during a run: \
-             what was stamped with the one clock lies that much off on the other",
+            "the host sets the rate of this guest's clock, and may correct it during a run: times \
+             of the TSC and of the kernel's clock then differ by the correction",
             "boot with clocksource=tsc if the host keeps the TSC constant (CPU flags \
              constant_tsc and nonstop_tsc)",
         ),
         "hpet" | "acpi_pm" => (
-            "the kernel asks a device for the time, each time; where a hypervisor emulates the \
-             device that is an exit, and part of each latency",
-            "look in the kernel's log for why it gave up the TSC, and boot with tsc=reliable if \
-             the hardware or hypervisor keeps it constant",
+            "the kernel reads the time from a device; if a hypervisor emulates the device, each \
+             reading is an exit, and part of each latency",
+            "read in the kernel's log why it does not use the TSC, and boot with tsc=reliable if \
+             the hardware or hypervisor keeps the TSC constant",
         ),
         _ => (
             "the kernel does not use the TSC as its clock, so it may not be constant",
-            "boot with clocksource=tsc if the hardware or hypervisor keeps it constant",
+            "boot with clocksource=tsc if the hardware or hypervisor keeps the TSC constant",
         ),
     };
     ProbeStatus {
@@ -60,8 +60,8 @@ mod tests {
     fn each_kind_of_clock_has_its_own_limit() {
         assert!(reported("tsc\n").best);
         for (source, limit, remedy) in [
-            ("kvm-clock", "the host tells", "clocksource=tsc"),
-            ("xen", "the host tells", "clocksource=tsc"),
+            ("kvm-clock", "the host sets the rate", "clocksource=tsc"),
+            ("xen", "the host sets the rate", "clocksource=tsc"),
             ("hpet", "a device", "tsc=reliable"),
             ("arch_sys_counter", "may not be constant", "clocksource=tsc"),
         ] {

@@ -30,6 +30,6 @@ pub enum TraceError {
     #[error("no BPF program could be attached: {0}; `vmnoise doctor` tries each group alone")]
     NothingAttached(String),
     /// The ring buffer could not be read.
-    #[error("the BPF ring buffer cannot be read: {0}; what was traced since the last read is lost")]
+    #[error("the BPF ring buffer cannot be read: {0}; records since the last read are lost")]
     Ring(std::io::Error),
 }

@@ -134,7 +134,7 @@ pub(crate) fn why_not(error: &libbpf_rs::Error, warnings: &str) -> LoadError {
     let host = Host::here();
     if host.lockdown() == Some(Lockdown::Confidentiality) {
         return LoadError::Refused {
-            why: "kernel lockdown is in confidentiality mode, in which BPF reads nothing of the \
+            why: "kernel lockdown is in confidentiality mode, in which BPF may not read the \
                   kernel"
                 .to_owned(),
             remedy: "boot with lockdown=integrity or lower".to_owned(),
@@ -145,7 +145,7 @@ pub(crate) fn why_not(error: &libbpf_rs::Error, warnings: &str) -> LoadError {
         || (capabilities.has(Capability::Bpf) && capabilities.has(Capability::Perfmon));
     if !may_load {
         return LoadError::Refused {
-            why: "loading BPF programs needs CAP_BPF and CAP_PERFMON, which this process has not"
+            why: "loading BPF programs needs CAP_BPF and CAP_PERFMON, which this process lacks"
                 .to_owned(),
             remedy: "run as root, or grant both with setcap".to_owned(),
         };
@@ -176,7 +176,7 @@ fn not_allowed(refused: &io::Error, has_call_filter: bool) -> Option<LoadError> 
             format!(
                 "a security module of this kernel (/sys/kernel/security/lsm names them) refuses bpf(2) ({refused}), although this process has the capabilities"
             ),
-            "allow bpf(2) to this program in its policy; `dmesg` or the audit log says which rule it was",
+            "allow bpf(2) to this program in its policy; `dmesg` or the audit log names the rule",
         ),
         _ => return None,
     };

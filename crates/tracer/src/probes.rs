@@ -172,14 +172,16 @@ impl Group {
     /// Returns what a run loses without the group.
     pub(crate) const fn loss(self) -> &'static str {
         match self {
-            Group::Irq => "interrupt work on the host is not told from other causes",
-            Group::Softirq => "soft interrupt work on the host is not told from other causes",
-            Group::Nmi => "NMIs on the host are not told from other causes",
-            Group::Sched => "which task ran instead, and who woke a sleeping vCPU, stay unknown",
-            Group::Follow => "how long the thread waits after a wake-up or a move stays unknown",
-            Group::KvmRun => "time in the VMM and exits that went to it stay unknown",
-            Group::KvmExit => "exits handled in the host kernel stay unknown",
-            Group::Timer => "when a timer was armed and when its interrupt came stay unknown",
+            Group::Irq => "interrupts of the host cannot be distinguished from other causes",
+            Group::Softirq => "softirqs of the host cannot be distinguished from other causes",
+            Group::Nmi => "NMIs of the host cannot be distinguished from other causes",
+            Group::Sched => {
+                "the task that ran instead, and the waker of a sleeping vCPU, are unknown"
+            }
+            Group::Follow => "the waits of the thread after a wake-up or a migration are unknown",
+            Group::KvmRun => "time in the VMM, and exits to the VMM, are unknown",
+            Group::KvmExit => "exits handled in the host kernel are unknown",
+            Group::Timer => "the times at which a timer was set and its interrupt came are unknown",
         }
     }
 
@@ -203,25 +205,25 @@ impl Group {
                 limits.collect::<Vec<_>>().join("; ")
             }
             Group::Softirq if kernel.preempt_rt => {
-                "a soft interrupt that is preempted is not told, and counted as a loss: this \
-                 kernel is PREEMPT_RT"
+                "a preempted softirq is not reported, and counts as a loss: this kernel is \
+                 PREEMPT_RT"
                     .to_owned()
             }
             Group::Sched if kernel.before_5_18 => {
-                "best effort: sched_switch has the arguments it had before 5.18, and vmnoise is \
-                 tested on 6.1 and later"
+                "best effort: sched_switch has the arguments of kernels before 5.18, and vmnoise \
+                 is tested on 6.1 and later"
                     .to_owned()
             }
             Group::Nmi => {
-                "a lower bound: only the handlers are timed, not the way in and out".to_owned()
+                "a lower bound: only the handlers are timed, not entry and exit".to_owned()
             }
             Group::KvmExit if kernel.kvm_pvm => {
-                "kvm_exit and kvm_entry exist and never fire under kvm_pvm: exits handled in the \
-                 host kernel stay unknown"
+                "kvm_exit and kvm_entry exist, but never fire under kvm_pvm: exits handled in the \
+                 host kernel are unknown"
                     .to_owned()
             }
             Group::KvmExit if !kernel.has_reasons => {
-                "why guests were left is not told: KVM's module has no BTF".to_owned()
+                "exit reasons are unknown: KVM's module has no BTF".to_owned()
             }
             _ => String::new(),
         }
@@ -290,15 +292,15 @@ impl<'a> Probe<'a> {
 /// vcpu, isa).
 fn older_kvm_exit(arguments: usize) -> Option<String> {
     (arguments == 3).then(|| {
-        "kvm_exit has the arguments it had before Linux 5.16, and vmnoise reads those of later kernels: \
-         use Linux 5.16 or newer, 6.1 and later are tested"
+        "kvm_exit has the arguments of kernels before Linux 5.16, which vmnoise cannot read: use \
+         Linux 5.16 or newer; 6.1 and later are tested"
             .to_owned()
     })
 }
 
 /// Effect of [`vmnoise_host::Host::posts_interrupts`].
 const POSTED: &str = "KVM's posted interrupts have no tracepoint (PIN, NPI and PIW of \
-                      /proc/interrupts): hw appears only where they are seen to stand still";
+                      /proc/interrupts): time is hw only while these counts stand still";
 
 /// Usual mount points of tracefs.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -323,7 +325,7 @@ fn of_unhooked_vectors(unhooked: &BTreeSet<String>) -> Option<String> {
     }
     let list: Vec<&str> = unhooked.iter().map(String::as_str).collect();
     Some(format!(
-        "these interrupt vectors of this kernel are not hooked: {}; what nobody explains is hv_or_hw, never hw",
+        "these interrupt vectors of this kernel have no probe: {}; the residual is hv_or_hw, never hw",
         list.join(", ")
     ))
 }
@@ -414,7 +416,7 @@ mod tests {
         };
         let limit = Group::Irq.limit(&kernel);
         assert!(
-            limit.contains("not hooked: perf_guest_pmi_entry;"),
+            limit.contains("have no probe: perf_guest_pmi_entry;"),
             "{limit:?}"
         );
         let hides = |kernel: &Kernel| {

@@ -90,7 +90,7 @@ impl SmiCounts {
                 } else {
                     "perf event msr/smi"
                 },
-                "how many SMIs there were, not how long".to_owned(),
+                "the number of SMIs, not their length".to_owned(),
                 "",
             ),
             Some((why, remedy)) => ("not available", why.clone(), *remedy),

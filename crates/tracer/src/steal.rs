@@ -144,14 +144,14 @@ impl StealClock {
         let (probe_status, limit, remedy) = match (self, sampled) {
             (_, true) => (
                 "sampled at begin and end",
-                "steal inside an NMI is not told from it: only its length is known",
+                "steal inside an NMI counts as part of it: only the NMI's length is known",
                 "",
             ),
             (StealClock::NoGuest, false) => ("not needed", "", ""),
             (_, false) => (
                 "not sampled",
-                "activities may include steal: what the outer host took inside one counts as its \
-                 own time",
+                "activities may include steal: time that the outer host took inside an activity \
+                 counts as its own",
                 "use a guest kernel whose BTF lists the per-CPU variable steal_time (on Xen: \
                  xen_runstate), on a hypervisor that offers a steal clock",
             ),
@@ -167,7 +167,7 @@ impl StealClock {
 
     /// Returns which source is used.
     pub(crate) fn probe_status(self) -> ProbeStatus {
-        let upper = "an upper bound on what the outer host's scheduler took";
+        let upper = "an upper bound of the time that the outer host's scheduler took";
         let (probe_status, limit, remedy) = match self {
             StealClock::Variable(Variable { xen: false, .. }) => {
                 ("kvm_steal_time by BTF offset", upper.to_owned(), "")
@@ -187,7 +187,7 @@ impl StealClock {
             ),
             StealClock::Unknown => (
                 "none",
-                "this machine is a guest, and its hypervisor has shown no steal clock".to_owned(),
+                "this machine is a guest, and its hypervisor shows no steal clock".to_owned(),
                 "let the hypervisor offer a steal clock to this guest (KVM: +kvm-steal-time)",
             ),
             StealClock::NoGuest => ("not needed", String::new(), ""),

@@ -25,7 +25,7 @@ fn programs() -> Vec<ProbeStatus> {
         vec![probe_status(
             "BPF programs",
             "none",
-            format!("{why}: nothing can be named"),
+            format!("{why}: no culprit can be named"),
             remedy,
         )]
     };
@@ -99,7 +99,7 @@ fn throttled_by(facts: Throttling, by_group: bool) -> ProbeStatus {
             "throttling",
             "fair server",
             format!(
-                "other tasks that wait get {} of {} µs from a real-time workload; that is measured",
+                "waiting tasks get {} of {} µs from a real-time workload; this time is measured",
                 server.runtime_ns / 1000,
                 server.period_ns / 1000
             ),
@@ -117,8 +117,8 @@ fn throttled_by(facts: Throttling, by_group: bool) -> ProbeStatus {
                 "unknown"
             },
             format!(
-                "a real-time workload may run {runtime} of {period} µs and is then held off; that \
-                 is measured"
+                "a real-time workload may run {runtime} of {period} µs and is then throttled; this \
+                 time is measured"
             ),
             "measure with the default priority, or write -1 to \
              /proc/sys/kernel/sched_rt_runtime_us"

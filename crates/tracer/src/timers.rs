@@ -22,14 +22,14 @@ pub fn timers(host: &Host) -> ProbeStatus {
     let name = device.name.as_str();
     if device.min_delta_ns > SOON_NS {
         let late = format!(
-            "a timer never fires sooner than {} ns after it was set: one that is due before is late",
+            "a timer fires {} ns after it was set at the earliest: a timer that is due sooner is late",
             device.min_delta_ns
         );
         return match name {
             "xen" => probe_status(
                 name,
                 false,
-                late + "; that is TIMER_SLOP of Linux in Xen, which xen_timer_slop= moves",
+                late + "; this is TIMER_SLOP of Linux in Xen, which xen_timer_slop= sets",
                 "boot this guest with xen_timer_slop=5000 (ns)",
             ),
             _ => probe_status(name, false, late, ""),
@@ -44,24 +44,23 @@ pub fn timers(host: &Host) -> ProbeStatus {
 /// Returns the status of the interrupt controller's own timer. A guest does not have it: setting it
 /// is trapped, and a timer of the host fires in its place.
 fn emulated_lapic(name: &str, hypervisor: &str) -> ProbeStatus {
-    let emulated = "the hypervisor emulates it: to set a timer is an exit, and one of the host's \
-                    fires in its place";
+    let emulated = "the hypervisor emulates it: setting a timer is an exit, and a timer of the \
+                    host fires in its place";
     // All kinds of KVM have this signature, also Firecracker.
     if !hypervisor.starts_with("KVM") {
         return probe_status(name, true, emulated.to_owned(), "");
     }
     match name {
         "lapic-deadline" => {
-            let advance =
-                "; whether ahead of time (lapic_timer_advance) `vmnoise doctor` says there";
+            let advance = "; run `vmnoise doctor` on the host to see lapic_timer_advance";
             probe_status(name, true, emulated.to_owned() + advance, "")
         }
         _ => probe_status(
             name,
             false,
-            emulated.to_owned() + "; not every host does so ahead of time in this mode",
-            "give this guest the CPU flag tsc-deadline, the mode that lapic_timer_advance of \
-             the host's KVM is for",
+            emulated.to_owned() + "; not every host fires it ahead of time in this mode",
+            "give this guest the CPU flag tsc-deadline, which lapic_timer_advance of the host's \
+             KVM needs",
         ),
     }
 }

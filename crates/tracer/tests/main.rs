@@ -1,5 +1,5 @@
 //! The tracer on this machine: real events with known causes, and nothing left behind.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod root {
     mod causes;

@@ -1,5 +1,5 @@
 //! The workloads on this machine.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod common;
 

@@ -8,9 +8,9 @@ const PAGE: isize = 10;
 
 /// Keys and their effects, as shown by `?`.
 pub const HELP: [(&str, &str); 11] = [
-    ("?", "show these keys, or go back"),
+    ("?", "show or hide these keys"),
     ("q, Ctrl-C", "end the run and print its result"),
-    ("space", "pause the display, or go on"),
+    ("space", "pause the display, or continue"),
     ("Tab, left, right", "change to the other list"),
     ("up, down, page, Home, End", "move in the list"),
     ("Enter", "open the budget of the chosen gap"),

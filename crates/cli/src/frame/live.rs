@@ -36,7 +36,9 @@ struct Live<S> {
 /// Takes the terminal for a run that begins; prints the reason and returns `None` if it refuses.
 pub fn begin<S: Source + Default + 'static>(facts: &RunFacts) -> Option<Box<dyn View>> {
     let screen = Screen::take().inspect_err(|error| {
-        say::say(format_args!("no live view: the terminal refuses: {error}"));
+        say::say(format_args!(
+            "no live view, because the terminal refuses it: {error}"
+        ));
     });
     let (screen, source) = (screen.ok()?, S::default());
     let words = source.words(facts);
@@ -154,7 +156,7 @@ impl Notices {
 impl Drop for Notices {
     fn drop(&mut self) {
         if self.earlier > 0 {
-            say::say(format_args!("{} notices, and then:", self.earlier));
+            say::say(format_args!("{} earlier notices, then:", self.earlier));
         }
         // Output of the user's commands is among the notices.
         self.latest.iter().for_each(say::say);

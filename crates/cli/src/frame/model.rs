@@ -57,7 +57,7 @@ pub struct Model {
 impl Model {
     /// Creates the model for the time before the first period ends.
     pub fn of(words: &Words, period_ns: u64) -> Model {
-        let headline = format!("measuring: numbers come each {}", human(period_ns));
+        let headline = format!("measuring: new numbers every {}", human(period_ns));
         Model {
             latest: Snapshot {
                 headline,

@@ -17,7 +17,7 @@ use crate::units::human;
 fn words() -> Words {
     Words {
         command: "exits",
-        rows: "vCPUs and why they left their guest, halts not counted as time",
+        rows: "vCPUs and why they left their guest (times without halts)",
         row_columns: headings(&columns(Duration::ZERO)),
         curve: "time outside its guest in %",
         gaps: "The longest exits",

@@ -54,7 +54,7 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
     let incomplete_gaps: u64 = incomplete_gaps.sum();
     if incomplete_gaps > 0 {
         text += &format!(
-            " gaps with lost activities: {incomplete_gaps}; what they leave over is booked unexplained\n"
+            " gaps with lost activities: {incomplete_gaps}; the rest of these gaps is unexplained\n"
         );
     }
     text += &exit_check(facts, summary);
@@ -126,7 +126,7 @@ pub fn unbounded_kvm(ns: u64) -> String {
     match ns {
         0 => String::new(),
         ns => format!(
-            " {} of kvm without a bound: too few exits for the same reason show what KVM usually takes\n",
+            " {} of kvm without an upper bound: too few exits for the same reason show KVM's usual time\n",
             human(ns)
         ),
     }
@@ -140,7 +140,7 @@ fn exit_check(facts: &RunFacts, summary: &Summary) -> String {
             (cpu.exits.light, cpu.exits.heavy, cpu.exits.kvm_stat)
         {
             text += &format!(
-                " exits of CPU {}: {} witnessed, {all} by KVM's own statistics\n",
+                " exits of CPU {}: {} traced, {all} by KVM's own statistics\n",
                 cpu.cpu,
                 light + heavy
             );
@@ -174,7 +174,9 @@ fn steal_outside_gaps(facts: &RunFacts, summary: &Summary) -> String {
 pub fn late(events: u64) -> String {
     match events {
         0 => String::new(),
-        _ => format!(" {events} events came after their time had been explained without them\n"),
+        _ => {
+            format!(" {events} events came too late: their time had been explained without them\n")
+        }
     }
 }
 

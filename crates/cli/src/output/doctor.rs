@@ -56,7 +56,7 @@ fn text(host: &HostFacts, probe_statuses: &[ProbeStatus]) -> String {
         );
         for (label, note) in [
             ("limit", &probe_status.limit),
-            ("to climb", &probe_status.remedy),
+            ("to improve", &probe_status.remedy),
         ] {
             if !note.is_empty() {
                 text += &format!("     {label}: {note}\n");

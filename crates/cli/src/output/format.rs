@@ -71,7 +71,7 @@ pub enum AuditFormat {
     Text,
     /// One JSON object and nothing else
     Json,
-    /// JUnit's XML: what explains noise has failed
+    /// JUnit's XML: a setting that explains noise has failed
     Junit,
     /// A feature file for Node Feature Discovery: a label for each rule
     NodeLabels,

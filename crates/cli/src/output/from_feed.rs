@@ -19,7 +19,7 @@ pub fn render(summary: &Summary) -> String {
     let rows: Vec<_> = cpus_from_feed()
         .map(|(cpu, host)| (cpu.cpu, host.reported))
         .collect();
-    let mut out = "\nWhat was taken, says the host\n".to_owned();
+    let mut out = "\nTime taken, as reported by the host\n".to_owned();
     out += &table::of(&rows, |it| {
         it.count("CPU", |(cpu, _)| u64::from(*cpu))
             .time("covered", |(_, reported)| reported.covered_ns)
@@ -34,7 +34,7 @@ pub fn render(summary: &Summary) -> String {
             .count("lost", |(_, reported)| reported.lost)
     });
     if let Some(rows) = names(cpus_from_feed(), |host| host.reasons.as_deref()) {
-        out += "\nWhy the vCPU left its guest, says the host\n";
+        out += "\nWhy the vCPU left its guest, as reported by the host\n";
         out += &table::of(&rows, |it| {
             it.count("CPU", |(cpu, _)| u64::from(*cpu))
                 .name("reason", |(_, reported)| Some(&reported.name))
@@ -43,7 +43,7 @@ pub fn render(summary: &Summary) -> String {
         });
     }
     if let Some(rows) = names(cpus_from_feed(), |host| host.culprits.as_deref()) {
-        out += "\nWho took it, says the host\n";
+        out += "\nWho took it, as reported by the host\n";
         out += &table::of(&rows, |it| {
             it.count("CPU", |(cpu, _)| u64::from(*cpu))
                 .name("source", |(_, reported)| Some(&reported.name))
@@ -61,8 +61,8 @@ pub fn limits(summary: &Summary) -> String {
     };
     let detail = feed.detail.map_or("-", |detail| detail.name());
     format!(
-        " feed of the host ({detail}): frames {}, bytes {}; refused as untrue {}, damaged {}, \
-         hang-ups {}; the interrupts that bring it are noise of this guest, by their device's name\n",
+        " feed of the host ({detail}): frames {}, bytes {}; refused as impossible {}, damaged {}, \
+         hang-ups {}; the interrupts of its device are noise in this guest\n",
         feed.frames, feed.bytes, feed.refused, feed.garbled, feed.hang_ups,
     )
 }
@@ -87,7 +87,7 @@ fn names<'a, T: 'a>(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use vmnoise_events::{
         Anchor, Event, FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason, Share, ShareMap,
@@ -160,7 +160,7 @@ mod tests {
     fn what_a_host_reports_is_shown_and_nothing_that_it_does_not() {
         let counts = render(&summary(FeedDetail::Counts));
         let lines: Vec<&str> = counts.lines().collect();
-        assert_eq!(lines[1], "What was taken, says the host");
+        assert_eq!(lines[1], "Time taken, as reported by the host");
         let cells: Vec<&str> = lines[3].split("  ").map(str::trim).collect();
         let cells: Vec<&str> = cells.into_iter().filter(|cell| !cell.is_empty()).collect();
         assert_eq!(

@@ -14,7 +14,7 @@ pub fn report(facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Strin
     let mut report = format!("Stopped by this gap:\n{}", tree::tree(gap));
     let inside = trace.inside((gap.start_mono_ns, gap.cpu), gap.dur_ns);
     if !inside.is_empty() {
-        report += "What made it:\n";
+        report += "What caused it:\n";
         for noise in &inside {
             report += &trace_line::render(&TraceLine::Noise((*noise).clone()));
         }

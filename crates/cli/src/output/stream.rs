@@ -61,7 +61,7 @@ impl Stream {
         let written = self.out.take().map_or(Ok(()), stdout::end);
         if self.lost_lines > 0 {
             say::say(format_args!(
-                "{} lines are missing on stdout: it took less than was told",
+                "{} lines are missing on stdout: its reader was too slow",
                 self.lost_lines
             ));
         }

@@ -80,7 +80,7 @@ pub fn shares(cpu: &CpuSummary) -> String {
 fn outer_steal(cpu: &CpuSummary) -> String {
     match cpu.outer_steal_ns {
         Some(ns) => format!(
-            " of the residual at most {} was the scheduler of the host below (its steal clock)\n",
+            " at most {} of the residual was taken by the scheduler of the host below (its steal clock)\n",
             human(ns)
         ),
         None => String::new(),

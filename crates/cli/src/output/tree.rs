@@ -27,7 +27,7 @@ pub struct Words {
 pub fn tree(of: &NamedInterval) -> String {
     let lost = match of.lost_activities() {
         0 => String::new(),
-        lost => format!("; {lost} of its activities lost: who is named is a lower bound"),
+        lost => format!("; {lost} of its activities lost: the named times are lower bounds"),
     };
     let mut text = format!(
         " {:>12}  CPU {} at {}{lost}\n",
@@ -76,7 +76,7 @@ fn line(indent: &str, is_last: bool, length: &str, words: &str, out: &mut String
 impl Words {
     fn of(&self, what: &What<'_>) -> String {
         match what {
-            What::Phase(None) => "phases not told apart".to_owned(),
+            What::Phase(None) => "phases unknown".to_owned(),
             What::Phase(of) => phase(*of).to_owned(),
             What::Guest(part) => words_of(part, self.side),
             // The line of the exit already shows its reason.

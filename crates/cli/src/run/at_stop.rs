@@ -19,12 +19,12 @@ pub struct AskedAtStop {
 /// Format of a stack frame without a symbol, with rtla's names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum StackFormat {
-    /// Nothing, nor of those behind it
+    /// End the stack there
     #[default]
     Truncate,
-    /// Nothing
+    /// Leave the frame out
     Skip,
-    /// Its address
+    /// Print its address
     Full,
 }
 
@@ -85,7 +85,8 @@ impl AtStop {
         }
         let mut out = String::from("    Blocking thread stack trace\n");
         let Some(frames) = &self.stack else {
-            return out + "\t\t(it is not kept: this wake-up was not seen, or lies too far back)\n";
+            return out
+                + "\t\t(no stack: this wake-up was not traced, or its stack is overwritten)\n";
         };
         let is_ours = |frame: &Frame| frame.function.as_deref() == Some(WAKES);
         let first = frames.iter().position(is_ours).map_or(0, |at| at + 1);
@@ -166,7 +167,7 @@ mod tests {
             stack: None,
             ..at_stop(StackFormat::Full)
         };
-        assert!(lost.stack().contains("not kept"));
+        assert!(lost.stack().contains("(no stack: "));
     }
 
     #[test]

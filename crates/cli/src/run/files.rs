@@ -59,7 +59,7 @@ fn refuse_file_of_others(file: &File, path: &Path, what: &str) -> Result<()> {
     let found = file.metadata()?;
     if found.is_file() && !is_ours(&found) {
         bail!(
-            "{} belongs to the user {}, who would read the {what}: remove it, or name another file",
+            "{} belongs to the user {}, who could read the {what}: remove it, or name another file",
             say::name_of(path),
             found.uid()
         );
@@ -139,7 +139,7 @@ impl Claimed {
             refuse_among_tables(path, recordings)?;
             if claimed.0.iter().any(|other| is_same(path, other)) {
                 let path = say::name_of(path);
-                let why = format!("{path} is to hold two results: name a file for each");
+                let why = format!("{path} cannot hold two results: name a file for each");
                 return Err(UsageError(why).into());
             }
             // Opening a pipe and closing it would show its reader an end of file.
@@ -167,7 +167,7 @@ pub fn refuse_recording(output: &Path, recordings: &[PathBuf]) -> Result<()> {
     let is_read = recordings.iter().any(|path| is_same(output, path));
     if is_file && (is_read || Reader::open(output).is_ok()) {
         let why = format!(
-            "{} is a recording, which would be overwritten: name another file",
+            "{} is a recording and would be overwritten: name another file",
             say::name_of(output)
         );
         return Err(UsageError(why).into());
@@ -195,7 +195,7 @@ pub fn refuse_among_tables(output: &Path, inputs: &[PathBuf]) -> Result<()> {
     let is_read = |input: &PathBuf| fs::canonicalize(input).is_ok_and(|it| folder.starts_with(it));
     match is_partition && inputs.iter().any(is_read) {
         true => Err(UsageError(format!(
-            "{} would lie among the tables that are read: name a file outside of the data set",
+            "{} is in the data set that is read: name a file outside of it",
             say::name_of(output)
         ))
         .into()),

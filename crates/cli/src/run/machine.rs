@@ -109,7 +109,7 @@ impl Machine {
         }
         if shares_cpu {
             say::say(format_args!(
-                "no CPU is left for the tool's own threads: they run on measured ones, and are part of the noise"
+                "no CPU is left for the tool's own threads: they run on measured CPUs, and are part of the noise"
             ));
         }
         Ok(shares_cpu)

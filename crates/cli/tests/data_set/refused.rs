@@ -243,7 +243,7 @@ fn no_table_that_is_read_is_written_over() {
         format!("schedule fleet --csv {run_name}/gaps.parquet"),
         format!("schedule {run_name} --csv {run_name}/new.csv"),
     ] {
-        folder.assert_refused(&words, "would lie among the tables that are read");
+        folder.assert_refused(&words, "is in the data set that is read");
     }
     assert!(tables() == before, "a table was changed");
     let output = folder.vmnoise("report fleet -o fleet/page.html");

@@ -94,7 +94,7 @@ fn lab(cell: &Cell) -> Result<XenLab> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use vmnoise_labs::bed::{CommandOutput, LabReport};
 

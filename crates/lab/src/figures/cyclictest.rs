@@ -80,7 +80,7 @@ fn of(document: Document) -> Result<Figures> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use super::*;
     use crate::scenario::Statistic;

@@ -120,7 +120,7 @@ fn of_isolation(host: &Host, is_wanted: bool) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use super::super::takes;
     use super::*;

@@ -1,5 +1,5 @@
 //! Tests of the report with invented results.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 use super::measured::{Measured, judged};
 use super::words::{beside, noise_percent, quantile_us, range_us};

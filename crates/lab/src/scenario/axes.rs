@@ -273,7 +273,7 @@ named!(Policy: Usual "usual", Other "other", Fifo1 "fifo1");
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use super::*;
 

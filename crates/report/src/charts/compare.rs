@@ -50,14 +50,14 @@ fn effects(page: &ComparePage<'_>) -> Chart {
                 "automargin": true,
             },
         });
-        let name = format!("{} beside {}", page.file(pair.second), page.file(0));
+        let name = format!("{} compared with {}", page.file(pair.second), page.file(0));
         (!names.is_empty()).then(|| View::new(&name, traces, layout))
     });
     Chart {
-        title: "How far they lie apart",
+        title: "Size of each difference",
         is_wide: false,
-        note: "To the right the second recording has more: at 1 each of its windows lies above each of the \
-               first."
+        note: "On the right, the second recording has higher values: at 1, each of its windows is above \
+               each window of the first."
             .into(),
         views: views.collect(),
     }

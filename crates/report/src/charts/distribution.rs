@@ -24,7 +24,7 @@ pub(super) fn histogram(run: &Run) -> Chart {
         title: "How long they were",
         is_wide: false,
         note: format!(
-            "How many {} were of each length. Both axes are logarithmic, a step is at most a quarter of its length.",
+            "The number of {} of each length. Both axes are logarithmic. A step is at most a quarter of its length wide.",
             run.words().many
         ),
         views,
@@ -96,10 +96,10 @@ pub(super) fn tail(run: &Run) -> Chart {
         .map(|(name, lengths)| (name, counts(lengths)))
         .collect();
     Chart {
-        title: "How many were longer than that",
+        title: "How many were longer",
         is_wide: false,
         note: format!(
-            "The part of all {} that is longer than each length: the distribution, seen from its end.{}",
+            "The part of all {} that is longer than each length.{}",
             run.words().many,
             some_of(lanes.len(), lengths.len(), run.words().lane)
         ),
@@ -119,7 +119,7 @@ pub(crate) fn beside(runs: &[Run]) -> Option<Chart> {
         })
         .collect();
     (lines.len() > 1).then(|| Chart {
-        title: "The recordings beside each other",
+        title: "Lengths in all recordings",
         is_wide: true,
         note: "The part of all gaps, exits or wake-ups of a recording that is longer than each length."
             .into(),
@@ -141,10 +141,7 @@ pub(super) fn tails(lines: &[(String, Vec<(u64, u64)>)], title: &str) -> View {
         let (mut x, mut y, mut spans) = (Vec::new(), Vec::new(), Vec::new());
         for (length_ns, count) in counts {
             let part = percent(part_of(longer, all));
-            spans.push(format!(
-                "{part} are no shorter than {}",
-                duration(*length_ns)
-            ));
+            spans.push(format!("{part} last at least {}", duration(*length_ns)));
             x.push(axes::length(*length_ns));
             y.push(digits(longer as f64 / all.max(1) as f64));
             longer = longer.saturating_sub(*count);

@@ -69,7 +69,7 @@ pub(super) fn reasons(run: &ExitsRun) -> Chart {
         title: "Why the guests were left",
         is_wide: false,
         note:
-            "Where the time of each reason went, all vCPUs together; in parentheses how many exits."
+            "The time of each exit reason by share, all vCPUs together. The number of exits is in parentheses."
                 .into(),
         views,
     }
@@ -91,8 +91,8 @@ pub(super) fn tails(run: &ExitsRun) -> Chart {
     Chart {
         title: "How long the exits of each reason were",
         is_wide: false,
-        note: "The part of all exits for a reason that is longer than each length, by the kernel’s own \
-               histograms: exact, whatever was lost. Sleep that the guest asked for is in it."
+        note: "The part of the exits for a reason that is longer than each length. The kernel counts every \
+               exit, so lost records change nothing. Sleep that the guest asked for is included."
             .into(),
         views: match lines.is_empty() {
             true => Vec::new(),

@@ -28,8 +28,8 @@ fn hosts(fleet: &Fleet) -> Chart {
     Chart {
         title: "How much of its time each host lost",
         is_wide: false,
-        note: "A point for each host, the quietest first; those that stand out among their like are red.".into(),
-        views: scatter(judged, points.collect(), "hosts, from the one that lost least"),
+        note: "A point for each host, the quietest first. Hosts that stand out from their group are red.".into(),
+        views: scatter(judged, points.collect(), "hosts, the smallest loss first"),
     }
 }
 
@@ -45,13 +45,16 @@ fn ranks(fleet: &Fleet) -> Chart {
     Chart {
         title: "How much of its time each rank lost",
         is_wide: false,
-        note: "Others wait for the rank that loses most; those that stand out are red.".into(),
+        note: "All ranks wait for the one that loses most. Ranks that stand out are red.".into(),
         views: scatter(judged, points.collect(), "rank"),
     }
 }
 
 fn scatter(judged: &Judged, points: Vec<(u64, (usize, &Lot))>, along: &str) -> Vec<View> {
-    let traces = [("as others", USUAL, false), ("stands out", OUT, true)];
+    let traces = [
+        ("does not stand out", USUAL, false),
+        ("stands out", OUT, true),
+    ];
     let traces = traces.into_iter().filter_map(|(name, colour, is_out)| {
         let points = points.iter();
         let points: Vec<&(u64, (usize, &Lot))> = points
@@ -120,8 +123,8 @@ fn worst(fleet: &Fleet) -> Chart {
         title: "Where the time of the worst hosts went",
         is_wide: false,
         note: match shown.len() {
-            1 => "The one that lost most, by share.".into(),
-            shown => format!("The {shown} that lost most, each by share."),
+            1 => "The host that lost most, by share.".into(),
+            shown => format!("The {shown} hosts that lost most, by share."),
         },
         views: match traces.is_empty() {
             true => Vec::new(),
@@ -152,12 +155,12 @@ fn takers(fleet: &Fleet) -> Chart {
     });
     let layout = json!({
         "height": 150 + 24 * names.len().max(4),
-        "xaxis": axes::plain("% of all that was lost"), "yaxis": axes::names(),
+        "xaxis": axes::plain("% of all lost time"), "yaxis": axes::names(),
     });
     Chart {
         title: "Who took it, on all hosts together",
         is_wide: false,
-        note: "What of that was on how many hosts is in the table.".into(),
+        note: "The table below has the host with the largest part of each.".into(),
         views: match shown.is_empty() {
             true => Vec::new(),
             false => vec![View::new("", vec![trace], layout)],

@@ -20,7 +20,7 @@ pub(super) fn left(run: &Run) -> Chart {
             };
             let said = points.iter().map(|(length_ns, left_ns)| {
                 format!(
-                    "any {} left at least {}",
+                    "any window of {} has at least {} left",
                     duration(*length_ns),
                     duration(*left_ns)
                 )
@@ -36,18 +36,18 @@ pub(super) fn left(run: &Run) -> Chart {
         .collect();
     let layout = json!({
         "xaxis": axes::lengths("length of a window"),
-        "yaxis": axes::plain("least that was left of it (%)"),
+        "yaxis": axes::plain("least time left (%)"),
     });
     let views = match traces.is_empty() {
         true => Vec::new(),
         false => vec![View::new("", traces, layout)],
     };
     Chart {
-        title: "How much of any stretch was left",
+        title: "Least time left in any window",
         is_wide: false,
         note: format!(
-            "Of all windows of a length, wherever they begin, the one that left least: `vmnoise schedule` holds \
-             deadlines against it, and against what may have been taken while nobody looked.{}",
+            "The least CPU time left in any window of each length. `vmnoise schedule` checks deadlines against it, \
+             and also counts time that was not observed.{}",
             some_of(lanes.len(), run.gathered.lanes.len(), run.words().lane)
         ),
         views,

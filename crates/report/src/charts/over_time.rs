@@ -126,7 +126,7 @@ pub(super) fn heat(run: &Run) -> Chart {
         title: "Who lost time when",
         is_wide: true,
         note: format!(
-            "One row for each {}, one column for each {}; the colour is the part of the time that was lost.",
+            "One row for each {}, one column for each {}. The colour shows the part of the time that was lost.",
             run.words().lane,
             duration(even.width_ns)
         ),

@@ -11,11 +11,11 @@ use crate::run::Run;
 pub(super) fn periodic(run: &Run) -> Chart {
     let found = run.summary().map_or(&[][..], |it| &it.periodic);
     Chart {
-        title: "What comes back by a clock",
+        title: "Periodic gaps",
         is_wide: true,
-        note: "All gaps of a CPU that no witness explains, laid over each other at the period that was \
-               found. What keeps the beat stands in the middle; what does not is spread evenly, about as \
-               high as the line."
+        note: "All gaps of a CPU without a known cause, laid over each other at the period that was found. \
+               Gaps with this period are in the middle. Other gaps are spread evenly, about as high as the \
+               line."
             .into(),
         views: found.iter().map(folded).collect(),
     }
@@ -48,7 +48,7 @@ fn folded(found: &Periodic) -> View {
         .copied()
         .collect();
     let even = json!({
-        "type": "scatter", "mode": "lines", "name": "those off the beat, spread evenly",
+        "type": "scatter", "mode": "lines", "name": "other gaps, spread evenly",
         "x": ends, "y": vec![off_beat; ends.len()],
         "line": {"color": "#e4572e", "width": 1.5, "dash": "dash"},
         "hovertemplate": "%{y:.1f} gaps<extra></extra>",
@@ -61,7 +61,7 @@ fn folded(found: &Periodic) -> View {
         times(found.gaps, "time", "times")
     );
     let layout = json!({
-        "xaxis": axes::plain_lengths("time from the beat"), "yaxis": axes::plain("gaps"),
+        "xaxis": axes::plain_lengths("time from the middle of the period"), "yaxis": axes::plain("gaps"),
     });
     View::new(&name, vec![bars, even], layout)
 }

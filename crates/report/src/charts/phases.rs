@@ -12,9 +12,9 @@ use crate::tables::some_of;
 /// Returns the sides with their colours and times.
 const fn sides(of: PhaseSides) -> [(&'static str, &'static str, u64); 3] {
     [
-        ("the guest’s", "#1f9e89", of.guest_ns),
-        ("its host’s", "#e4572e", of.host_ns),
-        ("nobody knows whose", "#a7b0ba", of.unknown_ns),
+        ("the guest", "#1f9e89", of.guest_ns),
+        ("its host", "#e4572e", of.host_ns),
+        ("unknown", "#a7b0ba", of.unknown_ns),
     ]
 }
 
@@ -36,7 +36,7 @@ pub(super) fn phases(run: &Run) -> Chart {
     let shown = some_of(lanes.len(), all.len(), run.words().lane);
     let is_joined = run.latencies().is_some();
     let what = match is_joined {
-        true => "each phase, and whose time it was",
+        true => "each phase, divided between guest and host",
         false => "its phases",
     };
     Chart {

@@ -70,8 +70,8 @@ pub(crate) fn spikes(run: &Run) -> Option<Spikes> {
     (gathered.count() > 0).then(|| Spikes {
         title: words.over_time,
         note: format!(
-            "The longest {} of each {} on each {}, and the longest of all: of {} no maximum is left out. \
-             The colour is that of the largest part.",
+            "The longest {} of each {} on each {}, and the longest of all {}. No maximum is left out. \
+             A point has the colour of its largest part.",
             words.one,
             duration(gathered.stretch_ns),
             words.lane,

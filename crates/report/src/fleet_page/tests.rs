@@ -65,15 +65,15 @@ fn each_host_is_held_against_its_like() {
     let page = page(fine.chain(coarse).chain(lone).collect());
     assert_says(
         &page,
-        "One of 18 hosts stands out: fine3 loses 9.0 % of its time, and the one in the middle of its like 0.30 %.",
+        "One of 18 hosts stands out: fine3 loses 9.0 % of its time, and the median host of its group 0.30 %.",
     );
     assert_says(
         &page,
-        "cannot be held against others: fewer than 8 were looked at",
+        "cannot be compared, and are only in the tables: fewer than 8 hosts were measured",
     );
     assert_says(
         &page,
-        "Gaps below 1.00 µs to 100 µs, by host, were not looked for",
+        "Gaps below 1.00 µs to 100 µs (by host) were not recorded",
     );
 }
 
@@ -95,7 +95,7 @@ fn a_rank_that_two_jobs_have_is_told_by_its_host() {
     // The mean of both would be half of that.
     assert_says(
         &page(ranks.collect()),
-        "is what rank 3 on node12 loses of its time: 30.0 times",
+        "of its time is lost by rank 3 on node12: 30.0 times",
     );
 }
 
@@ -108,7 +108,7 @@ fn one_cpu_of_many_at_which_nobody_looked_is_told() {
         run.cpus[7].runtime_ns -= unseen_ns;
         page(vec![run])
     };
-    let told = "have CPUs at which nobody looked for more than 5 % of the time";
+    let told = "have CPUs that were not observed for more than 5 % of the time";
     assert_says(&with_unseen(60_000_000), told);
     assert!(!with_unseen(40_000_000).contains(told));
 }
@@ -117,6 +117,6 @@ fn one_cpu_of_many_at_which_nobody_looked_is_told() {
 fn one_host_is_not_told_in_the_plural() {
     assert_says(
         &page(vec![run("h", 1_000, 3_000_000)]),
-        "The one that lost most",
+        "The host that lost most",
     );
 }

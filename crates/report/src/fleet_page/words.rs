@@ -29,7 +29,7 @@ pub(super) fn headline(fleet: &Fleet) -> String {
     let judged = &fleet.judged_hosts;
     let large: Vec<&Group> = judged.large().collect();
     let Some(largest) = judged.groups.first() else {
-        return "No host was looked at in one way.".into();
+        return "No host can be compared: each was measured in several ways.".into();
     };
     if large.is_empty() {
         return of_few(fleet, largest);
@@ -46,10 +46,10 @@ pub(super) fn headline(fleet: &Fleet) -> String {
     });
     let of_its_like = match large.len() {
         1 => "",
-        _ => " of its like",
+        _ => " of its group",
     };
     let loses = format!(
-        "loses {} of its time, and the one in the middle{of_its_like} {}",
+        "loses {} of its time, and the median host{of_its_like} {}",
         percent(lost),
         percent(group.map_or(0.0, |it| it.median))
     );
@@ -74,11 +74,11 @@ fn of_few(fleet: &Fleet, largest: &Group) -> String {
     let is_one_group = fleet.judged_hosts.groups.len() == 1;
     match (largest.places.len(), is_one_group) {
         (1, true) => format!("{name} loses {lost} of its time."),
-        (1, false) => "No two hosts were looked at alike.".into(),
-        (all, true) => format!("Of {all} hosts {name} loses most: {lost} of its time."),
+        (1, false) => "No two hosts were measured in the same way.".into(),
+        (all, true) => format!("{name} loses most of {all} hosts: {lost} of its time."),
         (all, false) => {
             format!(
-                "Of {all} hosts that were looked at alike {name} loses most: {lost} of its time."
+                "{name} loses most of {all} hosts that were measured in the same way: {lost} of its time."
             )
         }
     }
@@ -96,7 +96,7 @@ pub(super) fn findings(fleet: &Fleet) -> Vec<Finding> {
         findings.push(Finding {
             figure: percent(part),
             text: format!(
-                "of all that was lost is {}, on {}",
+                "of all lost time is {}, on {}",
                 deed(*share, who.as_deref()),
                 times(taken.lots, "host", "hosts")
             ),
@@ -123,15 +123,12 @@ fn standing_out(lots: &[Lot], judged: &Judged) -> Vec<Finding> {
         });
         let median = judged.group_of(*place).map_or(0.0, |it| it.median);
         let of_median = match median > 0.0 {
-            true => format!(
-                ": {:.1} times as much as the one in the middle",
-                lost / median
-            ),
+            true => format!(": {:.1} times the median", lost / median),
             false => String::new(),
         };
         Finding {
             figure: percent(lost),
-            text: format!("is what {} loses of its time{of_median}.{most}", lot.name),
+            text: format!("of its time is lost by {}{of_median}.{most}", lot.name),
         }
     });
     let mut findings: Vec<Finding> = told.collect();
@@ -152,8 +149,8 @@ fn not_comparable(fleet: &Fleet) -> Option<Finding> {
     is_told.then(|| Finding {
         figure: times(others as u64, "host", "hosts"),
         text: format!(
-            "cannot be held against others: fewer than {LEAST} were looked at by the same workload and from the same length of \
-             gaps on; they are in the tables alone"
+            "cannot be compared, and are only in the tables: fewer than {LEAST} hosts were measured by the same workload \
+             with the same threshold"
         ),
     })
 }
@@ -179,19 +176,19 @@ fn missing(fleet: &Fleet) -> Vec<Finding> {
     let findings = [
         told(
             &|host| host.lost_gaps > 0,
-            "lost records that may have been gaps, and more time than is told",
+            "lost records that may have been gaps, and may have lost more time than shown",
         ),
         told(
             &unseen,
-            "have CPUs at which nobody looked for more than 5\u{a0}% of the time: what was taken then is in no figure",
+            "have CPUs that were not observed for more than 5\u{a0}% of the time, and time taken then is in no figure",
         ),
         told(
             &|host| host.incomplete > 0,
-            "have a run that did not end in order: what was recorded by then is in it",
+            "have a run that did not end in order, and the page has its data until then",
         ),
         told(
             &|host| host.lost_witnesses > 0,
-            "lost events that would say who took a gap: somebody may have taken more than is told",
+            "lost events that name culprits, and these may have taken more time than shown",
         ),
     ];
     findings.into_iter().flatten().collect()
@@ -209,20 +206,20 @@ fn named(names: &[&str]) -> String {
 /// Returns the assumptions and limits of the page.
 pub(super) fn limits(page: &FleetPage, fleet: &Fleet) -> Vec<String> {
     let mut limits = vec![format!(
-        "A host stands out that loses more than the upper quartile and three times the distance of the quartiles, and at \
-         least {TIMES} times as much as the one in the middle and {LEAST_LOST}\u{a0}% of its time; each is held against those that \
-         were looked at by the same workload and from the same length of gaps on, and of fewer than {LEAST} none does. That is no test: hosts that \
-         do other work lose other amounts, and may be in order."
+        "A host stands out if it loses more than the upper quartile plus three times the distance of the quartiles, at \
+         least {TIMES} times as much as the median host, and at least {LEAST_LOST}\u{a0}% of its time. It is compared with hosts \
+         that were measured by the same workload with the same threshold, if there are at least {LEAST}. This is no test: \
+         hosts that do other work lose other amounts, and may be in order."
     )];
     let thresholds = || fleet.hosts.iter().flat_map(|host| &host.looked);
     let thresholds = || thresholds().map(|(_, threshold_ns)| *threshold_ns);
     if let Some((least_ns, most_ns)) = thresholds().min().zip(thresholds().max()) {
         let below = match least_ns == most_ns {
             true => duration(least_ns),
-            false => format!("{} to {}, by host,", duration(least_ns), duration(most_ns)),
+            false => format!("{} to {} (by host)", duration(least_ns), duration(most_ns)),
         };
         limits.push(format!(
-            "Gaps below {below} were not looked for, and are in no figure."
+            "Gaps below {below} were not recorded, and are in no figure."
         ));
     }
     limits.push(
@@ -230,22 +227,21 @@ pub(super) fn limits(page: &FleetPage, fleet: &Fleet) -> Vec<String> {
     );
     if !fleet.ranks.is_empty() {
         limits.push(
-            "A rank is told by what its CPU lost. Which rank was the last in a step is not known: hosts share no clock. \
-             `vmnoise scale` says what waiting for the slowest costs."
+            "A rank shows the loss of its CPU. The last rank of a step is unknown, because hosts share no clock. \
+             `vmnoise scale` predicts the cost of waiting for the slowest rank."
                 .into(),
         );
     }
     let gapless = page.gapless_runs as u64;
     if gapless > 0 {
         limits.push(format!(
-            "{} of wake-ups or exits are not on this page: `vmnoise report` of their recordings shows them.",
+            "{} of wake-ups or exits are not on this page: use `vmnoise report` with their recordings.",
             times(gapless, "run", "runs")
         ));
     }
     if fleet.hosts.iter().any(|host| host.pauses) {
         limits.push(
-            "Of runs that paused in each period, parts are of the time in which they polled."
-                .into(),
+            "If a run paused in each period, its parts are of the time in which it polled.".into(),
         );
     }
     limits

@@ -24,7 +24,7 @@ fn figures(page: &ComparePage<'_>, pair: &Beside<'_>) -> Table {
     let (first, second) = (page.file(0), page.file(pair.second));
     let above = format!("{second} above {first}");
     let rows: Vec<&Row> = pair.rows.iter().filter(|row| row.is_any()).collect();
-    let table = Table::of(&format!("{second} beside {first}"), &rows, |it| {
+    let table = Table::of(&format!("{second} compared with {first}"), &rows, |it| {
         it.words("figure", |row| row.figure.name())
             .ranked(first, |row| figure(row.first, row.figure.unit()))
             .ranked(second, |row| figure(row.second, row.figure.unit()))
@@ -44,13 +44,15 @@ fn figures(page: &ComparePage<'_>, pair: &Beside<'_>) -> Table {
     });
     let parts = match page.kind {
         Kind::Gaps => "Shares and noise are parts of the runtime.",
-        Kind::Wakeups => "What begins with “by” is what somebody had of a wake-up on average.",
+        Kind::Wakeups => {
+            "Figures that begin with “by” are the average time that a culprit took from a wake-up."
+        }
         Kind::Exits => "Shares, noise and times are parts of the vCPUs’ time.",
     };
     table.noted(format!(
-        "Windows are compared, not {}: by how much they lie higher (Hodges and Lehmann), how surely \
-         (Cliff’s delta, -1 to 1), and how likely that is by chance (Mann and Whitney, with Holm’s \
-         correction). {parts}",
+        "Windows are compared, not {}. The table has the shift (Hodges and Lehmann), the size of the \
+         effect (Cliff’s delta, -1 to 1), and the probability of such a shift by chance (Mann and \
+         Whitney, with Holm’s correction). {parts}",
         words(page.kind)
     ))
 }
@@ -60,7 +62,7 @@ fn alone(page: &ComparePage<'_>) -> Table {
         let found = |it: Figure| Some((run.measured.figure(&it).filter(|it| *it != 0.0)?, it));
         run.measured.figures().into_iter().filter_map(found)
     });
-    Table::of("Its figures", &figures.collect::<Vec<_>>(), |it| {
+    Table::of("Figures", &figures.collect::<Vec<_>>(), |it| {
         it.words("figure", |(_, it)| it.name())
             .ranked(page.file(0), |(found, it)| figure(Some(*found), it.unit()))
     })
@@ -72,7 +74,7 @@ fn conditions(page: &ComparePage<'_>) -> Table {
             page.file(judged.run).to_owned().into()
         })
         .name("condition", |judged| Some(judged.condition))
-        .ranked("it is", |judged| figure(judged.value, judged.unit))
+        .ranked("value", |judged| figure(judged.value, judged.unit))
         .name("holds", |judged| {
             Some(match judged.holds {
                 Some(true) => "yes: status 2",
@@ -87,8 +89,8 @@ fn runs(page: &ComparePage<'_>) -> Table {
     Table::of("The recordings", &page.runs, |it| {
         it.name("recording", |run| Some(run.file))
             .name("kernel", |run| Some(&run.facts.host.kernel))
-            .name("a guest of", |run| {
-                Some(run.facts.host.hypervisor.as_deref().unwrap_or("nobody"))
+            .name("hypervisor", |run| {
+                Some(run.facts.host.hypervisor.as_deref().unwrap_or("none"))
             })
             .name("started at", |run| Some(&run.facts.started_at))
             .time("runtime", |run| run.measured.runtime_ns)

@@ -35,10 +35,10 @@ pub(super) fn vcpus(run: &Run) -> Table {
                 it.time(title, |(_, vcpu)| vcpu.time_ns.unseen)
             })
     });
-    let note = "In exits, percentiles and the longest are without the sleep that the guest asked for, and \
-                  of the exits that were recorded one by one.";
+    let note = "Times of exits do not include the sleep that the guest asked for. Percentiles and the \
+                  longest are of the exits that were recorded one by one.";
     let of_unseen = match has_unseen {
-        true => " Unseen: what nobody saw, and so neither in the guest nor in exits.",
+        true => " Unseen time was not observed: it is neither in the guest nor in exits.",
         false => "",
     };
     table.noted(format!("{note}{of_unseen}"))
@@ -62,9 +62,9 @@ pub(super) fn reasons(run: &Run) -> Table {
             })
     });
     table.noted(
-        "KVM and what follows add up to the total. Held up: blocked or throttled. Interrupts: \
-                  the host’s, soft ones and NMIs too. Asleep: as the guest asked for; p99 and the \
-                  longest count that as well.",
+        "KVM and the columns after it add up to the total. Held up: blocked or throttled. Interrupts: \
+                  those of the host, with softirqs and NMIs. Asleep: sleep that the guest asked for, \
+                  which p99 and the longest include.",
     )
 }
 

@@ -57,7 +57,7 @@ fn lots(title: &str, what: &str, lots: &[Lot], judged: &Judged) -> Table {
             .time("runtime", |(_, lot)| lot.all.runtime_ns)
             .percent("unseen", |(_, lot)| lot.unseen_percent())
             .count("lost gaps", |(_, lot)| lot.lost_gaps)
-            .words("looked at by", |(_, lot)| looked(lot).into())
+            .words("measured by", |(_, lot)| looked(lot).into())
     });
     let left_out = places.len() - shown.len();
     let left_out = match left_out {
@@ -65,8 +65,9 @@ fn lots(title: &str, what: &str, lots: &[Lot], judged: &Judged) -> Table {
         more => format!(" {more} more are left out."),
     };
     table.noted(format!(
-        "Lost is in parts of the runtime. Not judged is who has not seven others that were looked at alike. Lost gaps are records that were lost and may have been gaps; unseen is the time in \
-         which nobody looked.{left_out}"
+        "Lost time is in percent of the runtime. A {what} is not judged if fewer than seven others were \
+         measured in the same way. Lost gaps are lost records that may have been gaps. Unseen time was \
+         not observed.{left_out}"
     ))
 }
 
@@ -80,12 +81,12 @@ fn takers(fleet: &Fleet) -> Table {
             .percent("of all", |(_, taken)| part_of(taken.total_ns, total_ns))
             .time("total", |(_, taken)| taken.total_ns)
             .count("gaps", |(_, taken)| taken.gaps)
-            .time("most at once", |(_, taken)| taken.most_ns)
+            .time("largest part", |(_, taken)| taken.most_ns)
             .count("hosts", |(_, taken)| taken.lots)
             .words("most of it on", |(_, taken)| {
                 most_of(taken).name.clone().into()
             })
-            .percent("of that in all", |(_, taken)| {
+            .percent("part there", |(_, taken)| {
                 part_of(taken.most_of.1, taken.total_ns)
             })
     });

@@ -13,7 +13,7 @@ pub(super) fn pairs(run: &Run) -> Table {
         Outcome::Joined(joined) => &joined.pairs[..],
         _ => &[],
     };
-    Table::of("Which vCPU each CPU is, and what says so", pairs, |it| {
+    Table::of("Which vCPU each CPU is, and the evidence", pairs, |it| {
         it.words("CPU", |pair| format!("CPU {}", pair.cpu).into())
             .name("VM", |pair| Some(&pair.vm))
             .count("vCPU", |pair| pair.vcpu.map(u64::from))
@@ -32,7 +32,7 @@ pub(super) fn pairs(run: &Run) -> Table {
 /// Returns the periods of gaps without a known cause.
 pub(super) fn periodic(run: &Run) -> Table {
     let found = run.summary().map_or(&[][..], |summary| &summary.periodic);
-    Table::of("Periods in what no witness explains", found, |it| {
+    Table::of("Periods in the residual", found, |it| {
         it.words("CPU", |found| format!("CPU {}", found.cpu).into())
             .ranked("every", |found| {
                 let period_ns = found.period_ns as f64;
@@ -41,8 +41,6 @@ pub(super) fn periodic(run: &Run) -> Table {
             .time("for", |found| found.mean_gap_ns)
             .time("jitter", |found| found.jitter_ns)
             .count("times", |found| found.gaps)
-            .percent("of what is left over", |found| {
-                found.share_of_residual * 100.0
-            })
+            .percent("of the residual", |found| found.share_of_residual * 100.0)
     })
 }

@@ -49,8 +49,8 @@ fn latencies(run: &Run) -> Table {
             .and(latency_columns(Place::Page))
     });
     table.noted(
-        "From the planned expiry. The last line of a CPU is what it would have been had no \
-                  task waited for the one before.",
+        "Latencies count from the planned expiry. The last line of a CPU is corrected for missed \
+                  periods (coordinated omission).",
     )
 }
 
@@ -72,7 +72,7 @@ pub(super) fn shares(run: &Run) -> Table {
     }
 }
 
-const UNKNOWN: &str = "- is what could not be known here; it is not zero.";
+const UNKNOWN: &str = "- means unknown, not zero.";
 
 fn share_by_share(totals: &[(String, ShareMap<Option<u64>>)]) -> Table {
     let table = Table::of("Every share", &Share::ALL, |it| {

@@ -20,9 +20,9 @@ pub(super) fn phases(run: &Run) -> Table {
     });
     let of_sides = run.latencies().map(|_| {
         let sides: [(&str, OfSide); 3] = [
-            ("the guest’s", |it| it.guest_ns),
-            ("its host’s", |it| it.host_ns),
-            ("nobody knows whose", |it| it.unknown_ns),
+            ("the guest", |it| it.guest_ns),
+            ("its host", |it| it.host_ns),
+            ("unknown", |it| it.unknown_ns),
         ];
         sides
     });

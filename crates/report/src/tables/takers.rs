@@ -26,7 +26,7 @@ pub(super) fn takers(run: &Run) -> Table {
         .name("as", |taker| Some(label(taker.share)))
         .count(run.words().many, |taker| taker.moments)
         .time("total", |taker| taker.total_ns)
-        .time("most at once", |taker| taker.max_ns)
+        .time("largest part", |taker| taker.max_ns)
         .percent("of all", |taker| part_of(taker.total_ns, total_ns))
     });
     table.noted(left_out(takers.len()))
@@ -59,7 +59,7 @@ fn of_both_sides(run: &Run, joined: &JoinedRun) -> Table {
         .count("its CPU", |culprit| culprit.cpu.map(u64::from))
         .count(run.words().many, |culprit| culprit.gaps)
         .time("total", |culprit| culprit.total_ns)
-        .time("most at once", |culprit| culprit.max_ns)
+        .time("largest part", |culprit| culprit.max_ns)
         .percent(&of_all, |culprit| culprit.percent)
     });
     table.noted(left_out(culprits.len()))

@@ -9,7 +9,7 @@ use crate::beside::{GroupsBeside, signed};
 /// Returns a row for each figure that at least one run has.
 pub(super) fn two_groups(of: &GroupsBeside<'_>) -> Table {
     let rows = of.groups.rows.iter().filter(|row| row.is_any());
-    let table = Table::of("After beside before", &rows.collect::<Vec<_>>(), |it| {
+    let table = Table::of("Before and after", &rows.collect::<Vec<_>>(), |it| {
         it.words("figure", |row| row.figure.name())
             .ranked("before", |row| {
                 figure(row.medians.map(|(before, _)| before), row.figure.unit())
@@ -32,10 +32,10 @@ pub(super) fn two_groups(of: &GroupsBeside<'_>) -> Table {
             })
     });
     table.noted(
-        "Medians of runs; by how much runs after the change lie above those before (Hodges and Lehmann), \
-         with an exact interval of 95 % for each figure by itself; how likely that is by chance (exact \
-         test of Mann and Whitney over runs), by itself and corrected for all figures that are tested \
-         (Holm).",
+        "The table has the medians of the runs, and the shift of the runs after the change (Hodges \
+         and Lehmann), with an exact interval of 95 % for each figure alone. p is the probability of \
+         such a shift by chance (exact test of Mann and Whitney over runs), alone and corrected for all \
+         tested figures (Holm).",
     )
 }
 

@@ -153,7 +153,7 @@ impl Exits {
         threads::spawn("vmnoise-exits", &[Work::WatchExits], move || {
             looker.serve(&asked);
         })
-        .context("starting the thread that looks at exits")?;
+        .context("starting the thread that records exits")?;
         let one_in = |occasion: &Occasion| match occasion {
             Occasion::OneIn(seconds) => Some(Turns::new(*seconds)),
             Occasion::Canary | Occasion::Request => None,
@@ -211,7 +211,7 @@ impl Exits {
         if self.rests_until_ns.is_some_and(|until| now_ns >= until) {
             self.rests_until_ns = None;
             self.shared.rests.store(false, Relaxed);
-            say("exits are looked at again");
+            say("exits are recorded again");
         }
         let is_free = self.rests_until_ns.is_none() && self.shared.asked.load(Relaxed) == 0;
         let turns = self.turns.as_mut().filter(|_| is_free);

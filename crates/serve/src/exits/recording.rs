@@ -50,9 +50,9 @@ impl Becomes {
     fn limit(&self) -> String {
         match self {
             Becomes::File { dump, .. } => {
-                format!("one VM, from a dump on: {dump} has what came before, and why it was made")
+                format!("one VM, after a dump: {dump} has the time before, and the reason")
             }
-            Becomes::Answer(_) => "one VM, for as long as somebody asked for".to_owned(),
+            Becomes::Answer(_) => "one VM, for the requested time".to_owned(),
         }
     }
 }
@@ -104,7 +104,7 @@ impl Recording {
             ..Options::default()
         };
         let limit = becomes.limit();
-        let remedy = "vmnoise exits -o FILE records all VMs for as long as that is wanted";
+        let remedy = "vmnoise exits -o FILE records all VMs, for any time";
         let mut statuses = tracer.exit_statuses();
         statuses.push(ProbeStatus::limited("serve", "tp_btf", &limit, remedy));
         let facts = machine.facts(Timestamp::now(), options, tracer.witnesses(), statuses);

@@ -42,7 +42,7 @@ impl Looker {
                 && let Err(error) = self.look(&vm, purpose)
             {
                 say(&format!(
-                    "exits of {} could not be looked at: {error:#}",
+                    "exits of {} could not be recorded: {error:#}",
                     vm.name
                 ));
             }

@@ -89,16 +89,16 @@ fn facts(
         }),
         ..Options::default()
     };
-    let limit = "each wait for a CPU, and each sleep in KVM that no guest asked for, from 20 us on; exits, \
-                 interrupts and shorter waits are not told apart";
+    let limit = "it has waits for a CPU, and sleeps in KVM that no guest asked for, from 20 us on; it does \
+                 not distinguish exits, interrupts and shorter waits";
     let mut limit = limit.to_owned();
     if let Some(Made { why, beside }) = made {
         if let Some(Beside { vm, file }) = beside {
-            limit += &format!(": {file} has all of it, of {vm}, from then on");
+            limit += &format!("; {file} has all exits of {vm} after this dump");
         }
-        limit += &format!("; made for {why}");
+        limit += &format!("; reason: {why}");
     }
-    let remedy = "vmnoise exits -o FILE records all of it from now on";
+    let remedy = "vmnoise exits -o FILE records all exits from now on";
     let witnesses = Witnesses {
         sched: true,
         ..Witnesses::default()
@@ -171,7 +171,7 @@ pub(crate) fn recording(
     let asked_ns = wanted.last_ns.map_or(0, |last| now_ns.saturating_sub(last));
     let whole_ns = material.pieces.whole_from_mono_ns;
     let begin = material.snapshots.before(asked_ns, whole_ns).context(
-        "what was lost since the last look is not kept whole: `vmnoise serve --history` makes more room",
+        "the history does not reach back to the last snapshot: use a larger `vmnoise serve --history`",
     )?;
     let length_ns = now_ns.saturating_sub(begin.anchor.mono_ns);
     let length = SignedDuration::from_nanos(i64::try_from(length_ns).unwrap_or(i64::MAX));

@@ -50,10 +50,11 @@ impl Collector {
     pub(super) fn of(named: Option<&str>) -> Result<Collector> {
         environment::check_protocol()?;
         let address = environment::address(named);
-        let url = Url::parse(&address).with_context(|| format!("--otlp: {address} is no URL"))?;
+        let url =
+            Url::parse(&address).with_context(|| format!("--otlp: {address} is not a URL"))?;
         ensure!(
             ["http", "https"].contains(&url.scheme()),
-            "--otlp: {address} is not of http or https: http://localhost:4318 is"
+            "--otlp: {address} is neither http nor https: write http://localhost:4318, for example"
         );
         tls::choose_provider();
         let mut client = Client::builder()
@@ -112,7 +113,7 @@ fn headers() -> Result<HeaderMap> {
         ),
     ]);
     for (name, value) in environment::headers()? {
-        let context = || format!("OTEL_EXPORTER_OTLP_HEADERS: {name} cannot be a header of HTTP");
+        let context = || format!("OTEL_EXPORTER_OTLP_HEADERS: {name} cannot be an HTTP header");
         let key = HeaderName::from_str(&name).with_context(context)?;
         let mut value = HeaderValue::from_str(&value).with_context(context)?;
         value.set_sensitive(true);

@@ -30,14 +30,14 @@ pub(super) async fn deliver(
             let Err(refusal) = collector.take(message).await else {
                 counts.taken();
                 if std::mem::take(&mut fails) {
-                    say(&format!("{} takes metrics again", collector.name()));
+                    say(&format!("{} accepts metrics again", collector.name()));
                 }
                 break;
             };
             counts.failed();
             if !std::mem::replace(&mut fails, true) {
                 say(&format!(
-                    "{} does not take metrics: {}; later ones are sent all the same, and it is told when they are taken",
+                    "{} does not accept metrics: {}; vmnoise continues to send, and prints a line when they are accepted",
                     collector.name(),
                     refusal.why
                 ));

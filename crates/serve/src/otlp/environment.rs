@@ -43,7 +43,7 @@ pub(super) fn check_protocol() -> Result<()> {
         .is_none_or(|named| named == "http/protobuf");
     ensure!(
         is_ours,
-        "OTEL_EXPORTER_OTLP_PROTOCOL={} is not spoken here: set it to http/protobuf, and name the port of OTLP over HTTP (4318 by default)",
+        "OTEL_EXPORTER_OTLP_PROTOCOL={} is not supported: set it to http/protobuf, and name the port of OTLP over HTTP (4318 by default)",
         protocol.unwrap_or_default()
     );
     Ok(())
@@ -56,7 +56,7 @@ pub(super) fn check_protocol() -> Result<()> {
 pub(super) fn headers() -> Result<BTreeMap<String, String>> {
     let pairs = pairs(&of_exporter("HEADERS").unwrap_or_default());
     // The error quotes no value, since a value may be a secret.
-    pairs.context("OTEL_EXPORTER_OTLP_HEADERS is not of the kind name=value,name=value")
+    pairs.context("OTEL_EXPORTER_OTLP_HEADERS does not have the form name=value,name=value")
 }
 
 /// Returns the file of certificates that verify the collector's.
@@ -88,7 +88,7 @@ pub(super) fn interval() -> Result<Duration> {
 pub(super) fn resource() -> Result<BTreeMap<String, String>> {
     let said = set("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
     let mut resource = pairs(&said).with_context(|| {
-        format!("OTEL_RESOURCE_ATTRIBUTES={said} is not of the kind name=value,name=value")
+        format!("OTEL_RESOURCE_ATTRIBUTES={said} does not have the form name=value,name=value")
     })?;
     if let Some(name) = set("OTEL_SERVICE_NAME") {
         resource.insert("service.name".into(), name);
@@ -102,7 +102,7 @@ fn milliseconds(name: &str, said: Option<String>, otherwise: u64) -> Result<Dura
     };
     match said.parse() {
         Ok(ms @ 1..) => Ok(Duration::from_millis(ms)),
-        _ => bail!("{name}={said} is no number of milliseconds: 10000 is ten seconds"),
+        _ => bail!("{name}={said} is not a number of milliseconds: write 10000 for ten seconds"),
     }
 }
 

@@ -123,7 +123,7 @@ impl Exports {
         drop(self.newest);
         if self.is_over.recv_timeout(AT_THE_END).is_err() {
             say(&format!(
-                "the last metrics were not taken in {AT_THE_END:?}, and are not sent"
+                "the last metrics were not accepted within {AT_THE_END:?}, and are lost"
             ));
         }
     }
@@ -146,7 +146,9 @@ fn resource() -> Result<Resource> {
         ("service.name", "vmnoise".to_owned()),
         ("service.version", env!("CARGO_PKG_VERSION").to_owned()),
     ]);
-    let facts = Host::here().facts().context("reading what this host is")?;
+    let facts = Host::here()
+        .facts()
+        .context("reading the facts about this host")?;
     if let Some(name) = facts.name {
         // There is one sender on a host, and the alert rules identify a host by its instance.
         resource.insert("service.instance.id", name.to_string());

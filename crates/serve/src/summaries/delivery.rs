@@ -19,14 +19,14 @@ pub(super) fn deliver(destination: &Destination, queue: &Queue) {
             Ok(()) => {
                 queue.delivered(&parcel);
                 if pause > FIRST_PAUSE {
-                    say("summaries are taken again");
+                    say("summaries are delivered again");
                 }
                 pause = FIRST_PAUSE;
             }
             Err(error) => {
                 if pause == FIRST_PAUSE {
                     say(&format!(
-                        "summaries wait: {error:#}; it is tried again every now and then, after {LAST_PAUSE:?} at the latest"
+                        "summaries wait: {error:#}; the next attempt is in {LAST_PAUSE:?} or less"
                     ));
                 }
                 queue.pause(pause);

@@ -47,11 +47,11 @@ impl Destination {
     }
 
     fn store(named: &str) -> Result<Destination> {
-        let url = named.parse().context("this is no URL")?;
+        let url = named.parse().context("not a URL")?;
         use ObjectStoreScheme::{AmazonS3, GoogleCloudStorage, MicrosoftAzure};
         match ObjectStoreScheme::parse(&url) {
             Ok((AmazonS3 | GoogleCloudStorage | MicrosoftAzure, _)) => {}
-            _ => bail!("give a folder, or s3://BUCKET/…, gs://BUCKET/… or az://CONTAINER/…"),
+            _ => bail!("name a folder, or s3://BUCKET/…, gs://BUCKET/… or az://CONTAINER/…"),
         }
         tls::choose_provider();
         let known = |name: &str| VARIABLES.iter().any(|begin| name.starts_with(begin));
@@ -61,7 +61,7 @@ impl Destination {
         // Otherwise it would look names up by the C library.
         let own = [("randomize_addresses".to_owned(), "false".to_owned())];
         let (store, prefix) = parse_url_opts(&url, of_environment.chain(own))
-            .context("by what AWS_…, AZURE_… or GOOGLE_… of the environment say")?;
+            .context("by AWS_…, AZURE_… or GOOGLE_… of the environment")?;
         let runtime = Builder::new_current_thread().enable_all().build();
         Ok(Destination::Store {
             store,
@@ -116,7 +116,7 @@ impl Destination {
                 };
                 runtime
                     .block_on(put)
-                    .with_context(|| format!("no answer in {PATIENCE:?}"))??;
+                    .with_context(|| format!("no answer within {PATIENCE:?}"))??;
                 Ok(())
             }
         }

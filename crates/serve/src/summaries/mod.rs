@@ -43,10 +43,12 @@ impl Summaries {
     /// # Errors
     /// If this machine has no name, or the thread cannot be started.
     pub(crate) fn begin(destination: Destination, watch: &Watch) -> Result<Summaries> {
-        let facts = Host::here().facts().context("reading what this host is")?;
+        let facts = Host::here()
+            .facts()
+            .context("reading the facts about this host")?;
         let name = facts.name.map(|name| name.to_string());
         let host = name.filter(|name| !name.is_empty()).context(
-            "this machine has no name, and --summaries tells hosts apart by that: give it one (hostname(1))",
+            "this machine has no host name, by which --summaries distinguishes hosts: set one (hostname(1))",
         )?;
         let queue = Arc::new(Queue::default());
         let theirs = Arc::clone(&queue);
@@ -82,7 +84,7 @@ impl Summaries {
         let left = self.queue.close(AT_THE_END);
         if left > 0 {
             say(&format!(
-                "{left} summaries were not taken in {AT_THE_END:?}, and are lost"
+                "{left} summaries were not delivered within {AT_THE_END:?}, and are lost"
             ));
         }
     }

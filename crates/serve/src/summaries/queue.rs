@@ -57,7 +57,7 @@ impl Queue {
             };
             state.counts.dropped += 1;
             say(&format!(
-                "the summary {} is lost: its place takes none, and too many wait",
+                "the summary {} is lost, because too many summaries wait for delivery",
                 oldest.place.display()
             ));
         }

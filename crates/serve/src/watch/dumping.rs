@@ -70,11 +70,11 @@ impl Watch {
     /// # Errors
     /// If there is no dump: says why.
     pub(crate) fn dump_for(&mut self, vmm_pid: u32, vm: Name) -> Result<String, &'static str> {
-        const FAILED: &str = "it could not be made";
+        const FAILED: &str = "the dump could not be written";
         self.dumps.as_mut().ok_or(FAILED)?.guest_asks(vmm_pid)?;
         let name = dumps::name_for_guest();
         let made = Made {
-            why: "its guest asked".to_owned(),
+            why: "a request of its guest".to_owned(),
             beside: None,
         };
         let wanted = Wanted {

@@ -73,7 +73,7 @@ impl Watch {
     pub(crate) fn begin(arguments: &ServeArguments) -> Result<Watch> {
         let host = Host::here();
         let machine = Machine::read(&host)?;
-        let cpus = host.online_cpus().context("reading which CPUs there are")?;
+        let cpus = host.online_cpus().context("reading the online CPUs")?;
         let cpus = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
         let mut gate = Gate::load(arguments.vcpus, arguments.history_bytes())?;
         gate.attach()?;
@@ -158,13 +158,13 @@ impl Watch {
             Advice::GoOn => {}
             Advice::Pause { cost, length } => {
                 let cost = format!(
-                    "it takes {:.2} % of the CPUs, more than --cost-limit allows",
+                    "its cost is {:.2} % of the CPUs, more than --cost-limit allows",
                     cost * 100.0
                 );
                 let until_ns = (now + length).as_nanos() as u64;
                 if self.exits.as_mut().is_some_and(|it| it.rest(until_ns)) {
                     self.breaker.spare();
-                    say(&format!("{cost}: no exits are looked at for {length:?}"));
+                    say(&format!("{cost}: no exits are recorded for {length:?}"));
                     return;
                 }
                 self.take_in_all();
@@ -173,16 +173,14 @@ impl Watch {
                     own_cpus.pause();
                 }
                 self.pauses += 1;
-                say(&format!(
-                    "{cost}: what vCPUs do is not looked at for {length:?}"
-                ));
+                say(&format!("{cost}: vCPUs are not watched for {length:?}"));
             }
             Advice::Resume => match self.attach() {
-                Ok(()) => say("what vCPUs do is looked at again"),
+                Ok(()) => say("vCPUs are watched again"),
                 Err(error) => {
                     let length = self.breaker.wait_on(now);
                     say(&format!(
-                        "what vCPUs do cannot be looked at again: {error}; it is tried anew in {length:?}"
+                        "vCPUs cannot be watched again: {error}; the next attempt is in {length:?}"
                     ));
                 }
             },
@@ -195,7 +193,7 @@ impl Watch {
         // As at the start, the gate runs without these programs if they fail.
         if let Some(Err(error)) = self.own_cpus.as_mut().map(OwnCpus::attach) {
             say(&format!(
-                "what is taken from this machine's own CPUs is not looked at again: {error}"
+                "this machine's own CPUs are not watched again: {error}"
             ));
         }
         Ok(())
@@ -239,7 +237,7 @@ impl Watch {
     pub(crate) fn ask_host(&mut self, asking: HostAsking) -> Result<(), Lacking> {
         if self.own_cpus.is_none() {
             return Err(Lacking(
-                "--ask-host is for a guest whose steal clock is known: `vmnoise doctor` says whether this machine is one",
+                "--ask-host needs a guest with a steal clock: `vmnoise doctor` shows whether this machine has one",
             ));
         }
         self.host_asking = Some(asking);

@@ -273,7 +273,7 @@ fn a_signal_writes_one_down() {
     let dumps: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(dumps.len(), 1);
     Told::of(&dumps[0].as_ref().unwrap().path());
-    assert!(reasons(folder.path())[0].contains("made for a signal"));
+    assert!(reasons(folder.path())[0].contains("reason: a signal"));
     assert_eq!(made_for(&serve, "signal"), 1.0);
 }
 
@@ -349,7 +349,7 @@ fn a_quota_that_holds_a_vm_back_is_written_down_and_without_one_nothing_is() {
         ));
     }
     assert!(is_held_back, "its CPU idled, and it was not held back");
-    let words = format!("quota: it held the vCPUs of {name} back");
+    let words = format!("quota: it throttled the vCPUs of {name}");
     wait_for_reason(folder.path(), &words);
     assert_eq!(made_for(&serve, "quota"), 1.0);
     drop((quota, run));

@@ -150,7 +150,7 @@ fn a_dump_is_for_who_shows_the_token_and_comes_by_tls() {
     // The certificate of another server is not accepted.
     let others = Files::make();
     let strange = ("--tls-ca", others.path("cert.pem"));
-    refused(dump(&[strange, token.clone()]), "not vouched for");
+    refused(dump(&[strange, token.clone()]), "does not verify");
     assert!(!path.exists());
     let said = dump(&[authority, token]);
     assert!(said.status.success(), "{said:?}");

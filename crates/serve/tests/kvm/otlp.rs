@@ -154,8 +154,8 @@ fn one_that_takes_none_for_a_while_is_told_of_in_one_line_and_asked_again() {
     let [fails, again] = lines[..] else {
         panic!("{said}")
     };
-    assert!(fails.contains(&format!("{name} does not take metrics: it answers 503")));
-    assert!(again.contains(&format!("{name} takes metrics again")));
+    assert!(fails.contains(&format!("{name} does not accept metrics: it answers 503")));
+    assert!(again.contains(&format!("{name} accepts metrics again")));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn one_that_is_not_there_disturbs_nothing() {
     assert!(status.success(), "{said}");
     let lines = said
         .lines()
-        .filter(|line| line.contains("localhost:1 does not take metrics"));
+        .filter(|line| line.contains("localhost:1 does not accept metrics"));
     assert_eq!(lines.count(), 1, "{said}");
 }
 
@@ -180,7 +180,7 @@ fn one_that_is_not_there_disturbs_nothing() {
 fn what_cannot_be_an_address_or_a_time_is_refused_at_the_start() {
     for (address, variable, value, word) in [
         ("here", "", "", "--otlp"),
-        ("ftp://here", "", "", "http or https"),
+        ("ftp://here", "", "", "neither http nor https"),
         ("http://here", "OTEL_METRIC_EXPORT_INTERVAL", "1m", "1m"),
         (
             "http://here",

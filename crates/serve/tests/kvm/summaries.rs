@@ -194,8 +194,8 @@ fn a_place_that_cannot_be_is_refused_at_the_start() {
     let no_folder = file.join("fleet");
     for (place, said) in [
         (no_folder.to_str().unwrap(), "making the folder"),
-        ("ftp://host/fleet", "give a folder, or s3://BUCKET/"),
-        ("file:///fleet", "give a folder, or s3://BUCKET/"),
+        ("ftp://host/fleet", "name a folder, or s3://BUCKET/"),
+        ("file:///fleet", "name a folder, or s3://BUCKET/"),
     ] {
         let serve = Command::new(PROGRAM)
             .args(["--listen", "127.0.0.1:0", "--summaries", place])

@@ -10,7 +10,7 @@ impl ExitTracer {
     pub fn exit_statuses(&self) -> Vec<ProbeStatus> {
         let mut probe_statuses = vec![self.counting_status()];
         if !self.kvm_run_only() {
-            let first = "kvm_exit, or work of the host that came before it";
+            let first = "kvm_exit, or work of the host before it";
             probe_statuses.push(ProbeStatus::best("begin of an exit", first));
         }
         probe_statuses.push(self.reasons_status());
@@ -35,8 +35,8 @@ fn of_counting(kvm_run_only: bool) -> ProbeStatus {
             ProbeName::KvmExit.name(),
             "KVM_RUN",
             "kvm_exit and kvm_entry never fire under kvm_pvm: an exit is the time between two \
-             KVM_RUN; exits handled in the host kernel, hence light exits and kvm, stay unknown, and \
-             guest holds their time",
+             KVM_RUN; exits handled in the host kernel (light exits, kvm) are unknown, and their time \
+             counts as guest",
             "use kvm_intel or kvm_amd",
         )
     } else {
@@ -48,7 +48,7 @@ fn of_reasons(source: ReasonSource) -> ProbeStatus {
     const PROBE: &str = "exit reasons";
     match source {
         ReasonSource::Btf { module } => {
-            let never_live = "VMX is decoded, and was never run live by who wrote it: please send \
+            let never_live = "VMX is decoded, but was never tested on Intel hardware: please send \
                               a recording (docs/how-to-test-on-intel.md)";
             let limit = if module == "kvm_intel" {
                 never_live
@@ -63,13 +63,13 @@ fn of_reasons(source: ReasonSource) -> ProbeStatus {
         ReasonSource::KvmRun => ProbeStatus::limited(
             PROBE,
             "exit_reason of KVM_RUN",
-            "why the VMM was entered is all that is known",
+            "only the reasons for exits to the VMM are known",
             "use kvm_intel or kvm_amd",
         ),
         ReasonSource::Unread => ProbeStatus::limited(
             PROBE,
             "none",
-            "exits are counted and timed, and their reasons stay unknown",
+            "exits are counted and timed, but their reasons are unknown",
             "use a kernel with the BTF of its modules (CONFIG_DEBUG_INFO_BTF_MODULES)",
         ),
     }

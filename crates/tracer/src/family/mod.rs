@@ -73,7 +73,7 @@ impl Family {
             .chain(TRACEPOINTS.iter().filter_map(|name| btf.why_not(name)));
         if let Some(why) = missing.next() {
             return Err(LoadError::Refused {
-                why: format!("{why}: what is taken from a command cannot be seen"),
+                why: format!("{why}: time taken from a command cannot be measured"),
                 remedy: Group::Sched.remedy().to_owned(),
             });
         }

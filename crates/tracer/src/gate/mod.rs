@@ -122,7 +122,7 @@ impl Gate {
             .find_map(|group| Some((group, group.missing(&btf)?)))
         {
             return Err(LoadError::Refused {
-                why: format!("{why}: what vCPUs wait for cannot be seen"),
+                why: format!("{why}: waits of vCPUs cannot be measured"),
                 remedy: group.remedy().to_owned(),
             });
         }

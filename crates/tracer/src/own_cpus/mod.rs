@@ -63,7 +63,7 @@ impl OwnCpus {
         let missing = |group: Group| Some((group, group.missing(&btf)?));
         if let Some((group, why)) = GROUPS.into_iter().find_map(missing) {
             return Err(LoadError::Refused {
-                why: format!("{why}: what is taken from this machine cannot be seen"),
+                why: format!("{why}: time taken from this machine cannot be measured"),
                 remedy: group.remedy().to_owned(),
             });
         }

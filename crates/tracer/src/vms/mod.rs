@@ -74,7 +74,7 @@ impl VmSearch {
                 return ProbeStatus::limited(
                     PROBE,
                     "BPF iterator over files",
-                    "/proc is another pid namespace's, so VMs have no names",
+                    "/proc belongs to another pid namespace, so VMs have no names",
                     "mount /proc in the pid namespace in which vmnoise runs, or run it in the machine's own (hostPID)",
                 );
             }
@@ -97,11 +97,11 @@ impl VmSearch {
             (false, _) => ("none", "VMs have no names, and their vCPUs no numbers"),
             (true, KvmDebugfs::Readable) => (
                 "links in /proc, KVM's debugfs",
-                "VMs of other users are found with CAP_SYS_PTRACE alone",
+                "VMs of other users are found only with CAP_SYS_PTRACE",
             ),
             (true, KvmDebugfs::Missing | KvmDebugfs::Forbidden) => (
                 "links in /proc, names of threads",
-                "VMs of other users are found with CAP_SYS_PTRACE alone, and vCPUs of a VMM that names \
+                "VMs of other users are found only with CAP_SYS_PTRACE, and vCPUs of a VMM that names \
                  no threads have no numbers",
             ),
         };

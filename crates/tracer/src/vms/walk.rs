@@ -30,7 +30,7 @@ impl Walk {
         let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
         if !btf.has_vcpu_structure("kvm_vcpu") {
             return Err(LoadError::Refused {
-                why: "this kernel does not describe KVM's structures, or KVM is not loaded".to_owned(),
+                why: "this kernel has no BTF of KVM's structures, or KVM is not loaded".to_owned(),
                 remedy: "load KVM; use a kernel with the BTF of its modules (CONFIG_DEBUG_INFO_BTF_MODULES)"
                     .to_owned(),
             });

@@ -137,7 +137,7 @@ fn looked(read: Result<usize>) -> Took {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use std::io::Write;
     use std::os::unix::net::UnixListener;

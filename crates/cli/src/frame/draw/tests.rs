@@ -1,5 +1,5 @@
 //! Tests of whole screens.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;

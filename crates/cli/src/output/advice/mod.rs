@@ -57,24 +57,25 @@ impl Case<'_> {
             Share::Irq => self.irq(source),
             Share::Softirq => self.softirq(source),
             Share::Thread if part.source.is_none() => {
-                "other threads had the CPU: run as root, and BPF names them".into()
+                "other threads had the CPU: run as root, so that BPF can name them".into()
             }
             Share::Thread => self.thread(source),
             Share::Steal => self.steal(),
             Share::Throttled => self.throttled(),
             Share::Blocked => format!(
-                "the measured thread itself slept until {source} woke it: look there for what it waited for"
+                "the measured thread itself slept until {source} woke it: look there for the cause"
             ),
             Share::Hw => hw(),
             Share::HvOrHw => self.hv_or_hw(),
             Share::Unexplained if self.facts.witnesses.see_nothing() => {
-                "nothing of this kernel was seen, so the rest may be anybody's: run as root".into()
+                "this kernel was not traced, so the rest has no known cause: run as root".into()
             }
             Share::Unexplained => {
-                "what is unexplained lies around the activities above and goes with them".into()
+                "the unexplained time lies around the activities above: avoid them, and it goes too"
+                    .into()
             }
             share => format!(
-                "`{share}` is the host's work, {source}: keep it off CPU {}",
+                "`{share}` is work of the host ({source}): keep it off CPU {}",
                 self.gap.cpu
             ),
         }
@@ -89,16 +90,16 @@ impl Case<'_> {
                 "the tick or a timer ({source}) interrupted CPU {cpu}: `nohz_full={cpu}` on the kernel command line stops the tick while one task runs there"
             ),
             "reschedule" => format!(
-                "another CPU sent work to CPU {cpu} ({source}): keep other tasks off it, `isolcpus=domain,{cpu}` or an isolated cpuset partition"
+                "another CPU sent work to CPU {cpu} ({source}): keep other tasks off it with `isolcpus=domain,{cpu}` or an isolated cpuset partition"
             ),
             "call_function" | "call_function_single" => format!(
-                "another CPU had CPU {cpu} run a function for it ({source}), as unmapping shared memory and patching kernel code do: keep threads of processes that run on CPU {cpu} from other CPUs"
+                "another CPU made CPU {cpu} run a function ({source}), for example to unmap shared memory or to patch kernel code: keep processes that run on CPU {cpu} off all other CPUs"
             ),
             "irq_work" => format!(
-                "work deferred by an event on CPU {cpu} itself ({source}): end perf and tracers that watch it"
+                "an event on CPU {cpu} deferred its work to this interrupt ({source}): stop perf and tracers on this CPU"
             ),
             "thermal_apic" => format!(
-                "the processor of CPU {cpu} reported its temperature ({source}): look at its cooling and power limits"
+                "the processor of CPU {cpu} reported its temperature ({source}): check its cooling and power limits"
             ),
             _ => format!("{source} belongs to no device and cannot be moved off CPU {cpu}"),
         }
@@ -119,16 +120,16 @@ impl Case<'_> {
         let begin_ns = self.begin_of(ActivityKind::Softirq, source);
         match name {
             "TIMER" | "HRTIMER" => format!(
-                "timers of CPU {cpu} expired ({source}): keep the tasks that arm them off it; `nohz_full={cpu}` at boot moves unpinned ones to other CPUs"
+                "timers of CPU {cpu} expired ({source}): keep the tasks that set them off this CPU; `nohz_full={cpu}` at boot moves unpinned timers to other CPUs"
             ),
             "SCHED" => format!(
-                "the scheduler balanced load on CPU {cpu} ({source}): `isolcpus=domain,{cpu}` or an isolated cpuset partition takes it out of that"
+                "the scheduler balanced load on CPU {cpu} ({source}): exclude the CPU with `isolcpus=domain,{cpu}` or an isolated cpuset partition"
             ),
             "RCU" => rcu(source, cpu),
             _ => match self.device_before(begin_ns) {
                 Some(irq) => self.move_irq(irq, &format!("came before {source} on")),
                 None => format!(
-                    "{source} ran on CPU {cpu}, and no device interrupt came before it in this gap: what raised it is earlier in the trace, if it was an interrupt"
+                    "{source} ran on CPU {cpu}, and no device interrupt came before it in this gap: look earlier in the trace for an interrupt that raised it"
                 ),
             },
         }
@@ -141,17 +142,17 @@ impl Case<'_> {
         match family {
             "ksoftirqd" => self.ksoftirqd(source),
             "kworker" if comm.starts_with("kworker/u") => format!(
-                "{source} does work that is bound to no CPU: write a mask without CPU {cpu} to /sys/devices/virtual/workqueue/cpumask"
+                "{source} does work that is not bound to a CPU: write a mask without CPU {cpu} to /sys/devices/virtual/workqueue/cpumask"
             ),
             "kworker" => format!(
-                "{source} does work that was queued on CPU {cpu} for it alone: the tracepoint workqueue:workqueue_queue_work names the function; keep what queues it off CPU {cpu}"
+                "{source} does work that was queued for CPU {cpu} only: find its function with the tracepoint workqueue:workqueue_queue_work, and keep the task that queues it off CPU {cpu}"
             ),
             "rcuc" => rcu(source, cpu),
             "rcuop" | "rcuos" | "rcuog" | "rcu_preempt" | "rcu_sched" => format!(
-                "{source} may run anywhere: `taskset -pc LIST {pid}` with a list of other CPUs than {cpu}"
+                "{source} may run on any CPU: `taskset -pc LIST {pid}` with a list without CPU {cpu}"
             ),
             "migration" => format!(
-                "{source} moved a task or stopped the CPU for another: keep tasks and changes of affinities away from CPU {cpu}"
+                "{source} moved a task, or stopped the CPU for another CPU: move no tasks to or from CPU {cpu}, and change no affinities there"
             ),
             "irq" => {
                 let rest = comm.strip_prefix("irq/").unwrap_or(comm);
@@ -178,7 +179,7 @@ impl Case<'_> {
         match self.device_before(self.begin_of(ActivityKind::Thread, source)) {
             Some(irq) => self.move_irq(irq, &format!("came before {what} on")),
             None => format!(
-                "{what} worked off soft interrupts on CPU {cpu}, and no device interrupt came before it in this gap: what raised them is earlier in the trace"
+                "{what} ran softirqs on CPU {cpu}, and no device interrupt came before it in this gap: look earlier in the trace for an interrupt that raised them"
             ),
         }
     }
@@ -224,7 +225,7 @@ impl Case<'_> {
 
     fn nmi(&self) -> String {
         format!(
-            "non-maskable interrupts hit CPU {}: `sysctl kernel.nmi_watchdog=0`, and end perf where it samples",
+            "NMIs interrupted CPU {}: run `sysctl kernel.nmi_watchdog=0`, and stop perf if it samples",
             self.gap.cpu
         )
     }
@@ -237,21 +238,21 @@ impl Case<'_> {
             .as_deref()
             .unwrap_or("hypervisor");
         format!(
-            "the host of this {hypervisor} guest gave the CPU to somebody else: there, give this vCPU a CPU of its own; `vmnoise microvm` on that CPU says who takes it"
+            "the host of this {hypervisor} guest gave the CPU to another task: give this vCPU its own CPU there; `vmnoise microvm` on that CPU names the task"
         )
     }
 
     fn throttled(&self) -> String {
-        let stood = "the measured thread could run and the CPU stood idle";
+        let stood = "the measured thread was ready to run, but the CPU was idle";
         match self.facts.options.priority {
             Some(Policy::Fifo(_) | Policy::RoundRobin(_)) => format!(
-                "{stood}: real-time throttling of its policy; poll less of each period (-r), or, if other CPUs are left for all else that has to run, `sysctl kernel.sched_rt_runtime_us=-1`: a real-time task that never sleeps then has its CPU until the machine is reset"
+                "{stood}: the kernel throttled real-time tasks; poll less of each period (-r). Or, if everything else can run on other CPUs, run `sysctl kernel.sched_rt_runtime_us=-1`: a real-time task that never sleeps then keeps its CPU until the machine is reset"
             ),
             Some(Policy::Other(_)) => {
-                format!("{stood}: a quota of its cgroup; look at cpu.max there")
+                format!("{stood}: its cgroup has a quota; check cpu.max there")
             }
             _ => format!(
-                "{stood}: a quota of its cgroup (cpu.max), or of its real-time policy (kernel.sched_rt_runtime_us)"
+                "{stood}: check the quota of its cgroup (cpu.max) and of real-time tasks (kernel.sched_rt_runtime_us)"
             ),
         }
     }
@@ -259,21 +260,21 @@ impl Case<'_> {
     fn hv_or_hw(&self) -> String {
         match &self.facts.host.hypervisor {
             Some(name) => format!(
-                "the residual is the hypervisor's ({name}) or the hardware's, and from inside a guest nobody can know which: measure on the host"
+                "the residual belongs to the hypervisor ({name}) or to the hardware, and a guest cannot distinguish them: measure on the host"
             ),
-            None => "the residual may be this kernel's own work, which this run could not see: `vmnoise doctor` says what would show it".into(),
+            None => "the residual may be work of this kernel that this run could not trace: `vmnoise doctor` names the missing probes".into(),
         }
     }
 }
 
 fn rcu(source: &str, cpu: u32) -> String {
     format!(
-        "callbacks of RCU ran on CPU {cpu} ({source}): `rcu_nocbs={cpu}` on the kernel command line hands them to threads that can run elsewhere"
+        "RCU callbacks ran on CPU {cpu} ({source}): `rcu_nocbs={cpu}` on the kernel command line moves them to threads that can run elsewhere"
     )
 }
 
 fn hw() -> String {
-    "nothing that a kernel does lies in the residual: it is the hardware or its firmware; compare the SMI count before and after (`turbostat --show SMI`), and look for power management in the firmware's settings".into()
+    "no kernel activity lies in the residual, so it belongs to the hardware or its firmware: compare the SMI count before and after (`turbostat --show SMI`), and check power management in the firmware's settings".into()
 }
 
 fn is_device(irq: &str) -> bool {

@@ -81,8 +81,8 @@ fn an_interrupt_is_named_with_what_came_of_it() {
     assert_eq!(
         reported(&gap, &inside, &fixtures::facts()),
         [
-            "NET_RX in ksoftirqd/16:129 worked off soft interrupts on CPU 16, and no device \
-             interrupt came before it in this gap: what raised them is earlier in the trace"
+            "NET_RX in ksoftirqd/16:129 ran softirqs on CPU 16, and no device interrupt came before \
+             it in this gap: look earlier in the trace for an interrupt that raised them"
         ]
     );
 }
@@ -106,8 +106,8 @@ fn a_soft_interrupt_of_a_device_is_blamed_on_the_interrupt_before_it() {
     assert_eq!(
         reported(&gap, &inside, &fixtures::facts()),
         [
-            "NET_RX:3 ran on CPU 16, and no device interrupt came before it in this gap: what \
-             raised it is earlier in the trace, if it was an interrupt"
+            "NET_RX:3 ran on CPU 16, and no device interrupt came before it in this gap: look \
+             earlier in the trace for an interrupt that raised it"
         ]
     );
 }
@@ -128,7 +128,7 @@ fn every_cause_has_its_sentence() {
         (
             Share::Irq,
             "reschedule:253",
-            "another CPU sent work to CPU 16 (reschedule:253): keep other tasks off it, `isolcpus=domain,16` or an isolated cpuset partition",
+            "another CPU sent work to CPU 16 (reschedule:253): keep other tasks off it with `isolcpus=domain,16` or an isolated cpuset partition",
         ),
         (
             Share::Irq,
@@ -138,42 +138,42 @@ fn every_cause_has_its_sentence() {
         (
             Share::Softirq,
             "TIMER:1",
-            "timers of CPU 16 expired (TIMER:1): keep the tasks that arm them off it; `nohz_full=16` at boot moves unpinned ones to other CPUs",
+            "timers of CPU 16 expired (TIMER:1): keep the tasks that set them off this CPU; `nohz_full=16` at boot moves unpinned timers to other CPUs",
         ),
         (
             Share::Softirq,
             "SCHED:7",
-            "the scheduler balanced load on CPU 16 (SCHED:7): `isolcpus=domain,16` or an isolated cpuset partition takes it out of that",
+            "the scheduler balanced load on CPU 16 (SCHED:7): exclude the CPU with `isolcpus=domain,16` or an isolated cpuset partition",
         ),
         (
             Share::Softirq,
             "RCU:9",
-            "callbacks of RCU ran on CPU 16 (RCU:9): `rcu_nocbs=16` on the kernel command line hands them to threads that can run elsewhere",
+            "RCU callbacks ran on CPU 16 (RCU:9): `rcu_nocbs=16` on the kernel command line moves them to threads that can run elsewhere",
         ),
         (
             Share::Thread,
             "rcuc/16:130",
-            "callbacks of RCU ran on CPU 16 (rcuc/16:130): `rcu_nocbs=16` on the kernel command line hands them to threads that can run elsewhere",
+            "RCU callbacks ran on CPU 16 (rcuc/16:130): `rcu_nocbs=16` on the kernel command line moves them to threads that can run elsewhere",
         ),
         (
             Share::Thread,
             "rcuop/16:131",
-            "rcuop/16:131 may run anywhere: `taskset -pc LIST 131` with a list of other CPUs than 16",
+            "rcuop/16:131 may run on any CPU: `taskset -pc LIST 131` with a list without CPU 16",
         ),
         (
             Share::Thread,
             "kworker/u40:2:77",
-            "kworker/u40:2:77 does work that is bound to no CPU: write a mask without CPU 16 to /sys/devices/virtual/workqueue/cpumask",
+            "kworker/u40:2:77 does work that is not bound to a CPU: write a mask without CPU 16 to /sys/devices/virtual/workqueue/cpumask",
         ),
         (
             Share::Thread,
             "kworker/16:1:78",
-            "kworker/16:1:78 does work that was queued on CPU 16 for it alone: the tracepoint workqueue:workqueue_queue_work names the function; keep what queues it off CPU 16",
+            "kworker/16:1:78 does work that was queued for CPU 16 only: find its function with the tracepoint workqueue:workqueue_queue_work, and keep the task that queues it off CPU 16",
         ),
         (
             Share::Thread,
             "migration/16:99",
-            "migration/16:99 moved a task or stopped the CPU for another: keep tasks and changes of affinities away from CPU 16",
+            "migration/16:99 moved a task, or stopped the CPU for another CPU: move no tasks to or from CPU 16, and change no affinities there",
         ),
         (
             Share::Thread,
@@ -188,22 +188,22 @@ fn every_cause_has_its_sentence() {
         (
             Share::Nmi,
             "NMI",
-            "non-maskable interrupts hit CPU 16: `sysctl kernel.nmi_watchdog=0`, and end perf where it samples",
+            "NMIs interrupted CPU 16: run `sysctl kernel.nmi_watchdog=0`, and stop perf if it samples",
         ),
         (
             Share::Blocked,
             "kswapd0:80",
-            "the measured thread itself slept until kswapd0:80 woke it: look there for what it waited for",
+            "the measured thread itself slept until kswapd0:80 woke it: look there for the cause",
         ),
         (
             Share::Hw,
             "",
-            "nothing that a kernel does lies in the residual: it is the hardware or its firmware; compare the SMI count before and after (`turbostat --show SMI`), and look for power management in the firmware's settings",
+            "no kernel activity lies in the residual, so it belongs to the hardware or its firmware: compare the SMI count before and after (`turbostat --show SMI`), and check power management in the firmware's settings",
         ),
         (
             Share::HvOrHw,
             "",
-            "the residual may be this kernel's own work, which this run could not see: `vmnoise doctor` says what would show it",
+            "the residual may be work of this kernel that this run could not trace: `vmnoise doctor` names the missing probes",
         ),
     ] {
         assert_eq!(of(share, source), sentence);
@@ -218,10 +218,10 @@ fn what_lies_below_is_reported_as_far_as_it_is_known() {
     assert_eq!(
         reported(&gap, &[], &facts),
         [
-            "the host of this KVM guest gave the CPU to somebody else: there, give this vCPU a \
-             CPU of its own; `vmnoise microvm` on that CPU says who takes it",
-            "the residual is the hypervisor's (KVM) or the hardware's, and from inside a guest \
-             nobody can know which: measure on the host"
+            "the host of this KVM guest gave the CPU to another task: give this vCPU its own CPU \
+             there; `vmnoise microvm` on that CPU names the task",
+            "the residual belongs to the hypervisor (KVM) or to the hardware, and a guest cannot \
+             distinguish them: measure on the host"
         ]
     );
 }
@@ -233,20 +233,21 @@ fn throttling_depends_on_the_policy() {
     for (priority, sentence) in [
         (
             Some(Policy::Fifo(50)),
-            "real-time throttling of its policy; poll less of each period (-r), or, if other CPUs are left for all else that has to run, `sysctl kernel.sched_rt_runtime_us=-1`: a real-time task that never sleeps then has its CPU until the machine is reset",
+            "the kernel throttled real-time tasks; poll less of each period (-r). Or, if everything else can run on other CPUs, run `sysctl kernel.sched_rt_runtime_us=-1`: a real-time task that never sleeps then keeps its CPU until the machine is reset",
         ),
         (
             Some(Policy::Other(0)),
-            "a quota of its cgroup; look at cpu.max there",
+            "its cgroup has a quota; check cpu.max there",
         ),
         (
             None,
-            "a quota of its cgroup (cpu.max), or of its real-time policy (kernel.sched_rt_runtime_us)",
+            "check the quota of its cgroup (cpu.max) and of real-time tasks (kernel.sched_rt_runtime_us)",
         ),
     ] {
         facts.options.priority = priority;
         let reported = reported(&gap, &[], &facts);
-        let sentence = format!("the measured thread could run and the CPU stood idle: {sentence}");
+        let sentence =
+            format!("the measured thread was ready to run, but the CPU was idle: {sentence}");
         assert_eq!(reported, [sentence]);
     }
 }

@@ -25,7 +25,7 @@ fn suite(section: &Section<'_>) -> Suite {
         said: Vec::new(),
     };
     let good = audit.good.iter();
-    cases.extend(good.map(|it| plain(it, Outcome::Good, "good", "all is well")));
+    cases.extend(good.map(|it| plain(it, Outcome::Good, "good", "the setting is good")));
     let absent = audit.absent.iter();
     cases.extend(absent.map(|it| plain(it, Outcome::Skipped, "absent", "not in this kernel")));
     Suite {
@@ -52,7 +52,7 @@ fn of_finding(finding: &Finding, section: &Section<'_>) -> Case {
         said.extend(changes.iter().map(|change| format!("  {change}")));
     }
     said.extend((!rule.note.is_empty()).then(|| format!("note: {}", rule.note)));
-    said.push(format!("says who: {}", rule.says.join("; ")));
+    said.push(format!("authority: {}", rule.says.join("; ")));
     Case {
         name: rule.id.clone(),
         outcome,

@@ -83,7 +83,7 @@ pub fn print_pair(format: AuditFormat, audited: &PairAudited) -> Result<()> {
     match format {
         AuditFormat::Json => print_json(&PairDocument::new(audited)),
         AuditFormat::NodeLabels => {
-            Err(UsageError("labels are of one node: name one recording".into()).into())
+            Err(UsageError("node labels are for one machine: name one recording".into()).into())
         }
         _ => print_report(format, &Report::of_pair(audited)),
     }

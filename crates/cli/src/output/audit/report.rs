@@ -60,7 +60,7 @@ impl<'a> Report<'a> {
     /// Returns a line for each blind spot.
     pub(super) fn not_seen(&self) -> impl Iterator<Item = String> {
         let spots = self.blind_spots.iter();
-        spots.map(|spot| format!("what a finding explains may be more: {spot}"))
+        spots.map(|spot| format!("findings may explain more: {spot}"))
     }
 }
 
@@ -85,9 +85,9 @@ impl<'a> Section<'a> {
 fn score(noise_ns: u64, explained_ns: u64) -> String {
     let percent = |ns: u64| ns as f64 * 100.0 / noise_ns.max(1) as f64;
     format!(
-        "of {} of noise {:.1} % has a finding, {:.1} % has none",
-        human(noise_ns),
+        "{:.1} % of {} of noise has a finding, {:.1} % has none",
         percent(explained_ns),
+        human(noise_ns),
         percent(noise_ns.saturating_sub(explained_ns))
     )
 }

@@ -5,34 +5,34 @@ use vmnoise_audit::{Change, Command, Finding, Write};
 use super::{Audited, words};
 
 const HEAD: &str = "#!/bin/sh
-# Written by vmnoise audit: read it before you run it, as root, on the machine it is for.
+# Written by vmnoise audit. Read it, then run it as root on the machine that is named below.
 set -u
 
-# An interrupt may be bound to its CPU by its driver: then it stays.
+# A driver may bind its interrupt to a CPU: then the interrupt stays there.
 change() {
-\techo \"$1\" > \"$2\" || echo \"$2 stays as it is\" >&2
+\techo \"$1\" > \"$2\" || echo \"$2 is not changed\" >&2
 }
 
-# A thread may be gone, and its number be another's: when it began tells.
+# A thread may have ended, and a new one may have its number: their start times differ.
 thread() {
 \ttid=$1 began=$2
 \tshift 2
 \tif [ \"$(sed 's/.*) //' \"/proc/$tid/stat\" 2>/dev/null | cut -d' ' -f20)\" = \"$began\" ]; then
-\t\t\"$@\" || echo \"thread $tid stays as it is\" >&2
+\t\t\"$@\" || echo \"thread $tid is not changed\" >&2
 \telse
-\t\techo \"thread $tid is gone\" >&2
+\t\techo \"thread $tid has ended\" >&2
 \tfi
 }
 
-# What did not run as a service is not stopped, and only what was stopped from here is started again.
+# apply.sh stops a service only if it runs; undo.sh starts only services that apply.sh has stopped.
 service() {
 \tmark=$(dirname \"$0\")/$3.stopped
 \tif [ \"$2\" = stop ]; then
-\t\t# Without the mark nobody would start it again.
+\t\t# Without the mark undo.sh would not start it again.
 \t\tsystemctl is-active -q \"$3\" && : > \"$mark\" && { \"$@\" || { rm \"$mark\"; false; }; }
 \telif [ -e \"$mark\" ]; then
 \t\t\"$@\" && rm \"$mark\"
-\tfi || echo \"service $3 stays as it is\" >&2
+\tfi || echo \"service $3 is not changed\" >&2
 }
 ";
 

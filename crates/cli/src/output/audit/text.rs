@@ -31,10 +31,10 @@ fn body(section: &Section<'_>) -> String {
     if could.peek().is_some() {
         text += match section.noise_ns {
             Some(_) => {
-                "\nCould matter: it is not in this recording, or no recording tells it apart\n"
+                "\nCould matter: this recording has no such noise, or no recording can show it\n"
             }
             None => {
-                "\nCould matter: a recording would tell (vmnoise osnoise -o run.vmn; vmnoise audit run.vmn)\n"
+                "\nCould matter: make a recording to know (vmnoise osnoise -o run.vmn; vmnoise audit run.vmn)\n"
             }
         };
         text.extend(could.map(|finding| described(finding, section)));
@@ -45,7 +45,7 @@ fn body(section: &Section<'_>) -> String {
             text += &format!("\ncannot be read: {}: {why}\n", finding.rule.id);
         }
     }
-    text += &format!("\nAll well: {}\n", list(&audit.good));
+    text += &format!("\nGood: {}\n", list(&audit.good));
     if !audit.absent.is_empty() {
         text += &format!("Not in this kernel: {}\n", list(&audit.absent));
     }
@@ -65,7 +65,7 @@ fn described(finding: &Finding, section: &Section<'_>) -> String {
     if !rule.note.is_empty() {
         text += &format!("   note: {}\n", rule.note);
     }
-    text += &format!("   says who: {}\n", rule.says.join("; "));
+    text += &format!("   authority: {}\n", rule.says.join("; "));
     text
 }
 

@@ -21,7 +21,7 @@ pub(super) const fn verdict(verdict: &Verdict) -> &'static str {
 pub(super) fn machine(of: &Of) -> String {
     let then = of.recorded_at.iter();
     let rest = match of.is_here {
-        true => " (what the recording lacks: as it is now)",
+        true => " (settings that the recording lacks: as they are now)",
         false => "",
     };
     let then: String = then.map(|at| format!(" as it was at {at}{rest}")).collect();
@@ -85,9 +85,9 @@ fn path(path: &str) -> String {
 
 fn changed(change: &Change) -> Vec<Line> {
     let since = change.since_run.iter().map(|it| match it {
-        SinceRun::WellNow => "changed since the recording: it is well now".to_owned(),
+        SinceRun::WellNow => "changed since the recording: it is good now".to_owned(),
         SinceRun::SetTo(found) => format!("changed since the recording: now {found}"),
-        SinceRun::WellThen => "changed since the recording: it was well then".to_owned(),
+        SinceRun::WellThen => "changed since the recording: it was good then".to_owned(),
     });
     let now = change.now.iter().map(|it| {
         format!(
@@ -112,8 +112,8 @@ fn changed(change: &Change) -> Vec<Line> {
 /// Returns why a file could not be read.
 pub(super) fn unread(unread: &str, is_recorded: bool) -> Line {
     let why = match is_recorded {
-        true => "was not read when that was recorded",
-        false => "needs the rights of root",
+        true => "is not in the recording: record as root",
+        false => "may not be read: run as root, and not in a container",
     };
     format!("{} {why}", path(unread)).into()
 }

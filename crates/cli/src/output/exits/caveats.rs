@@ -17,19 +17,19 @@ pub fn render(run: &ExitsRun, feeds: &[FeedReport]) -> String {
 pub fn without_probes(run: &ExitsRun) -> String {
     let mut out = String::new();
     if run.losses.get(LossKind::VcpusFull) > 0 {
-        out += " vCPUs without room are not counted at all\n";
+        out += " vCPUs that did not fit into the table are not counted\n";
     }
     if run.reported > 0 {
         let unnamed = human(run.unnamed_ns);
         let reported = run.reported;
         out += &format!(
-            " reported one by one: {reported} exits; nobody is named for {unnamed} of them\n"
+            " reported one by one: {reported} exits; {unnamed} of their time has no culprit\n"
         );
     }
     if let Some(surplus_ns @ 1..) = run.surplus_kvm_ns {
         let surplus = human(surplus_ns);
         out += &format!(
-            " {surplus} of kvm in these is more than KVM usually takes for the same reason: it may be somebody's that nobody witnessed\n"
+            " {surplus} of kvm in these exits is above KVM's usual time for the same reason: a cause without a probe may have taken it\n"
         );
     }
     out += &unbounded_kvm(run.unbounded_kvm_ns.unwrap_or(0));
@@ -43,7 +43,7 @@ fn of_feeds(feeds: &[FeedReport]) -> String {
     let line = |feed: &FeedReport| {
         let to = match (&feed.name, feed.vm) {
             (Some(name), Some(pid)) => format!("VM {name} (pid {pid})"),
-            _ => "nobody".to_owned(),
+            _ => "no VM".to_owned(),
         };
         format!(
             " feed {}: {to}, {} frames in {} writes, {} skipped, {} bytes, {} connections\n",

@@ -20,7 +20,7 @@ type Column = (String, ExitLengths);
 /// Options of the histogram.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Histogram {
-    /// What has a column of its own
+    /// Print one column for each of these
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Columns::Vcpu)]
     by: Columns,
     #[command(flatten)]
@@ -30,9 +30,9 @@ pub struct Histogram {
 /// Kind of the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Columns {
-    /// Each vCPU, all its reasons together
+    /// vCPU, with all its reasons
     Vcpu,
-    /// Each reason, over all vCPUs
+    /// Reason, over all vCPUs
     Reason,
 }
 

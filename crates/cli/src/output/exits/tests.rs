@@ -1,5 +1,5 @@
 //! Tests of the output for two vCPUs.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 use clap::Parser;
 use vmnoise_events::{

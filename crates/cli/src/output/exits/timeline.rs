@@ -47,7 +47,7 @@ fn timeline(longest: &LongestExit) -> String {
     if !others.is_empty() {
         let space = " ".repeat(WIDTH as usize);
         out += &format!(
-            "{:>12} {:>12}   {space}   in {} shorter pieces between\n",
+            "{:>12} {:>12}   {space}   in {} shorter pieces\n",
             "",
             us(sum_ns(others.iter().copied())),
             others.len()
@@ -56,7 +56,7 @@ fn timeline(longest: &LongestExit) -> String {
     out += &format!("{:>12} {:>12}\n", "sum", us(sum_ns(&longest.pieces)));
     if longest.misplaced_ns > 0 {
         out += &format!(
-            "{:>12} {:>12}  of it went elsewhere: records were lost, and the sums of the kernel differ\n",
+            "{:>12} {:>12}  of it is in other shares in the kernel's sums, because records were lost\n",
             "",
             us(longest.misplaced_ns)
         );

@@ -19,7 +19,7 @@ fn unbounded_ns(run: &JoinedRun) -> u64 {
 pub fn render(joined: &Joined<'_>) -> String {
     let run = joined.run;
     let mut out = format!(
-        "\n{}: the guest, whose lines call its own kernel the host\n{}",
+        "\n{}: the guest (its lines call the guest's own kernel the host)\n{}",
         own::HEADING,
         own::lines(joined.guest, &run.summary)
     );
@@ -48,7 +48,7 @@ pub fn render(joined: &Joined<'_>) -> String {
     }
     if !only_reasons.is_empty() {
         out += &format!(
-            " exits were recorded one by one for {} alone\n",
+            " exits were recorded one by one only for {}\n",
             only_reasons.join(", ")
         );
     }
@@ -59,7 +59,7 @@ pub fn render(joined: &Joined<'_>) -> String {
     out += &format!(" lost events: {lost_events}{}\n", own::by_kind(losses));
     out += &own::late(*late_events);
     if !complete {
-        out += " the run did not end in order: this is what it had seen so far\n";
+        out += " the run did not end in order: the result covers the time before\n";
     }
     out
 }
@@ -69,11 +69,11 @@ fn caveat(pair: &Pair) -> Option<String> {
     let cpu = pair.cpu;
     match (pair.joined, pair.leans_on) {
         (false, _) => Some(format!(
-            " CPU {cpu} is not joined, and is as in the guest alone: nothing tells which vCPU it is\n"
+            " CPU {cpu} is not joined, because its vCPU is unknown: its time is as in the guest alone\n"
         )),
         (true, Some(proven)) => Some(format!(
-            " CPU {cpu} leans on CPU {proven}: its own odds are no proof, and no other vCPU fits it \
-             better\n"
+            " CPU {cpu} is joined because of the proof for CPU {proven}: its own odds prove nothing, \
+             and no other vCPU fits better\n"
         )),
         (true, None) => None,
     }

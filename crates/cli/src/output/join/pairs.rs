@@ -60,8 +60,8 @@ pub fn coverage(joined: &JoinedTotals, above_ns: u64) -> String {
         format!("{} ({percent} %)", human(part_ns))
     };
     let coverage = format!(
-        " gaps that the host witnessed: {}\n of these with an exit in them: {}; of {} and more: {}\n \
-         exits in gaps: {exits}; unexplained of the witnessed gaps' {}: {}; of those with an exit {}: {}\n",
+        " gaps that the host recorded: {}\n of these with an exit in them: {}; of {} and more: {}\n \
+         exits in gaps: {exits}; unexplained in the recorded gaps ({}): {}; in those with an exit ({}): {}\n",
         part_of(witnessed, gaps),
         part_of(joined, witnessed),
         human(above_ns),
@@ -79,21 +79,19 @@ pub fn unsure_of(unsure: &Unsure, (one, many): (&str, &str)) -> String {
     let Unsure { count, exits, ns } = *unsure;
     let short = match count {
         0 => None,
-        1 => Some(format!("1 {one} is shorter than the clocks are sure of")),
-        _ => Some(format!(
-            "{count} {many} are shorter than the clocks are sure of"
-        )),
+        1 => Some(format!("1 {one} is too short for the two clocks")),
+        _ => Some(format!("{count} {many} are too short for the two clocks")),
     };
     let of_longer = match exits {
         0 => None,
-        1 => Some(format!("1 exit has less of its {one} than that")),
-        _ => Some(format!("{exits} exits have less of their {one} than that")),
+        1 => Some(format!("1 exit overlaps its {one} by too little")),
+        _ => Some(format!("{exits} exits overlap their {one} by too little")),
     };
     let reported: Vec<String> = short.into_iter().chain(of_longer).collect();
     match reported.is_empty() {
         true => String::new(),
         false => format!(
-            " {}: nobody on the host is named for their {}\n",
+            " {}: no culprit on the host is named for their {}\n",
             reported.join(", "),
             human(ns)
         ),

@@ -10,7 +10,7 @@ use crate::units::human;
 pub fn render(sum: &ThesisSum) -> String {
     let rows = [
         ("interrupts + threads + overhead", sum.thesis_ns),
-        ("all that is booked here", sum.ours_ns),
+        ("all that vmnoise explains", sum.ours_ns),
     ];
     let table = table::of(&rows, |it| {
         it.name("sum", |(what, _)| Some(what))
@@ -18,7 +18,7 @@ pub fn render(sum: &ThesisSum) -> String {
             .percent("% of it", |(_, ns)| percent_of(*ns, sum.length_ns))
     });
     format!(
-        "\nHow much of {} joined exits with work of the host in them is explained: {} in all\n{table}",
+        "\nExplained part of {} joined exits that contain work of the host, {} in all\n{table}",
         sum.exits,
         human(sum.length_ns),
     )

@@ -16,7 +16,7 @@ pub fn render(joined: &Joined<'_>) -> String {
             Workload::Microvm => "",
             _ => ", guest",
         },
-        since: "the gap's begin",
+        since: "the gap's start",
     };
     let mut out = match run.trees.len() {
         0 => return String::new(),
@@ -40,7 +40,7 @@ pub fn render(joined: &Joined<'_>) -> String {
 fn flaws(tree: &Tree) -> String {
     let mut flaws = String::new();
     if !tree.witnessed {
-        flaws += "; the host did not witness it";
+        flaws += "; the host did not record it";
     }
     match tree.of.lost_activities() {
         0 => {}

@@ -26,7 +26,7 @@ pub fn flaws(cpu: &CpuWakeups) -> String {
     let mut out = String::new();
     if cpu.missed > 0 {
         out += &format!(
-            " {} periods were missed: as if nobody had waited for the wake-up before, p99 is {}, p99.9 {}\n",
+            " {} periods were missed: corrected for this (coordinated omission), p99 is {}, p99.9 {}\n",
             cpu.missed,
             cells::time(cpu.corrected.map(|figures| figures.p99_ns)),
             cells::time(cpu.corrected.map(|figures| figures.p999_ns)),
@@ -34,7 +34,7 @@ pub fn flaws(cpu: &CpuWakeups) -> String {
     }
     if cpu.incomplete > 0 {
         out += &format!(
-            " wake-ups of which a step was not seen: {}; their phases are unknown there\n",
+            " wake-ups with a step that was not seen: {}; their phases are unknown there\n",
             cpu.incomplete
         );
     }
@@ -51,7 +51,7 @@ fn of(cpu: &CpuWakeups) -> String {
         (Phase::Return.name(), phases.return_),
     ];
     if phases.unsplit > 0 {
-        of_phases.push(("not told apart", Some(phases.unsplit)));
+        of_phases.push(("unknown", Some(phases.unsplit)));
     }
     let shares = cpu.shares_ns.iter().filter(|(_, ns)| *ns > Some(0));
     let of_shares: Vec<_> = shares.map(|(share, ns)| (share.name(), ns)).collect();

@@ -22,10 +22,10 @@ const JSON_BUCKETS: u32 = 100_000;
 /// Files and histograms in the formats of cyclictest, and for plotting.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Exports {
-    /// Print cyclictest's histogram of so many microseconds after the result
+    /// Print cyclictest's histogram up to this many us after the result
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub histogram: Option<u32>,
-    /// Write that histogram to this file instead
+    /// Write the histogram to this file, not to stdout
     #[arg(long, value_name = "FILE", requires = "histogram")]
     pub histfile: Option<PathBuf>,
     /// Write the result to this file in the JSON of rt-tests

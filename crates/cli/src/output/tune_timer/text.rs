@@ -15,7 +15,7 @@ const PARAMETER: &str = "/sys/module/kvm/parameters/halt_poll_ns";
 pub fn render(document: &Document<'_>) -> String {
     let asked = &document.options;
     let mut text = format!(
-        "Timers of a guest on CPU {}, armed {} ahead; how late, by how long KVM may poll when the guest halts\n\n",
+        "Lateness of a guest's timers on CPU {}, set {} ahead, for each limit of KVM's halt polling\n\n",
         asked.cpu,
         human(asked.interval_ns)
     );
@@ -86,7 +86,7 @@ fn keeps(step: &Step) -> &'static str {
 fn polling(document: &Document<'_>) -> Option<String> {
     if !document.present.can_limit_halt_poll {
         return Some(
-            "Only the present setting is measured: this KVM has no limit for one VM (Linux 5.8 has)"
+            "Only the present setting is measured: this KVM has no limit for one VM; use Linux 5.8 or newer"
                 .into(),
         );
     }
@@ -98,7 +98,7 @@ fn polling(document: &Document<'_>) -> Option<String> {
     let gave_up = in_time == 0 && mean_ns < first_step_ns && longest.halt_poll_ns? >= first_step_ns;
     gave_up.then(|| {
         format!(
-            "Polling ended no halt here: KVM gave up after {} on average, which it does where another task could have the CPU",
+            "No halt ended while KVM polled: KVM gave up after {} on average, as it does if another task can use the CPU",
             human(mean_ns)
         )
     })
@@ -125,7 +125,8 @@ fn goal_line(document: &Document<'_>) -> Option<String> {
     );
     match (chosen.present, chosen.halt_poll_ns) {
         (true, _) => {
-            line += "; it is the present one, and no other that keeps the goal is surely cheaper"
+            line +=
+                "; it is the present setting, and no other that keeps the goal is certainly cheaper"
         }
         (false, Some(limit_ns)) => {
             let _ = write!(
@@ -133,7 +134,7 @@ fn goal_line(document: &Document<'_>) -> Option<String> {
                 "\n  echo {limit_ns} > {PARAMETER}    # for VMs that start from now on; newer kernels: for running ones too"
             );
             if let Some(now_ns) = document.present.halt_poll_ns {
-                let _ = write!(line, "\n  echo {now_ns} > {PARAMETER}    # takes it back");
+                let _ = write!(line, "\n  echo {now_ns} > {PARAMETER}    # undoes it");
             }
         }
         (false, None) => {}
@@ -155,11 +156,11 @@ fn nothing_keeps(document: &Document<'_>, goal: &str) -> String {
     // The setting that is decided first.
     match open.into_iter().flatten().min() {
         Some(needed_ns) => format!(
-            "CANNOT TELL: no setting is known to keep {goal}, and {count} of {of} could; measure for about {} (-d)",
+            "CANNOT TELL: no setting certainly keeps {goal}, but {count} of {of} may; measure for about {} (-d)",
             rough(std::time::Duration::from_nanos(needed_ns))
         ),
         None => format!(
-            "CANNOT TELL: no setting is known to keep {goal}, and {count} of {of} could: too few timers were seen"
+            "CANNOT TELL: no setting certainly keeps {goal}, but {count} of {of} may; measure for longer (-d)"
         ),
     }
 }
@@ -189,18 +190,18 @@ fn advance(document: &Document<'_>) -> String {
             _ => format!("{early} timers came early, by up to {}", human(earliest_ns)),
         },
         (None, Some(least_ns)) => format!(
-            "no timer came early, and each at least {} late",
+            "no timer came early, all were at least {} late",
             human(least_ns)
         ),
         (None, None) => "no timer came".into(),
     };
     let how = match document.present.lapic_timer_advance {
-        None => "unknown (no lapic_timer_advance can be read)".into(),
-        Some(LapicTimerAdvance::Off) => "off (lapic_timer_advance): KVM fires timers when they are due; load kvm with lapic_timer_advance=1, before Linux 6.10 lapic_timer_advance_ns=-1, and measure again".into(),
+        None => "unknown (lapic_timer_advance cannot be read)".into(),
+        Some(LapicTimerAdvance::Off) => "off (lapic_timer_advance): KVM fires timers when they are due; load kvm with lapic_timer_advance=1 (before Linux 6.10 with lapic_timer_advance_ns=-1), and measure again".into(),
         Some(LapicTimerAdvance::Fixed(ns)) => format!("{} (lapic_timer_advance_ns), set by hand", human(ns)),
         Some(LapicTimerAdvance::Adaptive) => match document.present.vcpu_advance_ns {
-            Some(ns) => format!("adaptive (lapic_timer_advance), {} in the end", human(ns)),
-            None => "adaptive (lapic_timer_advance); how long is in debugfs, which cannot be read here".to_owned(),
+            Some(ns) => format!("adaptive (lapic_timer_advance), {} at the end of the run", human(ns)),
+            None => "adaptive (lapic_timer_advance); its length is unknown, because debugfs cannot be read".to_owned(),
         },
     };
     format!("Timer advance: {how}; {seen}")
@@ -217,11 +218,13 @@ fn witnesses(document: &Document<'_>) -> String {
     let (no, unknown) = (with(Some(false)), with(None));
     match (no.is_empty(), unknown.is_empty()) {
         (false, _) => format!(
-            "Witnesses: KVM's account of halts and the scheduler's contradict each other with halt_poll_ns {no}: do not trust these costs"
+            "Check: with halt_poll_ns {no} the costs of halts by KVM and by the scheduler contradict each other: do not trust these costs"
         ),
         (true, false) => {
-            format!("Witnesses: what halts cost has one witness alone with halt_poll_ns {unknown}")
+            format!(
+                "Check: with halt_poll_ns {unknown} the costs of halts come from one source and could not be checked"
+            )
         }
-        (true, true) => "Witnesses: KVM's account of halts and the scheduler's agree".into(),
+        (true, true) => "Check: the costs of halts by KVM and by the scheduler agree".into(),
     }
 }

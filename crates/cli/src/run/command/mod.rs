@@ -104,13 +104,13 @@ pub fn run(command: &[OsString]) -> Result<Done> {
     family.attach()?;
     family
         .starts_next()
-        .context("telling the kernel which command is followed")?;
+        .context("setting which command the BPF programs follow")?;
     let mut rate = RateWitness::of_next_command();
     let mut started = Started::new(command)?;
     let (ended, wall_ns) = started.end(process::SELDOM, |_| rate.look())?;
     let until = Instant::now() + LAST_SWITCHES;
     let look = loop {
-        let look = family.look().context("reading what the kernel saw")?;
+        let look = family.look().context("reading what the BPF programs saw")?;
         if look.alive.is_empty() || Instant::now() >= until {
             break look;
         }

@@ -49,7 +49,7 @@ pub struct QuietCpu {
 pub fn look(duration_ns: u64) -> Result<Vec<QuietCpu>> {
     let cpus = Host::here()
         .allowed_cpus()
-        .context("reading which CPUs may be used")?;
+        .context("reading the allowed CPUs")?;
     let half_ns = duration_ns / 2;
     let mut quiet = gaps(&cpus, half_ns.max(LEAST_POLL_NS))?;
     let hz = tsc::calibrate_hz(CALIBRATION);
@@ -61,7 +61,7 @@ pub fn look(duration_ns: u64) -> Result<Vec<QuietCpu>> {
         threshold_tsc: tsc(GAP_NS),
     };
     for it in &mut quiet {
-        let windows = rate(it.cpu, &config).context("polling the CPUs for their rates")?;
+        let windows = rate(it.cpu, &config).context("measuring the work rates of the CPUs")?;
         it.rate_lost_percent = lost_percent(&windows);
     }
     Ok(quiet)
@@ -95,11 +95,11 @@ fn gaps(cpus: &[u32], duration_ns: u64) -> Result<Vec<QuietCpu>> {
         .context("polling the CPUs")?;
     if !polled.status.success() {
         bail!(
-            "the CPUs cannot be polled before the command starts: leave --preflight out, or see `vmnoise doctor`"
+            "the CPUs cannot be polled before the command starts: run without --preflight, or see `vmnoise doctor`"
         );
     }
     let summary: Value =
-        serde_json::from_slice(&polled.stdout).context("reading what was polled")?;
+        serde_json::from_slice(&polled.stdout).context("reading the result of the polling")?;
     let cpus = summary["cpus"]
         .as_array()
         .map(Vec::as_slice)
@@ -110,7 +110,7 @@ fn gaps(cpus: &[u32], duration_ns: u64) -> Result<Vec<QuietCpu>> {
 fn read(cpu: &Value) -> Result<QuietCpu> {
     let number = cpu["cpu"].as_u64().and_then(|it| u32::try_from(it).ok());
     Ok(QuietCpu {
-        cpu: number.context("a CPU without a number among those that were polled")?,
+        cpu: number.context("the result of the polling has a CPU without a number")?,
         noise_percent: cpu["noise_percent"].as_f64(),
         max_gap_ns: cpu["max_gap_ns"].as_u64(),
         most_by: cpu["sources"][0]["name"].as_str().map(str::to_owned),

@@ -24,9 +24,7 @@ pub const OFTEN: Duration = Duration::from_millis(20);
 
 /// The command cannot be started.
 #[derive(Debug, Error)]
-#[error(
-    "{name} cannot be run: {why}; write the command behind `--`, as its own shell would be given it"
-)]
+#[error("{name} cannot be run: {why}; write the command after `--`, as you would in a shell")]
 pub struct CannotStart {
     name: String,
     #[source]
@@ -84,7 +82,7 @@ impl Started {
     ) -> Result<(Ended, u64)> {
         let number = self.child.id();
         let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
-        let pid = pid.context("the number of the command's process")?;
+        let pid = pid.context("reading the process id of the command")?;
         let has_ended = AtomicBool::new(false);
         let wall_ns = thread::scope(|scope| -> Result<u64> {
             let watcher = scope.spawn(|| {

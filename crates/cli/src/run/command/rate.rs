@@ -78,14 +78,14 @@ impl RateWitness {
             Ok(counters) => Ok(RunRate::new(&self.all, &self.windows, counters.own_code)),
             Err(why) => Err(match why.kind() {
                 io::ErrorKind::NotFound => {
-                    "this machine has no counters of cycles (a hypervisor may hide them: `-cpu host,pmu=on`)".to_owned()
+                    "this machine has no cycle counters; a hypervisor may hide them: start QEMU with `-cpu host,pmu=on`".to_owned()
                 }
                 io::ErrorKind::PermissionDenied => {
-                    "the counters of cycles may not be read: run as root, or see kernel.perf_event_paranoid, and in a \
-                     container its seccomp profile"
+                    "the cycle counters may not be read: run as root, or lower kernel.perf_event_paranoid; in a \
+                     container change its seccomp profile, too"
                         .to_owned()
                 }
-                _ => format!("the counters of cycles cannot be read: {why}"),
+                _ => format!("the cycle counters cannot be read: {why}"),
             }),
         }
     }

@@ -72,7 +72,7 @@ impl Source for Cpus {
 
     fn start(&mut self, session: &mut Session<'_>) -> Result<Option<Instant>> {
         if self.tracer.is_none() {
-            self.own_stop = Some(OwnStop::watch().context("catching the end of a stop")?);
+            self.own_stop = Some(OwnStop::watch().context("catching SIGCONT")?);
         }
         if self.warm_up.is_zero() {
             self.anchor(session);
@@ -142,8 +142,8 @@ impl Source for Cpus {
         let steps_back = self.workload.clock_steps_back();
         if steps_back > 0 {
             session.shown().notice(&format!(
-                "the TSC went back {steps_back} times: no clock of this machine can be \
-                 trusted, and neither can this result"
+                "the TSC went back {steps_back} times: trust neither the clocks of this machine \
+                 nor this result"
             ));
         }
         session.accept(&Event::Finish(Finish { reason, mono_ns }));

@@ -20,8 +20,8 @@ pub fn of_offer(offer: &KvmOffer) -> Vec<ProbeStatus> {
         ProbeStatus::limited(
             "exit statistics of KVM",
             "none",
-            "exit counts cannot be checked against KVM's own",
-            "Linux 5.14 or newer has them",
+            "exit counts cannot be compared with KVM's own",
+            "use Linux 5.14 or newer",
         )
     });
     probe_statuses
@@ -35,19 +35,20 @@ pub fn of_guest(steal_clock: bool, clock: &GuestClock) -> Vec<ProbeStatus> {
         ProbeStatus::limited(
             ProbeName::StealOfGuest.name(),
             "none",
-            "steal is unknown; what no task explains is residual",
-            "a host kernel with CONFIG_SCHED_INFO offers it",
+            "steal is unknown; time that no task explains is residual",
+            "use a host kernel with CONFIG_SCHED_INFO",
         )
     };
     let offset = match clock.offset_proof {
-        Some(OffsetProof::SetAndBracketed) => {
-            ProbeStatus::best("clock of the guest", "TSC offset 0, set and bracketed")
-        }
+        Some(OffsetProof::SetAndBracketed) => ProbeStatus::best(
+            "clock of the guest",
+            "TSC offset set to 0, verified by bracketing",
+        ),
         Some(OffsetProof::Mapped) | None => ProbeStatus::limited(
             "clock of the guest",
             "TSC offset estimated by bracketing",
-            "the bound of the estimate is part of the clock bound",
-            "Linux 5.16 or newer lets the offset be set",
+            "the error of the estimate is part of the clock bound",
+            "use Linux 5.16 or newer, which can set the offset",
         ),
     };
     vec![steal, offset]
@@ -63,8 +64,8 @@ pub fn of_stop(asked: AskedAtStop) -> ProbeStatus {
     ProbeStatus::limited(
         "kept for a stop",
         used,
-        "what that costs is in the latencies, and not in the own cost",
-        "leave out -s and --dump-tasks",
+        "its cost is part of the latencies, and not of the own cost",
+        "run without -s and --dump-tasks",
     )
 }
 
@@ -79,8 +80,8 @@ pub fn of_gap_steal(readable: bool) -> ProbeStatus {
     ProbeStatus::limited(
         ProbeName::StealAtGaps.name(),
         "none",
-        "steal is unknown: where there is a hypervisor, it is in the residual",
-        "a guest kernel with a steal clock and BTF, and the right to load BPF",
+        "steal is unknown; if there is a hypervisor, the residual contains it",
+        "use a guest kernel with a steal clock and BTF, and run as root",
     )
 }
 
@@ -89,8 +90,8 @@ pub fn of_run_delay() -> ProbeStatus {
     ProbeStatus::limited(
         "waits at each gap",
         "/proc/self/task/TID/schedstat by the polling thread",
-        "share thread is how long other threads had the CPU, throttling included, and not who they were",
-        "run as root: BPF names them",
+        "the share thread includes throttling, and names no threads",
+        "run as root, so that BPF can name them",
     )
 }
 
@@ -98,9 +99,9 @@ pub fn of_run_delay() -> ProbeStatus {
 pub fn of_observed() -> ProbeStatus {
     ProbeStatus::limited(
         "pauses of the thread",
-        "as witnessed on its CPU",
-        "nobody polls: what a hypervisor or the hardware takes while the thread runs is not \
-         observed; for a hypervisor the steal clock gives the sum, which belongs to no gap",
+        "as traced on its CPU",
+        "no thread polls: time that a hypervisor or the hardware takes while the thread runs is \
+         in no gap; the steal clock has the hypervisor's total",
         "measure the CPU with a polling thread (without --pid and --comm)",
     )
 }
@@ -116,9 +117,9 @@ pub fn of_interference(counted: bool) -> ProbeStatus {
     ProbeStatus::limited(
         "interference at each gap",
         "none",
-        "HW, NMI, IRQ, Softirq and Thread count what gaps show: not what lies below the threshold, \
-         and not what was lost",
-        "a kernel with BTF, and the right to load BPF",
+        "HW, NMI, IRQ, Softirq and Thread count only recorded gaps: those below the threshold, \
+         and lost ones, are missing",
+        "use a kernel with BTF, and run as root",
     )
 }
 
@@ -132,15 +133,15 @@ pub fn of_tsc(rdtsc_cycles: u64, tsc_hz: u64) -> ProbeStatus {
         return ProbeStatus::best(PROBE, &native);
     }
     let limit = format!(
-        "each reading is an exit that takes {rdtsc_ns} ns: latencies and gaps are measured that \
-         much too long"
+        "each reading is an exit that takes {rdtsc_ns} ns: measured latencies and gaps are too \
+         long by this time"
     );
     ProbeStatus::limited(
         PROBE,
         &format!("emulated, {rdtsc_cycles} cycles a reading"),
         &limit,
-        "have the hypervisor let this guest read it: tsc_mode=\"native\" of Xen's xl.cfg; elsewhere \
-         a host that keeps its own TSC constant, and a guest at the same rate",
+        "let this guest read the TSC: on Xen by tsc_mode=\"native\" in xl.cfg; elsewhere by a host \
+         with a constant TSC, and the same TSC rate in the guest",
     )
 }
 
@@ -156,14 +157,14 @@ pub fn of_guest_timers(advance: LapicTimerAdvance) -> ProbeStatus {
         LapicTimerAdvance::Fixed(ns) => ProbeStatus::limited(
             PROBE,
             &format!("fired {ns} ns ahead of time (lapic_timer_advance_ns)"),
-            "as long for every guest: where the way into one takes longer its timers are late, and \
-             where it takes less its vCPU spins until they are due",
+            "the same time for every guest: if KVM enters a guest more slowly, its timers are \
+             late; if faster, its vCPU spins until they are due",
             REMEDY,
         ),
         LapicTimerAdvance::Off => ProbeStatus::limited(
             PROBE,
             "fired when due (no lapic_timer_advance)",
-            "the way into the guest is part of each of its timer latencies",
+            "each timer latency of a guest includes the time to enter the guest",
             REMEDY,
         ),
     }
@@ -177,7 +178,7 @@ pub fn no_witness(rung_in_use: &str, remedy: &str) -> ProbeStatus {
     ProbeStatus::limited(
         ACTIVITIES,
         rung_in_use,
-        "nobody can be named: what no clock of the workload tells is unexplained",
+        "no culprit has a name; time that no clock of the workload explains is unexplained",
         remedy,
     )
 }
@@ -199,7 +200,8 @@ pub fn of_idle(held_us: Option<i32>, why: &str) -> ProbeStatus {
     match held_us {
         Some(us) => ProbeStatus::best(PROBE, &format!("/dev/cpu_dma_latency held at {us} us")),
         None => {
-            let limit = format!("not held: the way out of idle is part of the latencies ({why})");
+            let limit =
+                format!("not held: the latencies include the time to leave idle states ({why})");
             ProbeStatus::limited(PROBE, "none", &limit, "run as root, with --dma-latency 0")
         }
     }

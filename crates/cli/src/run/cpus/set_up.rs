@@ -174,9 +174,9 @@ fn refuse_to_take_all(
     let takes_all = online.iter().all(|cpu| options.cpus.contains(cpu));
     let endless = options.duration_ns >= FOREVER_NS;
     if polls && is_real_time && takes_all && endless && rt_runtime_us == Some(-1) {
-        let why = "-P would poll every CPU of this machine without an end, and real-time \
-                   throttling is off (kernel.sched_rt_runtime_us=-1): nothing else would run; \
-                   name an end with -d, or leave a CPU out with -c";
+        let why = "-P would poll every CPU of this machine forever, and real-time throttling is \
+                   off (kernel.sched_rt_runtime_us=-1): no other task could run; set a duration \
+                   with -d, or leave out a CPU with -c";
         return Err(UsageError(why.to_owned()).into());
     }
     Ok(())
@@ -198,7 +198,7 @@ fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<ProbeStatus>)> {
     match Tracer::load(&plan.options.cpus, scope) {
         Ok(tracer) => Ok((Some(tracer), Vec::new())),
         Err(LoadError::Refused { why, remedy }) => {
-            say::say(format_args!("no witness, BPF was refused: {why}; {remedy}"));
+            say::say(format_args!("no names without BPF: {why}; {remedy}"));
             Ok((None, vec![probe_status::no_witness("none", &remedy)]))
         }
         Err(error) => Err(error).context("loading the BPF programs"),
@@ -218,7 +218,7 @@ fn witness_stops(
         Ok(witness) => witness,
         Err(LoadError::Refused { why, remedy }) => {
             say::say(format_args!(
-                "nothing is kept of a stop (-s, --dump-tasks): {why}; {remedy}"
+                "-s and --dump-tasks cannot show anything: {why}; {remedy}"
             ));
             return Ok(None);
         }

@@ -41,7 +41,7 @@ pub enum Receiver {
 pub fn parse(text: &str) -> Result<Action, String> {
     let usage = || {
         format!(
-            "`{text}` is no action; write trace[,file=FILE], signal,num=N,pid=PID|parent, shell,command=COMMAND, dump[,port=FILE] or continue"
+            "`{text}` is not an action; write trace[,file=FILE], signal,num=N,pid=PID|parent, shell,command=COMMAND, dump[,port=FILE] or continue"
         )
     };
     let (name, rest) = match text.split_once(',') {

@@ -309,9 +309,7 @@ impl OnThreshold {
 fn receiver(to: Receiver) -> Result<Pid> {
     match to {
         Receiver::Process(pid) => Ok(pid),
-        Receiver::Parent => {
-            getppid().context("the parent of vmnoise lies outside its pid namespace")
-        }
+        Receiver::Parent => getppid().context("the parent of vmnoise is outside its pid namespace"),
     }
 }
 

@@ -23,7 +23,7 @@ const SLOW: Duration = Duration::from_secs(1);
 
 /// A trace was given up because its disk hangs. Touching the file again could hang too.
 #[derive(Debug, thiserror::Error)]
-#[error("the trace is not in {0}: its disk has not taken it for 5 s, and Ctrl-C asked for the end")]
+#[error("the trace is not in {0}: the disk had not written it 5 s after Ctrl-C")]
 pub struct GivenUp(String);
 
 /// One trace being saved. The text waiting for the disk is bounded by the size of [`RecentTrace`].
@@ -45,7 +45,7 @@ impl Saving {
     pub fn begin(trace: &RecentTrace, path: &Path, ours: &str) -> Result<Saving> {
         if called_as::is_rtla() {
             let line = format!("  Saving trace to {}\n", say::name_of(path));
-            stdout::write_all(line.as_bytes()).context("saying where the trace goes")?;
+            stdout::write_all(line.as_bytes()).context("printing the name of the trace file")?;
         }
         let text = trace.text();
         let is_ours = path == Path::new(ours);
@@ -66,7 +66,9 @@ impl Saving {
     /// If the file cannot be written, or [`GivenUp`]; the message names the file.
     pub fn is_done(&mut self) -> Result<bool> {
         if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
-            let saved = thread.join().map_err(|_| anyhow!("its thread has died"))?;
+            let saved = thread
+                .join()
+                .map_err(|_| anyhow!("the thread that saves it has died"))?;
             saved.with_context(|| format!("saving the trace to {}", say::name_of(&self.path)))?;
         }
         if self.thread.is_some() && interrupt::was_asked() {
@@ -93,7 +95,7 @@ impl Saving {
             if !is_said && self.begun.elapsed() > PATIENCE {
                 is_said = true;
                 say::say(format_args!(
-                    "the disk has still to take the trace, {}: Ctrl-C gives it up",
+                    "waiting for the disk to write the trace {}; Ctrl-C gives up",
                     say::name_of(&self.path)
                 ));
             }

@@ -98,7 +98,7 @@ impl Shell {
         let starting = || format!("starting the shell command `{command}`");
         let place = self.commands.iter().position(|known| known == command);
         let number = place
-            .context("nobody told the helper")
+            .context("the helper does not know it")
             .with_context(starting)?
             + 1;
         if kept {
@@ -123,7 +123,7 @@ impl Shell {
     pub fn ended(&self) -> Result<Option<ExitStatus>> {
         let mut bytes = [0; 64];
         match (&self.channel).read(&mut bytes) {
-            Ok(0) => anyhow::bail!("the shell that runs commands is gone: somebody killed it"),
+            Ok(0) => anyhow::bail!("the shell that runs commands was killed"),
             Ok(count) => self.answers.borrow_mut().extend(&bytes[..count]),
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
@@ -141,7 +141,7 @@ impl Shell {
             .lines()
             .last()
             .and_then(|code| code.parse().ok())
-            .context("the shell that runs commands does not say how they end")?;
+            .context("the shell that runs commands sends no exit status")?;
         // As in wait(2), except for signals: the shell reports a signal as 128 plus its number,
         // like a command that exits with such a status.
         Ok(Some(ExitStatus::from_raw(code << 8)))

@@ -97,8 +97,8 @@ impl Recorder {
         let begins_drain = matches!(event, Event::Anchor(_));
         if begins_drain && writer.get_ref().is_lost() {
             let error = anyhow!(
-                "the recording is given up: its disk takes next to nothing; what it has taken reads \
-                 back, and -o on another disk records the next run"
+                "the recording ends here, because its disk is far too slow; the part on the disk \
+                 can be read; record the next run on another disk with -o"
             );
             return self.give_up(error);
         }
@@ -108,8 +108,8 @@ impl Recorder {
             self.behind = Some(Behind::default());
             if self.unrecorded == 0 {
                 self.news = Some(
-                    "the disk takes less than is told: events are missing in the recording, \
-                     and counted there; the run goes on"
+                    "the disk is too slow: events are missing in the recording, which counts \
+                     them; the run goes on"
                         .to_owned(),
                 );
             }
@@ -232,22 +232,21 @@ impl Recorded {
         let ended = self.file.map(|file| {
             file.end(|bytes| {
                 say::say(format_args!(
-                    "the disk has still to take {bytes} bytes of the recording; Ctrl-C gives them up"
+                    "waiting for the disk to write {bytes} bytes of the recording; Ctrl-C gives up"
                 ));
             })
         });
         if self.unrecorded > 0 {
             say::say(format_args!(
-                "{} events are missing in the recording, which counts them: its disk took less \
-                 than was told",
+                "{} events are missing in the recording, which counts them: its disk was too slow",
                 self.unrecorded
             ));
         }
         match ended {
             Some(Err(Unwritten::Refused(error))) => Some(WriteError::Io(error).into()),
             Some(Err(Unwritten::GivenUp { bytes })) => Some(anyhow!(
-                "the recording lacks its last {bytes} bytes: its disk has taken nothing for 5 s, and \
-                 Ctrl-C asked for the end; what came before reads back"
+                "the recording lacks its last {bytes} bytes: its disk wrote nothing for 5 s, and \
+                 Ctrl-C ended the run; the rest can be read"
             )),
             Some(Ok(())) | None => self.error,
         }

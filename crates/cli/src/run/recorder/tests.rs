@@ -1,5 +1,5 @@
 //! Tests of recordings on a disk that is slow, full or gone.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 use vmnoise_events::{
     Activity, ActivityKind, Anchor, Finish, FinishReason, ShareMap, Source, SourceId, Tally, Vcpu,
@@ -33,7 +33,7 @@ fn names_do_not_wait_without_end() {
         said = said.or_else(|| {
             recorder
                 .take_news()
-                .filter(|news| news.contains("given up"))
+                .filter(|news| news.contains("ends here"))
         });
         if said.is_some() {
             break;
@@ -42,7 +42,7 @@ fn names_do_not_wait_without_end() {
     assert!(said.is_some(), "names wait without end");
     drop(held);
     let error = recorder.finish().wait().unwrap().to_string();
-    assert!(error.contains("given up"), "{error}");
+    assert!(error.contains("ends here"), "{error}");
 }
 
 /// Returns the events of one drain, as the loop makes them; every tenth drain brings a new name.

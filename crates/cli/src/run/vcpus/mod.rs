@@ -174,7 +174,7 @@ impl Vcpus {
         if let Some(look) = &clocks {
             self.tracer
                 .report_clocks(look, &mut |event| session.accept(&event))
-                .context("telling the clocks of the guests")?;
+                .context("reporting the clocks of the guests")?;
         }
         self.clocks = clocks;
         Ok(())
@@ -187,8 +187,8 @@ impl Vcpus {
         };
         let (found, in_time) = finder.finish();
         if !in_time {
-            let message = "/proc or debugfs does not answer: some VMs may be called by their processes \
-                           alone, and changes of their guests' clocks are missing";
+            let message = "/proc or debugfs does not answer: some VMs may have only the name of \
+                           their process, and changes of their guests' clocks are missing";
             session.shown().notice(message);
         }
         found

@@ -19,8 +19,8 @@ pub fn of_clocks(tracer: &ExitTracer, search: &VmSearch) -> ProbeStatus {
 fn clocks(debugfs: Option<KvmDebugfs>, dated: bool) -> ProbeStatus {
     const PROBE: &str = "clocks of the guests";
     let unknown = |remedy| {
-        let limit = "recordings do not tell how the clocks of guests follow from this host's: none \
-                     can be joined to a guest's";
+        let limit = "recordings lack the offsets between this host's clock and the guests': they \
+                     cannot be joined with recordings of guests";
         ProbeStatus::limited(PROBE, "none", limit, remedy)
     };
     let place = match debugfs {
@@ -28,7 +28,7 @@ fn clocks(debugfs: Option<KvmDebugfs>, dated: bool) -> ProbeStatus {
         Some(KvmDebugfs::Readable) => "KVM's debugfs",
         Some(KvmDebugfs::Missing) => return unknown("mount -t debugfs debugfs /sys/kernel/debug"),
         Some(KvmDebugfs::Forbidden) => {
-            return unknown("run as root, to whom alone debugfs is open");
+            return unknown("run as root: only root may read debugfs");
         }
     };
     match dated {
@@ -36,7 +36,7 @@ fn clocks(debugfs: Option<KvmDebugfs>, dated: bool) -> ProbeStatus {
         false => ProbeStatus::limited(
             PROBE,
             &format!("{place}, each second"),
-            "which clock a guest had stays unknown for up to a second where it changes",
+            "if the clock of a guest changes, its clock is unknown for up to a second",
             "use a kernel that has the tracepoint kvm_write_tsc_offset",
         ),
     }

@@ -297,7 +297,7 @@ fn exits_are_what_goes_first_where_all_of_it_costs_too_much() {
         said.find(words)
             .unwrap_or_else(|| panic!("{words}: {said}"))
     };
-    assert!(at("no exits are looked at for 60s") < at("what vCPUs do is not looked at for"));
+    assert!(at("no exits are recorded for 60s") < at("vCPUs are not watched for"));
 }
 
 /// Runs `vmnoise dump --exits` for a VM; returns while it runs.
@@ -336,7 +336,7 @@ fn who_asks_gets_the_exits_of_that_vm_alone_and_no_other_meanwhile() {
     let never = folder.path().join("never.vmn");
     let why = refused(asking(&serve, &other, "3s", &never));
     assert!(
-        why.contains("409") && why.contains("being looked at"),
+        why.contains("409") && why.contains("being recorded"),
         "{why}"
     );
     // It still answers other requests.

@@ -23,7 +23,7 @@ pub fn render(joined: &Joined<'_>, latencies: &JoinedLatencies) -> String {
             "\nHow late the task on {called} was\n{}",
             sides::figures(cpu)
         );
-        out += &format!("\nWhere that came from\n{}", sides::render(sides));
+        out += &format!("\nWhere the latency came from\n{}", sides::render(sides));
         out += &budget::flaws(cpu);
     }
     out += &culprits::render(&latencies.culprits, run.above_ns, culprits::OF_TASKS);
@@ -34,7 +34,7 @@ pub fn render(joined: &Joined<'_>, latencies: &JoinedLatencies) -> String {
 /// Returns how many wake-ups the host's recording covers.
 fn coverage(joined: &LatencyTotals, above_ns: u64) -> String {
     let coverage = format!(
-        " wake-ups that the host witnessed: {}\n of these with an exit in their latency: {}; of {} and more: {}\n \
+        " wake-ups that the host recorded: {}\n of these with an exit in their latency: {}; of {} and more: {}\n \
          exits in latencies: {}; unexplained of all {}: {}\n",
         part_of(joined.witnessed, joined.wakeups),
         part_of(joined.joined, joined.witnessed),

@@ -21,7 +21,7 @@ pub fn render(joined: &Joined<'_>, trees: &[Tree]) -> String {
     for tree in trees {
         let flaw = match tree.witnessed {
             true => "",
-            false => "; the host did not witness it",
+            false => "; the host did not record it",
         };
         out += &format!(
             "{:>12}  {} at {}{flaw}\n",

@@ -1,5 +1,5 @@
 //! Tests of the output of a joined run.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod fixtures;
 mod json;

@@ -28,9 +28,9 @@ A guest's gaps of 1000 ns and more, and what its host did in them
 Which CPU of the guest is which vCPU, and what proves it
  CPU  vCPU  VM  thread     overlap  clocks  tested  in gaps %  by chance %   odds               slack  bound
    0     0  l2    4168  998.000 ms       1      40      97.50         0.01  10^41  -96 ns .. +1418 ns  86 ns
- gaps that the host witnessed: 1 of 1 (100.00 %)
+ gaps that the host recorded: 1 of 1 (100.00 %)
  of these with an exit in them: 1 of 1 (100.00 %); of 20.0 us and more: 1 of 1 (100.00 %)
- exits in gaps: 1; unexplained of the witnessed gaps' 64.5 us: 812 ns (1.259 %); of those with an exit 64.5 us: 812 ns (1.259 %)
+ exits in gaps: 1; unexplained in the recorded gaps (64.5 us): 812 ns (1.259 %); in those with an exit (64.5 us): 812 ns (1.259 %)
 
                                           Operating System Noise
 duration:   0 00:00:01 | time is in us
@@ -56,7 +56,7 @@ Who took it: gaps of 20.0 us and more, 64.5 us in all
 The longest gap, in us
       64.500  CPU 0 (vCPU 0 of l2) at 0.269583 s
    |-      1.514  irq          local_timer:236, guest
-   |-     62.486  exit EXTERNAL_INTERRUPT, LW, host CPU 3, 0.096 after the gap's begin
+   |-     62.486  exit EXTERNAL_INTERRUPT, LW, host CPU 3, 0.096 after the gap's start
    |   |-     20.362  preempted    ksoftirqd/3:31, host CPU 3
    |   |-     17.998  kvm
    |   |-     11.004  host_irq     local_timer:236, host CPU 3
@@ -66,14 +66,14 @@ The longest gap, in us
    |   `-      0.312  unexplained  (residual)
    `-      0.500  unexplained  (residual)
 
-How much of 1 joined exits with work of the host in them is explained: 62.5 us in all
+Explained part of 1 joined exits that contain work of the host, 62.5 us in all
  sum                                 time  % of it
  interrupts + threads + overhead  59.7 us   95.493
- all that is booked here          62.2 us   99.501
+ all that vmnoise explains        62.2 us   99.501
 
 Periodic residual: none found
 
-What this result rests on: the guest, whose lines call its own kernel the host
+What this result rests on: the guest (its lines call the guest's own kernel the host)
  interrupts: tp_btf
  lost events: 0, late: 0
  clock bound: 0 ns
@@ -137,25 +137,25 @@ fn what_is_not_known_is_said() {
         "   0     -  l2    4168  998.000 ms       1      40      97.50         0.01  10^41                   -  86 ns",
         "   1     0  l2    4168  998.000 ms       1      40      97.50         0.01   10^2  -96 ns .. +1418 ns  86 ns",
         "   2     0  l2    4168  998.000 ms       1      40      97.50         0.01  10^-1  -96 ns .. +1418 ns  86 ns",
-        " CPU 1 leans on CPU 0: its own odds are no proof, and no other vCPU fits it better",
-        " CPU 2 is not joined, and is as in the guest alone: nothing tells which vCPU it is",
-        " gaps that the host witnessed: 0 of 3 (0.00 %)",
+        " CPU 1 is joined because of the proof for CPU 0: its own odds prove nothing, and no other vCPU fits better",
+        " CPU 2 is not joined, because its vCPU is unknown: its time is as in the guest alone",
+        " gaps that the host recorded: 0 of 3 (0.00 %)",
         " of these with an exit in them: 0 of 0; of 20.0 us and more: 0 of 0",
-        " exits in gaps: 0; unexplained of the witnessed gaps' 0 ns: 0 ns (- %); of those with an exit 0 ns: 0 ns (- %)",
-        " 41 gaps are shorter than the clocks are sure of, 1 exit has less of its gap than that: nobody on the host is named for their 39.0 us",
-        "      64.500  CPU 0 (vCPU - of l2) at 0.269583 s; the host did not witness it; 2 of the guest's activities lost",
+        " exits in gaps: 0; unexplained in the recorded gaps (0 ns): 0 ns (- %); in those with an exit (0 ns): 0 ns (- %)",
+        " 41 gaps are too short for the two clocks, 1 exit overlaps its gap by too little: no culprit on the host is named for their 39.0 us",
+        "      64.500  CPU 0 (vCPU - of l2) at 0.269583 s; the host did not record it; 2 of the guest's activities lost",
         " not seen: the host did not record the vCPU during 3 gaps (64.5 us); record the host from before the guest's run to after it",
         " exits with less than 5000 ns of noise were not recorded one by one",
-        " exits were recorded one by one for io, npf alone",
-        " 7000 ns of kvm without a bound: too few exits for the same reason show what KVM usually takes",
-        " the run did not end in order: this is what it had seen so far",
+        " exits were recorded one by one only for io, npf",
+        " 7000 ns of kvm without an upper bound: too few exits for the same reason show KVM's usual time",
+        " the run did not end in order: the result covers the time before",
     ] {
         let found = text.lines().filter(|found| *found == line);
         assert_eq!(found.count(), 1, "{line}\n{text}");
     }
     // The page prints these lines, and has its own table of the pairs.
     let limits = caveats::render(&joined);
-    for line in [" CPU 1 leans on CPU 0: ", " CPU 2 is not joined, and "] {
+    for line in [" CPU 1 is joined because ", " CPU 2 is not joined, "] {
         assert!(limits.contains(line), "{line}\n{limits}");
     }
 }
