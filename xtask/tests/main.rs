@@ -1,5 +1,5 @@
 //! Tests of the tasks, and of the order of the sources.
-#![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod circles;
 mod gate;

@@ -58,7 +58,7 @@ pub fn mask(cpu: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use std::process::Command;
 

@@ -36,7 +36,7 @@ fn of_stat(stat: &str) -> Option<Process> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use super::*;
 

@@ -1,5 +1,5 @@
 //! Tests with known causes, and the built binary's report of them.
-#![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
+#![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
 mod altered;
 mod blame_judge;

@@ -118,7 +118,7 @@ fn what(event: &str) -> Option<What> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     use super::*;
 

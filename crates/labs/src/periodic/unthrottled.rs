@@ -50,7 +50,7 @@ impl Drop for Unthrottled {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)] // A failed unwrap fails the test.
+    #![allow(clippy::unwrap_used)] // A failed `unwrap` fails the test.
 
     mod root {
         use super::super::*;
