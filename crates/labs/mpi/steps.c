@@ -118,7 +118,8 @@ int main(int argc, char **argv)
 	struct step *steps = calloc(count, sizeof(*steps));
 	if (!steps)
 		fail("calloc");
-	/* Touch all pages and connect to the other ranks first, so that no measured step pays for it. */
+	/* Touch all pages and connect to the other ranks first, so that no measured step pays for
+	 * it. */
 	memset(steps, 1, count * sizeof(*steps));
 	for (int step = 0; step < WARM_UP; step++)
 		one_step(turns, is_allreduce);

@@ -47,8 +47,7 @@ struct own_cpu {
 	unsigned long long runs;
 	unsigned long long timed_ns;
 	struct own_begin irqs[OWN_NESTING];
-}
-__attribute__((aligned(128))); /* no two CPUs share a cache line, or a prefetched pair of lines */
+} __attribute__((aligned(128))); /* no two CPUs share a cache line, or a prefetched pair of lines */
 
 /* Settings that the programs get before they are loaded. */
 struct own_settings {

@@ -209,8 +209,7 @@ struct vmnoise_cpu {
 	/* Losses. */
 	u64 ring_full;
 	u64 unpaired;
-}
-__attribute__((aligned(128))); /* no two CPUs share a cache line, or a prefetched pair of lines */
+} __attribute__((aligned(128))); /* no two CPUs share a cache line, or a prefetched pair of lines */
 
 /* Layout of vmnoise_events::exit_counts, mapped into the guest unchanged. */
 struct vmnoise_exits {
