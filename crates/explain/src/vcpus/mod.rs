@@ -17,6 +17,7 @@ use vmnoise_events::{
     VcpuId, VcpuTotals,
 };
 
+use crate::coverage;
 use crate::exits::{ExitsSummary, summarize_exits};
 use crate::longest::Longest;
 use crate::losses::LossCounts;
@@ -248,7 +249,9 @@ impl ExitExplainer {
     /// and the summary is marked as incomplete.
     pub fn finish(mut self) -> ExitsRun {
         self.run_out(&mut |_| {});
-        ExitsRun::summarize(self)
+        let mut run = ExitsRun::summarize(self);
+        coverage::state_of_exits(&mut run);
+        run
     }
 
     fn define(&mut self, vcpu: &Vcpu) {

@@ -4,7 +4,6 @@ use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{FinishReason, OwnCost, ProbeStatus};
 
 use super::{ExitExplainer, LongestExit};
-use crate::coverage;
 use crate::exits::ExitsSummary;
 use crate::losses::Losses;
 
@@ -50,7 +49,7 @@ pub struct ExitsRun {
 impl ExitsRun {
     pub(super) fn summarize(explainer: ExitExplainer) -> ExitsRun {
         let losses = explainer.losses.with_undecodable(explainer.host.crowded());
-        let mut run = ExitsRun {
+        ExitsRun {
             coverage: Coverage::of(&explainer.facts),
             exits: explainer.exits(),
             reported: explainer.sums.reported,
@@ -66,8 +65,6 @@ impl ExitsRun {
             finish_reason: explainer.finish.map(|finish| finish.reason),
             longest: explainer.longest.into_vec(),
             probe_statuses: explainer.facts.probe_statuses,
-        };
-        coverage::state_of_exits(&mut run);
-        run
+        }
     }
 }
