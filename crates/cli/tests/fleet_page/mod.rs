@@ -204,7 +204,7 @@ fn what_is_no_fleet_is_refused_in_a_line() {
         (
             "a.vmn empty -o page.html",
             129,
-            "has a page of its own: name it alone",
+            "gets a page of its own: name it alone",
         ),
     ] {
         let output = report(&folder, words);
