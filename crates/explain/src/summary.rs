@@ -156,7 +156,7 @@ pub struct CpuSummary {
     pub steal_clamps: u64,
     /// Number of gaps without any explained part.
     pub bare_gaps: u64,
-    /// Number of these, from the first on, that were searched for a period.
+    /// Number of gaps in `bare_gaps` that were searched for a period: the first ones of the run.
     pub bare_gaps_searched: u64,
 }
 

@@ -72,7 +72,7 @@ impl Cell for Peak {
 #[derive(Debug, Default)]
 pub(crate) struct Spikes {
     lanes: Vec<Grid<Peak>>,
-    /// Length and index of the longest so far, the shortest of them first.
+    /// Length of each kept spike, and its index in `kept`; the shortest spike comes out first.
     longest: BinaryHeap<Reverse<(u64, usize)>>,
     kept: Vec<Spike>,
 }

@@ -58,8 +58,8 @@ impl Coverage {
         all.into_iter().flatten().collect()
     }
 
-    /// Returns the unmeasured time. A supply ([`Question::TakenFrom`]) counts such time as taken,
-    /// so the answer needs only its amount.
+    /// Returns the time that was not measured. For [`Question::TakenFrom`] the answer needs only
+    /// the amount, because the computation counts unmeasured time as taken.
     fn not_measured(&self, question: Question) -> Option<Hidden> {
         let not_measured = self.cpus.iter().map(|it| it.not_measured_ns);
         if let Question::TakenFrom(_) = question {

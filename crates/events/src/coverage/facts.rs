@@ -140,10 +140,10 @@ pub struct HostRecording {
     pub clock_bound_ns: u64,
     /// Total length of gaps that are too short for the clock error, in nanoseconds.
     pub unsure_ns: u64,
-    /// Number of gaps that the host did not record: the vCPU was elsewhere, or outside the host's
-    /// run.
+    /// Number of gaps that the host did not record, because the vCPU ran on another host or the gap
+    /// lies outside the host's run.
     pub uncovered_gaps: u64,
-    /// Total length of these gaps, in nanoseconds.
+    /// Total length of the gaps that the host did not record, in nanoseconds.
     pub uncovered_ns: u64,
 }
 

@@ -69,7 +69,7 @@ pub(crate) struct Cpu {
     /// Sums of wake-ups; periodic tasks only.
     pub(crate) wakeups: Option<WakeupLedger>,
     pub(crate) tally: Option<Tally>,
-    /// Reports of its host.
+    /// Frames of the host's feed about this CPU.
     pub(crate) host: HostLine,
     /// Exits at the end of the last period.
     period_exits: ExitCounts,

@@ -28,9 +28,9 @@ pub struct LatencyTotals {
     pub witnessed: u64,
     /// Number of covered wake-ups that hold an exit.
     pub joined: u64,
-    /// Number of covered wake-ups of at least [`super::JoinedRun::above_ns`].
+    /// Number of covered wake-ups whose latency is at least [`super::JoinedRun::above_ns`].
     pub witnessed_above: u64,
-    /// Number of these that hold an exit.
+    /// Number of wake-ups in `witnessed_above` that hold an exit.
     pub joined_above: u64,
     /// Sum of all latencies, in nanoseconds.
     pub latency_ns: u64,

@@ -94,8 +94,9 @@ fn names(name: &str) -> impl Iterator<Item = &str> {
     parts.into_iter()
 }
 
-/// Returns the UID of a pod: `podUID` with cgroupfs, `kubepods-burstable-podUID.slice` with
-/// systemd, which uses `-` for `/`. The UID of a static pod has 32 digits.
+/// Returns the UID of the pod that a cgroup's name contains. The name is `podUID` with the driver
+/// cgroupfs, and `kubepods-burstable-podUID.slice` with systemd, which writes `/` as `-`. The UID
+/// of a static pod has 32 digits.
 fn pod_uid(name: &str) -> Option<String> {
     let name = name.strip_suffix(".slice").unwrap_or(name);
     let uid = match name.rsplit_once("-pod") {

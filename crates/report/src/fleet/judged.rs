@@ -21,7 +21,7 @@ use super::lot::{Lot, Taker};
 pub(crate) const LEAST: usize = 8;
 /// Multiple of the median that an outlier must reach.
 pub(crate) const TIMES: f64 = 2.0;
-/// Smallest loss of an outlier, in percent.
+/// Least percentage of its time that an outlier must have lost.
 pub(crate) const LEAST_LOST: f64 = 0.1;
 
 /// Lots, each compared with similar ones. Numbers are indices into all lots.

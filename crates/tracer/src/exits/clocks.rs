@@ -68,7 +68,8 @@ pub(super) struct Clocks {
 #[derive(Debug)]
 struct Reported {
     tsc: GuestTsc,
-    /// Times from which and until which it is known to hold, CLOCK_MONOTONIC in ns.
+    /// First CLOCK_MONOTONIC time, in ns, at which the guest is known to have this clock.
+    /// `seen_mono_ns` is the last such time.
     from_mono_ns: u64,
     seen_mono_ns: u64,
 }

@@ -42,11 +42,11 @@ use crate::plain;
 use crate::probes::{Group, Probe};
 use crate::tracer::no_btf;
 
-/// The groups of events that it needs.
+/// Groups of events that the gate needs.
 const GROUPS: [Group; 2] = [Group::Sched, Group::Follow];
 /// Number of attempts to read a vCPU's counts while nobody writes.
 const READS: usize = 100;
-/// Name of the program that walks over all tasks.
+/// Name of the program that scans all tasks.
 const FINDER: &str = "find_vcpus";
 /// Shortest length, in ns, of waits and sleeps that are reported piece by piece. Users ask for 20
 /// us and more.
@@ -54,18 +54,18 @@ pub const TOLD_FROM_NS: u64 = 20_000;
 /// One run in this number is timed: GATE_TIMED_RUN of `bpf/gate.h`.
 const TIMED_RUN: u64 = 256;
 
-/// A vCPU that a walk over all tasks has found.
+/// A vCPU that a scan of all tasks has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
-    /// Its place.
+    /// Place of the vCPU in the maps.
     pub place: Place,
-    /// Its id, also as a culprit.
+    /// Id of the vCPU, also as a culprit.
     pub id: VcpuId,
     /// Process of the VMM.
     pub tgid: u32,
-    /// Id of its thread.
+    /// Id of the vCPU's thread.
     pub tid: u32,
-    /// Its number in its VM, if KVM's types are known here.
+    /// Number of the vCPU in its VM; `None` if this kernel has no type information about KVM.
     pub number: Option<u32>,
 }
 
@@ -267,15 +267,15 @@ impl Gate {
         Ok(look)
     }
 
-    /// Returns whether it has ended in a pause, when nobody saw it: two walks in a row did not find
-    /// it, and no event of it came.
+    /// Returns whether the thread of this vCPU ended during a pause, when no event reports an end:
+    /// two scans in a row did not find the thread, and no event of the thread came.
     fn is_silent(&mut self, place: Place, books: &VcpuBooks) -> bool {
         let is_silent =
             books.state == VcpuState::Unseen && books.since_mono_ns <= self.paused_mono_ns;
         is_silent && !self.silent.insert(place)
     }
 
-    /// Returns the vCPUs of the last walk.
+    /// Returns the vCPUs that the last scan found.
     pub fn present(&self) -> impl Iterator<Item = &Found> {
         self.present.values()
     }
