@@ -21,7 +21,7 @@ pub enum ActivityKind {
     Thread = 3,
     /// The workload's thread slept; the source is the task that woke it.
     Blocked = 4,
-    /// A soft interrupt ran.
+    /// A softirq ran.
     Softirq = 5,
     /// An interrupt handler ran.
     Irq = 6,
@@ -51,8 +51,8 @@ impl ActivityKind {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Returns whether the interference counter includes this kind: NMI, interrupt, soft interrupt
-    /// or another task. All other kinds are states of the workload's thread.
+    /// Returns whether the interference counter includes this kind: NMI, interrupt, softirq or
+    /// another task. All other kinds are states of the workload's thread.
     pub const fn is_interference(self) -> bool {
         match self {
             ActivityKind::Nmi

@@ -12,7 +12,7 @@ pub struct FamilyBooks {
     pub ran_ns: u64,
     /// Time in interrupts while they ran, net of steal.
     pub irq_ns: u64,
-    /// Time in soft interrupts while they ran, net of interrupts and steal.
+    /// Time in softirqs while they ran, net of interrupts and steal.
     pub softirq_ns: u64,
     /// Time in NMIs while they ran, outside of interrupts.
     pub nmi_ns: u64,
@@ -113,7 +113,7 @@ pub enum FamilyCulpritKind {
     Task,
     /// An interrupt.
     Irq,
-    /// A soft interrupt.
+    /// A softirq.
     Softirq,
 }
 
@@ -139,7 +139,7 @@ pub enum FamilyTaken {
     Wait,
     /// An interrupt.
     Irq,
-    /// A soft interrupt.
+    /// A softirq.
     Softirq,
     /// An NMI.
     Nmi,

@@ -92,7 +92,7 @@ pub struct HostReason {
     pub dur_ns: u64,
 }
 
-/// One of the host's tasks, interrupts or soft interrupts.
+/// One of the host's tasks, interrupts or softirqs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostCulprit {
     /// Share of the time that it took.

@@ -19,7 +19,7 @@ pub struct InterferenceSlot {
     pub nmi: AtomicU64,
     /// Interrupts.
     pub irq: AtomicU64,
-    /// Soft interrupts.
+    /// Softirqs.
     pub softirq: AtomicU64,
     /// Turns of threads other than the watched one; idle does not count.
     pub thread: AtomicU64,
@@ -47,7 +47,7 @@ pub struct InterferenceCounts {
     pub nmi: u64,
     /// Interrupts.
     pub irq: u64,
-    /// Soft interrupts.
+    /// Softirqs.
     pub softirq: u64,
     /// Turns of other threads.
     pub thread: u64,

@@ -13,7 +13,7 @@ pub enum Share {
     Nmi,
     /// Interrupts of the kernel the workload runs on, net.
     Irq,
-    /// Soft interrupts of the kernel the workload runs on, net.
+    /// Softirqs of the kernel the workload runs on, net.
     Softirq,
     /// Other threads of the kernel the workload runs on, net.
     Thread,
@@ -28,7 +28,7 @@ pub enum Share {
     Blocked,
     /// Host interrupts while the vCPU was out.
     HostIrq,
-    /// Host soft interrupts while the vCPU was out.
+    /// Host softirqs while the vCPU was out.
     HostSoftirq,
     /// Host non-maskable interrupts while the vCPU was out.
     HostNmi,

@@ -22,7 +22,7 @@ pub struct Interference {
     pub nmi: Option<u64>,
     /// Interrupts.
     pub irq: Option<u64>,
-    /// Soft interrupts.
+    /// Softirqs.
     pub softirq: Option<u64>,
     /// Turns of other threads.
     pub thread: Option<u64>,

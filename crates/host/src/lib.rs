@@ -181,7 +181,7 @@ impl Host {
         is_intel && apicv.map_or(true, |apicv| apicv != "N")
     }
 
-    /// Returns whether almost all of the kernel can be preempted, including soft interrupts.
+    /// Returns whether almost all of the kernel can be preempted, including softirqs.
     pub fn is_preempt_rt(&self) -> bool {
         // The file came with the RT patch set. Without it, the version line shows it.
         let says = |file, word| self.text(file).is_ok_and(|text| text.contains(word));

@@ -110,8 +110,8 @@ impl ExitTracer {
         };
         let table = Table::new(&object, vcpus);
         let table = table.map_err(|error| LoadError::Broken(format!("the vCPUs: {error}")))?;
-        // The source of reasons has its own status. On PREEMPT_RT a soft interrupt counts up to the
-        // switch that preempts it.
+        // The source of reasons has its own status. On PREEMPT_RT a softirq counts up to the switch
+        // that preempts it.
         let kernel = Kernel::of(&host, btf, &hooked, plan.kvm_run_only);
         Ok(ExitTracer {
             links: Vec::new(),

@@ -44,7 +44,7 @@ pub struct OwnCpuBooks {
     pub steal: Taken,
     /// Losses to interrupts, each net of steal time and of nested interrupts.
     pub irq: Taken,
-    /// Losses to soft interrupts, each net of steal time and of interrupts.
+    /// Losses to softirqs, each net of steal time and of interrupts.
     pub softirq: Taken,
     /// Waits of tasks for this CPU, from when they were put on its queue until they had it; `None`
     /// if this kernel does not store when that was.

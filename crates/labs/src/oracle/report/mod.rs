@@ -116,7 +116,7 @@ pub fn nmis(found: &Agreement) -> String {
 /// Returns the comparison of softirqs.
 pub fn soft_interrupts(found: &Softirqs) -> String {
     let mut text = format!(
-        "### Soft interrupts\n\nLinux {}, virtual time, {} ms.\n\n{AGREEMENT_HEAD}{}\n\
+        "### Softirqs\n\nLinux {}, virtual time, {} ms.\n\n{AGREEMENT_HEAD}{}\n\
          | | tracefs | /proc/softirqs |\n|---|---|---|\n",
         found.kernel_version,
         found.window_ns / 1_000_000,
