@@ -27,8 +27,8 @@ pub enum ActivityKind {
     Irq = 6,
     /// A non-maskable interrupt handler ran.
     Nmi = 7,
-    /// The workload's thread was stopped (SIGSTOP, Ctrl-Z) or held by a debugger, so it did not
-    /// measure.
+    /// The workload's thread did not measure, because a signal (SIGSTOP, Ctrl-Z) or a debugger had
+    /// stopped it.
     Stopped = 8,
 }
 
@@ -91,7 +91,7 @@ pub struct Source {
 /// [`ActivityKind`] decides who owns the overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Activity {
-    /// Host CPU on which it ran.
+    /// CPU of the host on which the activity ran.
     pub cpu: u32,
     /// Kind of work.
     pub kind: ActivityKind,

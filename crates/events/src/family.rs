@@ -41,7 +41,7 @@ pub struct FamilyBooks {
 }
 
 impl FamilyBooks {
-    /// Adds `more` to these sums.
+    /// Adds the sums in `more`.
     pub fn add(&mut self, more: &FamilyBooks) {
         self.wall_ns += more.wall_ns;
         self.ran_ns += more.ran_ns;
@@ -122,7 +122,8 @@ pub enum FamilyCulpritKind {
 pub struct FamilyCulprit {
     /// Kind of the culprit.
     pub kind: FamilyCulpritKind,
-    /// Name; for a task its process, with its number; otherwise as in other results.
+    /// Name of the culprit. For a task it is the name and the id of its process; otherwise it is
+    /// the name in other results.
     pub name: Name,
     /// Time taken, over all threads that waited.
     pub ns: u64,
@@ -143,7 +144,7 @@ pub enum FamilyTaken {
     Softirq,
     /// An NMI.
     Nmi,
-    /// An advance of the steal clock since its last reading.
+    /// An advance of the steal clock since the last reading of the clock.
     Steal,
 }
 
@@ -156,7 +157,7 @@ pub struct FamilyLongest {
     pub ns: u64,
     /// End, in ns of CLOCK_MONOTONIC.
     pub until_mono_ns: u64,
-    /// Culprit; for a wait, the task that had the CPU at its end.
+    /// Culprit; for a wait, the task that had the CPU at the end of the wait.
     pub who: Option<Name>,
 }
 
@@ -165,7 +166,8 @@ pub struct FamilyLongest {
 pub struct FamilyMember {
     /// Thread id in the initial pid namespace.
     pub tid: u32,
-    /// Its time by use. The time since its last event is unseen, unless the thread sleeps.
+    /// Time of the thread by use. The time since the thread's last event counts as unseen, except
+    /// if the thread sleeps.
     pub books: FamilyBooks,
 }
 

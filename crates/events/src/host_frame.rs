@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Name, Share, ShareMap};
 
-/// Detail that a host shows to a guest. Each level includes the levels before it.
+/// Amount of detail that a host sends to a guest. Each level includes all smaller levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -73,7 +73,7 @@ pub struct HostFrame {
 pub struct FeedTotals {
     /// Bytes read.
     pub bytes: u64,
-    /// Frames among them that were whole and undamaged.
+    /// Number of frames that arrived completely and without damage.
     pub frames: u64,
     /// Damaged frames, frames of an unknown kind, and byte runs that are no frame.
     pub garbled: u64,
@@ -84,7 +84,7 @@ pub struct FeedTotals {
 /// All exits for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostReason {
-    /// The reason, as results name it.
+    /// Name of the exit reason, as in results.
     pub name: Name,
     /// Number of exits.
     pub exits: u64,
@@ -95,9 +95,9 @@ pub struct HostReason {
 /// One of the host's tasks, interrupts or softirqs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostCulprit {
-    /// Share of the time that it took.
+    /// Share to which the time of the culprit belongs.
     pub share: Share,
-    /// Its name on the host (`comm:pid`, `local_timer:236`, `NET_RX:3`).
+    /// Name of the culprit on the host (`comm:pid`, `local_timer:236`, `NET_RX:3`).
     pub name: Name,
     /// Time taken, in nanoseconds.
     pub dur_ns: u64,

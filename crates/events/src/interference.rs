@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct InterferenceSlot {
-    /// Sum of the counts below; changes with each of them.
+    /// Sum of the counts below. It changes whenever one of these counts changes.
     pub total: AtomicU64,
     /// Non-maskable interrupts.
     pub nmi: AtomicU64,

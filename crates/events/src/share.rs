@@ -126,8 +126,8 @@ impl Share {
         self.is_of_exits() && !matches!(self, Share::Preempted | Share::Halted)
     }
 
-    /// Returns whether somebody other than the vCPU's own thread took this part of an exit, or
-    /// ended it.
+    /// Returns whether another task or an interrupt, not the vCPU's own thread, took this part of
+    /// an exit or ended it.
     pub fn is_of_others(self) -> bool {
         self.is_of_exits() && !matches!(self, Share::Kvm | Share::Vmm | Share::Halted)
     }

@@ -7,7 +7,7 @@ use super::Host;
 /// The clock event device of a CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClockEventDevice {
-    /// The CPU whose timers it serves.
+    /// CPU whose timers the device serves.
     pub cpu: u32,
     /// The kernel's name of the device: `lapic-deadline`, `xen`, ….
     pub name: String,

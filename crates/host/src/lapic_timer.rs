@@ -34,7 +34,8 @@ impl Host {
         value.ok()?.parse().ok()
     }
 
-    /// Returns how KVM was configured; `None` if it is not loaded or has no such parameter.
+    /// Returns how KVM's timer advance is configured; `None` if KVM is not loaded or has no such
+    /// parameter.
     pub fn lapic_timer_advance(&self) -> Option<LapicTimerAdvance> {
         let parameter = |name: &str| self.line(&format!("sys/module/kvm/parameters/{name}")).ok();
         // A switch since Linux 6.10. Before that, nanoseconds, where -1 has the meaning of the

@@ -48,7 +48,7 @@ const CPUS: &str = "sys/devices/system/cpu";
 /// as long.
 const FIRST_CPU_BYTES: u64 = 8 << 10;
 
-/// A machine, through its /proc and /sys.
+/// A machine, whose facts are read from its /proc and /sys.
 #[derive(Debug, Clone)]
 pub struct Host {
     root: PathBuf,

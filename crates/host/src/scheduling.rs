@@ -33,7 +33,8 @@ pub struct Scheduling {
     pub priority: u32,
     /// Nice value, -20 to 19. A lower value gets more of the CPU.
     pub nice: i32,
-    /// When it began, in clock ticks since boot. It distinguishes threads that had the same id.
+    /// Start time of the thread, in clock ticks since boot. It distinguishes threads that had the
+    /// same id.
     pub started_ticks: u64,
     flags: u32,
 }
@@ -99,7 +100,8 @@ impl Scheduling {
         }
     }
 
-    /// Returns the options of chrt(1) for it; `None` if these options are not enough.
+    /// Returns the options of chrt(1) that set this scheduling; `None` if options of chrt(1)
+    /// cannot.
     pub fn chrt(&self) -> Option<String> {
         let letter = match self.policy {
             0 => 'o',
@@ -113,7 +115,7 @@ impl Scheduling {
     }
 }
 
-/// Formats it like chrt(1): `SCHED_FIFO 50`, `SCHED_OTHER nice -5`.
+/// Formats the scheduling like chrt(1): `SCHED_FIFO 50`, `SCHED_OTHER nice -5`.
 impl Display for Scheduling {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         let named = POLICIES.iter().find(|(number, _)| *number == self.policy);

@@ -73,7 +73,7 @@ impl Coverage {
         Some(Hidden::NotMeasured { ns, cpus })
     }
 
-    /// Returns the gaps that are in no record.
+    /// Returns the reasons why gaps may be missing in the records.
     fn of_lengths(&self, question: Question) -> Vec<Hidden> {
         let threshold_ns = self.threshold_ns;
         let below_ns = self.writing_ns;
@@ -273,8 +273,8 @@ impl Coverage {
     }
 }
 
-/// Returns whether an observed thread sees this share: only its own kernel is watched, nothing
-/// below.
+/// Returns whether vmnoise can see this share when it observes a thread. It then watches only the
+/// thread's own kernel, and no layer below.
 fn is_of_kernel(share: Share) -> bool {
     !share.is_residual() && share != Share::Steal
 }

@@ -80,7 +80,8 @@ pub struct Watched {
     pub has_layer_below: bool,
     /// Whether a value of 0 is a measurement, for each share; otherwise the share is unknown.
     pub known: ShareMap<bool>,
-    /// Time of KVM without a bound, in nanoseconds: others may have had it.
+    /// Time in the share `kvm` without an upper bound, in nanoseconds. Other activities may have
+    /// had this time.
     pub unbounded_kvm_ns: u64,
     /// Status of each probe.
     pub probe_statuses: Vec<ProbeStatus>,
@@ -129,7 +130,7 @@ pub struct ClockCoverage {
     pub undated_ns: u64,
 }
 
-/// Facts that a host's recording adds to its guest's.
+/// Facts that the host's recording adds to the recording of its guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostRecording {
     /// Records of the host that were lost or came too late.

@@ -22,7 +22,7 @@ const KNOWN: usize = 16_384;
 /// Number of letters by which tools show a container's id.
 const SHORT_ID: usize = 12;
 
-/// Names of cgroups. A name that is not known yet is searched when it is requested.
+/// Names of cgroups. An unknown name is looked up when a caller requests it.
 #[derive(Debug)]
 pub struct CgroupNames {
     host: Host,
@@ -33,7 +33,7 @@ pub struct CgroupNames {
 }
 
 impl CgroupNames {
-    /// Creates it without any known name.
+    /// Creates the table without any names.
     pub fn new(host: Host) -> CgroupNames {
         CgroupNames {
             host,
@@ -76,8 +76,8 @@ impl CgroupNames {
 }
 
 impl Host {
-    /// Returns the path of each cgroup of the unified hierarchy, by its id; empty if there is no
-    /// such hierarchy.
+    /// Returns the path of each cgroup of the unified hierarchy, by the id of the cgroup; empty
+    /// without such a hierarchy.
     fn cgroup_paths(&self) -> BTreeMap<u64, String> {
         let mounts = MOUNTS.map(|mount| self.root.join(mount));
         let is_unified = |mount: &&PathBuf| mount.join("cgroup.controllers").exists();

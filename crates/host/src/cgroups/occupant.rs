@@ -20,7 +20,7 @@ pub(crate) struct Occupant {
     pub(crate) machine: Option<String>,
     /// Proxmox's number of a VM.
     pub(crate) vmid: Option<String>,
-    /// The service or scope with this name in systemd, except those of containers and of libvirt.
+    /// Name of the systemd service or scope, except for those of containers and of libvirt.
     pub(crate) unit: Option<String>,
 }
 

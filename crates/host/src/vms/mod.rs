@@ -19,26 +19,27 @@ use super::{Host, cpu_list};
 /// A process that holds VMs of KVM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vm {
-    /// The process of its VMM.
+    /// Process id of the VMM.
     pub pid: u32,
-    /// Its name for people; `comm:pid` if it has none.
+    /// Name of the VM for people; `comm:pid` if the VM has no name.
     pub name: Name,
-    /// Other facts about it.
+    /// Other facts that identify the VM.
     pub identity: VmIdentity,
-    /// Its vCPUs, by their numbers.
+    /// vCPUs of the VM, ordered by their numbers.
     pub vcpus: Vec<VcpuThread>,
 }
 
 /// The thread of a vCPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VcpuThread {
-    /// Its number in its VM.
+    /// Number of the vCPU in its VM.
     pub id: u32,
     /// The kernel's thread id.
     pub tid: u32,
-    /// CPUs that it may use, in the kernel's list format; empty if /proc does not report them.
+    /// CPUs that the thread may use, in the kernel's list format; empty if /proc does not report
+    /// them.
     pub cpus: String,
-    /// Its policy and priority in the format of chrt(1), such as `SCHED_FIFO 50`.
+    /// Policy and priority of the thread in the format of chrt(1), such as `SCHED_FIFO 50`.
     pub policy: String,
 }
 
@@ -67,8 +68,8 @@ impl Host {
         self.who_is(pid, &self.process(pid))
     }
 
-    /// Returns this process's VM, if it lives, with its vCPUs from debugfs, or from the names of
-    /// its threads.
+    /// Returns the VM of this process, if the process lives. The vCPUs come from debugfs, or from
+    /// the names of the process's threads.
     pub fn vm(&self, pid: u32) -> Option<Vm> {
         if !self.numbers_are_the_kernels() {
             return None;
@@ -156,7 +157,8 @@ fn file_of_vm(process: &Path) -> Option<PathBuf> {
     files.find(|file| leads_to_vm(file))
 }
 
-/// Returns whether this file of a process is a VM (virt/kvm/kvm_main.c names it `kvm-vm`).
+/// Returns whether this open file of a process is a VM: virt/kvm/kvm_main.c names such files
+/// `kvm-vm`.
 pub fn leads_to_vm(file: &Path) -> bool {
     fs::read_link(file).is_ok_and(|target| target == Path::new("anon_inode:kvm-vm"))
 }
