@@ -76,7 +76,8 @@ impl Interference {
         counted
     }
 
-    /// Returns these counts, with the classes from the workload's counters.
+    /// Returns a copy of these counts, in which the classes that the workload counts come from its
+    /// counters.
     pub(crate) fn reported_by(
         self,
         visibility: &Visibility,
@@ -95,7 +96,7 @@ impl Interference {
         }
     }
 
-    /// Returns the sum of these classes, as far as they are known.
+    /// Returns the sum of all classes whose counts are known.
     pub fn activities(&self) -> u64 {
         [self.nmi, self.irq, self.softirq, self.thread]
             .into_iter()

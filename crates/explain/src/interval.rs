@@ -62,7 +62,7 @@ pub struct GapDetail {
     /// exits show KVM's usual time. For an exit that only the host's recording has: its whole
     /// `kvm`, in the first gap that overlaps it.
     pub unbounded_kvm_ns: u64,
-    /// Number of activities that overlap it, by class.
+    /// Number of activities that overlap the interval, by class.
     pub interference: Interference,
     /// Interferences that the workload's counter saw in it but no activity shows. Their records
     /// were lost, so the time of the kernel's own work is a lower bound. `None` without a counter.
@@ -80,7 +80,7 @@ pub struct WakeupDetail {
     pub phases_ns: [Option<u64>; 5],
     /// Time with unknown phase.
     pub unsplit_ns: u64,
-    /// Earlier expiries that had passed before the task could ask for them.
+    /// Number of earlier expiries that passed before the task could set its timer for them.
     pub missed: u32,
 }
 
@@ -110,13 +110,13 @@ impl Interval {
         [irq_ns, thread_ns, Some(self.dur_ns)]
     }
 
-    /// Returns whether it contains an interference that no activity shows.
+    /// Returns whether the interval contains an interference that no activity shows.
     pub fn is_incomplete(&self) -> bool {
         let lost = self.gap().and_then(|gap| gap.lost_activities);
         lost.is_some_and(|lost| lost > 0)
     }
 
-    /// Returns whether it is a gap without any explained part: all of it is residual.
+    /// Returns whether the interval is a gap without any explained part: the whole gap is residual.
     pub fn is_unattributed(&self) -> bool {
         !self.is_incomplete()
             && self.gap().is_some_and(|gap| gap.exits_below == 0)

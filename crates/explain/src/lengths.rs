@@ -89,7 +89,7 @@ pub(crate) fn lowest(ns: u64) -> u64 {
     ns >> bits << bits
 }
 
-/// Returns how many of its lowest bits a length loses.
+/// Returns the number of low bits of a length that the histogram drops.
 fn dropped_bits(ns: u64) -> u32 {
     (u64::BITS - ns.leading_zeros()).saturating_sub(EXACT_BITS)
 }

@@ -116,7 +116,7 @@ pub struct CpuSummary {
     pub not_measured_ns: Option<u64>,
     /// Number of observed gaps at or above the threshold.
     pub gaps: u64,
-    /// Their total length in nanoseconds.
+    /// Total length of the gaps, in nanoseconds.
     pub noise_ns: u64,
     /// `noise_ns` in percent of the runtime.
     pub noise_percent: Option<f64>,
@@ -129,7 +129,7 @@ pub struct CpuSummary {
     /// Time of `kvm` without a bound, in nanoseconds: others took part in the exits, and too few
     /// exits for the same reason show KVM's usual time. `None` if `kvm` is unknown.
     pub unbounded_kvm_ns: Option<u64>,
-    /// Interferences as osnoise counts them.
+    /// Number of interferences by class, as osnoise counts them.
     pub interference: Interference,
     /// Number of gaps with an interference that no activity shows, because its record was lost.
     /// Their parts, and the maxima of `sources`, are lower bounds. `None` without a counter.
@@ -215,7 +215,7 @@ pub struct Periodic {
     pub jitter_ns: u64,
     /// Number of gaps that keep the period.
     pub gaps: u64,
-    /// Their mean length in nanoseconds.
+    /// Mean length of the gaps, in nanoseconds.
     pub mean_gap_ns: u64,
     /// Their time as a fraction (0 to 1) of all residual time of the CPU in the searched window,
     /// including the residual of partly explained gaps.
@@ -231,8 +231,8 @@ pub struct Periodic {
 pub struct OwnCostSummary {
     /// Number of runs of our BPF programs, on all CPUs; `None` if not counted.
     pub bpf_runs: Option<u64>,
-    /// Total time of these runs, in nanoseconds.
+    /// Total time of all BPF runs, in nanoseconds.
     pub bpf_ns: Option<u64>,
-    /// This time in percent of the summed runtime of the measured CPUs.
+    /// `bpf_ns` in percent of the summed runtime of the measured CPUs.
     pub percent_of_runtime: Option<f64>,
 }

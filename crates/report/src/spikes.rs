@@ -27,7 +27,7 @@ pub struct Spike {
     pub start_mono_ns: u64,
     /// Length in nanoseconds.
     pub dur_ns: u64,
-    /// Its parts, the largest first.
+    /// Parts of the moment, the largest first.
     pub parts: Vec<Part>,
 }
 
@@ -41,7 +41,7 @@ impl Spike {
         }
     }
 
-    /// Returns its end, CLOCK_MONOTONIC in nanoseconds.
+    /// Returns the end of the moment, CLOCK_MONOTONIC in nanoseconds.
     pub fn end_mono_ns(&self) -> u64 {
         self.start_mono_ns.saturating_add(self.dur_ns)
     }

@@ -7,7 +7,7 @@ use vmnoise_host::Host;
 
 use crate::{mapped::MappedCpus, steal::StealClock};
 
-/// An interrupt that lasts longer has lost its end.
+/// Maximum length of an interrupt. If an interrupt seems to last longer, its end was lost.
 const LOST_END_NS: u64 = 1_000_000_000;
 /// Number of attempts to find a thread that moves meanwhile.
 const ATTEMPTS: usize = 10;

@@ -9,7 +9,7 @@ use vmnoise_host::PmuEvent;
 /// Scope of a counter.
 #[derive(Debug, Clone, Copy)]
 pub enum Counted<'a> {
-    /// Everything on one CPU.
+    /// All tasks and interrupts on one CPU.
     Cpu(u32),
     /// The programs that the calling thread starts from now on, and all programs that these start.
     NextPrograms {
@@ -28,7 +28,7 @@ pub struct Counter(File);
 /// A reading of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
-    /// Number of events while it counted.
+    /// Number of events while the counter counted.
     pub events: u64,
     /// Time in which there was something to count, in ns over all threads or CPUs.
     pub enabled_ns: u64,
@@ -116,7 +116,7 @@ impl Counter {
         Ok(Counter(unsafe { OwnedFd::from_raw_fd(fd) }.into()))
     }
 
-    /// Returns what it has counted since its start.
+    /// Returns the count since the start of the counter.
     ///
     /// # Errors
     /// The kernel's error.

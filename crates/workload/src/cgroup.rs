@@ -80,7 +80,7 @@ impl Cgroup {
         self.line("cpuset.cpus.effective")
     }
 
-    /// Moves the calling process into it, with all its threads.
+    /// Moves the calling process with all its threads into the group.
     ///
     /// # Errors
     /// [`Error::Refused`].

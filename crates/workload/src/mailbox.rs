@@ -27,7 +27,8 @@ const LOOK_TSC: u64 = 4_000;
 /// How often blind time and span are read again until they are consistent.
 const RUNTIME_TRIES: usize = 100;
 
-/// One gap, as the guest or the polling thread wrote it, on its own clock. One cache line.
+/// One gap, as the guest or the polling thread wrote it. Times are by the clock of the writer. The
+/// record fills one cache line.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Record {
@@ -60,13 +61,15 @@ pub struct Control {
     /// Shortest hole after which the other clocks are read. Their advance in a hole that is no gap
     /// belongs to no gap.
     pub look_tsc: AtomicU64,
-    /// Longest time for writing a record. If it takes longer, the writing itself was disturbed.
+    /// Longest usual time to write a record, in cycles. If writing takes longer, something
+    /// disturbed the writing.
     pub blind_limit_tsc: AtomicU64,
     /// Guest address of this CPU's slot of exit counts.
     pub exit_counts: AtomicU64,
     /// A guest address without memory.
     pub unbacked: AtomicU64,
-    /// How far ahead `Command::Timers` arms its timer, in cycles.
+    /// Time from the moment at which `Command::Timers` arms a timer until the timer is due, in
+    /// cycles.
     pub interval_tsc: AtomicU64,
 }
 
@@ -118,7 +121,8 @@ pub struct StealPage {
     rest: [u32; 13],
 }
 
-/// The page of one guest or one thread. It is all zeros before the first command.
+/// Memory that one guest or one thread shares with this process. It contains only zeros before the
+/// first command.
 #[derive(Debug, Default)]
 #[repr(C, align(4096))]
 pub struct Mailbox {
@@ -144,7 +148,7 @@ pub struct Known {
     pub run_delay: bool,
 }
 
-/// Counts that a polling thread read after one gap, in addition to its clock.
+/// Counts that a polling thread reads after a gap, in addition to the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GapCounts {
     pub stolen: Stolen,
@@ -172,7 +176,7 @@ impl Record {
         self.memory().map(|word| word.load(Ordering::Relaxed))
     }
 
-    /// Sets all of it to 0.
+    /// Sets all fields to 0.
     pub fn clear(&self) {
         self.memory()
             .iter()
@@ -254,7 +258,8 @@ impl Mailbox {
         self.heartbeat.last_tsc.store(now_tsc, Ordering::Release);
     }
 
-    /// Notes that a thread measures again. The time since its last reading is blind time.
+    /// Notes that a thread measures again. The time since the thread's last reading counts as not
+    /// observed.
     pub fn go_on(&self, now_tsc: u64) {
         let last_tsc = self.heartbeat.last_tsc.load(Ordering::Relaxed);
         add(&self.counters.blind_tsc, now_tsc.saturating_sub(last_tsc));
@@ -305,7 +310,7 @@ impl Mailbox {
         }
     }
 
-    /// Returns one counter of the thread or the guest.
+    /// Returns the counter that `of` selects.
     pub fn count(&self, of: impl FnOnce(&Counters) -> &AtomicU64) -> u64 {
         of(&self.counters).load(Ordering::Acquire)
     }

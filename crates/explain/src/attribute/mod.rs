@@ -34,7 +34,7 @@ pub(crate) struct Context<'a> {
     pub(crate) is_near_exit: bool,
     /// Whether records of this interval may have been lost.
     pub(crate) may_have_lost: bool,
-    /// Whether no posted interrupt came to its CPU in this interval.
+    /// Whether no posted interrupt came to the interval's CPU in this interval.
     pub(crate) is_unposted: bool,
 }
 

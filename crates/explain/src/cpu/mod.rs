@@ -84,7 +84,7 @@ pub(crate) struct Cpu {
     pub(crate) stops: Stops,
     /// Whether this CPU needs another pass: something was reported, or still waits.
     pub(crate) is_busy: bool,
-    /// Whether anything was reported since its last period.
+    /// Whether any event of this CPU came since its last period.
     pub(crate) is_heard: bool,
     /// Result of the last pass: see [`Self::advance`].
     pub(crate) settled_ns: u64,

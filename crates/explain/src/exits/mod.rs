@@ -21,13 +21,13 @@ pub struct ExitsSummary {
 /// Exits of one VM.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VmExits {
-    /// Process id of its VMM.
+    /// Process id of the VMM.
     pub vm: u32,
     /// Name of the VM for people.
     pub name: Name,
     /// Other facts about the VM.
     pub identity: VmIdentity,
-    /// Its vCPUs.
+    /// vCPUs of the VM.
     pub vcpus: Vec<VcpuExits>,
 }
 
@@ -125,9 +125,9 @@ pub struct WorstExit {
     pub start_mono_ns: u64,
     /// Length in nanoseconds.
     pub dur_ns: u64,
-    /// Name of its reason.
+    /// Name of the exit's reason.
     pub reason: String,
-    /// Code of its reason.
+    /// Code of the exit's reason.
     pub code: u64,
     /// CPU on which the vCPU left its guest.
     pub exit_cpu: u32,

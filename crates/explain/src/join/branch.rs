@@ -44,15 +44,16 @@ pub enum Side {
 /// A culprit that took time of the guest's gaps, over the whole run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Culprit {
-    /// Side on which it runs.
+    /// Side on which the culprit runs.
     pub side: Side,
     /// Share of the time.
     pub share: Share,
-    /// Name; for `kvm` and `vmm` the reason of the exit; `None` if nobody is named.
+    /// Name of the culprit; for `kvm` and `vmm` the reason of the exit; `None` if the culprit is
+    /// unknown.
     pub name: Option<Name>,
-    /// CPU of its own machine on which it ran; `None` for a share without a CPU.
+    /// CPU of the guest or host on which the culprit ran; `None` for a share without a CPU.
     pub cpu: Option<u32>,
-    /// Number of gaps, or latencies, in which it took time.
+    /// Number of gaps or latencies in which the culprit took time.
     pub gaps: u64,
     /// Total time taken, in nanoseconds.
     pub total_ns: u64,

@@ -13,7 +13,8 @@ pub struct JoinedLatencies {
     pub joined: LatencyTotals,
     /// Latencies by CPU, ascending.
     pub cpus: Vec<CpuSides>,
-    /// Culprits in the wake-ups above the threshold, largest first; they add up to these wake-ups.
+    /// Culprits in the wake-ups above the threshold, largest first. Their times add up to the
+    /// latencies of these wake-ups.
     pub culprits: Vec<Culprit>,
     /// Wake-ups with the longest latencies, the longest first.
     pub trees: Vec<Tree>,

@@ -19,7 +19,7 @@ pub struct Tree {
     pub stretches: Vec<Stretch>,
     /// Share of the residuals.
     pub residual: Share,
-    /// Whether the host recorded all of it, on a known clock.
+    /// Whether the host recorded the whole interval, on a known clock.
     pub witnessed: bool,
 }
 
@@ -87,14 +87,14 @@ struct OfWakeup<'a> {
     witnessed: bool,
 }
 
-/// A branch of a tree. Its parts add up to it.
+/// A branch of a tree. Its parts add up to the length of the branch.
 #[derive(Debug)]
 pub struct Branch<'a> {
     /// Length in nanoseconds.
     pub ns: u64,
     /// Content of the branch.
     pub what: What<'a>,
-    /// Branches below it.
+    /// Branches below this branch.
     pub parts: Vec<Branch<'a>>,
 }
 

@@ -17,7 +17,7 @@ use crate::visibility::share_of_host;
 pub struct ExitBudget {
     /// The vCPU.
     pub vcpu: VcpuId,
-    /// The exit; its split adds up to its length.
+    /// The exit. Its shares add up to its length.
     pub exit: Exit,
     /// Parts, largest first. Time of a share that no activity in the stream covers has no source:
     /// the exit's own time (`kvm`, `vmm`, `halted`), and lost records.

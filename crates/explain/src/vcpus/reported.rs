@@ -17,7 +17,7 @@ use crate::trace::{Noise, has_line};
 pub struct NamedExit {
     /// The vCPU.
     pub vcpu: Arc<Vcpu>,
-    /// The exit; its split adds up to its length.
+    /// The exit. Its shares add up to its length.
     pub exit: Exit,
     /// Known shares of the split.
     pub shares: ShareMap<Option<u64>>,

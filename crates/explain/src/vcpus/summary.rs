@@ -17,10 +17,11 @@ pub struct ExitsRun {
     pub longest: Vec<LongestExit>,
     /// Number of exits that were reported one by one: requested, and at or above the threshold.
     pub reported: u64,
-    /// Time in these exits that others took without a named culprit, in nanoseconds: records were
-    /// lost.
+    /// Time in the reported exits that other tasks took but whose culprit is unknown because
+    /// records were lost, in nanoseconds.
     pub unnamed_ns: u64,
-    /// Time in these exits that activities claimed beyond the kernel's own sums, in nanoseconds.
+    /// Time in the reported exits that activities claimed beyond the kernel's own sums, in
+    /// nanoseconds.
     pub clamped_ns: u64,
     /// KVM's time in these exits above its usual time, if others took part, in nanoseconds; `None`
     /// if no exit shows KVM's part.

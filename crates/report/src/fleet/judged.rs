@@ -38,7 +38,7 @@ pub(crate) struct Judged {
 /// Lots with the same workload and threshold.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// Their indices: the largest loss first.
+    /// Indices of the lots in the group: the largest loss first.
     pub(crate) places: Vec<usize>,
     /// Median loss, in percent.
     pub(crate) median: f64,

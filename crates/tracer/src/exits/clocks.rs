@@ -245,7 +245,8 @@ fn mono_ns() -> u64 {
 mod tests {
     use super::*;
 
-    /// Until when the earlier clock held, since when this one holds, and its offset.
+    /// A change of a clock: the last time at which the earlier clock was valid, the first time at
+    /// which the new clock is valid, and the new offset.
     type News = Vec<(u64, u64, i64)>;
 
     fn vcpu(id: u32, tid: u32, number: Option<u32>) -> Vcpu {

@@ -41,9 +41,9 @@ const TIMED_RUN: u64 = 251;
 /// Number of attempts to read the members until none of them ends meanwhile. After the command's
 /// end, one is enough.
 const MEMBER_TRIES: usize = 8;
-/// The groups of events that it needs.
+/// Groups of events that this module needs.
 const GROUPS: [Group; 4] = [Group::Irq, Group::Softirq, Group::Sched, Group::Follow];
-/// More tracepoints that it needs.
+/// Further tracepoints that this module needs.
 const TRACEPOINTS: [&str; 2] = ["sched_wakeup_new", "sched_process_fork"];
 
 /// Follows one command. Its programs run while this value lives.

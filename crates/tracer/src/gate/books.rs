@@ -6,7 +6,7 @@ use super::lengths::WaitLengths;
 use super::state::VcpuState;
 use super::wire::{STATES, WireVcpu};
 
-/// A vCPU's place in the gate's table. Several vCPUs may have it, one after the other.
+/// Place of a vCPU in the gate's table. Several vCPUs may use a place, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place(pub u32);
 
@@ -23,11 +23,11 @@ pub struct Culprit {
     /// Id of its cgroup in the unified hierarchy. It is the root's if there is only the old
     /// hierarchy.
     pub cgroup: u64,
-    /// Id of the vCPU, if it is one.
+    /// Id of the vCPU, if the culprit is the thread of a vCPU.
     pub vcpu: Option<VcpuId>,
     /// Whether the task is a thread of the vCPU's own VMM.
     pub is_own: bool,
-    /// Time that it had, in ns.
+    /// Time for which the culprit had the CPU, in ns.
     pub ns: u64,
     /// The kernel's name: two different names may be shown alike.
     pub comm: [u64; 2],
@@ -54,7 +54,8 @@ pub struct VcpuBooks {
     pub spent_ns: [u64; STATES],
     /// Part of waiting: nobody ran, and no throttling was seen. Usually the CPU was leaving idle.
     pub idle_ns: u64,
-    /// Part of waiting: nobody ran, because its group or its class had used up its time.
+    /// Part of the waiting time in which the CPU idled because the vCPU's group or class had used
+    /// up its time.
     pub throttled_ns: u64,
     /// Part of waiting: it was throttled, at first or later. So it is unknown whether it could have
     /// run instead of the tasks that ran.
@@ -63,7 +64,7 @@ pub struct VcpuBooks {
     pub unnamed_ns: u64,
     /// Length of the current wait at `since_mono_ns`, when the vCPU moved to another CPU.
     pub waited_ns: u64,
-    /// Tasks that had its CPU while it waited, as far as there is room.
+    /// Tasks that had the CPU while the vCPU waited, as far as there is room.
     pub culprits: Vec<Culprit>,
     /// Lengths of finished waits.
     pub waits: WaitLengths,

@@ -25,7 +25,7 @@ pub const CLASSIC_NS: [u64; 13] = [
 /// Schema of the native histogram: its bounds are 2^(i / 2^SCHEMA) seconds (Prometheus, "Native
 /// Histograms", 2023).
 pub const SCHEMA: i8 = 1;
-/// Indexes of its bounds: from 0.95 us to 32 s.
+/// Indexes of the bounds of the native histogram: from 0.95 us to 32 s.
 const NATIVE: std::ops::RangeInclusive<i32> = -40..=10;
 /// Number of bounds that both have: 1 s.
 const SHARED: usize = 1;
@@ -111,7 +111,7 @@ impl WaitLengths {
         counted.filter(|(_, count)| *count > 0)
     }
 
-    /// Adds these waits.
+    /// Adds the counts of other waits.
     pub fn add(&mut self, more: &WaitLengths) {
         for (count, more) in self.counts.iter_mut().zip(more.counts) {
             *count += more;

@@ -102,7 +102,7 @@ pub struct Gate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pause {
     No,
-    /// They are detached, but one may still be running.
+    /// The programs are detached, but one may still be running.
     Begins,
     /// None runs, and the state of each vCPU is unknown.
     Lasts,
@@ -185,7 +185,7 @@ impl Gate {
         self.pause = Pause::Begins;
     }
 
-    /// Returns whether it is paused, and not yet attached again.
+    /// Returns whether the gate is paused, and not yet attached again.
     pub fn is_paused(&self) -> bool {
         self.pause != Pause::No
     }

@@ -3,7 +3,7 @@
 use super::wire::{WireCpu, WireLengths};
 use crate::gate::lengths::WaitLengths;
 
-/// Losses of one kind: their total length, and their number by length.
+/// Total length of the losses of one kind, and the number of losses by length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
     /// Total length, in ns.
@@ -28,7 +28,7 @@ impl Taken {
         }
     }
 
-    /// Adds these losses.
+    /// Adds the sums of other losses.
     pub fn add(&mut self, more: &Taken) {
         self.ns += more.ns;
         self.lengths.add(&more.lengths);

@@ -29,7 +29,7 @@ use crate::steal::{StealClock, Variable};
 use crate::tracer::no_btf;
 use vmnoise_host::Host;
 
-/// The groups of events that it needs.
+/// Groups of events that this module needs.
 const GROUPS: [Group; 3] = [Group::Irq, Group::Softirq, Group::Sched];
 
 /// The programs that count. They run while this value lives.

@@ -32,7 +32,7 @@ pub struct StopAsked {
 /// One frame of a stack. The innermost comes first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Address to which it returns.
+    /// Address to which the frame returns.
     pub address: u64,
     /// The function at this address, if the kernel names it.
     pub function: Option<String>,
@@ -43,7 +43,7 @@ pub struct Frame {
 pub struct Occupant {
     /// The kernel's name of the task.
     pub comm: String,
-    /// Its thread id; 0 is the idle task.
+    /// Thread id of the task; 0 is the idle task.
     pub tid: u32,
 }
 

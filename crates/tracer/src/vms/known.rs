@@ -11,12 +11,12 @@ use vmnoise_host::{Vm, leads_to_vm};
 #[derive(Debug)]
 pub struct KnownVms {
     search: VmSearch,
-    /// VM of each process, and the file by which it was found.
+    /// VM of each process, and the open file by which the VM was found.
     held: BTreeMap<u32, (Vm, PathBuf)>,
 }
 
 impl KnownVms {
-    /// Creates it without any known VM.
+    /// Creates the list without any VM.
     pub fn new(search: VmSearch) -> KnownVms {
         KnownVms {
             search,

@@ -33,7 +33,7 @@ impl VmSearch {
         }
     }
 
-    /// Uses only /proc and debugfs, of this machine or of a made-up one.
+    /// Returns a search that uses only /proc and debugfs of `host`, which may be a fixture.
     pub fn by_files(host: Host) -> VmSearch {
         let refused = LoadError::Refused {
             why: "it was not asked for".to_owned(),
@@ -128,7 +128,8 @@ impl VmSearch {
         Some(VmFiles::new(&files))
     }
 
-    /// Returns what the walk finds of these processes; `None` if there are none.
+    /// Returns the files of the given processes that the scan finds; `None` if `processes` is
+    /// empty.
     fn files_of(&self, processes: &[u32]) -> Option<VmFiles> {
         match processes {
             [] => None,

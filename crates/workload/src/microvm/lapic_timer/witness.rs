@@ -18,7 +18,7 @@ const TICK_NS: u64 = 10_000_000;
 pub struct Times {
     /// Length by CLOCK_MONOTONIC.
     pub wall_ns: u64,
-    /// Time in which it had the CPU (CLOCK_THREAD_CPUTIME_ID).
+    /// Time in which the thread had the CPU (CLOCK_THREAD_CPUTIME_ID).
     pub ran_ns: u64,
     /// Time in which it could have run, and others ran (/proc/TID/schedstat); `None` if this kernel
     /// does not count it.
