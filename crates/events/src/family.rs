@@ -18,7 +18,7 @@ pub struct FamilyBooks {
     pub nmi_ns: u64,
     /// Time that the hypervisor had their CPU while they ran.
     pub steal_ns: u64,
-    /// Run delay: they were runnable, and somebody else or nobody had the CPU.
+    /// Run delay: the threads were runnable, but another task had the CPU, or the CPU idled.
     pub waited_ns: u64,
     /// Run delay while another thread of the same command had the CPU.
     pub waited_own_ns: u64,

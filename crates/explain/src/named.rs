@@ -15,7 +15,7 @@ pub struct NamedPart {
     pub phase: Option<Phase>,
     /// Share of the part.
     pub share: Share,
-    /// Name of the source; `None` if nobody is named (steal, residual).
+    /// Name of the source; `None` if there is none (steal, residual).
     pub source: Option<Name>,
     /// See [`crate::Part::host_cpu`].
     #[serde(skip)]

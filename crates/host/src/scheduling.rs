@@ -40,7 +40,7 @@ pub struct Scheduling {
 }
 
 impl Scheduling {
-    /// The settings of a thread that nobody has changed.
+    /// The default settings of a thread.
     pub const ORDINARY: Scheduling = Scheduling {
         policy: 0,
         priority: 0,
@@ -80,7 +80,7 @@ impl Scheduling {
         self.flags & PF_KTHREAD != 0
     }
 
-    /// Returns whether nobody may move the thread to other CPUs.
+    /// Returns whether the kernel refuses to change the CPUs of the thread.
     pub const fn is_bound(&self) -> bool {
         self.flags & PF_NO_SETAFFINITY != 0
     }

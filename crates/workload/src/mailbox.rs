@@ -131,7 +131,7 @@ pub struct Mailbox {
     pub counters: Counters,
     pub drained: Drained,
     pub steal: StealPage,
-    /// Takes a record that found the ring full.
+    /// Place for a record that did not fit into the full ring.
     pub spill: Record,
     /// Replaces the exit counts if the host has none: always zero.
     pub no_exit_counts: [u64; 16],

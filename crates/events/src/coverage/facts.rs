@@ -10,7 +10,8 @@ pub struct CpuCoverage {
     /// First and last reading of the workload's clock, CLOCK_MONOTONIC in nanoseconds; `None` if
     /// the CPU never reported.
     pub window_mono_ns: Option<(u64, u64)>,
-    /// Time in this window in which the workload was stopped or held, in nanoseconds.
+    /// Time in this window in which a signal or a debugger had stopped the workload, in
+    /// nanoseconds.
     pub not_measured_ns: u64,
     /// Time in this window in which the workload observed nothing, at unknown times, in
     /// nanoseconds.

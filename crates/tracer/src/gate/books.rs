@@ -52,7 +52,8 @@ pub struct VcpuBooks {
     pub since_mono_ns: u64,
     /// Time in each state, in the order of `VcpuState`. The sum is the counted time.
     pub spent_ns: [u64; STATES],
-    /// Part of waiting: nobody ran, and no throttling was seen. Usually the CPU was leaving idle.
+    /// Part of the waiting time in which the CPU idled without throttling. Usually the CPU was
+    /// about to run the vCPU.
     pub idle_ns: u64,
     /// Part of the waiting time in which the CPU idled because the vCPU's group or class had used
     /// up its time.

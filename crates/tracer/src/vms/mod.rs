@@ -25,7 +25,8 @@ pub struct VmSearch {
 }
 
 impl VmSearch {
-    /// Loads the program that walks, if this machine and the rights of this process allow it.
+    /// Loads the BPF program that scans open files, if this machine and the rights of this process
+    /// allow it.
     pub fn here() -> VmSearch {
         VmSearch {
             host: Host::here(),
@@ -108,7 +109,7 @@ impl VmSearch {
         ProbeStatus::limited(PROBE, in_use, &format!("{why}: {limit}"), remedy)
     }
 
-    /// Returns whether the walk reads the clocks of guests. Otherwise debugfs is used.
+    /// Returns whether BPF reads the clocks of guests. Otherwise debugfs is used.
     pub fn walks(&self) -> bool {
         self.walk.is_ok()
     }
