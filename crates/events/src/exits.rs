@@ -91,8 +91,8 @@ pub struct VcpuTotals {
     /// Unobserved time, in nanoseconds: it belongs to the guest or to an exit. The thread's
     /// switches or an end of an exit were missed.
     pub unseen_ns: u64,
-    /// The longest exit, halts not counted. Boxed, because every event is as large as the largest
-    /// one.
+    /// The longest exit, by its length without halts. It is boxed, because every `Event` needs as
+    /// much memory as the largest one.
     pub worst: Option<Box<Exit>>,
     /// Totals by reason, in no particular order.
     pub reasons: Vec<ReasonTotals>,

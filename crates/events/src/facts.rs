@@ -263,11 +263,11 @@ pub struct RunFacts {
     pub rank: Option<u32>,
     /// Options of the run.
     pub options: Options,
-    /// The machine.
+    /// Facts about the measured machine.
     pub host: HostFacts,
     /// The clock of the run.
     pub clock: ClockFacts,
-    /// Events that were visible.
+    /// Kinds of events that the probes could report.
     pub witnesses: Witnesses,
     /// Status of each probe, and what the probe cannot show.
     #[serde(rename = "rungs")]
@@ -298,8 +298,8 @@ impl RunFacts {
         self.witnesses.hides_vectors || self.may_have_posted_interrupts()
     }
 
-    /// Returns whether KVM may post interrupts, as with VMX; no tracepoint reports them. If a
-    /// recording lacks this fact, the answer is yes only for Intel's module.
+    /// Returns whether KVM may post interrupts (VMX). No tracepoint reports posted interrupts. If a
+    /// recording does not say, returns true only for Intel's module.
     pub fn may_have_posted_interrupts(&self) -> bool {
         let on_intel = self.host.kvm_module.as_deref() == Some("kvm_intel");
         self.host.posted_interrupts.unwrap_or(on_intel)

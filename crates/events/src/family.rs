@@ -30,7 +30,7 @@ pub struct FamilyBooks {
     pub unseen_ns: u64,
     /// Part of `waited_ns` that a quota may have caused.
     pub unsure_ns: u64,
-    /// Number of threads.
+    /// Number of threads of the command.
     pub threads: u64,
     /// Running time according to the kernel, interrupts included.
     pub kernel_ran_ns: u64,
@@ -61,13 +61,14 @@ impl FamilyBooks {
         self.unshown_ns += more.unshown_ns;
     }
 
-    /// Returns the time they ran, or could have run if no other thread of the command had the CPU.
+    /// Returns the time in which the threads ran, or could have run if no other thread of the
+    /// command had had the CPU.
     pub const fn runnable_ns(&self) -> u64 {
         self.wall_ns - self.asleep_ns - self.waited_own_ns
     }
 
-    /// Returns the time that others took: everything except their own running, waiting for one
-    /// another, sleep and unknown time.
+    /// Returns the time that other tasks and layers took from the threads: all time except running,
+    /// waiting for threads of the same command, sleep and unknown time.
     pub const fn taken_ns(&self) -> u64 {
         self.irq_ns
             + self.softirq_ns
@@ -153,7 +154,7 @@ pub enum FamilyTaken {
 pub struct FamilyLongest {
     /// Kind of the loss.
     pub taken: FamilyTaken,
-    /// Length.
+    /// Length of the loss, in nanoseconds.
     pub ns: u64,
     /// End, in ns of CLOCK_MONOTONIC.
     pub until_mono_ns: u64,
@@ -186,7 +187,7 @@ pub struct FamilyLook {
     pub longest: Vec<FamilyLongest>,
     /// Events that contradict earlier events, so that others are missing.
     pub unpaired: u64,
-    /// Events that the programs missed because they were already running.
+    /// Number of events that the BPF programs missed because a program was already running.
     pub missed: u64,
     /// Missing events of both kinds with unknown effect: interrupts, and cases in which two CPUs
     /// updated the same thread at once.

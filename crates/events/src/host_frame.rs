@@ -71,7 +71,7 @@ pub struct HostFrame {
 /// Totals of a host's feed since the guest began to read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FeedTotals {
-    /// Bytes read.
+    /// Number of bytes that the guest read from the feed.
     pub bytes: u64,
     /// Number of frames that arrived completely and without damage.
     pub frames: u64,

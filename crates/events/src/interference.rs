@@ -21,7 +21,7 @@ pub struct InterferenceSlot {
     pub irq: AtomicU64,
     /// Softirqs.
     pub softirq: AtomicU64,
-    /// Turns of threads other than the watched one; idle does not count.
+    /// Turns of threads other than the watched thread; the idle task does not count.
     pub thread: AtomicU64,
     rest: [AtomicU64; 11],
 }

@@ -19,7 +19,7 @@ pub struct Vcpu {
     pub vmm_pid: u32,
     /// Number of the vCPU in its VM; `None` if unknown.
     pub number: Option<u32>,
-    /// Number that distinguishes the VMs of one process; 0 if no event gave one.
+    /// Number that distinguishes the VMs of one process; 0 if no event contained this number.
     pub vm: u64,
     /// Name of the VM for people.
     pub vm_name: Name,

@@ -65,8 +65,8 @@ impl Lengths {
         longer.map(|(_, count)| count).sum()
     }
 
-    /// Returns the lengths in nanoseconds that these parts (0 to 1, ascending) of all lengths do
-    /// not exceed; 0 without lengths.
+    /// Returns quantiles in nanoseconds: for each given part (0 to 1, ascending), the length that
+    /// this part of all lengths does not exceed; 0 without lengths.
     pub fn at_quantiles<const N: usize>(&self, quantiles: [f64; N]) -> [u64; N] {
         let mut recorded = self.recorded();
         let (mut length_ns, mut seen) = (0, 0);

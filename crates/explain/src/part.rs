@@ -93,7 +93,7 @@ pub(crate) fn largest_first(parts: &mut [Part]) {
     parts.sort_by_key(|part| (part.phase, Reverse(part.ns)));
 }
 
-/// Returns these parts merged over the host's CPUs, the largest of each phase first.
+/// Adds up parts that differ only in the host's CPU. Returns the largest part of each phase first.
 pub fn by_source(parts: &[Part]) -> Vec<Part> {
     let on_any = |part: &Part| Part {
         host_cpu: None,

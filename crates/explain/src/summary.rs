@@ -37,8 +37,8 @@ pub struct Summary {
     /// Activities that ended before an earlier watermark, which explain nothing, and gaps that came
     /// after their activities had been forgotten.
     pub late_events: u64,
-    /// Bound of the error between the clocks of gaps and of activities, in nanoseconds; `None` if
-    /// no anchor joined them.
+    /// Maximum error between the clock of gaps and the clock of activities, in nanoseconds; `None`
+    /// if no anchor relates the two clocks.
     pub clock_bound_ns: Option<u64>,
     /// Number of clock jumps, with the unknown times around them.
     pub clock_jumps: ClockJumps,
@@ -48,8 +48,8 @@ pub struct Summary {
     /// Status of each probe, with its limits.
     #[serde(rename = "rungs")]
     pub probe_statuses: Vec<ProbeStatus>,
-    /// Periods found in gaps that no probe explains; at most three for each CPU, the one with the
-    /// most time first.
+    /// Periods found in gaps that no probe explains. Each CPU has at most three periods, the one
+    /// with the most time first.
     pub periodic: Vec<Periodic>,
     /// Summary of the host's feed; `None` if no host sent anything.
     pub feed: Option<FeedSummary>,
@@ -91,10 +91,11 @@ impl Summary {
 pub struct ClockJumps {
     /// Number of jumps of either clock.
     pub count: u64,
-    /// Time of the run between the readings around the jumps, in nanoseconds; no runtime includes
-    /// it.
+    /// Time of the run between the readings around the jumps, in nanoseconds. The runtime does not
+    /// include this time.
     pub undated_ns: u64,
-    /// Number of gaps in that time, over all CPUs; this result contains none of them.
+    /// Number of gaps in the time around clock jumps, over all CPUs. The result does not contain
+    /// these gaps.
     pub undated_gaps: u64,
 }
 
@@ -144,7 +145,7 @@ pub struct CpuSummary {
     /// Advance of the steal clock of the machine under this CPU, in nanoseconds: an upper bound of
     /// the time that an outer host took of the residual.
     pub outer_steal_ns: Option<u64>,
-    /// Number of system management interrupts of this CPU; `None` if nothing counts them.
+    /// Number of system management interrupts of this CPU; `None` if no counter is available.
     pub smi_count: Option<u64>,
     /// Time by source, the largest total first.
     pub sources: Vec<SourceSummary>,

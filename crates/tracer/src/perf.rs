@@ -46,9 +46,9 @@ impl Count {
         }
     }
 
-    /// Returns the events per ns of counted time; `None` if nothing was counted. The rates of two
-    /// counters that are read one after the other cover nearly the same time, however late the
-    /// second is read.
+    /// Returns the number of events per ns of counted time; `None` if no time was counted. The
+    /// rates of two counters that are read one after the other cover nearly the same time, however
+    /// late the second is read.
     pub fn rate(&self) -> Option<f64> {
         (self.running_ns > 0).then(|| self.events as f64 / self.running_ns as f64)
     }

@@ -11,7 +11,7 @@ use vmnoise_events::{Gap, Tally};
 /// Number of records in one ring. At the shortest sensible threshold (1 µs) a drain may be 30 ms
 /// late before a record is dropped. A power of two.
 pub const RING_RECORDS: usize = 1 << 15;
-/// Number of bytes of one ring: exactly one large page of the guest.
+/// Size of one ring in bytes: exactly one large page of the guest.
 pub const RING_BYTES: usize = RING_RECORDS * size_of::<Record>();
 /// Number of words of one record.
 pub const RECORD_WORDS: usize = size_of::<Record>() / size_of::<u64>();

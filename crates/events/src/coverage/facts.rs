@@ -119,8 +119,8 @@ impl Watched {
 /// Trust in the clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClockCoverage {
-    /// Bound of the error between the clocks of gaps and of probes, in nanoseconds; `None` if
-    /// nothing joined them.
+    /// Maximum error between the clock of gaps and the clock of probes, in nanoseconds; `None` if
+    /// no anchor relates the two clocks.
     pub bound_ns: Option<u64>,
     /// Time at which the clock went back, in nanoseconds since the start of the run; nothing later
     /// is trusted.

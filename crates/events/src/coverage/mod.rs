@@ -57,9 +57,9 @@ pub struct Coverage {
     pub more_taken_than_measured: bool,
     /// Watched events and layers.
     pub watched: Watched,
-    /// Trust in the clocks.
+    /// Facts about the clocks that limit which times can be trusted.
     pub clock: ClockCoverage,
-    /// Recordings of other machines that were passed together with this one.
+    /// Recordings of other machines that were given to the same command.
     pub others: Vec<String>,
     /// Facts that a host's recording adds; `None` if no such recording was read.
     pub host: Option<HostRecording>,

@@ -78,7 +78,8 @@ impl Isa {
 }
 
 impl ExitReason {
-    /// Reason of an exit of which only one fact is known: the vCPU's thread was off its CPU.
+    /// Reason of an exit about which nothing is known except that the vCPU's thread was off its
+    /// CPU.
     pub const OFF_CPU: ExitReason = ExitReason {
         isa: Isa::OffCpu,
         code: 0,

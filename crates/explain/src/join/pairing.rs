@@ -51,7 +51,7 @@ pub struct Pair {
     pub vcpu: Option<u32>,
     /// Thread id of the vCPU on the host.
     pub tid: u32,
-    /// Number of clocks that the guest had, one after another, while both recorded.
+    /// Number of clocks that the guest had, one after another, while guest and host both recorded.
     pub clocks: u32,
     /// Time during which both recorded, in nanoseconds.
     pub overlap_ns: u64,
@@ -62,8 +62,8 @@ pub struct Pair {
     pub exits_tested: u64,
     /// Number of tests that are gaps.
     pub exits_inside: u64,
-    /// Number of these gaps in which the guest ran at an instant at which, by this clock, its vCPU
-    /// was out of the guest.
+    /// Number of tested gaps in which the guest ran at an instant at which, by this clock, its vCPU
+    /// was in an exit.
     pub exits_contradicted: u64,
     /// Mean probability that a tested exit would lie in a gap at any other time, in percent.
     pub by_chance_percent: f64,

@@ -87,9 +87,9 @@ pub struct HostSide {
     pub kernel: Name,
     /// The hypervisor that the host itself runs on; `None` on bare metal.
     pub hypervisor: Option<Name>,
-    /// Exits shorter than this were not recorded one by one, in nanoseconds.
+    /// Threshold below which exits were not recorded one by one, in nanoseconds.
     pub threshold_ns: u64,
-    /// Reasons of the exits that were recorded one by one; empty for all reasons.
+    /// Reasons whose exits were recorded one by one; empty if all reasons were recorded.
     pub only_reasons: Vec<Name>,
     /// Lost records of the host's stream, by kind.
     pub losses: Losses,

@@ -15,7 +15,8 @@ use crate::phase::Phase;
 pub struct Tree {
     /// The gap or wake-up; its parts add up to its length.
     pub of: NamedInterval,
-    /// Segments in time order; they add up to the length. A gap is one segment.
+    /// Segments in time order. Their lengths add up to the length of the interval. A gap is one
+    /// segment.
     pub stretches: Vec<Stretch>,
     /// Share of the residuals.
     pub residual: Share,
@@ -135,8 +136,8 @@ pub struct Most {
     pub exits: usize,
     /// Number of parts of an exit, or of the guest.
     pub parts: usize,
-    /// Whether a rest of one branch is shown separately, and exits of equal length are treated
-    /// alike.
+    /// Whether a rest of only one branch is shown as this branch, and exits of equal length are
+    /// either all shown or all combined.
     pub evenly: bool,
 }
 

@@ -27,8 +27,8 @@ pub struct ExitBudget {
 }
 
 impl ExitBudget {
-    /// Returns the parts as far as these probes see them: `kvm` becomes `unexplained` if KVM's part
-    /// is unknown.
+    /// Returns the parts that the probes of the run can show. If KVM's part is unknown, `kvm`
+    /// becomes `unexplained`.
     pub fn known_parts(&self, vcpu: &Vcpu, witnesses: &Witnesses) -> Vec<Part> {
         let known = exit_shares(&self.exit.split, vcpu.sees_kvm, witnesses);
         let parts = self.parts.iter().map(|part| Part {

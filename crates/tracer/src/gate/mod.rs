@@ -308,7 +308,7 @@ impl Gate {
         self.rings.read(&self.cpus)
     }
 
-    /// Returns how many events the programs missed because they were already running.
+    /// Returns how many events the BPF programs missed because a program was already running.
     ///
     /// # Errors
     /// If the kernel does not report it.

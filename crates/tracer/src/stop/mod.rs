@@ -112,8 +112,8 @@ impl StopWitness {
         Ok(())
     }
 
-    /// Returns the stack that the interrupt found which woke the task of this CPU between these
-    /// instants, CLOCK_MONOTONIC in ns; `None` if it is not, or no longer, kept.
+    /// Returns the stack that was interrupted when the task of this CPU was woken between the two
+    /// given instants, CLOCK_MONOTONIC in ns; `None` if this stack is not, or no longer, kept.
     pub fn stack(&self, cpu: u32, from_ns: u64, until_ns: u64) -> Option<Vec<Frame>> {
         let stacks = entries(&self.stacks.words(cpu)?, offset_of!(WireStacks, last));
         let when = |mono_ns| mono_ns > 0 && (from_ns..=until_ns).contains(&mono_ns);

@@ -24,8 +24,8 @@ impl KnownVms {
         }
     }
 
-    /// Looks at these processes, which run vCPUs. Returns the names of the VMs and vCPUs of those
-    /// that still live. Processes that are seen to hold a VM are known from now on.
+    /// Looks up the VMs of the given processes, which run vCPUs. Returns the VMs and vCPUs of the
+    /// processes that still live. From now on, processes with a VM are known.
     pub fn look_at(&mut self, processes: &[u32]) -> Vec<Vm> {
         let files = self.search.files_of(processes);
         let look = |&pid: &u32| {
