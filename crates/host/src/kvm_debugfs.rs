@@ -61,8 +61,9 @@ impl Host {
         }
     }
 
-    /// Returns the clocks of all guests that KVM reports, each with its vCPU's thread and number. A
-    /// vCPU that runs a guest of its guest right now reports that guest's clock, and is left out.
+    /// Returns the clocks of all guests that KVM reports, each with its vCPU's thread and number.
+    /// While a vCPU runs a nested guest, debugfs shows the clock of the nested guest, so this vCPU
+    /// is left out.
     pub fn guest_tscs(&self) -> Vec<(u32, u32, GuestTsc)> {
         let folders = self.vcpu_folders(|_| true).into_iter();
         folders

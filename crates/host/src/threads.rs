@@ -66,10 +66,10 @@ impl Host {
         })
     }
 
-    /// Returns where the thread with this id is now.
+    /// Returns the place of the thread with this id: its present or last CPU.
     ///
     /// # Errors
-    /// If there is none, or none any more: a thread that has ended and waits to be reaped is gone.
+    /// If there is no such thread. A thread that has ended and waits to be reaped counts as gone.
     pub fn place(&self, tid: u32) -> io::Result<Place> {
         self.place_at(&format!("proc/{tid}"), tid)
     }
@@ -96,8 +96,8 @@ impl Host {
         place().ok_or_else(|| invalid(tid, "stat", "fields are missing"))
     }
 
-    /// Returns every thread with this name, ascending by id. Threads that end meanwhile are left
-    /// out.
+    /// Returns every thread with this name, ascending by id. Threads that end during the search are
+    /// left out.
     ///
     /// # Errors
     /// If /proc cannot be read.

@@ -61,8 +61,8 @@ impl Observer {
         Ok(())
     }
 
-    /// Returns what an observed thread has had of this CPU up to `now_mono_ns`, which must be read
-    /// just before; `None` if there is no such CPU.
+    /// Returns how long an observed thread ran or waited on this CPU up to `now_mono_ns`, which
+    /// must be read just before the call; `None` if there is no such CPU.
     pub fn stay(&self, cpu: u32, now_mono_ns: u64) -> Option<Stay> {
         let found = self.cpus.whereabouts(cpu)?;
         let mut stay = Stay {

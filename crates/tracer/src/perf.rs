@@ -32,7 +32,8 @@ pub struct Count {
     pub events: u64,
     /// Time in which there was something to count, in ns over all threads or CPUs.
     pub enabled_ns: u64,
-    /// Time in which it counted. It is shorter if more is counted than the CPU has counters for.
+    /// Time in which the event was counted. It is shorter than the time since the start if more
+    /// events are counted than the CPU has counters.
     pub running_ns: u64,
 }
 

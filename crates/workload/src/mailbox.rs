@@ -53,8 +53,8 @@ pub struct Control {
     pub command: AtomicU32,
     /// The exit that `Command::Exercise` makes.
     pub exercise: AtomicU32,
-    /// Measuring ends at the first reading at or after this, on the clock of the guest or the
-    /// thread.
+    /// Time at which the measurement ends, on the clock of the guest or the thread: it ends at the
+    /// first reading at or after this time.
     pub deadline_tsc: AtomicU64,
     /// Shortest gap that is recorded.
     pub threshold_tsc: AtomicU64,
@@ -91,7 +91,7 @@ pub struct Counters {
     pub dropped: AtomicU64,
     /// Time in which nothing was measured: while records were written, or in a pause.
     pub blind_tsc: AtomicU64,
-    /// Number of readings at which the clock was behind its last reading.
+    /// Number of readings that were earlier than the reading before.
     pub steps_back: AtomicU64,
     pub first_steal_ns: AtomicU64,
     pub first_version: AtomicU32,
@@ -216,7 +216,7 @@ impl Record {
 }
 
 impl Mailbox {
-    /// Sets the shortest gap that is recorded. Call it before the start.
+    /// Sets the shortest gap that is recorded. Call this function before the start.
     pub fn set_threshold(&self, threshold_tsc: u64) {
         let blind_limit_tsc = threshold_tsc.max(MIN_BLIND_LIMIT_TSC);
         self.control
@@ -246,7 +246,7 @@ impl Mailbox {
             .store(guest_tsc, Ordering::Release);
     }
 
-    /// Notes that a thread begins to measure. The guest program does this by itself.
+    /// Notes that a thread begins to measure. A guest does the same in its own program.
     pub fn start(&self, now_tsc: u64) {
         self.alive(now_tsc);
         self.counters.first_tsc.store(now_tsc, Ordering::Release);
@@ -266,8 +266,8 @@ impl Mailbox {
         self.alive(now_tsc);
     }
 
-    /// Puts one gap of a polling thread into `ring`, or counts it as dropped if there is no room.
-    /// The guest program does the same by itself.
+    /// Puts one gap of a polling thread into `ring`, or counts it as dropped if there is no room. A
+    /// guest does the same in its own program.
     pub fn record(&self, ring: &[Record], (start_tsc, end_tsc): (u64, u64), counts: GapCounts) {
         let GapCounts {
             stolen,

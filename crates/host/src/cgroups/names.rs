@@ -43,14 +43,14 @@ impl CgroupNames {
         }
     }
 
-    /// Returns the name of the cgroup with this id, if it is known.
+    /// Returns the name of the cgroup with this id, if the name is known.
     pub fn get(&self, id: u64) -> Option<&Name> {
         self.known.get(&id)?.as_ref()
     }
 
-    /// Looks for the names of these ids that are not known: the pod, the container or the unit of
-    /// each. It walks again only after a while. A cgroup that a walk does not find is gone, and
-    /// never gets a name.
+    /// Looks up the ids whose names are still unknown: the pod, the container or the unit of each
+    /// cgroup. A new scan of the hierarchy starts only after a while. If a scan does not find a
+    /// cgroup, the cgroup is gone, and never gets a name.
     pub fn look_for(&mut self, ids: impl IntoIterator<Item = u64>) {
         let is_new = |id: &u64| !self.known.contains_key(id);
         let wanted: Vec<u64> = ids.into_iter().filter(is_new).collect();

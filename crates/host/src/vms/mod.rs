@@ -45,8 +45,9 @@ pub struct VcpuThread {
 
 impl Host {
     /// Returns every process that holds a VM, by process id. Without the right to read the files of
-    /// other users' processes, their VMs are not seen. It reads the target of every file of every
-    /// process; the tracer's `VmSearch` does so only if it must.
+    /// other users' processes, the VMs of these processes are missing. This function reads the
+    /// target of every open file of every process, so the tracer's `VmSearch` uses it only if BPF
+    /// cannot find VMs.
     pub fn vms(&self) -> Vec<Vm> {
         if !self.numbers_are_the_kernels() {
             return Vec::new();
@@ -78,9 +79,9 @@ impl Host {
         self.vm_of(pid, pid, vcpus.map(|(id, tid)| (id, tid, tid)).collect())
     }
 
-    /// Returns the VM of a process, if it lives. `pid_here` is its number in this host's /proc.
-    /// `vcpus` has the number of each vCPU, and its thread in the kernel's numbers and in those of
-    /// /proc. If `vcpus` is empty, the names of threads show the vCPUs.
+    /// Returns the VM of a process, if it lives. `pid_here` is the id of the process in this host's
+    /// /proc. `vcpus` contains the number of each vCPU, and the id of its thread in the kernel and
+    /// in /proc. If `vcpus` is empty, the vCPUs are found by the names of threads.
     pub fn vm_of(&self, pid: u32, pid_here: u32, mut vcpus: Vec<(u32, u32, u32)>) -> Option<Vm> {
         let process = self.process(pid_here);
         let (name, identity) = self.who_is(pid, &process)?;

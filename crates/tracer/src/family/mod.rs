@@ -136,7 +136,7 @@ impl Family {
         Ok(())
     }
 
-    /// Makes the next process of this thread the command.
+    /// Makes the next process that this thread starts the followed command.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -148,7 +148,8 @@ impl Family {
         run.map(|_| ()).map_err(io::Error::other)
     }
 
-    /// Returns whether steal time is seen: there is no hypervisor, or it reports steal time.
+    /// Returns whether steal time is known: there is no hypervisor, or the hypervisor reports steal
+    /// time.
     pub fn sees_steal(&self) -> bool {
         self.sees_steal
     }

@@ -20,8 +20,8 @@ pub struct VcpuId(pub u32);
 pub struct Culprit {
     /// Name of the task's process.
     pub name: Name,
-    /// Id of its cgroup in the unified hierarchy. It is the root's if there is only the old
-    /// hierarchy.
+    /// Id of the task's cgroup in the unified hierarchy; the id of the root group if there is only
+    /// the old hierarchy.
     pub cgroup: u64,
     /// Id of the vCPU, if the culprit is the thread of a vCPU.
     pub vcpu: Option<VcpuId>,
@@ -58,8 +58,8 @@ pub struct VcpuBooks {
     /// Part of the waiting time in which the CPU idled because the vCPU's group or class had used
     /// up its time.
     pub throttled_ns: u64,
-    /// Part of waiting: it was throttled, at first or later. So it is unknown whether it could have
-    /// run instead of the tasks that ran.
+    /// Part of the waiting time in which the vCPU was throttled, at first or later, and other tasks
+    /// ran. So it is unknown whether the vCPU could have run instead.
     pub unsure_ns: u64,
     /// Part of waiting: tasks ran that are not, or no longer, among the culprits.
     pub unnamed_ns: u64,
@@ -101,8 +101,8 @@ impl VcpuBooks {
         }
     }
 
-    /// Returns the time in this state up to an instant before this reading, with the current
-    /// state's time.
+    /// Returns the time in `state` up to an instant before this reading, including the time of the
+    /// current state.
     pub fn spent_until_ns(&self, state: VcpuState, mono_ns: u64) -> u64 {
         let goes_on = if self.state == state {
             mono_ns.saturating_sub(self.since_mono_ns)
@@ -112,7 +112,7 @@ impl VcpuBooks {
         self.spent_ns(state) + goes_on
     }
 
-    /// Returns the counted time in this state, without the time since `since_mono_ns`.
+    /// Returns the counted time in `state`, without the time since `since_mono_ns`.
     pub fn spent_ns(&self, state: VcpuState) -> u64 {
         self.spent_ns[state as usize]
     }

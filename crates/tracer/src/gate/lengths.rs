@@ -78,8 +78,8 @@ impl WaitLengths {
         self.counts.iter().sum()
     }
 
-    /// Returns the number of waits that were no longer than this. It is exact for a bound of either
-    /// kind.
+    /// Returns the number of waits that were not longer than `ns`. The number is exact if `ns` is a
+    /// bound of either histogram.
     pub fn up_to(&self, ns: u64) -> u64 {
         let within = bounds().partition_point(|bound| *bound <= ns);
         self.counts[..within].iter().sum()

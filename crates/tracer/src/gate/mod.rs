@@ -154,10 +154,10 @@ impl Gate {
         })
     }
 
-    /// Attaches all programs. They run from now on.
+    /// Attaches all programs, which run from now on.
     ///
     /// # Errors
-    /// If one cannot be attached: without it the counts would be wrong.
+    /// If a program cannot be attached, because the counts would then be wrong.
     pub fn attach(&mut self) -> Result<(), TraceError> {
         let attach = || -> libbpf_rs::Result<(Vec<Link>, Option<Link>)> {
             let (mut links, mut finder) = (Vec::new(), None);
@@ -190,8 +190,8 @@ impl Gate {
         self.pause != Pause::No
     }
 
-    /// Ends the current states of all vCPUs. Call it in a pause, a moment after the pause began,
-    /// when no program runs any more.
+    /// Ends the current states of all vCPUs. Call this function in a pause, a moment after the
+    /// pause began, when no program runs any more.
     ///
     /// # Errors
     /// If the counts cannot be written. Then call it again.
@@ -215,12 +215,13 @@ impl Gate {
         Ok(())
     }
 
-    /// Walks over all tasks of the machine, and returns who has come and who has ended since the
-    /// last walk. A thread that is no vCPU any more, but lives, keeps its place. A thread that is
-    /// not found any more keeps its place until it has left its CPU for the last time.
+    /// Scans all tasks of the machine, and returns the vCPUs that have come and those that have
+    /// ended since the last scan. If a thread is no longer a vCPU but still lives, it keeps its
+    /// place. If the scan no longer finds a thread, the thread keeps its place until it has left
+    /// its CPU for the last time.
     ///
     /// # Errors
-    /// If the walk fails, or the place of a vCPU that has ended cannot be freed.
+    /// If the scan fails, or the place of an ended vCPU cannot be freed.
     pub fn look(&mut self) -> std::io::Result<GateLook> {
         let mut look = GateLook::default();
         let mut there = BTreeMap::new();

@@ -98,7 +98,7 @@ impl StopWitness {
         }
     }
 
-    /// Attaches the programs. They run from now on.
+    /// Attaches the programs, which run from now on.
     ///
     /// # Errors
     /// If one cannot be attached.
@@ -113,7 +113,7 @@ impl StopWitness {
     }
 
     /// Returns the stack that was interrupted when the task of this CPU was woken between the two
-    /// given instants, CLOCK_MONOTONIC in ns; `None` if this stack is not, or no longer, kept.
+    /// given instants (CLOCK_MONOTONIC in ns). `None` if this stack is not, or no longer, kept.
     pub fn stack(&self, cpu: u32, from_ns: u64, until_ns: u64) -> Option<Vec<Frame>> {
         let stacks = entries(&self.stacks.words(cpu)?, offset_of!(WireStacks, last));
         let when = |mono_ns| mono_ns > 0 && (from_ns..=until_ns).contains(&mono_ns);
@@ -130,8 +130,8 @@ impl StopWitness {
         }
     }
 
-    /// Returns who had each CPU at this instant, CLOCK_MONOTONIC in ns, by the CPU's number; `None`
-    /// if no switch before it is kept, or is kept any more.
+    /// Returns the task that had each CPU at the given instant (CLOCK_MONOTONIC in ns), ordered by
+    /// CPU; `None` for a CPU without a recorded switch before that instant.
     pub fn occupants(&self, at_ns: u64) -> Vec<Option<Occupant>> {
         let slots = 0..u32::try_from(self.turns.slots()).unwrap_or(u32::MAX);
         let of = |cpu| {

@@ -40,8 +40,9 @@ impl KnownVms {
         processes.iter().filter_map(look).collect()
     }
 
-    /// Forgets processes that no longer hold a VM. If the known file is gone, or may not be read,
-    /// all files of the process are looked through: it may hold another VM.
+    /// Forgets processes that no longer hold a VM. If the known file is gone, or this process may
+    /// not read it, all open files of the process are searched, because the process may hold
+    /// another VM.
     pub fn forget_gone(&mut self) {
         let search = &self.search;
         self.held.retain(|pid, (_, file)| {

@@ -80,8 +80,8 @@ pub struct Turn {
 pub struct Measured {
     /// In the order of time.
     pub turns: Vec<Turn>,
-    /// How long before they are due KVM fires timers of the first setting's vCPU, in ns, from
-    /// debugfs; `None` if this cannot be read.
+    /// Time by which KVM fires timers of the first setting's vCPU too early on purpose, in ns, from
+    /// debugfs; `None` if it cannot be read.
     pub advance_ns: Option<u64>,
 }
 
