@@ -6,7 +6,7 @@ use super::lengths::WaitLengths;
 use super::state::VcpuState;
 use super::wire::{STATES, WireVcpu};
 
-/// A vCPU's place in the gate's table. Several vCPUs may have it, one after the other.
+/// Place of a vCPU in the gate's table. Several vCPUs may use a place, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place(pub u32);
 
@@ -20,14 +20,14 @@ pub struct VcpuId(pub u32);
 pub struct Culprit {
     /// Name of the task's process.
     pub name: Name,
-    /// Id of its cgroup in the unified hierarchy. It is the root's if there is only the old
-    /// hierarchy.
+    /// Id of the task's cgroup in the unified hierarchy; the id of the root group if there is only
+    /// the old hierarchy.
     pub cgroup: u64,
-    /// Id of the vCPU, if it is one.
+    /// Id of the vCPU, if the culprit is the thread of a vCPU.
     pub vcpu: Option<VcpuId>,
     /// Whether the task is a thread of the vCPU's own VMM.
     pub is_own: bool,
-    /// Time that it had, in ns.
+    /// Time for which the culprit had the CPU, in ns.
     pub ns: u64,
     /// The kernel's name: two different names may be shown alike.
     pub comm: [u64; 2],
@@ -52,18 +52,20 @@ pub struct VcpuBooks {
     pub since_mono_ns: u64,
     /// Time in each state, in the order of `VcpuState`. The sum is the counted time.
     pub spent_ns: [u64; STATES],
-    /// Part of waiting: nobody ran, and no throttling was seen. Usually the CPU was leaving idle.
+    /// Part of the waiting time in which the CPU idled without throttling. Usually the CPU was
+    /// about to run the vCPU.
     pub idle_ns: u64,
-    /// Part of waiting: nobody ran, because its group or its class had used up its time.
+    /// Part of the waiting time in which the CPU idled because the vCPU's group or class had used
+    /// up its time.
     pub throttled_ns: u64,
-    /// Part of waiting: it was throttled, at first or later. So it is unknown whether it could have
-    /// run instead of the tasks that ran.
+    /// Part of the waiting time in which the vCPU was throttled, at first or later, and other tasks
+    /// ran. So it is unknown whether the vCPU could have run instead.
     pub unsure_ns: u64,
     /// Part of waiting: tasks ran that are not, or no longer, among the culprits.
     pub unnamed_ns: u64,
     /// Length of the current wait at `since_mono_ns`, when the vCPU moved to another CPU.
     pub waited_ns: u64,
-    /// Tasks that had its CPU while it waited, as far as there is room.
+    /// Tasks that had the CPU while the vCPU waited, as far as there is room.
     pub culprits: Vec<Culprit>,
     /// Lengths of finished waits.
     pub waits: WaitLengths,
@@ -99,8 +101,8 @@ impl VcpuBooks {
         }
     }
 
-    /// Returns the time in this state up to an instant before this reading, with the current
-    /// state's time.
+    /// Returns the time in `state` up to an instant before this reading, including the time of the
+    /// current state.
     pub fn spent_until_ns(&self, state: VcpuState, mono_ns: u64) -> u64 {
         let goes_on = if self.state == state {
             mono_ns.saturating_sub(self.since_mono_ns)
@@ -110,7 +112,7 @@ impl VcpuBooks {
         self.spent_ns(state) + goes_on
     }
 
-    /// Returns the counted time in this state, without the time since `since_mono_ns`.
+    /// Returns the counted time in `state`, without the time since `since_mono_ns`.
     pub fn spent_ns(&self, state: VcpuState) -> u64 {
         self.spent_ns[state as usize]
     }

@@ -42,11 +42,11 @@ use crate::plain;
 use crate::probes::{Group, Probe};
 use crate::tracer::no_btf;
 
-/// The groups of events that it needs.
+/// Groups of events that the gate needs.
 const GROUPS: [Group; 2] = [Group::Sched, Group::Follow];
 /// Number of attempts to read a vCPU's counts while nobody writes.
 const READS: usize = 100;
-/// Name of the program that walks over all tasks.
+/// Name of the program that scans all tasks.
 const FINDER: &str = "find_vcpus";
 /// Shortest length, in ns, of waits and sleeps that are reported piece by piece. Users ask for 20
 /// us and more.
@@ -54,18 +54,18 @@ pub const TOLD_FROM_NS: u64 = 20_000;
 /// One run in this number is timed: GATE_TIMED_RUN of `bpf/gate.h`.
 const TIMED_RUN: u64 = 256;
 
-/// A vCPU that a walk over all tasks has found.
+/// A vCPU that a scan of all tasks has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
-    /// Its place.
+    /// Place of the vCPU in the maps.
     pub place: Place,
-    /// Its id, also as a culprit.
+    /// Id of the vCPU, also as a culprit.
     pub id: VcpuId,
     /// Process of the VMM.
     pub tgid: u32,
-    /// Id of its thread.
+    /// Id of the vCPU's thread.
     pub tid: u32,
-    /// Its number in its VM, if KVM's types are known here.
+    /// Number of the vCPU in its VM; `None` if this kernel has no type information about KVM.
     pub number: Option<u32>,
 }
 
@@ -102,7 +102,7 @@ pub struct Gate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pause {
     No,
-    /// They are detached, but one may still be running.
+    /// The programs are detached, but one may still be running.
     Begins,
     /// None runs, and the state of each vCPU is unknown.
     Lasts,
@@ -154,10 +154,10 @@ impl Gate {
         })
     }
 
-    /// Attaches all programs. They run from now on.
+    /// Attaches all programs, which run from now on.
     ///
     /// # Errors
-    /// If one cannot be attached: without it the counts would be wrong.
+    /// If a program cannot be attached, because the counts would then be wrong.
     pub fn attach(&mut self) -> Result<(), TraceError> {
         let attach = || -> libbpf_rs::Result<(Vec<Link>, Option<Link>)> {
             let (mut links, mut finder) = (Vec::new(), None);
@@ -185,13 +185,13 @@ impl Gate {
         self.pause = Pause::Begins;
     }
 
-    /// Returns whether it is paused, and not yet attached again.
+    /// Returns whether the gate is paused, and not yet attached again.
     pub fn is_paused(&self) -> bool {
         self.pause != Pause::No
     }
 
-    /// Ends the current states of all vCPUs. Call it in a pause, a moment after the pause began,
-    /// when no program runs any more.
+    /// Ends the current states of all vCPUs. Call this function in a pause, a moment after the
+    /// pause began, when no program runs any more.
     ///
     /// # Errors
     /// If the counts cannot be written. Then call it again.
@@ -215,12 +215,13 @@ impl Gate {
         Ok(())
     }
 
-    /// Walks over all tasks of the machine, and returns who has come and who has ended since the
-    /// last walk. A thread that is no vCPU any more, but lives, keeps its place. A thread that is
-    /// not found any more keeps its place until it has left its CPU for the last time.
+    /// Scans all tasks of the machine, and returns the vCPUs that have come and those that have
+    /// ended since the last scan. If a thread is no longer a vCPU but still lives, it keeps its
+    /// place. If the scan no longer finds a thread, the thread keeps its place until it has left
+    /// its CPU for the last time.
     ///
     /// # Errors
-    /// If the walk fails, or the place of a vCPU that has ended cannot be freed.
+    /// If the scan fails, or the place of an ended vCPU cannot be freed.
     pub fn look(&mut self) -> std::io::Result<GateLook> {
         let mut look = GateLook::default();
         let mut there = BTreeMap::new();
@@ -267,15 +268,15 @@ impl Gate {
         Ok(look)
     }
 
-    /// Returns whether it has ended in a pause, when nobody saw it: two walks in a row did not find
-    /// it, and no event of it came.
+    /// Returns whether the thread of this vCPU ended during a pause, when no event reports an end:
+    /// two scans in a row did not find the thread, and no event of the thread came.
     fn is_silent(&mut self, place: Place, books: &VcpuBooks) -> bool {
         let is_silent =
             books.state == VcpuState::Unseen && books.since_mono_ns <= self.paused_mono_ns;
         is_silent && !self.silent.insert(place)
     }
 
-    /// Returns the vCPUs of the last walk.
+    /// Returns the vCPUs that the last scan found.
     pub fn present(&self) -> impl Iterator<Item = &Found> {
         self.present.values()
     }
@@ -308,7 +309,7 @@ impl Gate {
         self.rings.read(&self.cpus)
     }
 
-    /// Returns how many events the programs missed because they were already running.
+    /// Returns how many events the BPF programs missed because a program was already running.
     ///
     /// # Errors
     /// If the kernel does not report it.
