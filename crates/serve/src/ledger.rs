@@ -1,4 +1,5 @@
-//! What each VM has lost so far, out of its vCPUs' books. Sums only grow, and add up. Pure: no BPF.
+//! What each VM has lost so far, out of its vCPUs' books. Sums only grow, add up, and never exceed the time that
+//! has passed: they contain time once it is final (`VcpuBooks::final_until_ns`). Pure: no BPF.
 
 use std::collections::BTreeMap;
 
@@ -145,6 +146,16 @@ impl Books {
         }
     }
 
+    /// Replaces each sum that is smaller than before by the sum before. The clocks of BPF and of user space may differ
+    /// by some nanoseconds.
+    fn no_less_than(mut self, before: &Books) -> Books {
+        self.lost.add(&before.lost.since(&self.lost));
+        self.ran_ns = self.ran_ns.max(before.ran_ns);
+        self.halted_ns = self.halted_ns.max(before.halted_ns);
+        self.asleep_ns = self.asleep_ns.max(before.asleep_ns);
+        self
+    }
+
     /// What this culprit had, if he is still the same: one that lost his name meanwhile, and came
     /// again, has less.
     fn had(&self, culprit: &Culprit) -> u64 {
@@ -235,8 +246,8 @@ impl VmTotals {
         told
     }
 
-    /// Takes in what a vCPU of it did until this instant, which is before the books were read. `who` names
-    /// culprits. Of a wait that goes on nothing is known yet.
+    /// Adds the time of a vCPU that is final at this instant, which is before the books were read. `who` names culprits.
+    /// A current wait adds nothing yet.
     pub(crate) fn take_in(
         &mut self,
         place: Place,
@@ -244,13 +255,13 @@ impl VmTotals {
         mono_ns: u64,
         who: impl Fn(&Culprit) -> Who,
     ) {
-        let now = Books::of(books, mono_ns);
         let before = self.vcpus.remove(&place).unwrap_or_else(Books::none);
+        let now = Books::of(books, mono_ns).no_less_than(&before);
         let lost = now.lost.since(&before.lost);
         self.lost.add(&lost);
-        self.ran_ns += now.ran_ns.saturating_sub(before.ran_ns);
-        self.halted_ns += now.halted_ns.saturating_sub(before.halted_ns);
-        self.asleep_ns += now.asleep_ns.saturating_sub(before.asleep_ns);
+        self.ran_ns += now.ran_ns - before.ran_ns;
+        self.halted_ns += now.halted_ns - before.halted_ns;
+        self.asleep_ns += now.asleep_ns - before.asleep_ns;
         self.waited_ns += now.waited_ns.saturating_sub(before.waited_ns);
         self.waits.add(&now.waits.since(&before.waits));
         let known = now.culprits.iter();
@@ -286,28 +297,12 @@ impl VmTotals {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::ledger_law::begun;
     use crate::who::Kind;
 
-    const PLACE: Place = Place(1);
-
-    /// Of a vCPU that is first seen at this instant.
-    fn begun(mono_ns: u64) -> VcpuBooks {
-        VcpuBooks {
-            state: VcpuState::Unseen,
-            first_mono_ns: mono_ns,
-            since_mono_ns: mono_ns,
-            spent_ns: Default::default(),
-            idle_ns: 0,
-            throttled_ns: 0,
-            unsure_ns: 0,
-            unnamed_ns: 0,
-            waited_ns: 0,
-            culprits: Vec::new(),
-            waits: WaitLengths::none(),
-        }
-    }
+    pub(crate) const PLACE: Place = Place(1);
 
     fn culprit(number: u64, ns: u64) -> Culprit {
         Culprit {
@@ -320,7 +315,7 @@ mod tests {
         }
     }
 
-    fn who(culprit: &Culprit) -> Who {
+    pub(crate) fn who(culprit: &Culprit) -> Who {
         Who {
             kind: Kind::Foreign,
             name: culprit.name.clone(),
@@ -340,7 +335,7 @@ mod tests {
     }
 
     /// It does something else from then on. What a wait is made of is up to chance.
-    fn changes(books: &mut VcpuBooks, mono_ns: u64, random: &mut fastrand::Rng) {
+    pub(crate) fn changes(books: &mut VcpuBooks, mono_ns: u64, random: &mut fastrand::Rng) {
         let ns = mono_ns - books.since_mono_ns;
         books.spent_ns[books.state as usize] += ns;
         books.since_mono_ns = mono_ns;
@@ -385,10 +380,7 @@ mod tests {
             vm.take_in(PLACE, &books, now, who);
             let sums = sums(&vm);
             // What is in none yet.
-            let goes_on = match books.state {
-                VcpuState::Waiting | VcpuState::Ended => now - books.since_mono_ns,
-                _ => 0,
-            };
+            let goes_on = now - books.final_until_ns(now);
             let ended = books.spent_ns(VcpuState::Ended);
             assert_eq!(sums.iter().sum::<u64>() + goes_on + ended, now - 1_000);
             assert!(sums.iter().zip(&before).all(|(now, before)| now >= before));

@@ -34,10 +34,7 @@ impl Spent {
         lost[Share::Blocked] = blocked_ns;
         lost[Share::Halted] = halted_ns;
         Spent {
-            until_mono_ns: match books.state {
-                VcpuState::Waiting | VcpuState::Ended => books.since_mono_ns,
-                _ => mono_ns.max(books.since_mono_ns),
-            },
+            until_mono_ns: books.final_until_ns(mono_ns),
             first_mono_ns: books.first_mono_ns,
             ran_ns: books.spent_until_ns(VcpuState::Running, mono_ns),
             lost,

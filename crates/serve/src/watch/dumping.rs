@@ -27,6 +27,7 @@ impl Watch {
 
     fn recording_made(&mut self, wanted: &Wanted, made: Option<&Made>) -> Result<Vec<u8>> {
         self.look_at_clocks();
+        self.confirm();
         // Whoever ended since the last look is in it, and waits that are over by now.
         let now = self.snapshot();
         let material = Material {

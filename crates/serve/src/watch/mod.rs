@@ -211,8 +211,22 @@ impl Watch {
         self.gate.is_paused()
     }
 
-    /// Takes in what the vCPUs did that there were at the last look.
-    pub(crate) fn take_in_all(&mut self) {
+    /// Confirms the states of the vCPUs of the last look, and takes in their time until now.
+    pub(crate) fn take_in_now(&mut self) {
+        self.confirm();
+        self.take_in_all();
+    }
+
+    /// Makes the time of all vCPUs until now final. If the walk fails, the time since the walk before becomes final
+    /// later.
+    fn confirm(&self) {
+        if !self.gate.is_paused() {
+            let _ = self.gate.confirm();
+        }
+    }
+
+    /// Takes in the final time of the vCPUs of the last look.
+    fn take_in_all(&mut self) {
         let places: Vec<Place> = self.gate.present().map(|found| found.place).collect();
         for place in places {
             let now_ns = now_ns();

@@ -94,6 +94,12 @@ struct gate_vcpu {
 	unsigned long long since; /* when the state began, or was last booked */
 	/* By state; adds up to since - first. */
 	unsigned long long spent[GATE_STATES];
+	/* How often its thread had left a CPU at the last switch of it that fired an event, and at
+	 * the last walk over all tasks. More at the walk: a departure was missed. */
+	unsigned long long switches;
+	unsigned long long walked_switches;
+	/* The last instant at which a walk found it in its state, without a missed departure. */
+	unsigned long long confirmed;
 	/* Parts of spent[GATE_WAITING]; with those of the culprits they add up to it. */
 	unsigned long long idle_ns;	 /* the CPU idled, and no throttle was seen */
 	unsigned long long throttled_ns; /* the CPU idled, and the thread was throttled */

@@ -61,16 +61,26 @@ static __always_inline void end_writing(struct gate_vcpu *vcpu)
 }
 
 /* What it did until now is booked; since then it does this. The clocks of two CPUs may differ by a
- * moment. */
+ * moment. User space may have exported its state until it was last confirmed. */
 static __always_inline void becomes(struct gate_vcpu *vcpu, u32 state, u64 now)
 {
 	if (!vcpu->first)
 		vcpu->first = vcpu->since = now;
+	if (now < vcpu->confirmed)
+		now = vcpu->confirmed;
 	if (now > vcpu->since) {
 		vcpu->spent[vcpu->state & (GATE_STATES - 1)] += now - vcpu->since;
 		vcpu->since = now;
 	}
 	vcpu->state = state;
+}
+
+/* An event was missed: its state is known until it was last confirmed, and unseen from then on. */
+static __always_inline void forget_unconfirmed(struct gate_vcpu *vcpu)
+{
+	if (vcpu->state != GATE_WAITING && vcpu->confirmed > vcpu->since)
+		becomes(vcpu, vcpu->state, vcpu->confirmed);
+	vcpu->state = GATE_UNSEEN;
 }
 
 static __always_inline bool is_the_same(const struct gate_who *one, const struct gate_who *other)
@@ -346,27 +356,47 @@ static __always_inline void one_less_waits(u32 number)
 
 /* It is found, and has its place; no event of it comes before that. */
 static __always_inline void gate_begins(struct gate_vcpu *vcpu, u32 id, u32 tgid, u64 now,
-					bool has_cpu)
+					u64 switches, bool has_cpu)
 {
 	vcpu->id = id;
 	vcpu->tgid = tgid;
+	vcpu->switches = vcpu->walked_switches = switches;
 	vcpu->first = vcpu->since = now;
 	vcpu->state = has_cpu ? GATE_RUNNING : GATE_UNSEEN;
 }
 
+/* A walk finds it. The walk reads first the time, then whether the thread has a CPU, whether it has
+ * or could have one, and last how often it has left one. If that number is the one of its last
+ * event, the thread has been in its state until `now`. An event that is booked meanwhile makes
+ * `since` later than `now`. Handlers on other CPUs may run meanwhile: a walk writes only what no
+ * handler writes. */
+static __always_inline void gate_confirms(struct gate_vcpu *vcpu, u64 now, bool has_cpu,
+					  bool is_ready, u64 switches)
+{
+	bool sleeps = vcpu->state >= GATE_HALTED && vcpu->state <= GATE_ASLEEP;
+	bool is_so = vcpu->state == GATE_RUNNING ? has_cpu : sleeps && !is_ready;
+
+	if (is_so && vcpu->switches == switches && vcpu->confirmed < now)
+		vcpu->confirmed = now;
+	vcpu->walked_switches = switches;
+}
+
 /* It leaves its CPU, to wait for it, to sleep or for good. */
 static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu *here, u32 cpu,
-					u64 now, u32 state, bool urgent, bool throttled,
-					u64 throttles)
+					u64 now, u64 switches, u32 state, bool urgent,
+					bool throttled, u64 throttles)
 {
 	begin_writing(vcpu);
-	/* It came unseen, at an instant that nobody knows. */
-	if (vcpu->state != GATE_RUNNING) {
+	/* It came unseen, at an instant that nobody knows, or left unseen and came back. A walk
+	 * that counted this departure already may have made user space export it as missed. */
+	if (vcpu->state != GATE_RUNNING || switches != vcpu->switches + 1 ||
+	    vcpu->walked_switches == switches) {
 		if (vcpu->state == GATE_WAITING)
 			one_less_waits(vcpu->waits_for);
-		vcpu->state = GATE_UNSEEN;
+		forget_unconfirmed(vcpu);
 	}
 	becomes(vcpu, state, now);
+	vcpu->switches = switches;
 	vcpu->waits_for = cpu;
 	if (state == GATE_WAITING) {
 		waits_for(vcpu, cpu, 1, urgent, throttled, throttles);
@@ -377,7 +407,7 @@ static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu 
 
 /* It gets this CPU, whose last turn ended now if anybody waited. */
 static __always_inline void gate_comes(struct gate_vcpu *vcpu, struct gate_cpu *here, u32 cpu,
-				       u64 now, u64 throttles)
+				       u64 now, u64 switches, u64 throttles)
 {
 	begin_writing(vcpu);
 	if (vcpu->state == GATE_WAITING) {
@@ -393,19 +423,24 @@ static __always_inline void gate_comes(struct gate_vcpu *vcpu, struct gate_cpu *
 		one_less_waits(vcpu->waits_for);
 		vcpu->counts[bucket_of(settings.bounds, vcpu->waited + waited)]++;
 	} else {
-		vcpu->state = GATE_UNSEEN; /* it left, or was woken, unseen */
+		forget_unconfirmed(vcpu); /* it left, or was woken, unseen */
 	}
 	becomes(vcpu, GATE_RUNNING, now);
+	vcpu->switches = switches;
 	end_writing(vcpu);
 }
 
 /* It is woken, if it was asleep, and waits for this CPU. */
 static __always_inline void gate_wakes(struct gate_vcpu *vcpu, struct gate_cpu *there, u32 cpu,
-				       u64 now, bool urgent, bool throttled, u64 throttles)
+				       u64 now, u64 switches, bool urgent, bool throttled,
+				       u64 throttles)
 {
 	if (vcpu->state == GATE_RUNNING || vcpu->state == GATE_WAITING)
 		return;
 	begin_writing(vcpu);
+	/* It was awake meanwhile, unseen. */
+	if (switches != vcpu->switches)
+		forget_unconfirmed(vcpu);
 	if (vcpu->state == GATE_BLOCKED && now >= vcpu->since + settings.told_from)
 		tell(vcpu, 0, vcpu->since, now, GATE_LOST_BLOCKED);
 	becomes(vcpu, GATE_WAITING, now);

@@ -22,4 +22,14 @@ static __always_inline bool is_on_cpu(struct task_struct *task)
 	return on_cpu;
 }
 
+/* Whether it has a CPU or could have one. Since 6.12 a task that has gone to sleep may be left on
+ * its queue for a while. */
+static __always_inline bool is_on_queue(struct task_struct *task)
+{
+	u32 on_rq = 0;
+
+	bpf_core_read(&on_rq, bpf_core_field_size(task->on_rq), &task->on_rq);
+	return on_rq;
+}
+
 #endif

@@ -49,6 +49,10 @@ pub struct VcpuBooks {
     pub first_mono_ns: u64,
     /// Until when they are kept.
     pub since_mono_ns: u64,
+    /// The last instant at which a walk over all tasks found it in this state, without a missed departure.
+    pub confirmed_mono_ns: u64,
+    /// Whether the last walk found that a departure of its thread from a CPU was missed since.
+    pub has_missed: bool,
     /// By state, as `VcpuState` counts them: all together the time from the first event until then.
     pub spent_ns: [u64; STATES],
     /// Of its waiting: nobody ran, and no throttle was seen. The CPU was on its way out of idle, as a rule.
@@ -78,6 +82,8 @@ impl VcpuBooks {
             state: known.unwrap_or(VcpuState::Unseen),
             first_mono_ns: wire.first,
             since_mono_ns: wire.since,
+            confirmed_mono_ns: wire.confirmed,
+            has_missed: wire.has_missed(),
             spent_ns: wire.spent,
             idle_ns: wire.idle_ns,
             throttled_ns: wire.throttled_ns,
@@ -98,15 +104,34 @@ impl VcpuBooks {
         }
     }
 
-    /// How long it was in this state until an instant before these books were read, with what goes on
-    /// of it now.
-    pub fn spent_until_ns(&self, state: VcpuState, mono_ns: u64) -> u64 {
-        let goes_on = if self.state == state {
-            mono_ns.saturating_sub(self.since_mono_ns)
-        } else {
-            0
+    /// Returns until when its time is final, at an instant before it was read. Later events change
+    /// nothing before it. A current wait is not final, nor is a state since a walk last confirmed it.
+    pub fn final_until_ns(&self, mono_ns: u64) -> u64 {
+        let final_ns = match self.state {
+            VcpuState::Waiting | VcpuState::Ended => self.since_mono_ns,
+            VcpuState::Unseen => mono_ns,
+            _ if self.has_missed => mono_ns,
+            _ => self.confirmed_mono_ns,
         };
-        self.spent_ns(state) + goes_on
+        final_ns.max(self.since_mono_ns)
+    }
+
+    /// Returns how long it was in this state, as far as that is final at an instant before it was read.
+    /// Once a walk has noticed a missed departure, the time since the walk before is unseen.
+    pub fn spent_until_ns(&self, state: VcpuState, mono_ns: u64) -> u64 {
+        let final_ns = self.final_until_ns(mono_ns);
+        let state_ends_ns = match self.has_missed && final_ns > self.since_mono_ns {
+            true => self.confirmed_mono_ns.clamp(self.since_mono_ns, final_ns),
+            false => final_ns,
+        };
+        let mut spent_ns = self.spent_ns(state);
+        if state == self.state {
+            spent_ns += state_ends_ns - self.since_mono_ns;
+        }
+        if state == VcpuState::Unseen {
+            spent_ns += final_ns - state_ends_ns;
+        }
+        spent_ns
     }
 
     /// How long it was in this state, all together, without what goes on now.
