@@ -70,13 +70,26 @@ struct exits_cpu {
 
 	/* Who runs, and since when; 0 is not known. */
 	u64 running_since;
-	u64 running_task; /* only where it is told one by one */
+	u64 running_task;
 	u32 running_tid;
 	u32 waiting;  /* the same: how many vCPUs wait for this CPU */
 	u64 timed_ns; /* how long the runs took that were timed */
-	u64 more_reserved[4];
+	/* CLOCK_MONOTONIC minus the run queue's clock at the last switch. */
+	u64 clock_ahead;
+	u64 looked_at; /* when another CPU last read what was done here */
+	u64 more_reserved[2];
 };
 _Static_assert(sizeof(struct exits_cpu) == 384, "pairs of cache lines: no two CPUs share one");
+
+/* A switch that fired no event: the task that left and the end of its turn, the task that came and
+ * the begin of its turn. 0 is not known. */
+struct exits_hidden {
+	struct vmnoise_source left;
+	u64 left_ns;
+	u64 came_ns;
+	u32 tid;
+	u32 reserved;
+};
 
 /* Exits of one vCPU for one reason. */
 struct exits_reason {

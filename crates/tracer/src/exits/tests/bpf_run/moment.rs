@@ -34,6 +34,8 @@ pub(super) enum What {
     RunEnter(u64),
     Exit(u64, u64),
     Entry(u64),
+    /// A switch that fired no event, rebuilt from what the scheduler stores: who left, who came, and when.
+    HiddenSwitch(u64, u64, u64),
 }
 
 /// How a thread left its CPU.
@@ -66,6 +68,7 @@ impl Moment {
             What::RunEnter(tid) => ("run_enter", &[tid]),
             What::Exit(tid, code) => ("exit", &[tid, code]),
             What::Entry(tid) => ("entry", &[tid]),
+            What::HiddenSwitch(prev, next, at) => ("hidden_switch", &[prev, at, at, next]),
         };
         values[..said.len()].copy_from_slice(said);
         (name, self.cpu, self.at, &values[..said.len()])
