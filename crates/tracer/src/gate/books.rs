@@ -50,6 +50,11 @@ pub struct VcpuBooks {
     pub first_mono_ns: u64,
     /// End of the counted time.
     pub since_mono_ns: u64,
+    /// Last instant at which a walk over all tasks found it in this state, without a missed
+    /// departure.
+    pub confirmed_mono_ns: u64,
+    /// Whether the last walk found that an event was missed at which its thread left a CPU.
+    pub has_missed: bool,
     /// Time in each state, in the order of `VcpuState`. The sum is the counted time.
     pub spent_ns: [u64; STATES],
     /// Part of waiting: nobody ran, and no throttling was seen. Usually the CPU was leaving idle.
@@ -79,6 +84,8 @@ impl VcpuBooks {
             state: known.unwrap_or(VcpuState::Unseen),
             first_mono_ns: wire.first,
             since_mono_ns: wire.since,
+            confirmed_mono_ns: wire.confirmed,
+            has_missed: wire.has_missed(),
             spent_ns: wire.spent,
             idle_ns: wire.idle_ns,
             throttled_ns: wire.throttled_ns,
@@ -99,15 +106,35 @@ impl VcpuBooks {
         }
     }
 
-    /// Returns the time in this state up to an instant before this reading, with the current
-    /// state's time.
-    pub fn spent_until_ns(&self, state: VcpuState, mono_ns: u64) -> u64 {
-        let goes_on = if self.state == state {
-            mono_ns.saturating_sub(self.since_mono_ns)
-        } else {
-            0
+    /// Returns the instant until which its time is final. `mono_ns` lies before this reading. Later
+    /// events change nothing before the returned instant. A current wait is not final. Any other
+    /// state is final until a walk last confirmed it.
+    pub fn final_until_ns(&self, mono_ns: u64) -> u64 {
+        let final_ns = match self.state {
+            VcpuState::Waiting | VcpuState::Ended => self.since_mono_ns,
+            VcpuState::Unseen => mono_ns,
+            _ if self.has_missed => mono_ns,
+            _ => self.confirmed_mono_ns,
         };
-        self.spent_ns(state) + goes_on
+        final_ns.max(self.since_mono_ns)
+    }
+
+    /// Returns the time in this state that is final at `mono_ns`, which lies before this reading.
+    /// If the last walk noticed a missed departure, the time since the last confirmation is unseen.
+    pub fn spent_until_ns(&self, state: VcpuState, mono_ns: u64) -> u64 {
+        let final_ns = self.final_until_ns(mono_ns);
+        let state_ends_ns = match self.has_missed && final_ns > self.since_mono_ns {
+            true => self.confirmed_mono_ns.clamp(self.since_mono_ns, final_ns),
+            false => final_ns,
+        };
+        let mut spent_ns = self.spent_ns(state);
+        if state == self.state {
+            spent_ns += state_ends_ns - self.since_mono_ns;
+        }
+        if state == VcpuState::Unseen {
+            spent_ns += final_ns - state_ends_ns;
+        }
+        spent_ns
     }
 
     /// Returns the counted time in this state, without the time since `since_mono_ns`.

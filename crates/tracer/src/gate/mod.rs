@@ -46,8 +46,9 @@ use crate::tracer::no_btf;
 const GROUPS: [Group; 2] = [Group::Sched, Group::Follow];
 /// Number of attempts to read a vCPU's counts while nobody writes.
 const READS: usize = 100;
-/// Name of the program that walks over all tasks.
+/// Names of the programs that walk over all tasks.
 const FINDER: &str = "find_vcpus";
+const CONFIRMER: &str = "confirm_vcpus";
 /// Shortest length, in ns, of waits and sleeps that are reported piece by piece. Users ask for 20
 /// us and more.
 pub const TOLD_FROM_NS: u64 = 20_000;
@@ -86,6 +87,7 @@ pub struct Gate {
     // Dropped first, so no program runs while the rest is dropped.
     links: Vec<Link>,
     finder: Option<Link>,
+    confirmer: Option<Link>,
     object: Object,
     vcpus: MappedArray<WireVcpu>,
     cpus: MappedArray<WireCpu>,
@@ -143,6 +145,7 @@ impl Gate {
         Ok(Gate {
             links: Vec::new(),
             finder: None,
+            confirmer: None,
             object,
             vcpus: vcpus_mapped.map_err(broken)?,
             cpus: cpus_mapped.map_err(broken)?,
@@ -159,19 +162,21 @@ impl Gate {
     /// # Errors
     /// If one cannot be attached: without it the counts would be wrong.
     pub fn attach(&mut self) -> Result<(), TraceError> {
-        let attach = || -> libbpf_rs::Result<(Vec<Link>, Option<Link>)> {
-            let (mut links, mut finder) = (Vec::new(), None);
+        let attach = || -> libbpf_rs::Result<(Vec<Link>, [Option<Link>; 2])> {
+            let (mut links, mut walks) = (Vec::new(), [None, None]);
             for program in self.object.progs_mut().filter(|it| it.autoload()) {
-                match program.name() == FINDER {
-                    true => finder = Some(program.attach()?),
-                    false => links.push(program.attach()?),
+                let link = program.attach()?;
+                match program.name().to_str() {
+                    Some(FINDER) => walks[0] = Some(link),
+                    Some(CONFIRMER) => walks[1] = Some(link),
+                    _ => links.push(link),
                 }
             }
-            Ok((links, finder))
+            Ok((links, walks))
         };
         let (result, _) = quietly(attach);
         let broken = |error: libbpf_rs::Error| TraceError::NothingAttached(format!("{error:#}"));
-        (self.links, self.finder) = result.map_err(broken)?;
+        (self.links, [self.finder, self.confirmer]) = result.map_err(broken)?;
         self.pause = Pause::No;
         Ok(())
     }
@@ -224,7 +229,7 @@ impl Gate {
     pub fn look(&mut self) -> std::io::Result<GateLook> {
         let mut look = GateLook::default();
         let mut there = BTreeMap::new();
-        for found in self.walk()? {
+        for found in self.found()? {
             if found.place == 0 {
                 look.without_room += 1;
                 continue;
@@ -265,6 +270,15 @@ impl Gate {
         }
         self.present = there;
         Ok(look)
+    }
+
+    /// Walks over all tasks, and confirms the state of each vCPU that has a place. Its time until
+    /// now is then final.
+    ///
+    /// # Errors
+    /// If the walk fails: the time since the previous walk then becomes final later.
+    pub fn confirm(&self) -> std::io::Result<()> {
+        walk(self.confirmer.as_ref()).map(|_| ())
     }
 
     /// Returns whether it has ended in a pause, when nobody saw it: two walks in a row did not find
@@ -322,17 +336,21 @@ impl Gate {
         self.cpus.sum(offset_of!(WireCpu, timed_ns)) * TIMED_RUN
     }
 
-    fn walk(&self) -> std::io::Result<Vec<WireFound>> {
-        let Some(finder) = &self.finder else {
-            return Ok(Vec::new());
-        };
-        let mut bytes = Vec::new();
-        Iter::new(finder)
-            .map_err(std::io::Error::other)?
-            .read_to_end(&mut bytes)?;
+    fn found(&self) -> std::io::Result<Vec<WireFound>> {
+        let bytes = walk(self.finder.as_ref())?;
         let found = bytes.chunks_exact(size_of::<WireFound>());
         Ok(found.filter_map(plain::read).collect())
     }
+}
+
+/// Runs a program once for each task of the machine. Returns the bytes that it wrote.
+fn walk(program: Option<&Link>) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(program) = program {
+        let mut iter = Iter::new(program).map_err(std::io::Error::other)?;
+        iter.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }
 
 /// Returns how many pieces each CPU keeps, if all CPUs together may use this many bytes.
