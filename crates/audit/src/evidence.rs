@@ -259,7 +259,7 @@ mod tests {
         evidence().explained(&rule.explains, &bad, None, marks).ns
     }
 
-    /// Interrupts of devices, vectors of the CPU, soft interrupts and threads all have numbers, and
+    /// Interrupts of devices, vectors of the CPU, softirqs and threads all have numbers, and
     /// several may have the same one.
     #[test]
     fn a_number_means_nobody_else_who_has_it() {

@@ -230,21 +230,21 @@ pub enum Whose {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// It may run on a CPU in question, and could be moved away.
+    /// The thread may run on a checked CPU, and could be moved away.
     OnCpus,
-    /// It may run on more than one CPU.
+    /// The thread may run on more than one CPU.
     Unpinned,
     /// There are more vCPUs than CPUs on which these may run.
     Crowded,
-    /// It runs after a real-time vCPU of its VM.
+    /// A real-time vCPU of the same VM runs before the thread.
     BelowVcpus,
-    /// It gets less time than an ordinary thread.
+    /// The thread gets less CPU time than an ordinary thread.
     Weak,
-    /// It runs only if no other thread wants the CPU.
+    /// The thread runs only if no other thread wants the CPU.
     Idle,
-    /// It gets more time than an ordinary thread, and is not real-time.
+    /// The thread gets more CPU time than an ordinary thread, and is not real-time.
     Strong,
-    /// It is not real-time.
+    /// The thread is not real-time.
     Ordinary,
 }
 

@@ -30,7 +30,7 @@ pub struct Activation {
     /// 0 next to a step that no probe saw. The values are valid only if the run has
     /// [`crate::Witnesses::activity_steal`].
     pub steal_ns: [u64; 5],
-    /// Number of expiries since the last activation that had passed before the task could ask for
-    /// them.
+    /// Number of expiries since the last activation that passed before the task could set its timer
+    /// for them.
     pub missed: u32,
 }

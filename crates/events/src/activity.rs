@@ -21,14 +21,14 @@ pub enum ActivityKind {
     Thread = 3,
     /// The workload's thread slept; the source is the task that woke it.
     Blocked = 4,
-    /// A soft interrupt ran.
+    /// A softirq ran.
     Softirq = 5,
     /// An interrupt handler ran.
     Irq = 6,
     /// A non-maskable interrupt handler ran.
     Nmi = 7,
-    /// The workload's thread was stopped (SIGSTOP, Ctrl-Z) or held by a debugger, so it did not
-    /// measure.
+    /// The workload's thread did not measure, because a signal (SIGSTOP, Ctrl-Z) or a debugger had
+    /// stopped it.
     Stopped = 8,
 }
 
@@ -51,8 +51,8 @@ impl ActivityKind {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Returns whether the interference counter includes this kind: NMI, interrupt, soft interrupt
-    /// or another task. All other kinds are states of the workload's thread.
+    /// Returns whether the interference counter includes this kind: NMI, interrupt, softirq or
+    /// another task. All other kinds are states of the workload's thread.
     pub const fn is_interference(self) -> bool {
         match self {
             ActivityKind::Nmi
@@ -91,7 +91,7 @@ pub struct Source {
 /// [`ActivityKind`] decides who owns the overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Activity {
-    /// Host CPU on which it ran.
+    /// CPU of the host on which the activity ran.
     pub cpu: u32,
     /// Kind of work.
     pub kind: ActivityKind,

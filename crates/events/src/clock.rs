@@ -20,7 +20,7 @@ pub struct Anchor {
 pub enum ClockSource {
     /// The time-stamp counter: constant, and the kernel's own clocksource.
     Tsc,
-    /// The time-stamp counter, although this kernel does not trust it.
+    /// The time-stamp counter, although this kernel marked the counter as unstable.
     UnstableTsc,
 }
 

@@ -15,7 +15,7 @@ pub struct Column<'a, R> {
 /// Function that reads a column's value from a row.
 pub type Of<'a, R, T> = Box<dyn Fn(&R) -> T + 'a>;
 
-/// Function that reads words from a row, which may own them.
+/// Function that reads a text from a row. The text may be borrowed from the row.
 type WordsOf<'a, R> = dyn for<'r> Fn(&'r R) -> Cow<'r, str> + 'a;
 
 /// Function that reads a name from a row.
@@ -33,9 +33,9 @@ pub enum Cell<'a, R> {
     Time(Of<'a, R, Option<u64>>),
     /// A part of something, in percent.
     Percent(Of<'a, R, Option<f64>>),
-    /// A figure in its own notation.
+    /// A figure, already formatted as text.
     Figure(Of<'a, R, String>),
-    /// A figure in its own notation, and the number to sort by.
+    /// A figure, already formatted as text, and the number by which to sort it.
     Ranked(Of<'a, R, (String, Option<f64>)>),
     /// Yes or no.
     Truth(Of<'a, R, bool>),

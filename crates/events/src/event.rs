@@ -13,7 +13,7 @@ use crate::{
 pub enum Event {
     /// Defines a [`Source`] before its first use.
     Source(Source),
-    /// A gap, observed by the workload.
+    /// A gap: a time in which the workload did not have its CPU.
     Gap(Gap),
     /// Work that a kernel did.
     Activity(Activity),
@@ -34,7 +34,7 @@ pub enum Event {
     Vcpu(Vcpu),
     /// Relation of a vCPU's guest clock to this host's clock.
     VcpuClock(VcpuClock),
-    /// A vCPU left its guest and has returned to it.
+    /// One exit: a vCPU left its guest and has returned to the guest.
     Exit(VcpuExit),
     /// An interval in which a vCPU's thread was kept from its guest.
     VcpuInterval(VcpuInterval),
@@ -113,7 +113,8 @@ pub enum LossKind {
     Undecodable = 4,
     /// vCPUs that did not fit in the table of vCPUs. None of their exits are counted.
     VcpusFull = 5,
-    /// Events that are in the result of the run but not in this recording: its disk was too slow.
+    /// Events that are in the result of the run but not in this recording, because the disk of the
+    /// recording was too slow.
     Unrecorded = 6,
 }
 
@@ -163,7 +164,7 @@ pub struct Loss {
 pub struct OwnCost {
     /// Number of runs of our programs.
     pub bpf_runs: u64,
-    /// Total time of these runs, extrapolated from the runs that are timed.
+    /// Total time of the BPF runs, in nanoseconds, extrapolated from the runs that were timed.
     pub bpf_ns: u64,
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Name, Vcpu};
 
-/// The selected exits; by default, all of them.
+/// Filter that selects exits; by default it selects all exits.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ExitFilter {
     /// Name of a VM or process id of its VMM; `None` is all.

@@ -58,7 +58,7 @@ pub struct ReasonTotals {
     pub min_ns: u64,
     /// Length of the longest exit, in nanoseconds.
     pub max_ns: u64,
-    /// Time by share, in nanoseconds. The total equals the length of all these exits.
+    /// Time by share, in nanoseconds. The shares add up to the length of all counted exits.
     pub split: ShareMap<u64>,
     /// Histogram of lengths: (upper edge in nanoseconds, number of exits at or below this edge), by
     /// ascending edge. Edges are a quarter of a power of two apart.
@@ -78,9 +78,9 @@ impl ReasonTotals {
 pub struct VcpuTotals {
     /// The vCPU.
     pub vcpu: VcpuId,
-    /// Time of its first event, CLOCK_MONOTONIC in nanoseconds; 0 if it had none.
+    /// Time of the vCPU's first event, CLOCK_MONOTONIC in nanoseconds; 0 if there was no event.
     pub first_mono_ns: u64,
-    /// Time of its last guest entry, CLOCK_MONOTONIC in nanoseconds.
+    /// Time at which the vCPU last entered its guest, CLOCK_MONOTONIC in nanoseconds.
     pub last_mono_ns: u64,
     /// Number of exits.
     pub exits: u64,
@@ -91,8 +91,8 @@ pub struct VcpuTotals {
     /// Unobserved time, in nanoseconds: it belongs to the guest or to an exit. The thread's
     /// switches or an end of an exit were missed.
     pub unseen_ns: u64,
-    /// The longest exit, halts not counted. Boxed, because every event is as large as the largest
-    /// one.
+    /// The longest exit, by its length without halts. It is boxed, because every `Event` needs as
+    /// much memory as the largest one.
     pub worst: Option<Box<Exit>>,
     /// Totals by reason, in no particular order.
     pub reasons: Vec<ReasonTotals>,

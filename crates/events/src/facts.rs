@@ -4,14 +4,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ClockFacts, ExitFilter, Line, Name, Policy, Settings};
 
-/// The command that measured. Files and documents use other names for it, which are older than the
-/// commands.
+/// The command that measured. Files and documents use other names for some commands, because the
+/// names there are older than the commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Workload {
-    /// Our own guest on /dev/kvm: the gaps are those of a VM, and the probes run on its host.
+    /// `vmnoise microvm`: a guest of vmnoise on /dev/kvm. The gaps are those of this guest, and the
+    /// probes run on its host.
     Microvm,
-    /// A polling thread on each CPU: the gaps are those of this machine, guest or not.
+    /// `vmnoise osnoise`: a polling thread on each CPU. The gaps are those of this machine, which
+    /// may be a guest.
     #[serde(rename = "spin")]
     Osnoise,
     /// `osnoise --pid`: threads of other programs were observed. Their gaps are derived from the
@@ -79,7 +81,7 @@ pub struct Witnesses {
 }
 
 impl Witnesses {
-    /// All events that a host sees of its guests' exits.
+    /// All kinds of events that a host can record about the exits of its guests.
     pub const OF_EXITS: Witnesses = Witnesses {
         irq: true,
         softirq: true,
@@ -110,7 +112,7 @@ impl Witnesses {
 pub struct ObservedThread {
     /// The kernel's thread id.
     pub tid: u32,
-    /// Its name at start.
+    /// Name of the thread at the start of the run.
     pub comm: Name,
 }
 
@@ -135,7 +137,7 @@ pub struct Options {
     /// Noise in one period that ends the run.
     #[serde(default)]
     pub stop_total_ns: Option<u64>,
-    /// Part of each period in which the workload polls; `None` for all of it.
+    /// Time in each period for which the workload polls; `None` if it polls all the time.
     #[serde(default)]
     pub runtime_ns: Option<u64>,
     /// Whether BPF probes were requested.
@@ -166,7 +168,8 @@ impl Options {
 pub struct TimerOptions {
     /// Time from one expiry to the next.
     pub period_ns: u64,
-    /// Delay of each CPU's expiries behind those of the previous CPU; `None` if not aligned.
+    /// Delay of each CPU's timer expiries after those of the previous CPU; `None` if they are not
+    /// aligned.
     pub aligned_ns: Option<u64>,
     /// Lateness of a timer's interrupt that ends the run.
     pub stop_irq_ns: Option<u64>,
@@ -176,10 +179,10 @@ pub struct TimerOptions {
     pub dma_latency_us: Option<i32>,
 }
 
-/// The machine, as described by its own kernel.
+/// Description of a machine by its own kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostFacts {
-    /// Host name (`uname -n`); `None` in recordings that lack it.
+    /// Host name (`uname -n`); `None` in older recordings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Name>,
     /// `uname -r`.
@@ -207,7 +210,8 @@ pub struct HostFacts {
     pub settings: Option<Settings>,
 }
 
-/// Status of one probe: the link of its fallback chain that is in use, from best to none.
+/// Status of one probe. A probe has several ways to get its events, from the best way to none; this
+/// is the way in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeStatus {
     /// Name of the probe: `irq vectors`, `steal clock of this host`, ….
@@ -224,7 +228,7 @@ pub struct ProbeStatus {
 }
 
 impl ProbeStatus {
-    /// Returns the status of a probe that uses its best link.
+    /// Returns the status of a probe that uses the best way to get its events.
     pub fn best(probe: &str, in_use: &str) -> ProbeStatus {
         ProbeStatus {
             best: true,
@@ -244,7 +248,7 @@ impl ProbeStatus {
     }
 }
 
-/// Facts that a result states before its first number.
+/// Facts about a run that every result needs: the machine, the options and the probes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFacts {
     /// Version of the vmnoise that measured.
@@ -259,13 +263,13 @@ pub struct RunFacts {
     pub rank: Option<u32>,
     /// Options of the run.
     pub options: Options,
-    /// The machine.
+    /// Facts about the measured machine.
     pub host: HostFacts,
     /// The clock of the run.
     pub clock: ClockFacts,
-    /// Events that were visible.
+    /// Kinds of events that the probes could report.
     pub witnesses: Witnesses,
-    /// Status of each probe, with its limits.
+    /// Status of each probe, and what the probe cannot show.
     #[serde(rename = "rungs")]
     pub probe_statuses: Vec<ProbeStatus>,
     /// Whether the tool's own threads had to share a measured CPU.
@@ -294,8 +298,8 @@ impl RunFacts {
         self.witnesses.hides_vectors || self.may_have_posted_interrupts()
     }
 
-    /// Returns whether KVM may post interrupts, as with VMX; no tracepoint reports them. If a
-    /// recording lacks this fact, the answer is yes only for Intel's module.
+    /// Returns whether KVM may post interrupts (VMX). No tracepoint reports posted interrupts. If a
+    /// recording does not say, returns true only for Intel's module.
     pub fn may_have_posted_interrupts(&self) -> bool {
         let on_intel = self.host.kvm_module.as_deref() == Some("kvm_intel");
         self.host.posted_interrupts.unwrap_or(on_intel)

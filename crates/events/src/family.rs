@@ -12,13 +12,13 @@ pub struct FamilyBooks {
     pub ran_ns: u64,
     /// Time in interrupts while they ran, net of steal.
     pub irq_ns: u64,
-    /// Time in soft interrupts while they ran, net of interrupts and steal.
+    /// Time in softirqs while they ran, net of interrupts and steal.
     pub softirq_ns: u64,
     /// Time in NMIs while they ran, outside of interrupts.
     pub nmi_ns: u64,
     /// Time that the hypervisor had their CPU while they ran.
     pub steal_ns: u64,
-    /// Run delay: they were runnable, and somebody else or nobody had the CPU.
+    /// Run delay: the threads were runnable, but another task had the CPU, or the CPU idled.
     pub waited_ns: u64,
     /// Run delay while another thread of the same command had the CPU.
     pub waited_own_ns: u64,
@@ -30,7 +30,7 @@ pub struct FamilyBooks {
     pub unseen_ns: u64,
     /// Part of `waited_ns` that a quota may have caused.
     pub unsure_ns: u64,
-    /// Number of threads.
+    /// Number of threads of the command.
     pub threads: u64,
     /// Running time according to the kernel, interrupts included.
     pub kernel_ran_ns: u64,
@@ -41,7 +41,7 @@ pub struct FamilyBooks {
 }
 
 impl FamilyBooks {
-    /// Adds `more` to these sums.
+    /// Adds the sums in `more`.
     pub fn add(&mut self, more: &FamilyBooks) {
         self.wall_ns += more.wall_ns;
         self.ran_ns += more.ran_ns;
@@ -61,13 +61,14 @@ impl FamilyBooks {
         self.unshown_ns += more.unshown_ns;
     }
 
-    /// Returns the time they ran, or could have run if no other thread of the command had the CPU.
+    /// Returns the time in which the threads ran, or could have run if no other thread of the
+    /// command had had the CPU.
     pub const fn runnable_ns(&self) -> u64 {
         self.wall_ns - self.asleep_ns - self.waited_own_ns
     }
 
-    /// Returns the time that others took: everything except their own running, waiting for one
-    /// another, sleep and unknown time.
+    /// Returns the time that other tasks and layers took from the threads: all time except running,
+    /// waiting for threads of the same command, sleep and unknown time.
     pub const fn taken_ns(&self) -> u64 {
         self.irq_ns
             + self.softirq_ns
@@ -113,7 +114,7 @@ pub enum FamilyCulpritKind {
     Task,
     /// An interrupt.
     Irq,
-    /// A soft interrupt.
+    /// A softirq.
     Softirq,
 }
 
@@ -122,7 +123,8 @@ pub enum FamilyCulpritKind {
 pub struct FamilyCulprit {
     /// Kind of the culprit.
     pub kind: FamilyCulpritKind,
-    /// Name; for a task its process, with its number; otherwise as in other results.
+    /// Name of the culprit. For a task it is the name and the id of its process; otherwise it is
+    /// the name in other results.
     pub name: Name,
     /// Time taken, over all threads that waited.
     pub ns: u64,
@@ -139,11 +141,11 @@ pub enum FamilyTaken {
     Wait,
     /// An interrupt.
     Irq,
-    /// A soft interrupt.
+    /// A softirq.
     Softirq,
     /// An NMI.
     Nmi,
-    /// An advance of the steal clock since its last reading.
+    /// An advance of the steal clock since the last reading of the clock.
     Steal,
 }
 
@@ -152,11 +154,11 @@ pub enum FamilyTaken {
 pub struct FamilyLongest {
     /// Kind of the loss.
     pub taken: FamilyTaken,
-    /// Length.
+    /// Length of the loss, in nanoseconds.
     pub ns: u64,
     /// End, in ns of CLOCK_MONOTONIC.
     pub until_mono_ns: u64,
-    /// Culprit; for a wait, the task that had the CPU at its end.
+    /// Culprit; for a wait, the task that had the CPU at the end of the wait.
     pub who: Option<Name>,
 }
 
@@ -165,7 +167,8 @@ pub struct FamilyLongest {
 pub struct FamilyMember {
     /// Thread id in the initial pid namespace.
     pub tid: u32,
-    /// Its time by use. The time since its last event is unseen, unless the thread sleeps.
+    /// Time of the thread by use. The time since the thread's last event counts as unseen, except
+    /// if the thread sleeps.
     pub books: FamilyBooks,
 }
 
@@ -184,7 +187,7 @@ pub struct FamilyLook {
     pub longest: Vec<FamilyLongest>,
     /// Events that contradict earlier events, so that others are missing.
     pub unpaired: u64,
-    /// Events that the programs missed because they were already running.
+    /// Number of events that the BPF programs missed because a program was already running.
     pub missed: u64,
     /// Missing events of both kinds with unknown effect: interrupts, and cases in which two CPUs
     /// updated the same thread at once.

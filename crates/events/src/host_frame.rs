@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Name, Share, ShareMap};
 
-/// Detail that a host shows to a guest. Each level includes the levels before it.
+/// Amount of detail that a host sends to a guest. Each level includes all smaller levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -71,9 +71,9 @@ pub struct HostFrame {
 /// Totals of a host's feed since the guest began to read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FeedTotals {
-    /// Bytes read.
+    /// Number of bytes that the guest read from the feed.
     pub bytes: u64,
-    /// Frames among them that were whole and undamaged.
+    /// Number of frames that arrived completely and without damage.
     pub frames: u64,
     /// Damaged frames, frames of an unknown kind, and byte runs that are no frame.
     pub garbled: u64,
@@ -84,7 +84,7 @@ pub struct FeedTotals {
 /// All exits for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostReason {
-    /// The reason, as results name it.
+    /// Name of the exit reason, as in results.
     pub name: Name,
     /// Number of exits.
     pub exits: u64,
@@ -92,12 +92,12 @@ pub struct HostReason {
     pub dur_ns: u64,
 }
 
-/// One of the host's tasks, interrupts or soft interrupts.
+/// One of the host's tasks, interrupts or softirqs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostCulprit {
-    /// Share of the time that it took.
+    /// Share to which the time of the culprit belongs.
     pub share: Share,
-    /// Its name on the host (`comm:pid`, `local_timer:236`, `NET_RX:3`).
+    /// Name of the culprit on the host (`comm:pid`, `local_timer:236`, `NET_RX:3`).
     pub name: Name,
     /// Time taken, in nanoseconds.
     pub dur_ns: u64,

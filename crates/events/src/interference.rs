@@ -13,15 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct InterferenceSlot {
-    /// Sum of the counts below; changes with each of them.
+    /// Sum of the counts below. It changes whenever one of these counts changes.
     pub total: AtomicU64,
     /// Non-maskable interrupts.
     pub nmi: AtomicU64,
     /// Interrupts.
     pub irq: AtomicU64,
-    /// Soft interrupts.
+    /// Softirqs.
     pub softirq: AtomicU64,
-    /// Turns of threads other than the watched one; idle does not count.
+    /// Turns of threads other than the watched thread; the idle task does not count.
     pub thread: AtomicU64,
     rest: [AtomicU64; 11],
 }
@@ -47,7 +47,7 @@ pub struct InterferenceCounts {
     pub nmi: u64,
     /// Interrupts.
     pub irq: u64,
-    /// Soft interrupts.
+    /// Softirqs.
     pub softirq: u64,
     /// Turns of other threads.
     pub thread: u64,

@@ -7,7 +7,7 @@ use crate::Share;
 pub enum ProbeName {
     /// Interrupts.
     Irq,
-    /// Soft interrupts.
+    /// Softirqs.
     Softirq,
     /// NMIs.
     Nmi,

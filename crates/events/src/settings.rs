@@ -21,8 +21,8 @@ pub struct Settings(BTreeMap<String, Option<String>>);
 pub struct NoSetting;
 
 impl Settings {
-    /// Maximum number of settings. A large machine has some hundred, plus one for each device
-    /// interrupt.
+    /// Maximum number of settings. A large machine has some hundred settings, plus one for each
+    /// device interrupt.
     pub const MOST: usize = 8_192;
     /// Maximum length of a path, in bytes.
     const LONGEST_PATH: usize = 512;

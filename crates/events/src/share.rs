@@ -13,7 +13,7 @@ pub enum Share {
     Nmi,
     /// Interrupts of the kernel the workload runs on, net.
     Irq,
-    /// Soft interrupts of the kernel the workload runs on, net.
+    /// Softirqs of the kernel the workload runs on, net.
     Softirq,
     /// Other threads of the kernel the workload runs on, net.
     Thread,
@@ -28,7 +28,7 @@ pub enum Share {
     Blocked,
     /// Host interrupts while the vCPU was out.
     HostIrq,
-    /// Host soft interrupts while the vCPU was out.
+    /// Host softirqs while the vCPU was out.
     HostSoftirq,
     /// Host non-maskable interrupts while the vCPU was out.
     HostNmi,
@@ -126,8 +126,8 @@ impl Share {
         self.is_of_exits() && !matches!(self, Share::Preempted | Share::Halted)
     }
 
-    /// Returns whether somebody other than the vCPU's own thread took this part of an exit, or
-    /// ended it.
+    /// Returns whether another task or an interrupt, not the vCPU's own thread, took this part of
+    /// an exit or ended it.
     pub fn is_of_others(self) -> bool {
         self.is_of_exits() && !matches!(self, Share::Kvm | Share::Vmm | Share::Halted)
     }

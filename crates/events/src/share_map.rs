@@ -25,14 +25,15 @@ impl<T: Copy> ShareMap<T> {
         Share::ALL.into_iter().zip(self.0)
     }
 
-    /// Returns these shares with their values, in this order.
+    /// Returns the given shares with their values, in the given order.
     pub fn select<const N: usize>(&self, shares: [Share; N]) -> [(Share, T); N] {
         shares.map(|share| (share, self[share]))
     }
 }
 
 impl<T: Copy + Default> ShareMap<T> {
-    /// Builds a map by calling `value` for these shares, in this order; the others get the default.
+    /// Builds a map by calling `value` for each share in `shares`, in that order; all other shares
+    /// get the default.
     pub fn only<const N: usize>(
         shares: [Share; N],
         mut value: impl FnMut(Share) -> T,
@@ -43,7 +44,7 @@ impl<T: Copy + Default> ShareMap<T> {
 
 /// Sums saturate at the maximum of u64, which only a damaged stream reaches.
 impl<T: Copy + Into<Option<u64>>> ShareMap<T> {
-    /// Returns the sum of the known values of these shares.
+    /// Returns the sum of the known values of the given shares.
     pub fn sum(&self, shares: &[Share]) -> u64 {
         let known = shares.iter().filter_map(|share| self[*share].into());
         known.fold(0, u64::saturating_add)
@@ -67,13 +68,13 @@ impl ShareMap<u64> {
 }
 
 impl ShareMap<Option<u64>> {
-    /// Returns the sum of the known values of these shares; `None` if no value is known.
+    /// Returns the sum of the known values of the given shares; `None` if no value is known.
     pub fn sum_of_known(&self, shares: &[Share]) -> Option<u64> {
         let known = shares.iter().filter_map(|share| self[*share]);
         known.reduce(u64::saturating_add)
     }
 
-    /// Returns the sum of these shares; `None` if any value is unknown.
+    /// Returns the sum of the given shares; `None` if any value is unknown.
     pub fn sum_of_all(&self, shares: &[Share]) -> Option<u64> {
         let mut shares = shares.iter();
         shares.try_fold(0_u64, |sum, share| Some(sum.saturating_add(self[*share]?)))

@@ -19,7 +19,7 @@ pub struct Vcpu {
     pub vmm_pid: u32,
     /// Number of the vCPU in its VM; `None` if unknown.
     pub number: Option<u32>,
-    /// Number that distinguishes the VMs of one process; 0 if no event gave one.
+    /// Number that distinguishes the VMs of one process; 0 if no event contained this number.
     pub vm: u64,
     /// Name of the VM for people.
     pub vm_name: Name,
@@ -68,11 +68,12 @@ impl VcpuClock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum VcpuIntervalKind {
-    /// The thread had left KVM_RUN: the VMM's time, including its interruptions.
+    /// The thread was in the VMM, outside KVM_RUN. The interval includes interruptions of the VMM.
     Vmm = 0,
     /// The thread was runnable but off the CPU.
     Waiting = 1,
-    /// The thread slept, and nobody had asked for it; the source is the task that woke it.
+    /// The thread slept although its guest had not asked to sleep. The source is the task that woke
+    /// the thread.
     Blocked = 2,
     /// The guest had asked to sleep. KVM polled or slept for the guest until the wake-up.
     Halted = 3,
@@ -112,7 +113,8 @@ pub struct VcpuInterval {
     pub start_mono_ns: u64,
     /// End, CLOCK_MONOTONIC in nanoseconds.
     pub end_mono_ns: u64,
-    /// CPU at the start: the one on which the thread waited, or ran before it fell asleep.
+    /// CPU at the start of the interval: the CPU on which the thread waited, or ran before its
+    /// sleep.
     pub cpu: u32,
     /// CPU on which the thread continued.
     pub to_cpu: u32,

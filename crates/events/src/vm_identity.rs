@@ -13,7 +13,7 @@ use crate::Name;
 pub enum VmFact {
     /// VMM: `qemu`, `firecracker`, `cloud-hypervisor`, `crosvm` or `kvmtool`.
     Vmm = 0,
-    /// UUID in lower case, of the libvirt domain and its SMBIOS.
+    /// UUID of the libvirt domain, which is also in the guest's SMBIOS; in lower case.
     Uuid = 1,
     /// Number of the VM in Proxmox.
     Vmid = 2,
@@ -21,13 +21,13 @@ pub enum VmFact {
     Namespace = 3,
     /// Name of the KubeVirt VirtualMachineInstance in its namespace.
     Vmi = 4,
-    /// Pod that its VMM runs in.
+    /// Name of the pod in which the VMM runs.
     Pod = 5,
     /// UID of this pod.
     PodUid = 6,
-    /// Id of the container that its VMM runs in.
+    /// Id of the container in which the VMM runs.
     Container = 7,
-    /// Systemd service or scope that its VMM runs in, as systemctl(1) accepts it.
+    /// Name of the systemd service or scope in which the VMM runs, as systemctl(1) accepts it.
     Unit = 8,
 }
 

@@ -7,7 +7,7 @@ use vmnoise_events::column::Columns;
 use crate::summary::CpuSummary;
 use crate::wakeups::LatencyFigures;
 
-/// Columns of an exit in text: each is the sum of these shares.
+/// Columns of an exit in text, each with the shares that it sums up.
 pub const EXIT_COLUMNS: [(&str, &[Share]); 7] = [
     ("kvm", &[Share::Kvm]),
     ("vmm", &[Share::Vmm]),
@@ -18,7 +18,7 @@ pub const EXIT_COLUMNS: [(&str, &[Share]); 7] = [
     ("halted", &[Share::Halted]),
 ];
 
-/// Columns of an exit on the page: each is the sum of these shares.
+/// Columns of an exit on the page, each with the shares that it sums up.
 pub const EXIT_COLUMNS_OF_PAGE: [(&str, &[Share]); 6] = [
     ("KVM", &[Share::Kvm]),
     ("VMM", &[Share::Vmm]),

@@ -7,9 +7,8 @@ use ActivityKind::{Blocked, Exit, Irq, Nmi, Softirq, Stopped, Thread, Throttled,
 
 /// Minimum time between two activities in which the thread counts as running.
 const HOLE_NS: u64 = 1_000;
-/// Maximum time from the end of an interrupt to the soft interrupt or switch that it caused. In
-/// this time the kernel keeps the CPU, and no event reports it (docs/internals/gaps.md explains the
-/// value).
+/// Maximum time from the end of an interrupt to the softirq or switch that it caused. In this time
+/// the kernel keeps the CPU, and no event reports it (docs/internals/gaps.md explains the value).
 const WAY_NS: u64 = 20_000;
 
 /// Finder of gaps: maximal runs of activities without a hole.

@@ -16,8 +16,8 @@ pub struct GuestColumns {
     pub virt_ns: Option<u64>,
     /// HW_NOISE: `hw`, in nanoseconds; from the feed of a host, a lower bound.
     pub hw_noise_ns: Option<u64>,
-    /// LW_EX: exits handled in the host kernel. If only the host's recording has exits, those in
-    /// gaps.
+    /// Column LW_EX: number of exits that the host's kernel handled. If only the host's recording
+    /// contains exits, number of exits in gaps.
     pub light_exits: Option<u64>,
     /// HW_EX: exits that went to the VMM, under the same rule. Without reports of the host, the
     /// reloads of the vCPU, because a guest itself can count nothing else.

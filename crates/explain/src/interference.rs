@@ -22,7 +22,7 @@ pub struct Interference {
     pub nmi: Option<u64>,
     /// Interrupts.
     pub irq: Option<u64>,
-    /// Soft interrupts.
+    /// Softirqs.
     pub softirq: Option<u64>,
     /// Turns of other threads.
     pub thread: Option<u64>,
@@ -76,7 +76,8 @@ impl Interference {
         counted
     }
 
-    /// Returns these counts, with the classes from the workload's counters.
+    /// Returns a copy of these counts, in which the classes that the workload counts come from its
+    /// counters.
     pub(crate) fn reported_by(
         self,
         visibility: &Visibility,
@@ -95,7 +96,7 @@ impl Interference {
         }
     }
 
-    /// Returns the sum of these classes, as far as they are known.
+    /// Returns the sum of all classes whose counts are known.
     pub fn activities(&self) -> u64 {
         [self.nmi, self.irq, self.softirq, self.thread]
             .into_iter()

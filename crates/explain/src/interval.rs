@@ -21,7 +21,7 @@ pub struct Interval {
     pub parts: Vec<Part>,
     /// Whether a host's recording covers the whole interval.
     pub witnessed: bool,
-    /// Whether the steal clock claimed more than the length of the interval, or of one of its
+    /// Whether the steal clock advanced by more than the length of the interval, or of one of its
     /// phases.
     pub steal_clamped: bool,
     /// Whether the interval was long enough to end the run.
@@ -49,8 +49,8 @@ pub struct GapDetail {
     /// Raw advance of the hypervisor's steal clock over the gap, in nanoseconds; not a share. 0 if
     /// the run has no steal clock.
     pub steal_clock_ns: u64,
-    /// Exits handled in the host kernel; 0 if nothing shows them. An exit that a host's recording
-    /// maps to two gaps counts in the first.
+    /// Number of exits that the host's kernel handled; 0 if no probe shows them. If an exit in the
+    /// host's recording overlaps two gaps, it counts for the first gap.
     pub light_exits: u32,
     /// Exits that went to the VMM, under the same rule.
     pub heavy_exits: u32,
@@ -62,7 +62,7 @@ pub struct GapDetail {
     /// exits show KVM's usual time. For an exit that only the host's recording has: its whole
     /// `kvm`, in the first gap that overlaps it.
     pub unbounded_kvm_ns: u64,
-    /// Number of activities that overlap it, by class.
+    /// Number of activities that overlap the interval, by class.
     pub interference: Interference,
     /// Interferences that the workload's counter saw in it but no activity shows. Their records
     /// were lost, so the time of the kernel's own work is a lower bound. `None` without a counter.
@@ -78,9 +78,9 @@ pub struct WakeupDetail {
     pub thread_ns: Option<u64>,
     /// Length of each phase, in the order of [`Phase::ALL`]; `None` if a step was not seen.
     pub phases_ns: [Option<u64>; 5],
-    /// Time with unknown phase.
+    /// Time whose phase is unknown, in nanoseconds.
     pub unsplit_ns: u64,
-    /// Earlier expiries that had passed before the task could ask for them.
+    /// Number of earlier expiries that passed before the task could set its timer for them.
     pub missed: u32,
 }
 
@@ -110,13 +110,13 @@ impl Interval {
         [irq_ns, thread_ns, Some(self.dur_ns)]
     }
 
-    /// Returns whether it contains an interference that no activity shows.
+    /// Returns whether the interval contains an interference that no activity shows.
     pub fn is_incomplete(&self) -> bool {
         let lost = self.gap().and_then(|gap| gap.lost_activities);
         lost.is_some_and(|lost| lost > 0)
     }
 
-    /// Returns whether it is a gap without any explained part: all of it is residual.
+    /// Returns whether the interval is a gap without any explained part: the whole gap is residual.
     pub fn is_unattributed(&self) -> bool {
         !self.is_incomplete()
             && self.gap().is_some_and(|gap| gap.exits_below == 0)

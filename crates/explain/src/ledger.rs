@@ -25,14 +25,15 @@ pub struct PeriodLine {
     pub runtime_ns: Option<u64>,
     /// Number of gaps explained in this period.
     pub gaps: u64,
-    /// Their total length in nanoseconds.
+    /// Total length of the gaps, in nanoseconds.
     pub noise_ns: u64,
-    /// Length of the longest of them, in nanoseconds; 0 if there was none.
+    /// Length of the longest gap, in nanoseconds; 0 if there was no gap.
     pub max_gap_ns: u64,
-    /// Their time by share, in nanoseconds.
+    /// Time of the gaps by share, in nanoseconds.
     #[serde(rename = "shares_ns")]
     pub shares: ShareMap<Option<u64>>,
-    /// Interferences as osnoise counts them; from counters, all since the last call.
+    /// Number of interferences by class, as osnoise counts them; if counters exist, all
+    /// interferences since the last call.
     pub interference: Interference,
     /// Columns of a guest; exits are those since the last call.
     pub guest_columns: GuestColumns,

@@ -65,8 +65,8 @@ impl Lengths {
         longer.map(|(_, count)| count).sum()
     }
 
-    /// Returns the lengths in nanoseconds that these parts (0 to 1, ascending) of all lengths do
-    /// not exceed; 0 without lengths.
+    /// Returns quantiles in nanoseconds: for each given part (0 to 1, ascending), the length that
+    /// this part of all lengths does not exceed; 0 without lengths.
     pub fn at_quantiles<const N: usize>(&self, quantiles: [f64; N]) -> [u64; N] {
         let mut recorded = self.recorded();
         let (mut length_ns, mut seen) = (0, 0);
@@ -89,7 +89,7 @@ pub(crate) fn lowest(ns: u64) -> u64 {
     ns >> bits << bits
 }
 
-/// Returns how many of its lowest bits a length loses.
+/// Returns the number of low bits of a length that the histogram drops.
 fn dropped_bits(ns: u64) -> u32 {
     (u64::BITS - ns.leading_zeros()).saturating_sub(EXACT_BITS)
 }

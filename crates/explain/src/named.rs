@@ -15,7 +15,7 @@ pub struct NamedPart {
     pub phase: Option<Phase>,
     /// Share of the part.
     pub share: Share,
-    /// Name of the source; `None` if nobody is named (steal, residual).
+    /// Name of the source; `None` if there is none (steal, residual).
     pub source: Option<Name>,
     /// See [`crate::Part::host_cpu`].
     #[serde(skip)]
@@ -52,7 +52,7 @@ pub struct NamedInterval {
     pub start_mono_ns: u64,
     /// See [`crate::Interval::dur_ns`].
     pub dur_ns: u64,
-    /// Parts, the largest of each phase first; they add up to the length.
+    /// Parts, the largest of each phase first. They add up to the length of the interval.
     pub parts: Vec<NamedPart>,
     /// Other facts about the interval.
     pub detail: Detail,

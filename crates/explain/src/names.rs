@@ -38,7 +38,7 @@ impl Names {
         }
     }
 
-    /// Returns the id if the stream has defined it; otherwise nobody is named.
+    /// Returns the id; `None` if the stream has not defined it.
     pub(crate) fn defined(&self, id: SourceId) -> Option<SourceId> {
         ((id.0 as usize) < self.own.len()).then_some(id)
     }

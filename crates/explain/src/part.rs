@@ -13,8 +13,8 @@ pub struct Part {
     pub phase: Option<Phase>,
     /// Share of the time.
     pub share: Share,
-    /// Source of the time; `None` if nobody is named (steal, residual, a source that the stream
-    /// never defined).
+    /// Source of the time; `None` if there is none (steal, residual) or the stream never defined
+    /// the source.
     pub source: Option<SourceId>,
     /// CPU of the host on which the source ran, if the host's recording shows it. `None` for the
     /// guest's own parts, and for parts that belong to the vCPU itself on any CPU.
@@ -93,7 +93,7 @@ pub(crate) fn largest_first(parts: &mut [Part]) {
     parts.sort_by_key(|part| (part.phase, Reverse(part.ns)));
 }
 
-/// Returns these parts merged over the host's CPUs, the largest of each phase first.
+/// Adds up parts that differ only in the host's CPU. Returns the largest part of each phase first.
 pub fn by_source(parts: &[Part]) -> Vec<Part> {
     let on_any = |part: &Part| Part {
         host_cpu: None,

@@ -52,7 +52,7 @@ pub(crate) struct Stretch {
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
     pub(crate) steal_ns: u64,
-    /// Run delay of its thread, if BPF does not show for whom it waited.
+    /// Run delay of the thread, if BPF does not show for which task the thread waited.
     pub(crate) run_delay_ns: u64,
 }
 

@@ -52,8 +52,8 @@ pub struct NamedPiece {
     pub cpu: u32,
     /// Share of the piece.
     pub share: Share,
-    /// Name of the owner; for `kvm` and `vmm` in a gap, the reason of the exit; `None` if nobody is
-    /// named.
+    /// Name of the owner; for `kvm` and `vmm` in a gap, the reason of the exit; `None` if the owner
+    /// is unknown.
     pub name: Option<Arc<str>>,
 }
 

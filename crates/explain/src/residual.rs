@@ -7,11 +7,11 @@ use crate::visibility::{HostCoverage, Visibility};
 /// Facts about the interval whose residual gets a name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
-    /// Whether an activity or an exit lies in it.
+    /// Whether an activity or an exit lies in the interval.
     pub(crate) something: bool,
     /// Whether the interval is longer than the clock error of its host.
     pub(crate) is_sure: bool,
-    /// Whether no posted interrupt came to its CPU.
+    /// Whether no posted interrupt came to the interval's CPU.
     pub(crate) is_unposted: bool,
     /// Coverage by the host's recording.
     pub(crate) host_coverage: HostCoverage,

@@ -37,8 +37,8 @@ pub struct Summary {
     /// Activities that ended before an earlier watermark, which explain nothing, and gaps that came
     /// after their activities had been forgotten.
     pub late_events: u64,
-    /// Bound of the error between the clocks of gaps and of activities, in nanoseconds; `None` if
-    /// no anchor joined them.
+    /// Maximum error between the clock of gaps and the clock of activities, in nanoseconds; `None`
+    /// if no anchor relates the two clocks.
     pub clock_bound_ns: Option<u64>,
     /// Number of clock jumps, with the unknown times around them.
     pub clock_jumps: ClockJumps,
@@ -48,8 +48,8 @@ pub struct Summary {
     /// Status of each probe, with its limits.
     #[serde(rename = "rungs")]
     pub probe_statuses: Vec<ProbeStatus>,
-    /// Periods found in gaps that no probe explains; at most three for each CPU, the one with the
-    /// most time first.
+    /// Periods found in gaps that no probe explains. Each CPU has at most three periods, the one
+    /// with the most time first.
     pub periodic: Vec<Periodic>,
     /// Summary of the host's feed; `None` if no host sent anything.
     pub feed: Option<FeedSummary>,
@@ -91,10 +91,11 @@ impl Summary {
 pub struct ClockJumps {
     /// Number of jumps of either clock.
     pub count: u64,
-    /// Time of the run between the readings around the jumps, in nanoseconds; no runtime includes
-    /// it.
+    /// Time of the run between the readings around the jumps, in nanoseconds. The runtime does not
+    /// include this time.
     pub undated_ns: u64,
-    /// Number of gaps in that time, over all CPUs; this result contains none of them.
+    /// Number of gaps in the time around clock jumps, over all CPUs. The result does not contain
+    /// these gaps.
     pub undated_gaps: u64,
 }
 
@@ -116,7 +117,7 @@ pub struct CpuSummary {
     pub not_measured_ns: Option<u64>,
     /// Number of observed gaps at or above the threshold.
     pub gaps: u64,
-    /// Their total length in nanoseconds.
+    /// Total length of the gaps, in nanoseconds.
     pub noise_ns: u64,
     /// `noise_ns` in percent of the runtime.
     pub noise_percent: Option<f64>,
@@ -129,7 +130,7 @@ pub struct CpuSummary {
     /// Time of `kvm` without a bound, in nanoseconds: others took part in the exits, and too few
     /// exits for the same reason show KVM's usual time. `None` if `kvm` is unknown.
     pub unbounded_kvm_ns: Option<u64>,
-    /// Interferences as osnoise counts them.
+    /// Number of interferences by class, as osnoise counts them.
     pub interference: Interference,
     /// Number of gaps with an interference that no activity shows, because its record was lost.
     /// Their parts, and the maxima of `sources`, are lower bounds. `None` without a counter.
@@ -144,7 +145,7 @@ pub struct CpuSummary {
     /// Advance of the steal clock of the machine under this CPU, in nanoseconds: an upper bound of
     /// the time that an outer host took of the residual.
     pub outer_steal_ns: Option<u64>,
-    /// Number of system management interrupts of this CPU; `None` if nothing counts them.
+    /// Number of system management interrupts of this CPU; `None` if no counter is available.
     pub smi_count: Option<u64>,
     /// Time by source, the largest total first.
     pub sources: Vec<SourceSummary>,
@@ -156,7 +157,7 @@ pub struct CpuSummary {
     pub steal_clamps: u64,
     /// Number of gaps without any explained part.
     pub bare_gaps: u64,
-    /// Number of these, from the first on, that were searched for a period.
+    /// Number of gaps in `bare_gaps` that were searched for a period: the first ones of the run.
     pub bare_gaps_searched: u64,
 }
 
@@ -215,7 +216,7 @@ pub struct Periodic {
     pub jitter_ns: u64,
     /// Number of gaps that keep the period.
     pub gaps: u64,
-    /// Their mean length in nanoseconds.
+    /// Mean length of the gaps, in nanoseconds.
     pub mean_gap_ns: u64,
     /// Their time as a fraction (0 to 1) of all residual time of the CPU in the searched window,
     /// including the residual of partly explained gaps.
@@ -231,8 +232,8 @@ pub struct Periodic {
 pub struct OwnCostSummary {
     /// Number of runs of our BPF programs, on all CPUs; `None` if not counted.
     pub bpf_runs: Option<u64>,
-    /// Total time of these runs, in nanoseconds.
+    /// Total time of all BPF runs, in nanoseconds.
     pub bpf_ns: Option<u64>,
-    /// This time in percent of the summed runtime of the measured CPUs.
+    /// `bpf_ns` in percent of the summed runtime of the measured CPUs.
     pub percent_of_runtime: Option<f64>,
 }

@@ -69,8 +69,8 @@ pub struct Sample {
     pub start_mono_ns: u64,
     /// Length in nanoseconds.
     pub dur_ns: u64,
-    /// Number of interferences in it: the lines of noise that overlap it, plus those that only the
-    /// workload's counter saw, because their records were lost.
+    /// Number of interferences in the gap: the lines of noise that overlap the gap, and the
+    /// interferences that only the workload's counter shows because their records were lost.
     pub interference: u64,
     /// End of the gap or of its last interference, whichever is later, CLOCK_MONOTONIC in ns.
     pub over_mono_ns: u64,

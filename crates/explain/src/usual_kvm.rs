@@ -9,7 +9,8 @@ use crate::plain_kvm::PlainKvm;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Others {
     Nobody,
-    /// One interrupt and nobody else; an exit for an interrupt always has one.
+    /// The host handled one interrupt and did no other work. An exit for an interrupt always
+    /// contains one.
     OneInterrupt,
     More,
 }

@@ -22,7 +22,8 @@ use crate::whole_file::{Readers, WholeFile};
 const DIGITS: u8 = 3;
 /// Longest length: 146 years, which is more than HdrHistogram's tools accept.
 const LONGEST_NS: u64 = 1 << 62;
-/// Tag of exits whose reason has no name, of which a stream may invent any number.
+/// Tag of all exits whose reason has no name. They share one tag, because a damaged stream may
+/// contain any number of unknown reasons.
 const NAMELESS: &str = "unknown";
 
 /// A log of HdrHistogram (HistogramLogWriter.java, format 1.3): a line for each second and tag. The
@@ -92,7 +93,7 @@ impl IntervalLog {
         }
     }
 
-    /// Adds an exit.
+    /// Adds the length of an exit, to the histogram of all exits and to that of its reason.
     pub fn exit(&mut self, exit: &TracedExit) {
         let exit = &exit.exit.exit;
         let reason = match exit.reason.name() {

@@ -43,12 +43,12 @@ impl Receiver {
         self.held = held;
     }
 
-    /// Returns one of the held frames, if there is one.
+    /// Returns the first of the waiting frames, if there is one.
     pub fn held(&self) -> Option<&HostFrame> {
         self.held.values().next()
     }
 
-    /// Returns the held frames, and forgets them.
+    /// Returns all waiting frames, and removes them.
     pub fn release(&mut self) -> impl Iterator<Item = HostFrame> + use<> {
         std::mem::take(&mut self.held).into_values()
     }

@@ -7,13 +7,13 @@ use super::Host;
 /// The clock event device of a CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClockEventDevice {
-    /// The CPU whose timers it serves.
+    /// CPU whose timers the device serves.
     pub cpu: u32,
     /// The kernel's name of the device: `lapic-deadline`, `xen`, ….
     pub name: String,
-    /// Shortest time after which it can fire, in ns. A timer that expires earlier is late. On Xen
-    /// this is `xen_timer_slop`, 100 us unless a kernel option sets it (TIMER_SLOP of
-    /// arch/x86/xen/time.c).
+    /// Shortest time after which the device can fire, in ns. A timer that should expire earlier
+    /// fires late. On Xen this is `xen_timer_slop`, 100 us unless a kernel option sets it
+    /// (TIMER_SLOP of arch/x86/xen/time.c).
     pub min_delta_ns: u64,
 }
 

@@ -14,11 +14,11 @@ const KVM: &str = "sys/kernel/debug/kvm";
 /// Whether KVM's debugfs can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KvmDebugfs {
-    /// It can be read.
+    /// This process can read debugfs.
     Readable,
-    /// It does not exist: debugfs is not mounted, or this kernel has none.
+    /// There is no debugfs: it is not mounted, or this kernel has none.
     Missing,
-    /// This process may not read it.
+    /// This process may not read debugfs.
     Forbidden,
 }
 
@@ -44,9 +44,9 @@ impl GuestTsc {
 /// A vCPU in debugfs.
 #[derive(Debug)]
 pub(super) struct VcpuFolder {
-    /// The vCPU's number in its VM.
+    /// Number of the vCPU in its VM.
     pub(super) number: u32,
-    /// Id of its thread.
+    /// Id of the vCPU's thread.
     pub(super) tid: u32,
     path: PathBuf,
 }
@@ -61,8 +61,9 @@ impl Host {
         }
     }
 
-    /// Returns the clocks of all guests that KVM reports, each with its vCPU's thread and number. A
-    /// vCPU that runs a guest of its guest right now reports that guest's clock, and is left out.
+    /// Returns the clocks of all guests that KVM reports, each with its vCPU's thread and number.
+    /// While a vCPU runs a nested guest, debugfs shows the clock of the nested guest, so this vCPU
+    /// is left out.
     pub fn guest_tscs(&self) -> Vec<(u32, u32, GuestTsc)> {
         let folders = self.vcpu_folders(|_| true).into_iter();
         folders
@@ -104,7 +105,7 @@ fn in_nested_guest(vcpu: &Path) -> bool {
     number_in::<u64>(&vcpu.join("guest_mode")).is_some_and(|mode| mode != 0)
 }
 
-/// Reads the scale. The two files exist if the CPU can scale its counter.
+/// Reads the scale of the guest's TSC. The two files exist if the CPU can scale the TSC.
 fn scale(vcpu: &Path) -> Option<(u64, u8)> {
     let ratio = vcpu.join("tsc-scaling-ratio");
     if matches!(fs::exists(&ratio), Ok(false)) {

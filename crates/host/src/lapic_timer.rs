@@ -18,8 +18,8 @@ pub enum LapicTimerAdvance {
 }
 
 impl Host {
-    /// Returns the longest polling of KVM when a vCPU halts, in ns, if its VM has no own limit;
-    /// `None` if KVM is not loaded or has no such parameter.
+    /// Returns the maximum time for which KVM polls when a vCPU halts, in ns. It applies to VMs
+    /// without a limit of their own. `None` if KVM is not loaded or has no such parameter.
     pub fn halt_poll_ns(&self) -> Option<u64> {
         self.kvm_number("halt_poll_ns")
     }
@@ -34,7 +34,8 @@ impl Host {
         value.ok()?.parse().ok()
     }
 
-    /// Returns how KVM was configured; `None` if it is not loaded or has no such parameter.
+    /// Returns how KVM's timer advance is configured; `None` if KVM is not loaded or has no such
+    /// parameter.
     pub fn lapic_timer_advance(&self) -> Option<LapicTimerAdvance> {
         let parameter = |name: &str| self.line(&format!("sys/module/kvm/parameters/{name}")).ok();
         // A switch since Linux 6.10. Before that, nanoseconds, where -1 has the meaning of the

@@ -48,7 +48,7 @@ const CPUS: &str = "sys/devices/system/cpu";
 /// as long.
 const FIRST_CPU_BYTES: u64 = 8 << 10;
 
-/// A machine, through its /proc and /sys.
+/// A machine, whose facts are read from its /proc and /sys.
 #[derive(Debug, Clone)]
 pub struct Host {
     root: PathBuf,
@@ -126,8 +126,8 @@ impl Host {
     }
 
     /// Returns the CPUs that are kept free of other work: from the scheduler's domains (`isolcpus`,
-    /// isolated partitions of cpusets), or from the tick (`nohz_full`). Empty if the kernel does
-    /// not report it (Documentation/ABI/testing/sysfs-devices-system-cpu).
+    /// isolated partitions of cpusets), or from the tick (`nohz_full`). The list is empty if the
+    /// kernel does not report such CPUs (Documentation/ABI/testing/sysfs-devices-system-cpu).
     pub fn isolated_cpus(&self) -> Vec<u32> {
         let listed = ["isolated", "nohz_full"].into_iter().filter_map(|list| {
             let text = self.text(&format!("{CPUS}/{list}")).ok()?;
@@ -172,16 +172,16 @@ impl Host {
     }
 
     /// Returns whether KVM may use posted interrupts, whose vectors (`PIN`, `NPI` and `PIW` of
-    /// /proc/interrupts) have no tracepoint. Only VMX has them, and only with APICv
+    /// /proc/interrupts) have no tracepoint. Only VMX has posted interrupts, and only with APICv
     /// (vmx_can_use_vtd_pi and enable_apicv of arch/x86/kvm/vmx). If the module does not report
-    /// APICv, it may have it.
+    /// APICv, this returns true.
     pub fn posts_interrupts(&self) -> bool {
         let apicv = self.line("sys/module/kvm_intel/parameters/enable_apicv");
         let is_intel = self.kvm_module().as_deref() == Some("kvm_intel");
         is_intel && apicv.map_or(true, |apicv| apicv != "N")
     }
 
-    /// Returns whether almost all of the kernel can be preempted, including soft interrupts.
+    /// Returns whether almost all of the kernel can be preempted, including softirqs.
     pub fn is_preempt_rt(&self) -> bool {
         // The file came with the RT patch set. Without it, the version line shows it.
         let says = |file, word| self.text(file).is_ok_and(|text| text.contains(word));

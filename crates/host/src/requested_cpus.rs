@@ -25,7 +25,7 @@ pub enum CpuError {
 }
 
 impl Host {
-    /// Checks that each of these CPUs exists, is online and is among the allowed ones.
+    /// Checks that each requested CPU exists, is online, and is allowed for this process.
     ///
     /// # Errors
     /// For the first CPU that fails, with the list to choose from.

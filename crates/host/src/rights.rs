@@ -71,7 +71,7 @@ impl Lockdown {
         }
     }
 
-    /// Returns the kernel's name of it.
+    /// Returns the kernel's name of the capability.
     pub const fn name(self) -> &'static str {
         match self {
             Lockdown::None => "none",

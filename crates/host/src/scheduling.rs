@@ -33,13 +33,14 @@ pub struct Scheduling {
     pub priority: u32,
     /// Nice value, -20 to 19. A lower value gets more of the CPU.
     pub nice: i32,
-    /// When it began, in clock ticks since boot. It distinguishes threads that had the same id.
+    /// Start time of the thread, in clock ticks since boot. It distinguishes threads that had the
+    /// same id.
     pub started_ticks: u64,
     flags: u32,
 }
 
 impl Scheduling {
-    /// The settings of a thread that nobody has changed.
+    /// The default settings of a thread.
     pub const ORDINARY: Scheduling = Scheduling {
         policy: 0,
         priority: 0,
@@ -79,7 +80,7 @@ impl Scheduling {
         self.flags & PF_KTHREAD != 0
     }
 
-    /// Returns whether nobody may move the thread to other CPUs.
+    /// Returns whether the kernel refuses to change the CPUs of the thread.
     pub const fn is_bound(&self) -> bool {
         self.flags & PF_NO_SETAFFINITY != 0
     }
@@ -99,7 +100,8 @@ impl Scheduling {
         }
     }
 
-    /// Returns the options of chrt(1) for it; `None` if these options are not enough.
+    /// Returns the options of chrt(1) that set this scheduling; `None` if options of chrt(1)
+    /// cannot.
     pub fn chrt(&self) -> Option<String> {
         let letter = match self.policy {
             0 => 'o',
@@ -113,7 +115,7 @@ impl Scheduling {
     }
 }
 
-/// Formats it like chrt(1): `SCHED_FIFO 50`, `SCHED_OTHER nice -5`.
+/// Formats the scheduling like chrt(1): `SCHED_FIFO 50`, `SCHED_OTHER nice -5`.
 impl Display for Scheduling {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         let named = POLICIES.iter().find(|(number, _)| *number == self.policy);

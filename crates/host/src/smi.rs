@@ -54,7 +54,7 @@ impl Host {
         (counts && self.hypervisor().is_none()).then_some(registers)
     }
 
-    /// Returns the event with this name of perf's `msr` PMU.
+    /// Returns the event with this name in perf's `msr` PMU.
     ///
     /// # Errors
     /// The reason why there is none.

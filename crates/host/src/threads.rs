@@ -6,18 +6,19 @@ use vmnoise_events::Name;
 
 use super::{Host, cpu_list};
 
-/// A thread, by what does not change while it lives.
+/// A thread, with the facts by which it can be recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// Its thread id. For the first thread of a process this is the process id.
+    /// Id of the thread. For the first thread of a process it is the process id.
     pub tid: u32,
-    /// The process to which it belongs.
+    /// Id of the process to which the thread belongs.
     pub pid: u32,
-    /// Its name.
+    /// Name of the thread.
     pub comm: Name,
-    /// CPUs that it may use at this moment, ascending.
+    /// CPUs that the thread may use at this moment, ascending.
     pub allowed_cpus: Vec<u32>,
-    /// When it began, in clock ticks since boot. It distinguishes threads that had the same id.
+    /// Start time of the thread, in clock ticks since boot. It distinguishes threads that had the
+    /// same id.
     pub started_ticks: u64,
 }
 
@@ -26,7 +27,7 @@ pub struct Thread {
 pub struct Place {
     /// Whether the thread runs or waits for a CPU.
     pub runnable: bool,
-    /// The CPU on which it is, or was last.
+    /// CPU on which the thread runs, or ran last.
     pub cpu: u32,
     /// The same as in [`Thread`].
     pub started_ticks: u64,
@@ -65,10 +66,10 @@ impl Host {
         })
     }
 
-    /// Returns where the thread with this id is now.
+    /// Returns the place of the thread with this id: its present or last CPU.
     ///
     /// # Errors
-    /// If there is none, or none any more: a thread that has ended and waits to be reaped is gone.
+    /// If there is no such thread. A thread that has ended and waits to be reaped counts as gone.
     pub fn place(&self, tid: u32) -> io::Result<Place> {
         self.place_at(&format!("proc/{tid}"), tid)
     }
@@ -95,8 +96,8 @@ impl Host {
         place().ok_or_else(|| invalid(tid, "stat", "fields are missing"))
     }
 
-    /// Returns every thread with this name, ascending by id. Threads that end meanwhile are left
-    /// out.
+    /// Returns every thread with this name, ascending by id. Threads that end during the search are
+    /// left out.
     ///
     /// # Errors
     /// If /proc cannot be read.

@@ -16,7 +16,7 @@ pub struct Throttling {
     pub fair_server: Option<FairServer>,
 }
 
-/// Time that ordinary tasks get although real-time tasks want it. It does not depend on
+/// Time that ordinary tasks get although real-time tasks want the CPU. This time does not depend on
 /// `sched_rt_runtime_us`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FairServer {

@@ -7,7 +7,7 @@ use arrow_data::ArrayData;
 use crc32fast::Hasher;
 
 /// Returns the CRC-32 (as in zlib) of the run's facts. The checksum of the first batch continues
-/// from it.
+/// from this value.
 pub(crate) fn of_facts(facts_json: &str) -> u32 {
     crc32fast::hash(facts_json.as_bytes())
 }

@@ -17,7 +17,7 @@ use crate::messages::Message;
 /// Decodes batches of one schema.
 pub(crate) struct Decoder {
     schema: SchemaRef,
-    /// Size in bytes of one value, for each buffer of a batch in its order.
+    /// Size of one value in bytes, for each buffer of a batch in the order of the buffers.
     widths: Vec<i64>,
 }
 

@@ -21,7 +21,7 @@ pub(crate) enum Undefined {
         /// `source` or `vCPU`.
         what: &'static str,
         id: u32,
-        /// Number of definitions of its kind.
+        /// Number of definitions of this kind so far.
         defined: u32,
     },
     #[error("it has an event of CPU {0}, which the header does not list")]

@@ -32,7 +32,7 @@ pub enum WriteError {
         what: &'static str,
         /// The invalid id.
         id: u32,
-        /// Number of definitions of its kind in this recording.
+        /// Number of definitions of this kind in the recording so far.
         defined: u32,
     },
     /// An event of a CPU that no reader would accept.
@@ -80,7 +80,7 @@ pub enum ReadError {
     NewerFormat {
         /// Version of the file.
         found: u32,
-        /// Newest version that this crate reads.
+        /// Newest version of the format that this crate can read.
         known: u32,
     },
     /// The file ends inside a batch. It was cut while it was copied, the disk was full, or the
@@ -92,7 +92,7 @@ pub enum ReadError {
         /// Length of the file in bytes.
         at: u64,
     },
-    /// The bytes are not those of a writer.
+    /// The bytes cannot come from a writer: the file is damaged.
     #[error("the recording is damaged in {part}: {what}; what came before was read, restore the file from its original", part = part(*.batch))]
     Corrupt {
         /// Number of the batch, counted from 1; 0 is the header.

@@ -42,8 +42,8 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Returns its metadata, if their size is plausible: bytes to which many parts refer would be
-    /// copied as often.
+    /// Returns the metadata of the message, if their size is plausible. The size must be checked
+    /// because bytes to which many parts refer would be copied many times.
     pub fn header(&self) -> Option<arrow_ipc::Message<'_>> {
         header(&self.metadata)
     }
@@ -59,7 +59,7 @@ fn header(metadata: &[u8]) -> Option<arrow_ipc::Message<'_>> {
 
 /// Reason why there is no next message.
 pub(crate) enum Fault {
-    /// These bytes are in the place of a message's begin.
+    /// A message should begin here, but the file has these bytes.
     Foreign([u8; 4]),
     /// The file ends inside a message.
     Truncated,
@@ -78,7 +78,8 @@ pub(crate) struct Messages<R> {
     input: R,
     /// Number of bytes read so far.
     at: u64,
-    /// The last body. When nothing else uses it, its memory is reused for the next.
+    /// Body of the last message. If nothing else uses its memory, the next body is read into the
+    /// same memory.
     last_body: Buffer,
 }
 

@@ -19,9 +19,10 @@ use crate::rows::Rows;
 /// End of a recording without faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// Its end marker: the writer finished.
+    /// The file ends with its end marker: the writer finished.
     Complete,
-    /// Between two batches: the writer was killed, and everything that it flushed is here.
+    /// The file ends between two batches: the writer was killed, and the file has all batches that
+    /// it flushed.
     CutOff {
         /// Number of batches.
         batches: u64,

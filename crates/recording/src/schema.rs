@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::builder::MapFieldNames;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-/// Version that this crate writes, and the newest that it reads.
+/// Version of the format that this crate writes, and the newest version that it can read.
 pub const FORMAT_VERSION: u32 = 11;
 
 /// Keys of the schema's metadata.
@@ -31,19 +31,19 @@ pub(crate) mod event {
     pub const EXIT: u8 = 10;
     pub const VCPU_INTERVAL: u8 = 11;
     pub const VCPU_TOTALS: u8 = 12;
-    /// One reason of the totals before it.
+    /// One exit reason of the totals in the rows before.
     pub const REASON_TOTALS: u8 = 13;
-    /// The longest exit of the totals before it.
+    /// The longest exit of the totals in the rows before.
     pub const LONGEST_EXIT: u8 = 14;
     pub const VCPU_CLOCK: u8 = 15;
     pub const HOST_FRAME: u8 = 16;
-    /// One reason of the frame before it.
+    /// One exit reason of the frame in the rows before.
     pub const HOST_REASON: u8 = 17;
-    /// One culprit of the frame before it.
+    /// One culprit of the frame in the rows before.
     pub const HOST_CULPRIT: u8 = 18;
     pub const FEED_TOTALS: u8 = 19;
     pub const ACTIVATION: u8 = 20;
-    /// One fact about the VM of the vCPU before it.
+    /// One fact about the VM of the vCPU in the rows before.
     pub const VM_FACT: u8 = 21;
     pub const CHECKSUM: u8 = 255;
 }

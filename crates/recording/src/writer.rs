@@ -27,7 +27,8 @@ const ALIGNMENT_BYTES: usize = 8;
 /// without [`finish`](Writer::finish), the recording reads back as cut off after its last flush.
 pub struct Writer<W: Write> {
     output: W,
-    /// Arrow writes each message here in many pieces; `output` gets it in one piece.
+    /// Buffer to which Arrow writes a message in many pieces, so that `output` gets the message in
+    /// one piece.
     stream: StreamWriter<Vec<u8>>,
     schema: SchemaRef,
     columns: Columns,

@@ -2,7 +2,7 @@
 
 /// Content of a cell.
 pub(crate) trait Cell: Default {
-    /// Adds the cell after this one, when both become one.
+    /// Adds the next cell to this cell, when the grid combines two cells.
     fn merge(&mut self, later: Self);
 }
 

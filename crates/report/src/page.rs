@@ -16,7 +16,7 @@ use crate::trees::trees;
 
 /// Number of longest moments that are described in words.
 const TOLD: usize = 9;
-/// Number of parts of such a moment; the rest is summed up in one line.
+/// Number of parts that the page lists for such a moment; one line has the sum of the other parts.
 const PARTS: usize = 6;
 /// Number of lines of a moment that is a tree.
 const FEW: Most = Most {
@@ -30,7 +30,7 @@ const FEW: Most = Most {
 pub struct Refused {
     /// Path of the file.
     pub file: String,
-    /// Reason, in one line.
+    /// Reason why the file is not on the page, in one line.
     pub why: String,
 }
 

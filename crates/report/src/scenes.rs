@@ -28,7 +28,7 @@ pub struct Bar {
     pub start_mono_ns: u64,
     /// Length in nanoseconds.
     pub dur_ns: u64,
-    /// Share that the activity counts as, unless another one covers it.
+    /// Share to which the activity's time belongs, except while another activity covers it.
     pub share: Share,
     /// Name of the source; empty if it is unknown.
     pub name: String,

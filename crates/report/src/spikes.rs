@@ -27,7 +27,7 @@ pub struct Spike {
     pub start_mono_ns: u64,
     /// Length in nanoseconds.
     pub dur_ns: u64,
-    /// Its parts, the largest first.
+    /// Parts of the moment, the largest first.
     pub parts: Vec<Part>,
 }
 
@@ -41,7 +41,7 @@ impl Spike {
         }
     }
 
-    /// Returns its end, CLOCK_MONOTONIC in nanoseconds.
+    /// Returns the end of the moment, CLOCK_MONOTONIC in nanoseconds.
     pub fn end_mono_ns(&self) -> u64 {
         self.start_mono_ns.saturating_add(self.dur_ns)
     }
@@ -72,7 +72,7 @@ impl Cell for Peak {
 #[derive(Debug, Default)]
 pub(crate) struct Spikes {
     lanes: Vec<Grid<Peak>>,
-    /// Length and index of the longest so far, the shortest of them first.
+    /// Length of each kept spike, and its index in `kept`; the shortest spike comes out first.
     longest: BinaryHeap<Reverse<(u64, usize)>>,
     kept: Vec<Spike>,
 }

@@ -35,7 +35,7 @@ pub struct DumpArguments {
     /// Send the token in the first line of this file
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Verify the server's certificate with this one (PEM), for https
+    /// Accept an https server only if this certificate vouches for it (PEM)
     #[arg(long, value_name = "FILE")]
     pub tls_ca: Option<PathBuf>,
 }
@@ -72,7 +72,7 @@ impl DumpArguments {
 /// Parses a length of time, such as `30s`, `2m` or `1h 5m`, as ns.
 ///
 /// # Errors
-/// A sentence that says what is wrong with it.
+/// A sentence that says what is wrong with the text.
 pub fn parse_length_ns(text: &str) -> Result<u64, String> {
     let length: SignedDuration = text
         .parse()
@@ -88,7 +88,7 @@ pub fn parse_length_ns(text: &str) -> Result<u64, String> {
 /// Parses the time for which exits are recorded on request, as ns.
 ///
 /// # Errors
-/// A sentence that says what is wrong with it.
+/// A sentence that says what is wrong with the text.
 pub fn parse_stretch_ns(text: &str) -> Result<u64, String> {
     match parse_length_ns(text)? {
         ns @ 1_000_000_000..=60_000_000_000 => Ok(ns),
@@ -110,17 +110,17 @@ pub struct ServeArguments {
     /// Listen on this address; `/metrics` is for Prometheus
     ///
     /// Clients can read the names of VMs and of other tasks on this host. So any address except
-    /// loopback needs --tls-cert, --tls-key and --token-file. A socket from the service manager
-    /// takes the place of this address.
+    /// loopback needs --tls-cert, --tls-key and --token-file. If the service manager (systemd)
+    /// passes a socket, vmnoise listens on that socket instead.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9752")]
     pub listen: SocketAddr,
-    /// Keep room for this many vCPUs at a time
+    /// Reserve memory for this many vCPUs at a time
     #[arg(long, value_name = "COUNT", default_value_t = 1024,
         value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub vcpus: u32,
     /// Keep recent waits in this much memory, for `vmnoise dump`
     ///
-    /// In MiB. When the memory is full, the oldest waits are removed.
+    /// The size is in MiB. When the memory is full, the oldest waits are removed.
     #[arg(long, value_name = "MIB", default_value_t = 32,
         value_parser = clap::value_parser!(u16).range(1..))]
     pub history: u16,
@@ -129,14 +129,14 @@ pub struct ServeArguments {
     /// A wait is long if a vCPU waited for a CPU for more than --dump-over.
     #[arg(long, value_name = "FOLDER")]
     pub dumps: Option<PathBuf>,
-    /// Dump after a CPU wait longer than this, at most once a minute
+    /// Dump if a vCPU waits longer than this, at most once a minute
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = ["1ms", "5ms", "20ms", "100ms", "1s"])]
     pub dump_over: String,
-    /// Dump also if this takes more than PERCENT of the last ten seconds
+    /// Dump also if a cause takes more than PERCENT of the last ten seconds
     ///
-    /// `quota=P`: a quota held back a VM's vCPUs. `steal=P`: the hypervisor below had a CPU of this
-    /// machine. `pressure=P`: a task waited for a CPU (`some` in /proc/pressure/cpu). Separate
-    /// several by commas.
+    /// The causes are: `quota=P`: a quota kept a VM's vCPUs from running. `steal=P`: the hypervisor
+    /// below took a CPU of this machine. `pressure=P`: a task waited for a CPU (`some` in
+    /// /proc/pressure/cpu). Separate several causes by commas.
     #[arg(
         long,
         value_name = "REASON=PERCENT",
@@ -146,23 +146,23 @@ pub struct ServeArguments {
     pub dump_on: Vec<Limit>,
     /// Dump a VM when its guest asks through this socket
     ///
-    /// unix:PATH, vsock:PATH or vsock:PATH:PORT: a serial port of QEMU, or the socket of a vsock
-    /// device (docs/feed.md). A guest asks with the line `dump`. One guest gets at most one dump a
-    /// minute, and all guests together one in five seconds. May be given several times.
+    /// The socket is unix:PATH (a serial port of QEMU), vsock:PATH or vsock:PATH:PORT (a vsock
+    /// device; docs/feed.md). A guest asks by writing the line `dump`. One guest gets at most one
+    /// dump a minute, and all guests together one in five seconds. May be given several times.
     #[arg(long, value_name = "SOCKET", requires = "dumps")]
     pub dumps_for: Vec<FeedAddress>,
     /// In a guest: ask the host for a dump if steal exceeds --dump-over
     ///
     /// vmnoise asks if the hypervisor took a CPU for longer than --dump-over, at most once a
-    /// minute. It asks over this port, or over the port for the feed (docs/serve.md). The log has
-    /// the name of the host's file.
+    /// minute. It asks over this port, or by default over the port for the feed (docs/serve.md).
+    /// vmnoise writes the name of the host's file to its log.
     #[arg(long, value_name = "PORT")]
     pub ask_host: Option<Option<PathBuf>>,
     /// Record single exits and interrupts of one VM on these occasions
     ///
-    /// `canary`: for 10 s after a wait longer than --dump-over, as a second dump. `1/N`: for one
-    /// second in N (2 to 3600), of one VM after the other, as metrics only. `request`: when
-    /// `vmnoise dump --exits` asks. Separate several by commas.
+    /// `canary`: for 10 s after a wait longer than --dump-over, in a second dump. `1/N`: for one
+    /// second in N (2 to 3600), one VM after the other, in metrics only. `request`: when
+    /// `vmnoise dump --exits` asks. Separate several occasions by commas.
     #[arg(
         long,
         value_name = "OCCASION",
@@ -172,14 +172,14 @@ pub struct ServeArguments {
     pub exits_on: Vec<Occasion>,
     /// Export metrics for each vCPU, under label `vcpu`
     ///
-    /// The first 333 vCPUs at a time have a label of their own; the rest of a VM is under `other`.
-    /// In a guest, the time taken from its own CPUs is under label `cpu`.
+    /// The first 333 vCPUs at a time have a label of their own; the other vCPUs of a VM have the
+    /// label `other`. In a guest, the time taken from its own CPUs gets the label `cpu`.
     #[arg(long)]
     pub per_vcpu: bool,
     /// Limit the cost of vmnoise, in percent of the time of all CPUs
     ///
-    /// The cost is its own CPU time and that of its programs in the kernel. If the cost is above
-    /// the limit for five seconds, it records nothing for a minute and then tries again. Each
+    /// The cost is the CPU time of vmnoise and of its programs in the kernel. If the cost is above
+    /// the limit for five seconds, vmnoise records nothing for a minute and then tries again. Each
     /// further pause is twice as long, up to an hour.
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
     pub cost_limit: f64,
@@ -191,33 +191,34 @@ pub struct ServeArguments {
     pub tls_key: Option<PathBuf>,
     /// Require the token in this file from clients
     ///
-    /// As a bearer token, or as the password of any user.
+    /// Clients send the token as a bearer token, or as the password of any user.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// Write hourly summaries (Parquet) into this folder or object store
     ///
-    /// A folder, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX (docs/data.md).
-    /// Environment variables that begin with AWS_, GOOGLE_ or AZURE_ configure an object store.
-    /// While it accepts nothing, the last week waits in memory.
+    /// The place is a folder, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX
+    /// (docs/data.md). Environment variables that begin with AWS_, GOOGLE_ or AZURE_ configure an
+    /// object store. If the place accepts no files, the files of the last week wait in memory.
     #[arg(long, value_name = "DIR|URL")]
     pub summaries: Option<String>,
     /// Also send the metrics to this OpenTelemetry collector
     ///
-    /// By OTLP over HTTP to URL/v1/metrics, once a minute. Without a URL, the target is
-    /// OTEL_EXPORTER_OTLP_ENDPOINT, or else http://localhost:4318. OpenTelemetry's variables for
-    /// headers, certificate, timeout, interval and resource also apply (docs/serve.md).
+    /// vmnoise sends the metrics once a minute to URL/v1/metrics, by OTLP over HTTP. Without a URL,
+    /// the target is OTEL_EXPORTER_OTLP_ENDPOINT, or else http://localhost:4318. OpenTelemetry's
+    /// variables for headers, certificate, timeout, interval and resource also apply
+    /// (docs/serve.md).
     #[arg(long, value_name = "URL")]
     pub otlp: Option<Option<String>>,
 }
 
-/// Occasion on which single exits of a VM are recorded.
+/// Occasion on which vmnoise records single exits of a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occasion {
-    /// After a wait longer than `--dump-over`.
+    /// For ten seconds, after a wait longer than `--dump-over`.
     Canary,
-    /// One second in this many.
+    /// For one second in each period of this many seconds.
     OneIn(u32),
-    /// When `vmnoise dump --exits` asks.
+    /// On request, when `vmnoise dump --exits` asks.
     Request,
 }
 
@@ -250,16 +251,16 @@ impl fmt::Display for Occasion {
 /// Cause of a dump other than a wait (`--dump-on`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
-    /// A quota held back the vCPUs of a VM.
+    /// A quota kept the vCPUs of a VM from running.
     Quota,
-    /// The hypervisor below had a CPU of this machine.
+    /// The hypervisor below took a CPU of this machine.
     Steal,
     /// A task waited for a CPU.
     Pressure,
 }
 
 impl Sign {
-    /// Returns its name on the command line and in the metrics.
+    /// Returns the name of the cause on the command line and in the metrics.
     pub fn name(self) -> &'static str {
         match self {
             Sign::Quota => "quota",
@@ -298,12 +299,12 @@ impl fmt::Display for Limit {
 }
 
 impl ServeArguments {
-    /// Returns `--dump-over` in ns.
+    /// Returns the limit of `--dump-over`, in ns.
     pub fn dump_over_ns(&self) -> u64 {
         parse_length_ns(&self.dump_over).expect("each value there is can be read")
     }
 
-    /// Returns `--history` in bytes.
+    /// Returns the size of `--history`, in bytes.
     pub fn history_bytes(&self) -> u64 {
         u64::from(self.history) << 20
     }

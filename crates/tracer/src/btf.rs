@@ -137,7 +137,7 @@ impl KernelBtf {
         self.tracepoints.contains_key(name)
     }
 
-    /// Returns why `tp_btf/name` cannot be attached; `None` if it can.
+    /// Returns why `tp_btf/name` cannot be attached; `None` if attaching is possible.
     pub(crate) fn why_not(&self, name: &str) -> Option<String> {
         match (self.has_tracepoint(name), self.hidden.contains(name)) {
             (true, _) => None,

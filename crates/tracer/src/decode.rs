@@ -12,7 +12,7 @@ use crate::{
 pub(crate) const RECORD_BYTES: usize = size_of::<Record>();
 const NAME_BYTES: usize = size_of::<WireSource>() - offset_of!(WireSource, name);
 
-/// Names of soft interrupts by number (include/linux/interrupt.h).
+/// Names of softirqs by number (include/linux/interrupt.h).
 const SOFTIRQS: [&str; 10] = [
     "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
 ];

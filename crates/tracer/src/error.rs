@@ -20,7 +20,7 @@ pub enum LoadError {
 /// An error of tracing after the programs are loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// There is no such CPU, or it was not given to [`crate::Tracer::load`].
+    /// There is no such CPU, or [`crate::Tracer::load`] was not called for this CPU.
     #[error("CPU {0} is not measured by this tracer; name it when loading")]
     NotMeasured(u32),
     /// The thread of a CPU was named too late.

@@ -28,14 +28,14 @@ pub(crate) trait Maps {
             .map_err(std::io::Error::other)
     }
 
-    /// Takes the place from the head of a queue; `None` if it is empty.
+    /// Takes the place from the head of a queue; `None` if the queue is empty.
     fn pop(&self, queue: &str) -> std::io::Result<Option<u32>> {
         let bytes = self.map(queue).lookup_and_delete(&[]);
         let bytes = bytes.map_err(std::io::Error::other)?;
         Ok(bytes.and_then(|bytes| plain::read(&bytes)))
     }
 
-    /// Removes a key. Returns whether it was there.
+    /// Removes a key. Returns whether the map had the key.
     fn remove(&self, map: &str, key: u32) -> std::io::Result<bool> {
         match self.map(map).delete(&key.to_ne_bytes()) {
             Ok(()) => Ok(true),

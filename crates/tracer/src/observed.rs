@@ -7,7 +7,7 @@ use vmnoise_host::Host;
 
 use crate::{mapped::MappedCpus, steal::StealClock};
 
-/// An interrupt that lasts longer has lost its end.
+/// Maximum length of an interrupt. If an interrupt seems to last longer, its end was lost.
 const LOST_END_NS: u64 = 1_000_000_000;
 /// Number of attempts to find a thread that moves meanwhile.
 const ATTEMPTS: usize = 10;
@@ -61,8 +61,8 @@ impl Observer {
         Ok(())
     }
 
-    /// Returns what an observed thread has had of this CPU up to `now_mono_ns`, which must be read
-    /// just before; `None` if there is no such CPU.
+    /// Returns how long an observed thread ran or waited on this CPU up to `now_mono_ns`, which
+    /// must be read just before the call; `None` if there is no such CPU.
     pub fn stay(&self, cpu: u32, now_mono_ns: u64) -> Option<Stay> {
         let found = self.cpus.whereabouts(cpu)?;
         let mut stay = Stay {

@@ -9,7 +9,7 @@ use vmnoise_host::PmuEvent;
 /// Scope of a counter.
 #[derive(Debug, Clone, Copy)]
 pub enum Counted<'a> {
-    /// Everything on one CPU.
+    /// All tasks and interrupts on one CPU.
     Cpu(u32),
     /// The programs that the calling thread starts from now on, and all programs that these start.
     NextPrograms {
@@ -28,11 +28,12 @@ pub struct Counter(File);
 /// A reading of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
-    /// Number of events while it counted.
+    /// Number of events while the counter counted.
     pub events: u64,
     /// Time in which there was something to count, in ns over all threads or CPUs.
     pub enabled_ns: u64,
-    /// Time in which it counted. It is shorter if more is counted than the CPU has counters for.
+    /// Time in which the event was counted. It is shorter than the time since the start if more
+    /// events are counted than the CPU has counters.
     pub running_ns: u64,
 }
 
@@ -46,9 +47,9 @@ impl Count {
         }
     }
 
-    /// Returns the events per ns of counted time; `None` if nothing was counted. The rates of two
-    /// counters that are read one after the other cover nearly the same time, however late the
-    /// second is read.
+    /// Returns the number of events per ns of counted time; `None` if no time was counted. The
+    /// rates of two counters that are read one after the other cover nearly the same time, however
+    /// late the second is read.
     pub fn rate(&self) -> Option<f64> {
         (self.running_ns > 0).then(|| self.events as f64 / self.running_ns as f64)
     }
@@ -116,7 +117,7 @@ impl Counter {
         Ok(Counter(unsafe { OwnedFd::from_raw_fd(fd) }.into()))
     }
 
-    /// Returns what it has counted since its start.
+    /// Returns the count since the start of the counter.
     ///
     /// # Errors
     /// The kernel's error.

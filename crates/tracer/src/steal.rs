@@ -16,7 +16,7 @@ pub(crate) struct Variable {
     /// Whether the variable is `xen_runstate`, a `struct vcpu_runstate_info`. Otherwise it is
     /// `steal_time`, a `struct kvm_steal_time`, which other hypervisors write too.
     xen: bool,
-    /// Its distance from the run queue of its CPU, modulo 2^64.
+    /// Address of a CPU's variable minus the address of this CPU's run queue, modulo 2^64.
     minus_run_queue: u64,
 }
 
@@ -45,13 +45,13 @@ impl Variable {
 pub(crate) enum StealClock {
     /// The variable that the hypervisor writes: in ns, at any time.
     Variable(Variable),
-    /// `prev_steal_time` of the run queue: in ns, as of its last tick.
+    /// `prev_steal_time` of the run queue: steal time in ns, up to the last tick of the CPU.
     Tick,
     /// /proc/stat: in ticks of 10 ms.
     ProcStat,
     /// This machine is a guest, and no steal clock was found.
     Unknown,
-    /// This machine is no guest, so nobody can steal from it.
+    /// This machine is not a guest, so no hypervisor can take time from it.
     NoGuest,
 }
 

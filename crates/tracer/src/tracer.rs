@@ -122,8 +122,8 @@ impl Tracer {
         Ok((exits.as_fd().try_clone_to_owned()?, self.counts.len()))
     }
 
-    /// Sets the thread that is the vCPU of a CPU. Its absence is explained, and its own work is no
-    /// activity. `tid` is the kernel's thread id.
+    /// Sets the thread of the vCPU that runs on a CPU. The tracer reports why this thread is off
+    /// the CPU, and does not report its own work as an activity. `tid` is the kernel's thread id.
     ///
     /// # Errors
     /// If the CPU is not measured, or if programs are already attached.
@@ -188,10 +188,10 @@ impl Tracer {
         probe_statuses
     }
 
-    /// Passes on all events since the last call. Each source comes before its first activity. An
-    /// activity comes when it is over, and a sleep when the thread runs again. So all activities in
-    /// a gap are in the ring before the gap ends. Call it a few times a second, from a CPU that is
-    /// not measured.
+    /// Passes all events since the last call to `sink`. Each source comes before its first
+    /// activity. An activity comes when it is over, and a sleep when the thread runs again. So all
+    /// activities in a gap are in the ring buffer before the gap ends. Call this function a few
+    /// times a second, on a CPU that is not measured.
     ///
     /// # Errors
     /// If the ring buffer cannot be read.
@@ -199,8 +199,9 @@ impl Tracer {
         self.records.drain(sink)
     }
 
-    /// Passes on the stops of watched threads that are not over at the end of the run. Call it
-    /// before the last [`Tracer::drain`], which reports stops that end in between once more.
+    /// Reports to `sink` the stops of watched threads that are not over at the end of the run. Call
+    /// this function before the last [`Tracer::drain`], which reports a stop again if it ends in
+    /// between.
     pub fn unfinished_stops(&self, end_mono_ns: u64, sink: &mut dyn FnMut(Event)) {
         for &cpu in &self.measured {
             if let Some(since_ns) = self.cpus.held_since(cpu)
@@ -251,7 +252,8 @@ impl Tracer {
         seen.then(|| self.counts.light(cpu))
     }
 
-    /// Returns how many exits of this CPU's vCPU went to the VMM; `None` if they are not seen.
+    /// Returns how many exits of this CPU's vCPU went to the VMM; `None` if no probe shows such
+    /// exits.
     pub fn heavy_exits(&self, cpu: u32) -> Option<u64> {
         let seen = self.witnesses().kvm_run && self.measured.contains(&cpu);
         seen.then(|| self.counts.heavy(cpu))

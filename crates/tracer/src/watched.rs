@@ -19,7 +19,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Creates it from the groups that are loaded.
+    /// Creates the list from the groups that are loaded.
     pub(crate) fn new(
         groups: &[Group],
         absent: BTreeMap<Group, String>,

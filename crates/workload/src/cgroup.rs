@@ -74,13 +74,13 @@ impl Cgroup {
         self.line("cgroup.type").as_deref() == Some("threaded")
     }
 
-    /// Returns the CPUs that its members may use, in the kernel's list format; `None` without the
-    /// cpuset controller.
+    /// Returns the CPUs that the members of the group may use, in the kernel's list format; `None`
+    /// without the cpuset controller.
     pub fn cpus(&self) -> Option<String> {
         self.line("cpuset.cpus.effective")
     }
 
-    /// Moves the calling process into it, with all its threads.
+    /// Moves the calling process with all its threads into the group.
     ///
     /// # Errors
     /// [`Error::Refused`].
@@ -88,7 +88,7 @@ impl Cgroup {
         self.admit("cgroup.procs")
     }
 
-    /// Moves only the calling thread into it.
+    /// Moves only the calling thread into the group.
     ///
     /// # Errors
     /// [`Error::Refused`], also if the group is not threaded.

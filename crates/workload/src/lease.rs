@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::tsc;
 
-/// How often a thread without a lease checks for a new one.
+/// Interval at which a thread without a lease checks for a new lease.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The lease of all threads of one workload, on the host's TSC.

@@ -11,7 +11,7 @@ use vmnoise_events::{Gap, Tally};
 /// Number of records in one ring. At the shortest sensible threshold (1 µs) a drain may be 30 ms
 /// late before a record is dropped. A power of two.
 pub const RING_RECORDS: usize = 1 << 15;
-/// Number of bytes of one ring: exactly one large page of the guest.
+/// Size of one ring in bytes: exactly one large page of the guest.
 pub const RING_BYTES: usize = RING_RECORDS * size_of::<Record>();
 /// Number of words of one record.
 pub const RECORD_WORDS: usize = size_of::<Record>() / size_of::<u64>();
@@ -27,7 +27,8 @@ const LOOK_TSC: u64 = 4_000;
 /// How often blind time and span are read again until they are consistent.
 const RUNTIME_TRIES: usize = 100;
 
-/// One gap, as the guest or the polling thread wrote it, on its own clock. One cache line.
+/// One gap, as the guest or the polling thread wrote it. Times are by the clock of the writer. The
+/// record fills one cache line.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Record {
@@ -52,21 +53,23 @@ pub struct Control {
     pub command: AtomicU32,
     /// The exit that `Command::Exercise` makes.
     pub exercise: AtomicU32,
-    /// Measuring ends at the first reading at or after this, on the clock of the guest or the
-    /// thread.
+    /// Time at which the measurement ends, on the clock of the guest or the thread: it ends at the
+    /// first reading at or after this time.
     pub deadline_tsc: AtomicU64,
     /// Shortest gap that is recorded.
     pub threshold_tsc: AtomicU64,
     /// Shortest hole after which the other clocks are read. Their advance in a hole that is no gap
     /// belongs to no gap.
     pub look_tsc: AtomicU64,
-    /// Longest time for writing a record. If it takes longer, the writing itself was disturbed.
+    /// Longest usual time to write a record, in cycles. If writing takes longer, something
+    /// disturbed the writing.
     pub blind_limit_tsc: AtomicU64,
     /// Guest address of this CPU's slot of exit counts.
     pub exit_counts: AtomicU64,
     /// A guest address without memory.
     pub unbacked: AtomicU64,
-    /// How far ahead `Command::Timers` arms its timer, in cycles.
+    /// Time from the moment at which `Command::Timers` arms a timer until the timer is due, in
+    /// cycles.
     pub interval_tsc: AtomicU64,
 }
 
@@ -88,7 +91,7 @@ pub struct Counters {
     pub dropped: AtomicU64,
     /// Time in which nothing was measured: while records were written, or in a pause.
     pub blind_tsc: AtomicU64,
-    /// Number of readings at which the clock was behind its last reading.
+    /// Number of readings that were earlier than the reading before.
     pub steps_back: AtomicU64,
     pub first_steal_ns: AtomicU64,
     pub first_version: AtomicU32,
@@ -118,7 +121,8 @@ pub struct StealPage {
     rest: [u32; 13],
 }
 
-/// The page of one guest or one thread. It is all zeros before the first command.
+/// Memory that one guest or one thread shares with this process. It contains only zeros before the
+/// first command.
 #[derive(Debug, Default)]
 #[repr(C, align(4096))]
 pub struct Mailbox {
@@ -127,7 +131,7 @@ pub struct Mailbox {
     pub counters: Counters,
     pub drained: Drained,
     pub steal: StealPage,
-    /// Takes a record that found the ring full.
+    /// Place for a record that did not fit into the full ring.
     pub spill: Record,
     /// Replaces the exit counts if the host has none: always zero.
     pub no_exit_counts: [u64; 16],
@@ -144,7 +148,7 @@ pub struct Known {
     pub run_delay: bool,
 }
 
-/// Counts that a polling thread read after one gap, in addition to its clock.
+/// Counts that a polling thread reads after a gap, in addition to the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GapCounts {
     pub stolen: Stolen,
@@ -172,7 +176,7 @@ impl Record {
         self.memory().map(|word| word.load(Ordering::Relaxed))
     }
 
-    /// Sets all of it to 0.
+    /// Sets all fields to 0.
     pub fn clear(&self) {
         self.memory()
             .iter()
@@ -212,7 +216,7 @@ impl Record {
 }
 
 impl Mailbox {
-    /// Sets the shortest gap that is recorded. Call it before the start.
+    /// Sets the shortest gap that is recorded. Call this function before the start.
     pub fn set_threshold(&self, threshold_tsc: u64) {
         let blind_limit_tsc = threshold_tsc.max(MIN_BLIND_LIMIT_TSC);
         self.control
@@ -242,7 +246,7 @@ impl Mailbox {
             .store(guest_tsc, Ordering::Release);
     }
 
-    /// Notes that a thread begins to measure. The guest program does this by itself.
+    /// Notes that a thread begins to measure. A guest does the same in its own program.
     pub fn start(&self, now_tsc: u64) {
         self.alive(now_tsc);
         self.counters.first_tsc.store(now_tsc, Ordering::Release);
@@ -254,15 +258,16 @@ impl Mailbox {
         self.heartbeat.last_tsc.store(now_tsc, Ordering::Release);
     }
 
-    /// Notes that a thread measures again. The time since its last reading is blind time.
+    /// Notes that a thread measures again. The time since the thread's last reading counts as not
+    /// observed.
     pub fn go_on(&self, now_tsc: u64) {
         let last_tsc = self.heartbeat.last_tsc.load(Ordering::Relaxed);
         add(&self.counters.blind_tsc, now_tsc.saturating_sub(last_tsc));
         self.alive(now_tsc);
     }
 
-    /// Puts one gap of a polling thread into `ring`, or counts it as dropped if there is no room.
-    /// The guest program does the same by itself.
+    /// Puts one gap of a polling thread into `ring`, or counts it as dropped if there is no room. A
+    /// guest does the same in its own program.
     pub fn record(&self, ring: &[Record], (start_tsc, end_tsc): (u64, u64), counts: GapCounts) {
         let GapCounts {
             stolen,
@@ -305,7 +310,7 @@ impl Mailbox {
         }
     }
 
-    /// Returns one counter of the thread or the guest.
+    /// Returns the counter that `of` selects.
     pub fn count(&self, of: impl FnOnce(&Counters) -> &AtomicU64) -> u64 {
         of(&self.counters).load(Ordering::Acquire)
     }

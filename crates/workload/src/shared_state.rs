@@ -7,7 +7,7 @@ use crate::mailbox::{Known, Mailbox};
 
 /// The memory that one measuring thread shares with the draining thread.
 pub trait SharedState: Send + Sync + 'static {
-    /// Returns its mailbox.
+    /// Returns the mailbox of the thread.
     fn mailbox(&self) -> &Mailbox;
 
     /// Returns the clocks that the thread can read, in addition to the TSC.

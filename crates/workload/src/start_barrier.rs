@@ -31,7 +31,7 @@ impl StartBarrier {
         self.change(State::Open);
     }
 
-    /// Makes threads that wait here, and those that come here later, end.
+    /// Ends all threads that wait at the barrier now or later.
     pub fn close(&self) {
         self.change(State::Closed);
     }

@@ -30,9 +30,9 @@ pub fn pin(cpus: &[u32]) -> Result<(), Error> {
     })
 }
 
-/// Checks that a thread which was pinned to this CPU still is. The kernel widens or moves its
-/// affinity when the CPU goes offline or leaves the cpuset (cpuset(7)). A thread that has ended
-/// counts as still pinned.
+/// Checks that a thread is still pinned to this CPU. The kernel changes the thread's affinity when
+/// the CPU goes offline or leaves the cpuset (cpuset(7)). A thread that has ended counts as still
+/// pinned.
 ///
 /// # Errors
 /// [`Error::Unpinned`].

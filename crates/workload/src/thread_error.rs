@@ -70,13 +70,13 @@ pub enum Error {
     DeadlineOverbooked {
         /// The requested budget.
         runtime_ns: u64,
-        /// Its period.
+        /// Requested period, in nanoseconds.
         period_ns: u64,
     },
     /// A thread could not be started.
     #[error("no thread for CPU {cpu}: {}; see `ulimit -u`", io::Error::from_raw_os_error(*errno))]
     Spawn {
-        /// The CPU for which it was.
+        /// CPU that the thread should have measured.
         cpu: u32,
         /// The kernel's error number.
         errno: i32,

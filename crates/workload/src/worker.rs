@@ -46,7 +46,7 @@ pub struct Placement {
     pub cpu: u32,
     /// `None`: as inherited.
     pub policy: Option<Policy>,
-    /// `None`: the group of the thread that creates it.
+    /// Group of the thread; `None` for the group of its creator.
     pub cgroup: Option<Cgroup>,
 }
 

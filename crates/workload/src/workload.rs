@@ -5,7 +5,7 @@ use vmnoise_events::{Event, Tally};
 /// The reason why a workload cannot start, or ended early.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// A thread of a workload, and a CPU that it measures.
+/// A thread of a workload, and the CPU that this thread measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MeasuredThread {
     /// The CPU.

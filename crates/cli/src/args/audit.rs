@@ -23,7 +23,7 @@ pub struct AuditArguments {
     /// a file called host.
     #[arg(value_name = "RECORDING", num_args = 0..=4)]
     pub words: Vec<PathBuf>,
-    /// Measure the CPUs for this long, and rank by that (s if no unit)
+    /// Rank by a new measurement of this length (seconds if no unit)
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub measure: Option<u64>,
     /// Check the settings for these CPUs, which should be quiet

@@ -55,7 +55,7 @@ pub struct ExitsCommon {
     /// --threshold in microseconds.
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<u64>,
-    /// List only exits with at least this much noise; count all exits
+    /// List only exits with at least this much noise, but count all exits
     ///
     /// The noise of an exit is its length without the guest's own halts.
     #[arg(short = 'T', long, value_name = "TIME", value_parser = noise)]

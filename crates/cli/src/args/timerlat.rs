@@ -65,7 +65,7 @@ pub struct TimerlatCommon {
     pub irq: Option<u64>,
     /// Stop if a task is at least this late, with exit status 2
     ///
-    /// Both its latency in the kernel and its latency in user space count.
+    /// The limit applies to the latency in the kernel and to the latency in user space.
     #[arg(short = 'T', long, value_name = "TIME", value_parser = threshold)]
     pub thread: Option<u64>,
     /// Stop if an interrupt or a task is this late, and save the trace
@@ -75,7 +75,7 @@ pub struct TimerlatCommon {
     pub auto: Option<u64>,
     /// On stop, print the interrupted kernel stack if at least this late
     ///
-    /// The stack is the one that the timer interrupt found on its CPU.
+    /// The stack is from the moment at which the timer interrupt wakes the task.
     #[arg(short, long, value_name = "TIME", value_parser = threshold, conflicts_with = "no_trace")]
     pub stack: Option<u64>,
     /// Choose how to print stack frames outside any known function
@@ -96,12 +96,12 @@ pub struct TimerlatCommon {
     /// Change nothing: tasks always run in user space (option of rtla)
     #[arg(short, long)]
     pub user_threads: bool,
-    /// Wake tasks this far apart, CPU by CPU [default: not aligned]
+    /// Wake tasks one after another, this far apart [default: not aligned]
     #[arg(short = 'A', long, value_name = "TIME", value_parser = alignment)]
     pub aligned: Option<u64>,
     /// Limit the wake-up latency of idle CPUs; `off` sets no limit
     ///
-    /// vmnoise writes it to /dev/cpu_dma_latency, as cyclictest does.
+    /// vmnoise writes the limit to /dev/cpu_dma_latency, as cyclictest does.
     #[arg(long, value_name = "TIME", default_value = "0us", value_parser = dma_latency)]
     pub dma_latency: DmaLatency,
     /// Disable idle states deeper than this on measured CPUs; -1 is all

@@ -26,7 +26,7 @@ pub struct TuneTimerArguments {
     /// Measure on this CPU [default: the last allowed CPU]
     #[arg(short, long, value_name = "CPU")]
     pub cpu: Option<u32>,
-    /// Measure all settings for this long together
+    /// Measure for this long in all, divided among the settings
     ///
     /// Times take a unit: ns, us, ms, s, m, h or d. Without one, --duration is in seconds and all
     /// others are in microseconds.

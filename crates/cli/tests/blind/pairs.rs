@@ -12,7 +12,8 @@ use super::world::{By, CPU, Hides, LENGTH_NS, World, record};
 use super::{Said, check, document, reasons};
 use crate::join_pair::{Flaws, facts, write_guest, write_host};
 
-/// World in which only the timer takes time.
+/// World in which only the timer takes CPU time: the culprit would start at the end of the
+/// recording.
 const QUIET: World = World {
     by: By::Task,
     from_ns: LENGTH_NS,

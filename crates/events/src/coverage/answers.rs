@@ -58,8 +58,8 @@ impl Coverage {
         all.into_iter().flatten().collect()
     }
 
-    /// Returns the unmeasured time. A supply ([`Question::TakenFrom`]) counts such time as taken,
-    /// so the answer needs only its amount.
+    /// Returns the time that was not measured. For [`Question::TakenFrom`] the answer needs only
+    /// the amount, because the computation counts unmeasured time as taken.
     fn not_measured(&self, question: Question) -> Option<Hidden> {
         let not_measured = self.cpus.iter().map(|it| it.not_measured_ns);
         if let Question::TakenFrom(_) = question {
@@ -73,7 +73,7 @@ impl Coverage {
         Some(Hidden::NotMeasured { ns, cpus })
     }
 
-    /// Returns the gaps that are in no record.
+    /// Returns the reasons why gaps may be missing in the records.
     fn of_lengths(&self, question: Question) -> Vec<Hidden> {
         let threshold_ns = self.threshold_ns;
         let below_ns = self.writing_ns;
@@ -273,8 +273,8 @@ impl Coverage {
     }
 }
 
-/// Returns whether an observed thread sees this share: only its own kernel is watched, nothing
-/// below.
+/// Returns whether vmnoise can see this share when it observes a thread. It then watches only the
+/// thread's own kernel, and no layer below.
 fn is_of_kernel(share: Share) -> bool {
     !share.is_residual() && share != Share::Steal
 }

@@ -57,7 +57,7 @@ impl BlindSpot {
 pub enum Hides {
     /// An unlimited amount of lost time: no figure holds.
     Time,
-    /// A stated maximum of lost time. A figure that counts all of it as taken still holds.
+    /// A known maximum of lost time. A figure that counts all this time as taken is still true.
     StatedTime,
     /// A stated maximum number of gaps or wake-ups of any length. A figure that counts each of them
     /// as above the limit still holds.
@@ -105,9 +105,9 @@ pub enum Hidden {
     /// A share that was not watched.
     #[serde(rename = "not_witnessed")]
     Unwatched {
-        /// The share; `None` for all of them.
+        /// The share that was not watched; `None` for all shares.
         share: Option<Share>,
-        /// Reason why it was not watched.
+        /// Reason why the share was not watched.
         #[serde(flatten)]
         why: WhyUnwatched,
     },
@@ -124,7 +124,7 @@ pub enum Hidden {
     CutOff {
         /// Measured time.
         measured_ns: u64,
-        /// Planned duration; `None` if it was open.
+        /// Planned duration; `None` if the run had no time limit.
         planned_ns: Option<u64>,
     },
     /// Everything after the workload failed.
@@ -189,14 +189,14 @@ pub enum Hidden {
     HostInterrupts,
     /// Owners on the host of gaps that are too short for the clock error.
     HostUnsure {
-        /// Total length of these gaps.
+        /// Total length of the gaps, in nanoseconds.
         ns: u64,
     },
     /// Causes of gaps while the host did not record the vCPU.
     HostElsewhere {
         /// Number of gaps.
         gaps: u64,
-        /// Total length of these gaps.
+        /// Total length of the gaps, in nanoseconds.
         ns: u64,
     },
     /// All events of a command.
@@ -206,7 +206,7 @@ pub enum Hidden {
     },
     /// Threads of a command that were not followed.
     Unfollowed {
-        /// Number of threads; `None` for all of them.
+        /// Number of threads; `None` for all threads.
         threads: Option<u64>,
     },
     /// Time of a command's missed events, whose amount is unknown.

@@ -10,7 +10,8 @@ pub struct CpuCoverage {
     /// First and last reading of the workload's clock, CLOCK_MONOTONIC in nanoseconds; `None` if
     /// the CPU never reported.
     pub window_mono_ns: Option<(u64, u64)>,
-    /// Time in this window in which the workload was stopped or held, in nanoseconds.
+    /// Time in this window in which a signal or a debugger had stopped the workload, in
+    /// nanoseconds.
     pub not_measured_ns: u64,
     /// Time in this window in which the workload observed nothing, at unknown times, in
     /// nanoseconds.
@@ -80,7 +81,8 @@ pub struct Watched {
     pub has_layer_below: bool,
     /// Whether a value of 0 is a measurement, for each share; otherwise the share is unknown.
     pub known: ShareMap<bool>,
-    /// Time of KVM without a bound, in nanoseconds: others may have had it.
+    /// Time in the share `kvm` without an upper bound, in nanoseconds. Other activities may have
+    /// had this time.
     pub unbounded_kvm_ns: u64,
     /// Status of each probe.
     pub probe_statuses: Vec<ProbeStatus>,
@@ -117,8 +119,8 @@ impl Watched {
 /// Trust in the clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClockCoverage {
-    /// Bound of the error between the clocks of gaps and of probes, in nanoseconds; `None` if
-    /// nothing joined them.
+    /// Maximum error between the clock of gaps and the clock of probes, in nanoseconds; `None` if
+    /// no anchor relates the two clocks.
     pub bound_ns: Option<u64>,
     /// Time at which the clock went back, in nanoseconds since the start of the run; nothing later
     /// is trusted.
@@ -129,7 +131,7 @@ pub struct ClockCoverage {
     pub undated_ns: u64,
 }
 
-/// Facts that a host's recording adds to its guest's.
+/// Facts that the host's recording adds to the recording of its guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostRecording {
     /// Records of the host that were lost or came too late.
@@ -140,10 +142,10 @@ pub struct HostRecording {
     pub clock_bound_ns: u64,
     /// Total length of gaps that are too short for the clock error, in nanoseconds.
     pub unsure_ns: u64,
-    /// Number of gaps that the host did not record: the vCPU was elsewhere, or outside the host's
-    /// run.
+    /// Number of gaps that the host did not record, because the vCPU ran on another host or the gap
+    /// lies outside the host's run.
     pub uncovered_gaps: u64,
-    /// Total length of these gaps, in nanoseconds.
+    /// Total length of the gaps that the host did not record, in nanoseconds.
     pub uncovered_ns: u64,
 }
 

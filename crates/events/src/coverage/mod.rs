@@ -24,7 +24,8 @@ use serde::{Serialize, Serializer};
 
 use crate::{Options, Policy, RunFacts, Workload};
 
-/// Default threshold of a run, in nanoseconds. Missing gaps below it count as no loss.
+/// Default threshold of a run, in nanoseconds. If shorter gaps are missing, this is not reported as
+/// a loss.
 pub const USUAL_THRESHOLD_NS: u64 = 1_000;
 /// Cycles from which the recording of a gap counts as disturbed. Shorter disturbances are in no
 /// gap.
@@ -39,14 +40,14 @@ pub struct Coverage {
     pub policy: Option<Policy>,
     /// Length below which gaps were not recorded, in nanoseconds; 0 if every length was.
     pub threshold_ns: u64,
-    /// Length below which a gap is missed if it begins while another one is being recorded, in
-    /// nanoseconds.
+    /// Length, in nanoseconds, below which a gap is missed if it begins while another gap is being
+    /// recorded.
     pub writing_ns: u64,
     /// One entry for each CPU that was, or should have been, measured.
     pub cpus: Vec<CpuCoverage>,
-    /// Measured part of each period; `None` if all of it was measured.
+    /// Measured part of each period; `None` if the whole period was measured.
     pub pause: Option<Pause>,
-    /// Planned duration, in nanoseconds; `None` if it was open.
+    /// Planned duration, in nanoseconds; `None` if the run had no time limit.
     pub planned_ns: Option<u64>,
     /// End of the run.
     pub end: RunEnd,
@@ -56,9 +57,9 @@ pub struct Coverage {
     pub more_taken_than_measured: bool,
     /// Watched events and layers.
     pub watched: Watched,
-    /// Trust in the clocks.
+    /// Facts about the clocks that limit which times can be trusted.
     pub clock: ClockCoverage,
-    /// Recordings of other machines that were passed together with this one.
+    /// Recordings of other machines that were given to the same command.
     pub others: Vec<String>,
     /// Facts that a host's recording adds; `None` if no such recording was read.
     pub host: Option<HostRecording>,
@@ -142,7 +143,8 @@ impl Serialize for Coverage {
     }
 }
 
-/// Returns the longest gap that a polling loop misses while it records another one.
+/// Returns the length, in nanoseconds, of the longest gap that a polling loop misses while it
+/// records another gap.
 fn writing_ns(facts: &RunFacts) -> u64 {
     match facts.workload {
         Workload::Microvm | Workload::Osnoise => {

@@ -17,11 +17,12 @@ pub enum Isa {
     Vmx = 1,
     /// AMD SVM: exit codes.
     Svm = 2,
-    /// arm64: the exception in bits 32 and up, its class in bits 0 to 31.
+    /// Exits of arm64. The code has the exception in bits 32 and up, and the class of the exception
+    /// in bits 0 to 31.
     Arm64 = 3,
     /// KVM reports that a guest left but not why. Each exit is seen as a return of KVM_RUN.
     KvmRun = 4,
-    /// No probe saw the guest leave; the vCPU's thread was off its CPU. Code 0.
+    /// The vCPU's thread was off its CPU, and no probe saw why the guest left. The code is 0.
     OffCpu = 5,
 }
 
@@ -77,7 +78,8 @@ impl Isa {
 }
 
 impl ExitReason {
-    /// Reason of an exit of which only one fact is known: the vCPU's thread was off its CPU.
+    /// Reason of an exit about which nothing is known except that the vCPU's thread was off its
+    /// CPU.
     pub const OFF_CPU: ExitReason = ExitReason {
         isa: Isa::OffCpu,
         code: 0,
@@ -91,8 +93,8 @@ impl ExitReason {
         }
     }
 
-    /// Returns the name that perf, trace-cmd and the kernel print; `unknown_` and the code if it
-    /// has no name.
+    /// Returns the name that perf, trace-cmd and the kernel print; `unknown_` and the code if the
+    /// reason has no name.
     pub fn name(self) -> Cow<'static, str> {
         let (table, code) = match self.isa {
             Isa::Vmx => (vmx::NAMES, self.code & VMX_BASIC),

@@ -17,7 +17,7 @@ pub(crate) struct Explained<'a> {
     /// Segments in time order; together they cover the whole interval. Empty without a host's
     /// recording.
     pub(crate) stretches: &'a [CutStretch],
-    /// Exits of its vCPU that overlap the interval, in time order.
+    /// Exits of the CPU's vCPU that overlap the interval, in time order.
     pub(crate) exits: &'a [HostExit],
     /// Whether every exit is reported, so that the vCPU was in its guest at all other times.
     pub(crate) reports_exits: bool,

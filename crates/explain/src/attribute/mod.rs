@@ -34,7 +34,7 @@ pub(crate) struct Context<'a> {
     pub(crate) is_near_exit: bool,
     /// Whether records of this interval may have been lost.
     pub(crate) may_have_lost: bool,
-    /// Whether no posted interrupt came to its CPU in this interval.
+    /// Whether no posted interrupt came to the interval's CPU in this interval.
     pub(crate) is_unposted: bool,
 }
 
@@ -483,8 +483,8 @@ fn name(overlap: &mut Overlap, residual: Share, overslept: Option<Option<SourceI
 }
 
 /// Returns whether work of this kind can delay a wake-up in this phase. In [`Phase::Irq`], only
-/// interrupts and NMIs can. Threads and soft interrupts run with interrupts enabled; if they
-/// disable interrupts, no event of a stock kernel shows it.
+/// interrupts and NMIs can. Threads and softirqs run with interrupts enabled; if they disable
+/// interrupts, no event of a stock kernel shows it.
 fn can_hold(kind: ActivityKind, phase: Option<Phase>) -> bool {
     match phase {
         Some(Phase::Irq) => matches!(kind, ActivityKind::Irq | ActivityKind::Nmi),

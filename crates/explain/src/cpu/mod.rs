@@ -69,7 +69,7 @@ pub(crate) struct Cpu {
     /// Sums of wake-ups; periodic tasks only.
     pub(crate) wakeups: Option<WakeupLedger>,
     pub(crate) tally: Option<Tally>,
-    /// Reports of its host.
+    /// Frames of the host's feed about this CPU.
     pub(crate) host: HostLine,
     /// Exits at the end of the last period.
     period_exits: ExitCounts,
@@ -84,7 +84,7 @@ pub(crate) struct Cpu {
     pub(crate) stops: Stops,
     /// Whether this CPU needs another pass: something was reported, or still waits.
     pub(crate) is_busy: bool,
-    /// Whether anything was reported since its last period.
+    /// Whether any event of this CPU came since its last period.
     pub(crate) is_heard: bool,
     /// Result of the last pass: see [`Self::advance`].
     pub(crate) settled_ns: u64,

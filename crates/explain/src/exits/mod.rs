@@ -21,13 +21,13 @@ pub struct ExitsSummary {
 /// Exits of one VM.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VmExits {
-    /// Process id of its VMM.
+    /// Process id of the VMM.
     pub vm: u32,
     /// Name of the VM for people.
     pub name: Name,
     /// Other facts about the VM.
     pub identity: VmIdentity,
-    /// Its vCPUs.
+    /// vCPUs of the VM.
     pub vcpus: Vec<VcpuExits>,
 }
 
@@ -43,9 +43,10 @@ pub struct VcpuExits {
     pub tid: u32,
     /// Number of exits of both kinds.
     pub exits: u64,
-    /// Number of exits handled in the host kernel; `None` if they are not seen (kvm_pvm).
+    /// Number of exits that the host's kernel handled; `None` if no probe shows these exits
+    /// (kvm_pvm).
     pub light: Option<u64>,
-    /// Number of exits that went to the VMM; `None` if no probe sees them.
+    /// Number of exits that went to the VMM; `None` if no probe shows these exits.
     pub heavy: Option<u64>,
     /// Time of the vCPU by use.
     pub time_ns: VcpuTime,
@@ -91,7 +92,7 @@ pub struct ReasonExits {
     pub code: Option<u64>,
     /// Number of exits.
     pub count: u64,
-    /// Number of exits that went to the VMM; `None` if no probe sees them.
+    /// Number of exits that went to the VMM; `None` if no probe shows these exits.
     pub heavy: Option<u64>,
     /// Total length.
     pub total_ns: u64,
@@ -125,9 +126,9 @@ pub struct WorstExit {
     pub start_mono_ns: u64,
     /// Length in nanoseconds.
     pub dur_ns: u64,
-    /// Name of its reason.
+    /// Name of the exit's reason.
     pub reason: String,
-    /// Code of its reason.
+    /// Code of the exit's reason.
     pub code: u64,
     /// CPU on which the vCPU left its guest.
     pub exit_cpu: u32,
@@ -140,8 +141,8 @@ pub struct WorstExit {
     pub shares_ns: ShareMap<Option<u64>>,
 }
 
-/// Sums up the totals of vCPUs, as far as these probes saw them. A vCPU without a guest entry is
-/// left out.
+/// Adds up the totals of vCPUs, as far as the probes of the run could see exits. A vCPU that never
+/// entered its guest is left out.
 pub fn summarize_exits<'a>(
     vcpus: impl IntoIterator<Item = (&'a Vcpu, &'a VcpuTotals)>,
     filter: &ExitFilter,

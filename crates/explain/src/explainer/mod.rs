@@ -244,8 +244,8 @@ impl Explainer {
         self.names.name(Some(id))
     }
 
-    /// Returns the window that these counters cover (CLOCK_MONOTONIC, ns), and the time in it in
-    /// which the workload observed nothing, in nanoseconds.
+    /// Returns the window that the counters in `tally` cover (CLOCK_MONOTONIC, ns), and for how
+    /// long the workload observed nothing in this window, in nanoseconds.
     pub fn looked(&self, tally: &Tally) -> ((u64, u64), u64) {
         let mono_ns = |tsc| self.clock.mono_ns(tsc);
         let blind_ns = self.clock.whole_ns(tally.blind_tsc.unwrap_or(0));
@@ -255,8 +255,8 @@ impl Explainer {
         )
     }
 
-    /// Returns one line for each CPU, ascending, over the gaps explained since the last call or the
-    /// start. The live view shows them.
+    /// Returns the losses of each CPU, ascending, in the gaps explained since the last call or the
+    /// start. The live view shows these losses.
     pub fn take_period(&mut self) -> Vec<PeriodLine> {
         let (visibility, clock, facts) = (&self.visibility, &self.clock, &self.facts);
         self.cpus

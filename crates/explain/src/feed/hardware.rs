@@ -23,7 +23,7 @@ pub(crate) struct BareGap {
     pub(crate) start_tsc: u64,
     pub(crate) end_tsc: u64,
     pub(crate) ns: u64,
-    /// Whether the guest's own kernel certainly did nothing in it.
+    /// Whether the guest's own kernel certainly did nothing in the gap.
     pub(crate) certain: bool,
 }
 

@@ -15,13 +15,13 @@ use crate::exits::{self, exit_shares};
 pub struct FeedSummary {
     /// Detail that the host reports; `None` without a frame.
     pub detail: Option<FeedDetail>,
-    /// Bytes read.
+    /// Number of bytes that the guest read from the feed.
     pub bytes: u64,
-    /// Whole and undamaged frames.
+    /// Number of complete and undamaged frames.
     pub frames: u64,
     /// Damaged frames, and byte runs that are no frame.
     pub garbled: u64,
-    /// Impossible frames: they contradict themselves, the clock, or earlier frames.
+    /// Number of impossible frames, which contradict themselves, the clock, or earlier frames.
     pub refused: u64,
     /// Number of times that the host hung up.
     pub hang_ups: u64,
@@ -34,7 +34,7 @@ pub struct ReportedHost {
     pub covered_ns: u64,
     /// Exits of the vCPU in this time.
     pub exits: u64,
-    /// Exits handled in the host kernel; `None` if the host cannot see them.
+    /// Number of exits that the host's kernel handled; `None` if the host cannot see these exits.
     pub light: Option<u64>,
     /// Exits that went to the VMM.
     pub heavy: u64,

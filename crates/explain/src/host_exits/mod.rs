@@ -17,7 +17,7 @@ const KEPT: usize = 1 << 16;
 pub(crate) struct HostExit {
     pub(crate) start_mono_ns: u64,
     pub(crate) end_mono_ns: u64,
-    /// Name of its reason.
+    /// Name of the exit's reason.
     pub(crate) reason: SourceId,
     /// Whether the exit went to the VMM.
     pub(crate) heavy: bool,
@@ -28,7 +28,7 @@ pub(crate) struct HostExit {
     /// Pieces in time order, without holes; they add up to the exit.
     pub(crate) pieces: Vec<Piece>,
     pub(crate) reported: ReportedExit,
-    /// Whether an earlier gap overlapped it.
+    /// Whether an earlier gap overlapped the exit.
     pub(crate) is_met: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct ReportedExit {
     pub(crate) thesis_ns: Option<u64>,
     /// KVM's time above its usual time in exits without work of the host.
     pub(crate) surplus_ns: u64,
-    /// KVM's time, if too few such exits are known to bound it.
+    /// KVM's time, if too few similar exits are known to limit this time.
     pub(crate) unbounded_kvm_ns: u64,
 }
 

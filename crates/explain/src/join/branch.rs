@@ -7,15 +7,17 @@ use vmnoise_events::{Name, Share};
 use crate::named::NamedPart;
 use crate::piece::NamedPiece;
 
-/// Time in intervals of at most twice the error bound of the pair's clock. No culprit on the host
-/// is named for it; it is residual.
+/// Time in gaps, phases and overlaps of at most twice the clock error of the pair. This time is
+/// residual, without a culprit on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Unsure {
-    /// Number of such gaps, or phases of wake-ups, that the host's recording covers.
+    /// Number of gaps, or phases of wake-ups, of at most twice the clock error that the host's
+    /// recording covers.
     pub count: u64,
-    /// Number of exits that overlap a longer gap or phase by no more than this.
+    /// Number of exits that overlap a longer gap or phase by at most twice the clock error.
     pub exits: u64,
-    /// Length of these gaps and phases, plus the time of these exits, in nanoseconds.
+    /// Length of the gaps and phases that are too short, plus the time of the exits that are too
+    /// short, in nanoseconds.
     pub ns: u64,
 }
 
@@ -44,15 +46,16 @@ pub enum Side {
 /// A culprit that took time of the guest's gaps, over the whole run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Culprit {
-    /// Side on which it runs.
+    /// Side on which the culprit runs.
     pub side: Side,
     /// Share of the time.
     pub share: Share,
-    /// Name; for `kvm` and `vmm` the reason of the exit; `None` if nobody is named.
+    /// Name of the culprit; for `kvm` and `vmm` the reason of the exit; `None` if the culprit is
+    /// unknown.
     pub name: Option<Name>,
-    /// CPU of its own machine on which it ran; `None` for a share without a CPU.
+    /// CPU of the guest or host on which the culprit ran; `None` for a share without a CPU.
     pub cpu: Option<u32>,
-    /// Number of gaps, or latencies, in which it took time.
+    /// Number of gaps or latencies in which the culprit took time.
     pub gaps: u64,
     /// Total time taken, in nanoseconds.
     pub total_ns: u64,

@@ -155,8 +155,8 @@ impl Joiner {
         self.take(None);
     }
 
-    /// Returns the result of the join. Streams that did not end in order are explained as far as
-    /// they go.
+    /// Returns the result of the join. If a stream was cut off, the result covers the part that
+    /// exists.
     pub fn finish(mut self) -> JoinedRun {
         self.run_out();
         let Self {

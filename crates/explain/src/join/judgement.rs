@@ -42,7 +42,7 @@ pub(super) struct Weighed {
     pub(super) leans_on: Option<u32>,
 }
 
-/// A VM as the guest, with its odds.
+/// A VM that may be the guest, with its odds.
 #[derive(Debug)]
 pub(super) struct Judged {
     pub(super) vm: Vcpu,

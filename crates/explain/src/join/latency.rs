@@ -13,7 +13,8 @@ pub struct JoinedLatencies {
     pub joined: LatencyTotals,
     /// Latencies by CPU, ascending.
     pub cpus: Vec<CpuSides>,
-    /// Culprits in the wake-ups above the threshold, largest first; they add up to these wake-ups.
+    /// Culprits in the wake-ups above the threshold, largest first. Their times add up to the
+    /// latencies of these wake-ups.
     pub culprits: Vec<Culprit>,
     /// Wake-ups with the longest latencies, the longest first.
     pub trees: Vec<Tree>,
@@ -28,9 +29,9 @@ pub struct LatencyTotals {
     pub witnessed: u64,
     /// Number of covered wake-ups that hold an exit.
     pub joined: u64,
-    /// Number of covered wake-ups of at least [`super::JoinedRun::above_ns`].
+    /// Number of covered wake-ups whose latency is at least [`super::JoinedRun::above_ns`].
     pub witnessed_above: u64,
-    /// Number of these that hold an exit.
+    /// Number of wake-ups in `witnessed_above` that hold an exit.
     pub joined_above: u64,
     /// Sum of all latencies, in nanoseconds.
     pub latency_ns: u64,

@@ -22,18 +22,19 @@ pub struct Pairing {
 pub struct CandidateVm {
     /// Name of the VM for people.
     pub vm: Name,
-    /// Process id of its VMM.
+    /// Process id of the VMM.
     pub vmm_pid: u32,
     /// Other facts about the VM.
     pub identity: VmIdentity,
-    /// Verdict from its odds. One refused CPU refuses the VM, because all CPUs are vCPUs of one VM.
+    /// Verdict from the odds of the VM. If one CPU is refused, the VM is refused, because all CPUs
+    /// are vCPUs of one VM.
     pub verdict: Verdict,
     /// Odds that this VM is the guest, over the best alternative; common logarithm between -99 and
     /// 99.
     pub log10_odds: f64,
     /// The best alternative.
     pub against: Alternative,
-    /// Pairs of its vCPUs with the guest's CPUs, joined or not, ordered by CPU.
+    /// Pairs of the VM's vCPUs with the guest's CPUs, joined or not, ordered by CPU.
     pub pairs: Vec<Pair>,
 }
 
@@ -42,7 +43,7 @@ pub struct CandidateVm {
 pub struct Pair {
     /// The guest's CPU.
     pub cpu: u32,
-    /// Name of its VM for people.
+    /// Name of the vCPU's VM for people.
     pub vm: Name,
     /// Process id of the VMM.
     pub vmm_pid: u32,
@@ -50,7 +51,7 @@ pub struct Pair {
     pub vcpu: Option<u32>,
     /// Thread id of the vCPU on the host.
     pub tid: u32,
-    /// Number of clocks that the guest had, one after another, while both recorded.
+    /// Number of clocks that the guest had, one after another, while guest and host both recorded.
     pub clocks: u32,
     /// Time during which both recorded, in nanoseconds.
     pub overlap_ns: u64,
@@ -59,10 +60,10 @@ pub struct Pair {
     /// not seen, the vCPU's waits for a CPU count as exits. For periodic tasks, the time between
     /// two instants at which they ran counts as a gap.
     pub exits_tested: u64,
-    /// Number of these tests that are gaps.
+    /// Number of tests that are gaps.
     pub exits_inside: u64,
-    /// Number of these gaps in which the guest ran at an instant at which, by this clock, its vCPU
-    /// was out of the guest.
+    /// Number of tested gaps in which the guest ran at an instant at which, by this clock, its vCPU
+    /// was in an exit.
     pub exits_contradicted: u64,
     /// Mean probability that a tested exit would lie in a gap at any other time, in percent.
     pub by_chance_percent: f64,
@@ -82,7 +83,7 @@ pub struct Pair {
     pub against: Alternative,
     /// Verdict from the odds.
     pub verdict: Verdict,
-    /// Whether the pair is accepted: its VM is proven, and its own odds are above 1.
+    /// Whether the pair is accepted: the VM is proven, and the odds of this pair are above 1.
     pub joined: bool,
     /// CPU of the guest whose proof this pair relies on, if its own odds are no proof.
     pub leans_on: Option<u32>,
@@ -105,7 +106,7 @@ pub enum Alternative {
     Vcpu {
         /// Number of the vCPU in its VM.
         vcpu: Option<u32>,
-        /// Name of its VM.
+        /// Name of the vCPU's VM.
         vm: Name,
         /// Process id of the VMM.
         vmm_pid: u32,
@@ -120,7 +121,7 @@ pub(super) struct Odds {
 }
 
 impl Odds {
-    /// Returns the smallest of these odds.
+    /// Returns the smallest of the given odds.
     pub(super) fn least(all: impl IntoIterator<Item = Odds>) -> Odds {
         let nothing = Odds {
             decades: 0.0,

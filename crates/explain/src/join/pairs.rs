@@ -125,23 +125,24 @@ impl Pairs {
         self.joined(cpu).map(|vcpu| vcpu.id)
     }
 
-    /// Returns the guest's time at this time of its host. `None` if no clock is known to hold, or
-    /// outside of either recording. Monotone while one clock holds.
+    /// Converts a time of the host to the guest's clock. Returns `None` if no clock is known for
+    /// this time, or if it lies outside of either recording. The result is monotone while the guest
+    /// keeps one clock.
     pub fn map(&self, vcpu: VcpuId, host_mono_ns: u64) -> Option<u64> {
         let joined = self.vcpus.iter().find(|it| it.id == vcpu)?;
         self.crossing(joined).guest_mono_ns(host_mono_ns)
     }
 
-    /// Returns the host's time at this time of a guest's CPU; if there are several, the last one.
-    /// `None` as for [`Self::map`].
+    /// Converts a time of a guest's CPU to the host's clock. If several times of the host fit,
+    /// returns the last one. Returns `None` in the same cases as [`Self::map`].
     pub fn host_mono_ns(&self, cpu: u32, guest_mono_ns: u64) -> Option<u64> {
         let (_, guest_tsc) = self.guest.tsc(guest_mono_ns)?;
         let (_, host_mono_ns) = self.crossing(self.joined(cpu)?).host_mono_ns(guest_tsc)?;
         Some(host_mono_ns)
     }
 
-    /// Returns whether the host recorded all of this time of the guest, on one known clock, and the
-    /// vCPU was there.
+    /// Returns whether the host recorded the whole given time of the guest, on one known clock, and
+    /// the vCPU was on this host.
     pub fn witnessed(&self, cpu: u32, start_mono_ns: u64, end_mono_ns: u64) -> bool {
         let line = |guest_mono_ns| {
             let vcpu = self.joined(cpu)?;

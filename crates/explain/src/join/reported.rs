@@ -166,7 +166,7 @@ pub(super) fn name_of(vcpu: &Vcpu) -> String {
     }
 }
 
-/// Returns the name of its VM for people.
+/// Returns the name of the vCPU's VM for people.
 pub(super) fn vm_name_of(vcpu: &Vcpu) -> String {
     format!("{} (process {})", vcpu.vm_name, vcpu.vmm_pid)
 }

@@ -23,7 +23,8 @@ pub struct JoinedRun {
     pub joined: JoinedTotals,
     /// Minimum length of a gap that counts for the culprits, in nanoseconds.
     pub above_ns: u64,
-    /// Culprits in these gaps, largest first; they add up to these gaps.
+    /// Culprits in the gaps above the threshold, largest first. Their times add up to the length of
+    /// these gaps.
     pub culprits: Vec<Culprit>,
     /// The longest gaps, longest first.
     pub trees: Vec<Tree>,
@@ -46,7 +47,7 @@ pub struct JoinedTotals {
     pub joined: u64,
     /// Number of covered gaps of at least [`JoinedRun::above_ns`].
     pub witnessed_above: u64,
-    /// Number of these that hold an exit.
+    /// Number of gaps in `witnessed_above` that hold an exit.
     pub joined_above: u64,
     /// Length of the covered gaps, in nanoseconds.
     pub witnessed_ns: u64,
@@ -86,11 +87,11 @@ pub struct HostSide {
     pub kernel: Name,
     /// The hypervisor that the host itself runs on; `None` on bare metal.
     pub hypervisor: Option<Name>,
-    /// Exits shorter than this were not recorded one by one, in nanoseconds.
+    /// Threshold below which exits were not recorded one by one, in nanoseconds.
     pub threshold_ns: u64,
-    /// Reasons of the exits that were recorded one by one; empty for all reasons.
+    /// Reasons whose exits were recorded one by one; empty if all reasons were recorded.
     pub only_reasons: Vec<Name>,
-    /// Lost records of its stream, by kind.
+    /// Lost records of the host's stream, by kind.
     pub losses: Losses,
     /// Number of lost records.
     pub lost_events: u64,

@@ -24,7 +24,7 @@ pub(super) struct Rivals {
 /// All vCPUs except one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Others {
-    /// The best of them.
+    /// The vCPU with the best score.
     pub(super) vcpu: VcpuId,
     pub(super) decades: f64,
     /// Mean of their odds, as a common logarithm.

@@ -15,11 +15,12 @@ use crate::phase::Phase;
 pub struct Tree {
     /// The gap or wake-up; its parts add up to its length.
     pub of: NamedInterval,
-    /// Segments in time order; they add up to the length. A gap is one segment.
+    /// Segments in time order. Their lengths add up to the length of the interval. A gap is one
+    /// segment.
     pub stretches: Vec<Stretch>,
     /// Share of the residuals.
     pub residual: Share,
-    /// Whether the host recorded all of it, on a known clock.
+    /// Whether the host recorded the whole interval, on a known clock.
     pub witnessed: bool,
 }
 
@@ -87,14 +88,14 @@ struct OfWakeup<'a> {
     witnessed: bool,
 }
 
-/// A branch of a tree. Its parts add up to it.
+/// A branch of a tree. Its parts add up to the length of the branch.
 #[derive(Debug)]
 pub struct Branch<'a> {
     /// Length in nanoseconds.
     pub ns: u64,
     /// Content of the branch.
     pub what: What<'a>,
-    /// Branches below it.
+    /// Branches below this branch.
     pub parts: Vec<Branch<'a>>,
 }
 
@@ -135,8 +136,8 @@ pub struct Most {
     pub exits: usize,
     /// Number of parts of an exit, or of the guest.
     pub parts: usize,
-    /// Whether a rest of one branch is shown separately, and exits of equal length are treated
-    /// alike.
+    /// Whether a rest of only one branch is shown as this branch, and exits of equal length are
+    /// either all shown or all combined.
     pub evenly: bool,
 }
 

@@ -17,7 +17,7 @@ use crate::visibility::share_of_host;
 pub struct ExitBudget {
     /// The vCPU.
     pub vcpu: VcpuId,
-    /// The exit; its split adds up to its length.
+    /// The exit. Its shares add up to its length.
     pub exit: Exit,
     /// Parts, largest first. Time of a share that no activity in the stream covers has no source:
     /// the exit's own time (`kvm`, `vmm`, `halted`), and lost records.
@@ -27,8 +27,8 @@ pub struct ExitBudget {
 }
 
 impl ExitBudget {
-    /// Returns the parts as far as these probes see them: `kvm` becomes `unexplained` if KVM's part
-    /// is unknown.
+    /// Returns the parts that the probes of the run can show. If KVM's part is unknown, `kvm`
+    /// becomes `unexplained`.
     pub fn known_parts(&self, vcpu: &Vcpu, witnesses: &Witnesses) -> Vec<Part> {
         let known = exit_shares(&self.exit.split, vcpu.sees_kvm, witnesses);
         let parts = self.parts.iter().map(|part| Part {

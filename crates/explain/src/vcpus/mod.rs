@@ -82,7 +82,7 @@ pub(crate) struct OverlaidExit<'a> {
     pub(crate) pieces: &'a [Piece],
     /// Whether the rest of the exit belongs to KVM.
     pub(crate) knows_kvm: bool,
-    /// KVM's time above its usual time, or without a bound.
+    /// Time of KVM that exceeds its usual time, or that no bound limits.
     pub(crate) held: Held,
     pub(crate) names: &'a Names,
 }

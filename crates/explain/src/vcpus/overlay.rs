@@ -27,7 +27,7 @@ pub(super) struct Overlay {
 #[derive(Debug)]
 pub(super) struct Due<'a> {
     pub(super) stretches: &'a [Stretch],
-    /// The vCPU's own thread; its turns belong to the exit itself.
+    /// Thread id of the vCPU. The turns of this thread are part of the exit, not host work.
     pub(super) tid: u32,
     pub(super) with_pieces: bool,
 }

@@ -11,9 +11,9 @@ pub(super) enum State {
     Vmm,
     /// On the CPU: KVM polls because the guest asked to sleep.
     Polling,
-    /// Asleep although nobody asked for it.
+    /// Asleep although the guest had not asked to sleep.
     Blocked,
-    /// Asleep because the guest asked for it.
+    /// Asleep because the guest asked to sleep.
     Halted,
     /// Runnable but off the CPU.
     Waiting,
@@ -40,7 +40,7 @@ pub(super) struct Stretch {
     /// CPU on which the thread ran, waited, or fell asleep.
     pub(super) cpu: u32,
     pub(super) state: State,
-    /// Task that ended the sleep, if the segment is one.
+    /// Task that ended the sleep, if the segment is a sleep.
     pub(super) waker: Option<SourceId>,
 }
 

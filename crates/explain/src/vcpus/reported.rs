@@ -17,7 +17,7 @@ use crate::trace::{Noise, has_line};
 pub struct NamedExit {
     /// The vCPU.
     pub vcpu: Arc<Vcpu>,
-    /// The exit; its split adds up to its length.
+    /// The exit. Its shares add up to its length.
     pub exit: Exit,
     /// Known shares of the split.
     pub shares: ShareMap<Option<u64>>,
@@ -109,7 +109,7 @@ impl TracedExit {
 pub struct LongestExit {
     /// The exit and its budget.
     pub exit: NamedExit,
-    /// Pieces in time order, without holes; they add up to the length.
+    /// Pieces in time order, without holes. Their lengths add up to the length of the exit.
     pub pieces: Vec<NamedPiece>,
     /// Time of pieces that the kernel's own sums assign to another share, in nanoseconds. Not 0 if
     /// activities or intervals were lost.

@@ -14,18 +14,20 @@ pub struct ExitsRun {
     pub exits: ExitsSummary,
     /// Exits with the most noise, the most first.
     pub longest: Vec<LongestExit>,
-    /// Number of exits that were reported one by one: requested, and at or above the threshold.
+    /// Number of exits that were reported one by one. Filters and the threshold may leave out
+    /// exits.
     pub reported: u64,
-    /// Time in these exits that others took without a named culprit, in nanoseconds: records were
-    /// lost.
+    /// Time in the reported exits that other tasks took but whose culprit is unknown because
+    /// records were lost, in nanoseconds.
     pub unnamed_ns: u64,
-    /// Time in these exits that activities claimed beyond the kernel's own sums, in nanoseconds.
+    /// Time in the reported exits that activities claimed beyond the kernel's own sums, in
+    /// nanoseconds.
     pub clamped_ns: u64,
-    /// KVM's time in these exits above its usual time, if others took part, in nanoseconds; `None`
-    /// if no exit shows KVM's part.
+    /// KVM's time above its usual time, in reported exits in which the host did other work, in
+    /// nanoseconds; `None` if no exit shows KVM's part.
     pub surplus_kvm_ns: Option<u64>,
-    /// KVM's time in these exits without a bound, in nanoseconds: others took part, and too few
-    /// exits for the same reason show KVM's usual time. `None` if no exit shows KVM's part.
+    /// KVM's time without a limit, in reported exits, in nanoseconds: the host did other work, and
+    /// too few exits for the same reason show KVM's usual time. `None` if no exit shows KVM's part.
     pub unbounded_kvm_ns: Option<u64>,
     /// Number of lost records, the sum of `losses`.
     pub lost_events: u64,

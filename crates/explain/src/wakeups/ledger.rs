@@ -38,7 +38,7 @@ pub(crate) struct WakeupLedger {
 /// Time that one source took from all wake-ups, under one share.
 #[derive(Debug, Default)]
 struct Taken {
-    /// Number of wake-ups that it took time from.
+    /// Number of wake-ups from which the source took time.
     count: u64,
     total_ns: u64,
     max_ns: u64,

@@ -24,7 +24,7 @@ pub struct CpuWakeups {
     pub cpu: u32,
     /// Number of wake-ups.
     pub count: u64,
-    /// Expiries that had passed before the task could ask for them.
+    /// Number of expiries that passed before the task could set its timer for them.
     pub missed: u64,
     /// Expiries while the task was stopped; no other figure includes them.
     pub not_measured: u64,
@@ -36,7 +36,8 @@ pub struct CpuWakeups {
     pub thread: Option<LatencyFigures>,
     /// Latency until the task read the clock in user space.
     pub user: Option<LatencyFigures>,
-    /// `user`, corrected for coordinated omission: as if no task had waited for the previous one.
+    /// `user`, corrected for coordinated omission: the latencies that a task with a fixed rate
+    /// would have had.
     pub corrected: Option<LatencyFigures>,
     /// Total length of each phase over all wake-ups, in nanoseconds.
     pub phases_ns: PhaseTotals,

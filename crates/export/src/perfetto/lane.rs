@@ -30,14 +30,14 @@ pub(super) struct Slice {
     pub(super) flows: Flows,
     /// Interned names with their values.
     pub(super) notes: Vec<(u64, u64)>,
-    /// Its parts from its begin on: interned names and lengths.
+    /// Parts of the slice in the order of time: interned names and lengths.
     pub(super) inside: Vec<(u64, u64)>,
 }
 
 #[derive(Debug)]
 pub(super) struct Lane {
     track: u64,
-    /// Interned category of all its slices.
+    /// Interned category of all slices of the lane.
     category: u64,
     waiting: VecDeque<Slice>,
     /// Instant before which nothing more is written.

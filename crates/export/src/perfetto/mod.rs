@@ -42,7 +42,7 @@ pub enum Side {
 #[derive(Debug)]
 struct Scene {
     observed_by: Workload,
-    /// Interned names of its sources, by id.
+    /// Interned names of the recording's sources, by id.
     sources: Vec<u64>,
 }
 

@@ -63,7 +63,7 @@ impl Packets {
         Ok(packets)
     }
 
-    /// Writes the clock of the trace, and the wall-clock time of one of its instants.
+    /// Writes the clock of the trace, and the wall-clock time at one instant of this clock.
     pub(super) fn clock(&mut self, mono_ns: u64, real_ns: Option<u64>) -> Result<(), ExportError> {
         let clock = |clock_id, timestamp| Clock {
             clock_id: Some(clock_id),

@@ -77,7 +77,7 @@ impl<'a, T: Into<Cell<'a>>> From<Option<T>> for Cell<'a> {
     }
 }
 
-/// Known values of one column, and the rows that have one.
+/// Known values of one column, and the rows that have a value.
 #[derive(Debug)]
 pub(crate) struct Values {
     /// 1 if the row has a value, otherwise 0: Parquet's definition levels.

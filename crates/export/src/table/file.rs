@@ -72,7 +72,7 @@ impl TableFile {
         }
     }
 
-    /// Ends the file and gives it its name.
+    /// Completes the file, and renames it to its final name.
     pub(crate) fn finish(mut self) -> Result<(), ExportError> {
         self.write_rows()?;
         let path = &self.path;

@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// Returns its name in documents.
+    /// Returns the name of the kind in documents.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Int => "int",
@@ -50,9 +50,9 @@ impl Kind {
 /// One column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Name, which ends with the unit if there is one.
+    /// Name of the column, which ends with the unit if the values have one.
     pub name: String,
-    /// Kind of its values.
+    /// Kind of the column's values.
     pub kind: Kind,
 }
 

@@ -22,7 +22,7 @@ const KNOWN: usize = 16_384;
 /// Number of letters by which tools show a container's id.
 const SHORT_ID: usize = 12;
 
-/// Names of cgroups. A name that is not known yet is searched when it is requested.
+/// Names of cgroups. An unknown name is looked up when a caller requests it.
 #[derive(Debug)]
 pub struct CgroupNames {
     host: Host,
@@ -33,7 +33,7 @@ pub struct CgroupNames {
 }
 
 impl CgroupNames {
-    /// Creates it without any known name.
+    /// Creates the table without any names.
     pub fn new(host: Host) -> CgroupNames {
         CgroupNames {
             host,
@@ -43,14 +43,14 @@ impl CgroupNames {
         }
     }
 
-    /// Returns the name of the cgroup with this id, if it is known.
+    /// Returns the name of the cgroup with this id, if the name is known.
     pub fn get(&self, id: u64) -> Option<&Name> {
         self.known.get(&id)?.as_ref()
     }
 
-    /// Looks for the names of these ids that are not known: the pod, the container or the unit of
-    /// each. It walks again only after a while. A cgroup that a walk does not find is gone, and
-    /// never gets a name.
+    /// Looks up the ids whose names are still unknown: the pod, the container or the unit of each
+    /// cgroup. A new scan of the hierarchy starts only after a while. If a scan does not find a
+    /// cgroup, the cgroup is gone, and never gets a name.
     pub fn look_for(&mut self, ids: impl IntoIterator<Item = u64>) {
         let is_new = |id: &u64| !self.known.contains_key(id);
         let wanted: Vec<u64> = ids.into_iter().filter(is_new).collect();
@@ -76,8 +76,8 @@ impl CgroupNames {
 }
 
 impl Host {
-    /// Returns the path of each cgroup of the unified hierarchy, by its id; empty if there is no
-    /// such hierarchy.
+    /// Returns the path of each cgroup of the unified hierarchy, by the id of the cgroup; empty
+    /// without such a hierarchy.
     fn cgroup_paths(&self) -> BTreeMap<u64, String> {
         let mounts = MOUNTS.map(|mount| self.root.join(mount));
         let is_unified = |mount: &&PathBuf| mount.join("cgroup.controllers").exists();

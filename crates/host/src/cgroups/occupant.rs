@@ -20,7 +20,7 @@ pub(crate) struct Occupant {
     pub(crate) machine: Option<String>,
     /// Proxmox's number of a VM.
     pub(crate) vmid: Option<String>,
-    /// The service or scope with this name in systemd, except those of containers and of libvirt.
+    /// Name of the systemd service or scope, except for those of containers and of libvirt.
     pub(crate) unit: Option<String>,
 }
 
@@ -94,8 +94,9 @@ fn names(name: &str) -> impl Iterator<Item = &str> {
     parts.into_iter()
 }
 
-/// Returns the UID of a pod: `podUID` with cgroupfs, `kubepods-burstable-podUID.slice` with
-/// systemd, which uses `-` for `/`. The UID of a static pod has 32 digits.
+/// Returns the UID of the pod that a cgroup's name contains. The name is `podUID` with the driver
+/// cgroupfs, and `kubepods-burstable-podUID.slice` with systemd, which writes `/` as `-`. The UID
+/// of a static pod has 32 digits.
 fn pod_uid(name: &str) -> Option<String> {
     let name = name.strip_suffix(".slice").unwrap_or(name);
     let uid = match name.rsplit_once("-pod") {

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-/// Folder and file of a container's configuration (the OCI bundle), before and after its id.
+/// Parts of the path of a container's configuration (the OCI bundle) before and after the
+/// container's id.
 const BUNDLES: [(&str, &str); 3] = [
     (
         "run/containerd/io.containerd.runtime.v2.task/k8s.io",
@@ -58,7 +59,8 @@ impl Runtimes {
         Runtimes(root.to_owned())
     }
 
-    /// Returns the pod of this container; `None` if no runtime has it, or its file may not be read.
+    /// Returns the pod of this container; `None` if no runtime has the container, or this process
+    /// may not read the runtime's file.
     pub(crate) fn labels(&self, container: &str) -> Option<Labels> {
         BUNDLES.iter().find_map(|(folder, file)| {
             let path = self.0.join(folder).join(container).join(file);

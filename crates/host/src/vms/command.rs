@@ -23,10 +23,10 @@ pub(super) fn vcpu_of_thread(comm: &str) -> Option<u32> {
     })
 }
 
-/// Facts from the command line of a VMM; `None` if the command line does not have them.
+/// Facts from the command line of a VMM; `None` if the command line does not contain the fact.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Told {
-    /// The VMM; `None` if it is not known here.
+    /// Name of the VMM; `None` if this crate does not know the program.
     pub(super) vmm: Option<&'static str>,
     pub(super) name: Option<String>,
     pub(super) uuid: Option<String>,
@@ -84,7 +84,8 @@ fn qemu(words: &[String]) -> Told {
     }
 }
 
-/// Returns the value of the first of these options, as `--name value` or `--name=value`.
+/// Returns the value of the first option that has one of the names. An option is `--name value` or
+/// `--name=value`.
 fn option(words: &[String], names: &[&str]) -> Option<String> {
     options(words, names).next()
 }

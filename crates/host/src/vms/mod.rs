@@ -19,33 +19,35 @@ use super::{Host, cpu_list};
 /// A process that holds VMs of KVM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vm {
-    /// The process of its VMM.
+    /// Process id of the VMM.
     pub pid: u32,
-    /// Its name for people; `comm:pid` if it has none.
+    /// Name of the VM for people; `comm:pid` if the VM has no name.
     pub name: Name,
-    /// Other facts about it.
+    /// Other facts that identify the VM.
     pub identity: VmIdentity,
-    /// Its vCPUs, by their numbers.
+    /// vCPUs of the VM, ordered by their numbers.
     pub vcpus: Vec<VcpuThread>,
 }
 
 /// The thread of a vCPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VcpuThread {
-    /// Its number in its VM.
+    /// Number of the vCPU in its VM.
     pub id: u32,
     /// The kernel's thread id.
     pub tid: u32,
-    /// CPUs that it may use, in the kernel's list format; empty if /proc does not report them.
+    /// CPUs that the thread may use, in the kernel's list format; empty if /proc does not report
+    /// them.
     pub cpus: String,
-    /// Its policy and priority in the format of chrt(1), such as `SCHED_FIFO 50`.
+    /// Policy and priority of the thread in the format of chrt(1), such as `SCHED_FIFO 50`.
     pub policy: String,
 }
 
 impl Host {
     /// Returns every process that holds a VM, by process id. Without the right to read the files of
-    /// other users' processes, their VMs are not seen. It reads the target of every file of every
-    /// process; the tracer's `VmSearch` does so only if it must.
+    /// other users' processes, the VMs of these processes are missing. This function reads the
+    /// target of every open file of every process, so the tracer's `VmSearch` uses it only if BPF
+    /// cannot find VMs.
     pub fn vms(&self) -> Vec<Vm> {
         if !self.numbers_are_the_kernels() {
             return Vec::new();
@@ -67,8 +69,8 @@ impl Host {
         self.who_is(pid, &self.process(pid))
     }
 
-    /// Returns this process's VM, if it lives, with its vCPUs from debugfs, or from the names of
-    /// its threads.
+    /// Returns the VM of this process, if the process lives. The vCPUs come from debugfs, or from
+    /// the names of the process's threads.
     pub fn vm(&self, pid: u32) -> Option<Vm> {
         if !self.numbers_are_the_kernels() {
             return None;
@@ -77,9 +79,9 @@ impl Host {
         self.vm_of(pid, pid, vcpus.map(|(id, tid)| (id, tid, tid)).collect())
     }
 
-    /// Returns the VM of a process, if it lives. `pid_here` is its number in this host's /proc.
-    /// `vcpus` has the number of each vCPU, and its thread in the kernel's numbers and in those of
-    /// /proc. If `vcpus` is empty, the names of threads show the vCPUs.
+    /// Returns the VM of a process, if it lives. `pid_here` is the id of the process in this host's
+    /// /proc. `vcpus` contains the number of each vCPU, and the id of its thread in the kernel and
+    /// in /proc. If `vcpus` is empty, the vCPUs are found by the names of threads.
     pub fn vm_of(&self, pid: u32, pid_here: u32, mut vcpus: Vec<(u32, u32, u32)>) -> Option<Vm> {
         let process = self.process(pid_here);
         let (name, identity) = self.who_is(pid, &process)?;
@@ -156,7 +158,8 @@ fn file_of_vm(process: &Path) -> Option<PathBuf> {
     files.find(|file| leads_to_vm(file))
 }
 
-/// Returns whether this file of a process is a VM (virt/kvm/kvm_main.c names it `kvm-vm`).
+/// Returns whether this open file of a process is a VM: virt/kvm/kvm_main.c names such files
+/// `kvm-vm`.
 pub fn leads_to_vm(file: &Path) -> bool {
     fs::read_link(file).is_ok_and(|target| target == Path::new("anon_inode:kvm-vm"))
 }

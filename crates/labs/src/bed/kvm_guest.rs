@@ -113,10 +113,10 @@ impl KvmGuest {
         Ok(*tid)
     }
 
-    /// Returns whether `count` of its commands have ended.
+    /// Returns whether at least `count` commands of the guest have ended.
     ///
     /// # Errors
-    /// If the guest has ended earlier.
+    /// If the guest ended before it ran `count` commands.
     pub fn has_reported(&mut self, count: usize) -> Result<bool> {
         // In this order, because the guest may report and end between the two reads.
         let ended = self.vmm.ended()?;

@@ -21,8 +21,7 @@ pub(super) struct Fault {
     pub(super) place: Place,
     /// Checks that this machine can have the fault.
     pub(super) needs: fn() -> Result<()>,
-    /// Causes the fault and undoes it. Sets the fate of every run that does not simply go on after
-    /// it.
+    /// Causes the fault, and undoes it. Sets the fate of each run that the fault ends or changes.
     pub(super) strike: fn(&mut Scene, &mut Rng) -> Result<()>,
 }
 

@@ -59,7 +59,7 @@ const INJECTED: [Injected; 3] = [
     },
     // The last one, because it does not end.
     Injected {
-        what: "one soft interrupt that wakes 200 tasks",
+        what: "one softirq that wakes 200 tasks",
         disturber: "& lab-disturb timeouts 0 200 20000",
         task: "",
         events: "",

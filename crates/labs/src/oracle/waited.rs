@@ -27,14 +27,14 @@ pub struct Waited {
     pub run_delay_ns: u64,
     /// Time lost in gaps that certainly ended between the reads, nanoseconds.
     pub lost_ns: u64,
-    /// Lower bound: `lost_ns` without the first gap. A wait after KVM's read of the count, but
-    /// before the entry that follows, reaches the steal clock only at the entry after that. So the
-    /// first gap may have a wait of before.
+    /// Lower bound: `lost_ns` without the first gap. KVM reads the count before an entry. A wait
+    /// between this read and the entry reaches the steal clock only at the next entry. So the first
+    /// gap may contain a wait that happened before the first read.
     pub least_ns: u64,
-    /// Upper bound: `least_ns` with the gaps that ended during a read, and with the next gap, which
-    /// may have such a delayed wait.
+    /// Upper bound: `least_ns`, the gaps that ended during a read, and the next gap, which may
+    /// contain such a delayed wait.
     pub most_ns: u64,
-    /// Number of gaps in the upper bound without that next one.
+    /// Number of gaps in the upper bound, without the next gap.
     pub gaps: usize,
 }
 

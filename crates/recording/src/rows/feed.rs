@@ -50,7 +50,8 @@ impl Rows {
         })
     }
 
-    /// Returns the culprit of this row. The name of its only counter is the name of its share.
+    /// Returns the culprit of this row. The row has one counter, whose name is the name of the
+    /// culprit's share.
     fn host_culprit(&self, row: usize) -> Result<HostCulprit, String> {
         let mut counters = self.counters(row);
         let (word, dur_ns) = counters

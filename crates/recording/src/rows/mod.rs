@@ -17,7 +17,8 @@ use vmnoise_events::{
 
 use crate::schema::{counter, event};
 
-/// A column with its name for messages; it has no values if the format's version lacks it.
+/// A column, and its name for error messages. If this version of the format lacks the column, it
+/// has no values.
 struct Column<T: ArrowPrimitiveType> {
     name: &'static str,
     values: ScalarBuffer<T::Native>,
@@ -114,7 +115,7 @@ impl Rows {
         }
     }
 
-    /// Returns the checksum that this batch claims, in its last row.
+    /// Returns the checksum in the last row of the batch.
     pub fn checksum(&self) -> Result<u64, String> {
         let last = (self.len.checked_sub(1)).ok_or("a batch without rows")?;
         if self.event.get(last)? != event::CHECKSUM {

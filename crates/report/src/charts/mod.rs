@@ -30,7 +30,7 @@ const LANES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Chart {
     pub(crate) title: &'static str,
-    /// True if it needs the full width of the page.
+    /// True if the chart needs the full width of the page.
     pub(crate) is_wide: bool,
     /// Explanation of the picture.
     pub(crate) note: String,

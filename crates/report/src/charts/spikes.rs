@@ -29,7 +29,7 @@ pub(crate) struct Spikes {
     pub(crate) json: String,
 }
 
-/// Data for its script.
+/// Data for the script of the chart.
 #[derive(Serialize)]
 struct SpikesData<'a> {
     length: &'static str,

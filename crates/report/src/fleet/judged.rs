@@ -21,7 +21,7 @@ use super::lot::{Lot, Taker};
 pub(crate) const LEAST: usize = 8;
 /// Multiple of the median that an outlier must reach.
 pub(crate) const TIMES: f64 = 2.0;
-/// Smallest loss of an outlier, in percent.
+/// Least percentage of its time that an outlier must have lost.
 pub(crate) const LEAST_LOST: f64 = 0.1;
 
 /// Lots, each compared with similar ones. Numbers are indices into all lots.
@@ -38,7 +38,7 @@ pub(crate) struct Judged {
 /// Lots with the same workload and threshold.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// Their indices: the largest loss first.
+    /// Indices of the lots in the group: the largest loss first.
     pub(crate) places: Vec<usize>,
     /// Median loss, in percent.
     pub(crate) median: f64,

@@ -28,7 +28,7 @@ pub(crate) struct Lot {
     /// Number of the rank; 0 for a host.
     pub(crate) rank: u64,
     pub(crate) runs: u64,
-    /// All workloads and thresholds of its runs.
+    /// All workloads and thresholds of the lot's runs.
     pub(crate) looked: BTreeSet<(&'static str, u64)>,
     pub(crate) cpus: BTreeMap<u32, Sums>,
     /// Sum of all CPUs.
@@ -110,18 +110,20 @@ impl Lot {
         }
     }
 
-    /// Returns the lost part of its time; `None` if it is unknown, and cannot be ranked.
+    /// Returns the lost part of the lot's time, in percent; `None` if it is unknown, so that the
+    /// lot cannot be ranked.
     pub(crate) fn noise_percent(&self) -> Option<f64> {
         self.all.noise_percent()
     }
 
-    /// Returns the part of its time that a cause took.
+    /// Returns the part of the lot's time that a cause took, in percent.
     pub(crate) fn taken_percent(&self, taker: &Taker) -> f64 {
         let taken = self.takers.get(taker);
         taken.map_or(0.0, |it| part_of(it.total_ns, self.all.runtime_ns))
     }
 
-    /// Returns the unobserved part of its time; `None` if the workload paused on purpose.
+    /// Returns the unobserved part of the lot's time, in percent; `None` if the workload paused on
+    /// purpose.
     pub(crate) fn unseen_percent(&self) -> Option<f64> {
         (!self.pauses).then(|| self.all.unseen_percent())
     }

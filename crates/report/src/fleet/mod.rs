@@ -13,15 +13,15 @@ pub(crate) use lot::{Lot, Taken, Taker, by_taker};
 pub struct FleetRun {
     /// Name of the machine that recorded.
     pub host: String,
-    /// Rank of the process that recorded, if it had one.
+    /// Rank of the recording process in a parallel program; `None` if it had no rank.
     pub rank: Option<u64>,
     /// Workload that observed.
     pub workload: Workload,
     /// Shortest gap that was recorded, in nanoseconds.
     pub threshold_ns: u64,
-    /// True if it polled only a part of each period.
+    /// True if the workload polled only a part of each period.
     pub pauses: bool,
-    /// True if it ended in order.
+    /// True if the run ended normally, not by a kill.
     pub complete: bool,
     /// Lost records that may have been gaps.
     pub lost_gaps: u64,

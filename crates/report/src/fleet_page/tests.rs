@@ -7,7 +7,7 @@ use crate::fleet::{FleetCpu, FleetRun, FleetTaker};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Returns a second of one CPU in which `ns` is lost to one taker.
+/// Returns a run of one second on one CPU. A single culprit takes `taken_ns` of that second.
 fn run(host: &str, threshold_ns: u64, taken_ns: u64) -> FleetRun {
     FleetRun {
         host: host.into(),

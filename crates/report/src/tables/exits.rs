@@ -77,7 +77,7 @@ fn each_vcpu(run: &Run) -> Vec<(&VmExits, &VcpuExits)> {
         .collect()
 }
 
-/// Returns the name of a vCPU: that of its lane, if the charts show it.
+/// Returns the name of a vCPU: the name of the vCPU's lane, if the charts show this lane.
 fn vcpu_name(run: &Run, vm: &VmExits, vcpu: &VcpuExits) -> String {
     if let Some(lane) = run.lane_of(vcpu) {
         return run.lane_name(lane).to_owned();

@@ -33,7 +33,7 @@ pub(crate) struct Table {
     pub(crate) title: String,
     /// Note below the table; may be empty.
     pub(crate) note: String,
-    /// Name of each column; true if it holds numbers.
+    /// Name of each column, and whether the column contains numbers.
     pub(crate) columns: Vec<(String, bool)>,
     pub(crate) rows: Vec<Vec<Field>>,
 }

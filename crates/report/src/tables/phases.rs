@@ -10,7 +10,7 @@ use crate::run::Run;
 /// Selects the time of one side in a phase.
 type OfSide = fn(&PhaseSides) -> u64;
 
-/// Returns a row for each phase, and in a join its time by side.
+/// Returns a row for each phase. For joined recordings, a row also has the time of guest and host.
 pub(super) fn phases(run: &Run) -> Table {
     let cpus = by_cpu(run);
     let rows = cpus.iter().flat_map(|cpu| {

@@ -199,7 +199,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Returns the number of pauses because of the cost.
+    /// Returns how often recording paused because its cost exceeded `--cost-limit`.
     pub(crate) fn pauses(&self) -> u64 {
         self.pauses
     }

@@ -68,7 +68,8 @@ pub(super) struct Clocks {
 #[derive(Debug)]
 struct Reported {
     tsc: GuestTsc,
-    /// Times from which and until which it is known to hold, CLOCK_MONOTONIC in ns.
+    /// First CLOCK_MONOTONIC time, in ns, at which the guest is known to have this clock.
+    /// `seen_mono_ns` is the last such time.
     from_mono_ns: u64,
     seen_mono_ns: u64,
 }
@@ -244,7 +245,8 @@ fn mono_ns() -> u64 {
 mod tests {
     use super::*;
 
-    /// Until when the earlier clock held, since when this one holds, and its offset.
+    /// A change of a clock: the last time at which the earlier clock was valid, the first time at
+    /// which the new clock is valid, and the new offset.
     type News = Vec<(u64, u64, i64)>;
 
     fn vcpu(id: u32, tid: u32, number: Option<u32>) -> Vcpu {

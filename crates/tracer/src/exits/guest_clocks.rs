@@ -13,8 +13,8 @@ pub struct GuestClocks {
 }
 
 impl GuestClocks {
-    /// Loads the program that finds the clocks, which needs rights. If it cannot be loaded, debugfs
-    /// is read.
+    /// Loads the BPF program that finds the clocks, which needs rights. If the program cannot be
+    /// loaded, the clocks come from debugfs.
     pub fn here() -> GuestClocks {
         GuestClocks {
             search: VmSearch::here(),

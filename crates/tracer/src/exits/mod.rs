@@ -110,8 +110,8 @@ impl ExitTracer {
         };
         let table = Table::new(&object, vcpus);
         let table = table.map_err(|error| LoadError::Broken(format!("the vCPUs: {error}")))?;
-        // The source of reasons has its own status. On PREEMPT_RT a soft interrupt counts up to the
-        // switch that preempts it.
+        // The source of reasons has its own status. On PREEMPT_RT a softirq counts up to the switch
+        // that preempts it.
         let kernel = Kernel::of(&host, btf, &hooked, plan.kvm_run_only);
         Ok(ExitTracer {
             links: Vec::new(),
@@ -127,8 +127,8 @@ impl ExitTracer {
     }
 
     /// Prepares places for threads that are already vCPUs, from all VMs of this host. Otherwise a
-    /// vCPU that stays in its guest would be seen late. Others are found when they come. Call it
-    /// before [`ExitTracer::attach`].
+    /// vCPU that stays in its guest would be found late. Later vCPUs are found when they come. Call
+    /// this function before [`ExitTracer::attach`].
     ///
     /// # Errors
     /// If the maps cannot be written.
@@ -149,8 +149,8 @@ impl ExitTracer {
         Ok(())
     }
 
-    /// Looks for vCPUs that have come. Returns their processes since the last call. Look up the VMs
-    /// of these while they live, and call [`ExitTracer::learn`].
+    /// Looks for new vCPUs. Returns the processes of the vCPUs that have come since the last call.
+    /// Look up the VMs of these processes while they live, and call [`ExitTracer::learn`].
     ///
     /// # Errors
     /// If the maps cannot be read.
@@ -158,9 +158,9 @@ impl ExitTracer {
         self.roll.look(&self.object)
     }
 
-    /// Stores the names of these VMs and their vCPUs. `looked_at` are the processes of new vCPUs
-    /// that were looked up. Names are kept after the vCPUs end. A vCPU that has ended meanwhile
-    /// also gets its name.
+    /// Stores the names of the given VMs and their vCPUs. `looked_at` are the processes of new
+    /// vCPUs that were looked up. Names are kept after the vCPUs end. A vCPU that has ended
+    /// meanwhile also gets its name.
     pub fn learn(&mut self, looked_at: &[u32], vms: Vec<Vm>) {
         self.roll.learn(looked_at, vms);
     }

@@ -27,8 +27,9 @@ pub(super) struct Before {
 }
 
 impl ExitTracer {
-    /// Forgets all reports and counts, and counts only this VM from now on. Call it while nothing
-    /// is attached, and a moment after [`ExitTracer::detach`], when no program runs any more.
+    /// Discards all reports and counts, and counts only the given VM from now on. Call this
+    /// function while no program is attached, and a moment after [`ExitTracer::detach`], when no
+    /// program runs any more.
     ///
     /// # Errors
     /// If the ring buffer or the maps cannot be read or written.

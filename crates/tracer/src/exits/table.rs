@@ -33,7 +33,7 @@ impl Table {
         })
     }
 
-    /// Gives a vCPU a place before it is seen; `None` if there is none.
+    /// Gives a vCPU a place before its first event; `None` if no place is free.
     pub(super) fn seat(
         &mut self,
         object: &Object,

@@ -10,7 +10,7 @@ use vmnoise_host::Vm;
 /// The `id` of a vCPU that no event has named.
 const NO_ID: u32 = u32::MAX;
 
-/// Facts about processes, as long as these have their numbers.
+/// Facts about processes, as long as no other process gets the same id.
 #[derive(Debug, Default)]
 pub(super) struct VmNames(BTreeMap<u32, Learned>);
 
@@ -18,7 +18,7 @@ pub(super) struct VmNames(BTreeMap<u32, Learned>);
 struct Learned {
     name: Name,
     identity: VmIdentity,
-    /// Numbers of vCPUs by thread, for all that it has or had.
+    /// Numbers of vCPUs by thread, for all vCPUs that the process has or had.
     numbers: BTreeMap<u32, u32>,
 }
 
@@ -37,7 +37,7 @@ impl VmNames {
         }
     }
 
-    /// Forgets a process, because another one has its number or may have it by now.
+    /// Forgets a process, because another process has the same id, or may have it by now.
     pub(super) fn forget(&mut self, process: u32) {
         self.0.remove(&process);
     }

@@ -41,9 +41,9 @@ const TIMED_RUN: u64 = 251;
 /// Number of attempts to read the members until none of them ends meanwhile. After the command's
 /// end, one is enough.
 const MEMBER_TRIES: usize = 8;
-/// The groups of events that it needs.
+/// Groups of events that this module needs.
 const GROUPS: [Group; 4] = [Group::Irq, Group::Softirq, Group::Sched, Group::Follow];
-/// More tracepoints that it needs.
+/// Further tracepoints that this module needs.
 const TRACEPOINTS: [&str; 2] = ["sched_wakeup_new", "sched_process_fork"];
 
 /// Follows one command. Its programs run while this value lives.
@@ -136,7 +136,7 @@ impl Family {
         Ok(())
     }
 
-    /// Makes the next process of this thread the command.
+    /// Makes the next process that this thread starts the followed command.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -148,7 +148,8 @@ impl Family {
         run.map(|_| ()).map_err(io::Error::other)
     }
 
-    /// Returns whether steal time is seen: there is no hypervisor, or it reports steal time.
+    /// Returns whether steal time is known: there is no hypervisor, or the hypervisor reports steal
+    /// time.
     pub fn sees_steal(&self) -> bool {
         self.sees_steal
     }

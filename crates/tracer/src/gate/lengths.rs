@@ -25,7 +25,7 @@ pub const CLASSIC_NS: [u64; 13] = [
 /// Schema of the native histogram: its bounds are 2^(i / 2^SCHEMA) seconds (Prometheus, "Native
 /// Histograms", 2023).
 pub const SCHEMA: i8 = 1;
-/// Indexes of its bounds: from 0.95 us to 32 s.
+/// Indexes of the bounds of the native histogram: from 0.95 us to 32 s.
 const NATIVE: std::ops::RangeInclusive<i32> = -40..=10;
 /// Number of bounds that both have: 1 s.
 const SHARED: usize = 1;
@@ -78,8 +78,8 @@ impl WaitLengths {
         self.counts.iter().sum()
     }
 
-    /// Returns the number of waits that were no longer than this. It is exact for a bound of either
-    /// kind.
+    /// Returns the number of waits that were not longer than `ns`. The number is exact if `ns` is a
+    /// bound of either histogram.
     pub fn up_to(&self, ns: u64) -> u64 {
         let within = bounds().partition_point(|bound| *bound <= ns);
         self.counts[..within].iter().sum()
@@ -111,7 +111,7 @@ impl WaitLengths {
         counted.filter(|(_, count)| *count > 0)
     }
 
-    /// Adds these waits.
+    /// Adds the counts of other waits.
     pub fn add(&mut self, more: &WaitLengths) {
         for (count, more) in self.counts.iter_mut().zip(more.counts) {
             *count += more;

@@ -4,18 +4,18 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum PieceKind {
-    /// It waited, and it is unknown who had the CPU.
+    /// The vCPU waited, and it is unknown which task had the CPU.
     Unknown,
-    /// It waited, and another task ran.
+    /// The vCPU waited, and another task ran.
     Ran,
     /// It waited, the CPU idled, and no throttling was seen. Usually the CPU was leaving idle.
     Idle,
-    /// It waited, and the CPU idled, because its group or its class had used up its time.
+    /// The vCPU waited, and the CPU idled, because the vCPU's group or class had used up its time.
     Throttled,
     /// It waited, and nobody can be blamed. It may have been throttled, so it is unknown whether it
     /// could have run instead. Or it waited for another CPU, and it is unknown since when.
     Unsure,
-    /// It slept inside KVM, though its guest did not want to sleep.
+    /// The vCPU slept inside KVM, although its guest did not want to sleep.
     Blocked,
 }
 

@@ -20,26 +20,26 @@ const WORDS: usize = size_of::<WirePiece>() / size_of::<u64>();
 /// A task that ran instead of a vCPU.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Runner {
-    /// The name of its process.
+    /// Name of the task's process.
     pub name: Name,
     /// The thread's id.
     pub tid: u32,
-    /// Id of the vCPU, if it is one.
+    /// Id of the vCPU, if the task is the thread of a vCPU.
     pub vcpu: Option<VcpuId>,
 }
 
 /// A part of a wait of a vCPU, or a sleep. Times are CLOCK_MONOTONIC in ns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostPiece {
-    /// The vCPU that lost it.
+    /// vCPU that lost the time.
     pub vcpu: VcpuId,
     /// Kind of the loss.
     pub kind: PieceKind,
-    /// The CPU for which it waited, or on which it fell asleep.
+    /// CPU for which the vCPU waited, or on which it fell asleep.
     pub cpu: u32,
-    /// Its begin.
+    /// Begin of the piece, CLOCK_MONOTONIC in ns.
     pub from_mono_ns: u64,
-    /// Its end.
+    /// End of the piece, CLOCK_MONOTONIC in ns.
     pub until_mono_ns: u64,
     /// Who ran, if a task did.
     pub runner: Option<Runner>,

@@ -4,22 +4,22 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum VcpuState {
-    /// Unknown: before its first event, or an event was missed.
+    /// The state is unknown: before the first event of the vCPU, or after a missed event.
     Unseen,
-    /// It has a CPU, in its guest, in KVM or in the VMM.
+    /// The vCPU's thread has a CPU, in its guest, in KVM or in the VMM.
     Running,
-    /// It could run, and has no CPU.
+    /// The vCPU could run, but has no CPU.
     Waiting,
-    /// It is asleep because its guest wants to sleep.
+    /// The vCPU is asleep because its guest wants to sleep.
     Halted,
     /// It is asleep inside KVM though its guest does not want to sleep: for a missing page, or a
     /// lock.
     Blocked,
-    /// It is asleep in the VMM.
+    /// The vCPU's thread is asleep in the VMM.
     InVmm,
-    /// It is asleep, and KVM's structures do not show why.
+    /// The vCPU's thread is asleep, and KVM's structures do not show why.
     Asleep,
-    /// Its thread has ended.
+    /// The vCPU's thread has ended.
     Ended,
 }
 

@@ -3,7 +3,7 @@
 use super::wire::{WireCpu, WireLengths};
 use crate::gate::lengths::WaitLengths;
 
-/// Losses of one kind: their total length, and their number by length.
+/// Total length of the losses of one kind, and the number of losses by length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
     /// Total length, in ns.
@@ -28,7 +28,7 @@ impl Taken {
         }
     }
 
-    /// Adds these losses.
+    /// Adds the sums of other losses.
     pub fn add(&mut self, more: &Taken) {
         self.ns += more.ns;
         self.lengths.add(&more.lengths);
@@ -44,7 +44,7 @@ pub struct OwnCpuBooks {
     pub steal: Taken,
     /// Losses to interrupts, each net of steal time and of nested interrupts.
     pub irq: Taken,
-    /// Losses to soft interrupts, each net of steal time and of interrupts.
+    /// Losses to softirqs, each net of steal time and of interrupts.
     pub softirq: Taken,
     /// Waits of tasks for this CPU, from when they were put on its queue until they had it; `None`
     /// if this kernel does not store when that was.

@@ -29,7 +29,7 @@ use crate::steal::{StealClock, Variable};
 use crate::tracer::no_btf;
 use vmnoise_host::Host;
 
-/// The groups of events that it needs.
+/// Groups of events that this module needs.
 const GROUPS: [Group; 3] = [Group::Irq, Group::Softirq, Group::Sched];
 
 /// The programs that count. They run while this value lives.
@@ -91,7 +91,7 @@ impl OwnCpus {
         }))
     }
 
-    /// Attaches all programs. They count from now on.
+    /// Attaches all programs, which count from now on.
     ///
     /// # Errors
     /// If one cannot be attached: begins would have no ends.
@@ -153,8 +153,8 @@ impl OwnCpus {
         Some(OwnCpuBooks::read(&plain::read(&bytes)?, self.tells_waits))
     }
 
-    /// Returns how many events the programs missed because they were already running, plus the
-    /// interrupts whose begin or end was missed.
+    /// Returns how many events the BPF programs missed because a program was already running, plus
+    /// the interrupts whose begin or end was missed.
     ///
     /// # Errors
     /// If the kernel does not report it.

@@ -32,7 +32,7 @@ pub struct StopAsked {
 /// One frame of a stack. The innermost comes first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Address to which it returns.
+    /// Address to which the frame returns.
     pub address: u64,
     /// The function at this address, if the kernel names it.
     pub function: Option<String>,
@@ -43,7 +43,7 @@ pub struct Frame {
 pub struct Occupant {
     /// The kernel's name of the task.
     pub comm: String,
-    /// Its thread id; 0 is the idle task.
+    /// Thread id of the task; 0 is the idle task.
     pub tid: u32,
 }
 
@@ -98,7 +98,7 @@ impl StopWitness {
         }
     }
 
-    /// Attaches the programs. They run from now on.
+    /// Attaches the programs, which run from now on.
     ///
     /// # Errors
     /// If one cannot be attached.
@@ -112,8 +112,8 @@ impl StopWitness {
         Ok(())
     }
 
-    /// Returns the stack that the interrupt found which woke the task of this CPU between these
-    /// instants, CLOCK_MONOTONIC in ns; `None` if it is not, or no longer, kept.
+    /// Returns the stack that was interrupted when the task of this CPU was woken between the two
+    /// given instants (CLOCK_MONOTONIC in ns). `None` if this stack is not, or no longer, kept.
     pub fn stack(&self, cpu: u32, from_ns: u64, until_ns: u64) -> Option<Vec<Frame>> {
         let stacks = entries(&self.stacks.words(cpu)?, offset_of!(WireStacks, last));
         let when = |mono_ns| mono_ns > 0 && (from_ns..=until_ns).contains(&mono_ns);
@@ -130,8 +130,8 @@ impl StopWitness {
         }
     }
 
-    /// Returns who had each CPU at this instant, CLOCK_MONOTONIC in ns, by the CPU's number; `None`
-    /// if no switch before it is kept, or is kept any more.
+    /// Returns the task that had each CPU at the given instant (CLOCK_MONOTONIC in ns), ordered by
+    /// CPU; `None` for a CPU without a recorded switch before that instant.
     pub fn occupants(&self, at_ns: u64) -> Vec<Option<Occupant>> {
         let slots = 0..u32::try_from(self.turns.slots()).unwrap_or(u32::MAX);
         let of = |cpu| {

@@ -5,22 +5,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::wire::WireFile;
 use vmnoise_host::GuestTsc;
 
-/// The result of one walk.
+/// The result of one scan of all open files.
 #[derive(Debug, Default)]
 pub(super) struct VmFiles {
     processes: BTreeMap<u32, Process>,
-    /// Each vCPU once, whoever holds its file.
+    /// vCPUs by address. Each vCPU is here once, even if several processes have its file open.
     vcpus: BTreeMap<u64, WireFile>,
 }
 
 /// A process that holds VMs.
 #[derive(Debug, Default)]
 pub(super) struct Process {
-    /// Its number in /proc; 0: it is not in this pid namespace.
+    /// Process id in /proc; 0 if the process is not in this pid namespace.
     pub(super) pid_here: u32,
-    /// The first of its files that is a VM.
+    /// Number of the first open file of the process that is a VM.
     pub(super) fd: Option<u32>,
-    /// Its vCPUs: number, thread in the kernel's numbers, and thread in /proc.
+    /// vCPUs of the process: number of the vCPU, thread id in the kernel, and thread id in /proc.
     pub(super) vcpus: BTreeSet<(u32, u32, u32)>,
 }
 

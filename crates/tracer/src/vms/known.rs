@@ -11,12 +11,12 @@ use vmnoise_host::{Vm, leads_to_vm};
 #[derive(Debug)]
 pub struct KnownVms {
     search: VmSearch,
-    /// VM of each process, and the file by which it was found.
+    /// VM of each process, and the open file by which the VM was found.
     held: BTreeMap<u32, (Vm, PathBuf)>,
 }
 
 impl KnownVms {
-    /// Creates it without any known VM.
+    /// Creates the list without any VM.
     pub fn new(search: VmSearch) -> KnownVms {
         KnownVms {
             search,
@@ -24,8 +24,8 @@ impl KnownVms {
         }
     }
 
-    /// Looks at these processes, which run vCPUs. Returns the names of the VMs and vCPUs of those
-    /// that still live. Processes that are seen to hold a VM are known from now on.
+    /// Looks up the VMs of the given processes, which run vCPUs. Returns the VMs and vCPUs of the
+    /// processes that still live. From now on, processes with a VM are known.
     pub fn look_at(&mut self, processes: &[u32]) -> Vec<Vm> {
         let files = self.search.files_of(processes);
         let look = |&pid: &u32| {
@@ -40,8 +40,9 @@ impl KnownVms {
         processes.iter().filter_map(look).collect()
     }
 
-    /// Forgets processes that no longer hold a VM. If the known file is gone, or may not be read,
-    /// all files of the process are looked through: it may hold another VM.
+    /// Forgets processes that no longer hold a VM. If the known file is gone, or this process may
+    /// not read it, all open files of the process are searched, because the process may hold
+    /// another VM.
     pub fn forget_gone(&mut self) {
         let search = &self.search;
         self.held.retain(|pid, (_, file)| {

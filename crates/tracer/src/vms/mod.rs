@@ -25,7 +25,8 @@ pub struct VmSearch {
 }
 
 impl VmSearch {
-    /// Loads the program that walks, if this machine and the rights of this process allow it.
+    /// Loads the BPF program that scans open files, if this machine and the rights of this process
+    /// allow it.
     pub fn here() -> VmSearch {
         VmSearch {
             host: Host::here(),
@@ -33,7 +34,7 @@ impl VmSearch {
         }
     }
 
-    /// Uses only /proc and debugfs, of this machine or of a made-up one.
+    /// Returns a search that uses only /proc and debugfs of `host`, which may be a fixture.
     pub fn by_files(host: Host) -> VmSearch {
         let refused = LoadError::Refused {
             why: "it was not asked for".to_owned(),
@@ -108,7 +109,7 @@ impl VmSearch {
         ProbeStatus::limited(PROBE, in_use, &format!("{why}: {limit}"), remedy)
     }
 
-    /// Returns whether the walk reads the clocks of guests. Otherwise debugfs is used.
+    /// Returns whether BPF reads the clocks of guests. Otherwise debugfs is used.
     pub fn walks(&self) -> bool {
         self.walk.is_ok()
     }
@@ -128,7 +129,8 @@ impl VmSearch {
         Some(VmFiles::new(&files))
     }
 
-    /// Returns what the walk finds of these processes; `None` if there are none.
+    /// Returns the files of the given processes that the scan finds; `None` if `processes` is
+    /// empty.
     fn files_of(&self, processes: &[u32]) -> Option<VmFiles> {
         match processes {
             [] => None,

@@ -9,7 +9,7 @@ use vmnoise_tracer::{Scope, Tracer};
 use super::harness::{Disturber, Reported, alone, pin, two_cpus};
 
 /// An activity that was counted at its begin has ended by the next reading, or almost. Interrupts,
-/// soft interrupts and a thread may be in progress at either end.
+/// softirqs and a thread may be in progress at either end.
 const IN_PROGRESS: u64 = 8;
 
 #[test]

@@ -18,7 +18,8 @@ pub struct GuestClock {
     /// How the offset is known. `None` if the brackets contradict each other: then the guest's
     /// clock does not run with the host's, and the bound is true only for the past.
     pub offset_proof: Option<OffsetProof>,
-    /// Host minus guest TSC, in cycles; it is already applied to every gap.
+    /// TSC of the host minus TSC of the guest, in cycles. All gaps are already converted by this
+    /// offset.
     pub offset_tsc: i64,
     /// Bound of `offset_tsc` in cycles; 0 if the offset was set and proved.
     pub offset_bound_tsc: u64,

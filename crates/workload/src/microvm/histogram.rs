@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::mailbox::RING_BYTES;
 
-/// Lengths with fewer bits than this have one count each.
+/// Number of bits below which each length has a count of its own.
 pub const FINE_BITS: u32 = 12;
 /// Number of counts, for any u64. Each further bit halves the resolution.
 const BUCKETS: usize = ((64 - FINE_BITS as usize) << (FINE_BITS - 1)) + (1 << FINE_BITS);
@@ -40,15 +40,15 @@ pub(super) use book_length;
 /// The words after the counts. All except `Early` are cycles of the guest's clock.
 #[derive(Debug, Clone, Copy)]
 pub enum Word {
-    /// The reading before the first.
+    /// Time of the reading before the first exit or timer.
     First,
-    /// The reading after the last one.
+    /// Time of the reading after the last exit or timer.
     Last,
-    /// The shortest.
+    /// The shortest length.
     Min,
-    /// The longest.
+    /// The longest length.
     Max,
-    /// The sum of all.
+    /// The sum of all lengths.
     Total,
     /// Number of timers that came before they were due. Each of them counts as not late.
     Early,
@@ -66,7 +66,7 @@ impl Word {
         BUCKETS + self as usize
     }
 
-    /// Returns its offset in bytes.
+    /// Returns the offset of the field in bytes.
     pub const fn offset(self) -> usize {
         self.index() * size_of::<u64>()
     }
@@ -75,17 +75,17 @@ impl Word {
 /// Lengths of something that happened once or more often, in the unit that the holder names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Spread {
-    /// The shortest.
+    /// The shortest length.
     pub min: u64,
     /// The mean, rounded down.
     pub mean: u64,
-    /// The median: half of the lengths are no longer, to one part in 2048.
+    /// Median of the lengths, exact to one part in 2048.
     pub p50: u64,
-    /// The 99th percentile, to one part in 2048.
+    /// 99th percentile of the lengths, exact to one part in 2048.
     pub p99: u64,
-    /// The longest.
+    /// The longest length.
     pub max: u64,
-    /// The sum of all.
+    /// The sum of all lengths.
     pub total: u64,
 }
 

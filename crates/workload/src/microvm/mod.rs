@@ -38,7 +38,7 @@ use vm::Vm;
 /// Settings of the measurement.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// One vCPU is pinned to each of these host CPUs.
+    /// CPUs of the host. One vCPU is pinned to each.
     pub cpus: Vec<u32>,
     /// Gaps of at least this many cycles are recorded.
     pub threshold_tsc: u64,

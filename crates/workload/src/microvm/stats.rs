@@ -50,7 +50,7 @@ impl VcpuStat {
         })
     }
 
-    /// Returns the count since it was opened; `None` if it can no longer be read.
+    /// Returns the count since the counter was opened; `None` if the counter can no longer be read.
     pub fn read(&self) -> Option<u64> {
         Some(u64_at(&self.file, self.offset)?.wrapping_sub(self.before))
     }

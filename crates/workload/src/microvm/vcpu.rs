@@ -30,7 +30,7 @@ const CPUID_TSC_DEADLINE: u32 = 1 << 24;
 const KVM_SET_DEVICE_ATTR: libc::Ioctl = 0x4018_aee1;
 /// The last byte of a page.
 const TABLE_LIMIT: u16 = 4095;
-/// Number of brackets. With so many, the tightest one is probably good.
+/// Number of brackets that are tried. With so many tries, the tightest bracket is probably good.
 const BRACKETS: usize = 64;
 
 /// A vCPU that is ready for commands. The thread that runs it owns it.
@@ -38,19 +38,19 @@ const BRACKETS: usize = 64;
 pub struct Vcpu {
     fd: VcpuFd,
     memory: Arc<GuestMemory>,
-    /// Its index in its VM.
+    /// Index of the vCPU in its VM.
     pub index: usize,
-    /// The host CPU on which it runs.
+    /// CPU of the host on which the vCPU runs.
     pub cpu: u32,
-    /// Whether KVM keeps a steal clock for it.
+    /// Whether KVM keeps a steal clock for the vCPU.
     pub steal_clock: bool,
     /// Whether KVM accepted the TSC offset 0.
     pub offset_accepted: bool,
-    /// The relation of its TSC to the host's.
+    /// Relation of the vCPU's TSC to the TSC of the host.
     pub clock: GuestClock,
     /// Number of KVM_RUN returns for an exit that the guest made on command.
     pub vmm_exits: u64,
-    /// Number of KVM_RUN calls, from the first one on.
+    /// Number of KVM_RUN calls since the vCPU was made.
     pub kvm_runs: u64,
 }
 
@@ -59,7 +59,8 @@ pub struct Vcpu {
 pub enum Privilege {
     /// A kernel's privilege.
     Cpl0,
-    /// A program's privilege: no KVM has to emulate it.
+    /// Privilege level 3, as of an ordinary program: no KVM has to emulate instructions at this
+    /// level.
     Cpl3,
 }
 

@@ -63,7 +63,8 @@ pub struct Vm {
     pub kvm: Kvm,
     pub fd: VmFd,
     pub memory: Arc<GuestMemory>,
-    /// Whether its vCPUs have an interrupt controller in KVM, with a timer that has a TSC deadline.
+    /// Whether the vCPUs of the VM have an interrupt controller in KVM, whose timer supports a TSC
+    /// deadline.
     pub has_lapic: bool,
 }
 

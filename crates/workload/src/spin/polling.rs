@@ -43,7 +43,7 @@ pub struct Polling {
 /// Interferences in a gap.
 struct InGap {
     count: u64,
-    /// Usual cost of the reading that counted them, in cycles; 0 if there was none.
+    /// Usual cost of reading the number of page faults, in cycles; 0 if it was never read.
     faults_cost_tsc: u64,
 }
 

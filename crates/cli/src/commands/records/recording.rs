@@ -79,12 +79,14 @@ struct Gatherer {
 struct Gathered {
     record: Record,
     numbers: HashMap<Who, u32>,
-    /// Time of its last counters, and how long it was unobserved until then; nanoseconds.
+    /// Time of the CPU's last counters, and for how long the CPU was unobserved until then;
+    /// nanoseconds.
     looked: Option<(u64, u64)>,
 }
 
 impl Gathered {
-    /// Takes a reading of the counters, in the form of [`Explainer::looked`].
+    /// Adds the unobserved time since the last counters. The argument has the form of
+    /// [`Explainer::looked`].
     fn look(&mut self, ((first_ns, last_ns), blind_ns): ((u64, u64), u64)) {
         let (from_ns, known_ns) = self.looked.unwrap_or((first_ns, 0));
         let unseen_ns = blind_ns.saturating_sub(known_ns);

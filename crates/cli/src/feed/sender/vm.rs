@@ -45,7 +45,7 @@ impl Threads {
     }
 }
 
-/// Clocks of guests, by thread and number of their vCPUs.
+/// Clocks of guests. The key of each clock is the thread of its vCPU and the vCPU's number.
 #[derive(Debug, Default)]
 pub struct Clocks(BTreeMap<(u32, u32), GuestTsc>);
 

@@ -19,7 +19,7 @@ use crate::say;
 /// Buckets of the histogram in the JSON if no number is given; cyclictest's JSON has one too.
 const JSON_BUCKETS: u32 = 100_000;
 
-/// Files and histograms in the formats of cyclictest, and for plotting.
+/// Options for outputs in the formats of cyclictest, and for a distribution to plot.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Exports {
     /// Print cyclictest's histogram up to this many us after the result
@@ -46,7 +46,7 @@ pub struct Exporter {
     cpus: BTreeMap<u32, Gathered>,
 }
 
-/// Latencies of one CPU.
+/// Histogram of one CPU's latencies, with the cycles that were too late for its buckets.
 #[derive(Debug)]
 struct Gathered {
     histogram: LinearHistogram,

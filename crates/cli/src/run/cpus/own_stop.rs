@@ -20,7 +20,7 @@ const FAR_NS: u64 = 100_000_000;
 /// Time to wait for the signal handler, which may run on another thread after the loop.
 const HANDLER: Duration = Duration::from_millis(20);
 
-/// Detector of stops.
+/// Detector of times in which this process was stopped (Ctrl-Z and `fg`).
 #[derive(Debug)]
 pub struct OwnStop {
     goes_on: Arc<AtomicBool>,

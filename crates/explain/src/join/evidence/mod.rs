@@ -20,7 +20,7 @@ pub(super) struct Evidence {
     /// Number of tests: gaps, and times between two gaps, that contain exits which had to be
     /// observed. For periodic tasks, the gaps are between instants at which they ran.
     pub(super) tested: u64,
-    /// Number of these tests that are gaps.
+    /// Number of tests that are gaps.
     pub(super) inside: u64,
     /// Number of these gaps in which the guest ran at an instant at which, by the recorded clock,
     /// its vCPU was out of the guest.
@@ -35,7 +35,7 @@ pub(super) struct Evidence {
     pub(super) misfit: f64,
     /// Results of the same tests with other clocks; `None` if no other clock could be tried.
     pub(super) rivals: Option<Rivals>,
-    /// Frequency of these cycles, in Hz.
+    /// Frequency of the guest's counter, in Hz.
     pub(super) tsc_hz: u64,
 }
 

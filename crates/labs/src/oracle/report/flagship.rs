@@ -10,9 +10,9 @@ pub fn flagship(found: &Flagship) -> String {
     let mut text = format!(
         "### A guest whose vCPU shares its CPU with `{}` of the host\n\n\
          Linux {} with PREEMPT_RT in the guest, {} on the host, virtual time. The guest's own osnoise \
-         tracer measured first, then `vmnoise osnoise` in the same guest. The kernel only counts. The vCPU did not \
+         tracer measured first, then `vmnoise osnoise` in the same guest. The kernel's tracer only counts events. The vCPU did not \
          run for {} µs at most. The kernel counts such a time as one `IRQ` if a timer interrupt came when the vCPU \
-         ran again, and else as one `HW`. `vmnoise` has the time of each:\n\n\
+         ran again, and else as one `HW`. `vmnoise` measures the time of each share:\n\n\
          | the guest's own kernel | | | `vmnoise`, one second | in the guest | joined with the host's recording |\n\
          |---|---|---|---|---|---|\n\
          | noise % | {:.2} | | noise % | {:.2} | {:.2} |\n",

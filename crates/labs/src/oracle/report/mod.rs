@@ -93,8 +93,8 @@ pub fn beside(found: &BesideKernel, repeats: bool) -> String {
     text += &format!(
         "\n| gaps | kernel | vmnoise |\n|---|---|---|\n\
          | number | {} | {} |\n| without a counterpart | {} | {} |\n\
-         | median length, ns: of the kernel's gaps, and of the part that ours cover | {kernel_ns} | {our_ns} |\n\
-         | median part that ours do not cover, ns | | {untold_ns} |\n",
+         | median length of the kernel's gaps, and of the part of them that vmnoise's gaps cover, ns | {kernel_ns} | {our_ns} |\n\
+         | median part that vmnoise's gaps do not cover, ns | | {untold_ns} |\n",
         gaps.kernel,
         gaps.ours,
         gaps.missed.len(),
@@ -116,7 +116,7 @@ pub fn nmis(found: &Agreement) -> String {
 /// Returns the comparison of softirqs.
 pub fn soft_interrupts(found: &Softirqs) -> String {
     let mut text = format!(
-        "### Soft interrupts\n\nLinux {}, virtual time, {} ms.\n\n{AGREEMENT_HEAD}{}\n\
+        "### Softirqs\n\nLinux {}, virtual time, {} ms.\n\n{AGREEMENT_HEAD}{}\n\
          | | tracefs | /proc/softirqs |\n|---|---|---|\n",
         found.kernel_version,
         found.window_ns / 1_000_000,

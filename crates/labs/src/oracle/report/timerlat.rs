@@ -32,7 +32,7 @@ pub fn timerlat(found: &TimerlatTruth) -> String {
 fn beside_tracer(found: &BesideTimerlat) -> String {
     let mut text = format!(
         "### Wake-ups compared with the kernel's timerlat tracer\n\nLinux {} with PREEMPT_RT, virtual time. \
-         {} of {} wake-ups of the kernel's task ({:.1} %) match one of ours. {} events were lost.\n\n\
+         {} of {} wake-ups of the kernel's task ({:.1} %) match a wake-up of vmnoise's task. {} events were lost.\n\n\
          | median ns | kernel | vmnoise | difference within a pair |\n|---|---|---|---|\n",
         found.kernel_version,
         found.matched,
@@ -51,7 +51,7 @@ fn beside_tracer(found: &BesideTimerlat) -> String {
 
 fn beside_cyclictest(lab: &BesideCyclictest, here: &HereBesideCyclictest) -> String {
     let mut text = format!(
-        "### Latencies compared with cyclictest\n\nBoth took turns, with {} runs each of 2 s, and a period of 1 ms. A \
+        "### Latencies compared with cyclictest\n\ncyclictest and vmnoise took turns, with {} runs each of 2 s, and a period of 1 ms. A \
          distance is the largest difference between two distribution functions, in buckets of a microsecond. The \
          lab under virtual time had Linux {}. This machine had other load.\n\n\
          | | median, cyclictest | median, vmnoise | distance between runs of cyclictest | distance between both, median | distance between both, largest |\n\
@@ -67,7 +67,7 @@ fn beside_cyclictest(lab: &BesideCyclictest, here: &HereBesideCyclictest) -> Str
     text += &turns("this machine, `--no-trace`", &here.turns);
     text += &turns("this machine, with BPF", &here.witnessed);
     text + &format!(
-        "\nBoth at the same time, with `--no-trace`: the distance is {:.4} on the one CPU of the lab, and {:.4} on this \
+        "\nIf both ran at the same time, with `--no-trace`: the distance is {:.4} on the one CPU of the lab, and {:.4} on this \
          machine, each on its own CPU.\n",
         lab.at_once, here.at_once
     )

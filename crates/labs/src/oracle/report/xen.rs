@@ -35,7 +35,7 @@ pub fn xen(found: &[Woken; 2]) -> String {
         )
     };
     text + &format!(
-        "\nThe task woke up in {} periods as booted, and in {} with less slop.\n",
+        "\nThe task woke up in {} periods as booted, and in {} with the short TIMER_SLOP.\n",
         periods(&found[0]),
         periods(&found[1])
     )

@@ -1,4 +1,4 @@
-//! Interrupts and soft interrupts: nesting, losses, and which CPUs report.
+//! Interrupts and softirqs: nesting, losses, and which CPUs report.
 
 use vmnoise_events::ActivityKind::{Blocked, Irq, Nmi, Softirq, Thread};
 use vmnoise_events::InterferenceCounts;

@@ -23,9 +23,9 @@ use crate::{Error, Workload, tsc};
 
 pub use super::histogram::Spread;
 
-/// How often the caller is asked whether it has enough.
+/// Interval at which the caller is asked whether to stop.
 const LOOK: Duration = Duration::from_millis(20);
-/// How much later than its deadline a guest may end. It checks the deadline after each exit.
+/// Time by which a guest may miss its deadline. A guest checks the deadline only after each exit.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The exit that the guest makes. The guest program uses the same numbers.
@@ -70,7 +70,7 @@ impl Exercise {
         Exercise::Spin,
     ];
 
-    /// Returns its usual name.
+    /// Returns the name of the exercise on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Exercise::Cpuid => "cpuid",
@@ -82,7 +82,7 @@ impl Exercise {
         }
     }
 
-    /// Returns the side that handles its exits on a stock KVM.
+    /// Returns whether KVM or the VMM handles the exits of this exercise on a stock KVM.
     pub fn kind(self) -> Kind {
         match self {
             Exercise::Cpuid | Exercise::Hypercall => Kind::Light,
@@ -104,7 +104,7 @@ impl Exercise {
 pub struct Config {
     /// The exit.
     pub exercise: Exercise,
-    /// One vCPU is pinned to each of these host CPUs.
+    /// CPUs of the host. One vCPU is pinned to each.
     pub cpus: Vec<u32>,
     /// Duration of the exercise.
     pub duration: Duration,
@@ -117,7 +117,7 @@ pub struct Config {
 /// Result of one vCPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exercised {
-    /// The host CPU it was pinned to.
+    /// CPU of the host to which the vCPU was pinned.
     pub cpu: u32,
     /// Number of exits, or of steps if there are no exits.
     pub count: u64,

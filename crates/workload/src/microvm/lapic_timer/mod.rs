@@ -30,7 +30,7 @@ use witness::Witness;
 
 pub use witness::{Halts, Times};
 
-/// How often the caller is asked whether it has enough.
+/// Interval at which the caller is asked whether to stop.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a timer may be late before the run fails.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -42,7 +42,8 @@ pub struct Config {
     pub cpu: u32,
     /// How far ahead each timer is armed, in cycles.
     pub interval_tsc: u64,
-    /// Limits of halt polling in ns, one VM each; `None`: the value of KVM's parameter.
+    /// Limits of halt polling to measure, in ns. Each limit gets a VM of its own; `None` is the
+    /// value of KVM's parameter.
     pub halt_poll_ns: Vec<Option<u32>>,
     /// Number of turns of each setting.
     pub rounds: u32,
@@ -54,7 +55,7 @@ pub struct Config {
     pub policy: Option<Policy>,
 }
 
-/// Result of one turn of a setting. Lengths are in cycles.
+/// Result of one measurement with one setting. Lengths are in cycles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
     /// Index in [`Config::halt_poll_ns`].
@@ -79,8 +80,8 @@ pub struct Turn {
 pub struct Measured {
     /// In the order of time.
     pub turns: Vec<Turn>,
-    /// How long before they are due KVM fires timers of the first setting's vCPU, in ns, from
-    /// debugfs; `None` if this cannot be read.
+    /// Time by which KVM fires timers of the first setting's vCPU too early on purpose, in ns, from
+    /// debugfs; `None` if it cannot be read.
     pub advance_ns: Option<u64>,
 }
 

@@ -18,13 +18,14 @@ const TICK_NS: u64 = 10_000_000;
 pub struct Times {
     /// Length by CLOCK_MONOTONIC.
     pub wall_ns: u64,
-    /// Time in which it had the CPU (CLOCK_THREAD_CPUTIME_ID).
+    /// Time in which the thread had the CPU (CLOCK_THREAD_CPUTIME_ID).
     pub ran_ns: u64,
     /// Time in which it could have run, and others ran (/proc/TID/schedstat); `None` if this kernel
     /// does not count it.
     pub delayed_ns: Option<u64>,
-    /// Time in which interrupts and the hypervisor below had its CPU (/proc/stat, in ticks of 10
-    /// ms). On some kernels it is in no thread's time. `None` if it cannot be read.
+    /// Time in which interrupts and the hypervisor below had the thread's CPU (/proc/stat, in ticks
+    /// of 10 ms). On some kernels this time is in no thread's CPU time. `None` if /proc/stat cannot
+    /// be read.
     pub stolen_ns: Option<u64>,
 }
 

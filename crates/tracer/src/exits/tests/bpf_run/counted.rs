@@ -291,8 +291,7 @@ fn what_comes_while_the_books_are_brought_up_to_date_is_booked_once() {
     assert_eq!(handlers.vcpu(1).split, expected);
 }
 
-/// Another CPU wakes the vCPU just when a soft interrupt ends on its CPU: this counts late, not
-/// twice.
+/// Another CPU wakes the vCPU just when a softirq ends on its CPU: this counts late, not twice.
 #[test]
 fn what_ends_as_another_cpu_looks_is_booked_once() {
     let handlers = Handlers::entered();

@@ -118,7 +118,7 @@ fn where_no_vcpu_ever_was_nothing_is_missed() {
         handlers.run("softirq_entry", cpu, 1_300, &[1]);
         handlers.run("switch", cpu, 1_400, &[0, SLEEPS, leaves, TASK + 1]);
     }
-    // On CPU 0: an end, a begin, a soft interrupt.
+    // On CPU 0: an end, a begin, a softirq.
     assert_eq!(handlers.unpaired(), 3);
 }
 
@@ -137,7 +137,7 @@ fn soft_interrupts_are_matched_by_their_numbers() {
     assert_eq!(handlers.unpaired(), 2);
 }
 
-/// A switch inside a soft interrupt is normal on PREEMPT_RT, and no loss.
+/// A switch inside a softirq is normal on PREEMPT_RT, and no loss.
 #[test]
 fn a_soft_interrupt_that_is_preempted_counts_until_then() {
     for (handlers, softirq_ns, unpaired) in

@@ -9,7 +9,7 @@ use super::harness::{CPUID, HLT, Handlers, IDLE, SLEEPS, TASK, VCPU};
 const OTHER: u64 = 8;
 const OTHER_VCPU: u64 = 200;
 
-/// Its thread is seen to come at 900, and enters at 1000.
+/// Returns handlers that saw the vCPU's thread get the CPU at 900 and enter its guest at 1000.
 fn came() -> Handlers {
     let handlers = Handlers::new();
     handlers.run("switch", 0, 900, &[0, SLEEPS, TASK, VCPU]);
