@@ -11,8 +11,8 @@
 //! 3. Measuring threads are set up, with real-time priorities and control groups. Each of them
 //!    gives up its capabilities when it has what it needs (`crates/workload/src/worker.rs`). Each
 //!    thread of [`threads`] begins with only the capabilities that its work needs.
-//! 4. The programs are attached. [`keep`] leaves the first thread the capabilities of [`table`],
-//!    and all existing threads the calls of [`calls`]. Later threads have no more than that.
+//! 4. The programs are attached. [`keep`] leaves the first thread the capabilities of `table`,
+//!    and all existing threads the calls of `calls`. Later threads have no more than that.
 #![forbid(unsafe_code)]
 
 pub mod account;

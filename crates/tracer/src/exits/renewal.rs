@@ -43,7 +43,7 @@ impl ExitTracer {
 
     /// Returns the cost of the programs so far, on all CPUs, in ns. It includes one reading of the
     /// clock per run. It is 0 if the programs do not time themselves. Each timed run stands for
-    /// [`TIMED_RUN`] runs.
+    /// `TIMED_RUN` runs.
     ///
     /// # Errors
     /// If the maps cannot be read.
