@@ -57,8 +57,22 @@ pub(super) fn predict(
     if collective == Collective::Allreduce {
         arguments.extend(["--round", &round]);
     }
-    let document: Value = serde_json::from_str(&done(&arguments)?)?;
+    let output = run_to_end(&arguments)?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let document: Value = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("vmnoise {arguments:?}: {said}"))?;
+    ensure!(
+        hides_only_ordinary_tasks(&document),
+        "the recording of two ranks hides more than expected: {document}"
+    );
     Predicted::of(&document).with_context(|| format!("no prediction of two ranks: {document}"))
+}
+
+/// Returns whether the recording hides only tasks that delay an ordinary rank and not the recorder.
+/// These ranks have the recorder's priority, so such tasks do not delay them either.
+fn hides_only_ordinary_tasks(document: &Value) -> bool {
+    let hidden = document["recordings"][0]["blind_spots"].as_array();
+    hidden.is_some_and(|spots| spots.iter().all(|it| it["reason"] == "goes_first"))
 }
 
 fn ns(ns: u64) -> String {
