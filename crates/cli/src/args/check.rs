@@ -14,6 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   vmnoise osnoise -c 3 -d 10m -o run.vmn
   vmnoise check run.vmn --max 40us --p99.9 20us
+  vmnoise check run.vmn --limit 'gaps>20us=5'              at most 5 a second, on each CPU
   vmnoise check run.vmn --limit 'steal=0.1%' --limit 'thread by kworker*=0.01%'
   vmnoise check guest.vmn host.vmn --limit 'preempted by qemu*=0%'
   vmnoise check run.vmn --budget budget.yaml --format junit > verdict.xml
@@ -44,8 +45,8 @@ pub struct CheckArguments {
     /// Of 100,000, 99,999 are no longer than this
     #[arg(long = "p99.999", value_name = "TIME", value_parser = time)]
     pub p99999: Option<u64>,
-    /// No more than this of anything else: `noise=1%`, `gaps=100`, `p50=2us`, a share (`steal=0.1%`), who took it (`by
-    /// kworker*=0.1%`), or both (`preempted by qemu-*=0%`). May be given several times
+    /// No more than this of anything else: `noise=1%`, `gaps=100`, `gaps>20us=5`, `p50=2us`, a share (`steal=0.1%`), who
+    /// took it (`by kworker*=0.1%`), or both (`preempted by qemu-*=0%`). May be given several times
     #[arg(long, value_name = "FIGURE=LIMIT", value_parser = budget::parse)]
     pub limit: Vec<Requirement>,
     /// The run is at least so long
