@@ -35,7 +35,9 @@ impl BlindSpot {
     /// What kind of thing is not known because of it.
     pub fn hides(&self) -> Hides {
         match self.0 {
-            Hidden::Unplaced { .. } | Hidden::Doubt { .. } => Hides::StatedTime,
+            Hidden::Unplaced { .. }
+            | Hidden::Doubt { .. }
+            | Hidden::BeyondSteal { ns: Some(_) } => Hides::StatedTime,
             Hidden::Lost { .. } => Hides::StatedCount,
             Hidden::LostNames { .. }
             | Hidden::Interrupts
@@ -214,6 +216,11 @@ pub enum Hidden {
     },
     /// For whom threads of a command waited: events were missed, and the kernel does not count waits itself.
     Waits,
+    /// Time that a hypervisor takes in excess of steal time: for exits, its interrupts and memory.
+    BeyondSteal {
+        /// At most so much, at the rate that was measured before the command; `None` if none was measured.
+        ns: Option<u64>,
+    },
     /// A part of the threads' time.
     Doubt {
         /// How much, at most.

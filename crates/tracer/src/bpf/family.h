@@ -7,6 +7,9 @@
 #include "own_cpus.h"
 #include "vmnoise.h"
 
+/* A thread that runs for so long has its CPU back. */
+#define FAMILY_BREATH 5000
+
 /* A CPU's books are written from another CPU only where a waiting thread is moved to it. */
 #define FAMILY_LOCK_TRIES 512
 
@@ -58,6 +61,7 @@ struct family_thread {
 	    throttles; /* how long its groups had been throttled as it began to wait */
 	unsigned long long own_before; /* `own_ran` of its CPU, as it began to wait */
 	unsigned long long lost;       /* of the wait under way, behind others */
+	unsigned long long piece; /* taken without a break before the present wait */
 	struct family_taken before;    /* of its CPU, as it began to run */
 	struct family_books books;
 };
@@ -100,6 +104,10 @@ struct family_cpu {
 	unsigned long long nmi;
 	unsigned long long unpaired;  /* events that do not fit what was seen before */
 	unsigned long long contended; /* the lock could not be had */
+	unsigned long long piece;	/* taken here without a break … */
+	unsigned long long piece_until; /* … until this instant */
+	unsigned long long longest_piece;
+	unsigned long long most_of_one; /* largest time taken from a thread that ended here */
 	struct family_longest longest[FAMILY_KINDS];
 	struct family_books ended; /* of threads that ended here */
 }
