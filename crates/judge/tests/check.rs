@@ -14,13 +14,13 @@ use vmnoise_events::fixtures::by_hand::{
     activity, anchor, facts, finish, gap, polling_in_a_machine, source,
 };
 
-const SECOND_NS: u64 = 1_000_000_000;
+pub const SECOND_NS: u64 = 1_000_000_000;
 /// So much of each gap is the steal clock's.
 const STEAL_NS: u64 = 4_000;
 /// Gaps of 9 to 19 us, of which 4 us are steal: fifty a second.
 const STEAL_PERCENT: f64 = 50.0 * STEAL_NS as f64 * 100.0 / SECOND_NS as f64;
 
-fn limit(name: &str, at_most: f64) -> Requirement {
+pub fn limit(name: &str, at_most: f64) -> Requirement {
     Requirement {
         quantity: Quantity::from_name(name).unwrap(),
         at_most,
@@ -28,7 +28,7 @@ fn limit(name: &str, at_most: f64) -> Requirement {
     }
 }
 
-fn judge_run(facts: &RunFacts, events: &[Event], budget: &Budget) -> Judged {
+pub fn judge_run(facts: &RunFacts, events: &[Event], budget: &Budget) -> Judged {
     let mut span = Span::default();
     events.iter().for_each(|event| span.push(event));
     let mut reader = EvidenceReader::new(facts, span, budget);

@@ -164,4 +164,18 @@ pub struct CommandCoverage {
     pub kernel_counts_waits: bool,
     /// Time of the threads that is not certain, in nanoseconds.
     pub doubt_ns: u64,
+    /// Time that a hypervisor took from the threads in excess of steal time.
+    pub beyond_steal: HypervisorTime,
+}
+
+/// Time that a hypervisor takes in excess of steal time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HypervisorTime {
+    /// There is no hypervisor.
+    #[default]
+    Nothing,
+    /// It was not measured.
+    Unmeasured,
+    /// So many nanoseconds, at the rate that was measured before.
+    Measured(u64),
 }

@@ -50,6 +50,8 @@ pub enum Quantity {
     Noise,
     /// How many gaps, per second of the runtime.
     Gaps,
+    /// Number of gaps longer than so many nanoseconds, per second of a CPU's runtime.
+    GapsAbove(u64),
     /// What one share took, in percent of the runtime.
     Share(Share),
     /// What somebody took, in percent of the runtime.
@@ -69,10 +71,19 @@ pub struct Culprit {
 const RANKS: u32 = 100_000;
 /// Between a share and who took it.
 const BY: &str = "by ";
+/// The sign between `gaps` and the length above which they count.
+const ABOVE: char = '>';
+/// Units of that length, in nanoseconds.
+const UNITS: [(&str, u64); 4] = [
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
 
 impl Quantity {
-    /// The one with this name; `None` if there is none: `max`, `p99.9`, `noise`, `gaps`, a share, `by WHO`, or
-    /// `SHARE by WHO`.
+    /// Returns the quantity with this name, if there is one: `max`, `p99.9`, `noise`, `gaps`, `gaps>20us`, a share,
+    /// `by WHO`, or `SHARE by WHO`.
     pub fn from_name(name: &str) -> Option<Quantity> {
         let share = |name: &str| Share::ALL.into_iter().find(|it| it.name() == name);
         if let Some((before, who)) = name
@@ -90,6 +101,7 @@ impl Quantity {
             "max" => Some(Quantity::Max),
             "noise" => Some(Quantity::Noise),
             "gaps" => Some(Quantity::Gaps),
+            _ if name.contains(ABOVE) => gaps_above(name),
             _ => percentile(name).or_else(|| share(name).map(Quantity::Share)),
         }
     }
@@ -98,7 +110,7 @@ impl Quantity {
     pub fn unit(&self) -> Unit {
         match self {
             Quantity::Max | Quantity::Percentile(_) => Unit::Nanoseconds,
-            Quantity::Gaps => Unit::PerSecond,
+            Quantity::Gaps | Quantity::GapsAbove(_) => Unit::PerSecond,
             Quantity::Noise | Quantity::Share(_) | Quantity::Culprit(_) => Unit::Percent,
         }
     }
@@ -106,6 +118,16 @@ impl Quantity {
     /// Whether it is of wake-ups as it is of gaps.
     pub fn is_of_latencies(&self) -> bool {
         matches!(self, Quantity::Max | Quantity::Percentile(_))
+    }
+
+    /// Whether a run gives an estimate of it, and not the figure itself.
+    pub(super) fn is_estimated(&self) -> bool {
+        matches!(self, Quantity::Percentile(_) | Quantity::GapsAbove(_))
+    }
+
+    /// Whether the longest gap or wake-up explains why it is broken.
+    pub fn is_broken_by_the_longest(&self) -> bool {
+        self.is_of_latencies() || matches!(self, Quantity::GapsAbove(_))
     }
 
     /// The part of all values that may be above it, 0 to 1; `None` of what is no percentile.
@@ -128,6 +150,19 @@ fn percentile(name: &str) -> Option<Quantity> {
     is_rank.then(|| Quantity::Percentile(rank.round() as u32))
 }
 
+/// Reads `gaps>20us`; a number without a unit is in microseconds.
+fn gaps_above(name: &str) -> Option<Quantity> {
+    let length = name.strip_prefix("gaps")?.trim_start();
+    let length = length.strip_prefix(ABOVE)?.trim();
+    let digits = length.trim_end_matches(|it: char| it.is_ascii_alphabetic());
+    let (_, unit_ns) = match &length[digits.len()..] {
+        "" => UNITS[2],
+        unit => *UNITS.iter().find(|(name, _)| *name == unit)?,
+    };
+    let number: u64 = digits.parse().ok()?;
+    Some(Quantity::GapsAbove(number.checked_mul(unit_ns)?))
+}
+
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -135,6 +170,11 @@ impl fmt::Display for Quantity {
             Quantity::Percentile(rank) => write!(f, "p{}", f64::from(*rank) / 1000.0),
             Quantity::Noise => f.write_str("noise"),
             Quantity::Gaps => f.write_str("gaps"),
+            Quantity::GapsAbove(ns) => {
+                let is_whole = |(_, unit_ns): &&(&str, u64)| ns.is_multiple_of(*unit_ns);
+                let (unit, unit_ns) = UNITS.iter().find(is_whole).unwrap_or(&UNITS[3]);
+                write!(f, "gaps{ABOVE}{}{unit}", ns / unit_ns)
+            }
             Quantity::Share(share) => f.write_str(share.name()),
             Quantity::Culprit(Culprit { share: None, who }) => write!(f, "{BY}{who}"),
             Quantity::Culprit(Culprit {
@@ -160,6 +200,9 @@ mod tests {
             "p99.999",
             "noise",
             "gaps",
+            "gaps>20us",
+            "gaps>1500ns",
+            "gaps>1ms",
             "steal",
             "hv_or_hw",
             "by kworker/*",
@@ -172,7 +215,15 @@ mod tests {
             Quantity::from_name("p99.9"),
             Some(Quantity::Percentile(99_900))
         );
+        assert_eq!(
+            Quantity::from_name("gaps > 20"),
+            Some(Quantity::GapsAbove(20_000))
+        );
         for wrong in [
+            "gaps>",
+            "gaps>x",
+            "gaps>1h",
+            "max>20us",
             "",
             "p",
             "p100",

@@ -1,16 +1,19 @@
 //! What there is to decide by.
 
+use std::collections::BTreeMap;
+
 use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{Event, FinishReason, RunFacts, Workload};
 
 use super::budget::{Budget, Quantity};
-use super::odds::{Odds, seen};
-use crate::compare::{Sample, Sampler, Span};
-use vmnoise_explain::NamedInterval;
-use vmnoise_explain::{CpuSummary, Summary};
+use super::odds::{Bursts, LONGEST_NS, Odds, seen};
+use crate::compare::{Counted, Sample, Sampler, Span, Track};
+use vmnoise_explain::{CpuSummary, NamedInterval, Summary};
 
-/// Into how many windows a run is cut, to see how alike the values are that follow one another.
-const WINDOWS: u64 = 40;
+/// Number of windows into which a run is cut. They show how alike values are that follow one another.
+pub(super) const WINDOWS: u64 = 40;
+/// The unit of time of a rate: in each microsecond a gap begins, or none.
+const MICROSECOND_NS: u64 = 1_000;
 
 /// A run, read for a budget.
 #[derive(Debug)]
@@ -20,6 +23,8 @@ pub struct Evidence {
     /// How long it measured, nanoseconds.
     pub length_ns: u64,
     pub(super) sample: Sample,
+    /// The evidence of each CPU; none if the run has one CPU, or observed threads, which may run on any.
+    pub(super) cpus: Vec<(u32, Evidence)>,
 }
 
 /// Reads a run, event by event, once it is known how long it is.
@@ -37,7 +42,7 @@ impl EvidenceReader {
         EvidenceReader {
             facts: facts.clone(),
             span_ns: span.ns(),
-            sampler: sampler.counting_above(limits_ns(budget)),
+            sampler: sampler.counting(counted(budget)),
         }
     }
 
@@ -66,14 +71,18 @@ pub(super) fn window_ns(span: Span) -> u64 {
     span.ns() / WINDOWS
 }
 
-/// What longer gaps are counted than, in the order of the requirements.
-pub(super) fn limits_ns(budget: &Budget) -> Vec<u64> {
+/// Returns the lengths above which gaps are counted, in the order of the requirements.
+pub(super) fn counted(budget: &Budget) -> Counted {
     let requirements = budget.requirements.iter();
     let limits_ns = requirements.map(|it| match it.quantity {
         Quantity::Percentile(_) => it.at_most as u64,
+        Quantity::GapsAbove(ns) => ns,
         _ => u64::MAX,
     });
-    limits_ns.collect()
+    Counted {
+        limits_ns: limits_ns.collect(),
+        cell_ns: LONGEST_NS,
+    }
 }
 
 /// How long each CPU was measured at least.
@@ -106,12 +115,47 @@ fn measured_ns(facts: &RunFacts, span_ns: u64, summary: &Summary) -> u64 {
 }
 
 impl Evidence {
-    pub(super) fn new(facts: RunFacts, span_ns: u64, sample: Sample) -> Evidence {
-        Evidence {
+    pub(super) fn new(facts: RunFacts, span_ns: u64, mut sample: Sample) -> Evidence {
+        let tracks = std::mem::take(&mut sample.cpus);
+        let mut evidence = Evidence {
             length_ns: measured_ns(&facts, span_ns, &sample.summary),
             facts,
             sample,
+            cpus: Vec::new(),
+        };
+        if tracks.len() > 1 && evidence.facts.workload != Workload::Observed {
+            evidence.cpus = evidence.of_cpus(tracks);
         }
+        evidence
+    }
+
+    /// Returns the evidence of each CPU.
+    fn of_cpus(&self, tracks: BTreeMap<u32, Track>) -> Vec<(u32, Evidence)> {
+        let common = without_cpus(&self.sample.summary);
+        let evidence = tracks.into_iter().map(|(cpu, track)| {
+            let evidence = Evidence {
+                facts: self.facts.clone(),
+                length_ns: self.length_ns,
+                sample: Sample {
+                    whole: track.whole,
+                    windows: track.windows,
+                    window_ns: self.sample.window_ns,
+                    cpus: BTreeMap::new(),
+                    bad_cells: track.bad_cells,
+                    summary: with_cpu(common.clone(), &self.sample.summary, cpu),
+                },
+                cpus: Vec::new(),
+            };
+            (cpu, evidence)
+        });
+        evidence.collect()
+    }
+
+    /// Returns the evidence of a CPU; that of the run without one.
+    pub(super) fn of(&self, cpu: Option<u32>) -> &Evidence {
+        let mut cpus = self.cpus.iter();
+        let found = cpu.and_then(|cpu| cpus.find(|(known, _)| *known == cpu));
+        found.map_or(self, |(_, evidence)| evidence)
     }
 
     /// What the run, and that of its host, could see.
@@ -132,16 +176,16 @@ impl Evidence {
         missed.fold(0, u64::saturating_add)
     }
 
-    /// The longest of all; `None` where there was none.
-    pub fn worst(&self) -> Option<&NamedInterval> {
-        let summary = &self.sample.summary;
+    /// Returns the longest gap or wake-up of a CPU, or of the run; `None` if none is listed.
+    pub fn worst(&self, cpu: Option<u32>) -> Option<&NamedInterval> {
+        let summary = &self.of(cpu).sample.summary;
         let of_wakeups = summary.wakeups.as_ref().map(|it| &it.worst);
         of_wakeups.unwrap_or(&summary.worst).first()
     }
 
-    /// What the run says of the percentile that is the requirement in this place; `None` of a run that is too short to
-    /// be cut.
-    pub(super) fn odds(&self, place: usize, limit_ns: u64, risk: f64) -> Option<Odds> {
+    /// Returns the odds of the percentile that is the requirement in this place: `part` of all values may be above it.
+    /// `None` if the run is too short to be cut.
+    pub(super) fn odds(&self, place: usize, limit_ns: u64, part: f64, risk: f64) -> Option<Odds> {
         let Sample { whole, windows, .. } = &self.sample;
         let of_windows = windows.iter();
         let of_windows = of_windows.map(|it| (&it.lengths, it.above[place]));
@@ -151,12 +195,99 @@ impl Evidence {
         if in_windows < whole.lengths.count() / 2 {
             return None;
         }
-        Odds::new(
-            whole.lengths.count(),
-            whole.above[place],
-            self.coverage().lost.gaps.saturating_add(self.missed()),
-            &windows,
-            risk,
-        )
+        let lost = self.coverage().lost.gaps.saturating_add(self.missed());
+        let (count, above) = (whole.lengths.count(), whole.above[place]);
+        let odds = Odds::new(count, above, lost, &windows, risk)?;
+        Some(odds.with_bursts(self.bursts(place, part)))
     }
+
+    /// Returns the odds of the part of all microseconds in which a gap begins that is longer than `limit_ns`. `None` if
+    /// the run is too short to be cut.
+    pub(super) fn odds_of_rate(
+        &self,
+        place: usize,
+        limit_ns: u64,
+        per_second: f64,
+        risk: f64,
+    ) -> Option<Odds> {
+        let Sample { whole, windows, .. } = &self.sample;
+        let us = |ns: u64| ns / MICROSECOND_NS;
+        let of_windows = windows.iter();
+        let of_windows = of_windows.map(|it| (&it.lengths, it.above[place]));
+        let mut seen = seen(&whole.lengths, of_windows, limit_ns);
+        for (seen, window) in seen.iter_mut().zip(windows) {
+            seen.count = us(window.runtime_ns);
+        }
+        let in_windows: u64 = seen.iter().map(|it| it.count).sum();
+        // The odds are those of parts: no rate has a gap in each microsecond.
+        let is_part = per_second * (MICROSECOND_NS as f64) < 1e9;
+        if !is_part || in_windows < us(whole.runtime_ns) / 2 {
+            return None;
+        }
+        let (count, above) = (us(whole.runtime_ns), whole.above[place]);
+        let lost = self.coverage().lost.gaps;
+        let odds = Odds::new(count, above, lost, &seen, risk)?;
+        // A bad cell may have as many of them as a cell has gaps of any length.
+        let cells = self.cells() as f64;
+        let gaps_of_cell = (whole.lengths.count() as f64 / cells.max(1.0)).max(1.0);
+        let part = per_second * LONGEST_NS as f64 / 1e9 / gaps_of_cell;
+        Some(odds.with_bursts(self.bursts(place, part)))
+    }
+
+    fn bursts(&self, place: usize, part: f64) -> Bursts {
+        let windows = self.sample.windows.iter();
+        Bursts {
+            windows: windows.filter(|it| it.above[place] > 0).count(),
+            cells: self.cells(),
+            bad: self.sample.bad_cells[place],
+            part: part.clamp(f64::MIN_POSITIVE, 0.99),
+        }
+    }
+
+    /// Returns how many times the longest burst fits into the measured time.
+    fn cells(&self) -> u64 {
+        let whole = &self.sample.whole;
+        // Tasks that sleep have no runtime. They are measured for as long as they exist.
+        let measured_ns = match self.facts.workload {
+            Workload::Timerlat => self.length_ns,
+            _ => whole.runtime_ns,
+        };
+        measured_ns / LONGEST_NS
+    }
+}
+
+/// Returns a summary without the figures of its CPUs.
+fn without_cpus(summary: &Summary) -> Summary {
+    let mut common = summary.clone();
+    common.cpus.clear();
+    common.worst.clear();
+    if let Some(wakeups) = &mut common.wakeups {
+        wakeups.cpus.clear();
+        wakeups.worst.clear();
+    }
+    common
+}
+
+/// Returns a summary with the figures of one CPU of another summary.
+fn with_cpu(mut common: Summary, summary: &Summary, cpu: u32) -> Summary {
+    let of_cpu = |all: &[NamedInterval]| -> Vec<NamedInterval> {
+        all.iter().filter(|it| it.cpu == cpu).cloned().collect()
+    };
+    common.cpus = summary
+        .cpus
+        .iter()
+        .filter(|it| it.cpu == cpu)
+        .cloned()
+        .collect();
+    common.worst = of_cpu(&summary.worst);
+    if let Some((to, from)) = common.wakeups.as_mut().zip(summary.wakeups.as_ref()) {
+        to.cpus = from
+            .cpus
+            .iter()
+            .filter(|it| it.cpu == cpu)
+            .cloned()
+            .collect();
+        to.worst = of_cpu(&from.worst);
+    }
+    common
 }

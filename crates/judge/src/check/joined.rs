@@ -3,7 +3,7 @@
 use vmnoise_events::{Event, RunFacts};
 
 use super::budget::Budget;
-use super::evidence::{Evidence, limits_ns, threshold_ns, window_ns};
+use super::evidence::{Evidence, counted, threshold_ns, window_ns};
 use crate::compare::{Span, Windows};
 use vmnoise_explain::Joiner;
 
@@ -24,7 +24,7 @@ impl JoinedEvidenceReader {
         JoinedEvidenceReader {
             facts: guest.clone(),
             span_ns: span.ns(),
-            windows: windows.counting_above(limits_ns(budget)),
+            windows: windows.counting(counted(budget)),
             reached_ns: None,
         }
     }

@@ -1,15 +1,15 @@
 //! The verdict.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vmnoise_events::coverage::{BlindSpot, Hidden, Hides, Question};
+use vmnoise_events::coverage::{BlindSpot, Hides, Question};
 use vmnoise_events::{Name, Share};
 
 use super::budget::{Budget, Quantity, Requirement};
+use super::estimate::{percentile, rate};
 use super::evidence::Evidence;
-use super::odds::Decision;
 use super::reason::Reason;
 use crate::bounds::Bounds;
 use crate::compare::Figure;
@@ -56,7 +56,9 @@ pub struct Judgement {
     pub requirement: Requirement,
     /// What is true of it.
     pub verdict: Verdict,
-    /// The run's figure, in the quantity's unit; `None` where unknown.
+    /// The CPU that decided, which is the worst; `None` if there is one, or threads were observed.
+    pub cpu: Option<u32>,
+    /// Figure of that CPU, or of the run, in the quantity's unit; `None` if unknown.
     pub value: Option<f64>,
     /// Why it is not simply kept.
     pub reasons: Vec<Reason>,
@@ -78,10 +80,10 @@ pub struct Blame {
 impl Judged {
     /// Judges a run that was read for this budget.
     pub fn new(budget: &Budget, evidence: &Evidence) -> Judged {
-        let percentiles = budget.requirements.iter();
-        let percentiles = percentiles.filter(|it| it.quantity.part_above().is_some());
-        // As Bonferroni shares a risk among tests.
-        let risk = RISK / percentiles.count().max(1) as f64;
+        let estimated = budget.requirements.iter();
+        let estimated = estimated.filter(|it| it.quantity.is_estimated()).count();
+        // The tests share the risk (Bonferroni). Each is made on each CPU.
+        let risk = RISK / (estimated.max(1) * evidence.cpus.len().max(1)) as f64;
         let about_run = about_run(budget, evidence);
         let is_short = about_run
             .iter()
@@ -90,17 +92,23 @@ impl Judged {
         let judged = budget.requirements.iter().enumerate();
         let judgements: Vec<Judgement> = judged
             .map(|(place, requirement)| {
-                let mut judgement = judge(requirement, place, evidence, risk);
+                let mut judgement = judge_worst(requirement, place, evidence, risk);
                 // What is said of the whole run is not said of each limit again.
                 judgement.reasons.retain(|it| !about_run.contains(it));
                 if is_short {
                     judgement.verdict = judgement.verdict.max(Verdict::CannotTell);
                 }
-                let needed = judgement.reasons.iter().filter_map(|reason| match reason {
-                    Reason::TooFew { needed, .. } => Some(*needed),
+                let of_cpu = evidence.of(judgement.cpu);
+                let needed_ns = judgement.reasons.iter().filter_map(|reason| match reason {
+                    Reason::TooFew { needed, .. } => {
+                        Some(needed.and_then(|needed| length_for(of_cpu, needed)))
+                    }
+                    Reason::TooShort { needed_ns } | Reason::Unmet { needed_ns, .. } => {
+                        Some(*needed_ns)
+                    }
                     _ => None,
                 });
-                ask_for_ns.extend(needed.map(|needed| length_for(evidence, needed?)));
+                ask_for_ns.extend(needed_ns);
                 judgement
             })
             .collect();
@@ -138,7 +146,8 @@ fn about_run(budget: &Budget, evidence: &Evidence) -> Vec<Reason> {
         asked_ns,
     });
     let shared = evidence.facts.shares_cpu.then_some(Reason::SharedCpus);
-    let others = [shared, unseen_below(evidence)].into_iter().flatten();
+    let others = [shared, unseen_below(evidence), of_gaps(budget, evidence)];
+    let others = others.into_iter().flatten();
     let blind = blind(blind_to_all(evidence)).into_iter();
     short.into_iter().chain(blind).chain(others).collect()
 }
@@ -150,6 +159,15 @@ fn blind_to_all(evidence: &Evidence) -> Vec<BlindSpot> {
     let of_own_kernel = coverage.blind_spots(Question::TakenAs(Share::Irq));
     spots.retain(|it| it.hides() == Hides::Time && of_own_kernel.contains(it));
     spots
+}
+
+/// Warns of percentiles of gaps, which more short gaps make smaller.
+fn of_gaps(budget: &Budget, evidence: &Evidence) -> Option<Reason> {
+    let is = |of: fn(&Quantity) -> bool| budget.requirements.iter().any(|it| of(&it.quantity));
+    let has_percentile = is(|it| matches!(it, Quantity::Percentile(_)));
+    let has_rate = is(|it| matches!(it, Quantity::GapsAbove(_)));
+    let is_of_gaps = evidence.sample.summary.wakeups.is_none();
+    (is_of_gaps && has_percentile && !has_rate).then_some(Reason::OfGaps)
 }
 
 fn unseen_below(evidence: &Evidence) -> Option<Reason> {
@@ -168,12 +186,37 @@ fn length_for(evidence: &Evidence, values: u64) -> Option<u64> {
     (count > 0 && ns < u64::MAX as f64).then_some(ns as u64)
 }
 
+/// Judges the worst CPU: a thread runs on one CPU, and gains nothing from another that is quieter.
+fn judge_worst(
+    requirement: &Requirement,
+    place: usize,
+    evidence: &Evidence,
+    risk: f64,
+) -> Judgement {
+    let of_cpus = evidence.cpus.iter().map(|(cpu, evidence)| Judgement {
+        cpu: Some(*cpu),
+        ..judge(requirement, place, evidence, risk)
+    });
+    let is_worse = |one: &Judgement, other: &Judgement| {
+        let by_value = one.value.partial_cmp(&other.value);
+        (one.verdict.cmp(&other.verdict)).then(by_value.unwrap_or(Ordering::Equal))
+            == Ordering::Greater
+    };
+    // The first of equals.
+    let worst = of_cpus.reduce(|worst, other| match is_worse(&other, &worst) {
+        true => other,
+        false => worst,
+    });
+    worst.unwrap_or_else(|| judge(requirement, place, evidence, risk))
+}
+
 fn judge(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64) -> Judgement {
     let mut found = match &requirement.quantity {
         Quantity::Max => longest(requirement, evidence),
         Quantity::Percentile(_) => percentile(requirement, place, evidence, risk),
         Quantity::Noise => of_run(requirement, evidence, Figure::Noise),
         Quantity::Gaps => of_run(requirement, evidence, Figure::Gaps),
+        Quantity::GapsAbove(ns) => rate(requirement, place, *ns, evidence, risk),
         Quantity::Share(share) => {
             let bounds = Bounds::of_share(&evidence.sample, *share);
             part(requirement, evidence, bounds, Question::TakenAs(*share))
@@ -190,13 +233,14 @@ fn judge(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64
         found.reasons.push(Reason::AboveWarning);
     }
     let blame = match (found.verdict, &requirement.quantity) {
-        (Verdict::Fail, Quantity::Max | Quantity::Percentile(_)) => of_worst(evidence),
+        (Verdict::Fail, quantity) if quantity.is_broken_by_the_longest() => of_worst(evidence),
         (Verdict::Fail, quantity) => of_all(evidence, quantity),
         _ => Vec::new(),
     };
     Judgement {
         requirement: requirement.clone(),
         verdict: found.verdict,
+        cpu: None,
         value: found.value,
         reasons: found.reasons,
         blame,
@@ -204,10 +248,10 @@ fn judge(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64
 }
 
 /// What a run says of one limit.
-struct Found {
-    verdict: Verdict,
-    value: Option<f64>,
-    reasons: Vec<Reason>,
+pub(super) struct Found {
+    pub(super) verdict: Verdict,
+    pub(super) value: Option<f64>,
+    pub(super) reasons: Vec<Reason>,
 }
 
 impl Found {
@@ -219,7 +263,7 @@ impl Found {
         }
     }
 
-    fn broken(value: f64) -> Found {
+    pub(super) fn broken(value: f64) -> Found {
         Found {
             verdict: Verdict::Fail,
             value: Some(value),
@@ -227,7 +271,7 @@ impl Found {
         }
     }
 
-    fn open(value: Option<f64>, reasons: Vec<Reason>) -> Found {
+    pub(super) fn open(value: Option<f64>, reasons: Vec<Reason>) -> Found {
         Found {
             verdict: Verdict::CannotTell,
             value,
@@ -236,7 +280,7 @@ impl Found {
     }
 
     /// Kept, unless the recording could not see what is asked.
-    fn kept_but_for(value: f64, spots: Vec<BlindSpot>) -> Found {
+    pub(super) fn kept_but_for(value: f64, spots: Vec<BlindSpot>) -> Found {
         match spots.is_empty() {
             true => Found::kept(value),
             false => Found::open(Some(value), blind(spots)),
@@ -244,7 +288,7 @@ impl Found {
     }
 }
 
-fn blind(spots: Vec<BlindSpot>) -> Vec<Reason> {
+pub(super) fn blind(spots: Vec<BlindSpot>) -> Vec<Reason> {
     spots.into_iter().map(Reason::Blind).collect()
 }
 
@@ -255,49 +299,6 @@ fn longest(requirement: &Requirement, evidence: &Evidence) -> Found {
     }
     let question = Question::Longest(requirement.at_most);
     Found::kept_but_for(max_ns, evidence.coverage().blind_spots(question))
-}
-
-fn percentile(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64) -> Found {
-    let part = requirement.quantity.part_above().unwrap_or(0.0);
-    let whole = &evidence.sample.whole;
-    let [length_ns] = whole.lengths.at_quantiles([1.0 - part]);
-    let count = evidence.count();
-    let edge = length_ns.min(whole.max_gap_ns) as f64;
-    // A length is known to three digits, and how many are above the limit exactly.
-    let value = match whole.above[place] as f64 <= part * count as f64 {
-        true => edge.min(requirement.at_most),
-        false => edge,
-    };
-    let question = Question::Often(requirement.at_most);
-    // Those that were lost are counted as if each were above.
-    let (lost, hidden): (Vec<_>, Vec<_>) = evidence
-        .coverage()
-        .blind_spots(question)
-        .into_iter()
-        .partition(|it| it.hides() == Hides::StatedCount);
-    // Values that are missing below the limit make all others look more frequent than they are.
-    let is_cut = |it: &BlindSpot| matches!(it.hidden(), Hidden::Threshold { .. });
-    if hidden.iter().any(is_cut) {
-        return Found::open(Some(value), blind(hidden));
-    }
-    if count == 0 {
-        return Found::open(None, [vec![Reason::NoValues], blind(hidden)].concat());
-    }
-    let Some(odds) = evidence.odds(place, requirement.at_most as u64, risk) else {
-        let short = vec![Reason::TooShortToCut];
-        return Found::open(Some(value), [short, blind(hidden)].concat());
-    };
-    match odds.decide(part) {
-        Decision::Kept => Found::kept_but_for(value, hidden),
-        Decision::Broken => Found::broken(value),
-        Decision::Open => {
-            let needed = odds.count_to_ask_for(part).ceil();
-            // A float that is too large for a u64 becomes the largest.
-            let needed = (needed < u64::MAX as f64).then_some((needed as u64).max(count));
-            let few = vec![Reason::TooFew { count, needed }];
-            Found::open(Some(value), [few, blind(lost), blind(hidden)].concat())
-        }
-    }
 }
 
 /// A figure of all gaps of the run.
@@ -351,7 +352,7 @@ fn part(
 }
 
 fn of_worst(evidence: &Evidence) -> Vec<Blame> {
-    let parts = evidence.worst().map(|it| &it.parts);
+    let parts = evidence.worst(None).map(|it| &it.parts);
     let blame = parts.into_iter().flatten().map(|part| Blame {
         share: part.share,
         name: part.source.clone(),

@@ -5,6 +5,7 @@
 //! has seen: it is decided by how many values there were ([`odds`]).
 
 mod budget;
+mod estimate;
 mod evidence;
 mod joined;
 mod judge;

@@ -3,8 +3,11 @@
 use std::fmt;
 
 use serde::Serialize;
-use vmnoise_events::Share;
 use vmnoise_events::coverage::BlindSpot;
+use vmnoise_events::{Share, human};
+
+use super::evidence::WINDOWS;
+use super::odds::ENOUGH_WINDOWS;
 
 /// One reason. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,6 +24,29 @@ pub enum Reason {
         /// How many to ask for; `None` where more than a u64 would be needed.
         needed: Option<u64>,
     },
+    /// The run is too short to decide a rate.
+    TooShort {
+        /// Length that most likely decides, in nanoseconds; `None` if no length does.
+        needed_ns: Option<u64>,
+    },
+    /// No more values are above the limit than may be, but the run may have missed bursts of them.
+    Unmet {
+        /// The limit, in nanoseconds.
+        above_ns: u64,
+        /// Number of windows of the run with such values.
+        windows: usize,
+        /// Length of a run that would have met them, in nanoseconds; `None` if no length would.
+        needed_ns: Option<u64>,
+    },
+    /// The limit is kept under an assumption about bursts of values above it.
+    Assuming {
+        /// The limit, in nanoseconds.
+        above_ns: u64,
+        /// Longest burst that is assumed, in nanoseconds; `None` if bursts are assumed to be as in this run.
+        burst_ns: Option<u64>,
+    },
+    /// A percentile of gaps shrinks if there are more short gaps.
+    OfGaps,
     /// There was no value.
     NoValues,
     /// No CPU ran for as long as its gaps are.
@@ -66,11 +92,52 @@ impl fmt::Display for Reason {
             Reason::TooFew {
                 count,
                 needed: Some(needed),
-            } => write!(f, "{count} values do not tell; ask for {needed}"),
+            } => write!(
+                f,
+                "{count} values do not tell; ask for {needed}"
+            ),
             Reason::TooFew {
                 count,
                 needed: None,
             } => write!(f, "{count} values do not tell, nor would any number"),
+            Reason::TooShort {
+                needed_ns: Some(needed_ns),
+            } => write!(
+                f,
+                "the run is too short to decide; measure for {:.0} s",
+                seconds(*needed_ns).ceil()
+            ),
+            Reason::TooShort { needed_ns: None } => {
+                f.write_str("no run shows that there are none at all; allow more than 0")
+            }
+            Reason::Unmet {
+                above_ns, windows, ..
+            } => write!(
+                f,
+                "values above {} may come in bursts that this run missed: {windows} of its {WINDOWS} windows have any, and \
+                 {ENOUGH_WINDOWS} would show how they come",
+                human(*above_ns)
+            ),
+            Reason::Assuming {
+                above_ns,
+                burst_ns: Some(burst_ns),
+            } => write!(
+                f,
+                "assumes that values above {} come in bursts of at most {}, no closer together than other values",
+                human(*above_ns),
+                human(*burst_ns)
+            ),
+            Reason::Assuming {
+                above_ns,
+                burst_ns: None,
+            } => write!(
+                f,
+                "assumes that values above {} come in no longer bursts than in this run",
+                human(*above_ns)
+            ),
+            Reason::OfGaps => f.write_str(
+                "more short gaps make a percentile smaller: limit how many long ones come in a second (--limit 'gaps>20us=5')",
+            ),
             Reason::NoValues => f.write_str("there was no gap to take a percentile of"),
             Reason::NoRuntime => {
                 f.write_str("no CPU ran for as long as its gaps are; record again")

@@ -4,6 +4,7 @@
 //! run is cut into [`WINDOWS`] or more windows of equal length, every figure is taken of
 //! each, and the figures of the windows are ranked.
 
+mod alike;
 mod condition;
 mod exits;
 mod figure;
@@ -18,7 +19,7 @@ pub use condition::Answer;
 pub use figure::{Context, Figure, Kind, OfReason, Unit};
 pub use groups::{GroupRow, GroupVerdict, Groups, Interval, LEVEL, MOST_RUNS, compare_groups};
 pub use measured::{Measured, Measuring};
-pub(crate) use sample::Windows;
+pub(crate) use sample::{Counted, Track, Windows};
 pub use sample::{Sample, Sampler, Window};
 pub use span::Span;
 pub use verdict::{Row, Verdict, compare, figures_of};

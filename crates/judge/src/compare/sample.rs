@@ -1,5 +1,7 @@
 //! A run, cut into windows.
 
+use std::collections::BTreeMap;
+
 use vmnoise_events::{Event, RunFacts, Share, ShareMap};
 
 use vmnoise_explain::Explainer;
@@ -109,7 +111,7 @@ impl Window {
         }
     }
 
-    fn close(&mut self, lines: Vec<PeriodLine>) {
+    fn close<'a>(&mut self, lines: impl Iterator<Item = &'a PeriodLine>) {
         for line in lines {
             let runtime_ns = line.runtime_ns.unwrap_or(0);
             self.runtime_ns = self.runtime_ns.saturating_add(runtime_ns);
@@ -129,8 +131,76 @@ pub struct Sample {
     pub windows: Vec<Window>,
     /// Length of each of them, nanoseconds.
     pub window_ns: u64,
+    /// The gaps of each CPU; none unless [`Sampler::counting`] asked for them.
+    pub(crate) cpus: BTreeMap<u32, Track>,
+    /// For each limit that is counted, the number of cells with a gap above it, over all CPUs.
+    pub(crate) bad_cells: Vec<u64>,
     /// What else is known of the run: what it lost, and how it ended.
     pub summary: Summary,
+}
+
+/// Gaps of a run, as a whole and window by window.
+#[derive(Debug)]
+pub(crate) struct Track {
+    pub(crate) whole: Window,
+    pub(crate) windows: Vec<Window>,
+    /// For each limit that is counted, the number of cells with a gap above it.
+    pub(crate) bad_cells: Vec<u64>,
+    open: Window,
+    last_bad_cells: Vec<Option<u64>>,
+}
+
+impl Track {
+    fn new(limits: usize) -> Track {
+        Track {
+            whole: Window::empty(limits),
+            windows: Vec::new(),
+            bad_cells: vec![0; limits],
+            open: Window::empty(limits),
+            last_bad_cells: vec![None; limits],
+        }
+    }
+
+    fn add(&mut self, gap: &Interval, counted: &Counted) {
+        self.open.add(gap, &counted.limits_ns);
+        self.whole.add(gap, &counted.limits_ns);
+        let cell = gap.start_mono_ns / counted.cell_ns;
+        let cells = self.bad_cells.iter_mut().zip(&mut self.last_bad_cells);
+        for ((bad, last), limit_ns) in cells.zip(&counted.limits_ns) {
+            if gap.dur_ns > *limit_ns && last.replace(cell) != Some(cell) {
+                *bad += 1;
+            }
+        }
+    }
+
+    /// Closes the window that is open, and opens the next.
+    fn turn<'a>(&mut self, lines: impl Iterator<Item = &'a PeriodLine>) -> Window {
+        let empty = Window::empty(self.bad_cells.len());
+        let mut window = std::mem::replace(&mut self.open, empty);
+        window.close(lines);
+        let whole = &mut self.whole;
+        whole.runtime_ns = whole.runtime_ns.saturating_add(window.runtime_ns);
+        for (share, known) in window.known.iter() {
+            whole.known[share] &= known;
+        }
+        window
+    }
+}
+
+/// The gaps of which a sampler counts how many there are.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    /// Lengths above which gaps are counted, in nanoseconds.
+    pub(crate) limits_ns: Vec<u64>,
+    /// Length of a cell in nanoseconds. Gaps that begin in one cell may be one burst.
+    pub(crate) cell_ns: u64,
+}
+
+impl Counted {
+    const NOTHING: Counted = Counted {
+        limits_ns: Vec::new(),
+        cell_ns: u64::MAX,
+    };
 }
 
 /// Takes the events of one run.
@@ -150,10 +220,10 @@ impl Sampler {
         }
     }
 
-    /// Counts how many gaps are longer than each of these, nanoseconds; called before the first event.
-    pub fn counting_above(self, limits_ns: Vec<u64>) -> Sampler {
+    /// Counts these gaps, and also takes each CPU by itself; called before the first event.
+    pub(crate) fn counting(self, counted: Counted) -> Sampler {
         Sampler {
-            windows: self.windows.counting_above(limits_ns),
+            windows: self.windows.counting(counted),
             ..self
         }
     }
@@ -184,10 +254,10 @@ pub(crate) struct Windows {
     window_ns: u64,
     /// CLOCK_MONOTONIC in nanoseconds; `None` before the first watermark.
     window_end_ns: Option<u64>,
-    open: Window,
-    whole: Window,
-    windows: Vec<Window>,
-    limits_ns: Vec<u64>,
+    all: Track,
+    counted: Counted,
+    is_by_cpu: bool,
+    cpus: BTreeMap<u32, Track>,
 }
 
 impl Windows {
@@ -197,26 +267,30 @@ impl Windows {
             threshold_ns,
             window_ns: window_ns.max(1),
             window_end_ns: None,
-            open: Window::empty(0),
-            whole: Window::empty(0),
-            windows: Vec::new(),
-            limits_ns: Vec::new(),
+            all: Track::new(0),
+            counted: Counted::NOTHING,
+            is_by_cpu: false,
+            cpus: BTreeMap::new(),
         }
     }
 
-    /// As [`Sampler::counting_above`].
-    pub(crate) fn counting_above(mut self, limits_ns: Vec<u64>) -> Windows {
-        let empty = || Window::empty(limits_ns.len());
-        (self.open, self.whole) = (empty(), empty());
-        self.limits_ns = limits_ns;
+    /// As [`Sampler::counting`].
+    pub(crate) fn counting(mut self, counted: Counted) -> Windows {
+        self.all = Track::new(counted.limits_ns.len());
+        self.counted = counted;
+        self.is_by_cpu = true;
         self
     }
 
     /// Takes the next gap.
     pub(crate) fn add(&mut self, gap: &Interval) {
-        if gap.dur_ns >= self.threshold_ns {
-            self.open.add(gap, &self.limits_ns);
-            self.whole.add(gap, &self.limits_ns);
+        if gap.dur_ns < self.threshold_ns {
+            return;
+        }
+        self.all.add(gap, &self.counted);
+        if self.is_by_cpu {
+            let track = track_of(&mut self.cpus, gap.cpu, &self.all);
+            track.add(gap, &self.counted);
         }
     }
 
@@ -226,8 +300,8 @@ impl Windows {
         let first_end_ns = mono_ns.saturating_add(self.window_ns);
         let end_ns = *self.window_end_ns.get_or_insert(first_end_ns);
         if let Some(late_ns) = mono_ns.checked_sub(end_ns) {
-            let window = self.turn(lines());
-            self.windows.push(window);
+            let window = self.turn(&lines());
+            self.all.windows.push(window);
             // A stream may have stood still for longer than a window.
             let past_ns = (late_ns / self.window_ns + 1).saturating_mul(self.window_ns);
             self.window_end_ns = Some(end_ns.saturating_add(past_ns));
@@ -236,24 +310,42 @@ impl Windows {
 
     /// The run, of which `lines` are the rest.
     pub(crate) fn finish(mut self, lines: Vec<PeriodLine>, summary: Summary) -> Sample {
-        self.turn(lines);
+        self.turn(&lines);
+        let windows = self.all.windows.len();
+        for track in self.cpus.values_mut() {
+            // What was begun after the last whole window is in no window.
+            track.windows.truncate(windows);
+        }
         Sample {
-            whole: self.whole,
-            windows: self.windows,
+            whole: self.all.whole,
+            windows: self.all.windows,
             window_ns: self.window_ns,
+            cpus: self.cpus,
+            bad_cells: self.all.bad_cells,
             summary,
         }
     }
 
-    /// Closes the window that is open, and opens the next.
-    fn turn(&mut self, lines: Vec<PeriodLine>) -> Window {
-        let mut window = std::mem::replace(&mut self.open, Window::empty(self.limits_ns.len()));
-        window.close(lines);
-        let whole = &mut self.whole;
-        whole.runtime_ns = whole.runtime_ns.saturating_add(window.runtime_ns);
-        for (share, known) in window.known.iter() {
-            whole.known[share] &= known;
+    /// Closes the windows that are open, and opens the next.
+    fn turn(&mut self, lines: &[PeriodLine]) -> Window {
+        for line in lines.iter().filter(|_| self.is_by_cpu) {
+            track_of(&mut self.cpus, line.cpu, &self.all);
         }
-        window
+        for (cpu, track) in &mut self.cpus {
+            let window = track.turn(lines.iter().filter(|line| line.cpu == *cpu));
+            track.windows.push(window);
+        }
+        self.all.turn(lines.iter())
     }
+}
+
+/// Returns the track of a CPU. A new one has had nothing in the windows before.
+fn track_of<'a>(cpus: &'a mut BTreeMap<u32, Track>, cpu: u32, all: &Track) -> &'a mut Track {
+    cpus.entry(cpu).or_insert_with(|| {
+        let limits = all.bad_cells.len();
+        let empty = std::iter::repeat_with(|| Window::empty(limits));
+        let mut track = Track::new(limits);
+        track.windows.extend(empty.take(all.windows.len()));
+        track
+    })
 }

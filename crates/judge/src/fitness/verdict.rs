@@ -94,6 +94,11 @@ mod tests {
                 least: 0,
                 most: Some(0),
             },
+            worst_thread_ns: Range {
+                least: 0,
+                most: Some(0),
+            },
+            wall_ns: 1_000_000,
             of_ns: 1_000_000,
             coverage: Coverage::of_command(CommandCoverage::default()),
         };

@@ -80,7 +80,7 @@ impl Lateness {
             Decision::Kept if !is_seen(goal, coverage) => Keeps::Open { needed: None },
             Decision::Kept => Keeps::Yes,
             Decision::Broken => Keeps::No,
-            Decision::Open => {
+            Decision::Open | Decision::Unmet => {
                 let needed = odds.count_to_ask_for(goal.above).ceil();
                 // A float that is too large for a u64 becomes the largest.
                 let needed = (needed < u64::MAX as f64).then_some(needed as u64);

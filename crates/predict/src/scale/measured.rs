@@ -5,15 +5,14 @@ use std::collections::BinaryHeap;
 
 use super::delays::{Delays, Tally};
 use super::sweep::{Piece, sweep};
+use crate::tail::LARGEST;
 use crate::taken::Taken;
 
-/// Into how many blocks of equal length a run is cut that is drawn from anew.
+/// Number of blocks of equal length into which a run is cut; a band leaves out one after the other.
 pub(super) const BLOCKS: u64 = 20;
 /// A block has at least so many steps; otherwise what reaches from one block into the next is no
 /// trifle, and blocks are not independent.
 const STEPS_OF_A_BLOCK: u64 = 20;
-/// So many of the largest delays are kept, which is what a tail is fitted to.
-const LARGEST: usize = 1_001;
 
 /// Delays of a host.
 #[derive(Debug)]
@@ -22,9 +21,11 @@ pub(super) struct Measured {
     pub(super) delays: Delays,
     /// The same, block by block; none where the run is too short for blocks.
     pub(super) blocks: Vec<Delays>,
+    /// Length of the host's recording, in nanoseconds.
+    pub(super) span_ns: u64,
     /// How many steps follow one another in the run.
     pub(super) steps: u64,
-    /// The largest delays of these, nanoseconds.
+    /// Largest delays of these steps, in nanoseconds, for the fit of a tail.
     pub(super) largest_ns: Vec<u64>,
     /// The largest delay of any step, nanoseconds.
     pub(super) longest_ns: u64,
@@ -122,6 +123,7 @@ pub(super) fn measure(cpus: &[Taken<'_>], step_ns: u64, in_blocks: bool) -> Opti
     (chain.steps > 0).then(|| Measured {
         delays,
         blocks,
+        span_ns,
         steps: chain.steps,
         largest_ns: chain.largest_ns.into_iter().map(|Reverse(ns)| ns).collect(),
         longest_ns,

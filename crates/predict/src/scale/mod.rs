@@ -23,7 +23,9 @@ mod suspects;
 mod sweep;
 mod tournament;
 
-pub use predict::{AtScale, Basis, Collective, Host, Prediction, Program, has_a_step, predict};
+pub use predict::{
+    AtScale, Basis, Collective, Host, Prediction, Program, WhyNot, has_a_step, predict,
+};
 pub use suspects::Suspect;
 
 #[cfg(test)]

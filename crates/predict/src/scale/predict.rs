@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::allreduce;
-use super::band::{self, MANY_HOSTS};
+use super::band::{self, Band, MANY_HOSTS};
 use super::bounds::of_any_dependence;
 use super::delays::Layer;
 use super::measured::{Measured, measure};
@@ -14,9 +14,13 @@ use crate::record::{Culprit, Record};
 use crate::tail::Tail;
 use crate::taken::Taken;
 
-/// How often blocks are drawn for a band; fewer times where each draw is one of many rounds.
-const DRAWS: usize = 200;
-const FEW_DRAWS: usize = 40;
+/// Least number of steps of all ranks together in the recorded time. The longest delay of the ranks decides each step,
+/// and so many steps show how often each delay occurs. The coverage test holds the bands to this number.
+const LEAST_STEPS: u64 = 100;
+/// Largest factor between the ends of a band. A wider band rests on a few gaps, and the next recording has others.
+const WIDEST_BAND: f64 = 5.0;
+/// Part of a step; a band that is no wider than this may have any factor.
+const NARROW_BAND: f64 = 0.01;
 
 /// The CPUs of one recording.
 #[derive(Debug)]
@@ -48,15 +52,24 @@ pub struct Program {
     pub in_phase: bool,
 }
 
-/// What a prediction rests on.
+/// Whether the recordings say how long steps take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// On steps that the recordings hold.
+    /// They do.
     Recorded,
-    /// On a tail fitted to the longest of them: more hosts than there were steps of hosts.
-    Extrapolated,
-    /// On nothing: as many hosts, and no tail that fits.
-    Nothing,
+    /// They do not.
+    Nothing(WhyNot),
+}
+
+/// Why recordings do not say how long steps take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhyNot {
+    /// The longest delays may have no variance: delays that were not recorded decide.
+    HeavyTail,
+    /// The recorded time holds fewer than a hundred steps of so many ranks.
+    FewSteps,
+    /// A few gaps make most of the delay, and the next recording has others.
+    FewGaps,
 }
 
 /// What so many ranks come to. All times are means of a step, in nanoseconds.
@@ -68,17 +81,22 @@ pub struct AtScale {
     pub hosts: u64,
     /// How long a step takes where nothing is taken.
     pub undisturbed_ns: f64,
-    /// How long it takes; `None` where nothing says so.
+    /// How long it takes; `None` if the recordings do not say.
     pub step_ns: Option<f64>,
-    /// Between what it lies in nine of ten draws of other blocks of time; `None` where there is nothing to
-    /// draw from.
+    /// Bounds between which it lies in 90 of 100 recordings; `None` if the run is too short for blocks, or the
+    /// recordings do not say.
     pub band_ns: Option<(f64, f64)>,
-    /// What that rests on.
+    /// Lower bound if the recordings do not say: it is longer in 95 of 100 recordings. `None` if the run is too short
+    /// for blocks.
+    pub at_least_ns: Option<f64>,
+    /// How long it takes if no other gaps ever come; a simulator finds this with the same gaps.
+    pub of_recorded_gaps_ns: f64,
+    /// Whether the recordings say.
     pub basis: Basis,
-    /// Of a barrier, whatever joins the hosts, by what was recorded: the least and the most. `None` of an allreduce,
-    /// and where the basis is not recorded.
+    /// Least and most of a barrier, whatever joins the hosts; `None` of an allreduce, and if the recordings do not
+    /// say.
     pub bounds_ns: Option<(f64, f64)>,
-    /// How long it takes without each of the suspects, in their order; none where the basis is not recorded.
+    /// How long it takes without each of the suspects, in their order, by the gaps that were recorded.
     pub without_ns: Vec<f64>,
 }
 
@@ -93,7 +111,7 @@ pub struct Prediction {
     pub measured_hosts: usize,
     /// Steps that these had one after the other, all together.
     pub host_steps: u64,
-    /// Up to how many ranks the recordings carry; `None` is any number.
+    /// Most ranks that the recordings can support, if steps are hardly longer than undisturbed; `None` is any number.
     pub carried_ranks: Option<u64>,
     /// What was fitted to the longest delays; `None` where they are too few, or all alike.
     pub tail: Option<Tail>,
@@ -122,31 +140,28 @@ pub fn predict(hosts: &[Host<'_>], program: &Program, ranks: &[u64]) -> Option<P
     // Each round of hosts has all of them once: the shortest run is the first of which there are no more steps.
     let rounds = whole.iter().map(|(_, it)| it.steps).min().unwrap_or(0);
     let of_round: u64 = whole.iter().map(|((_, used), _)| *used as u64).sum();
-    let carried_ranks = rounds.saturating_mul(of_round);
+    let carried_ranks = rounds.saturating_mul(of_round) / LEAST_STEPS;
     let measured_hosts = whole.len();
-    let at_limit = whole.iter().map(|(_, it)| Hosts {
-        delays: &it.delays,
-        count: rounds as f64,
-    });
-    let (at_limit, _) = Slowest::of(&at_limit.collect::<Vec<_>>(), carried_ranks);
-    let at_limit_ns = at_limit.mean_ns();
+    let spans_ns = whole.iter().map(|(_, it)| it.span_ns).min();
+    let recorded_ns = spans_ns.unwrap_or(0) as f64 * measured_hosts as f64;
     let largest_ns = whole.iter().flat_map(|(_, it)| &it.largest_ns);
     let tail = Tail::fit_largest(host_steps, &largest_ns.copied().collect::<Vec<u64>>());
 
     let mut scales: Vec<AtScale> = placements
         .iter()
         .map(|placement| {
-            let is_carried = program.in_phase || placement.ranks <= carried_ranks;
-            let beyond = tail.as_ref().zip(Some(at_limit_ns));
-            scale(&measured, program, placement, is_carried, beyond)
+            let limits = Limits {
+                is_heavy: tail.as_ref().is_some_and(Tail::is_heavy),
+                recorded_ns,
+            };
+            scale(&measured, program, placement, &limits)
         })
         .collect();
     let longest_ns = measured.values().map(|(it, _)| it.longest_ns).max();
     drop(measured);
     for suspect in &suspects {
         let measured = measure_all(hosts, program, &placements, Some(&suspect.culprit))?;
-        let carried = scales.iter_mut().zip(&placements);
-        for (scale, placement) in carried.filter(|(it, _)| it.basis == Basis::Recorded) {
+        for (scale, placement) in scales.iter_mut().zip(&placements) {
             let (slowest, begins) = slowest(&measured, placement);
             let round = round(&measured, placement, &begins);
             let delay_ns = delay_ns(placement, &slowest, round.as_ref());
@@ -237,14 +252,34 @@ fn delay_ns(placement: &Placement, step: &Slowest, round: Option<&Slowest>) -> f
     )
 }
 
-/// `beyond`: the tail, and how late the slowest is of as many hosts as are carried.
-fn scale(
-    measured: &Parts,
-    program: &Program,
-    placement: &Placement,
-    is_carried: bool,
-    beyond: Option<(&Tail, f64)>,
-) -> AtScale {
+/// Facts that limit the ranks for which recordings can support a prediction.
+struct Limits {
+    /// Whether delays may have no variance.
+    is_heavy: bool,
+    /// Length of all hosts' recordings together, in nanoseconds.
+    recorded_ns: f64,
+}
+
+impl Limits {
+    /// Returns why steps of this length on so many hosts cannot be predicted; `None` if they can, as far as the band
+    /// is narrow enough.
+    fn why_not(&self, hosts: f64, step_ns: f64) -> Option<WhyNot> {
+        // While a step lasts, each host has the gaps that come in that time.
+        let of_all_ns = hosts * step_ns * LEAST_STEPS as f64;
+        match self.is_heavy {
+            true => Some(WhyNot::HeavyTail),
+            false => (of_all_ns > self.recorded_ns).then_some(WhyNot::FewSteps),
+        }
+    }
+}
+
+/// Whether a few gaps make most of the delay.
+fn is_of_few_gaps(band: &Band, undisturbed_ns: f64) -> bool {
+    band.high_ns > WIDEST_BAND * band.low_ns
+        && band.high_ns - band.low_ns > NARROW_BAND * undisturbed_ns
+}
+
+fn scale(measured: &Parts, program: &Program, placement: &Placement, limits: &Limits) -> AtScale {
     let rounds_ns = match program.collective {
         Collective::Barrier => 0,
         Collective::Allreduce { round_ns } => {
@@ -252,53 +287,49 @@ fn scale(
         }
     };
     let undisturbed_ns = (program.step_ns + rounds_ns) as f64;
-    let is_barrier = program.collective == Collective::Barrier;
     let (slowest, begins) = slowest(measured, placement);
-    let parts = placement.hosts.iter();
-    let layers = parts.map(|(part, count)| (begins.of(&measured[part].0.delays), *count));
-    let (least_ns, most_ns) = of_any_dependence(&layers.collect::<Vec<_>>());
-    let scale = AtScale {
+    let round = round(measured, placement, &begins);
+    let mean_ns = |slowest: &Slowest| delay_ns(placement, slowest, round.as_ref());
+    let of_recorded_gaps_ns = undisturbed_ns + mean_ns(&slowest);
+    let hosts = placement.hosts.iter();
+    let hosts: Vec<(&Measured, f64)> = hosts
+        .map(|(part, count)| (&measured[part].0, *count))
+        .collect();
+    let nothing = AtScale {
         ranks: placement.ranks,
         hosts: placement.count() as u64,
         undisturbed_ns,
         step_ns: None,
         band_ns: None,
-        basis: Basis::Nothing,
+        at_least_ns: None,
+        of_recorded_gaps_ns,
+        basis: Basis::Recorded,
         bounds_ns: None,
         without_ns: Vec::new(),
     };
-    if is_carried {
-        let hosts = placement.hosts.iter();
-        let hosts = hosts.map(|(part, count)| (&measured[part].0, *count));
-        let round = round(measured, placement, &begins);
-        let draws = if round.is_some() { FEW_DRAWS } else { DRAWS };
-        let mean_ns =
-            |slowest: &Slowest| undisturbed_ns + delay_ns(placement, slowest, round.as_ref());
-        let step_ns = mean_ns(&slowest);
-        let hosts: Vec<(&Measured, f64)> = hosts.collect();
+    let why_not = limits.why_not(placement.count(), of_recorded_gaps_ns);
+    let band = match why_not {
+        None => band::of(&hosts, &begins, mean_ns, mean_ns(&slowest)),
+        Some(_) => None,
+    };
+    let is_wide = band.is_some_and(|it| is_of_few_gaps(&it, undisturbed_ns));
+    if let Some(why_not) = why_not.or(is_wide.then_some(WhyNot::FewGaps)) {
+        // No rank goes on before the slowest has ended the step, whatever rounds take.
+        let barrier = band::of(&hosts, &begins, Slowest::mean_ns, slowest.mean_ns());
         return AtScale {
-            step_ns: Some(step_ns),
-            band_ns: band::of(&hosts, &begins, draws, mean_ns, step_ns),
-            basis: Basis::Recorded,
-            bounds_ns: is_barrier.then_some((undisturbed_ns + least_ns, undisturbed_ns + most_ns)),
-            ..scale
+            at_least_ns: barrier.map(|it| undisturbed_ns + it.low_ns),
+            basis: Basis::Nothing(why_not),
+            ..nothing
         };
     }
-    let beyond = beyond.filter(|(tail, _)| tail.fits() && is_barrier);
-    let extrapolated = beyond.and_then(|(tail, at_limit_ns)| {
-        let delay_ns = tail.expected_max_ns(placement.count())?;
-        let (low_ns, high_ns) = tail.band_of_max_ns(placement.count())?;
-        // The slowest of more hosts is no less late.
-        let [delay_ns, low_ns, high_ns] = [delay_ns, low_ns, high_ns].map(|ns| ns.max(at_limit_ns));
-        Some((delay_ns, (low_ns, high_ns)))
-    });
-    match extrapolated {
-        None => scale,
-        Some((delay_ns, (low_ns, high_ns))) => AtScale {
-            step_ns: Some(undisturbed_ns + delay_ns),
-            band_ns: Some((undisturbed_ns + low_ns, undisturbed_ns + high_ns)),
-            basis: Basis::Extrapolated,
-            ..scale
-        },
+    let is_barrier = program.collective == Collective::Barrier;
+    let layers = placement.hosts.iter();
+    let layers = layers.map(|(part, count)| (begins.of(&measured[part].0.delays), *count));
+    let (least_ns, most_ns) = of_any_dependence(&layers.collect::<Vec<_>>());
+    AtScale {
+        step_ns: Some(of_recorded_gaps_ns),
+        band_ns: band.map(|it| (undisturbed_ns + it.low_ns, undisturbed_ns + it.high_ns)),
+        bounds_ns: is_barrier.then_some((undisturbed_ns + least_ns, undisturbed_ns + most_ns)),
+        ..nothing
     }
 }

@@ -4,8 +4,14 @@
 //! free time the end moves on with it, and where it meets a gap, jumps over it; while t itself is in a
 //! gap, the end stays. So the delay (what the step takes beyond W) is constant, jumps up, or falls
 //! by a nanosecond each nanosecond.
+//!
+//! A step begins if it would end in the run without any gap. Gaps after the run are not known: a step that the end of
+//! the run cuts counts with the delay that it had by then.
 
 use crate::taken::Taken;
+
+/// A moment after the end of any run.
+const NEVER_NS: u64 = u64::MAX / 2;
 
 /// One rank on its CPU, at a moment at which a step may begin.
 #[derive(Debug)]
@@ -53,9 +59,9 @@ impl<'a> Rank<'a> {
         rank
     }
 
-    /// When a gap begins; behind the last one, when the run ends.
+    /// Returns when a gap begins; there is none after the last one.
     fn begin_ns(&self, gap: usize) -> u64 {
-        self.begins_ns.get(gap).copied().unwrap_or(self.to_ns)
+        self.begins_ns.get(gap).copied().unwrap_or(NEVER_NS)
     }
 
     /// When the gap ends that it is in.
@@ -63,18 +69,17 @@ impl<'a> Rank<'a> {
         self.begins_ns[self.next] + self.taken_ns[self.next]
     }
 
-    /// When the delay changes otherwise than it does now; `None` where the step would not end in the run any
-    /// more.
+    /// Returns when the delay begins to change in another way; `None` if an undisturbed step would end after the run.
     pub(super) fn change_ns(&self) -> Option<u64> {
-        if self.beyond > self.begins_ns.len() {
-            return None;
-        }
-        if self.is_inside {
-            return Some(self.end_ns());
-        }
-        let until_met_ns = self.left_until_beyond_ns - self.left_ns - self.step_ns;
-        let next_ns = self.begin_ns(self.next);
-        Some(next_ns.min(self.now_ns + until_met_ns))
+        let last_ns = self.to_ns.checked_sub(self.step_ns)?;
+        let change_ns = match self.is_inside {
+            true => self.end_ns(),
+            false => {
+                let until_met_ns = self.left_until_beyond_ns - self.left_ns - self.step_ns;
+                self.begin_ns(self.next).min(self.now_ns + until_met_ns)
+            }
+        };
+        (self.now_ns < last_ns).then_some(change_ns.min(last_ns))
     }
 
     /// Moves on, at most to the next change.
@@ -101,12 +106,11 @@ impl<'a> Rank<'a> {
         // A gap is met that begins before the step has had all it needs. Right after a moment in free time that
         // is one, too, that begins just then.
         let had_ns = self.left_ns + self.step_ns + u64::from(!self.is_inside);
-        while self.beyond <= self.begins_ns.len() && self.left_until_beyond_ns < had_ns {
-            if let Some(taken_ns) = self.taken_ns.get(self.beyond) {
-                self.met_ns += taken_ns;
-                let end_ns = self.begins_ns[self.beyond] + taken_ns;
-                self.left_until_beyond_ns += self.begin_ns(self.beyond + 1) - end_ns;
-            }
+        while self.left_until_beyond_ns < had_ns {
+            let taken_ns = self.taken_ns[self.beyond];
+            self.met_ns += taken_ns;
+            let end_ns = self.begins_ns[self.beyond] + taken_ns;
+            self.left_until_beyond_ns += self.begin_ns(self.beyond + 1) - end_ns;
             self.beyond += 1;
         }
     }

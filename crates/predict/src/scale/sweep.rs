@@ -62,8 +62,8 @@ struct Sweep<'a> {
     since: Tournament,
 }
 
-/// Hands out all moments at which a step of this length may begin and still end in the runs of
-/// all these CPUs, in their order.
+/// Hands out, in order, all moments at which a step of this length may begin: undisturbed, it would end in the runs of
+/// all these CPUs.
 pub(super) fn sweep(cpus: &[Taken<'_>], step_ns: u64, mut on_piece: impl FnMut(Piece)) {
     let Some(mut now_ns) = cpus.iter().map(|taken| taken.from_ns).max() else {
         return;
@@ -98,7 +98,7 @@ pub(super) fn sweep(cpus: &[Taken<'_>], step_ns: u64, mut on_piece: impl FnMut(P
 }
 
 impl Sweep<'_> {
-    /// Takes in how this rank is now; `false` where its step would not end in the run any more.
+    /// Takes in how this rank is now; `false` if an undisturbed step would end after the run.
     fn look_at(&mut self, place: usize, now_ns: u64) -> bool {
         let rank = &self.ranks[place];
         let Some(change_ns) = rank.change_ns() else {
@@ -169,15 +169,16 @@ mod tests {
         record
     }
 
-    /// By walking: in which of two half nanoseconds the CPU is the rank's, until it has had its step.
+    /// By walking: in which of two half nanoseconds the CPU is the rank's, until it has had its step. Nothing is taken
+    /// after the run; `None` where an undisturbed step would end there.
     fn naive_delay_in_halves(taken: &Taken<'_>, begin_in_halves: u64, step_ns: u64) -> Option<u64> {
         let gaps = || taken.begins_ns.iter().zip(taken.taken_ns());
+        if begin_in_halves + 2 * step_ns > 2 * taken.to_ns {
+            return None;
+        }
         let mut had = 0;
         let mut now = begin_in_halves;
         while had < 2 * step_ns {
-            if now >= 2 * taken.to_ns {
-                return None;
-            }
             had += u64::from(
                 !gaps().any(|(from_ns, ns)| (2 * from_ns..2 * (from_ns + ns)).contains(&now)),
             );

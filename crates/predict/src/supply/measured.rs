@@ -1,7 +1,8 @@
 //! The supply-bound function of recordings, as response-time analysis asks for it.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::thread;
 
 use response_time_analysis::supply::SupplyBound;
@@ -116,15 +117,23 @@ impl<'a> MeasuredSupply<'a> {
         })
     }
 
-    /// What was taken in windows of this length that follow one another, nanoseconds; at most so many, and
-    /// then evenly spread over all runs.
-    pub fn taken_in_turn_ns(&self, length_ns: u64, most: usize) -> Vec<u64> {
-        let every = self.windows(length_ns).div_ceil(most.max(1) as u64);
+    /// Returns how many windows of this length follow one another in the runs, and the largest times that were taken in
+    /// one of them, in nanoseconds: so many at most.
+    pub fn largest_in_turn_ns(&self, length_ns: u64, most: usize) -> (u64, Vec<u64>) {
         let turns = self
             .runs
             .iter()
             .flat_map(|run| taken_in_turn(run, length_ns));
-        turns.step_by(every.max(1) as usize).collect()
+        let (mut windows, mut largest) = (0, BinaryHeap::new());
+        for taken_ns in turns {
+            windows += 1;
+            largest.push(Reverse(taken_ns));
+            if largest.len() > most {
+                largest.pop();
+            }
+        }
+        let largest = largest.into_iter().map(|Reverse(ns)| ns);
+        (windows, largest.collect())
     }
 
     /// The runs, each cut to its first part.

@@ -158,7 +158,14 @@ proptest! {
         for taken in [record.taken(), record.taken_by(|it| it.name.as_deref() == Some("ours"))] {
             let begins = (0..taken.span_ns() / length_ns).map(|nth| taken.from_ns + nth * length_ns);
             let expected: Vec<u64> = begins.map(|it| held_ns(&taken, it, length_ns)).collect();
-            prop_assert_eq!(taken_in_turn(&taken, length_ns).collect::<Vec<_>>(), expected);
+            prop_assert_eq!(taken_in_turn(&taken, length_ns).collect::<Vec<_>>(), expected.clone());
+            let supply = MeasuredSupply::new(vec![taken]);
+            let (windows, mut largest) = supply.largest_in_turn_ns(length_ns, 3);
+            largest.sort_unstable();
+            let mut ascending = expected;
+            ascending.sort_unstable();
+            prop_assert_eq!(windows, ascending.len() as u64);
+            prop_assert_eq!(largest, ascending.split_off(ascending.len().saturating_sub(3)));
         }
     }
 
@@ -269,14 +276,4 @@ fn what_went_by_unseen_counts_where_it_may_have_been() {
     assert_eq!(supply.least_ns(64), 64 - 10 - 14);
     assert_eq!(supply.as_seen().least_ns(64), 64 - 10);
     assert_eq!(supply.length_for_ns(40), 64);
-}
-
-/// A window is taken whole in the second half of the run alone.
-#[test]
-fn windows_are_spread_over_all_of_a_run() {
-    let record = record(&[(50, 50, 50)], 0);
-    let supply = MeasuredSupply::new(vec![record.taken()]);
-    assert_eq!(supply.taken_in_turn_ns(10, 10), [[0; 5], [10; 5]].concat());
-    // Every third of ten.
-    assert_eq!(supply.taken_in_turn_ns(10, 4), [0, 0, 10, 10]);
 }

@@ -52,6 +52,12 @@ pub(super) fn render(compared: &Compared) -> String {
         let (first, second) = (letter(0), letter(comparison.second));
         text += &format!("\n{second} beside {first}\n{}", side_by_side(comparison));
     }
+    let is_different =
+        |it: &Comparison| it.rows.iter().any(|row| row.verdict == Verdict::Different);
+    if comparisons.iter().any(is_different) {
+        text += " different: these two runs differ by more than the windows of each do; several runs show whether a change \
+                 made the difference (--before A1 A2 … --after B1 B2 …)\n";
+    }
     if !checks.is_empty() {
         text += "\nConditions\n";
         text += &table::of(&checks[..], |it| {

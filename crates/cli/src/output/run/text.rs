@@ -155,6 +155,19 @@ fn traced(look: &FamilyLook, of_ns: u64) -> String {
             part_of_longest(longest.taken)
         );
     }
+    let longest_ns = look.longest.iter().map(|it| it.ns).max().unwrap_or(0);
+    if look.contiguous_ns > longest_ns {
+        text += &format!(
+            " the longest without 5 us of running in it, waits and interrupts together: {}\n",
+            human(look.contiguous_ns)
+        );
+    }
+    if books.threads > 1 {
+        text += &format!(
+            " the most from one thread: {}\n",
+            human(look.most_of_one_ns())
+        );
+    }
     if !look.alive.is_empty() {
         text += &format!(
             " {} of its threads went on when it had ended: what they did since their last event is not known, if they did not sleep\n",

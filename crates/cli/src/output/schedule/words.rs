@@ -2,7 +2,7 @@
 
 use vmnoise_events::coverage::BlindSpot;
 use vmnoise_predict::schedule::{BreakdownGap, Judged, Policy, Verdict, WINDOWS};
-use vmnoise_predict::tail::Tail;
+use vmnoise_predict::tail::{LARGEST, Tail};
 
 use super::CpuSupply;
 use crate::units::human;
@@ -77,15 +77,13 @@ pub(super) fn growth(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
     grown.collect::<Vec<_>>().join(", ")
 }
 
-/// Most windows whose largest values are used to fit the tail.
-const MOST_WINDOWS: usize = 1_000_000;
 const DAY_NS: f64 = 86_400e9;
 
 /// Formats the worst window expected in a day if the tail continues; this is no measurement.
 pub(super) fn day(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
-    let windows_ns = cpu.supply.taken_in_turn_ns(length_ns, MOST_WINDOWS);
+    let (windows, largest_ns) = cpu.supply.largest_in_turn_ns(length_ns, LARGEST);
     let length = human(length_ns);
-    let Some(tail) = Tail::fit(&windows_ns) else {
+    let Some(tail) = Tail::fit_largest(windows, &largest_ns) else {
         return format!("too few windows of {length} differ to fit a tail to them");
     };
     let p = tail.p_value();
@@ -99,7 +97,10 @@ pub(super) fn day(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
     let Some(day_ns) = tail.expected_max_ns(windows) else {
         return match windows <= tail.values as f64 {
             true => "a day and more was recorded: nothing is extrapolated".into(),
-            false => "the tail of the largest windows has no mean: nothing is extrapolated".into(),
+            false => format!(
+                "the tail of the largest windows has a shape of {:.2}: from 0.5 on nothing is extrapolated",
+                tail.shape
+            ),
         };
     };
     // Overlapping windows are more numerous than consecutive ones, so their worst case may be

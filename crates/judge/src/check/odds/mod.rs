@@ -8,11 +8,17 @@
 //! So they count for as many as would stray as much from window to window if they were independent (the design effect:
 //! Kish, Survey Sampling, 1965), and for fewer where that is known of few windows (Korn and Graubard, Survey
 //! Methodology 24, 1998).
+//!
+//! The design effect does not cover bursts that a run did not meet ([`Bursts`]).
+
+mod bursts;
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::beta::beta_reg;
 
 use vmnoise_explain::Lengths;
+
+pub(crate) use bursts::{Bursts, ENOUGH_WINDOWS, LONGEST_NS};
 
 /// How likely a run of twice the length that is asked for decides.
 const POWER: f64 = 0.93;
@@ -64,6 +70,8 @@ pub(crate) enum Decision {
     Broken,
     /// It could be either.
     Open,
+    /// No more values are above it, but the run may have missed bursts of them.
+    Unmet,
 }
 
 /// What a run has seen, in values that depend on no other.
@@ -75,6 +83,8 @@ pub(crate) struct Odds {
     /// So many values of the run tell as much as one of these.
     alike: f64,
     risk: f64,
+    /// `None` if windows are not of time.
+    bursts: Option<Bursts>,
 }
 
 impl Odds {
@@ -100,35 +110,49 @@ impl Odds {
             lost: lost as f64 / alike,
             alike,
             risk,
+            bursts: None,
         })
+    }
+
+    /// Adds the bursts that were met.
+    pub(crate) fn with_bursts(self, bursts: Bursts) -> Odds {
+        let bursts = Some(bursts);
+        Odds { bursts, ..self }
+    }
+
+    /// Whether so many windows have values above the limit that they show how such values come.
+    pub(crate) fn has_met_bursts(&self) -> bool {
+        self.bursts.is_none_or(|it| it.are_met())
+    }
+
+    /// Returns how many windows have values above the limit.
+    pub(crate) fn windows_met(&self) -> usize {
+        self.bursts.map_or(0, |it| it.windows)
     }
 
     /// Whether this part of all values at most (0 to 1) is above the limit.
     pub(crate) fn decide(&self, part: f64) -> Decision {
-        let (count, below) = (self.count + self.lost, self.count - self.above);
-        // Of so many the distribution is the normal one, and the fraction that the incomplete beta function is made of
-        // does not end.
-        if part * (1.0 - part) * count > MANY {
-            let spread = (part * (1.0 - part) * count).sqrt();
-            let z = quantile(Normal::standard(), self.risk);
-            let mean = part * count;
-            return if self.above + self.lost + 1.0 <= mean - z * spread {
-                Decision::Kept
-            } else if self.above - 1.0 >= mean + z * spread {
-                Decision::Broken
-            } else {
-                Decision::Open
+        let (above, below) = (self.above + self.lost, self.count - self.above);
+        if is_excluded(above, below, part, self.risk) {
+            let is_met = |it: &Bursts| it.are_known(self.risk);
+            return match self.bursts.as_ref().is_none_or(is_met) {
+                true => Decision::Kept,
+                false => Decision::Unmet,
             };
         }
-        // A bound lies beyond `part` where so few, or so many, are hardly ever seen with that part.
-        let most = |it: f64| beta_reg(it + 1.0, below, part);
-        let least = |it: f64| beta_reg(it, count - it + 1.0, part);
-        if below > 0.0 && most(self.above + self.lost) >= 1.0 - self.risk {
-            Decision::Kept
-        } else if self.above > 0.0 && least(self.above) <= self.risk {
-            Decision::Broken
-        } else {
-            Decision::Open
+        let count = above + below;
+        let is_broken = match spread_of_many(count, part) {
+            Some(spread) => {
+                self.above - 1.0 >= part * count + quantile(Normal::standard(), self.risk) * spread
+            }
+            None => {
+                let least = || beta_reg(self.above, count - self.above + 1.0, part);
+                self.above > 0.0 && least() <= self.risk
+            }
+        };
+        match is_broken {
+            true => Decision::Broken,
+            false => Decision::Open,
         }
     }
 
@@ -150,7 +174,10 @@ impl Odds {
         let told = [part - nearest, part + nearest].map(|it| self.tells(part, it.clamp(0.0, 1.0)));
         // With fewer nothing is certain even if none is above.
         let least = self.risk.ln() / (-part).ln_1p();
-        self.alike * (told[0].max(told[1]) / 2.0).max(least)
+        let count = self.alike * (told[0].max(told[1]) / 2.0).max(least);
+        let of_bursts = self.bursts.filter(|it| !it.are_known(self.risk));
+        let times = of_bursts.map_or(0.0, |it| it.times_to_ask_for(self.risk));
+        count.max(times * self.alike * self.count)
     }
 
     /// How many values tell one part from another, most likely (normal approximation).
@@ -160,6 +187,22 @@ impl Odds {
         let by = (part - other).abs();
         ((z(self.risk) * spread(part) + z(1.0 - POWER) * spread(other)) / by).powi(2)
     }
+}
+
+/// Whether so few above would hardly ever be seen, if this part of all or more were above.
+fn is_excluded(above: f64, below: f64, part: f64, risk: f64) -> bool {
+    let count = above + below;
+    match spread_of_many(count, part) {
+        Some(spread) => above + 1.0 <= part * count - quantile(Normal::standard(), risk) * spread,
+        None => below > 0.0 && beta_reg(above + 1.0, below, part) >= 1.0 - risk,
+    }
+}
+
+/// Returns the deviation of how many are above; `None` of so few that the distribution is not the normal one. For more
+/// the continued fraction of the incomplete beta function does not converge.
+fn spread_of_many(count: f64, part: f64) -> Option<f64> {
+    let variance = part * (1.0 - part) * count;
+    (variance > MANY).then(|| variance.sqrt())
 }
 
 /// What `risk` of a distribution around 0 lies beyond.

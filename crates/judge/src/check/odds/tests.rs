@@ -243,3 +243,98 @@ fn one_decision_in_a_hundred_is_wrong_at_most_and_a_run_of_twice_what_is_asked_f
         "{first:?}"
     );
 }
+
+/// A machine with short values, and with bursts of long ones at random moments (a Poisson process).
+struct Bursty {
+    /// Number of values in a burst.
+    burst: f64,
+    /// The part of all values that may be above the limit.
+    part: f64,
+    true_part: f64,
+}
+
+impl Bursty {
+    /// Draws a run of so many cells, each of which has as many values as a burst.
+    fn run(&self, numbers: &mut Numbers, cells: u64) -> Odds {
+        let per_cell = self.burst;
+        let values = cells as f64 * per_cell;
+        let each = self.burst / self.true_part;
+        let mut above = vec![0.0; cells as usize + 1];
+        let mut at = -each * numbers.next().ln();
+        while at < values {
+            let cell = (at / per_cell) as usize;
+            let here = (((cell + 1) as f64 * per_cell - at).ceil()).min(self.burst);
+            above[cell] += here;
+            above[cell + 1] += self.burst - here;
+            at -= each * numbers.next().ln();
+        }
+        above.pop();
+        let (mut whole, mut windows) = (Lengths::default(), Vec::new());
+        for cells in above.chunks(above.len().div_ceil(WINDOWS as usize)) {
+            let mut lengths = Lengths::default();
+            let high: f64 = cells.iter().sum();
+            let all = cells.len() as f64 * per_cell;
+            // Short ones of two hundred lengths, each as often as the others.
+            for length in 0..200 {
+                let count = ((all - high) / 200.0).round().max(0.0) as u64;
+                lengths.record_n(1_000 + 10 * length, count);
+                whole.record_n(1_000 + 10 * length, count);
+            }
+            lengths.record_n(30_000, high as u64);
+            whole.record_n(30_000, high as u64);
+            windows.push((lengths, high as u64));
+        }
+        let high = windows.iter().map(|(_, above)| above).sum();
+        let of_windows = windows.iter().map(|(lengths, above)| (lengths, *above));
+        let seen = seen(&whole, of_windows, 20_000);
+        let bursts = Bursts {
+            windows: windows.iter().filter(|(_, above)| *above > 0).count(),
+            cells,
+            bad: above.iter().filter(|it| **it > 0.0).count() as u64,
+            part: self.part,
+        };
+        let odds = Odds::new(whole.count(), high, 0, &seen, RISK).unwrap();
+        odds.with_bursts(bursts)
+    }
+}
+
+/// A machine that breaks its limit by bursts hardly ever passes, however short the run.
+#[test]
+fn a_burst_that_was_not_met_is_not_excluded() {
+    let mut numbers = Numbers(SEED);
+    let (mut passed, mut unmet, mut all, mut kept) = (0, 0, 0, 0);
+    for _ in 0..4_000 {
+        let part = numbers.one_of(&[0.1, 0.01, 0.001]);
+        let world = Bursty {
+            burst: numbers.one_of(&[5.0, 67.0, 200.0]),
+            part,
+            true_part: part * numbers.one_of(&[1.001, 1.5, 2.0, 3.0]),
+        };
+        // From runs that have a tenth of a burst to those that have ten, on average.
+        let cells = numbers.between(0.1, 10.0) / world.true_part;
+        let odds = world.run(&mut numbers, (cells as u64).max(40));
+        let decision = odds.decide(part);
+        all += 1;
+        passed += usize::from(decision == Decision::Kept);
+        unmet += usize::from(decision == Decision::Unmet);
+        if decision == Decision::Unmet {
+            let calm = Bursty {
+                true_part: part / 20.0,
+                ..world
+            };
+            let values = 2.0 * odds.count_to_ask_for(part);
+            let odds = calm.run(&mut numbers, (values / calm.burst).ceil() as u64);
+            kept += usize::from(odds.decide(part) == Decision::Kept);
+        }
+    }
+    println!(
+        "{passed} passed and {unmet} unmet of {all}, {kept} of the unmet kept by twice what is asked for"
+    );
+    // 1 % of 4,000 are 40, with a binomial deviation of sqrt(4,000 * 0.01 * 0.99) = 6.3; three of these.
+    assert!(passed <= 59, "{passed} of {all}");
+    // The rule of bursts keeps them from passing.
+    assert!(unmet > all / 10, "{unmet} of {all}");
+    // Twice what is asked for has 9.2 cells where one bad one is the limit: a machine that has a twentieth of that has
+    // none with e^-0.46, or a few.
+    assert!(2 * kept > unmet, "{kept} of {unmet}");
+}

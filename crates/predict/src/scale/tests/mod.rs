@@ -1,5 +1,6 @@
 //! Against cases with a known answer, and against running the program step by step.
 
+mod coverage;
 mod known;
 mod naive;
 mod simulated;

@@ -75,6 +75,43 @@ fn a_run_that_holds_few_windows_or_lost_gaps_proves_nothing() {
     assert_eq!(judged_of(1_000, 1), Verdict::Blind);
 }
 
+/// What "holds" excludes: of 1,000 recordings of gaps that break the task and come by chance, once in what is excluded on
+/// average, hardly any holds.
+#[test]
+fn a_set_that_misses_more_often_than_is_excluded_would_have_been_seen() {
+    let span_ns = 100_000;
+    let recorded = |broken_at_ns: &[u64]| {
+        let mut record = Record::new(0);
+        let who = record.culprit(Culprit {
+            share: Share::Irq,
+            name: Some("timer".into()),
+        });
+        for at_ns in broken_at_ns {
+            record.push(*at_ns, 400, [(who, 400)].into_iter());
+        }
+        record.measured(0, span_ns);
+        judged(&record, 400, &coverage(|_| {}))
+    };
+    let excluded_ns = recorded(&[]).excluded_every_ns.unwrap();
+    // 100 windows: once in 21.7 of them.
+    assert_eq!(excluded_ns, 21_715);
+    let mut random = fastrand::Rng::with_seed(35);
+    let holds = (0..1_000).filter(|_| {
+        let mut at_ns = Vec::new();
+        let mut now_ns = 0.0;
+        loop {
+            now_ns -= excluded_ns as f64 * (1.0 - random.f64()).ln();
+            match now_ns + 400.0 < span_ns as f64 {
+                true => at_ns.push(now_ns as u64),
+                false => break recorded(&at_ns).verdict == Verdict::Holds,
+            }
+        }
+    });
+    let holds = holds.count();
+    // Binomial with n = 1,000 and p = 0.01: a mean of 10 and a deviation of 3.1, of which four are 23; and some.
+    assert!((1..=23).contains(&holds), "{holds}");
+}
+
 #[test]
 fn more_than_was_left_is_never_done() {
     // Nineteen of twenty are taken.

@@ -1,0 +1,54 @@
+//! Bursts of values above a limit, which a run may have missed.
+//!
+//! A run without long values may come from a machine that has a burst of them now and then. A run excludes that in one of
+//! two ways. Either many windows have values above the limit, and so show how such values come. Or the run is so long
+//! that it would most likely have met a burst. For that its time is cut into cells, which are as long as a burst at
+//! most. The bound of Clopper and Pearson then says how many of all cells are bad. A bad cell has at most as many
+//! values above the limit as a cell has values.
+
+use super::is_excluded;
+
+/// Longest burst that is assumed, in nanoseconds.
+pub(crate) const LONGEST_NS: u64 = 100_000_000;
+/// Number of windows with values above the limit that show how such values come.
+pub(crate) const ENOUGH_WINDOWS: usize = 10;
+
+/// The values above a limit that a run has met.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bursts {
+    /// Number of windows with such values.
+    pub(crate) windows: usize,
+    /// Number of cells of the run.
+    pub(crate) cells: u64,
+    /// Number of cells with such values.
+    pub(crate) bad: u64,
+    /// The part of all cells that may be bad: more than 0, and less than 1.
+    pub(crate) part: f64,
+}
+
+impl Bursts {
+    /// Whether a machine that breaks the limit by bursts would most likely have shown them.
+    pub(super) fn are_known(&self, risk: f64) -> bool {
+        self.are_met() || self.are_excluded(risk)
+    }
+
+    pub(super) fn are_met(&self) -> bool {
+        self.windows >= ENOUGH_WINDOWS
+    }
+
+    fn are_excluded(&self, risk: f64) -> bool {
+        let good = self.cells.saturating_sub(self.bad);
+        is_excluded(self.bad as f64, good as f64, self.part, risk)
+    }
+
+    /// Returns how many times as long a run should be that excludes them.
+    pub(super) fn times_to_ask_for(&self, risk: f64) -> f64 {
+        match self.windows {
+            0 => {
+                let cells = risk.ln() / (-self.part).ln_1p();
+                cells / self.cells.max(1) as f64
+            }
+            windows => ENOUGH_WINDOWS as f64 / windows as f64,
+        }
+    }
+}
