@@ -195,8 +195,8 @@ pub struct FamilyLook {
     pub probe_ns: u64,
     /// Largest time that was taken from one of the threads that have ended, in ns.
     pub most_of_ended_ns: u64,
-    /// Longest time for which a thread was kept from running and did not run for 5 us in between, in ns: waits,
-    /// interrupts and soft interrupts that follow one another.
+    /// Longest loss of a thread, in ns: consecutive waits, interrupts and soft interrupts between
+    /// which the thread ran for less than 5 us.
     pub contiguous_ns: u64,
 }
 

@@ -221,7 +221,8 @@ pub enum Hidden {
     Waits,
     /// Time that a hypervisor takes in excess of steal time: for exits, its interrupts and memory.
     BeyondSteal {
-        /// At most so much, at the rate that was measured before the command; `None` if none was measured.
+        /// Maximum of this time, at the rate measured before the command; `None` without a
+        /// measurement.
         ns: Option<u64>,
     },
     /// Part of the threads' time.

@@ -164,11 +164,11 @@ pub struct CommandCoverage {
     pub kernel_counts_waits: bool,
     /// Time of the threads that is not certain, in nanoseconds.
     pub doubt_ns: u64,
-    /// Time that a hypervisor took from the threads in excess of steal time.
+    /// Time that a hypervisor took from the threads beyond steal time.
     pub beyond_steal: HypervisorTime,
 }
 
-/// Time that a hypervisor takes in excess of steal time.
+/// Time that a hypervisor takes beyond steal time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HypervisorTime {
     /// There is no hypervisor.
@@ -176,6 +176,6 @@ pub enum HypervisorTime {
     Nothing,
     /// It was not measured.
     Unmeasured,
-    /// So many nanoseconds, at the rate that was measured before.
+    /// Nanoseconds, at the rate measured before the command.
     Measured(u64),
 }

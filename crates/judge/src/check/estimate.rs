@@ -1,4 +1,5 @@
-//! Limits that a run can only estimate: percentiles, and the rate of gaps above some length.
+//! Limits of quantities that a run can only estimate: percentiles, and the rate of gaps above some
+//! length.
 
 use vmnoise_events::coverage::{BlindSpot, Hidden, Hides, Question};
 
@@ -21,7 +22,7 @@ pub(super) fn percentile(
     let part = requirement.quantity.part_above().unwrap_or(0.0);
     let value = percentile_of(requirement, place, evidence, part);
     let spots = Spots::of(evidence, requirement.at_most);
-    // Values that are missing below the limit make all others look more frequent than they are.
+    // Values that are missing below the limit make all others look more frequent.
     let is_cut = |it: &BlindSpot| matches!(it.hidden(), Hidden::Threshold { .. });
     if spots.hidden.iter().any(is_cut) {
         return Found::open(Some(value), blind(spots.hidden));
@@ -43,14 +44,15 @@ pub(super) fn percentile(
         needed_ns: nanoseconds(needed * ns_of_each),
         if_open: Reason::TooFew {
             count,
-            // A float that is too large for a u64 becomes the largest.
+            // The cast turns a float that is too large for a u64 into the largest u64.
             needed: (needed < u64::MAX as f64).then_some((needed as u64).max(count)),
         },
     }
     .decide(&odds, spots)
 }
 
-/// Returns the percentile of the run. A length is known to three digits, and how many are above the limit exactly.
+/// Returns the percentile of the run. Lengths are known to three digits, but the number of values
+/// above the limit is exact.
 fn percentile_of(requirement: &Requirement, place: usize, evidence: &Evidence, part: f64) -> f64 {
     let whole = &evidence.sample.whole;
     let [length_ns] = whole.lengths.at_quantiles([1.0 - part]);
@@ -79,7 +81,7 @@ pub(super) fn rate(
     let Some(odds) = evidence.odds_of_rate(place, limit_ns, requirement.at_most, risk) else {
         return spots.open_at_once(Some(value), Reason::TooShortToCut);
     };
-    // No length of time shows that there are none.
+    // No run shows that there are no such gaps.
     let times = match part > 0.0 {
         true => odds.count_to_ask_for(part) * 1e3 / whole.runtime_ns as f64,
         false => f64::INFINITY,
@@ -95,11 +97,11 @@ pub(super) fn rate(
     .decide(&odds, spots)
 }
 
-/// The blind spots of a recording that matter for how often values are above a limit.
+/// Blind spots of a recording that matter for how often values are above a limit.
 struct Spots {
-    /// Lost values, which the odds count as if each were above.
+    /// Lost values. The odds count each of them as above the limit.
     lost: Vec<BlindSpot>,
-    /// All others.
+    /// All other blind spots.
     hidden: Vec<BlindSpot>,
 }
 
@@ -111,28 +113,29 @@ impl Spots {
         Spots { lost, hidden }
     }
 
-    /// Leaves a limit open that nothing can decide.
+    /// Leaves open a limit that nothing can decide.
     fn open_at_once(self, value: Option<f64>, reason: Reason) -> Found {
         Found::open(value, [vec![reason], blind(self.hidden)].concat())
     }
 
-    /// Leaves a limit open that a longer run, or one without losses, may decide.
+    /// Leaves open a limit that a longer run, or one without losses, may decide.
     fn open(self, value: f64, reason: Reason) -> Found {
         let reasons = [vec![reason], blind(self.lost), blind(self.hidden)];
         Found::open(Some(value), reasons.concat())
     }
 }
 
-/// A limit of how often values may be above some length.
+/// Limit on how often values may be above some length.
 struct Estimate {
-    /// The run's figure.
+    /// Figure of the run.
     value: f64,
     limit_ns: u64,
-    /// The part that may be above.
+    /// Part of all values that may be above the limit.
     part: f64,
-    /// Length of a run that most likely decides; `None` if no length does.
+    /// Length of the run to ask for, in nanoseconds: a run of twice this length most likely
+    /// decides. `None` if no length does.
     needed_ns: Option<u64>,
-    /// The reason if the run does not decide.
+    /// Reason if the run does not decide.
     if_open: Reason,
 }
 
@@ -153,7 +156,7 @@ impl Estimate {
         }
     }
 
-    /// Keeps the limit, and says under which assumption.
+    /// Returns that the limit is kept, with the assumption on which this rests.
     fn kept(self, odds: &Odds, spots: Spots) -> Found {
         let mut found = Found::kept_but_for(self.value, spots.hidden);
         found.reasons.push(Reason::Assuming {
@@ -164,7 +167,7 @@ impl Estimate {
     }
 }
 
-/// Returns nanoseconds; `None` if a u64 cannot hold them.
+/// Converts nanoseconds; `None` if a u64 cannot hold them.
 fn nanoseconds(ns: f64) -> Option<u64> {
     (ns < u64::MAX as f64).then_some(ns as u64)
 }

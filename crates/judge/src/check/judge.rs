@@ -1,4 +1,4 @@
-//! The verdict.
+//! Verdict on a run by a budget.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
@@ -14,66 +14,67 @@ use super::reason::Reason;
 use crate::bounds::Bounds;
 use crate::compare::Figure;
 
-/// How likely a run that keeps the limits of all its percentiles is said to break one, or the other way round.
+/// Probability that a run that keeps the limits of all its estimated quantities is said to break
+/// one, or the other way round.
 const RISK: f64 = 0.01;
-/// How many of those who took the time are named.
+/// Number of culprits that are named.
 const NAMED: usize = 3;
 
-/// What is true of a limit, or of all, from good to bad.
+/// Verdict on a limit, or on all limits, from good to bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Kept.
+    /// The limit is kept.
     Pass,
-    /// Kept, and not without a but.
+    /// The limit is kept, with a warning.
     Warn,
-    /// The run does not tell.
+    /// The run does not show whether the limit is kept.
     CannotTell,
-    /// Broken.
+    /// The limit is broken.
     Fail,
 }
 
-/// A budget, and a run by it.
+/// Verdict on a run by a budget.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// The worst of all.
+    /// Worst verdict of all.
     pub verdict: Verdict,
-    /// Whether the run itself can keep any limit, and without a but.
+    /// Verdict on the run itself, apart from its limits.
     pub of_run: Verdict,
-    /// One for each limit, in their order.
+    /// Verdicts on the limits, in the order of the limits.
     pub judgements: Vec<Judgement>,
-    /// What is to be known of the whole run.
+    /// Reasons that concern the whole run.
     pub reasons: Vec<Reason>,
-    /// How long a run should be that decides what this one could not, nanoseconds: twice that most likely does.
-    /// `None` where no length helps, or none is needed.
+    /// Length of the run to ask for, in nanoseconds. If a percentile or a rate is open, a run of
+    /// twice this length most likely decides it. `None` if no length helps, or none is needed.
     pub ask_for_ns: Option<u64>,
 }
 
-/// One limit, and a run by it.
+/// Verdict on a run by one limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
-    /// Which limit.
+    /// Limit.
     pub requirement: Requirement,
-    /// What is true of it.
+    /// Verdict.
     pub verdict: Verdict,
-    /// The CPU that decided, which is the worst; `None` if there is one, or threads were observed.
+    /// CPU that decided, which is the worst; `None` if there is one, or threads were observed.
     pub cpu: Option<u32>,
     /// Figure of that CPU, or of the run, in the quantity's unit; `None` if unknown.
     pub value: Option<f64>,
-    /// Why it is not simply kept.
+    /// Why the limit is not simply kept, or what PASS assumes.
     pub reasons: Vec<Reason>,
-    /// Who took most of it, if it was broken: of the longest gap, or of the run.
+    /// If the limit is broken: culprits that took most of the longest gap, or of the run.
     pub blame: Vec<Blame>,
 }
 
-/// Somebody who took time.
+/// Culprit of a broken limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Blame {
-    /// As what it is booked.
+    /// Share of its time.
     pub share: Share,
-    /// Who; `None` where nobody is named.
+    /// Name; `None` without a name.
     pub name: Option<Name>,
-    /// How much, nanoseconds.
+    /// Time in nanoseconds.
     pub ns: u64,
 }
 
@@ -82,7 +83,7 @@ impl Judged {
     pub fn new(budget: &Budget, evidence: &Evidence) -> Judged {
         let estimated = budget.requirements.iter();
         let estimated = estimated.filter(|it| it.quantity.is_estimated()).count();
-        // The tests share the risk (Bonferroni). Each is made on each CPU.
+        // The tests share the risk (Bonferroni). Each limit is tested on each CPU.
         let risk = RISK / (estimated.max(1) * evidence.cpus.len().max(1)) as f64;
         let about_run = about_run(budget, evidence);
         let is_short = about_run
@@ -93,7 +94,7 @@ impl Judged {
         let judgements: Vec<Judgement> = judged
             .map(|(place, requirement)| {
                 let mut judgement = judge_worst(requirement, place, evidence, risk);
-                // What is said of the whole run is not said of each limit again.
+                // Reasons of the whole run are not repeated for each limit.
                 judgement.reasons.retain(|it| !about_run.contains(it));
                 if is_short {
                     judgement.verdict = judgement.verdict.max(Verdict::CannotTell);
@@ -137,7 +138,7 @@ impl Judged {
     }
 }
 
-/// What is true of the run whatever is asked.
+/// Returns the reasons that concern the run, whatever its limits are.
 fn about_run(budget: &Budget, evidence: &Evidence) -> Vec<Reason> {
     let length_ns = evidence.length_ns;
     let short = budget.runtime_ns.filter(|asked_ns| length_ns < *asked_ns);
@@ -152,7 +153,7 @@ fn about_run(budget: &Budget, evidence: &Evidence) -> Vec<Reason> {
     short.into_iter().chain(blind).chain(others).collect()
 }
 
-/// What hides the answer to any question.
+/// Returns the blind spots that hide the answer to any question.
 fn blind_to_all(evidence: &Evidence) -> Vec<BlindSpot> {
     let coverage = evidence.coverage();
     let mut spots = coverage.blind_spots(Question::Often(f64::INFINITY));
@@ -161,7 +162,8 @@ fn blind_to_all(evidence: &Evidence) -> Vec<BlindSpot> {
     spots
 }
 
-/// Warns of percentiles of gaps, which more short gaps make smaller.
+/// Returns a warning if percentiles of gaps are limited without a rate: more short gaps make them
+/// smaller.
 fn of_gaps(budget: &Budget, evidence: &Evidence) -> Option<Reason> {
     let is = |of: fn(&Quantity) -> bool| budget.requirements.iter().any(|it| of(&it.quantity));
     let has_percentile = is(|it| matches!(it, Quantity::Percentile(_)));
@@ -179,14 +181,14 @@ fn unseen_below(evidence: &Evidence) -> Option<Reason> {
     })
 }
 
-/// How long a run has so many values, by how often this one had.
+/// Returns the length of a run with this number of values, at the rate of this run, in nanoseconds.
 fn length_for(evidence: &Evidence, values: u64) -> Option<u64> {
     let count = evidence.count();
     let ns = evidence.length_ns as f64 * values as f64 / count as f64;
     (count > 0 && ns < u64::MAX as f64).then_some(ns as u64)
 }
 
-/// Judges the worst CPU: a thread runs on one CPU, and gains nothing from another that is quieter.
+/// Judges the worst CPU: a thread runs on one CPU, and gains nothing if another one is quieter.
 fn judge_worst(
     requirement: &Requirement,
     place: usize,
@@ -202,7 +204,7 @@ fn judge_worst(
         (one.verdict.cmp(&other.verdict)).then(by_value.unwrap_or(Ordering::Equal))
             == Ordering::Greater
     };
-    // The first of equals.
+    // Of equal verdicts the first counts.
     let worst = of_cpus.reduce(|worst, other| match is_worse(&other, &worst) {
         true => other,
         false => worst,
@@ -247,7 +249,7 @@ fn judge(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64
     }
 }
 
-/// What a run says of one limit.
+/// Verdict of a run on one limit.
 pub(super) struct Found {
     pub(super) verdict: Verdict,
     pub(super) value: Option<f64>,
@@ -279,7 +281,7 @@ impl Found {
         }
     }
 
-    /// Kept, unless the recording could not see what is asked.
+    /// Returns that the limit is kept, unless the recording has these blind spots.
     pub(super) fn kept_but_for(value: f64, spots: Vec<BlindSpot>) -> Found {
         match spots.is_empty() {
             true => Found::kept(value),
@@ -301,7 +303,7 @@ fn longest(requirement: &Requirement, evidence: &Evidence) -> Found {
     Found::kept_but_for(max_ns, evidence.coverage().blind_spots(question))
 }
 
-/// A figure of all gaps of the run.
+/// Judges a figure of all gaps of the run.
 fn of_run(requirement: &Requirement, evidence: &Evidence, figure: Figure) -> Found {
     let spots = evidence.coverage().blind_spots(Question::Taken);
     match figure.of(&evidence.sample.whole) {
@@ -311,7 +313,7 @@ fn of_run(requirement: &Requirement, evidence: &Evidence, figure: Figure) -> Fou
     }
 }
 
-/// What somebody had of the run.
+/// Judges the time of a share or of culprits.
 fn part(
     requirement: &Requirement,
     evidence: &Evidence,
@@ -324,7 +326,7 @@ fn part(
     let Some(bounds) = bounds else {
         return Found::open(None, blind(spots));
     };
-    // More than there was of a CPU is damage, and says nothing of what was less.
+    // Gaps that are longer than the runtime are damage, and prove nothing about less.
     if runtime_ns == 0 || evidence.sample.whole.noise_ns > runtime_ns {
         return Found::open(None, [vec![Reason::NoRuntime], blind(spots)].concat());
     }
@@ -361,7 +363,8 @@ fn of_worst(evidence: &Evidence) -> Vec<Blame> {
     largest(blame.collect())
 }
 
-/// Of the whole run, as far as the quantity holds it: by name, and what is booked to nobody.
+/// Returns the largest parts of the whole run that the quantity covers: by name, and without a
+/// name.
 fn of_all(evidence: &Evidence, quantity: &Quantity) -> Vec<Blame> {
     let (under, culprit) = match quantity {
         Quantity::Share(share) => (Some(*share), None),
@@ -371,7 +374,7 @@ fn of_all(evidence: &Evidence, quantity: &Quantity) -> Vec<Blame> {
     let whole = &evidence.sample.whole;
     let cpus = &evidence.sample.summary.cpus;
     let sources = cpus.iter().flat_map(|cpu| &cpu.sources);
-    // One may have had part on several CPUs.
+    // A culprit may have taken time on several CPUs.
     let mut sums: BTreeMap<(Share, Option<&Name>), u64> = BTreeMap::new();
     if culprit.is_none() {
         for share in Share::ALL {

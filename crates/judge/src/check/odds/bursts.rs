@@ -1,10 +1,13 @@
 //! Bursts of values above a limit, which a run may have missed.
 //!
-//! A run without long values may come from a machine that has a burst of them now and then. A run excludes that in one of
-//! two ways. Either many windows have values above the limit, and so show how such values come. Or the run is so long
-//! that it would most likely have met a burst. For that its time is cut into cells, which are as long as a burst at
-//! most. The bound of Clopper and Pearson then says how many of all cells are bad. A bad cell has at most as many
-//! values above the limit as a cell has values.
+//! A run without long values may come from a machine that sometimes has a burst of them. A run
+//! excludes this in one of two ways:
+//!
+//! - Many windows have values above the limit, and so show how such values come.
+//! - The run is long enough that it would most likely have met a burst. For this, its time is cut
+//!   into cells of the length of the longest assumed burst. The bound of Clopper and Pearson then
+//!   limits the part of all cells that are bad. A bad cell has at most as many values above the
+//!   limit as a cell has values.
 
 use super::is_excluded;
 
@@ -13,7 +16,7 @@ pub(crate) const LONGEST_NS: u64 = 100_000_000;
 /// Number of windows with values above the limit that show how such values come.
 pub(crate) const ENOUGH_WINDOWS: usize = 10;
 
-/// The values above a limit that a run has met.
+/// Values above a limit that a run has met.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bursts {
     /// Number of windows with such values.
@@ -22,7 +25,7 @@ pub(crate) struct Bursts {
     pub(crate) cells: u64,
     /// Number of cells with such values.
     pub(crate) bad: u64,
-    /// The part of all cells that may be bad: more than 0, and less than 1.
+    /// Part of all cells that may be bad: more than 0, and less than 1.
     pub(crate) part: f64,
 }
 
@@ -41,7 +44,7 @@ impl Bursts {
         is_excluded(self.bad as f64, good as f64, self.part, risk)
     }
 
-    /// Returns how many times as long a run should be that excludes them.
+    /// Returns the factor by which a run should be longer to exclude them.
     pub(super) fn times_to_ask_for(&self, risk: f64) -> f64 {
         match self.windows {
             0 => {
