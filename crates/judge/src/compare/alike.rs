@@ -1,14 +1,17 @@
-//! The design effect of windows that follow one another: a process that is noisy for several windows shows one noisy time.
+//! The design effect of consecutive windows: if a process is noisy for several windows, they show
+//! only one noisy time.
 //!
-//! The ranks of windows are taken for a first-order autoregressive process. Its mean strays as far as that of fewer
-//! independent numbers: Bartlett, "Some aspects of the time-correlation problem", Journal of the Royal Statistical
-//! Society 98 (1935). Few numbers give an autocorrelation that is too small by (1 + 3 rho) / n: Kendall, "Note on bias
-//! in the estimation of autocorrelation", Biometrika 41 (1954).
+//! The ranks of windows are modelled as a first-order autoregressive process. Its mean varies as
+//! much as that of fewer independent numbers: Bartlett, "Some aspects of the time-correlation
+//! problem", Journal of the Royal Statistical Society 98 (1935). The autocorrelation of a few
+//! numbers is too small by (1 + 3 rho) / n: Kendall, "Note on bias in the estimation of
+//! autocorrelation", Biometrika 41 (1954).
 
-/// Largest autocorrelation that counts. With a larger one the windows are all of one state.
+/// Largest autocorrelation. With a larger one, all windows are of one state.
 const MOST: f64 = 0.95;
 
-/// Returns how many windows of two runs count as one independent window: 1 or more. Each run is in the order of time.
+/// Returns the number of windows of two runs that count as one independent window: 1 or more. The
+/// windows of each run are in the order of time.
 pub(super) fn alike(first: &[f64], second: &[f64]) -> f64 {
     let ranks = ranks(first, second);
     let (first, second) = ranks.split_at(first.len());
@@ -54,7 +57,8 @@ mod tests {
     const FIGURES: usize = 5;
     const ALPHA: f64 = 0.01;
 
-    /// Draws the figures of one process, which is noisy or quiet for `dwell` windows on average.
+    /// Simulates the figures of one process, which is noisy or quiet for `dwell` windows on
+    /// average.
     fn run(random: &mut fastrand::Rng, dwell: f64) -> [Vec<f64>; FIGURES] {
         let mut figures = [(); FIGURES].map(|()| Vec::new());
         let mut is_noisy = random.bool();
@@ -68,7 +72,7 @@ mod tests {
         figures
     }
 
-    /// Counts the pairs of runs, of 2,000, in which some figure is different.
+    /// Returns the number of pairs of runs, of 2,000, in which some figure is different.
     fn different(dwell: f64, factor: f64) -> u64 {
         let mut random = fastrand::Rng::with_seed(8);
         let tries = (0..TRIES).filter(|_| {
@@ -91,12 +95,13 @@ mod tests {
         for dwell in [2.0, 3.0, 5.0, 10.0] {
             let different = different(dwell, 1.0);
             println!("dwell {dwell}: {different} of {TRIES}");
-            // 2 % of 2,000 are 40, with a binomial deviation of sqrt(2,000 * 0.02 * 0.98) = 6.3; three of these.
+            // 2 % of 2,000 are 40, with a binomial deviation of sqrt(2,000 * 0.02 * 0.98) = 6.3;
+            // the bound is three deviations above.
             assert!(different <= 59, "dwell {dwell}: {different}");
         }
     }
 
-    /// The test still finds a difference that is there: independent windows that are all higher.
+    /// The test still finds a difference: independent windows that are all higher.
     #[test]
     fn a_difference_of_independent_windows_is_found() {
         let found = different(2.0, 4.0);

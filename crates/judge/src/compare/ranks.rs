@@ -3,26 +3,26 @@
 use super::alike::alike;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// How one sample of numbers lies against another.
+/// Comparison of two samples of numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ranks {
-    /// How likely the ranks would be at least as uneven if both came from one source: the
-    /// Mann-Whitney U test, two-sided, by its normal approximation with the correction for
-    /// ties and that for continuity (Mann and Whitney 1947). Numbers that follow one another and are alike count as
+    /// Probability of ranks at least as uneven, if both samples came from one source: the
+    /// Mann-Whitney U test, two-sided, by its normal approximation with the corrections for ties
+    /// and for continuity (Mann and Whitney 1947). Consecutive numbers that are alike count as
     /// fewer.
     pub(super) p: f64,
-    /// Cliff's delta: how much likelier a number of the second sample is larger than one of
-    /// the first than smaller, from -1 to 1 (Cliff 1993).
+    /// Cliff's delta, from -1 to 1: the probability that a number of the second sample is larger
+    /// than one of the first, minus the probability that it is smaller (Cliff 1993).
     pub(super) delta: f64,
-    /// The Hodges-Lehmann estimate of how far the second lies above the first: the median of
-    /// all differences (Hodges and Lehmann 1963).
+    /// Hodges-Lehmann estimate of how far the second sample lies above the first: the median of all
+    /// differences (Hodges and Lehmann 1963).
     pub(super) shift: f64,
 }
 
-/// Fewer in either sample tell nothing.
+/// Least size of a sample; fewer numbers prove nothing.
 const FEWEST: usize = 8;
 
-/// Compares samples in the order of time; `None` if one is too small.
+/// Compares samples that are in the order of time; `None` if one is too small.
 pub(super) fn ranks(first: &[f64], second: &[f64]) -> Option<Ranks> {
     if first.len().min(second.len()) < FEWEST {
         return None;
@@ -47,16 +47,16 @@ pub(super) fn ranks(first: &[f64], second: &[f64]) -> Option<Ranks> {
     })
 }
 
-/// Returns how likely so high a score is, if the samples count as their independent numbers do.
+/// Returns the two-sided p of this score. Each sample counts as its number of independent numbers.
 fn two_sided(score: f64, first: &[f64], second: &[f64]) -> f64 {
     let alike = alike(first, second);
     let independent = (first.len() + second.len()) as f64 / alike;
-    // How alike they are is known from as many numbers too.
+    // The likeness itself is known only from this number of independent numbers.
     let by_chance = StudentsT::new(0.0, 1.0, (independent - 2.0).max(1.0));
     by_chance.map_or(1.0, |it| 2.0 * it.sf(score / alike.sqrt()))
 }
 
-/// Returns by how many deviations U is off, if all numbers are independent.
+/// Returns how many standard deviations U is off, if all numbers are independent.
 fn score(u: f64, first: &[f64], second: &[f64]) -> f64 {
     let (n, m) = (first.len() as f64, second.len() as f64);
     let mut all = [first, second].concat();
@@ -74,7 +74,7 @@ fn score(u: f64, first: &[f64], second: &[f64]) -> f64 {
     distance / variance.sqrt()
 }
 
-/// Holm's correction for several tests at once (Holm 1979), in the order given.
+/// Applies Holm's correction for several tests at once (Holm 1979), in the given order.
 pub(super) fn holm(p: &mut [f64]) {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_unstable_by(|a, b| p[*a].total_cmp(&p[*b]));
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// scipy 1.17: mannwhitneyu(second, first, method="asymptotic").
+    /// Expected value: scipy 1.17, mannwhitneyu(second, first, method="asymptotic").
     #[test]
     fn the_score_is_that_of_scipy() {
         let first = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
@@ -104,7 +104,7 @@ mod tests {
         assert!((p - 0.029_977_338_158_499_352).abs() < 1e-6, "{p}");
     }
 
-    /// The same numbers count for less in an order in which each follows from the one before.
+    /// The same numbers count for less if each follows from the one before.
     #[test]
     fn numbers_that_follow_from_one_another_count_for_less() {
         let mixed = [3.0, 9.0, 1.0, 7.0, 5.0, 2.0, 8.0, 4.0, 6.0, 10.0];
