@@ -1,4 +1,4 @@
-//! What could not be seen of a command makes no run of it fit, whatever it was.
+//! Blind spots of a command prevent that its run is fit, whatever they are.
 
 use vmnoise_events::coverage::Question;
 use vmnoise_events::{FamilyBooks, FamilyLook};
@@ -7,7 +7,7 @@ use vmnoise_judge::fitness::{Evidence, Figure, Fitness, HypervisorRate, Judged, 
 const WALL_NS: u64 = 1_000_000_000;
 const LIMIT_PPM: u64 = 10_000;
 
-/// One thread that ran all of the time, but for what was taken.
+/// Returns a reading of one thread that ran all of the time, except for the time taken.
 fn look(taken_ns: u64) -> FamilyLook {
     FamilyLook {
         ended: FamilyBooks {
@@ -52,7 +52,7 @@ fn in_guest(look: &FamilyLook) -> (Fitness, Vec<String>) {
 
 #[test]
 fn no_run_is_fit_that_hides_what_was_taken() {
-    // In truth 2 % are taken, twice the limit.
+    // 2 % are taken in reality, twice the limit.
     assert_eq!(judge(&look(WALL_NS / 50), true, true).0, Fitness::Unfit);
     let quiet = look(0);
     assert_eq!(judge(&quiet, true, true), (Fitness::Fit, Vec::new()));

@@ -1,4 +1,4 @@
-//! Verdicts of the worst CPU, and limits that a run can only estimate.
+//! Verdicts on the worst CPU, and on quantities that a run can only estimate.
 
 use vmnoise_events::fixtures::by_hand::{anchor, finish, gap, polling_in_a_machine};
 use vmnoise_events::{Event, Gap, RunFacts, Tally};
@@ -6,7 +6,8 @@ use vmnoise_judge::check::{Budget, Judgement, Reason, Verdict};
 
 use crate::check::{SECOND_NS, judge_run, limit};
 
-/// Makes gaps of these lengths on each of two CPUs, one in each tick of 20 ms, for so many seconds.
+/// Makes gaps of these lengths on each of two CPUs, one in each tick of 20 ms, for this number of
+/// seconds.
 fn on_cpus(seconds: u64, length_ns: impl Fn(u32, u64) -> u64) -> (RunFacts, Vec<Event>) {
     const CPUS: [u32; 2] = [1, 2];
     const TICK_NS: u64 = SECOND_NS / 50;
@@ -51,7 +52,7 @@ fn judged_on_cpus(
     judge_run(&facts, &events, &budget).judgements[0].clone()
 }
 
-/// One CPU loses 7 % and the other next to nothing. A limit between half of that and 7 % is broken.
+/// One CPU loses 7 %, and the other almost nothing. A limit between half of that and 7 % is broken.
 #[test]
 fn the_worst_cpu_decides() {
     let length_ns = |cpu: u32, _| if cpu == 2 { 1_400_000 } else { 2_000 };
@@ -71,10 +72,10 @@ fn the_worst_cpu_decides() {
     }
 }
 
-/// More short gaps make the long ones a smaller part of all gaps, but no fewer in a second.
+/// With more short gaps, the long ones are a smaller part of all gaps, but not fewer per second.
 #[test]
 fn a_rate_is_not_kept_by_more_short_gaps() {
-    // One in 25 is long: two a second.
+    // One gap in 25 is long: two per second.
     let few = |_, nth: u64| if nth % 25 == 3 { 100_000 } else { 2_000 };
     assert_eq!(
         judged_on_cpus("gaps>50us", 1.0, 60, few).verdict,
@@ -89,12 +90,12 @@ fn a_rate_is_not_kept_by_more_short_gaps() {
     assert_eq!(kept.value.map(f64::round), Some(2.0));
 }
 
-/// A short run without long gaps may have missed bursts of them; a long run excludes that.
+/// A short run without long gaps may have missed bursts of them. A long run excludes this.
 #[test]
 fn a_short_run_without_long_gaps_does_not_exclude_bursts_of_them() {
     let short = |_, _| 2_000;
-    // 20 s on a CPU are 200 cells of 100 ms. Without a bad one, ln 200 / 200 = 2.6 % of all cells may be bad; p99 allows
-    // 1 %.
+    // 20 s on a CPU are 200 cells of 100 ms. Without a bad cell, ln 200 / 200 = 2.6 % of all cells
+    // may be bad. p99 allows 1 %.
     let judgement = judged_on_cpus("p99", 50_000.0, 20, short);
     let [
         Reason::Unmet {
@@ -106,7 +107,7 @@ fn a_short_run_without_long_gaps_does_not_exclude_bursts_of_them() {
     else {
         panic!("{judgement:?}");
     };
-    // Each of two CPUs may be wrong in one of 200: -ln 200 / ln 0.99 = 527 cells of 100 ms.
+    // Each of two CPUs has a risk of one in 200: -ln 200 / ln 0.99 = 527 cells of 100 ms.
     assert!((50..60).contains(&(needed_ns / SECOND_NS)), "{needed_ns}");
     let kept = judged_on_cpus("p99", 50_000.0, 60, short);
     assert_eq!(kept.verdict, Verdict::Pass, "{kept:?}");

@@ -1,4 +1,4 @@
-//! Verdicts on streams that were made by hand.
+//! Verdicts on hand-made streams.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod blind;

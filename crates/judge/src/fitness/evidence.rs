@@ -1,4 +1,4 @@
-//! What is known of a run, as bounds: a figure is at least so much, and at most so much where anybody knows.
+//! Evidence of a run, as bounds: each figure has a least value, and a most value if that is known.
 
 use vmnoise_events::coverage::{CommandCoverage, Coverage, Hides, HypervisorTime, Question};
 use vmnoise_events::{FamilyLongest, FamilyLook, FamilyTaken, Share};
@@ -6,13 +6,13 @@ use vmnoise_events::{FamilyLongest, FamilyLook, FamilyTaken, Share};
 /// Bounds of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
-    /// It is no less.
+    /// Lower bound.
     pub least: u64,
-    /// It is no more; `None` where what is not seen may be anything.
+    /// Upper bound; `None` if unseen time may be of any length.
     pub most: Option<u64>,
 }
 
-/// Time that a hypervisor below this machine takes in excess of steal time.
+/// Time that a hypervisor below this machine takes in addition to steal time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HypervisorRate {
     /// There is no hypervisor.
@@ -29,7 +29,7 @@ pub enum HypervisorRate {
 }
 
 impl HypervisorRate {
-    /// Returns the time taken from threads that ran for so long.
+    /// Returns the time taken from threads that ran for `ran_ns`.
     fn time(self, ran_ns: u64) -> HypervisorTime {
         match self {
             HypervisorRate::Nothing => HypervisorTime::Nothing,
@@ -49,26 +49,26 @@ impl HypervisorRate {
     }
 }
 
-/// What a verdict rests on.
+/// Evidence for a verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
-    /// What was taken of the threads of the command, in ns over all of them.
+    /// Time taken from the threads of the command, in ns over all of them.
     pub taken_ns: Range,
     /// Time taken from the thread that lost most, in ns. Other threads may have waited for it.
     pub worst_thread_ns: Range,
     /// Length of the run, in ns.
     pub wall_ns: u64,
-    /// The longest at one go, in ns.
+    /// Longest time taken without a break, in ns.
     pub longest_ns: Range,
-    /// Of how much: the run's length, or how long its threads could run but for one another, all together, where that is
-    /// more, in ns.
+    /// Time to which the noise refers, in ns: the run's length, or the time for which its threads
+    /// could run together, without waits for one another, if that is more.
     pub of_ns: u64,
-    /// What of the threads could be seen.
+    /// Coverage of the threads.
     pub coverage: Coverage,
 }
 
 impl Evidence {
-    /// From what was traced of a run of this length.
+    /// Returns the evidence from the traced events of a run of this length.
     pub fn traced(
         look: &FamilyLook,
         wall_ns: u64,
@@ -80,7 +80,8 @@ impl Evidence {
         let beyond_steal = hypervisor.time(books.ran_ns);
         let waits = look.waits;
         let missed = look.unpaired + look.missed;
-        // Whom the kernel's own counts have wait longer than events show may have waited for others.
+        // If the kernel counts longer waits than the events show, these waits may have been for
+        // others.
         let unshown_ns = match missed {
             0 => 0,
             _ => books.unshown_ns,
@@ -107,10 +108,11 @@ impl Evidence {
             is_bounded.then_some(ns.saturating_add(doubt_ns).saturating_add(beyond_ns))
         };
         let beyond_ns = measured_ns(beyond_steal);
-        // One thread runs for no longer than the run.
+        // One thread does not run for longer than the run.
         let beyond_of_one_ns = beyond_ns.min(measured_ns(hypervisor.time(wall_ns)));
         Evidence {
-            // A turn that was not seen whole may have been one of the command's own threads.
+            // A turn that was not seen completely may have been a turn of the command's own
+            // threads.
             taken_ns: Range {
                 least: taken_ns - waits.unnamed_ns.min(books.waited_ns),
                 most: most(taken_ns, beyond_ns),
@@ -129,8 +131,8 @@ impl Evidence {
         }
     }
 
-    /// Returns the noise in millionths, rounded down and up: of all threads' time, or, where that is more, of the thread
-    /// that lost most.
+    /// Returns the noise in millionths, rounded down and up: of all threads' time, or of the thread
+    /// that lost most, if that is more.
     pub fn noise_ppm(&self) -> Range {
         let all = in_millionths(self.taken_ns, self.of_ns);
         let one = in_millionths(self.worst_thread_ns, self.wall_ns);
@@ -141,7 +143,8 @@ impl Evidence {
     }
 }
 
-/// Returns a time as millionths of another: the least rounded down, the most up.
+/// Returns a time as millionths of another. The lower bound is rounded down, and the upper bound
+/// up.
 fn in_millionths(taken_ns: Range, of_ns: u64) -> Range {
     let of_ns = u128::from(of_ns.max(1));
     let ppm = |ns: u64| u128::from(ns) * 1_000_000;
@@ -152,9 +155,10 @@ fn in_millionths(taken_ns: Range, of_ns: u64) -> Range {
     }
 }
 
-/// Returns the longest time that was surely taken without a break, and the longest that may have been.
+/// Returns the longest time that was certainly taken without a break, and the longest that may have
+/// been.
 fn longest_ns(look: &FamilyLook) -> (u64, u64) {
-    // The steal clock may have advanced piece by piece since its last reading.
+    // The steal clock may have advanced in several pieces since its last reading.
     let is_surely_one = |it: &&FamilyLongest| it.taken != FamilyTaken::Steal;
     let sure = look.longest.iter().filter(is_surely_one).map(|it| it.ns);
     let all = look.longest.iter().map(|it| it.ns);
@@ -240,7 +244,8 @@ mod tests {
         );
     }
 
-    /// A steal clock does not show the time that a hypervisor takes for exits and its own interrupts.
+    /// A steal clock does not show the time that a hypervisor takes for exits and its own
+    /// interrupts.
     #[test]
     fn in_a_guest_no_run_is_fit_without_a_measurement() {
         let of = |beyond| Evidence::traced(&look(), 10_000, true, true, beyond);
@@ -278,11 +283,12 @@ mod tests {
         assert_eq!((noise.least, noise.most), (600_000, Some(600_000)));
         look.most_of_ended_ns = 100;
         let evidence = Evidence::traced(&look, 10_000, true, true, HypervisorRate::Nothing);
-        // 0.94 % of all threads' time, and 1 % of one.
+        // 0.94 % of all threads' time, but 1 % of one thread's.
         assert_eq!(evidence.noise_ppm().least, 10_000);
     }
 
-    /// An interrupt, the soft interrupt after it and the wait after that are one time without the CPU.
+    /// An interrupt, the soft interrupt after it, and the wait after that are one time without the
+    /// CPU.
     #[test]
     fn time_taken_without_a_break_is_one_piece() {
         let mut look = look();
@@ -304,7 +310,7 @@ mod tests {
         assert_eq!(evidence.of_ns, 4_500);
     }
 
-    /// More threads than CPUs wait for one another, and what is taken is no smaller part by that.
+    /// If more threads than CPUs wait for one another, the taken part does not become smaller.
     #[test]
     fn a_longer_queue_of_its_own_makes_no_run_fitter() {
         let mut longer = look();
