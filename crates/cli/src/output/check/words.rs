@@ -66,7 +66,7 @@ fn blame(checked: &Checked<'_>, judgement: &Judgement) -> String {
     let worst = checked.evidence.worst(judgement.cpu);
     match worst.filter(|_| judgement.requirement.quantity.is_broken_by_the_longest()) {
         Some(worst) => format!(
-            "the longest, {} on CPU {}, {} after the begin: {took}",
+            "the longest, {} on CPU {}, {} after the start: {took}",
             human(worst.dur_ns),
             worst.cpu,
             human(worst.at_ns)
@@ -96,7 +96,7 @@ pub fn ask_for(checked: &Checked<'_>) -> Option<String> {
     });
     Some(match few.next() {
         Some(_) => format!(
-            "measure for {time} ({whole_seconds}s): twice that decides in nine cases of ten"
+            "measure for {time} ({whole_seconds}s); twice that gives a verdict in 90 % of cases"
         ),
         None => format!("measure for {time} ({whole_seconds}s)"),
     })

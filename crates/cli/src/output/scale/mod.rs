@@ -58,7 +58,8 @@ fn slowdown_percent(scale: &AtScale, step_ns: f64) -> f64 {
     100.0 * (step_ns / scale.undisturbed_ns - 1.0)
 }
 
-/// Returns how much of the time removing each suspect gains, in percent of a step with the recorded gaps.
+/// Returns the part of the time that removing each suspect gains, in percent of a step with the
+/// recorded gaps.
 fn gains_percent(scale: &AtScale) -> Vec<f64> {
     let without = scale.without_ns.iter();
     // Rounding must not produce a negative gain.

@@ -30,7 +30,7 @@ pub(super) fn render(predicted: &Predicted<'_>) -> String {
             .figure("gains", |scale| best(scale, &prediction.suspects).1)
             .words("", |scale| basis(scale.basis).into())
     });
-    text += "\nWho was tried\n";
+    text += "\nCulprits that were tried\n";
     let scales = gained(&prediction.scales);
     let tried: Vec<(usize, &Suspect)> = prediction.suspects.iter().enumerate().collect();
     text += &table::of(&tried, |it| {
@@ -38,13 +38,13 @@ pub(super) fn render(predicted: &Predicted<'_>) -> String {
             .words("removing", |(_, suspect)| called(&suspect.culprit).into())
             .count("in gaps", |(_, suspect)| suspect.gaps)
             .time("took", |(_, suspect)| Some(suspect.total_ns))
-            .time("most at once", |(_, suspect)| Some(suspect.most_ns));
+            .time("most in a gap", |(_, suspect)| Some(suspect.most_ns));
         scales.iter().fold(it, |it, scale| {
             let title = format!("gains at {}", scale.ranks);
             it.figure(title, |(place, _)| gain(gains_percent(scale)[*place]))
         })
     });
-    text += "\nWhat this rests on\n";
+    text += "\nBasis and limits\n";
     for line in limits::lines(predicted) {
         text += &format!("  {line}\n");
     }
@@ -73,8 +73,8 @@ fn head(predicted: &Predicted<'_>) -> String {
         }
     };
     let hosts = match program.in_phase {
-        true => "All hosts do the same at the same moment",
-        false => "Each host is at a moment of its own",
+        true => "All hosts lose time at the same moments",
+        false => "Hosts are independent of one another",
     };
     format!(
         "{of}: {cpus} {}, for {} at least\n\

@@ -29,14 +29,15 @@ pub(super) fn why(cpu: &CpuSupply<'_>, judged: &Judged) -> Vec<String> {
         Verdict::Blind => return judged.blind_spots.iter().map(BlindSpot::to_string).collect(),
         Verdict::Holds | Verdict::MayMiss => return Vec::new(),
         Verdict::Overloads { needs, left } => format!(
-            "this task and those that go before it need {:.3} % of the CPU, and {:.3} % was left",
+            "this task and those that go before it need {:.3} % of the CPU, but only {:.3} % was left",
             100.0 * needs,
             100.0 * left
         ),
         Verdict::TooShort {
             needs_ns: Some(needs_ns),
         } => format!(
-            "the recordings are as long as {} of its windows (its busy window, or its period), and {WINDOWS} are asked for: record for {} at least",
+            "the recordings are as long as {} of its windows (its busy window, or its period), but {WINDOWS} are required: record \
+             for {} or longer",
             judged.windows.unwrap_or(0),
             human(needs_ns)
         ),
@@ -44,7 +45,9 @@ pub(super) fn why(cpu: &CpuSupply<'_>, judged: &Judged) -> Vec<String> {
             "in {} it is not certain that the tasks ever ran out of work: record for longer",
             human(cpu.supply.longest_run_ns())
         ),
-        Verdict::TooMany => "more than 100,000 jobs come in its busy window, or before the latest deadline: no bound is sought".into(),
+        Verdict::TooMany => "more than 100,000 jobs come in its busy window, or before the latest deadline, so there is no bound: \
+                             use longer periods, or fewer tasks"
+            .into(),
     };
     vec![sentence]
 }
@@ -121,5 +124,5 @@ pub(super) fn day(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
 }
 
 /// Limitation of every measured bound.
-pub(super) const NO_WORST_CASE: &str = "what was recorded is no worst case: a gap that is longer than any of these, or more \
-     of them at once, was only not seen";
+pub(super) const NO_WORST_CASE: &str = "this is no worst case: a longer gap, or more gaps at once, may be possible although none \
+     was recorded";
