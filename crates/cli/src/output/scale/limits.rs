@@ -42,8 +42,8 @@ pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
     let incomplete: u64 = cpus().filter_map(|cpu| cpu.incomplete_gaps).sum();
     if witnesses > 0 || incomplete > 0 {
         lines.push(format!(
-            "{witnesses} events were lost, and {incomplete} gaps lack some of their culprits: removing these \
-             may gain more than shown"
+            "{witnesses} events were lost, and {incomplete} gaps lack some of their culprits: removing a \
+             culprit may gain more than shown"
         ));
     }
     if predicted.program.collective != Collective::Barrier
