@@ -1,21 +1,23 @@
-//! The error that a prediction has because the recording is a sample of the time, or of the hosts.
+//! The error of a prediction, because the recording is a sample of the time, or of the hosts.
 //!
-//! Gaps that follow one another are not independent: a noisy second makes many. So the recorded time falls into 20
-//! groups, and noise that lasts for less than a group stays together. A run is cut into 20 blocks of equal length; 20
-//! hosts or more are dealt out to 20 groups. The prediction is made again without each group. This is the jackknife:
-//! Künsch, "The jackknife and the bootstrap for general stationary observations", Annals of Statistics 17 (1989).
+//! Consecutive gaps are not independent: a noisy second causes many. So the recorded time is
+//! divided into 20 groups, and noise that is shorter than a group stays together. A run is cut into
+//! 20 blocks of equal length. If there are 20 hosts or more, the hosts are divided into 20 groups
+//! instead. The prediction is repeated without each group. This is the jackknife: Künsch, "The
+//! jackknife and the bootstrap for general stationary observations", Annals of Statistics 17
+//! (1989).
 //!
-//! The band is that of the delay's logarithm, by Student's t. The error of a delay grows with the delay, so a band of
-//! the delay itself would end too early at its upper end.
+//! The band is computed for the logarithm of the delay, by Student's t. The error of a delay grows
+//! with the delay, so a band of the delay itself would end too low.
 
 use super::delays::Layer;
 use super::measured::{BLOCKS, Measured};
 use super::slowest::{Begins, Slowest};
 
 const GROUPS: usize = BLOCKS as usize;
-/// Number of hosts from which on each group has one.
+/// Number of hosts from which each group has at least one.
 pub(super) const MANY_HOSTS: usize = GROUPS;
-/// Quantile of Student's t with 19 degrees of freedom that 5 % lie above.
+/// Quantile of Student's t with 19 degrees of freedom that is exceeded with a probability of 5 %.
 const T_OF_GROUPS: f64 = 1.729;
 
 /// Bounds of a mean delay, in nanoseconds.
@@ -23,14 +25,16 @@ const T_OF_GROUPS: f64 = 1.729;
 pub(super) struct Band {
     /// Lower bound: the true mean delay is below it in 5 of 100 recordings.
     pub(super) low_ns: f64,
-    /// Upper bound: the true mean delay is above it in 5 of 100 recordings. It is infinite if one group alone has a delay.
+    /// Upper bound: the true mean delay is above it in 5 of 100 recordings. It is infinite if only
+    /// one group has a delay.
     pub(super) high_ns: f64,
 }
 
-/// Returns the band around a recorded mean delay; `None` if the recorded time does not fall into groups, or without a
-/// delay.
+/// Returns the band around a recorded mean delay; `None` if the recorded time has no groups, or
+/// there is no delay.
 ///
-/// `delay_ns` computes the mean delay from the slowest host. Steps begin at the same moments without a group as with it.
+/// `delay_ns` computes the mean delay from the slowest host. Steps begin at the same moments with
+/// and without a group.
 pub(super) fn of(
     hosts: &[(&Measured, f64)],
     begins: &Begins,
@@ -46,7 +50,7 @@ pub(super) fn of(
     let count = logs.len() as f64;
     let mean = logs.iter().sum::<f64>() / count;
     let squares: f64 = logs.iter().map(|it| (it - mean).powi(2)).sum();
-    // Without the only group that has a delay the delay is 0, and its logarithm infinite.
+    // If only one group has a delay, the delay without it is 0, and its logarithm is infinite.
     let deviation = match mean.is_finite() {
         true => (squares * (count - 1.0) / count).sqrt(),
         false => f64::INFINITY,
@@ -58,9 +62,9 @@ pub(super) fn of(
     })
 }
 
-/// The recorded time by groups, and how often each host counts.
+/// Recorded time by groups, with the number of hosts of each kind.
 enum Groups {
-    /// Hosts, dealt out in turn.
+    /// Hosts, divided into groups in turn.
     OfHosts(Vec<(Layer, f64)>),
     /// Blocks of each host.
     OfBlocks(Vec<(Vec<Layer>, f64)>),
@@ -81,7 +85,8 @@ impl Groups {
         Some(Groups::OfBlocks(hosts.collect::<Option<_>>()?))
     }
 
-    /// Returns how late the slowest of as many hosts is, as if this group had not been recorded.
+    /// Returns the delay of the slowest host, as if this group had not been recorded. The number of
+    /// hosts stays the same.
     fn slowest_without(&self, group: usize) -> Slowest {
         match self {
             Groups::OfHosts(hosts) => {

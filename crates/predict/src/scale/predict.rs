@@ -14,29 +14,31 @@ use crate::record::{Culprit, Record};
 use crate::tail::Tail;
 use crate::taken::Taken;
 
-/// Least number of steps of all ranks together in the recorded time. The longest delay of the ranks decides each step,
-/// and so many steps show how often each delay occurs. The coverage test holds the bands to this number.
+/// Least number of steps of all ranks in the recorded time. The longest delay of the ranks decides
+/// each step, and this number of steps shows how often each delay occurs. The coverage test checks
+/// the bands with this number.
 const LEAST_STEPS: u64 = 100;
-/// Largest factor between the ends of a band. A wider band rests on a few gaps, and the next recording has others.
+/// Largest factor between the ends of a band. A wider band depends on a few gaps, and the next
+/// recording has others.
 const WIDEST_BAND: f64 = 5.0;
-/// Part of a step; a band that is no wider than this may have any factor.
+/// Part of an undisturbed step. A band that is no wider may have any factor.
 const NARROW_BAND: f64 = 0.01;
 
-/// The CPUs of one recording.
+/// CPUs of one recording.
 #[derive(Debug)]
 pub struct Host<'a> {
-    /// On one clock.
+    /// Records of the CPUs, on one clock.
     pub cpus: Vec<&'a Record>,
 }
 
-/// What ends a step.
+/// Operation that ends a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Collective {
-    /// An ideal one: all go on when the last has come.
+    /// Ideal barrier: all ranks go on when the last one has come.
     Barrier,
-    /// Recursive doubling, each round of which needs so much of a rank's CPU, nanoseconds.
+    /// Recursive doubling in rounds.
     Allreduce {
-        /// Not 0.
+        /// CPU time of a rank in each round, in nanoseconds; not 0.
         round_ns: u64,
     },
 }
@@ -44,15 +46,16 @@ pub enum Collective {
 /// A bulk-synchronous program.
 #[derive(Debug, Clone, Copy)]
 pub struct Program {
-    /// What a rank needs of its CPU in each step, nanoseconds; not 0.
+    /// CPU time of a rank in each step, in nanoseconds; not 0.
     pub step_ns: u64,
-    /// What ends a step.
+    /// Operation that ends a step.
     pub collective: Collective,
-    /// Whether all hosts do at each moment what the recorded one did, which then has to be the only one.
+    /// Whether all hosts lose time at the same moments as the recorded host, which must then be the
+    /// only one.
     pub in_phase: bool,
 }
 
-/// Whether the recordings say how long steps take.
+/// Whether the recordings support a prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
     /// They do.
@@ -61,68 +64,70 @@ pub enum Basis {
     Nothing(WhyNot),
 }
 
-/// Why recordings do not say how long steps take.
+/// Reason why recordings do not support a prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhyNot {
     /// The longest delays may have no variance: delays that were not recorded decide.
     HeavyTail,
-    /// The recorded time holds fewer than a hundred steps of so many ranks.
+    /// The recorded time has fewer than a hundred steps of this number of ranks.
     FewSteps,
     /// A few gaps make most of the delay, and the next recording has others.
     FewGaps,
 }
 
-/// What so many ranks come to. All times are means of a step, in nanoseconds.
+/// Prediction for one number of ranks. All times are means of a step, in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AtScale {
-    /// How many.
+    /// Number of ranks.
     pub ranks: u64,
-    /// On so many hosts.
+    /// Number of hosts.
     pub hosts: u64,
-    /// How long a step takes where nothing is taken.
+    /// Length of an undisturbed step.
     pub undisturbed_ns: f64,
-    /// How long it takes; `None` if the recordings do not say.
+    /// Predicted length of a step; `None` if the recordings do not support a prediction.
     pub step_ns: Option<f64>,
-    /// Bounds between which it lies in 90 of 100 recordings; `None` if the run is too short for blocks, or the
-    /// recordings do not say.
+    /// Bounds that contain the true length in 90 of 100 recordings; `None` without a prediction, or
+    /// if the run is too short for blocks.
     pub band_ns: Option<(f64, f64)>,
-    /// Lower bound if the recordings do not say: it is longer in 95 of 100 recordings. `None` if the run is too short
-    /// for blocks.
+    /// Lower bound if there is no prediction: the true length is above it in 95 of 100 recordings.
+    /// `None` if the run is too short for blocks.
     pub at_least_ns: Option<f64>,
-    /// How long it takes if no other gaps ever come; a simulator finds this with the same gaps.
+    /// Length of a step if no gaps other than the recorded ones ever come. A simulator finds this
+    /// length with the same gaps.
     pub of_recorded_gaps_ns: f64,
-    /// Whether the recordings say.
+    /// Whether the recordings support a prediction.
     pub basis: Basis,
-    /// Least and most of a barrier, whatever joins the hosts; `None` of an allreduce, and if the recordings do not
-    /// say.
+    /// Least and largest length with a barrier, however the hosts depend on one another; `None` for
+    /// an allreduce, and without a prediction.
     pub bounds_ns: Option<(f64, f64)>,
-    /// How long it takes without each of the suspects, in their order, by the gaps that were recorded.
+    /// Length of a step without each of the suspects, in their order, for the recorded gaps.
     pub without_ns: Vec<f64>,
 }
 
 /// A prediction.
 #[derive(Debug, Clone)]
 pub struct Prediction {
-    /// By ranks, as asked.
+    /// Predictions, one for each requested number of ranks.
     pub scales: Vec<AtScale>,
-    /// Who was tried.
+    /// Suspects that were tried.
     pub suspects: Vec<Suspect>,
-    /// How many recorded hosts have ranks on all of their CPUs: it rests on these.
+    /// Number of recorded hosts with ranks on all of their CPUs. The prediction rests on these.
     pub measured_hosts: usize,
-    /// Steps that these had one after the other, all together.
+    /// Total number of consecutive steps on these hosts.
     pub host_steps: u64,
-    /// Most ranks that the recordings can support, if steps are hardly longer than undisturbed; `None` is any number.
+    /// Most ranks that the recordings can support, if steps are hardly longer than undisturbed;
+    /// `None` for any number.
     pub carried_ranks: Option<u64>,
-    /// What was fitted to the longest delays; `None` where they are too few, or all alike.
+    /// Tail that was fitted to the longest delays; `None` if there are too few, or all are equal.
     pub tail: Option<Tail>,
-    /// The longest delay of any step of any host, nanoseconds.
+    /// Longest delay of any step on any host, in nanoseconds.
     pub longest_ns: u64,
 }
 
-/// All parts of hosts that have ranks, measured.
+/// Measurements of all parts of hosts that have ranks: of a step, and of a round.
 type Parts = BTreeMap<Part, (Measured, Option<Measured>)>;
 
-/// Predicts. `None` where the run of a host is shorter than a step.
+/// Predicts the slowdown. `None` if the run of a host is shorter than a step.
 pub fn predict(hosts: &[Host<'_>], program: &Program, ranks: &[u64]) -> Option<Prediction> {
     let cpus: Vec<usize> = hosts.iter().map(|host| host.cpus.len()).collect();
     let placements = ranks.iter();
@@ -137,7 +142,7 @@ pub fn predict(hosts: &[Host<'_>], program: &Program, ranks: &[u64]) -> Option<P
     let whole = whole.filter(|((host, used), _)| *used == cpus[*host]);
     let whole: Vec<(&Part, &Measured)> = whole.map(|(part, (it, _))| (part, it)).collect();
     let host_steps = whole.iter().map(|(_, it)| it.steps).sum();
-    // Each round of hosts has all of them once: the shortest run is the first of which there are no more steps.
+    // Each host is used equally often, so the host with the fewest steps decides.
     let rounds = whole.iter().map(|(_, it)| it.steps).min().unwrap_or(0);
     let of_round: u64 = whole.iter().map(|((_, used), _)| *used as u64).sum();
     let carried_ranks = rounds.saturating_mul(of_round) / LEAST_STEPS;
@@ -190,7 +195,7 @@ pub fn has_a_step(host: &Host<'_>, program: &Program) -> bool {
         }
 }
 
-/// With all that was taken, or as if somebody had taken nothing.
+/// Measures all parts of hosts, with all taken time, or as if one culprit had taken nothing.
 fn measure_all(
     hosts: &[Host<'_>],
     program: &Program,
@@ -198,9 +203,9 @@ fn measure_all(
     without: Option<&Culprit>,
 ) -> Option<Parts> {
     let mut parts = parts(placements);
-    // How many steps there were is known of whole hosts.
+    // The number of steps is needed for a whole host.
     parts.insert((0, hosts[0].cpus.len()));
-    // Blocks of a thousand hosts would be gigabytes, and nothing is drawn from them.
+    // The blocks of a thousand hosts would take gigabytes, and are not used.
     let few = placements.iter().filter(|it| it.hosts.len() < MANY_HOSTS);
     let few = few.flat_map(|it| it.hosts.iter().map(|(part, _)| *part));
     let in_blocks: BTreeSet<Part> = few.filter(|_| without.is_none()).collect();
@@ -232,7 +237,7 @@ fn slowest(measured: &Parts, placement: &Placement) -> (Slowest, Begins) {
     Slowest::of(&hosts.collect::<Vec<_>>(), placement.own_ranks())
 }
 
-/// What a host takes in a round of an allreduce; `None` where there are none.
+/// Returns the delay of a host in a round of an allreduce; `None` if there are no rounds.
 fn round(measured: &Parts, placement: &Placement, begins: &Begins) -> Option<Slowest> {
     let hosts = placement.count();
     let rounds = placement.hosts.iter().map(|(part, count)| {
@@ -243,7 +248,7 @@ fn round(measured: &Parts, placement: &Placement, begins: &Begins) -> Option<Slo
     Some(Slowest::of_layers(rounds?.into_iter()))
 }
 
-/// The mean delay, nanoseconds, where the slowest host at the end of the step is this.
+/// Returns the mean delay, in nanoseconds, if the slowest host ends the step like this.
 fn delay_ns(placement: &Placement, step: &Slowest, round: Option<&Slowest>) -> f64 {
     let hosts = placement.count();
     round.map_or_else(
@@ -261,10 +266,10 @@ struct Limits {
 }
 
 impl Limits {
-    /// Returns why steps of this length on so many hosts cannot be predicted; `None` if they can, as far as the band
-    /// is narrow enough.
+    /// Returns why steps of this length on this number of hosts cannot be predicted; `None` if they
+    /// can, provided that the band is narrow enough.
     fn why_not(&self, hosts: f64, step_ns: f64) -> Option<WhyNot> {
-        // While a step lasts, each host has the gaps that come in that time.
+        // While a step lasts, each host has the gaps of that time.
         let of_all_ns = hosts * step_ns * LEAST_STEPS as f64;
         match self.is_heavy {
             true => Some(WhyNot::HeavyTail),
@@ -314,7 +319,7 @@ fn scale(measured: &Parts, program: &Program, placement: &Placement, limits: &Li
     };
     let is_wide = band.is_some_and(|it| is_of_few_gaps(&it, undisturbed_ns));
     if let Some(why_not) = why_not.or(is_wide.then_some(WhyNot::FewGaps)) {
-        // No rank goes on before the slowest has ended the step, whatever rounds take.
+        // No rank goes on before the slowest one has ended the step, however long rounds take.
         let barrier = band::of(&hosts, &begins, Slowest::mean_ns, slowest.mean_ns());
         return AtScale {
             at_least_ns: barrier.map(|it| undisturbed_ns + it.low_ns),

@@ -1,4 +1,5 @@
-//! Bands of generated recordings, and how often they hold what a long recording of the same world says.
+//! Bands of generated recordings, and how often they contain the result of a long recording of the
+//! same world.
 
 use super::{barriers, exponential, predicted, record};
 use crate::record::Record;
@@ -6,20 +7,21 @@ use crate::scale::{AtScale, Basis, WhyNot};
 
 const RUNS: u64 = 100;
 const RUN_NS: u64 = 10_000_000_000;
-/// So long that the worst of it is met as often as it has to be.
+/// Length of the long recording: its worst gaps occur as often as they should.
 const WORLD_NS: u64 = 100 * RUN_NS;
 const STEP_NS: u64 = 1_000_000;
-/// A run has 10,000 steps, which carry a hundred ranks.
+/// Numbers of ranks. A run has 10,000 steps, which support a hundred ranks.
 const RANKS: [u64; 3] = [1, 16, 80];
 
 /// Gaps at random moments.
 struct World {
-    /// How long a gap is that this part of all gaps is longer than.
+    /// Length that this part of all gaps exceeds.
     length_ns: fn(f64) -> f64,
     pause_ns: f64,
 }
 
-/// Up to a fifth of a second, as nothing lasts for ever.
+/// Returns a length of the Pareto distribution, cut at a fifth of a second, because no gap lasts
+/// for ever.
 fn pareto_ns(exponent: f64, longer: f64) -> f64 {
     (5e3 * longer.powf(-1.0 / exponent)).min(200e6)
 }
@@ -38,12 +40,12 @@ const WITH_VARIANCE: [World; 4] = [
         length_ns: |longer| -100e3 * longer.ln(),
         pause_ns: 10e6,
     },
-    // Longer than a step, and so waited for in many.
+    // These gaps are longer than a step, so many ranks wait for them.
     World {
         length_ns: |longer| -3e6 * longer.ln(),
         pause_ns: 50e6,
     },
-    // Of two kinds.
+    // These gaps are of two kinds.
     World {
         length_ns: |longer| match longer < 0.03 {
             true => 2e6 + 10e6 * longer / 0.03,
@@ -59,7 +61,8 @@ impl World {
         self.gaps(RUN_NS, &mut random, fastrand::Rng::f64)
     }
 
-    /// One length of each of as many equally likely parts, at random moments.
+    /// Returns the long recording: one length from each of many equally likely parts, at random
+    /// moments.
     fn itself(&self) -> Record {
         let mut random = fastrand::Rng::with_seed(RUNS);
         let count = (WORLD_NS as f64 / self.pause_ns) as usize;
@@ -91,14 +94,14 @@ impl World {
     }
 }
 
-/// How many runs said what, of so many ranks.
+/// Results of runs for one number of ranks.
 #[derive(Debug, Default, Clone, Copy)]
 struct Said {
     held: u64,
     missed: u64,
     nothing: u64,
     heavy: u64,
-    /// The least that was said is too much.
+    /// Number of lower bounds that are above the true value.
     wrong_least: u64,
 }
 
@@ -134,7 +137,8 @@ fn said(world: &World) -> [Said; RANKS.len()] {
     said
 }
 
-/// So many of 100 at most where each is as likely as that, and three deviations.
+/// Returns a bound for the number of runs with an event of this probability: three deviations above
+/// the mean.
 fn at_most(percent: f64) -> u64 {
     let part = percent / 100.0;
     (percent + 3.0 * (RUNS as f64 * part * (1.0 - part)).sqrt()) as u64
@@ -159,7 +163,8 @@ fn bands_hold_the_truth_in_85_to_95_of_100_runs() {
         }
     }
     for (said, ranks) in all.iter().zip(RANKS) {
-        // 300 runs and more, of which 90 % have a deviation of 1.7 %: 85 to 95 are three of these.
+        // For 300 runs or more, a rate of 90 % has a deviation of 1.7 %. 85 and 95 are three
+        // deviations away.
         let bands = said.held + said.missed;
         let held = 100.0 * said.held as f64 / bands as f64;
         assert!(
@@ -169,11 +174,12 @@ fn bands_hold_the_truth_in_85_to_95_of_100_runs() {
     }
 }
 
-/// Of gaps without a variance no mean is known, not even that of one rank.
+/// If gaps have no variance, their mean is unknown, even for one rank.
 #[test]
 fn no_prediction_is_made_where_delays_have_no_variance() {
     for (said, ranks) in said(&WITHOUT_VARIANCE).into_iter().zip(RANKS) {
-        // A shape of 0.77 is fitted as less than 0.5 by one or two of 100, and the test refuses one more.
+        // The fit of a shape of 0.77 is below 0.5 in one or two of 100 runs, and the test rejects
+        // one more.
         assert!(said.heavy + at_most(3.0) >= RUNS, "{ranks} ranks: {said:?}");
         assert!(said.wrong_least <= at_most(5.0), "{ranks} ranks: {said:?}");
     }

@@ -1,10 +1,10 @@
-//! Cases whose answer is known.
+//! Cases with a known answer.
 
 use super::{barriers, delay_ns, exponential, named, predicted, random_gaps, record};
 use crate::record::Record;
 use crate::scale::{Basis, Collective, Host, Program, WhyNot, predict};
 
-/// One gap in each period: a rank alone gets what is left, whatever its step.
+/// With one gap in each period, a single rank gets the time that is left, whatever its step is.
 #[test]
 fn one_rank_with_a_periodic_gap_has_what_is_left_of_its_cpu() {
     let (period_ns, gap_ns) = (1_000_000, 50_000);
@@ -14,7 +14,8 @@ fn one_rank_with_a_periodic_gap_has_what_is_left_of_its_cpu() {
         let prediction = predicted(&records, barriers(step_ns), &[1]);
         let stretched_ns = step_ns as f64 * period_ns as f64 / (period_ns - gap_ns) as f64;
         let found_ns = prediction.scales[0].step_ns.unwrap();
-        // No step begins in the last one's time, and of those that the end cuts less is known: of 20 s that is less than 8 ms.
+        // No step begins in the time of the last one, and less is known of steps that the end cuts.
+        // This is less than 8 ms of 20 s.
         assert!(
             (found_ns / stretched_ns - 1.0).abs() < 0.05 * 8e6 / 2e10,
             "{step_ns}: {found_ns} {stretched_ns}"
@@ -22,7 +23,8 @@ fn one_rank_with_a_periodic_gap_has_what_is_left_of_its_cpu() {
     }
 }
 
-/// Of many hosts with a periodic gap shorter than the pauses some rank meets it in each step.
+/// If the gaps of many hosts are periodic, and shorter than the pauses, some rank meets one in each
+/// step.
 #[test]
 fn many_ranks_always_meet_a_periodic_gap() {
     let gaps: Vec<(u64, u64)> = (0..1_000).map(|nth| (nth * 1_000_000, 50_000)).collect();
@@ -32,9 +34,10 @@ fn many_ranks_always_meet_a_periodic_gap() {
     assert!((49_990.0..=50_000.0).contains(&found_ns), "{found_ns}");
 }
 
-/// Gaps that come as Poisson has it, exponential ones of 100 us, one in 100 steps: of H hosts some
-/// H / 100 are hit, and the largest of n exponential ones is the mean times 1 + 1/2 + ... + 1/n, which for a
-/// number of hits that is Poisson's is the mean times ln n + Euler's constant, where n is not small.
+/// Poisson gaps with exponential lengths of 100 us, one in 100 steps. Of H hosts about H / 100 are
+/// hit. The largest of n exponential lengths is the mean times 1 + 1/2 + ... + 1/n on average. For
+/// a Poisson number of hits with mean n, it is the mean times ln n + Euler's constant, if n is not
+/// small.
 #[test]
 fn the_slowest_of_many_independent_ranks_is_where_theory_has_it() {
     let mut random = fastrand::Rng::with_seed(3);
@@ -42,15 +45,15 @@ fn the_slowest_of_many_independent_ranks_is_where_theory_has_it() {
     let to_ns = 20_000 * 100_000_000_u64;
     let gaps = random_gaps(&mut random, pause_ns, |it| exponential(it, gap_ns), to_ns);
     let records = [record(0, &gaps, to_ns)];
-    // 2,000,000 steps carry 20,000 ranks.
+    // 2,000,000 steps support 20,000 ranks.
     let ranks = [2_000, 10_000];
     let prediction = predicted(&records, barriers(step_ns), &ranks);
     for scale in &prediction.scales {
         assert_eq!(scale.basis, Basis::Recorded);
         let hits: f64 = scale.ranks as f64 / 100.0;
         let theory_ns = gap_ns * (hits.ln() + 0.577_2);
-        // 20,000 gaps: of the quantile at 1 - 1/n of n hits the sample knows the logarithm to about
-        // sqrt(n / 20,000), which is 0.03 and 0.07 means; three of these.
+        // With 20,000 gaps, the sample gives the logarithm of the quantile at 1 - 1/n of n hits to
+        // about sqrt(n / 20,000), which is 0.03 and 0.07 means. The bound is three of these.
         let unsure_ns = 3.0 * gap_ns * (hits / 20_000.0).sqrt() + 0.02 * theory_ns;
         let found_ns = delay_ns(scale);
         assert!(
@@ -62,7 +65,7 @@ fn the_slowest_of_many_independent_ranks_is_where_theory_has_it() {
     }
 }
 
-/// Two CPUs that are always taken at the same time are as one.
+/// Two CPUs that lose time together count as one.
 #[test]
 fn what_cpus_of_a_host_have_in_common_is_kept() {
     let mut random = fastrand::Rng::with_seed(4);
@@ -82,7 +85,7 @@ fn what_cpus_of_a_host_have_in_common_is_kept() {
     let [one, both] = delays(&apart)[..] else {
         panic!()
     };
-    // At one time in ten steps each: 1.9 instead of 2 gaps in ten.
+    // Each CPU loses time in one of ten steps: 1.9 instead of 2 gaps in ten.
     assert!(both / one > 1.8, "{one} {both}");
 }
 
@@ -105,12 +108,12 @@ fn hosts_in_phase_are_as_one_host() {
     let [one, million] = &prediction.scales[..] else {
         panic!()
     };
-    // A rank that is in phase with all others waits for nobody.
+    // A rank that is in phase with all others waits for none.
     assert_eq!(delay_ns(one), delay_ns(million));
     assert_eq!(million.basis, Basis::Recorded);
 }
 
-/// Two CPUs of which one is always in a gap: a step begins in no moment without one.
+/// One of two CPUs is always in a gap, so every step begins in a gap.
 #[test]
 fn a_host_of_which_some_cpu_is_always_away_is_not_called_quiet() {
     let turns = |from_ns: u64| -> Vec<(u64, u64)> {
@@ -125,7 +128,8 @@ fn a_host_of_which_some_cpu_is_always_away_is_not_called_quiet() {
     let [one, two] = &prediction.scales[..] else {
         panic!()
     };
-    // Half of one CPU is left; of two that take turns the slower one of each step meets a whole turn.
+    // Half of one CPU is left. Of two CPUs that take turns, the slower one meets a whole turn in
+    // each step.
     assert!(
         (delay_ns(one) / 1e6 - 1.0).abs() < 0.01,
         "{}",
@@ -138,7 +142,7 @@ fn a_host_of_which_some_cpu_is_always_away_is_not_called_quiet() {
     );
 }
 
-/// More ranks are never less late, whether the recording says how late or only how late at least.
+/// More ranks are never less late, whether the recording gives a figure or only a lower bound.
 #[test]
 fn more_ranks_are_never_less_late() {
     let mut random = fastrand::Rng::with_seed(11);
@@ -162,7 +166,7 @@ fn more_ranks_are_never_less_late() {
     }
 }
 
-/// The end of a run that cuts a step does not hide the gap that the step was in.
+/// If the end of a run cuts a step, this does not hide the gap that the step was in.
 #[test]
 fn a_gap_at_the_end_of_the_run_counts_as_one_in_the_middle() {
     let (to_ns, step_ns, gap_ns) = (10_000_000_000, 1_000_000, 50_000_000);
@@ -180,7 +184,7 @@ fn a_gap_at_the_end_of_the_run_counts_as_one_in_the_middle() {
     let middle = with_gap_at(to_ns / 2);
     let end = with_gap_at(to_ns - gap_ns);
     for (end_ns, middle_ns) in end.iter().zip(&middle) {
-        // Moments in the last step's time are left out: 1 ms of 10 s, and of the gap 1 ms of 50.
+        // Moments in the last step's time are left out: 1 ms of 10 s, and 1 ms of the gap's 50 ms.
         assert!(
             (end_ns / middle_ns - 1.0).abs() < 0.03,
             "{end:?} {middle:?}"
@@ -188,8 +192,8 @@ fn a_gap_at_the_end_of_the_run_counts_as_one_in_the_middle() {
     }
 }
 
-/// A culprit that is injected is what removing gains, at the scale at which it is met; one that was never
-/// long gains nothing there.
+/// Removing an injected culprit gains what it costs, at the scale at which ranks meet it. A culprit
+/// with short gaps gains nothing there.
 #[test]
 fn what_an_injected_culprit_costs_is_what_removing_it_gains() {
     let (to_ns, step_ns) = (600_000_000_000, 1_000_000);
@@ -224,13 +228,13 @@ fn what_an_injected_culprit_costs_is_what_removing_it_gains() {
         assert!((without_rare_ns / quiet.step_ns.unwrap() - 1.0).abs() < 1e-9);
     }
     let large = &loud.scales[1];
-    // Met by one host in 600: by 4,096 practically always.
+    // One host in 600 meets it, so of 4,096 hosts practically always one does.
     assert!(large.step_ns.unwrap() > 1_290_000.0 && large.without_ns[1] < 1_006_000.0);
-    // The tick is not to blame there: it is over long before the rare gap is.
+    // The tick is not to blame there: it ends long before the rare gap does.
     assert!(large.without_ns[0] > 1_290_000.0, "{large:?}");
 }
 
-/// Of a recording of a thousand steps ten ranks can be predicted, and of more it is known how late they are at least.
+/// A recording of a thousand steps supports ten hosts. For more hosts it gives a lower bound.
 #[test]
 fn beyond_what_was_recorded_only_the_least_is_said() {
     let gaps: Vec<(u64, u64)> = (0..1_000).map(|nth| (nth * 1_000_000, 50_000)).collect();
@@ -251,13 +255,13 @@ fn beyond_what_was_recorded_only_the_least_is_said() {
             (Basis::Nothing(WhyNot::FewSteps), None, None)
         );
         assert_eq!(scale.bounds_ns, None);
-        // A tick in each step, for which some rank of ten hosts waits: known, and no surprise.
+        // There is a tick in each step, for which some rank of ten hosts waits. This is certain.
         let at_least_ns = scale.at_least_ns.unwrap() - scale.undisturbed_ns;
         assert!((45_000.0..=100_000.0).contains(&at_least_ns), "{scale:?}");
     }
 }
 
-/// A few long gaps are most of the delay: the next recording has more of them, or none.
+/// If a few long gaps make most of the delay, the next recording has more of them, or none.
 #[test]
 fn what_rests_on_a_few_gaps_is_not_predicted() {
     let with = |long: u64| {
@@ -275,8 +279,8 @@ fn what_rests_on_a_few_gaps_is_not_predicted() {
     let few = with(2);
     assert_eq!(few.basis, Basis::Nothing(WhyNot::FewGaps), "{few:?}");
     assert!(few.at_least_ns.unwrap() < few.of_recorded_gaps_ns);
-    // Ten of them are in ten of 20 blocks: a relative error of about sqrt(1 / 10), and a band of a factor of
-    // exp(2 * 1.73 * 0.32) = 3.
+    // Ten long gaps are in ten of 20 blocks. The relative error is about sqrt(1 / 10), and the band
+    // has a factor of exp(2 * 1.73 * 0.32) = 3.
     let ten = with(11);
     assert_eq!(ten.basis, Basis::Recorded, "{ten:?}");
 }
@@ -291,7 +295,7 @@ fn a_step_longer_than_the_run_has_no_prediction() {
     assert!(predict(&hosts, &barriers(500), &[1]).is_some());
 }
 
-/// An allreduce of quiet CPUs is as long as its rounds are.
+/// An allreduce on quiet CPUs takes as long as its rounds.
 #[test]
 fn rounds_of_quiet_cpus_add_up() {
     let records = [record(0, &[(500_000_000, 1)], 2_000_000_000)];
@@ -314,7 +318,7 @@ fn rounds_of_quiet_cpus_add_up() {
     });
 }
 
-/// Ranks that fill no host rest on as many steps as others.
+/// Ranks that do not fill a host have the same number of steps as others.
 #[test]
 fn what_a_part_of_a_host_rests_on_is_known_as_well() {
     let gaps: Vec<(u64, u64)> = (0..1_000).map(|nth| (nth * 1_000_000, 50_000)).collect();
