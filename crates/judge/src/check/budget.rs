@@ -83,8 +83,8 @@ const UNITS: [(&str, u64); 4] = [
 ];
 
 impl Quantity {
-    /// Returns the quantity with this name, if there is one: `max`, `p99.9`, `noise`, `gaps`, `gaps>20us`, a share,
-    /// `by WHO`, or `SHARE by WHO`.
+    /// Returns the quantity with this name, if there is one: `max`, `p99.9`, `noise`, `gaps`,
+    /// `gaps>20us`, a share, `by WHO`, or `SHARE by WHO`.
     pub fn from_name(name: &str) -> Option<Quantity> {
         let share = |name: &str| Share::ALL.into_iter().find(|it| it.name() == name);
         if let Some((before, who)) = name

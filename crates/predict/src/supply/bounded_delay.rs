@@ -48,12 +48,12 @@ impl MeasuredSupply<'_> {
     }
 }
 
-/// Returns the largest amount by which a window is longer than the time that it left, divided by
-/// the rate.
+/// Returns the most by which a window is longer than the quotient of the time that it left and
+/// `rate`.
 ///
 /// The worst window begins at the begin of one gap and ends at the end of another. So the result is
-/// the largest sum over consecutive gaps and the times between them. A gap counts in full, and the
-/// time that was left between two gaps is subtracted.
+/// the largest sum over consecutive gaps and the times between them. A gap counts in full. The time
+/// that was left between two gaps is subtracted, times 1 / `rate` - 1.
 fn delay_ns(run: &Taken<'_>, rate: f64) -> f64 {
     let against = 1.0 / rate - 1.0;
     let (mut largest_ns, mut sum_ns, mut until_ns) = (0.0_f64, 0.0_f64, run.from_ns);

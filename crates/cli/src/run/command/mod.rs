@@ -60,7 +60,7 @@ pub struct Done {
 }
 
 impl Done {
-    /// Returns the evidence for a verdict, with what the preflight measured.
+    /// Returns the evidence for a verdict. It includes the rate that the preflight measured.
     pub fn evidence(&self, preflight: Option<&[QuietCpu]>) -> Evidence {
         match &self.seen {
             Seen::Traced {

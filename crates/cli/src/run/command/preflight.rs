@@ -38,8 +38,8 @@ pub struct QuietCpu {
     pub max_gap_ns: Option<u64>,
     /// Culprit that took most of it.
     pub most_by: Option<String>,
-    /// Time that the hypervisor took in excess of steal time, or the hardware, in percent of the time polled; `None` if
-    /// it is not known.
+    /// Time that the hypervisor took in addition to steal time, or the hardware took (the share
+    /// `hv_or_hw`), in percent of the time polled; `None` if unknown.
     pub beyond_steal_percent: Option<f64>,
     /// Work lost compared with the rate of the fastest millisecond, in percent; gaps are not
     /// counted.
@@ -130,7 +130,8 @@ fn beyond_steal_percent(cpu: &Value) -> Option<f64> {
     Some(100.0 * ns / runtime_ns)
 }
 
-/// Returns the hypervisor's rate for a verdict: that of the CPU from which it took most, and the longest gap of any CPU.
+/// Returns the hypervisor's rate for a verdict: the largest rate of any CPU, and the longest gap of
+/// any CPU.
 pub fn hypervisor_rate(quiet: Option<&[QuietCpu]>) -> HypervisorRate {
     if Host::here().hypervisor().is_none() {
         return HypervisorRate::Nothing;
