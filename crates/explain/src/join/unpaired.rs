@@ -44,7 +44,7 @@ impl fmt::Display for Unpaired {
             )?,
             _ => write!(
                 f,
-                "nothing proves that {vcpu} is CPU {cpu} of the guest: {odds}, and 10^6 are needed{}; \
+                "nothing proves that {vcpu} is CPU {cpu} of the guest: {odds}{}, and 10^6 are needed; \
                  {}",
                 Against(&vm.against),
                 self.tested(pair),
