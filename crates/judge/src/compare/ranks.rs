@@ -50,9 +50,9 @@ pub(super) fn ranks(first: &[f64], second: &[f64]) -> Option<Ranks> {
 /// Returns how likely so high a score is, if the samples count as their independent numbers do.
 fn two_sided(score: f64, first: &[f64], second: &[f64]) -> f64 {
     let alike = alike(first, second);
-    let independent = (first.len() + second.len()) as f64 / alike;
-    // How alike they are is known from as many numbers too.
-    let by_chance = StudentsT::new(0.0, 1.0, (independent - 2.0).max(1.0));
+    // How alike they are is known from one run's independent numbers.
+    let independent = first.len().min(second.len()) as f64 / alike;
+    let by_chance = StudentsT::new(0.0, 1.0, (independent - 1.0).max(1.0));
     by_chance.map_or(1.0, |it| 2.0 * it.sf(score / alike.sqrt()))
 }
 
@@ -110,7 +110,7 @@ mod tests {
         let mixed = [3.0, 9.0, 1.0, 7.0, 5.0, 2.0, 8.0, 4.0, 6.0, 10.0];
         let mut ascending = mixed;
         ascending.sort_unstable_by(f64::total_cmp);
-        let higher = |of: [f64; 10]| of.map(|it| it + 5.5);
+        let higher = |of: [f64; 10]| of.map(|it| it + 8.5);
         let of_mixed = ranks(&mixed, &higher(mixed)).unwrap();
         let of_ascending = ranks(&ascending, &higher(ascending)).unwrap();
         assert_eq!(of_mixed.delta, of_ascending.delta);
