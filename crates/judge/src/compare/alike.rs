@@ -10,6 +10,8 @@
 
 /// Largest autocorrelation that counts. With a larger one the windows are all of one state.
 const MOST: f64 = 0.95;
+/// Part of a mean that rounding may be.
+const ROUNDING: f64 = 1e-9;
 
 /// Returns how many windows of two runs count as one independent window: 1 or more. Each run is in the order of time.
 pub(super) fn alike(first: &[f64], second: &[f64]) -> f64 {
@@ -28,7 +30,12 @@ fn autocorrelation(runs: &[&[f64]]) -> f64 {
     let (mut squares, mut products) = (0.0, 0.0);
     for run in runs {
         let mean = run.iter().sum::<f64>() / run.len() as f64;
-        let strays: Vec<f64> = run.iter().map(|it| it - mean).collect();
+        // A run of one value strays from its mean by rounding alone.
+        let least = ROUNDING * mean.abs();
+        let strays = run.iter().map(|it| it - mean);
+        let strays: Vec<f64> = strays
+            .map(|it| if it.abs() > least { it } else { 0.0 })
+            .collect();
         squares += strays.iter().map(|it| it * it).sum::<f64>();
         products += strays.windows(2).map(|it| it[0] * it[1]).sum::<f64>();
     }

@@ -70,7 +70,7 @@ pub(super) fn predicted(records: &[Record], program: Program, ranks: &[u64]) -> 
     predict(&hosts, &program, ranks).unwrap()
 }
 
-/// What a step takes beyond its length.
+/// Returns what the recorded gaps add to a step, whether or not they support a prediction.
 pub(super) fn delay_ns(scale: &AtScale) -> f64 {
-    scale.step_ns.unwrap() - scale.undisturbed_ns
+    scale.of_recorded_gaps_ns - scale.undisturbed_ns
 }
