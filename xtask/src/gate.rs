@@ -16,7 +16,8 @@ use crate::tally::{Skip, Tally};
 use crate::tiers::{self, Tier, is_unit};
 use crate::{cargo, checks, linted, machine, oracle, run, run_command, supply};
 
-/// How many streams the laws are tried with: in daily work, and in all that CI runs.
+/// How many streams the laws and oracles are tried with, or a fraction of it where one is dear: in daily work, and in
+/// all that CI runs.
 const FEW_STREAMS: Setting = ("PROPTEST_CASES", "5000");
 const STREAMS: Setting = ("PROPTEST_CASES", "100000");
 /// How long inputs are searched for that break something.
@@ -96,7 +97,7 @@ pub fn rest() -> Result<()> {
     let step = Step::begin();
     checks::documentation()?;
     tally.took("documentation", step.spent());
-    tiers::run(&mut tally, MANY, select(&tests, "budget_law"), &Ok(()))?;
+    tiers::run(&mut tally, MANY, select(&tests, "law"), &Ok(()))?;
     let fuzz = Tier::alone("search", 20).with(FUZZ_SECONDS);
     tiers::run(&mut tally, fuzz, select(&tests, "search"), &Ok(()))?;
     let engines = installed(&oracle::ENGINES);
@@ -189,7 +190,7 @@ fn format(tally: &mut Tally) -> Result<()> {
 fn units(tally: &mut Tally, tests: &[Test]) -> Result<()> {
     let units: Vec<Test> = tests.iter().filter(|test| is_unit(test)).cloned().collect();
     tiers::run(tally, UNIT, units, &Ok(()))?;
-    tiers::run(tally, FEW, select(tests, "budget_law"), &Ok(()))
+    tiers::run(tally, FEW, select(tests, "law"), &Ok(()))
 }
 
 fn select(tests: &[Test], tier: &str) -> Vec<Test> {

@@ -11,6 +11,8 @@ const NS_PER_S: u128 = 1_000_000_000;
 /// No clock is disciplined by more than a tenth of this (adjtimex(2): 500 ppm), and the
 /// frequency measured at start is better than the rest of it.
 const RATE_PART: u64 = 200;
+/// A clock that is set by its rate runs too fast or too slow by less than this part of it (chrony: at most a twelfth).
+const SLEW_PART: u64 = 8;
 /// Below this no jump is distinguished from a slow reading.
 const JUMP_NS: u64 = 10_000;
 /// Number of jumps after which a clock is not followed any more: a machine is suspended now and then.
@@ -72,6 +74,8 @@ impl Line {
 struct Jump {
     from: Point,
     to: Point,
+    /// Up to this reading the TSC may have come before the jump: if it went back, it shows such readings again.
+    until_tsc: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -115,9 +119,11 @@ impl ClockMap {
         if let Some(last) = self.points.last()
             && !self.goes_on(anchor)
         {
+            let until_tsc = new.tsc.max(self.most_tsc(*last, new.mono_ns));
             self.jumps.push(Jump {
                 from: *last,
                 to: new,
+                until_tsc,
             });
         } else if let [.., before, middle] = self.points[..]
             && !self.ends_with_jump()
@@ -157,15 +163,36 @@ impl ClockMap {
         let as_measured = self.whole_ns(cycles).abs_diff(elapsed_ns) <= allowed_ns;
         as_measured
             || matches!(self.points[..], [.., before, last] if {
-                let expected_ns = Line::through(before, last).mono_ns(anchor.before_tsc);
-                expected_ns.abs_diff(anchor.mono_ns) <= allowed_ns
+                let line = Line::through(before, last);
+                let expected_ns = line.mono_ns(anchor.before_tsc);
+                self.may_be_slewed(line) && expected_ns.abs_diff(anchor.mono_ns) <= allowed_ns
             })
     }
 
-    /// Whether a clock jumped at some time between these readings of the TSC: how far apart they are is not known.
+    /// The highest reading that the TSC may have shown between the last anchor and this instant, before a jump.
+    pub(crate) fn shown_by(&self, mono_ns: u64) -> Option<u64> {
+        let last = self.points.last()?;
+        Some(self.most_tsc(*last, mono_ns))
+    }
+
+    fn most_tsc(&self, last: Point, mono_ns: u64) -> u64 {
+        let elapsed_ns = mono_ns.saturating_sub(last.mono_ns);
+        let most_ns = elapsed_ns
+            .saturating_add(elapsed_ns / RATE_PART)
+            .saturating_add(JUMP_NS);
+        last.tsc.saturating_add(self.cycles(most_ns))
+    }
+
+    /// Whether a clock may have this rate for a while without a jump.
+    fn may_be_slewed(&self, line: Line) -> bool {
+        self.whole_ns(line.run_tsc).abs_diff(line.rise_ns) <= line.rise_ns / SLEW_PART
+    }
+
+    /// Whether a clock may have jumped between these readings of the TSC, or they may lie on either side of a jump:
+    /// when they were, and how far apart, is not known.
     pub(crate) fn jumped_between(&self, start_tsc: u64, end_tsc: u64) -> bool {
         let mut jumps = self.jumps.iter();
-        jumps.any(|jump| start_tsc < jump.to.tsc && jump.from.tsc < end_tsc)
+        jumps.any(|jump| start_tsc < jump.until_tsc && jump.from.tsc < end_tsc)
     }
 
     /// How often a clock jumped.
@@ -264,6 +291,12 @@ impl ClockMap {
     pub(crate) fn whole_ns(&self, cycles: u64) -> u64 {
         let ns = u128::from(cycles) * NS_PER_S / u128::from(self.tsc_hz);
         u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+
+    /// How many cycles the TSC makes in this time, rounded up.
+    fn cycles(&self, ns: u64) -> u64 {
+        let cycles = (u128::from(ns) * u128::from(self.tsc_hz)).div_ceil(NS_PER_S);
+        u64::try_from(cycles).unwrap_or(u64::MAX)
     }
 
     /// A number of cycles in nanoseconds, rounded up: for bounds.
@@ -395,6 +428,26 @@ mod tests {
         let (first, last) = (each_20_ms(&[0, second]), each_20_ms(&[0, 0, second]));
         assert_eq!(first.mono_ns(40 * MS - 2_000), 20 * MS - 1_000);
         assert_eq!(last.mono_ns(after + 2_000), 60 * MS + 1_000);
+    }
+
+    #[test]
+    fn readings_that_a_tsc_shows_twice_are_not_dated() {
+        // It went back by 10 ms, and is past its last reading all the same: until then it can have shown 20 ms more
+        // than at the anchor before, a 200th part of that, and 10 us.
+        let ms = 2 * MS;
+        let map = each_20_ms(&[30 * ms, 30 * ms, 20 * ms]);
+        let (before, after) = (70 * ms, 80 * ms);
+        assert_eq!(map.jumps(), 1);
+        let shown = before + 20 * ms + ms / 10 + ms / 100;
+        assert!(map.jumped_between(after + 1, after + 2));
+        assert!(map.jumped_between(shown - 1, shown));
+        assert!(!map.jumped_between(shown, shown + 1));
+    }
+
+    #[test]
+    fn a_jump_of_the_same_length_once_more_is_no_rate() {
+        let second = 2_000 * MS;
+        assert_eq!(each_20_ms(&[0, 0, second, 2 * second]).jumps(), 2);
     }
 
     #[test]

@@ -43,11 +43,13 @@ impl Interference {
         }
     }
 
-    /// Of one gap, its counter if there is one, and the activities that overlap it.
+    /// Of one gap, its counter if there is one, and the activities that overlap it. Where records may have been
+    /// lost, no gap is known to be without interference.
     pub(crate) fn of_gap(
         visibility: &Visibility,
         counter: Option<u32>,
         activities: &[Activity],
+        may_have_lost: bool,
     ) -> Interference {
         let mut counted = Interference::none(visibility);
         // The counter knows better than an overlap whether an interference at the
@@ -57,7 +59,7 @@ impl Interference {
             None => activities.is_empty(),
         };
         if let Some(hw) = &mut counted.hw {
-            *hw = u64::from(untouched);
+            *hw = u64::from(untouched && !may_have_lost);
         }
         for activity in activities {
             let class = match activity.kind {

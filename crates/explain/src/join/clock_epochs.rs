@@ -16,6 +16,8 @@ pub(super) struct ClockEpochs {
     epochs: Vec<ClockMap>,
     /// Whether the clocks jumped more often than is looked at.
     has_ended: bool,
+    /// Readings of a TSC that went back: after the first, and below the second, it may have shown them twice.
+    shown_twice: Vec<(u64, u64)>,
 }
 
 impl ClockEpochs {
@@ -24,6 +26,7 @@ impl ClockEpochs {
             facts: *facts,
             epochs: Vec::new(),
             has_ended: false,
+            shown_twice: Vec::new(),
         }
     }
 
@@ -39,9 +42,15 @@ impl ClockEpochs {
         {
             return;
         }
+        let ends = self.epochs.last().and_then(|epoch| {
+            let (_, last_tsc) = epoch.span_tsc()?;
+            Some((last_tsc, epoch.shown_by(anchor.mono_ns)?))
+        });
         self.has_ended = self.epochs.len() == MOST;
         let mut epoch = ClockMap::new(&self.facts);
         if !self.has_ended && epoch.add(anchor) {
+            let went_back = ends.filter(|(_, shown_tsc)| anchor.before_tsc < *shown_tsc);
+            self.shown_twice.extend(went_back);
             self.epochs.push(epoch);
         }
     }
@@ -67,9 +76,12 @@ impl ClockEpochs {
         Some((place, epoch.tsc(mono_ns)))
     }
 
-    /// CLOCK_MONOTONIC in nanoseconds at this reading of the TSC; `None` also where two epochs
-    /// read it.
+    /// CLOCK_MONOTONIC in nanoseconds at this reading of the TSC; `None` also where the TSC may have shown it twice.
     pub(super) fn mono_ns(&self, tsc: u64) -> Option<u64> {
+        let mut twice = self.shown_twice.iter();
+        if twice.any(|(last_tsc, shown_tsc)| (last_tsc + 1..*shown_tsc).contains(&tsc)) {
+            return None;
+        }
         let holds = |(first_tsc, last_tsc)| first_tsc <= tsc && tsc <= last_tsc;
         let mut epochs = self
             .epochs
@@ -159,6 +171,27 @@ mod tests {
         assert_eq!(epochs.mono_ns(2_100_000_000), Some(50_000_100));
         assert_eq!(epochs.mono_ns(20_000_000), None, "it was read twice");
         assert_eq!(epochs.bound_ns(), 2);
+    }
+
+    #[test]
+    fn a_reading_that_was_shown_before_a_jump_back_and_after_is_of_no_time() {
+        // It went back by 10 ms, and was past its last reading again when the clocks were read.
+        let epochs = epochs(&[
+            (0, 100),
+            (40_000_000, 20_000_100),
+            (60_000_000, 40_000_100),
+            (100_000_000, 60_000_100),
+        ]);
+        assert_eq!(epochs.iter().count(), 2);
+        assert_eq!(epochs.mono_ns(40_000_000), Some(20_000_100));
+        assert_eq!(
+            epochs.mono_ns(70_000_000),
+            None,
+            "10 ms before its last reading, or after"
+        );
+        // It ran for 20 ms, a 200th part of that more, and 10 us.
+        assert_eq!(epochs.mono_ns(80_219_999), None);
+        assert!(epochs.mono_ns(80_220_000).is_some());
     }
 
     #[test]
