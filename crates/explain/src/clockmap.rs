@@ -1,5 +1,7 @@
 //! Lays the TSC over CLOCK_MONOTONIC by straight lines between anchors.
 
+use std::ops::Range;
+
 use vmnoise_events::{Anchor, ClockFacts};
 
 use crate::near::near_back;
@@ -70,12 +72,12 @@ impl Line {
 }
 
 /// Two anchors between which one of the clocks jumped: nobody knows where.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Jump {
     from: Point,
     to: Point,
-    /// Up to this reading the TSC may have come before the jump: if it went back, it shows such readings again.
-    until_tsc: u64,
+    /// Readings of the TSC that may have been before the jump or after it: a TSC that went back shows some twice.
+    readings: Range<u64>,
 }
 
 #[derive(Debug, Clone)]
@@ -119,11 +121,13 @@ impl ClockMap {
         if let Some(last) = self.points.last()
             && !self.goes_on(anchor)
         {
-            let until_tsc = new.tsc.max(self.most_tsc(*last, new.mono_ns));
+            let most_tsc = self.most_cycles(new.mono_ns - last.mono_ns);
+            let first_tsc = last.tsc.min(new.tsc.saturating_sub(most_tsc));
+            let end_tsc = new.tsc.max(last.tsc.saturating_add(most_tsc));
             self.jumps.push(Jump {
                 from: *last,
                 to: new,
-                until_tsc,
+                readings: first_tsc..end_tsc,
             });
         } else if let [.., before, middle] = self.points[..]
             && !self.ends_with_jump()
@@ -169,18 +173,11 @@ impl ClockMap {
             })
     }
 
-    /// The highest reading that the TSC may have shown between the last anchor and this instant, before a jump.
-    pub(crate) fn shown_by(&self, mono_ns: u64) -> Option<u64> {
-        let last = self.points.last()?;
-        Some(self.most_tsc(*last, mono_ns))
-    }
-
-    fn most_tsc(&self, last: Point, mono_ns: u64) -> u64 {
-        let elapsed_ns = mono_ns.saturating_sub(last.mono_ns);
-        let most_ns = elapsed_ns
-            .saturating_add(elapsed_ns / RATE_PART)
-            .saturating_add(JUMP_NS);
-        last.tsc.saturating_add(self.cycles(most_ns))
+    /// How many cycles a TSC that does not jump makes in this time, at most.
+    pub(crate) fn most_cycles(&self, elapsed_ns: u64) -> u64 {
+        let most_ns = u128::from(elapsed_ns) + u128::from(elapsed_ns / RATE_PART + JUMP_NS);
+        let cycles = (most_ns * u128::from(self.tsc_hz)).div_ceil(NS_PER_S);
+        u64::try_from(cycles).unwrap_or(u64::MAX)
     }
 
     /// Whether a clock may have this rate for a while without a jump.
@@ -192,7 +189,7 @@ impl ClockMap {
     /// when they were, and how far apart, is not known.
     pub(crate) fn jumped_between(&self, start_tsc: u64, end_tsc: u64) -> bool {
         let mut jumps = self.jumps.iter();
-        jumps.any(|jump| start_tsc < jump.until_tsc && jump.from.tsc < end_tsc)
+        jumps.any(|jump| start_tsc < jump.readings.end && jump.readings.start < end_tsc)
     }
 
     /// How often a clock jumped.
@@ -291,12 +288,6 @@ impl ClockMap {
     pub(crate) fn whole_ns(&self, cycles: u64) -> u64 {
         let ns = u128::from(cycles) * NS_PER_S / u128::from(self.tsc_hz);
         u64::try_from(ns).unwrap_or(u64::MAX)
-    }
-
-    /// How many cycles the TSC makes in this time, rounded up.
-    fn cycles(&self, ns: u64) -> u64 {
-        let cycles = (u128::from(ns) * u128::from(self.tsc_hz)).div_ceil(NS_PER_S);
-        u64::try_from(cycles).unwrap_or(u64::MAX)
     }
 
     /// A number of cycles in nanoseconds, rounded up: for bounds.
@@ -432,16 +423,16 @@ mod tests {
 
     #[test]
     fn readings_that_a_tsc_shows_twice_are_not_dated() {
-        // It went back by 10 ms, and is past its last reading all the same: until then it can have shown 20 ms more
-        // than at the anchor before, a 200th part of that, and 10 us.
+        // It went back by 10 ms, and is past its last reading all the same: it ran for 20 ms, a 200th part more, and
+        // 10 us, all of it before the jump or after.
         let ms = 2 * MS;
         let map = each_20_ms(&[30 * ms, 30 * ms, 20 * ms]);
         let (before, after) = (70 * ms, 80 * ms);
         assert_eq!(map.jumps(), 1);
-        let shown = before + 20 * ms + ms / 10 + ms / 100;
-        assert!(map.jumped_between(after + 1, after + 2));
-        assert!(map.jumped_between(shown - 1, shown));
-        assert!(!map.jumped_between(shown, shown + 1));
+        let most = 20 * ms + ms / 10 + ms / 100;
+        let (first, end) = (after - most, before + most);
+        assert!(map.jumped_between(end - 1, end) && map.jumped_between(first, first + 1));
+        assert!(!map.jumped_between(end, end + 1) && !map.jumped_between(first - 1, first));
     }
 
     #[test]

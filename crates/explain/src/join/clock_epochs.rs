@@ -1,6 +1,8 @@
 //! The clocks of one machine while it recorded: its TSC over its CLOCK_MONOTONIC, in epochs.
 //! A new one begins where one of the two jumped, as in a suspended machine.
 
+use std::ops::Range;
+
 use vmnoise_events::{Anchor, ClockFacts};
 
 use crate::clockmap::ClockMap;
@@ -16,8 +18,8 @@ pub(super) struct ClockEpochs {
     epochs: Vec<ClockMap>,
     /// Whether the clocks jumped more often than is looked at.
     has_ended: bool,
-    /// Readings of a TSC that went back: after the first, and below the second, it may have shown them twice.
-    shown_twice: Vec<(u64, u64)>,
+    /// Readings that a TSC may have shown twice, because it went back.
+    shown_twice: Vec<Range<u64>>,
 }
 
 impl ClockEpochs {
@@ -42,17 +44,25 @@ impl ClockEpochs {
         {
             return;
         }
-        let ends = self.epochs.last().and_then(|epoch| {
-            let (_, last_tsc) = epoch.span_tsc()?;
-            Some((last_tsc, epoch.shown_by(anchor.mono_ns)?))
-        });
         self.has_ended = self.epochs.len() == MOST;
         let mut epoch = ClockMap::new(&self.facts);
         if !self.has_ended && epoch.add(anchor) {
-            let went_back = ends.filter(|(_, shown_tsc)| anchor.before_tsc < *shown_tsc);
-            self.shown_twice.extend(went_back);
+            let shown_twice = self.shown_around(anchor);
+            self.shown_twice.extend(shown_twice.into_iter().flatten());
             self.epochs.push(epoch);
         }
+    }
+
+    /// Readings that were shown after the last anchor, before a jump, or before this anchor, after it; `None` if the
+    /// TSC jumped ahead, and shows no reading twice.
+    fn shown_around(&self, anchor: &Anchor) -> Option<[Range<u64>; 2]> {
+        let epoch = self.epochs.last()?;
+        let ((_, last_tsc), (_, last_ns)) = epoch.span_tsc().zip(epoch.span_mono_ns())?;
+        let most_tsc = epoch.most_cycles(anchor.mono_ns - last_ns);
+        let first_tsc = anchor.before_tsc;
+        let before = last_tsc.saturating_add(1)..last_tsc.saturating_add(most_tsc);
+        let after = first_tsc.saturating_sub(most_tsc)..first_tsc;
+        (first_tsc < before.end).then_some([before, after])
     }
 
     /// CLOCK_MONOTONIC at the first anchor and at the last, in nanoseconds.
@@ -79,7 +89,7 @@ impl ClockEpochs {
     /// CLOCK_MONOTONIC in nanoseconds at this reading of the TSC; `None` also where the TSC may have shown it twice.
     pub(super) fn mono_ns(&self, tsc: u64) -> Option<u64> {
         let mut twice = self.shown_twice.iter();
-        if twice.any(|(last_tsc, shown_tsc)| (last_tsc + 1..*shown_tsc).contains(&tsc)) {
+        if twice.any(|readings| readings.contains(&tsc)) {
             return None;
         }
         let holds = |(first_tsc, last_tsc)| first_tsc <= tsc && tsc <= last_tsc;
@@ -183,15 +193,12 @@ mod tests {
             (100_000_000, 60_000_100),
         ]);
         assert_eq!(epochs.iter().count(), 2);
-        assert_eq!(epochs.mono_ns(40_000_000), Some(20_000_100));
-        assert_eq!(
-            epochs.mono_ns(70_000_000),
-            None,
-            "10 ms before its last reading, or after"
-        );
-        // It ran for 20 ms, a 200th part of that more, and 10 us.
-        assert_eq!(epochs.mono_ns(80_219_999), None);
-        assert!(epochs.mono_ns(80_220_000).is_some());
+        // It ran for 20 ms, a 200th part more, and 10 us, all of it before the jump or after.
+        let most = 40_220_000;
+        let (first, end) = (60_000_000 - most, 40_000_000 + most);
+        assert!(epochs.mono_ns(first - 1).is_some() && epochs.mono_ns(end).is_some());
+        let twice = (epochs.mono_ns(first), epochs.mono_ns(end - 1));
+        assert_eq!(twice, (None, None));
     }
 
     #[test]

@@ -155,8 +155,8 @@ impl Run {
         let (first, last) = (hole.at_ns / DRAIN_NS, hole.end_ns() / DRAIN_NS);
         let is_far = |jump: &Jump| {
             let jumped_in = jump.at_ns / DRAIN_NS;
-            let reach = if jump.by_ns < 0 { 2 } else { 0 };
-            last < jumped_in || first > jumped_in + reach
+            let (before, after) = if jump.by_ns < 0 { (1, 2) } else { (0, 0) };
+            last + before < jumped_in || first > jumped_in + after
         };
         self.jumps.iter().all(is_far)
     }
