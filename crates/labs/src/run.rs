@@ -273,7 +273,9 @@ mod tests {
                     link(&path)
                 };
                 let threads = [(); 4].map(|()| scope.spawn(link_it));
-                threads.map(|thread| thread.join().unwrap().unwrap());
+                for thread in threads {
+                    thread.join().unwrap().unwrap();
+                }
             });
             assert_eq!(std::fs::read_link(&path).unwrap(), Path::new(LAB_PROGRAMS));
         }
