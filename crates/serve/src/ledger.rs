@@ -1,5 +1,6 @@
-//! Lost time of each VM so far, from the counters of its vCPUs. Sums only grow, and add up. Pure:
-//! no BPF.
+//! Lost time of each VM so far, from the counters of its vCPUs. Sums only grow, add up, and never
+//! exceed the elapsed time: they contain time only when it is final (`VcpuBooks::final_until_ns`).
+//! Pure: no BPF.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +23,8 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    /// Returns the lost time up to `mono_ns`, which lies before the instant at which `books` was
-    /// read.
+    /// Returns the lost time that is final at `mono_ns`, which lies before the instant at which
+    /// `books` was read.
     fn of(books: &VcpuBooks, mono_ns: u64) -> Lost {
         let quiet = books.throttled_ns + books.idle_ns + books.unsure_ns;
         Lost {
@@ -148,6 +149,16 @@ impl Books {
         }
     }
 
+    /// Raises each sum that is smaller than before to its value before. The clocks of BPF and of
+    /// user space may differ by some nanoseconds.
+    fn no_less_than(mut self, before: &Books) -> Books {
+        self.lost.add(&before.lost.since(&self.lost));
+        self.ran_ns = self.ran_ns.max(before.ran_ns);
+        self.halted_ns = self.halted_ns.max(before.halted_ns);
+        self.asleep_ns = self.asleep_ns.max(before.asleep_ns);
+        self
+    }
+
     /// Returns the earlier time of this culprit, or 0 if the gate dropped it meanwhile and it began
     /// anew. The culprit has less time now in that case.
     fn had(&self, culprit: &Culprit) -> u64 {
@@ -240,8 +251,8 @@ impl VmTotals {
         told
     }
 
-    /// Adds the activity of one vCPU up to `mono_ns`, which lies before the instant at which
-    /// `books` was read. `who` names culprits. A wait that still goes on is not counted yet.
+    /// Adds the time of one vCPU that is final at `mono_ns`, which lies before the instant at which
+    /// `books` was read. `who` names culprits. A current wait adds nothing yet.
     pub(crate) fn take_in(
         &mut self,
         place: Place,
@@ -249,13 +260,13 @@ impl VmTotals {
         mono_ns: u64,
         who: impl Fn(&Culprit) -> Who,
     ) {
-        let now = Books::of(books, mono_ns);
         let before = self.vcpus.remove(&place).unwrap_or_else(Books::none);
+        let now = Books::of(books, mono_ns).no_less_than(&before);
         let lost = now.lost.since(&before.lost);
         self.lost.add(&lost);
-        self.ran_ns += now.ran_ns.saturating_sub(before.ran_ns);
-        self.halted_ns += now.halted_ns.saturating_sub(before.halted_ns);
-        self.asleep_ns += now.asleep_ns.saturating_sub(before.asleep_ns);
+        self.ran_ns += now.ran_ns - before.ran_ns;
+        self.halted_ns += now.halted_ns - before.halted_ns;
+        self.asleep_ns += now.asleep_ns - before.asleep_ns;
         self.waited_ns += now.waited_ns.saturating_sub(before.waited_ns);
         self.waits.add(&now.waits.since(&before.waits));
         let known = now.culprits.iter();
@@ -291,28 +302,12 @@ impl VmTotals {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::ledger_law::begun;
     use crate::who::Kind;
 
-    const PLACE: Place = Place(1);
-
-    /// Returns the counters of a vCPU that is first seen at this instant.
-    fn begun(mono_ns: u64) -> VcpuBooks {
-        VcpuBooks {
-            state: VcpuState::Unseen,
-            first_mono_ns: mono_ns,
-            since_mono_ns: mono_ns,
-            spent_ns: Default::default(),
-            idle_ns: 0,
-            throttled_ns: 0,
-            unsure_ns: 0,
-            unnamed_ns: 0,
-            waited_ns: 0,
-            culprits: Vec::new(),
-            waits: WaitLengths::none(),
-        }
-    }
+    pub(crate) const PLACE: Place = Place(1);
 
     fn culprit(number: u64, ns: u64) -> Culprit {
         Culprit {
@@ -325,7 +320,7 @@ mod tests {
         }
     }
 
-    fn who(culprit: &Culprit) -> Who {
+    pub(crate) fn who(culprit: &Culprit) -> Who {
         Who {
             kind: Kind::Foreign,
             name: culprit.name.clone(),
@@ -345,7 +340,7 @@ mod tests {
     }
 
     /// Switches to a random state at `mono_ns`. The cause of a wait that ends then is random too.
-    fn changes(books: &mut VcpuBooks, mono_ns: u64, random: &mut fastrand::Rng) {
+    pub(crate) fn changes(books: &mut VcpuBooks, mono_ns: u64, random: &mut fastrand::Rng) {
         let ns = mono_ns - books.since_mono_ns;
         books.spent_ns[books.state as usize] += ns;
         books.since_mono_ns = mono_ns;
@@ -390,10 +385,7 @@ mod tests {
             vm.take_in(PLACE, &books, now, who);
             let sums = sums(&vm);
             // Time that is in no sum yet.
-            let goes_on = match books.state {
-                VcpuState::Waiting | VcpuState::Ended => now - books.since_mono_ns,
-                _ => 0,
-            };
+            let goes_on = now - books.final_until_ns(now);
             let ended = books.spent_ns(VcpuState::Ended);
             assert_eq!(sums.iter().sum::<u64>() + goes_on + ended, now - 1_000);
             assert!(sums.iter().zip(&before).all(|(now, before)| now >= before));

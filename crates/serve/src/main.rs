@@ -22,6 +22,8 @@ mod host_asking;
 mod http;
 mod labels;
 mod ledger;
+#[cfg(test)]
+mod ledger_law;
 mod listen;
 mod live;
 mod machine;

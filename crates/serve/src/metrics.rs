@@ -37,7 +37,7 @@ struct Metrics(Arc<Mutex<Watch>>);
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut watch = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        watch.take_in_all();
+        watch.take_in_now();
         let vms: Vec<&VmTotals> = watch.vms().collect();
         lost(&mut encoder, &vms, watch.dumps())?;
         culprits(&mut encoder, &vms)?;

@@ -22,8 +22,9 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// Returns the times by `books`, which were read after `mono_ns`. During a wait they end at the
-    /// begin of the wait, so that all of it belongs to the window in which it ends.
+    /// Returns the times by `books` that are final at `mono_ns`. `books` were read after `mono_ns`.
+    /// During a wait they end at the begin of the wait, so that all of it belongs to the window in
+    /// which it ends.
     pub(crate) fn of(books: &VcpuBooks, mono_ns: u64) -> Spent {
         let quiet_ns = books.idle_ns + books.throttled_ns + books.unsure_ns;
         let waited_ns = books.spent_ns(VcpuState::Waiting);
@@ -35,10 +36,7 @@ impl Spent {
         lost[Share::Blocked] = blocked_ns;
         lost[Share::Halted] = halted_ns;
         Spent {
-            until_mono_ns: match books.state {
-                VcpuState::Waiting | VcpuState::Ended => books.since_mono_ns,
-                _ => mono_ns.max(books.since_mono_ns),
-            },
+            until_mono_ns: books.final_until_ns(mono_ns),
             first_mono_ns: books.first_mono_ns,
             ran_ns: books.spent_until_ns(VcpuState::Running, mono_ns),
             lost,

@@ -209,8 +209,23 @@ impl Watch {
         self.gate.is_paused()
     }
 
-    /// Reads the counters of all vCPUs that were present at the last poll.
-    pub(crate) fn take_in_all(&mut self) {
+    /// Confirms the states of the vCPUs that were present at the last poll, and reads their
+    /// counters.
+    pub(crate) fn take_in_now(&mut self) {
+        self.confirm();
+        self.take_in_all();
+    }
+
+    /// Makes the time of all vCPUs until now final. If the walk fails, the time since the previous
+    /// walk becomes final later.
+    fn confirm(&self) {
+        if !self.gate.is_paused() {
+            let _ = self.gate.confirm();
+        }
+    }
+
+    /// Reads the counters of all vCPUs that were present at the last poll. Adds only final time.
+    fn take_in_all(&mut self) {
         let places: Vec<Place> = self.gate.present().map(|found| found.place).collect();
         for place in places {
             let now_ns = now_ns();

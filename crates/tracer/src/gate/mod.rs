@@ -42,30 +42,31 @@ use crate::plain;
 use crate::probes::{Group, Probe};
 use crate::tracer::no_btf;
 
-/// Groups of events that the gate needs.
+/// The groups of events that it needs.
 const GROUPS: [Group; 2] = [Group::Sched, Group::Follow];
 /// Number of attempts to read a vCPU's counts while nobody writes.
 const READS: usize = 100;
-/// Name of the program that scans all tasks.
+/// Names of the programs that walk over all tasks.
 const FINDER: &str = "find_vcpus";
+const CONFIRMER: &str = "confirm_vcpus";
 /// Shortest length, in ns, of waits and sleeps that are reported piece by piece. Users ask for 20
 /// us and more.
 pub const TOLD_FROM_NS: u64 = 20_000;
 /// One run in this number is timed: GATE_TIMED_RUN of `bpf/gate.h`.
 const TIMED_RUN: u64 = 256;
 
-/// A vCPU that a scan of all tasks has found.
+/// A vCPU that a walk over all tasks has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
-    /// Place of the vCPU in the maps.
+    /// Its place.
     pub place: Place,
-    /// Id of the vCPU, also as a culprit.
+    /// Its id, also as a culprit.
     pub id: VcpuId,
     /// Process of the VMM.
     pub tgid: u32,
-    /// Id of the vCPU's thread.
+    /// Id of its thread.
     pub tid: u32,
-    /// Number of the vCPU in its VM; `None` if this kernel has no type information about KVM.
+    /// Its number in its VM, if KVM's types are known here.
     pub number: Option<u32>,
 }
 
@@ -86,6 +87,7 @@ pub struct Gate {
     // Dropped first, so no program runs while the rest is dropped.
     links: Vec<Link>,
     finder: Option<Link>,
+    confirmer: Option<Link>,
     object: Object,
     vcpus: MappedArray<WireVcpu>,
     cpus: MappedArray<WireCpu>,
@@ -102,7 +104,7 @@ pub struct Gate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pause {
     No,
-    /// The programs are detached, but one may still be running.
+    /// They are detached, but one may still be running.
     Begins,
     /// None runs, and the state of each vCPU is unknown.
     Lasts,
@@ -143,6 +145,7 @@ impl Gate {
         Ok(Gate {
             links: Vec::new(),
             finder: None,
+            confirmer: None,
             object,
             vcpus: vcpus_mapped.map_err(broken)?,
             cpus: cpus_mapped.map_err(broken)?,
@@ -154,24 +157,26 @@ impl Gate {
         })
     }
 
-    /// Attaches all programs, which run from now on.
+    /// Attaches all programs. They run from now on.
     ///
     /// # Errors
-    /// If a program cannot be attached, because the counts would then be wrong.
+    /// If one cannot be attached: without it the counts would be wrong.
     pub fn attach(&mut self) -> Result<(), TraceError> {
-        let attach = || -> libbpf_rs::Result<(Vec<Link>, Option<Link>)> {
-            let (mut links, mut finder) = (Vec::new(), None);
+        let attach = || -> libbpf_rs::Result<(Vec<Link>, [Option<Link>; 2])> {
+            let (mut links, mut walks) = (Vec::new(), [None, None]);
             for program in self.object.progs_mut().filter(|it| it.autoload()) {
-                match program.name() == FINDER {
-                    true => finder = Some(program.attach()?),
-                    false => links.push(program.attach()?),
+                let link = program.attach()?;
+                match program.name().to_str() {
+                    Some(FINDER) => walks[0] = Some(link),
+                    Some(CONFIRMER) => walks[1] = Some(link),
+                    _ => links.push(link),
                 }
             }
-            Ok((links, finder))
+            Ok((links, walks))
         };
         let (result, _) = quietly(attach);
         let broken = |error: libbpf_rs::Error| TraceError::NothingAttached(format!("{error:#}"));
-        (self.links, self.finder) = result.map_err(broken)?;
+        (self.links, [self.finder, self.confirmer]) = result.map_err(broken)?;
         self.pause = Pause::No;
         Ok(())
     }
@@ -185,13 +190,13 @@ impl Gate {
         self.pause = Pause::Begins;
     }
 
-    /// Returns whether the gate is paused, and not yet attached again.
+    /// Returns whether it is paused, and not yet attached again.
     pub fn is_paused(&self) -> bool {
         self.pause != Pause::No
     }
 
-    /// Ends the current states of all vCPUs. Call this function in a pause, a moment after the
-    /// pause began, when no program runs any more.
+    /// Ends the current states of all vCPUs. Call it in a pause, a moment after the pause began,
+    /// when no program runs any more.
     ///
     /// # Errors
     /// If the counts cannot be written. Then call it again.
@@ -215,17 +220,16 @@ impl Gate {
         Ok(())
     }
 
-    /// Scans all tasks of the machine, and returns the vCPUs that have come and those that have
-    /// ended since the last scan. If a thread is no longer a vCPU but still lives, it keeps its
-    /// place. If the scan no longer finds a thread, the thread keeps its place until it has left
-    /// its CPU for the last time.
+    /// Walks over all tasks of the machine, and returns who has come and who has ended since the
+    /// last walk. A thread that is no vCPU any more, but lives, keeps its place. A thread that is
+    /// not found any more keeps its place until it has left its CPU for the last time.
     ///
     /// # Errors
-    /// If the scan fails, or the place of an ended vCPU cannot be freed.
+    /// If the walk fails, or the place of a vCPU that has ended cannot be freed.
     pub fn look(&mut self) -> std::io::Result<GateLook> {
         let mut look = GateLook::default();
         let mut there = BTreeMap::new();
-        for found in self.walk()? {
+        for found in self.found()? {
             if found.place == 0 {
                 look.without_room += 1;
                 continue;
@@ -268,15 +272,24 @@ impl Gate {
         Ok(look)
     }
 
-    /// Returns whether the thread of this vCPU ended during a pause, when no event reports an end:
-    /// two scans in a row did not find the thread, and no event of the thread came.
+    /// Walks over all tasks, and confirms the state of each vCPU that has a place. Its time until
+    /// now is then final.
+    ///
+    /// # Errors
+    /// If the walk fails: the time since the previous walk then becomes final later.
+    pub fn confirm(&self) -> std::io::Result<()> {
+        walk(self.confirmer.as_ref()).map(|_| ())
+    }
+
+    /// Returns whether it has ended in a pause, when nobody saw it: two walks in a row did not find
+    /// it, and no event of it came.
     fn is_silent(&mut self, place: Place, books: &VcpuBooks) -> bool {
         let is_silent =
             books.state == VcpuState::Unseen && books.since_mono_ns <= self.paused_mono_ns;
         is_silent && !self.silent.insert(place)
     }
 
-    /// Returns the vCPUs that the last scan found.
+    /// Returns the vCPUs of the last walk.
     pub fn present(&self) -> impl Iterator<Item = &Found> {
         self.present.values()
     }
@@ -309,7 +322,7 @@ impl Gate {
         self.rings.read(&self.cpus)
     }
 
-    /// Returns how many events the BPF programs missed because a program was already running.
+    /// Returns how many events the programs missed because they were already running.
     ///
     /// # Errors
     /// If the kernel does not report it.
@@ -323,17 +336,21 @@ impl Gate {
         self.cpus.sum(offset_of!(WireCpu, timed_ns)) * TIMED_RUN
     }
 
-    fn walk(&self) -> std::io::Result<Vec<WireFound>> {
-        let Some(finder) = &self.finder else {
-            return Ok(Vec::new());
-        };
-        let mut bytes = Vec::new();
-        Iter::new(finder)
-            .map_err(std::io::Error::other)?
-            .read_to_end(&mut bytes)?;
+    fn found(&self) -> std::io::Result<Vec<WireFound>> {
+        let bytes = walk(self.finder.as_ref())?;
         let found = bytes.chunks_exact(size_of::<WireFound>());
         Ok(found.filter_map(plain::read).collect())
     }
+}
+
+/// Runs a program once for each task of the machine. Returns the bytes that it wrote.
+fn walk(program: Option<&Link>) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(program) = program {
+        let mut iter = Iter::new(program).map_err(std::io::Error::other)?;
+        iter.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }
 
 /// Returns how many pieces each CPU keeps, if all CPUs together may use this many bytes.

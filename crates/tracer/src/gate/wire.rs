@@ -67,6 +67,12 @@ pub(super) fn settings(told_from_ns: u64, pieces_each: u64) -> Vec<u8> {
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
 
 impl WireVcpu {
+    /// Returns whether the last walk over all tasks noticed that its thread left a CPU without an
+    /// event.
+    pub(super) fn has_missed(&self) -> bool {
+        self.walked_switches > self.switches
+    }
+
     /// Makes the state unknown from `mono_ns` on. Nothing of it may have been written since. A
     /// current wait is unknown from its begin, because nobody knows who will have had the CPU in
     /// all of it.
@@ -75,9 +81,13 @@ impl WireVcpu {
         if state == VcpuState::Ended as usize {
             return;
         }
-        if state != VcpuState::Waiting as usize && mono_ns > self.since {
-            self.spent[state] += mono_ns - self.since;
-            self.since = mono_ns;
+        let known_ns = match self.has_missed() {
+            true => mono_ns.min(self.confirmed),
+            false => mono_ns,
+        };
+        if state != VcpuState::Waiting as usize && known_ns > self.since {
+            self.spent[state] += known_ns - self.since;
+            self.since = known_ns;
         }
         self.state = State::GATE_UNSEEN;
         self.waited = 0;

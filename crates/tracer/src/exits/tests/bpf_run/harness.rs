@@ -29,7 +29,7 @@ pub(super) const CPUID: u64 = 0x72;
 pub(super) const IO: u64 = 0x7b;
 pub(super) const HLT: u64 = 0x78;
 /// The kinds of events, by their numbers in `bpf/exits_test.bpf.c`.
-const EVENTS: [&str; 17] = [
+const EVENTS: [&str; 18] = [
     "irq_entry",
     "irq_exit",
     "softirq_entry",
@@ -47,6 +47,7 @@ const EVENTS: [&str; 17] = [
     "reset",
     "thread_ends",
     "amid",
+    "hidden_switch",
 ];
 /// Number of events in one run, and of words in each: its kind, its CPU, its time, and ten values.
 const ROOM: usize = 128;

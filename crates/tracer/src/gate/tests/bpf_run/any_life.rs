@@ -132,6 +132,7 @@ fn life(steps: &[[u16; 4]], names: u8) -> Life {
                     vcpu: place,
                     tgid: 1,
                     id: last_id,
+                    has_cpu: false,
                 });
             }
             // It is moved.

@@ -301,6 +301,7 @@ fn threads_of_its_own_vmm_are_its_own() {
             vcpu: 1,
             tgid: A.tid(),
             id: 1,
+            has_cpu: false,
         },
         switch(100, A, VcpuState::Unseen, VCPU),
         switch(150, VCPU, VcpuState::Waiting, A),
@@ -351,6 +352,7 @@ fn whoever_gets_a_place_has_nothing_of_who_had_it_and_is_another_culprit() {
         vcpu: 2,
         tgid: 1,
         id,
+        has_cpu: false,
     };
     let waits_for_it = |now| {
         [
