@@ -99,7 +99,7 @@ impl<'de> Deserialize<'de> for Settings {
 
 impl fmt::Display for NoSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a setting is none that a machine has")
+        f.write_str("no machine can have this setting (its path or text is not valid)")
     }
 }
 

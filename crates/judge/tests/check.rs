@@ -1,4 +1,4 @@
-//! What a verdict is, and what is in its way.
+//! Verdicts, and the facts that prevent one.
 
 use vmnoise_events::coverage::{Hidden, WhyUnwatched};
 use vmnoise_events::{
@@ -14,13 +14,13 @@ use vmnoise_events::fixtures::by_hand::{
     activity, anchor, facts, finish, gap, polling_in_a_machine, source,
 };
 
-const SECOND_NS: u64 = 1_000_000_000;
-/// So much of each gap is the steal clock's.
+pub const SECOND_NS: u64 = 1_000_000_000;
+/// Steal time in each gap.
 const STEAL_NS: u64 = 4_000;
-/// Gaps of 9 to 19 us, of which 4 us are steal: fifty a second.
+/// Steal time of fifty gaps a second, in percent.
 const STEAL_PERCENT: f64 = 50.0 * STEAL_NS as f64 * 100.0 / SECOND_NS as f64;
 
-fn limit(name: &str, at_most: f64) -> Requirement {
+pub fn limit(name: &str, at_most: f64) -> Requirement {
     Requirement {
         quantity: Quantity::from_name(name).unwrap(),
         at_most,
@@ -28,7 +28,7 @@ fn limit(name: &str, at_most: f64) -> Requirement {
     }
 }
 
-fn judge_run(facts: &RunFacts, events: &[Event], budget: &Budget) -> Judged {
+pub fn judge_run(facts: &RunFacts, events: &[Event], budget: &Budget) -> Judged {
     let mut span = Span::default();
     events.iter().for_each(|event| span.push(event));
     let mut reader = EvidenceReader::new(facts, span, budget);
@@ -36,7 +36,7 @@ fn judge_run(facts: &RunFacts, events: &[Event], budget: &Budget) -> Judged {
     Judged::new(budget, &reader.finish())
 }
 
-/// One limit, on ten seconds with a gap of 9 to 19 us in each tick of 20 ms.
+/// Judges ten seconds by one limit. Each tick of 20 ms has a gap of 9 to 19 us.
 fn judge(
     requirement: Requirement,
     change: impl FnOnce(&mut RunFacts, &mut Vec<Event>),
@@ -76,7 +76,7 @@ fn what_a_run_had_is_kept_or_broken_by_the_nanosecond() {
     assert_eq!(verdict("gaps", 49.9), Verdict::Fail);
     assert_eq!(verdict("steal", STEAL_PERCENT * 1.01), Verdict::Pass);
     assert_eq!(verdict("steal", STEAL_PERCENT * 0.99), Verdict::Fail);
-    // 50 gaps a second of 9 to 19 us.
+    // The noise is 50 gaps a second of 9 to 19 us.
     assert_eq!(verdict("noise", 0.095), Verdict::Pass);
     assert_eq!(verdict("noise", 0.045), Verdict::Fail);
 }
@@ -97,9 +97,9 @@ fn who_took_the_longest_is_said_where_it_was_too_long() {
 
 #[test]
 fn a_percentile_needs_its_values() {
-    // Of 500 gaps no two in a hundred are that long.
+    // Fewer than 2 % of the 500 gaps are so long.
     assert_eq!(verdict("p90", 19_000.0), Verdict::Pass);
-    // All are longer.
+    // All gaps are longer.
     assert_eq!(verdict("p90", 8_000.0), Verdict::Fail);
     let (judged, open) = judge(limit("p99.999", 19_000.0), |_, _| {});
     assert_eq!(judged.verdict, Verdict::CannotTell);
@@ -112,9 +112,10 @@ fn a_percentile_needs_its_values() {
     else {
         panic!("{:?}", open.reasons);
     };
-    // With none above, the part above is less than 4.6 in so many, but for one time in a hundred.
+    // If none of n values is above, the part above is below 4.6 / n, with an error of one in a
+    // hundred.
     assert!(count == 500 && needed > 460_000, "{count} {needed}");
-    // 50 of them a second.
+    // The run has 50 gaps a second.
     let ask_for_s = judged.ask_for_ns.unwrap() / SECOND_NS;
     assert!(ask_for_s.abs_diff(needed / 50) <= 1, "{ask_for_s}");
 }
@@ -133,9 +134,9 @@ fn what_was_lost_may_have_been_above() {
         assert_eq!(judged.verdict, Verdict::CannotTell, "{name}");
         assert_eq!(hidden(&open.reasons), [Hidden::Lost { count: 3 }], "{name}");
     }
-    // What is above already stays above.
+    // A broken limit stays broken.
     assert_eq!(judge(limit("max", 9_000.0), lose).0.verdict, Verdict::Fail);
-    // 3 of 503 are less than one in ten, whatever they were.
+    // 3 of 503 gaps are less than one in ten, however long they were.
     assert_eq!(judge(limit("p90", 19_000.0), lose).0.verdict, Verdict::Pass);
     let (_, open) = judge(limit("p99", 19_000.0), lose);
     assert!(
@@ -144,7 +145,8 @@ fn what_was_lost_may_have_been_above() {
     );
 }
 
-/// Where records of who it was are lost, their time is booked to nobody; this machine is blind to what is below it.
+/// If records with names are lost, their time has no owner. This machine cannot see the layer below
+/// it.
 #[test]
 fn who_was_lost_may_be_anybody() {
     for name in ["thread", "irq", "thread by x*"] {
@@ -159,17 +161,17 @@ fn who_was_lost_may_be_anybody() {
                 panic!("{name} {kind:?}: {open:?}");
             };
             assert_eq!(booked_as, &[Share::HvOrHw]);
-            // Nobody can have had more than all of it.
+            // No one can have had more than all of the time.
             assert_eq!(
                 judge(limit(name, 0.1), lose).0.verdict,
                 Verdict::Pass,
                 "{name}"
             );
-            // Gaps are not lost with them.
+            // These losses lose no gaps.
             assert_eq!(judge(limit("max", 19_000.0), lose).0.verdict, Verdict::Pass);
         }
     }
-    // What could not be read may have been a gap.
+    // A record that could not be read may have been a gap.
     for kind in [LossKind::Undecodable, LossKind::Unrecorded] {
         let (judged, _) = judge(limit("max", 19_000.0), |_, events| {
             events.insert(2, Event::Loss(Loss { kind, count: 1 }));
@@ -278,7 +280,8 @@ fn what_was_not_measured_keeps_nothing() {
     assert!(of_limit.contains(&Hidden::BelowObserved), "{judged:?}");
 }
 
-/// From then on the workload's clock is nobody's: no limit is kept, and what was broken before stays so.
+/// After that moment the workload's clock cannot be trusted: no limit is kept, but a broken limit
+/// stays broken.
 #[test]
 fn a_clock_that_went_back_keeps_nothing() {
     let go_back = |_: &mut RunFacts, events: &mut Vec<Event>| {
@@ -306,7 +309,7 @@ fn a_clock_that_went_back_keeps_nothing() {
     assert_eq!(judged.verdict, Verdict::Fail);
 }
 
-/// What is told after its time was explained without it is in nobody's share.
+/// An activity that arrives after its time was explained is in no share.
 #[test]
 fn what_was_told_late_may_be_anybodys() {
     let tell_late = |_: &mut RunFacts, events: &mut Vec<Event>| {
@@ -322,20 +325,20 @@ fn what_was_told_late_may_be_anybodys() {
         };
         assert_eq!(booked_as, &[Share::HvOrHw]);
     }
-    // No gap came late.
+    // No gap was late.
     assert_eq!(
         judge(limit("max", 19_000.0), tell_late).0.verdict,
         Verdict::Pass
     );
 }
 
-/// KVM's part of exits that others had part in is the host's as well, until enough exits without it have shown what is
-/// usual.
+/// If others had part in exits, KVM's part of them may also belong to the host, until enough exits
+/// without others show KVM's usual time.
 #[test]
 fn what_nothing_bounds_of_kvm_may_be_the_hosts() {
     const EXIT_NS: u64 = 8_000;
     const IRQ_NS: u64 = 1_000;
-    // 50 exits, each with an interrupt.
+    // There are 50 exits, each with an interrupt.
     let mut facts = facts();
     facts.options.duration_ns = SECOND_NS;
     let mut events = vec![
@@ -374,7 +377,7 @@ fn what_nothing_bounds_of_kvm_may_be_the_hosts() {
         let judged = judge_run(&facts, &events, &budget);
         (judged.verdict, judged.judgements[0].clone())
     };
-    // Booked, and not for certain.
+    // The time is counted for KVM, but not certain.
     let (verdict, judgement) = judge("kvm", percent(EXIT_NS - IRQ_NS) * 0.5);
     let value = judgement.value.unwrap();
     assert!(
@@ -383,7 +386,7 @@ fn what_nothing_bounds_of_kvm_may_be_the_hosts() {
     );
     assert_eq!(verdict, Verdict::CannotTell, "{judgement:?}");
     assert_eq!(judge("kvm", percent(EXIT_NS + 400)).0, Verdict::Pass);
-    // The interrupt had its own, for certain, and maybe all that is booked to KVM.
+    // The interrupt certainly had its own time, and perhaps all of KVM's.
     assert_eq!(judge("host_irq", percent(IRQ_NS) * 0.5).0, Verdict::Fail);
     let (verdict, judgement) = judge("host_irq", percent(IRQ_NS) * 1.5);
     assert_eq!(verdict, Verdict::CannotTell, "{judgement:?}");
@@ -413,7 +416,7 @@ fn a_run_that_was_cut_off_keeps_nothing() {
     assert_eq!(judged.verdict, Verdict::Fail);
 }
 
-/// What falls into the writing of another gap is in no gap where it is short: 10,000 cycles, here of a nanosecond each.
+/// A short gap is missed while another gap is written: 10,000 cycles, here of a nanosecond each.
 #[test]
 fn a_limit_below_what_writing_takes_is_not_kept() {
     let nothing = |_: &mut RunFacts, events: &mut Vec<Event>| {
@@ -431,7 +434,7 @@ fn a_limit_below_what_writing_takes_is_not_kept() {
     );
 }
 
-/// What came in the rest of each period is not known; how often it is above a limit is.
+/// Gaps in the unmeasured part of each period are unknown, but the rate of long gaps is known.
 #[test]
 fn a_run_that_pauses_keeps_no_maximum() {
     let pause = |facts: &mut RunFacts, _: &mut Vec<Event>| {
@@ -462,7 +465,7 @@ fn a_run_that_had_company_warns() {
 
 #[test]
 fn somebody_has_what_is_booked_to_their_name_and_maybe_what_nobody_is_named_for() {
-    // One task has 8 us of a gap of its own, in the middle of a tick in which no other gap is.
+    // One task has 8 us of a gap, in the middle of a tick without other gaps.
     let run_of_task = |_: &mut RunFacts, events: &mut Vec<Event>| {
         let (begin, end) = (1_000_000, 1_010_000);
         let task = activity(ActivityKind::Thread, begin + 1_000, begin + 9_000, 0);
@@ -489,7 +492,7 @@ fn somebody_has_what_is_booked_to_their_name_and_maybe_what_nobody_is_named_for(
     }
     let (other, judgement) = judge(limit("thread by ksoftirqd/*", 0.0), run_of_task);
     assert_eq!((other.verdict, judgement.value), (Verdict::Pass, Some(0.0)));
-    // Whose the hypervisor's part is, nobody here knows.
+    // The owner of the hypervisor's part is unknown here.
     let (anybody, judgement) = judge(limit("by kworker/*", percent * 1.01), run_of_task);
     assert_eq!(anybody.verdict, Verdict::CannotTell);
     let [Reason::MayBe { booked_as, .. }, ..] = &judgement.reasons[..] else {

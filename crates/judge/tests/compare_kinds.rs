@@ -1,4 +1,4 @@
-//! Wake-ups and exits side by side: what was made different is found, and nothing else.
+//! Comparisons of wake-ups and of exits: a difference that was made is found, and nothing else.
 
 use vmnoise_events::fixtures::by_hand::{
     CPUID, IO, activity, anchor, facts, finish, of_tasks, source, vcpu, vcpu_facts,
@@ -15,13 +15,14 @@ fn measure(facts: &RunFacts, events: &[Event], window_ns: u64) -> Measured {
     measuring.finish()
 }
 
-/// Numbers below 1,000 without a pattern, other ones for each seed.
+/// Returns random numbers below 1,024, different for each seed.
 fn scattered(seed: u64, nth: u64) -> u64 {
     let mixed = (seed << 32 ^ nth).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40 & 1_023
 }
 
-/// Ten seconds of a task on CPU 1 that `hog` keeps waiting for `held_ns` behind its interrupt, each time.
+/// Measures ten seconds of a task on CPU 1. At each wake-up `hog` holds it up for `held_ns` after
+/// its interrupt.
 fn wakeups(seed: u64, held_ns: u64) -> Measured {
     let mut events = vec![anchor(0), source(0, "hog:7"), Event::Watermark(0)];
     for nth in 1..10 * SECOND_NS / PERIOD_NS {
@@ -69,7 +70,7 @@ fn a_task_that_holds_up_wake_ups_is_found_behind_the_interrupt() {
     for context in [Context::Thread, Context::User] {
         let row = of(Figure::Latency(context, 5_000));
         assert_eq!(row.verdict, Verdict::Different, "{row:?}");
-        // A median of a window lies within the 1,024 ns of scatter, to three digits.
+        // The median of a window is exact to the 1,024 ns of scatter, and to three digits.
         let shift_ns = row.shift.unwrap();
         assert!((shift_ns - HELD_NS as f64).abs() < 1_100.0, "{row:?}");
     }
@@ -97,8 +98,8 @@ fn windows_in_which_nobody_woke_up_are_none() {
     assert_eq!(found.figure(&Figure::Latency(Context::User, 5_000)), None);
 }
 
-/// What a host counted in each of twenty seconds: `count` exits of 3 us for CPUID, and `of_io` for
-/// I/O, of which each took so long that it lies in the bucket from 10,240 to 12,287 ns.
+/// Measures twenty seconds of a host. Each second has `count` exits of 3 us for CPUID, and `of_io`
+/// exits for I/O. Each of the latter is in the bucket from 10,240 to 12,287 ns.
 fn exits(seed: u64, of_io: u64, filter: ExitFilter) -> Measured {
     let facts = RunFacts {
         options: Options {
@@ -162,7 +163,7 @@ fn a_reason_that_became_more_frequent_is_found_and_no_other() {
     for figure in Figure::of_reason(&"cpuid".into()) {
         assert_eq!(of(figure).verdict, Verdict::NotShown);
     }
-    // As long as before, each of them.
+    // Each exit is as long as before.
     let longest = of(Figure::Reason("io".into(), OfReason::Max));
     assert_eq!(
         (longest.first, longest.second),
@@ -193,7 +194,7 @@ fn nothing_is_known_of_reasons_that_were_not_asked_for() {
     let of_cpuid = Figure::Reason("cpuid".into(), OfReason::Exits);
     assert_eq!(found.figure(&of_cpuid), None);
     assert!(found.figure(&Figure::Reason("io".into(), OfReason::Exits)) > Some(0.0));
-    // And none for a reason that was, and did not occur.
+    // A selected reason that did not occur has 0 exits.
     let of_hlt = Figure::Reason("hlt".into(), OfReason::Exits);
     assert_eq!(
         (found.figure(&of_hlt), all.figure(&of_hlt)),

@@ -33,7 +33,7 @@ pub fn run(arguments: &RunArguments) -> Result<Status> {
                 return Ok(Status::OfCommand(cannot_start.code()));
             }
         };
-        let evidence = done.evidence();
+        let evidence = done.evidence(result.preflight.as_deref());
         let judged = Judged::new(&arguments.fit, &evidence);
         let verdict = judged.verdict;
         result.runs.push(JudgedRun {

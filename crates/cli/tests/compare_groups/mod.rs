@@ -157,12 +157,12 @@ fn three_against_three_are_told_to_be_too_few() {
     let needed = found["groups"]["needed_runs"].as_u64().unwrap();
     let said = format!("with {tested} figures tested at once it has to be");
     assert!(
-        text.contains("the least p that so many can have is 0.1000"),
+        text.contains("the least p that they can have is 0.1000"),
         "{text}"
     );
     assert!(text.contains(&said), "{text}");
     assert!(
-        text.contains(&format!("it takes {needed} runs in each group")),
+        text.contains(&format!("each group needs {needed} runs")),
         "{text}"
     );
 }
@@ -174,7 +174,7 @@ fn one_group_behind_the_other_is_said_to_hide_what_else_changed() {
     let words = format!("--before b0.vmn a0.vmn --after {}", names("a", 2..4));
     let text = compare(&folder, &words);
     let text = String::from_utf8_lossy(&text.stdout);
-    assert!(text.contains("Take turns"), "{text}");
+    assert!(text.contains("Alternate the runs"), "{text}");
 }
 
 #[test]

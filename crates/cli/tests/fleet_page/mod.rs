@@ -228,7 +228,7 @@ fn thresholds_that_differ_are_told_as_a_range() {
     let output = command.current_dir(folder.path()).args(words).output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
     assert!(
-        text.contains("gaps below 1000 ns to 5000 ns, by host, were not looked for"),
+        text.contains("gaps below 1000 ns to 5000 ns, by host, were not recorded"),
         "{text}"
     );
 }

@@ -1,7 +1,7 @@
 //! Selection of the blind spots that matter to a question.
 
 use super::blind_spot::{BlindSpot, Hidden, WhyUnwatched};
-use super::{Coverage, Question, RunEnd, USUAL_THRESHOLD_NS};
+use super::{Coverage, HypervisorTime, Question, RunEnd, USUAL_THRESHOLD_NS};
 use crate::{ProbeName, Share, Workload};
 
 impl Coverage {
@@ -247,6 +247,12 @@ impl Coverage {
         if !self.watched.known[Share::Steal] {
             hidden.push(unwatched(Share::Steal, WhyUnwatched::NoStealClock));
         }
+        let beyond_steal = match command.beyond_steal {
+            HypervisorTime::Nothing => None,
+            HypervisorTime::Unmeasured => Some(Hidden::BeyondSteal { ns: None }),
+            HypervisorTime::Measured(ns) => Some(Hidden::BeyondSteal { ns: Some(ns) }),
+        };
+        hidden.extend(beyond_steal);
         if !self.watched.known[Share::Nmi] {
             let limit = String::new();
             hidden.push(unwatched(Share::Nmi, WhyUnwatched::Probe { limit }));

@@ -36,7 +36,9 @@ impl BlindSpot {
     /// Returns the kind of unknown that this blind spot causes.
     pub fn hides(&self) -> Hides {
         match self.0 {
-            Hidden::Unplaced { .. } | Hidden::Doubt { .. } => Hides::StatedTime,
+            Hidden::Unplaced { .. }
+            | Hidden::Doubt { .. }
+            | Hidden::BeyondSteal { ns: Some(_) } => Hides::StatedTime,
             Hidden::Lost { .. } => Hides::StatedCount,
             Hidden::LostNames { .. }
             | Hidden::Interrupts
@@ -217,6 +219,12 @@ pub enum Hidden {
     /// Tasks for which the command's threads waited: events were missed, and the kernel does not
     /// count run delay itself.
     Waits,
+    /// Time that a hypervisor takes in excess of steal time: for exits, its interrupts and memory.
+    BeyondSteal {
+        /// Maximum of this time, at the rate measured before the command; `None` without a
+        /// measurement.
+        ns: Option<u64>,
+    },
     /// Part of the threads' time.
     Doubt {
         /// Maximum of this time.

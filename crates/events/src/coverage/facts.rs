@@ -166,4 +166,18 @@ pub struct CommandCoverage {
     pub kernel_counts_waits: bool,
     /// Time of the threads that is not certain, in nanoseconds.
     pub doubt_ns: u64,
+    /// Time that a hypervisor took from the threads beyond steal time.
+    pub beyond_steal: HypervisorTime,
+}
+
+/// Time that a hypervisor takes beyond steal time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HypervisorTime {
+    /// There is no hypervisor.
+    #[default]
+    Nothing,
+    /// It was not measured.
+    Unmeasured,
+    /// Nanoseconds, at the rate measured before the command.
+    Measured(u64),
 }

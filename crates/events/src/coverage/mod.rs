@@ -16,7 +16,8 @@ mod words;
 
 pub use blind_spot::{BlindSpot, Hidden, Hides, WhyUnwatched};
 pub use facts::{
-    ClockCoverage, CommandCoverage, CpuCoverage, HostRecording, LostRecords, Pause, RunEnd, Watched,
+    ClockCoverage, CommandCoverage, CpuCoverage, HostRecording, HypervisorTime, LostRecords, Pause,
+    RunEnd, Watched,
 };
 pub use question::Question;
 

@@ -213,6 +213,7 @@ fn of_a_command_all_that_was_missed_is_said() {
         threads: 1,
         missed: 5,
         unbounded: 2,
+        beyond_steal: HypervisorTime::Unmeasured,
         ..CommandCoverage::default()
     });
     let share = Some(Share::Steal);
@@ -221,6 +222,7 @@ fn of_a_command_all_that_was_missed_is_said() {
         hidden(&blind, Question::Taken),
         [
             Hidden::Unwatched { share, why },
+            Hidden::BeyondSteal { ns: None },
             Hidden::Events { count: 2 },
             Hidden::Waits,
             Hidden::Doubt { ns: 0, events: 5 },

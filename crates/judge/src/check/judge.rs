@@ -1,87 +1,90 @@
-//! The verdict.
+//! Verdict on a run by a budget.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vmnoise_events::coverage::{BlindSpot, Hidden, Hides, Question};
+use vmnoise_events::coverage::{BlindSpot, Hides, Question};
 use vmnoise_events::{Name, Share};
 
 use super::budget::{Budget, Quantity, Requirement};
+use super::estimate::{percentile, rate};
 use super::evidence::Evidence;
-use super::odds::Decision;
 use super::reason::Reason;
 use crate::bounds::Bounds;
 use crate::compare::Figure;
 
-/// How likely a run that keeps the limits of all its percentiles is said to break one, or the other way round.
+/// Probability that a run that keeps the limits of all its estimated quantities is said to break
+/// one, or the other way round.
 const RISK: f64 = 0.01;
-/// How many of those who took the time are named.
+/// Number of culprits that are named.
 const NAMED: usize = 3;
 
-/// What is true of a limit, or of all, from good to bad.
+/// Verdict on a limit, or on all limits, from good to bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Kept.
+    /// The limit is kept.
     Pass,
-    /// Kept, and not without a but.
+    /// The limit is kept, with a warning.
     Warn,
-    /// The run does not tell.
+    /// The run does not show whether the limit is kept.
     CannotTell,
-    /// Broken.
+    /// The limit is broken.
     Fail,
 }
 
-/// A budget, and a run by it.
+/// Verdict on a run by a budget.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// The worst of all.
+    /// Worst verdict of all.
     pub verdict: Verdict,
-    /// Whether the run itself can keep any limit, and without a but.
+    /// Verdict on the run itself, apart from its limits.
     pub of_run: Verdict,
-    /// One for each limit, in their order.
+    /// Verdicts on the limits, in the order of the limits.
     pub judgements: Vec<Judgement>,
-    /// What is to be known of the whole run.
+    /// Reasons that concern the whole run.
     pub reasons: Vec<Reason>,
-    /// How long a run should be that decides what this one could not, nanoseconds: twice that most likely does.
-    /// `None` where no length helps, or none is needed.
+    /// Length of the run to ask for, in nanoseconds. If a percentile or a rate is open, a run of
+    /// twice this length most likely decides it. `None` if no length helps, or none is needed.
     pub ask_for_ns: Option<u64>,
 }
 
-/// One limit, and a run by it.
+/// Verdict on a run by one limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
-    /// Which limit.
+    /// Limit.
     pub requirement: Requirement,
-    /// What is true of it.
+    /// Verdict.
     pub verdict: Verdict,
-    /// The run's figure, in the quantity's unit; `None` where unknown.
+    /// CPU that decided, which is the worst; `None` if there is one, or threads were observed.
+    pub cpu: Option<u32>,
+    /// Figure of that CPU, or of the run, in the quantity's unit; `None` if unknown.
     pub value: Option<f64>,
-    /// Why it is not simply kept.
+    /// Why the limit is not simply kept, or what PASS assumes.
     pub reasons: Vec<Reason>,
-    /// Who took most of it, if it was broken: of the longest gap, or of the run.
+    /// If the limit is broken: culprits that took most of the longest gap, or of the run.
     pub blame: Vec<Blame>,
 }
 
-/// Somebody who took time.
+/// Culprit of a broken limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Blame {
-    /// As what it is booked.
+    /// Share of its time.
     pub share: Share,
-    /// Who; `None` where nobody is named.
+    /// Name; `None` without a name.
     pub name: Option<Name>,
-    /// How much, nanoseconds.
+    /// Time in nanoseconds.
     pub ns: u64,
 }
 
 impl Judged {
     /// Judges a run that was read for this budget.
     pub fn new(budget: &Budget, evidence: &Evidence) -> Judged {
-        let percentiles = budget.requirements.iter();
-        let percentiles = percentiles.filter(|it| it.quantity.part_above().is_some());
-        // As Bonferroni shares a risk among tests.
-        let risk = RISK / percentiles.count().max(1) as f64;
+        let estimated = budget.requirements.iter();
+        let estimated = estimated.filter(|it| it.quantity.is_estimated()).count();
+        // The tests share the risk (Bonferroni). Each limit is tested on each CPU.
+        let risk = RISK / (estimated.max(1) * evidence.cpus.len().max(1)) as f64;
         let about_run = about_run(budget, evidence);
         let is_short = about_run
             .iter()
@@ -90,17 +93,23 @@ impl Judged {
         let judged = budget.requirements.iter().enumerate();
         let judgements: Vec<Judgement> = judged
             .map(|(place, requirement)| {
-                let mut judgement = judge(requirement, place, evidence, risk);
-                // What is said of the whole run is not said of each limit again.
+                let mut judgement = judge_worst(requirement, place, evidence, risk);
+                // Reasons of the whole run are not repeated for each limit.
                 judgement.reasons.retain(|it| !about_run.contains(it));
                 if is_short {
                     judgement.verdict = judgement.verdict.max(Verdict::CannotTell);
                 }
-                let needed = judgement.reasons.iter().filter_map(|reason| match reason {
-                    Reason::TooFew { needed, .. } => Some(*needed),
+                let of_cpu = evidence.of(judgement.cpu);
+                let needed_ns = judgement.reasons.iter().filter_map(|reason| match reason {
+                    Reason::TooFew { needed, .. } => {
+                        Some(needed.and_then(|needed| length_for(of_cpu, needed)))
+                    }
+                    Reason::TooShort { needed_ns } | Reason::Unmet { needed_ns, .. } => {
+                        Some(*needed_ns)
+                    }
                     _ => None,
                 });
-                ask_for_ns.extend(needed.map(|needed| length_for(evidence, needed?)));
+                ask_for_ns.extend(needed_ns);
                 judgement
             })
             .collect();
@@ -129,7 +138,7 @@ impl Judged {
     }
 }
 
-/// What is true of the run whatever is asked.
+/// Returns the reasons that concern the run, whatever its limits are.
 fn about_run(budget: &Budget, evidence: &Evidence) -> Vec<Reason> {
     let length_ns = evidence.length_ns;
     let short = budget.runtime_ns.filter(|asked_ns| length_ns < *asked_ns);
@@ -138,18 +147,29 @@ fn about_run(budget: &Budget, evidence: &Evidence) -> Vec<Reason> {
         asked_ns,
     });
     let shared = evidence.facts.shares_cpu.then_some(Reason::SharedCpus);
-    let others = [shared, unseen_below(evidence)].into_iter().flatten();
+    let others = [shared, unseen_below(evidence), of_gaps(budget, evidence)];
+    let others = others.into_iter().flatten();
     let blind = blind(blind_to_all(evidence)).into_iter();
     short.into_iter().chain(blind).chain(others).collect()
 }
 
-/// What hides the answer to any question.
+/// Returns the blind spots that hide the answer to any question.
 fn blind_to_all(evidence: &Evidence) -> Vec<BlindSpot> {
     let coverage = evidence.coverage();
     let mut spots = coverage.blind_spots(Question::Often(f64::INFINITY));
     let of_own_kernel = coverage.blind_spots(Question::TakenAs(Share::Irq));
     spots.retain(|it| it.hides() == Hides::Time && of_own_kernel.contains(it));
     spots
+}
+
+/// Returns a warning if percentiles of gaps are limited without a rate: more short gaps make them
+/// smaller.
+fn of_gaps(budget: &Budget, evidence: &Evidence) -> Option<Reason> {
+    let is = |of: fn(&Quantity) -> bool| budget.requirements.iter().any(|it| of(&it.quantity));
+    let has_percentile = is(|it| matches!(it, Quantity::Percentile(_)));
+    let has_rate = is(|it| matches!(it, Quantity::GapsAbove(_)));
+    let is_of_gaps = evidence.sample.summary.wakeups.is_none();
+    (is_of_gaps && has_percentile && !has_rate).then_some(Reason::OfGaps)
 }
 
 fn unseen_below(evidence: &Evidence) -> Option<Reason> {
@@ -161,11 +181,35 @@ fn unseen_below(evidence: &Evidence) -> Option<Reason> {
     })
 }
 
-/// How long a run has so many values, by how often this one had.
+/// Returns the length of a run with this number of values, at the rate of this run, in nanoseconds.
 fn length_for(evidence: &Evidence, values: u64) -> Option<u64> {
     let count = evidence.count();
     let ns = evidence.length_ns as f64 * values as f64 / count as f64;
     (count > 0 && ns < u64::MAX as f64).then_some(ns as u64)
+}
+
+/// Judges the worst CPU: a thread runs on one CPU, and gains nothing if another one is quieter.
+fn judge_worst(
+    requirement: &Requirement,
+    place: usize,
+    evidence: &Evidence,
+    risk: f64,
+) -> Judgement {
+    let of_cpus = evidence.cpus.iter().map(|(cpu, evidence)| Judgement {
+        cpu: Some(*cpu),
+        ..judge(requirement, place, evidence, risk)
+    });
+    let is_worse = |one: &Judgement, other: &Judgement| {
+        let by_value = one.value.partial_cmp(&other.value);
+        (one.verdict.cmp(&other.verdict)).then(by_value.unwrap_or(Ordering::Equal))
+            == Ordering::Greater
+    };
+    // Of equal verdicts the first counts.
+    let worst = of_cpus.reduce(|worst, other| match is_worse(&other, &worst) {
+        true => other,
+        false => worst,
+    });
+    worst.unwrap_or_else(|| judge(requirement, place, evidence, risk))
 }
 
 fn judge(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64) -> Judgement {
@@ -174,6 +218,7 @@ fn judge(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64
         Quantity::Percentile(_) => percentile(requirement, place, evidence, risk),
         Quantity::Noise => of_run(requirement, evidence, Figure::Noise),
         Quantity::Gaps => of_run(requirement, evidence, Figure::Gaps),
+        Quantity::GapsAbove(ns) => rate(requirement, place, *ns, evidence, risk),
         Quantity::Share(share) => {
             let bounds = Bounds::of_share(&evidence.sample, *share);
             part(requirement, evidence, bounds, Question::TakenAs(*share))
@@ -190,24 +235,25 @@ fn judge(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64
         found.reasons.push(Reason::AboveWarning);
     }
     let blame = match (found.verdict, &requirement.quantity) {
-        (Verdict::Fail, Quantity::Max | Quantity::Percentile(_)) => of_worst(evidence),
+        (Verdict::Fail, quantity) if quantity.is_broken_by_the_longest() => of_worst(evidence),
         (Verdict::Fail, quantity) => of_all(evidence, quantity),
         _ => Vec::new(),
     };
     Judgement {
         requirement: requirement.clone(),
         verdict: found.verdict,
+        cpu: None,
         value: found.value,
         reasons: found.reasons,
         blame,
     }
 }
 
-/// What a run says of one limit.
-struct Found {
-    verdict: Verdict,
-    value: Option<f64>,
-    reasons: Vec<Reason>,
+/// Verdict of a run on one limit.
+pub(super) struct Found {
+    pub(super) verdict: Verdict,
+    pub(super) value: Option<f64>,
+    pub(super) reasons: Vec<Reason>,
 }
 
 impl Found {
@@ -219,7 +265,7 @@ impl Found {
         }
     }
 
-    fn broken(value: f64) -> Found {
+    pub(super) fn broken(value: f64) -> Found {
         Found {
             verdict: Verdict::Fail,
             value: Some(value),
@@ -227,7 +273,7 @@ impl Found {
         }
     }
 
-    fn open(value: Option<f64>, reasons: Vec<Reason>) -> Found {
+    pub(super) fn open(value: Option<f64>, reasons: Vec<Reason>) -> Found {
         Found {
             verdict: Verdict::CannotTell,
             value,
@@ -235,8 +281,8 @@ impl Found {
         }
     }
 
-    /// Kept, unless the recording could not see what is asked.
-    fn kept_but_for(value: f64, spots: Vec<BlindSpot>) -> Found {
+    /// Returns that the limit is kept, unless the recording has these blind spots.
+    pub(super) fn kept_but_for(value: f64, spots: Vec<BlindSpot>) -> Found {
         match spots.is_empty() {
             true => Found::kept(value),
             false => Found::open(Some(value), blind(spots)),
@@ -244,7 +290,7 @@ impl Found {
     }
 }
 
-fn blind(spots: Vec<BlindSpot>) -> Vec<Reason> {
+pub(super) fn blind(spots: Vec<BlindSpot>) -> Vec<Reason> {
     spots.into_iter().map(Reason::Blind).collect()
 }
 
@@ -257,50 +303,7 @@ fn longest(requirement: &Requirement, evidence: &Evidence) -> Found {
     Found::kept_but_for(max_ns, evidence.coverage().blind_spots(question))
 }
 
-fn percentile(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64) -> Found {
-    let part = requirement.quantity.part_above().unwrap_or(0.0);
-    let whole = &evidence.sample.whole;
-    let [length_ns] = whole.lengths.at_quantiles([1.0 - part]);
-    let count = evidence.count();
-    let edge = length_ns.min(whole.max_gap_ns) as f64;
-    // A length is known to three digits, and how many are above the limit exactly.
-    let value = match whole.above[place] as f64 <= part * count as f64 {
-        true => edge.min(requirement.at_most),
-        false => edge,
-    };
-    let question = Question::Often(requirement.at_most);
-    // Those that were lost are counted as if each were above.
-    let (lost, hidden): (Vec<_>, Vec<_>) = evidence
-        .coverage()
-        .blind_spots(question)
-        .into_iter()
-        .partition(|it| it.hides() == Hides::StatedCount);
-    // Values that are missing below the limit make all others look more frequent than they are.
-    let is_cut = |it: &BlindSpot| matches!(it.hidden(), Hidden::Threshold { .. });
-    if hidden.iter().any(is_cut) {
-        return Found::open(Some(value), blind(hidden));
-    }
-    if count == 0 {
-        return Found::open(None, [vec![Reason::NoValues], blind(hidden)].concat());
-    }
-    let Some(odds) = evidence.odds(place, requirement.at_most as u64, risk) else {
-        let short = vec![Reason::TooShortToCut];
-        return Found::open(Some(value), [short, blind(hidden)].concat());
-    };
-    match odds.decide(part) {
-        Decision::Kept => Found::kept_but_for(value, hidden),
-        Decision::Broken => Found::broken(value),
-        Decision::Open => {
-            let needed = odds.count_to_ask_for(part).ceil();
-            // A float that is too large for a u64 becomes the largest.
-            let needed = (needed < u64::MAX as f64).then_some((needed as u64).max(count));
-            let few = vec![Reason::TooFew { count, needed }];
-            Found::open(Some(value), [few, blind(lost), blind(hidden)].concat())
-        }
-    }
-}
-
-/// A figure of all gaps of the run.
+/// Judges a figure of all gaps of the run.
 fn of_run(requirement: &Requirement, evidence: &Evidence, figure: Figure) -> Found {
     let spots = evidence.coverage().blind_spots(Question::Taken);
     match figure.of(&evidence.sample.whole) {
@@ -310,7 +313,7 @@ fn of_run(requirement: &Requirement, evidence: &Evidence, figure: Figure) -> Fou
     }
 }
 
-/// What somebody had of the run.
+/// Judges the time of a share or of culprits.
 fn part(
     requirement: &Requirement,
     evidence: &Evidence,
@@ -323,7 +326,7 @@ fn part(
     let Some(bounds) = bounds else {
         return Found::open(None, blind(spots));
     };
-    // More than there was of a CPU is damage, and says nothing of what was less.
+    // Gaps that are longer than the runtime are damage, and prove nothing about less.
     if runtime_ns == 0 || evidence.sample.whole.noise_ns > runtime_ns {
         return Found::open(None, [vec![Reason::NoRuntime], blind(spots)].concat());
     }
@@ -351,7 +354,7 @@ fn part(
 }
 
 fn of_worst(evidence: &Evidence) -> Vec<Blame> {
-    let parts = evidence.worst().map(|it| &it.parts);
+    let parts = evidence.worst(None).map(|it| &it.parts);
     let blame = parts.into_iter().flatten().map(|part| Blame {
         share: part.share,
         name: part.source.clone(),
@@ -360,7 +363,8 @@ fn of_worst(evidence: &Evidence) -> Vec<Blame> {
     largest(blame.collect())
 }
 
-/// Of the whole run, as far as the quantity holds it: by name, and what is booked to nobody.
+/// Returns the largest parts of the whole run that the quantity covers: by name, and without a
+/// name.
 fn of_all(evidence: &Evidence, quantity: &Quantity) -> Vec<Blame> {
     let (under, culprit) = match quantity {
         Quantity::Share(share) => (Some(*share), None),
@@ -370,7 +374,7 @@ fn of_all(evidence: &Evidence, quantity: &Quantity) -> Vec<Blame> {
     let whole = &evidence.sample.whole;
     let cpus = &evidence.sample.summary.cpus;
     let sources = cpus.iter().flat_map(|cpu| &cpu.sources);
-    // One may have had part on several CPUs.
+    // A culprit may have taken time on several CPUs.
     let mut sums: BTreeMap<(Share, Option<&Name>), u64> = BTreeMap::new();
     if culprit.is_none() {
         for share in Share::ALL {

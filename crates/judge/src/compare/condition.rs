@@ -6,19 +6,19 @@ use super::measured::{Measured, Of};
 use super::{Context, Figure, OfReason, Sample};
 use crate::bounds::Bounds;
 
-/// What a run has of a condition.
+/// Answer of a run to a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// The run's figure, in its unit; `None` where unknown.
+    /// Figure of the run, in its unit; `None` if unknown.
     pub value: Option<f64>,
-    /// Whether the condition holds; `None` where unknown.
+    /// Whether the condition holds; `None` if unknown.
     pub holds: Option<bool>,
-    /// What the recording could not see, where that is why.
+    /// Blind spots that are the reason for an unknown answer.
     pub blind_spots: Vec<BlindSpot>,
 }
 
 impl Measured {
-    /// Whether a condition on a figure holds, which compares it with this limit.
+    /// Returns whether a condition holds that compares a figure with this limit.
     pub fn answer(&self, figure: &Figure, limit: f64, holds: &dyn Fn(f64) -> bool) -> Answer {
         let value = self.figure(figure);
         let spots = self.coverage.blind_spots(question(figure, limit));
@@ -29,7 +29,7 @@ impl Measured {
                 blind_spots: spots,
             };
         };
-        // Bounds have counted whoever may have had the time of others.
+        // The bounds already contain time whose owner is unknown.
         let (owners, hidden): (Vec<_>, Vec<_>) = spots
             .into_iter()
             .partition(|it| it.hides() == Hides::Owners);
@@ -57,7 +57,7 @@ impl Measured {
         }
     }
 
-    /// Between what the figure is, by what was recorded.
+    /// Returns the bounds of a figure, as far as recorded.
     fn range(&self, figure: &Figure, value: f64) -> [f64; 2] {
         match (figure, &self.of) {
             (Figure::Share(share), Of::Cpus(sample)) => {
@@ -76,7 +76,7 @@ fn percent_of(sample: &Sample, ns: u64) -> f64 {
     ns as f64 * 100.0 / sample.whole.runtime_ns.max(1) as f64
 }
 
-/// What such a condition asks of a recording.
+/// Returns the question that such a condition asks of a recording.
 fn question(figure: &Figure, limit: f64) -> Question {
     const ALL: u16 = 10_000;
     match figure {

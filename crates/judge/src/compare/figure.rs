@@ -1,4 +1,4 @@
-//! What is compared.
+//! Figures that are compared.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use vmnoise_events::{Name, Share, Workload};
 
 use super::sample::Window;
 
-/// What recordings hold that can be compared with one another.
+/// Kind of data in recordings that can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Gaps of polling threads, microVMs or observed threads.
@@ -21,7 +21,7 @@ impl Kind {
     /// Every kind.
     pub const ALL: [Kind; 3] = [Kind::Gaps, Kind::Wakeups, Kind::Exits];
 
-    /// What recordings of this workload hold.
+    /// Returns the kind of data in recordings of this workload.
     pub const fn of(workload: Workload) -> Kind {
         match workload {
             Workload::Timerlat => Kind::Wakeups,
@@ -30,16 +30,16 @@ impl Kind {
         }
     }
 
-    /// Recordings say how it went no more often than this, nanoseconds.
+    /// Returns the shortest possible window, in nanoseconds.
     pub const fn shortest_window_ns(self) -> u64 {
         match self {
             Kind::Gaps | Kind::Wakeups => 1,
-            // The kernel's counts are read each second.
+            // The kernel's counts are read once a second.
             Kind::Exits => 1_000_000_000,
         }
     }
 
-    /// The word for it.
+    /// Returns its word in results.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Gaps => "gaps",
@@ -49,62 +49,63 @@ impl Kind {
     }
 }
 
-/// One figure of a run, or of a window of it.
+/// Figure of a run, or of a window of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Figure {
-    /// All gaps, or all exits without the sleep that the guest asked for, in percent of the runtime.
+    /// Length of all gaps, or of all exits without the sleep that the guest asked for, in percent
+    /// of the runtime.
     Noise,
-    /// How many gaps, per second of the runtime.
+    /// Number of gaps, per second of the runtime.
     Gaps,
-    /// The length that so many of ten thousand gaps do not exceed, nanoseconds.
+    /// Length that this number of ten thousand gaps does not exceed, in nanoseconds.
     Percentile(u16),
-    /// What one share took, in percent of the runtime.
+    /// Time of one share, in percent of the runtime.
     Share(Share),
-    /// The latency in a context that so many of ten thousand wake-ups do not exceed, nanoseconds
-    /// from the planned expiry.
+    /// Latency in a context that this number of ten thousand wake-ups does not exceed, in
+    /// nanoseconds from the planned expiry.
     Latency(Context, u16),
-    /// Expiries that were over before the task could ask for them, per second of the runtime.
+    /// Expiries that passed before the task could wait for them, per second of the runtime.
     Missed,
-    /// What one share had of a wake-up on average, nanoseconds.
+    /// Average time of one share in a wake-up, in nanoseconds.
     Delay(Share),
-    /// How many exits, per second of the vCPUs' time.
+    /// Number of exits, per second of the vCPUs' time.
     Exits,
-    /// Of the exits for one reason.
+    /// Figure of the exits for one reason.
     Reason(Name, OfReason),
 }
 
-/// Where a task is when its latency is taken.
+/// Context in which a latency is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Context {
-    /// In the timer's interrupt.
+    /// The timer's interrupt.
     Irq,
-    /// Switched in.
+    /// The task was switched in.
     Thread,
-    /// In user space.
+    /// The task is in user space.
     User,
 }
 
-/// What is asked of the exits for one reason.
+/// Kind of figure of the exits for one reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OfReason {
-    /// How many, per second of the vCPUs' time.
+    /// Number of exits, per second of the vCPUs' time.
     Exits,
-    /// What they took, in percent of the vCPUs' time.
+    /// Time of these exits, in percent of the vCPUs' time.
     Time,
-    /// What 99 % do not exceed, to a quarter of a power of two, nanoseconds.
+    /// Length that 99 % of them do not exceed, to a quarter of a power of two, in nanoseconds.
     P99,
-    /// The longest, nanoseconds.
+    /// Longest exit, in nanoseconds.
     Max,
 }
 
-/// What the numbers of a figure are.
+/// Unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Parts of a hundred.
+    /// Percent.
     Percent,
-    /// Occurrences a second.
+    /// Occurrences per second.
     PerSecond,
-    /// A length of time.
+    /// Nanoseconds.
     Nanoseconds,
 }
 
@@ -129,7 +130,7 @@ impl Context {
 }
 
 impl OfReason {
-    /// Everything, in the order in which results list it.
+    /// All of them, in the order of results.
     pub const ALL: [OfReason; 4] = [
         OfReason::Exits,
         OfReason::Time,
@@ -137,7 +138,7 @@ impl OfReason {
         OfReason::Max,
     ];
 
-    /// The word behind the reason's name.
+    /// Returns the word after the reason's name.
     pub const fn name(self) -> &'static str {
         match self {
             OfReason::Exits => "exits",
@@ -149,8 +150,8 @@ impl OfReason {
 }
 
 impl Figure {
-    /// Every figure that each recording of this kind has, in the order in which results list them;
-    /// exits have those of their reasons as well.
+    /// Returns every figure that each recording of this kind has, in the order of results. Exits
+    /// also have those of their reasons.
     pub fn all(kind: Kind) -> Vec<Figure> {
         let ranks = || PERCENTILES.into_iter().map(|(rank, _)| rank);
         match kind {
@@ -176,13 +177,13 @@ impl Figure {
         }
     }
 
-    /// Those of the exits for a reason.
+    /// Returns the figures of the exits for a reason.
     pub fn of_reason(reason: &Name) -> [Figure; 4] {
         OfReason::ALL.map(|what| Figure::Reason(reason.clone(), what))
     }
 
-    /// The word for it in results and conditions: `noise`, `p99.9`, `irq.max`, the name of a share,
-    /// `by.` and that of a share, or that of a reason and `.p99`.
+    /// Returns its name in results and conditions: `noise`, `p99.9`, `irq.max`, the name of a
+    /// share, `by.` and the name of a share, or the name of a reason and `.p99`.
     pub fn name(&self) -> Cow<'_, str> {
         let of = |rank: u16| {
             let mut known = PERCENTILES.iter();
@@ -202,7 +203,7 @@ impl Figure {
         }
     }
 
-    /// What its numbers are.
+    /// Returns its unit.
     pub const fn unit(&self) -> Unit {
         match self {
             Figure::Noise | Figure::Share(_) | Figure::Reason(_, OfReason::Time) => Unit::Percent,
@@ -216,8 +217,8 @@ impl Figure {
         }
     }
 
-    /// The figure of this window of CPUs, in its [`Unit`]; `None` where it is not known. The length
-    /// of gaps is 0 where there are none: shorter than any.
+    /// Returns the figure of this window of CPUs, in its [`Unit`]; `None` if unknown. Without gaps,
+    /// their length is 0, which is shorter than any gap.
     pub fn of(&self, window: &Window) -> Option<f64> {
         let runtime_ns = window.runtime_ns;
         let of_runtime = |ns: u64| {

@@ -1,38 +1,38 @@
-//! Fit, unfit, or nobody can tell.
+//! Verdict on a run: fit, unfit, or unknown.
 
 use serde::Serialize;
 
 use super::{Evidence, Figure, Limit, Range};
 
-/// The verdict on a run, or on one of its limits.
+/// Verdict on a run, or on one of its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fitness {
-    /// It is below its limit whatever was not seen.
+    /// The figure is below its limit, whatever was not seen.
     Fit,
-    /// It is not, whatever was not seen.
+    /// The figure is not below its limit, whatever was not seen.
     Unfit,
-    /// What was not seen decides.
+    /// The verdict depends on what was not seen.
     CannotTell,
 }
 
-/// A limit, judged.
+/// Verdict on a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Judgement {
-    /// The limit.
+    /// Limit.
     pub limit: Limit,
-    /// What the run has, in the unit of the limit.
+    /// Figure of the run, in the unit of the limit.
     pub has: Range,
-    /// Whether that is below it.
+    /// Verdict.
     pub verdict: Fitness,
 }
 
-/// A run, judged.
+/// Verdict on a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
-    /// Unfit if one limit is broken, fit if all are kept.
+    /// Unfit if one limit is broken; fit if all limits are kept.
     pub verdict: Fitness,
-    /// Each limit.
+    /// Verdicts on its limits.
     pub judgements: Vec<Judgement>,
 }
 
@@ -94,6 +94,11 @@ mod tests {
                 least: 0,
                 most: Some(0),
             },
+            worst_thread_ns: Range {
+                least: 0,
+                most: Some(0),
+            },
+            wall_ns: 1_000_000,
             of_ns: 1_000_000,
             coverage: Coverage::of_command(CommandCoverage::default()),
         };

@@ -92,7 +92,8 @@ fn done(arguments: &[&str]) -> Result<String> {
 impl Predicted {
     fn of(document: &Value) -> Option<Predicted> {
         let scale = &document["scales"][0];
-        let step_ns = scale["step_ns"].as_f64()?;
+        // The program ran on the recorded machine, in the same minute.
+        let step_ns = scale["of_recorded_gaps_ns"].as_f64()?;
         let without = scale["without"].as_array()?.iter().map(|without| {
             let suspect = &document["suspects"][without["suspect"].as_u64()? as usize];
             let who = suspect["name"].as_str().or(suspect["share"].as_str())?;

@@ -1,27 +1,27 @@
-//! Who is tried: the prediction is made again as if they had taken nothing.
+//! Suspects: culprits for which the prediction is repeated as if they had taken nothing.
 
 use std::collections::HashMap;
 
 use crate::record::{Culprit, Record};
 
-/// So many that took most, and as many that took most at once.
+/// Number of suspects that took most in all, and of those that took most in one gap.
 const OF_EACH: usize = 3;
 
-/// Somebody who took time on some host.
+/// Culprit on some host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suspect {
-    /// Who; a thread whatever its number, which each host gives anew.
+    /// Culprit; a thread without its number, which differs between hosts.
     pub culprit: Culprit,
-    /// All that they took, nanoseconds.
+    /// Total time, in nanoseconds.
     pub total_ns: u64,
-    /// The most they took in one gap, nanoseconds.
+    /// Most time in one gap, in nanoseconds.
     pub most_ns: u64,
-    /// In how many gaps they had part.
+    /// Number of gaps in which they had part.
     pub gaps: u64,
 }
 
-/// Those who took most, and those who took most at once: a long gap that is rare takes little, and is what
-/// many ranks wait for.
+/// Returns the culprits that took most in all, and those that took most in one gap. A rare long gap
+/// takes little in all, but many ranks wait for it.
 pub(super) fn of<'a>(records: impl Iterator<Item = &'a Record>) -> Vec<Suspect> {
     let mut all: HashMap<Culprit, Suspect> = HashMap::new();
     for record in records {

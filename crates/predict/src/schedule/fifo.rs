@@ -8,7 +8,7 @@ use response_time_analysis::time::{Duration, Offset, Service};
 use super::offsets::{done_after, longest, refuse_many};
 use super::task::{Demand, Task};
 
-/// As [`super::response`]; the bound, and the busy window.
+/// Returns the bound and the busy window, as [`super::response`] does.
 pub(super) fn response(
     tasks: &[Task],
     supply: &dyn SupplyBound,

@@ -1,4 +1,4 @@
-//! Fixed priorities: who has the higher one goes first.
+//! Fixed priorities: the task with the higher one goes first.
 
 use response_time_analysis::demand::{RequestBound, step_offsets};
 use response_time_analysis::fixed_point::{SearchFailure, search};
@@ -8,7 +8,7 @@ use response_time_analysis::time::{Duration, Offset, Service};
 use super::offsets::{done_after, longest, refuse_many};
 use super::task::{Demand, Task};
 
-/// As [`super::response`]; the bound, and the busy window.
+/// Returns the bound and the busy window, as [`super::response`] does.
 pub(super) fn response(
     tasks: &[Task],
     of: usize,

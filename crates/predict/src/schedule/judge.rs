@@ -1,4 +1,4 @@
-//! What may be said of each task.
+//! Verdicts on tasks.
 
 use response_time_analysis::fixed_point::SearchFailure;
 use vmnoise_events::coverage::{BlindSpot, Hides, Question};
@@ -8,65 +8,71 @@ use super::task::{Policy, Task};
 use super::{Response, jobs_in, response};
 use crate::supply::MeasuredSupply;
 
-/// Were windows alike and independent, the next one would be worse than all of so many with less than
-/// one percent. A window is as long as a busy one, and as a period: each job has one.
+/// Required number of windows. If windows were alike and independent, the next one would be worse
+/// than all of these with a probability below one percent. A window is as long as a busy window,
+/// and as a period, so each job has one.
 pub const WINDOWS: u64 = 100;
 
-/// Jobs that come less often meet windows of the supply as any others do: these need not be farther apart, in nanoseconds.
+/// Longest period that counts, in nanoseconds. Jobs that come less often meet windows like those of
+/// other jobs, so these need not be farther apart.
 const LONGEST_PERIOD_NS: u64 = 1_000_000_000;
 
-/// A miss that comes more often than once in so many windows is not seen in any of them in one case of a hundred: for
-/// small rates the logarithm of 100.
+/// Expected number of misses of which none is seen in one case of a hundred: the logarithm of 100,
+/// for small rates.
 const UNSEEN_ONCE_IN_A_HUNDRED: f64 = 4.605;
 
-/// Each job in a busy window is looked at, and a pass over all gaps for each: so many of both together take no
-/// noticeable time, some fifty times over.
+/// Largest product of jobs in a busy window and gaps for an exact search. Each job takes a pass
+/// over all gaps, and the search repeats this some fifty times. Up to this product it takes no
+/// noticeable time.
 const EXACT_LOOKS: u64 = 1_000_000;
 
-/// Whether a task keeps its deadline with what was recorded.
+/// Verdict on a task.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Verdict {
-    /// Each of its jobs would have been done in time, whenever they had come.
+    /// Each of its jobs would have been done in time, whenever it had come.
     Holds,
-    /// Some of its jobs might not have been.
+    /// Some of its jobs might have missed their deadline.
     MayMiss,
-    /// In the long run the tasks need more than was left.
+    /// In the long run the tasks need more CPU time than was left.
     Overloads {
-        /// The part of the time that they need.
+        /// Part of the time that they need.
         needs: f64,
-        /// The part that was left.
+        /// Part of the time that was left.
         left: f64,
     },
     /// The recording is too short.
     TooShort {
-        /// How long it would have to be, nanoseconds; `None` if that is not known either.
+        /// Required length, in nanoseconds; `None` if unknown.
         needs_ns: Option<u64>,
     },
-    /// The recording could not see what would decide it.
+    /// A blind spot of the recording decides.
     Blind,
-    /// More jobs would have to be looked at than anybody waits for.
+    /// Too many jobs would have to be examined.
     TooMany,
 }
 
-/// A task, judged.
+/// Verdict on a task, with its figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// What of it is bounded; `None` if nothing is, within the recording's length.
+    /// Bounds of its response; `None` if there is none within the recording's length.
     pub response: Option<Response>,
-    /// Whether it keeps its deadline.
+    /// Verdict.
     pub verdict: Verdict,
-    /// The shortest gap that nobody saw with which it might not; `None` where it may not already.
+    /// Shortest unseen gap that could break its deadline; `None` if the deadline may be missed
+    /// without one.
     pub breakdown_gap: Option<BreakdownGap>,
-    /// How many windows, each as long as its busy one and as its period, follow one another in what was
-    /// recorded; `None` without a bound.
+    /// Number of consecutive windows in the recordings, each as long as its busy window and its
+    /// period; `None` without a bound.
     pub windows: Option<u64>,
-    /// Of a task that holds: misses that come more often than once in so long would have been seen with 99 %; nanoseconds.
+    /// If the task holds: misses that come more often than once in this time would have been seen
+    /// with 99 %, in nanoseconds.
     pub excluded_every_ns: Option<u64>,
-    /// What the recordings could not see that decides it.
+    /// Blind spots on which the verdict depends.
     pub blind_spots: Vec<BlindSpot>,
 }
 
-/// Judges each task of a set. `blocking_ns` as in [`response`]; `blind_spots`: what the recordings could not see.
+/// Judges each task of a set. `blocking_ns` is that of [`response`]; `blind_spots` returns the
+/// blind spots of the recordings.
 pub fn judge(
     policy: Policy,
     tasks: &[Task],
@@ -135,7 +141,7 @@ pub fn judge(
     (0..tasks.len()).map(of).collect()
 }
 
-/// Why no bound was found.
+/// Returns why no bound was found.
 fn unbounded(failure: SearchFailure) -> Verdict {
     match failure {
         SearchFailure::DivergenceLimitExceeded { .. } => Verdict::TooShort { needs_ns: None },
@@ -143,7 +149,7 @@ fn unbounded(failure: SearchFailure) -> Verdict {
     }
 }
 
-/// Whether those that go before a task need more with it than was left.
+/// Returns a verdict if a task, and the tasks that go before it, need more than was left.
 fn overload(
     policy: Policy,
     tasks: &[Task],
@@ -161,7 +167,8 @@ fn overload(
     (needs > left).then_some(Verdict::Overloads { needs, left })
 }
 
-/// Exactly where that is cheap, and else from below by the lengths that were asked.
+/// Returns the breakdown gap: exact if that is cheap, otherwise a lower bound from the requested
+/// lengths.
 fn gap(
     policy: Policy,
     tasks: &[Task],

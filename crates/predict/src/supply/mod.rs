@@ -1,8 +1,8 @@
-//! The measured supply-bound function: the least time that a CPU left to its task in any window of
-//! a given length.
+//! Measured supply-bound function: the least time that a CPU left to its task in any window of a
+//! given length.
 //!
-//! Source of the notion: Shin and Lee, "Periodic resource model for compositional real-time
-//! guarantees", RTSS 2003. What is measured is a bound of what was recorded, and of nothing else.
+//! Source of the function: Shin and Lee, "Periodic resource model for compositional real-time
+//! guarantees", RTSS 2003. The measured function only bounds the recorded time.
 
 mod bounded_delay;
 mod measured;

@@ -7,6 +7,9 @@
 #include "own_cpus.h"
 #include "vmnoise.h"
 
+/* A thread that runs for so many ns has its CPU back. */
+#define FAMILY_BREATH 5000
+
 /* Number of tries to take a CPU's lock. Another CPU takes it only to move a waiting thread to this
  * CPU. */
 #define FAMILY_LOCK_TRIES 512
@@ -59,6 +62,7 @@ struct family_thread {
 	    throttles; /* how long its groups had been throttled when its wait began */
 	unsigned long long own_before; /* `own_ran` of its CPU when its wait began */
 	unsigned long long lost;       /* in the current wait, behind others */
+	unsigned long long piece;      /* taken without a break before the current wait */
 	struct family_taken before;    /* of its CPU, when it began to run */
 	struct family_books books;
 };
@@ -101,6 +105,10 @@ struct family_cpu {
 	unsigned long long nmi;
 	unsigned long long unpaired;  /* events that do not fit the earlier ones */
 	unsigned long long contended; /* the lock could not be taken */
+	unsigned long long piece;     /* time taken here without a break */
+	unsigned long long piece_until; /* end of that piece */
+	unsigned long long longest_piece;
+	unsigned long long most_of_one; /* largest time taken from a thread that ended here */
 	struct family_longest longest[FAMILY_KINDS];
 	struct family_books ended; /* times of threads that ended here */
 }

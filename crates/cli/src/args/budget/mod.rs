@@ -25,7 +25,7 @@ pub fn parse(text: &str) -> Result<Requirement, String> {
 fn requirement(name: &str, at_most: &str, warn_above: Option<&str>) -> Result<Requirement, String> {
     let quantity = Quantity::from_name(name).ok_or_else(|| {
         format!(
-            "there is no figure `{name}`; write max, p50 to p99.999, noise, gaps, a share (steal, irq, …), `by WHO`, \
+            "there is no figure `{name}`; write max, p50 to p99.999, noise, gaps, gaps>20us, a share (steal, irq, …), `by WHO`, \
              or `SHARE by WHO`"
         )
     })?;
@@ -58,6 +58,7 @@ mod tests {
         assert_eq!(at_most("p99.99=20"), 20_000.0);
         assert_eq!(at_most("steal = 0.1%"), 0.1);
         assert_eq!(at_most("gaps=100"), 100.0);
+        assert_eq!(at_most("gaps>20us=0.5"), 0.5);
         let by = parse("preempted by x=y*=0%").unwrap().quantity;
         let (share, who) = (Some(Share::Preempted), "x=y*".into());
         assert_eq!(by, Quantity::Culprit(Culprit { share, who }));

@@ -23,11 +23,11 @@ pub(super) fn patch(checked: &Checked<'_>) -> Result<Patch> {
         .facts
         .started_at
         .parse()
-        .context("the begin of the run")?;
+        .context("reading when the run started")?;
     let length = SignedDuration::from_nanos(i64::try_from(evidence.length_ns).unwrap_or(i64::MAX));
     let ended_at = started_at
         .checked_add(length)
-        .context("the end of the run")?;
+        .context("computing when the run ended")?;
     let is_good = matches!(judged.verdict, Verdict::Pass | Verdict::Warn);
     let mut data = BTreeMap::from([
         ("status.succeeded", is_good.to_string()),

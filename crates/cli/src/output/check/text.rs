@@ -13,15 +13,21 @@ pub(super) fn render(checked: &Checked<'_>) -> String {
         words::run(checked)
     );
     if !judged.judgements.is_empty() {
+        let has_cpus = judged.judgements.iter().any(|it| it.cpu.is_some());
         text += &table::of(&judged.judgements, |it| {
-            it.words("limit of", |it| it.requirement.quantity.to_string().into())
+            let it = it
+                .words("limit of", |it| it.requirement.quantity.to_string().into())
                 .figure("at most", |it| {
                     words::value(Some(it.requirement.at_most), it.requirement.quantity.unit())
                 })
                 .figure("has", |it| {
                     words::value(it.value, it.requirement.quantity.unit())
-                })
-                .name("", |it| Some(words::verdict(it.verdict)))
+                });
+            let it = match has_cpus {
+                true => it.count("CPU", |it| it.cpu.map(u64::from)),
+                false => it,
+            };
+            it.name("", |it| Some(words::verdict(it.verdict)))
         });
     }
     for (line, limits) in &whys(checked) {

@@ -63,10 +63,10 @@ pub fn why(checked: &Checked<'_>, judgement: &Judgement) -> Vec<String> {
 fn blame(checked: &Checked<'_>, judgement: &Judgement) -> String {
     let took: Vec<String> = judgement.blame.iter().map(took).collect();
     let took = took.join(", ");
-    let worst = checked.evidence.worst();
-    match worst.filter(|_| judgement.requirement.quantity.is_of_latencies()) {
+    let worst = checked.evidence.worst(judgement.cpu);
+    match worst.filter(|_| judgement.requirement.quantity.is_broken_by_the_longest()) {
         Some(worst) => format!(
-            "the longest, {} on CPU {}, {} after the begin: {took}",
+            "the longest, {} on CPU {}, {} after the start: {took}",
             human(worst.dur_ns),
             worst.cpu,
             human(worst.at_ns)
@@ -88,10 +88,15 @@ pub fn ask_for(checked: &Checked<'_>) -> Option<String> {
     let whole_seconds = judged.ask_for_ns?.div_ceil(1_000_000_000);
     let time = rough(Duration::from_secs(whole_seconds));
     let all = judged.judgements.iter().flat_map(|it| &it.reasons);
-    let mut few = all.filter(|reason| matches!(reason, Reason::TooFew { .. }));
+    let mut few = all.filter(|reason| {
+        matches!(
+            reason,
+            Reason::TooFew { .. } | Reason::TooShort { .. } | Reason::Unmet { .. }
+        )
+    });
     Some(match few.next() {
         Some(_) => format!(
-            "measure for {time} ({whole_seconds}s): twice that decides in nine cases of ten"
+            "measure for {time} ({whole_seconds}s); twice that gives a verdict in 90 % of cases"
         ),
         None => format!("measure for {time} ({whole_seconds}s)"),
     })

@@ -46,11 +46,20 @@ pub(super) fn render(compared: &Compared) -> String {
     if let Some(groups) = groups {
         text += &groups_text::render(groups);
     } else if comparisons.is_empty() {
-        text += &format!("\nIts figures\n{}", alone(&runs[0]));
+        text += &format!("\nFigures\n{}", alone(&runs[0]));
     }
     for comparison in comparisons {
         let (first, second) = (letter(0), letter(comparison.second));
-        text += &format!("\n{second} beside {first}\n{}", side_by_side(comparison));
+        text += &format!(
+            "\n{second} compared with {first}\n{}",
+            side_by_side(comparison)
+        );
+    }
+    let is_different =
+        |it: &Comparison| it.rows.iter().any(|row| row.verdict == Verdict::Different);
+    if comparisons.iter().any(is_different) {
+        text += " different: these two runs differ by more than their windows do; several runs show whether a change made \
+                 the difference (--before A1 A2 … --after B1 B2 …)\n";
     }
     if !checks.is_empty() {
         text += "\nConditions\n";

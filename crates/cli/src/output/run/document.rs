@@ -37,6 +37,8 @@ struct Run<'a> {
     waited_ns: Option<Waits>,
     sources: Option<Vec<Source<'a>>>,
     longest: Option<Vec<Longest<'a>>>,
+    most_of_one_ns: Option<u64>,
+    contiguous_ns: Option<u64>,
     kernel: Kernel,
     rate: Option<&'a RunRate>,
     alive: Option<usize>,
@@ -121,6 +123,8 @@ impl<'a> Run<'a> {
             waited_ns: None,
             sources: None,
             longest: None,
+            most_of_one_ns: None,
+            contiguous_ns: None,
             kernel: Kernel {
                 ran_ns: 0,
                 waited_ns: 0,
@@ -171,6 +175,8 @@ impl<'a> Run<'a> {
                     name: it.who.as_ref().map(|who| who.as_str()),
                 });
                 document.longest = Some(longest.collect());
+                document.most_of_one_ns = Some(look.most_of_one_ns());
+                document.contiguous_ns = Some(look.contiguous_ns);
                 document.kernel.ran_ns = books.kernel_ran_ns;
                 document.kernel.waited_ns = books.kernel_waited_ns;
                 document.alive = Some(look.alive.len());

@@ -58,16 +58,13 @@ fn slowdown_percent(scale: &AtScale, step_ns: f64) -> f64 {
     100.0 * (step_ns / scale.undisturbed_ns - 1.0)
 }
 
-/// Returns how much time is gained by removing each suspect, in percent; empty for scales without a
-/// recorded basis.
+/// Returns the part of the time that removing each suspect gains, in percent of a step with the
+/// recorded gaps.
 fn gains_percent(scale: &AtScale) -> Vec<f64> {
-    let Some(step_ns) = scale.step_ns else {
-        return Vec::new();
-    };
     let without = scale.without_ns.iter();
     // Rounding must not produce a negative gain.
     without
-        .map(|without_ns| (100.0 * (1.0 - without_ns / step_ns)).max(0.0))
+        .map(|without_ns| (100.0 * (1.0 - without_ns / scale.of_recorded_gaps_ns)).max(0.0))
         .collect()
 }
 

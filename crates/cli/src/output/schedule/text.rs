@@ -38,10 +38,7 @@ fn supply(cpu: &CpuSupply<'_>, without: &[String]) -> String {
         100.0 * supply.rate()
     );
     if !without.is_empty() {
-        text += &format!(
-            " as if nobody called {} had taken anything\n",
-            without.join(" or ")
-        );
+        text += &format!(" without the time that {} took\n", without.join(" or "));
     }
     text += &windows(cpu);
     let line = supply.bounded_delay(supply.rate());
@@ -96,7 +93,7 @@ fn caveats(cpu: &CpuSupply<'_>) -> String {
     }
     if cpu.unseen_ns > 0 {
         text += &format!(
-            " for {} in all nobody looked, and it counts as taken wherever it may have been\n",
+            " unobserved time, {} in all, counts as taken wherever it may have been\n",
             human(cpu.unseen_ns)
         );
     }
@@ -128,7 +125,7 @@ fn tasks(cpu: &CpuSupply<'_>, set: &TaskSet, notes: &[String]) -> String {
     }
     if let Some(blocking_ns) = cpu.blocking_ns {
         text += &format!(
-            " each response has the worst latency of timers in it, {}\n",
+            " each response includes the worst latency of timers, {}\n",
             human(blocking_ns)
         );
     }
@@ -148,7 +145,7 @@ fn decisive(cpu: &CpuSupply<'_>, rows: &[(&Task, &Judged)]) -> String {
         return String::new();
     };
     format!(
-        " {}: the recordings are as long as {windows} windows of {}; the most taken from any window as long as its response: \
+        " {}: the recordings are as long as {windows} windows of {}; most time taken from any window as long as its response: \
          {}
  {}
  {}

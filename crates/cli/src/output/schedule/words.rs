@@ -2,7 +2,7 @@
 
 use vmnoise_events::coverage::BlindSpot;
 use vmnoise_predict::schedule::{BreakdownGap, Judged, Policy, Verdict, WINDOWS};
-use vmnoise_predict::tail::Tail;
+use vmnoise_predict::tail::{LARGEST, Tail};
 
 use super::CpuSupply;
 use crate::units::human;
@@ -29,14 +29,15 @@ pub(super) fn why(cpu: &CpuSupply<'_>, judged: &Judged) -> Vec<String> {
         Verdict::Blind => return judged.blind_spots.iter().map(BlindSpot::to_string).collect(),
         Verdict::Holds | Verdict::MayMiss => return Vec::new(),
         Verdict::Overloads { needs, left } => format!(
-            "this task and those that go before it need {:.3} % of the CPU, and {:.3} % was left",
+            "this task and those that go before it need {:.3} % of the CPU, but only {:.3} % was left",
             100.0 * needs,
             100.0 * left
         ),
         Verdict::TooShort {
             needs_ns: Some(needs_ns),
         } => format!(
-            "the recordings are as long as {} of its windows (its busy window, or its period), and {WINDOWS} are asked for: record for {} at least",
+            "the recordings are as long as {} of its windows (its busy window, or its period), but {WINDOWS} are required: record \
+             for {} or longer",
             judged.windows.unwrap_or(0),
             human(needs_ns)
         ),
@@ -44,7 +45,9 @@ pub(super) fn why(cpu: &CpuSupply<'_>, judged: &Judged) -> Vec<String> {
             "in {} it is not certain that the tasks ever ran out of work: record for longer",
             human(cpu.supply.longest_run_ns())
         ),
-        Verdict::TooMany => "more than 100,000 jobs come in its busy window, or before the latest deadline: no bound is sought".into(),
+        Verdict::TooMany => "more than 100,000 jobs come in its busy window, or before the latest deadline, so there is no bound: \
+                             use longer periods, or fewer tasks"
+            .into(),
     };
     vec![sentence]
 }
@@ -77,15 +80,13 @@ pub(super) fn growth(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
     grown.collect::<Vec<_>>().join(", ")
 }
 
-/// Most windows whose largest values are used to fit the tail.
-const MOST_WINDOWS: usize = 1_000_000;
 const DAY_NS: f64 = 86_400e9;
 
 /// Formats the worst window expected in a day if the tail continues; this is no measurement.
 pub(super) fn day(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
-    let windows_ns = cpu.supply.taken_in_turn_ns(length_ns, MOST_WINDOWS);
+    let (windows, largest_ns) = cpu.supply.largest_in_turn_ns(length_ns, LARGEST);
     let length = human(length_ns);
-    let Some(tail) = Tail::fit(&windows_ns) else {
+    let Some(tail) = Tail::fit_largest(windows, &largest_ns) else {
         return format!("too few windows of {length} differ to fit a tail to them");
     };
     let p = tail.p_value();
@@ -99,7 +100,10 @@ pub(super) fn day(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
     let Some(day_ns) = tail.expected_max_ns(windows) else {
         return match windows <= tail.values as f64 {
             true => "a day and more was recorded: nothing is extrapolated".into(),
-            false => "the tail of the largest windows has no mean: nothing is extrapolated".into(),
+            false => format!(
+                "the tail of the largest windows has a shape of {:.2}: from 0.5 on nothing is extrapolated",
+                tail.shape
+            ),
         };
     };
     // Overlapping windows are more numerous than consecutive ones, so their worst case may be
@@ -120,5 +124,5 @@ pub(super) fn day(cpu: &CpuSupply<'_>, length_ns: u64) -> String {
 }
 
 /// Limitation of every measured bound.
-pub(super) const NO_WORST_CASE: &str = "what was recorded is no worst case: a gap that is longer than any of these, or more \
-     of them at once, was only not seen";
+pub(super) const NO_WORST_CASE: &str = "this is no worst case: a longer gap, or more gaps at once, may be possible although none \
+     was recorded";

@@ -14,6 +14,7 @@ use vmnoise_events::coverage::{CommandCoverage, Coverage};
 use vmnoise_judge::fitness::{Evidence, Range};
 use vmnoise_tracer::{Family, LoadError};
 
+use preflight::QuietCpu;
 use process::Started;
 pub use process::{CannotStart, Ended};
 pub use procfs::FromProc;
@@ -59,14 +60,17 @@ pub struct Done {
 }
 
 impl Done {
-    /// Returns the evidence for a verdict.
-    pub fn evidence(&self) -> Evidence {
+    /// Returns the evidence for a verdict. It includes the rate that the preflight measured.
+    pub fn evidence(&self, preflight: Option<&[QuietCpu]>) -> Evidence {
         match &self.seen {
             Seen::Traced {
                 look,
                 sees_steal,
                 sees_nmi,
-            } => Evidence::traced(look, self.wall_ns, *sees_steal, *sees_nmi),
+            } => {
+                let hypervisor = preflight::hypervisor_rate(preflight);
+                Evidence::traced(look, self.wall_ns, *sees_steal, *sees_nmi, hypervisor)
+            }
             Seen::Read { why, found } => {
                 // With other threads or children, the wait may have been for one of them.
                 let taken_ns = match found.is_alone {
@@ -77,6 +81,8 @@ impl Done {
                 Evidence {
                     taken_ns: range(taken_ns),
                     longest_ns: range(0),
+                    worst_thread_ns: range(taken_ns),
+                    wall_ns: self.wall_ns,
                     of_ns: self.wall_ns.max(found.ran_ns + found.waited_ns),
                     coverage: Coverage::of_command(CommandCoverage {
                         untraced: Some(why.clone()),

@@ -1,5 +1,6 @@
-//! Against cases with a known answer, and against running the program step by step.
+//! Comparisons with known answers, and with programs that are run step by step.
 
+mod coverage;
 mod known;
 mod naive;
 mod simulated;
@@ -9,7 +10,7 @@ use vmnoise_events::Share;
 use super::{AtScale, Collective, Host, Prediction, Program, predict};
 use crate::record::{Culprit, Record};
 
-/// Who took the gaps of a test.
+/// Returns a culprit for the gaps of a test.
 pub(super) fn named(name: &str) -> Culprit {
     Culprit {
         share: Share::Thread,
@@ -17,7 +18,8 @@ pub(super) fn named(name: &str) -> Culprit {
     }
 }
 
-/// A run from 0 on: gaps by begin and length, ascending, all of one thread.
+/// Returns a run that begins at 0. Its gaps have a begin and a length, are in order, and are all of
+/// one thread.
 pub(super) fn record(cpu: u32, gaps: &[(u64, u64)], to_ns: u64) -> Record {
     let mut record = Record::new(cpu);
     let who = record.culprit(named("other:7"));
@@ -28,7 +30,7 @@ pub(super) fn record(cpu: u32, gaps: &[(u64, u64)], to_ns: u64) -> Record {
     record
 }
 
-/// Gaps at random: so far apart and so long on average, exponentially both.
+/// Returns gaps at random moments, with exponential distances of this mean, and these lengths.
 pub(super) fn random_gaps(
     random: &mut fastrand::Rng,
     pause_ns: f64,
@@ -52,7 +54,7 @@ pub(super) fn exponential(random: &mut fastrand::Rng, mean: f64) -> f64 {
     -mean * (1.0 - random.f64()).ln()
 }
 
-/// Steps of this length, each ended by a barrier.
+/// Returns a program with steps of this length, each of which ends with a barrier.
 pub(super) fn barriers(step_ns: u64) -> Program {
     Program {
         step_ns,
@@ -61,7 +63,7 @@ pub(super) fn barriers(step_ns: u64) -> Program {
     }
 }
 
-/// Of one host.
+/// Predicts for one host.
 pub(super) fn predicted(records: &[Record], program: Program, ranks: &[u64]) -> Prediction {
     let hosts = [Host {
         cpus: records.iter().collect(),
@@ -69,7 +71,7 @@ pub(super) fn predicted(records: &[Record], program: Program, ranks: &[u64]) -> 
     predict(&hosts, &program, ranks).unwrap()
 }
 
-/// What a step takes beyond its length.
+/// Returns the time that a step takes beyond its length.
 pub(super) fn delay_ns(scale: &AtScale) -> f64 {
     scale.step_ns.unwrap() - scale.undisturbed_ns
 }

@@ -1,4 +1,4 @@
-//! Beside textbooks, beside the verified analyses, and beside jobs that are played out.
+//! Comparisons with textbooks, with the verified analyses, and with simulated jobs.
 
 mod engine;
 mod judged;
@@ -12,7 +12,7 @@ use response_time_analysis::time::Duration;
 
 use super::{Preemption, Task};
 
-/// A task as textbooks have it: cost, period, deadline and priority.
+/// Returns a task of a textbook: cost, period, deadline and priority.
 fn task(cost_ns: u64, period_ns: u64, deadline_ns: u64, priority: u32) -> Task {
     Task {
         name: format!("of {period_ns}"),

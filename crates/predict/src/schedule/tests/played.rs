@@ -1,5 +1,5 @@
-//! Jobs that are played out, nanosecond by nanosecond, on a CPU that gaps take from them: none takes
-//! longer than its bound.
+//! Jobs that are simulated nanosecond by nanosecond, on a CPU with gaps. None takes longer than its
+//! bound.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use super::super::{Policy, Preemption, Task, breakdown_gap, response};
 use crate::record::{Culprit, Record};
 use crate::supply::MeasuredSupply;
 
-/// Of one job.
+/// One job.
 #[derive(Debug, Clone)]
 struct Job {
     task: usize,
@@ -23,21 +23,21 @@ struct Job {
     done: u64,
 }
 
-/// What a task is made of.
+/// Parameters of a task.
 #[derive(Debug, Clone)]
 struct Set {
     cost: u64,
     period: u64,
     deadline: u64,
-    /// By how much a job may come later than a period after the one before.
+    /// Longest delay of a job's arrival.
     jitter: u64,
     preemption: Preemption,
-    /// Where sections are that may be anywhere: from what of the cost on.
+    /// Begin of the section that may be anywhere, as a part of the cost.
     section_from: u64,
 }
 
 impl Set {
-    /// Whether nobody can interrupt a job that has had so much.
+    /// Whether a job that has had this much CPU time cannot be preempted.
     fn is_in_section(&self, had: u64) -> bool {
         let is_inside = |from: u64, to: u64| from < had && had < to.min(self.cost);
         match self.preemption {
@@ -57,7 +57,7 @@ impl Set {
     }
 }
 
-/// Whether each nanosecond is taken.
+/// Returns for each nanosecond whether it is taken.
 fn taken(gaps: &[(u64, u64)]) -> Vec<bool> {
     let stretches = gaps
         .iter()
@@ -82,7 +82,7 @@ fn record(gaps: &[(u64, u64)]) -> Record {
     record
 }
 
-/// Whether this job goes before the other: earlier ones of a task do.
+/// Whether job `a` goes before job `b`. Earlier jobs of a task go before later ones.
 fn goes_before(policy: Policy, tasks: &[Task], a: &Job, b: &Job) -> bool {
     let key = |job: &Job| {
         let task = &tasks[job.task];
@@ -95,7 +95,7 @@ fn goes_before(policy: Policy, tasks: &[Task], a: &Job, b: &Job) -> bool {
     (key(a), a.came, a.task) < (key(b), b.came, b.task)
 }
 
-/// Response times of all jobs that are done before the time is over, by their tasks.
+/// Simulates the jobs until the end of the run.
 fn play(policy: Policy, sets: &[Set], tasks: &[Task], jobs: &mut [Job], taken: &[bool]) {
     let mut running: Option<usize> = None;
     for now in 0..taken.len() as u64 {
@@ -125,7 +125,7 @@ fn play(policy: Policy, sets: &[Set], tasks: &[Task], jobs: &mut [Job], taken: &
     }
 }
 
-/// Gaps, tasks, and how much later jobs come.
+/// Gaps, tasks, and delays of jobs.
 type Case = (Vec<(u64, u64)>, Vec<Set>, Vec<u64>);
 
 fn sets() -> impl Strategy<Value = Set> {
@@ -163,14 +163,15 @@ fn cases() -> impl Strategy<Value = Case> {
     )
 }
 
-/// Jobs of all tasks, no closer together than their periods but for jitter.
+/// Returns jobs of all tasks. They are no closer together than their periods, except for jitter.
 fn jobs(sets: &[Set], late: &[u64], end: u64) -> Vec<Job> {
     let mut jobs = Vec::new();
     for (nth, set) in sets.iter().enumerate() {
         let mut late = late.iter().copied().cycle().skip(nth * 7);
         let mut due = late.next().unwrap();
         while due < end {
-            // The first one as late as it may be and the second one not at all: they come close together.
+            // The first job is as late as possible, and the second one not at all, so they come
+            // close together.
             let jitter = match due / set.period {
                 0 => set.jitter,
                 1 => 0,
@@ -182,7 +183,7 @@ fn jobs(sets: &[Set], late: &[u64], end: u64) -> Vec<Job> {
                 left: set.cost,
                 done: u64::MAX,
             });
-            // Two of three are due as early as they may be.
+            // Two of three jobs are due as early as possible.
             let late = late.next().unwrap();
             due += set.period + if late.is_multiple_of(3) { late } else { 0 };
         }
@@ -209,7 +210,7 @@ fn tasks(sets: &[Set], policy: Policy) -> Vec<Task> {
     sets.iter().enumerate().map(task).collect()
 }
 
-/// What is due after the end may be unfinished.
+/// Whether the job is done by this time. A job that is due after the end may be unfinished.
 fn is_done_by(job: &Job, by: u64, taken: &[bool]) -> bool {
     by > taken.len() as u64 || (job.left == 0 && job.done <= by)
 }
@@ -261,7 +262,7 @@ proptest! {
     }
 }
 
-/// Else the two above would hold of nothing.
+/// Without bounds and gaps, the two tests above would prove nothing.
 #[test]
 fn most_tasks_that_are_played_have_a_bound_and_a_gap_that_breaks_them() {
     let mut runner = TestRunner::deterministic();

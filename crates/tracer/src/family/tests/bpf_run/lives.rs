@@ -119,6 +119,44 @@ fn what_interrupts_is_not_what_runs() {
     assert_eq!(books.ran_ns, 900 - 80 - 40 - 7 - 130);
 }
 
+/// An interrupt, the soft interrupt after it, and the task that it woke take the CPU from a thread one after the other.
+#[test]
+fn what_is_taken_behind_one_another_is_one_piece() {
+    let machine = Machine::new();
+    machine
+        .at(0, 100, Wakes(1, false))
+        .at(0, 100, Switch(IDLE, 1, Sleeps))
+        // A piece by itself: the thread runs for longer than 5 us after it.
+        .at(0, 10_000, IrqEntry(3))
+        .at(0, 30_000, IrqExit(3))
+        .at(0, 60_000, IrqEntry(3))
+        .at(0, 70_000, IrqExit(3))
+        .at(0, 71_000, SoftirqEntry)
+        .at(0, 80_000, SoftirqExit)
+        .at(0, 82_000, Switch(1, OTHER, Preempted))
+        .at(0, 100_000, Switch(OTHER, 1, Sleeps))
+        .at(0, 101_000, IrqEntry(3))
+        .at(0, 106_000, IrqExit(3))
+        .at(0, 200_000, Switch(1, IDLE, Sleeps));
+    // 10, 9, 18 and 5 us, without the time that the thread had in between.
+    assert_eq!(machine.cpu(0).longest_piece, 42_000);
+}
+
+/// The largest loss of one thread is known after the threads have ended.
+#[test]
+fn who_lost_most_is_known_after_the_end() {
+    let machine = Machine::new();
+    for (thread, begin, wait) in [(1, 1_000, 300), (2, 10_000, 900), (3, 20_000, 20)] {
+        machine
+            .at(0, begin, Switch(IDLE, OTHER, Sleeps))
+            .at(0, begin, Wakes(thread, false))
+            .at(0, begin + wait, Switch(OTHER, thread, Sleeps))
+            .at(0, begin + wait + 100, Switch(thread, IDLE, Dies));
+    }
+    assert_eq!(machine.ended().waited_ns, 1_220);
+    assert_eq!(machine.cpu(0).most_of_one, 900);
+}
+
 #[test]
 fn what_the_hypervisor_had_the_task_before_had_not() {
     let machine = Machine::new();
