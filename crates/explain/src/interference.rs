@@ -43,11 +43,12 @@ impl Interference {
     }
 
     /// Returns the counts of one gap, from its counter, if it has one, and the activities that
-    /// overlap it.
+    /// overlap it. Where records may have been lost, no gap counts as free of interference.
     pub(crate) fn of_gap(
         visibility: &Visibility,
         counter: Option<u32>,
         activities: &[Activity],
+        may_have_lost: bool,
     ) -> Interference {
         let mut counted = Interference::none(visibility);
         // The counter knows better than an overlap whether an interference at the edge was inside.
@@ -57,7 +58,7 @@ impl Interference {
             None => activities.is_empty(),
         };
         if let Some(hw) = &mut counted.hw {
-            *hw = u64::from(untouched);
+            *hw = u64::from(untouched && !may_have_lost);
         }
         for activity in activities {
             let class = match activity.kind {

@@ -148,6 +148,8 @@ impl Pairs {
             let vcpu = self.joined(cpu)?;
             let (from_ns, until_ns) = vcpu.there_ns?;
             let (epoch, guest_tsc) = self.guest.tsc(guest_mono_ns)?;
+            // What the guest's counter shows twice may have been at the other of its times.
+            self.guest.mono_ns(guest_tsc)?;
             let (line, host_mono_ns) = self.crossing(vcpu).host_mono_ns(guest_tsc)?;
             let is_there = from_ns <= host_mono_ns && host_mono_ns <= until_ns;
             (is_there && host_mono_ns <= self.host_until_ns).then_some((epoch, line))

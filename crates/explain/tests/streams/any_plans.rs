@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::clocks::{Clocks, Monotonic, Stop};
+use super::clocks::{Clocks, Monotonic, Shown, Stop, StopKind};
 use super::lives::Stay;
 use super::pairs::{Plan, TICK_NS};
 
@@ -62,19 +62,46 @@ pub fn any_clocks() -> impl Strategy<Value = Clocks> {
         )
 }
 
-/// Half of the guests are moved to their host, or away from it, somewhere in the run.
-pub fn any_stay() -> impl Strategy<Value = Stay> {
+/// The clocks of a kernel that started just now, or long ago.
+pub fn any_shown() -> impl Strategy<Value = Shown> {
+    let started = || prop_oneof![0..3 * S, 0..1_u64 << 60];
+    let other = (1_u64..6, started(), started());
+    let other = other.prop_map(|(cycles_per_ns, first_tsc, first_mono_ns)| Shown {
+        cycles_per_ns,
+        first_tsc,
+        first_mono_ns,
+    });
+    prop_oneof![Just(Shown::PLAIN), other]
+}
+
+/// Half of the vCPUs are moved to their host, away from it, or to another thread somewhere in the run.
+pub fn any_stays() -> impl Strategy<Value = Vec<Stay>> {
+    let at_ns = || 200 * MS..2_200 * MS;
+    let stay = prop_oneof![
+        4 => Just(Stay::Always),
+        1 => at_ns().prop_map(Stay::Until),
+        1 => at_ns().prop_map(Stay::From),
+        1 => at_ns().prop_map(Stay::OtherIdFrom),
+        1 => at_ns().prop_map(Stay::OtherThreadFrom),
+    ];
+    vec(stay, 1..4)
+}
+
+/// Something that kept a VM from running, and what its clocks did meanwhile.
+fn any_stop_kind() -> impl Strategy<Value = StopKind> {
     prop_oneof![
-        2 => Just(Stay::Always),
-        1 => (200 * MS..2_200 * MS).prop_map(Stay::Until),
-        1 => (200 * MS..2_200 * MS).prop_map(Stay::From),
+        2 => Just(StopKind::Paused),
+        1 => Just(StopKind::Suspended),
+        1 => Just(StopKind::HostSuspended),
+        // Two of them begin at least 300 ms apart, the first after 600 ms: the counter stays above 0.
+        1 => (MS..400 * MS).prop_map(|back_ns| StopKind::Restored { back_ns }),
     ]
 }
 
 /// A guest with one to three CPUs that is on its host all the time, and recorded for about two seconds, on a host that
 /// recorded before, after or for longer than it, with other guests or alone.
 pub fn any_plan() -> impl Strategy<Value = Plan> {
-    let stops = vec((300 * MS..700 * MS, MS..150 * MS), 0..3);
+    let stops = vec((300 * MS..700 * MS, MS..150 * MS, any_stop_kind()), 0..3);
     let runs = prop_oneof![
         Just(((100_000, 4 * MS), (2_000, 500_000))),
         Just(((20_000, 400_000), (1_000, 100_000))),
@@ -92,11 +119,12 @@ pub fn any_plan() -> impl Strategy<Value = Plan> {
         .prop_map(|(base, machine, guest, host, noise, edges)| {
             let (seed, mut clocks, stops) = base;
             let mut at_ns = 300 * MS;
-            for (after_ns, len_ns) in stops {
+            for (after_ns, len_ns, kind) in stops {
                 at_ns += after_ns;
                 clocks.stops.push(Stop {
                     from_ns: at_ns,
                     to_ns: at_ns + len_ns,
+                    kind,
                 });
                 at_ns += len_ns;
             }
@@ -115,7 +143,7 @@ pub fn any_plan() -> impl Strategy<Value = Plan> {
                 threshold_ns: edges.0,
                 bracket_ns: edges.1,
                 other_vms,
-                stay: Stay::Always,
+                stays: vec![Stay::Always],
             }
         })
 }

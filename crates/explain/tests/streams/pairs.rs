@@ -40,8 +40,8 @@ pub struct Plan {
     pub bracket_ns: u64,
     /// How many other VMs with as many vCPUs the host has; they have the same offset.
     pub other_vms: u32,
-    /// When the guest's vCPUs are on the host.
-    pub stay: Stay,
+    /// When each of the guest's vCPUs is on the host, by turns.
+    pub stays: Vec<Stay>,
 }
 
 impl Plan {
@@ -61,7 +61,7 @@ impl Plan {
             threshold_ns: 5 * US,
             bracket_ns: 0,
             other_vms: 0,
-            stay: Stay::Always,
+            stays: vec![Stay::Always],
         }
     }
 
@@ -109,8 +109,10 @@ impl Plan {
         let mut dice = Dice(self.seed ^ 0x6e57);
         let mut reported = Reported::default();
         for (cpu, life) in (0..).zip(lives.iter().take(self.apic_ids.len())) {
-            for gap in &life.gaps {
-                reported.add(gap.end_ns, Event::Gap(self.gap(cpu, gap)));
+            let gaps = life.gaps.iter().map(|gap| (gap, self.gap(cpu, gap)));
+            // What the counter shows of a stop in which it went back is no length.
+            for (gap, shown) in gaps.filter(|(_, shown)| shown.start_tsc < shown.end_tsc) {
+                reported.add(gap.end_ns, Event::Gap(shown));
             }
         }
         let (from_ns, to_ns) = self.guest;
@@ -156,27 +158,37 @@ impl Plan {
         }
     }
 
+    /// When this vCPU of all lives is on the host.
+    pub fn stay_of(&self, place: u32, life: &Life) -> Stay {
+        match life.vm {
+            0 => self.stays[place as usize % self.stays.len()],
+            _ => Stay::Always,
+        }
+    }
+
     /// In the order of their ids: the other ids of the guest's vCPUs come after all that are there from the start.
-    fn reported_vcpus<'a>(&self, lives: &'a [Life]) -> Vec<ReportedVcpu<'a>> {
+    pub fn reported_vcpus<'a>(&self, lives: &'a [Life]) -> Vec<ReportedVcpu<'a>> {
         let of_id = |is_other: bool| {
             (0..).zip(lives).filter_map(move |(place, life)| {
-                let is_guests = life.vm == 0;
-                let stay = if is_guests { self.stay } else { Stay::Always };
+                let stay = self.stay_of(place, life);
                 let exits = life.exits.iter().copied();
                 let exits = exits.filter(|exit| stay.reports(exit) == Some(is_other));
-                let is_defined = !is_other || matches!(stay, Stay::OtherIdFrom(_));
-                is_defined.then(|| (place, life, exits.collect()))
+                let has_other_thread = is_other && matches!(stay, Stay::OtherThreadFrom(_));
+                let is_defined = !is_other || stay.is_of_two();
+                is_defined.then(|| (place, life, exits.collect(), has_other_thread))
             })
         };
         let each = of_id(false).chain(of_id(true));
-        let vcpus = (0..)
-            .zip(each)
-            .map(|(id, (place, life, exits))| ReportedVcpu {
-                id,
-                place,
-                life,
-                exits,
-            });
+        let vcpus =
+            (0..).zip(each).map(
+                |(id, (place, life, exits, has_other_thread))| ReportedVcpu {
+                    id,
+                    place,
+                    life,
+                    exits,
+                    has_other_thread,
+                },
+            );
         vcpus.collect()
     }
 
@@ -215,10 +227,22 @@ impl Plan {
             let of_all = totals(vcpu.id, &spans);
             reported.last.extend(of_all.map(Event::VcpuTotals));
         }
+        for life in lives {
+            for lost in life
+                .lost_exits
+                .iter()
+                .filter(|lost| lost.end_ns >= self.host.0)
+            {
+                reported.lost_at_ns.push(lost.end_ns);
+            }
+        }
         let (from_ns, to_ns) = self.host;
         let ticks = self.ticks(from_ns, to_ns);
         reported.stream(from_ns, ticks, |at_ns, events| {
             let width_ns = dice.roll(0, self.bracket_ns + 1);
+            if self.clocks.host_is_suspended(at_ns, at_ns + width_ns) {
+                return None;
+            }
             let anchor = self.clocks.host_anchor(at_ns, width_ns, &mut dice);
             events.push(Event::Anchor(anchor));
             Some(anchor.mono_ns)
@@ -227,19 +251,20 @@ impl Plan {
 }
 
 /// A vCPU as the host knows it: one that changes its id is two of these.
-struct ReportedVcpu<'a> {
-    id: u32,
+pub struct ReportedVcpu<'a> {
+    pub id: u32,
     /// The vCPU of the life.
     place: u32,
     life: &'a Life,
-    exits: Vec<Span>,
+    pub exits: Vec<Span>,
+    has_other_thread: bool,
 }
 
 impl ReportedVcpu<'_> {
     fn definition(&self) -> Vcpu {
         Vcpu {
             id: VcpuId(self.id),
-            tid: 4_170 + self.place,
+            tid: 4_170 + self.place + 500 * u32::from(self.has_other_thread),
             vmm_pid: 4_168 + 10_000 * self.life.vm,
             number: Some(self.life.number),
             vm: 1,
@@ -369,6 +394,8 @@ struct Reported {
     /// Before all else.
     first: Vec<Event>,
     timed: Vec<(u64, Event)>,
+    /// When something ended of which the record was lost.
+    lost_at_ns: Vec<u64>,
     /// After all else.
     last: Vec<Event>,
 }
@@ -376,6 +403,14 @@ struct Reported {
 impl Reported {
     fn add(&mut self, at_ns: u64, event: Event) {
         self.timed.push((at_ns, event));
+    }
+
+    /// How much was lost by then, if anything.
+    fn lost_by(&self, at_ns: u64) -> Option<Event> {
+        let lost = self.lost_at_ns.iter().filter(|lost_ns| **lost_ns <= at_ns);
+        let kind = LossKind::RingFull;
+        let count = lost.count() as u64;
+        (count > 0).then_some(Event::Loss(Loss { kind, count }))
     }
 
     /// The stream of a run from then on: `tick` begins each drain and returns CLOCK_MONOTONIC, or
@@ -386,9 +421,10 @@ impl Reported {
         ticks: impl Iterator<Item = u64>,
         mut tick: impl FnMut(u64, &mut Vec<Event>) -> Option<u64>,
     ) -> Vec<Event> {
-        let mut events = self.first;
-        self.timed.sort_by_key(|(at_ns, _)| *at_ns);
-        let mut timed = self.timed.into_iter().peekable();
+        let mut events = std::mem::take(&mut self.first);
+        let mut timed = std::mem::take(&mut self.timed);
+        timed.sort_by_key(|(at_ns, _)| *at_ns);
+        let mut timed = timed.into_iter().peekable();
         let mut last_ns = 0;
         for at_ns in ticks {
             let Some(mono_ns) = tick(at_ns, &mut events) else {
@@ -399,6 +435,7 @@ impl Reported {
                     events.push(event);
                 }
             }
+            events.extend(self.lost_by(at_ns));
             events.push(Event::Watermark(mono_ns.saturating_sub(SLACK_NS)));
             last_ns = mono_ns;
         }

@@ -1,7 +1,8 @@
 //! Pass 1 of a join against pairs of recordings with known truth: the right vCPU is found, a
 //! time mapped over the other clock is within the bound, and what is no pair is refused.
 
-use crate::streams::any_plans::{any_plan, any_stay};
+use super::one_in;
+use crate::streams::any_plans::{any_plan, any_stays};
 use crate::streams::clocks::Dice;
 use crate::streams::pairs::{Plan, RecordedPair};
 use proptest::prelude::*;
@@ -42,7 +43,8 @@ fn lays_the_truth(plan: &Plan, pairs: &Pairs) -> Result<(), TestCaseError> {
             let mapped = pairs.map(VcpuId(cpu), host_ns);
             let near_stop = clocks.is_stopped(at_ns - at_ns.min(&(30 * MS)), at_ns + 30 * MS);
             if both_record(plan, *at_ns) && !near_stop {
-                prop_assert!(mapped.is_some(), "nothing at {at_ns}");
+                // A reading that a counter shows twice has no place in time.
+                prop_assert!(mapped.is_some() || clocks.goes_back(), "nothing at {at_ns}");
             }
             let Some(mapped_ns) = mapped else { continue };
             prop_assert!(last_ns <= mapped_ns);
@@ -63,18 +65,8 @@ fn lays_the_truth(plan: &Plan, pairs: &Pairs) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A pair of recordings takes its time.
-fn config() -> ProptestConfig {
-    let default = ProptestConfig::default();
-    ProptestConfig {
-        failure_persistence: None,
-        cases: default.cases.div_ceil(4),
-        ..default
-    }
-}
-
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(one_in(4))]
 
     #[test]
     fn the_vcpus_are_found_and_their_clock_is_true(
@@ -142,10 +134,10 @@ proptest! {
     #[test]
     fn another_guest_is_refused(
         plan in any_plan(),
-        stay in any_stay(),
+        stays in any_stays(),
         seed in any::<u64>(),
     ) {
-        let plan = Plan { other_vms: 0, stay, ..plan };
+        let plan = Plan { other_vms: 0, stays, ..plan };
         let pair = plan.record();
         let other = Plan { seed, ..plan.clone() }.record();
         let mixed = RecordedPair { host: other.host, ..pair.clone() };

@@ -1,6 +1,7 @@
 //! The law over arbitrary streams: whatever a stream holds, budgets add up, shares
 //! add up to the noise, nothing panics, and the same stream gives the same result.
 
+use super::one_in;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use vmnoise_events::{
@@ -185,7 +186,7 @@ fn stream(words: Vec<Words>, times: Times) -> Vec<Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+    #![proptest_config(one_in(1))]
 
     #[test]
     fn holds_for_any_stream(
@@ -199,13 +200,6 @@ proptest! {
 /// As many exits as it takes to know what KVM usually takes of one, and then any stream.
 #[test]
 fn holds_after_a_hundred_exits() {
-    let default = ProptestConfig::default();
-    let cases = 64 + default.cases / 64;
-    let config = ProptestConfig {
-        failure_persistence: None,
-        cases,
-        ..default
-    };
     let exits = prop::collection::vec((0..20_u64, 1..9_u64, 0..4_u64), 100..140);
     let words = prop::collection::vec(any::<Words>(), 8..40);
     let law = |(bits, exits, words): (u16, Vec<_>, _)| {
@@ -223,7 +217,7 @@ fn holds_after_a_hundred_exits() {
         obeys_the_law(&facts(bits | 1 << 5), &events);
         Ok(())
     };
-    TestRunner::new(config)
+    TestRunner::new(one_in(64))
         .run(&(any::<u16>(), exits, words), law)
         .unwrap_or_else(|failure| panic!("{failure}"));
 }
@@ -232,13 +226,6 @@ fn holds_after_a_hundred_exits() {
 /// slow to walk in a debug build.
 #[test]
 fn holds_at_the_ends_of_the_clocks() {
-    let default = ProptestConfig::default();
-    let cases = 32 + default.cases / 64;
-    let config = ProptestConfig {
-        failure_persistence: None,
-        cases,
-        ..default
-    };
     let streams = (
         any::<u16>(),
         prop_oneof![Just(0), Just(1_000_000_000), Just(u64::MAX)],
@@ -252,7 +239,7 @@ fn holds_at_the_ends_of_the_clocks() {
         obeys_the_law(&facts, &stream(words, Times { extreme: true }));
         Ok(())
     };
-    TestRunner::new(config)
+    TestRunner::new(one_in(64))
         .run(&streams, law)
         .unwrap_or_else(|failure| panic!("{failure}"));
 }

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
+use super::one_in;
 use crate::streams::kvm_standards::p99;
 use crate::streams::vcpus::{CPUID, INTR, IO, Scene, exit_of, explain, facts, vcpu};
 use proptest::collection::vec;
@@ -102,12 +103,8 @@ fn held(scenes: &[Scene]) -> (u64, u64) {
 
 #[test]
 fn what_kvm_has_too_much_is_as_painted() {
-    let config = ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::with_cases(200)
-    };
     let tested = Cell::new((0_u64, 0_u64));
-    let outcome = TestRunner::new(config).run(&any_exits(), |choices| {
+    let outcome = TestRunner::new(one_in(64)).run(&any_exits(), |choices| {
         let scenes = choices.into_iter().enumerate();
         let scenes: Vec<Scene> = scenes.map(|(number, it)| scene(number, it)).collect();
         let (_, run) = explain(&facts(), &events(&scenes));
