@@ -14,7 +14,7 @@ const NS_PER_S: u128 = 1_000_000_000;
 /// tenth of it (adjtimex(2): 500 ppm), and the rest exceeds the error of the frequency measured at
 /// start.
 const RATE_PART: u64 = 200;
-/// Inverse of the largest rate error of a clock that is slewed (chrony: at most a twelfth).
+/// Inverse of the largest rate error of a slewed clock (chrony slews by at most a twelfth).
 const SLEW_PART: u64 = 8;
 /// Difference below which a jump cannot be distinguished from a slow reading.
 const JUMP_NS: u64 = 10_000;
@@ -78,7 +78,8 @@ impl Line {
 struct Jump {
     from: Point,
     to: Point,
-    /// Readings of the TSC that may have been before the jump or after it: a TSC that went back shows some twice.
+    /// TSC readings that may be from before or after the jump. A TSC that went back shows some
+    /// readings twice.
     readings: Range<u64>,
 }
 
@@ -175,20 +176,20 @@ impl ClockMap {
             })
     }
 
-    /// Returns the largest number of cycles that a TSC without a jump counts in this time.
+    /// Returns the largest number of cycles that a TSC may count in this time without a jump.
     pub(crate) fn most_cycles(&self, elapsed_ns: u64) -> u64 {
         let most_ns = u128::from(elapsed_ns) + u128::from(elapsed_ns / RATE_PART + JUMP_NS);
         let cycles = (most_ns * u128::from(self.tsc_hz)).div_ceil(NS_PER_S);
         u64::try_from(cycles).unwrap_or(u64::MAX)
     }
 
-    /// Returns whether a clock may have this rate for a while without a jump.
+    /// Returns whether slewing can give a clock this rate, without a jump.
     fn may_be_slewed(&self, line: Line) -> bool {
         self.whole_ns(line.run_tsc).abs_diff(line.rise_ns) <= line.rise_ns / SLEW_PART
     }
 
-    /// Returns whether a clock may have jumped between these readings of the TSC, or whether each of
-    /// them may be before or after a jump. Then their times and their distance are unknown.
+    /// Returns whether a clock may have jumped between these TSC readings, or whether one of them
+    /// may be from before or after a jump. The times and the distance are then unknown.
     pub(crate) fn jumped_between(&self, start_tsc: u64, end_tsc: u64) -> bool {
         let mut jumps = self.jumps.iter();
         jumps.any(|jump| start_tsc < jump.readings.end && jump.readings.start < end_tsc)
@@ -428,8 +429,8 @@ mod tests {
 
     #[test]
     fn readings_that_a_tsc_shows_twice_are_not_dated() {
-        // It went back by 10 ms, and is past its last reading all the same: it ran for 20 ms, a 200th part more, and
-        // 10 us, all of it before the jump or after.
+        // The TSC went back by 10 ms, but exceeds its last reading again. It ran for at most 20 ms,
+        // plus a 200th part, plus 10 us. All of this may be before the jump, or after it.
         let ms = 2 * MS;
         let map = each_20_ms(&[30 * ms, 30 * ms, 20 * ms]);
         let (before, after) = (70 * ms, 80 * ms);

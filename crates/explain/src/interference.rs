@@ -42,8 +42,9 @@ impl Interference {
         }
     }
 
-    /// Returns the counts of one gap, from its counter, if it has one, and the activities that
-    /// overlap it. Where records may have been lost, no gap counts as free of interference.
+    /// Returns the counts of one gap, from the gap's counter, if it has one, and from the
+    /// activities that overlap the gap. If records may have been lost, the gap does not count as
+    /// free of interference.
     pub(crate) fn of_gap(
         visibility: &Visibility,
         counter: Option<u32>,

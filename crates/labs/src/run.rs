@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -77,12 +78,15 @@ pub fn lab_program(name: &str) -> Result<PathBuf> {
     bail!("{name} is not built: run `cargo build -p vmnoise-labs --bins` first")
 }
 
-/// Makes `path` a link to the lab programs. Other processes may do so at the same time.
+/// Makes `path` a link to the lab programs. Other threads and processes may do so at the same time:
+/// each renames a link with a name of its own, and the last one stays.
 fn link(path: &Path) -> Result<()> {
+    static LINKS: AtomicUsize = AtomicUsize::new(0);
     if std::fs::read_link(path).is_ok_and(|to| to == Path::new(LAB_PROGRAMS)) {
         return Ok(());
     }
-    let own = path.with_extension(format!("{}-link", std::process::id()));
+    let number = LINKS.fetch_add(1, Ordering::Relaxed);
+    let own = path.with_extension(format!("{}-{number}-link", std::process::id()));
     symlink(LAB_PROGRAMS, &own)?;
     std::fs::rename(&own, path)?;
     Ok(())
@@ -249,4 +253,32 @@ pub fn run_to_end(arguments: &[&str]) -> Result<Output> {
         .stdin(Stdio::null())
         .output()
         .context("starting vmnoise")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn threads_that_link_one_program_at_the_same_time_do_not_disturb_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        for round in 0..100 {
+            let path = folder.path().join(format!("lab-{round}"));
+            let begin = Barrier::new(4);
+            std::thread::scope(|scope| {
+                let link_it = || {
+                    begin.wait();
+                    link(&path)
+                };
+                let threads = [(); 4].map(|()| scope.spawn(link_it));
+                for thread in threads {
+                    thread.join().unwrap().unwrap();
+                }
+            });
+            assert_eq!(std::fs::read_link(&path).unwrap(), Path::new(LAB_PROGRAMS));
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 100);
+    }
 }

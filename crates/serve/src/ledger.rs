@@ -1,6 +1,6 @@
-//! Lost time of each VM so far, from the counters of its vCPUs. Sums only grow, add up, and never
-//! exceed the elapsed time: they contain time only when it is final (`VcpuBooks::final_until_ns`).
-//! Pure: no BPF.
+//! Lost time of each VM so far, from the counters of its vCPUs. The sums only grow, add up, and
+//! never exceed the elapsed time, because they contain only final time
+//! (`VcpuBooks::final_until_ns`). Pure: no BPF.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,7 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    /// Returns the lost time that is final at `mono_ns`, which lies before the instant at which
-    /// `books` was read.
+    /// Returns the lost time that is final at `mono_ns`. `books` was read after `mono_ns`.
     fn of(books: &VcpuBooks, mono_ns: u64) -> Lost {
         let quiet = books.throttled_ns + books.idle_ns + books.unsure_ns;
         Lost {
@@ -149,8 +148,8 @@ impl Books {
         }
     }
 
-    /// Raises each sum that is smaller than before to its value before. The clocks of BPF and of
-    /// user space may differ by some nanoseconds.
+    /// Raises each sum that is smaller than in `before` to its value there. A sum may fall by some
+    /// nanoseconds, by which the clocks of BPF and of user space differ.
     fn no_less_than(mut self, before: &Books) -> Books {
         self.lost.add(&before.lost.since(&self.lost));
         self.ran_ns = self.ran_ns.max(before.ran_ns);
@@ -251,8 +250,8 @@ impl VmTotals {
         told
     }
 
-    /// Adds the time of one vCPU that is final at `mono_ns`, which lies before the instant at which
-    /// `books` was read. `who` names culprits. A current wait adds nothing yet.
+    /// Adds the time of one vCPU that is final at `mono_ns`. `books` was read after `mono_ns`.
+    /// `who` names culprits. A current wait adds nothing yet.
     pub(crate) fn take_in(
         &mut self,
         place: Place,

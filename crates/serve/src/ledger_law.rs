@@ -1,5 +1,5 @@
-//! A law of the exported sums: whichever events the gate misses, no sum falls, no time is in two
-//! sums, and no sum exceeds the elapsed time.
+//! The law of exported sums. Whichever events the gate misses, no sum falls, no time is in two
+//! sums, and the sums do not exceed the elapsed time.
 
 use vmnoise_events::VmIdentity;
 use vmnoise_tracer::{VcpuBooks, VcpuState, WaitLengths};
@@ -26,8 +26,8 @@ pub(crate) fn begun(mono_ns: u64) -> VcpuBooks {
     }
 }
 
-/// Counts the time until an event that follows a missed one, like `forget_unconfirmed` of the
-/// gate's BPF programs.
+/// Counts the time until the first event after a missed event, as `forget_unconfirmed` of the
+/// gate's BPF programs does.
 fn forget_unconfirmed(books: &mut VcpuBooks, mono_ns: u64) {
     if books.state != VcpuState::Waiting {
         let confirmed_ns = books.confirmed_mono_ns.max(books.since_mono_ns);
@@ -44,7 +44,7 @@ fn forget_unconfirmed(books: &mut VcpuBooks, mono_ns: u64) {
 fn exported(vm: &VmTotals, now: u64) -> Vec<u64> {
     let series = vm.told(now);
     let [of_vcpu] = &series[..] else {
-        panic!("one vCPU, no others: {series:?}");
+        panic!("expected one vCPU: {series:?}");
     };
     let lost = of_vcpu.lost.shares().map(|(_, ns)| ns);
     [&lost[..], &of_vcpu.states.map(|(_, ns)| ns)].concat()
@@ -64,7 +64,7 @@ fn no_missed_event_takes_back_exported_time() {
             now += random.u64(1..1_000);
             let is_known = !books.has_missed;
             match random.u8(0..4) {
-                // A walk finds the vCPU in its state, or notices that it left a CPU unseen.
+                // A walk confirms the vCPU's state, or notices that the vCPU left a CPU unseen.
                 0 if is_known => books.confirmed_mono_ns = now,
                 1 => books.has_missed = true,
                 2 if is_known => changes(&mut books, now, &mut random),
@@ -75,10 +75,10 @@ fn no_missed_event_takes_back_exported_time() {
         vm.take_in(PLACE, &books, now, who);
         let sums = exported(&vm, now);
         let falls = sums.iter().zip(&before).any(|(now, before)| now < before);
-        assert!(!falls, "{before:?} was exported, and is {sums:?}");
+        assert!(!falls, "exported sums fell: {before:?}, then {sums:?}");
         let lost = vm.lost.shares().map(|(_, ns)| ns);
         let of_vm = [&lost[..], &[vm.ran_ns, vm.halted_ns, vm.asleep_ns]].concat();
-        assert_eq!(sums, of_vm, "the vCPU's sums and the VM's");
+        assert_eq!(sums, of_vm, "the vCPU's sums differ from the VM's");
         let not_final = now - books.final_until_ns(now);
         let ended = books.spent_ns(VcpuState::Ended);
         let all: u64 = sums.iter().sum();
@@ -87,7 +87,8 @@ fn no_missed_event_takes_back_exported_time() {
     }
 }
 
-/// A switch may be counted with a time that lies shortly before a poll that did not see it yet.
+/// The clocks of BPF and of user space may differ. So a poll that did not see a switch yet may have
+/// a slightly later time than this switch.
 #[test]
 fn clocks_that_differ_lower_no_sum() {
     let mut vm = VmTotals::new("web".into(), VmIdentity::default(), true);

@@ -161,7 +161,7 @@ impl fmt::Display for BlindSpot {
                 human(*ns)
             ),
             Hidden::BeyondSteal { ns: None } => f.write_str(
-                "the hypervisor takes time in excess of steal time, which is not seen here: measure its rate (--preflight 2s)",
+                "the hypervisor may take time in excess of steal time, and its rate was not measured; measure it before the command (--preflight 2s, or longer)",
             ),
             Hidden::Doubt { ns, events } => write!(
                 f,

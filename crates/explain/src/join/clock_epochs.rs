@@ -19,7 +19,7 @@ pub(super) struct ClockEpochs {
     epochs: Vec<ClockMap>,
     /// Whether the clocks jumped more than [`MOST`] times.
     has_ended: bool,
-    /// Readings that a TSC may have shown twice, because it went back.
+    /// Readings that the TSC may have shown twice, because the TSC went back.
     shown_twice: Vec<Range<u64>>,
 }
 
@@ -54,8 +54,9 @@ impl ClockEpochs {
         }
     }
 
-    /// Returns the readings that a TSC may have shown between the last anchor and a jump, and between
-    /// the jump and this anchor. Returns `None` if the TSC jumped forward: it shows no reading twice.
+    /// Returns the readings that the TSC may have shown between the last anchor and the jump, and
+    /// between the jump and this anchor. Returns `None` if no reading can have been shown twice,
+    /// because the TSC jumped far forward.
     fn shown_around(&self, anchor: &Anchor) -> Option<[Range<u64>; 2]> {
         let epoch = self.epochs.last()?;
         let ((_, last_tsc), (_, last_ns)) = epoch.span_tsc().zip(epoch.span_mono_ns())?;
@@ -89,7 +90,7 @@ impl ClockEpochs {
     }
 
     /// Returns CLOCK_MONOTONIC in nanoseconds at this TSC reading; `None` also if two epochs have
-    /// this reading, or the TSC may have shown it twice.
+    /// this reading, or if the TSC may have shown this reading twice.
     pub(super) fn mono_ns(&self, tsc: u64) -> Option<u64> {
         let mut twice = self.shown_twice.iter();
         if twice.any(|readings| readings.contains(&tsc)) {
@@ -188,7 +189,8 @@ mod tests {
 
     #[test]
     fn a_reading_that_was_shown_before_a_jump_back_and_after_is_of_no_time() {
-        // It went back by 10 ms, and was past its last reading again when the clocks were read.
+        // The TSC went back by 10 ms, and exceeded its last reading again when the clocks were
+        // read.
         let epochs = epochs(&[
             (0, 100),
             (40_000_000, 20_000_100),
@@ -196,7 +198,8 @@ mod tests {
             (100_000_000, 60_000_100),
         ]);
         assert_eq!(epochs.iter().count(), 2);
-        // It ran for 20 ms, a 200th part more, and 10 us, all of it before the jump or after.
+        // The TSC ran for at most 20 ms, plus a 200th part, plus 10 us. All of this may be before
+        // the jump, or after it.
         let most = 40_220_000;
         let (first, end) = (60_000_000 - most, 40_000_000 + most);
         assert!(epochs.mono_ns(first - 1).is_some() && epochs.mono_ns(end).is_some());

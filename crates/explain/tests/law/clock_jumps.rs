@@ -1,5 +1,5 @@
-//! A counter that jumps, in both directions, now and then: what is explained was dated right, and what cannot be
-//! dated is counted.
+//! Runs in which the counter sometimes jumps forward or back. Each explained gap has its true date,
+//! and the summary reports gaps without a date.
 
 use super::one_in;
 use crate::streams::clocks::clock_facts;
@@ -12,23 +12,24 @@ use vmnoise_explain::{Interval, Summary};
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
-/// The recorder reads its clocks at 0 and at the end of each of these.
+/// Time between two readings of the recorder's clocks. The first reading is at 0.
 const DRAIN_NS: u64 = 20 * MS;
 const DRAINS: u64 = 12;
-/// CLOCK_MONOTONIC at the first reading of the clocks, and the counter in nanoseconds.
+/// CLOCK_MONOTONIC and the counter at the first reading of the clocks, both in nanoseconds.
 const FIRST_MONO_NS: u64 = 5 * S;
 const FIRST_TSC_NS: u64 = 77 * S;
 /// Number of names of interrupts.
 const NAMES: u64 = 7;
 
-/// The counter jumps by so many nanoseconds at this time of the run.
+/// A jump of the counter by `by_ns` at the time `at_ns` of the run.
 #[derive(Debug, Clone, Copy)]
 struct Jump {
     at_ns: u64,
     by_ns: i64,
 }
 
-/// Something that kept the workload: its own interrupt, or nobody that a kernel could see.
+/// A hole in the workload's time. Its own kernel's interrupt takes `irq_ns` of the hole; if this is
+/// 0, no kernel can see the cause.
 #[derive(Debug, Clone, Copy)]
 struct Hole {
     at_ns: u64,
@@ -55,7 +56,7 @@ impl Hole {
         (self.irq_ns > 0).then(|| irq(self.irq_ns))
     }
 
-    /// Who had it.
+    /// Returns the true parts of the hole, the largest first.
     fn truth(&self, workload: Workload) -> Vec<(Share, Option<u32>, u64)> {
         let irq = match workload {
             Workload::Microvm => Share::HostIrq,
@@ -103,7 +104,8 @@ impl Run {
         gap(self.tsc(hole.at_ns), self.tsc(hole.end_ns()))
     }
 
-    /// Those that the workload reports: where the counter went back, it sees no gap.
+    /// Returns the holes that the workload reports. The workload reports no gap if the counter does
+    /// not go forward in it.
     fn reported(&self) -> impl Iterator<Item = (&Hole, Gap)> {
         let gaps = self.holes.iter().map(|hole| (hole, self.gap(hole)));
         gaps.filter(|(_, gap)| gap.start_tsc < gap.end_tsc)
@@ -117,7 +119,7 @@ impl Run {
         }
     }
 
-    /// As a recorder reports it: the clocks first, then what was over by then.
+    /// Returns the events of the recorder: in each drain the clocks, and then what ended before.
     fn events(&self) -> Vec<Event> {
         let names = (0..NAMES).map(|id| source(id as u32, "some"));
         let mut events: Vec<Event> = names.chain([self.anchor(0)]).collect();
@@ -141,7 +143,8 @@ impl Run {
         events
     }
 
-    /// When the clocks were read for the last time before the counter showed less than then.
+    /// Returns the time of the last reading of the clocks before a reading with a smaller counter;
+    /// `u64::MAX` if there is none.
     fn trusted_to_ns(&self) -> u64 {
         let readings = (0..=DRAINS).map(|drain| drain * DRAIN_NS);
         let mut steps = readings.clone().zip(readings.skip(1));
@@ -149,8 +152,8 @@ impl Run {
         back.map_or(u64::MAX, |(from_ns, _)| from_ns)
     }
 
-    /// Whether nothing casts a doubt on when this was: no jump lies between the same two readings of the clocks,
-    /// and no counter that went back can have shown these readings before.
+    /// Returns whether the date of this hole is certain: no jump lies between the same two readings
+    /// of the clocks, and no jump back can have shown the hole's counter readings twice.
     fn is_dated(&self, hole: &Hole) -> bool {
         let (first, last) = (hole.at_ns / DRAIN_NS, hole.end_ns() / DRAIN_NS);
         let is_far = |jump: &Jump| {
@@ -163,8 +166,9 @@ impl Run {
 }
 
 fn any_run() -> impl Strategy<Value = Run> {
-    // The recorder knows no jump of less than 10 us and the 200th part of a drain: 110 us. Some jump alike again and
-    // again; a few are less than a drain long, so that the counter is past its last reading all the same.
+    // The recorder detects no jump shorter than 10 us plus the 200th part of a drain: 110 us. Some
+    // runs repeat the same jump. Some jumps back are shorter than a drain, so that the counter
+    // still exceeds its last reading at the next one.
     let by_ns = prop_oneof![
         Just(S as i64),
         (150 * US..30 * S).prop_map(|ns| ns as i64),
@@ -206,7 +210,8 @@ fn any_run() -> impl Strategy<Value = Run> {
     })
 }
 
-/// Each gap that was explained is one that there was, with what it truly was.
+/// Asserts that an explained gap is a reported hole, with its true date and parts and without a
+/// jump in it.
 fn is_true(run: &Run, budget: &Interval) -> Result<(), TestCaseError> {
     let stamps = (gap_of(budget).start_tsc, gap_of(budget).end_tsc);
     let mut same = run
@@ -222,7 +227,7 @@ fn is_true(run: &Run, budget: &Interval) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What was not explained is counted, and only what a jump left without a date.
+/// Asserts that all gaps with a certain date are explained, and that the summary reports the rest.
 fn misses_no_more_than_it_has_to(run: &Run, budgets: &[Interval], summary: &Summary) {
     let to_ns = run.trusted_to_ns();
     let certain = run

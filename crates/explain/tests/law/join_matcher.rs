@@ -43,8 +43,8 @@ fn lays_the_truth(plan: &Plan, pairs: &Pairs) -> Result<(), TestCaseError> {
             let mapped = pairs.map(VcpuId(cpu), host_ns);
             let near_stop = clocks.is_stopped(at_ns - at_ns.min(&(30 * MS)), at_ns + 30 * MS);
             if both_record(plan, *at_ns) && !near_stop {
-                // A reading that a counter shows twice has no place in time.
-                prop_assert!(mapped.is_some() || clocks.goes_back(), "nothing at {at_ns}");
+                // A reading that the counter shows twice cannot be dated.
+                prop_assert!(mapped.is_some() || clocks.goes_back(), "no time at {at_ns}");
             }
             let Some(mapped_ns) = mapped else { continue };
             prop_assert!(last_ns <= mapped_ns);

@@ -73,7 +73,7 @@ proptest! {
             let truth = life.gaps.iter();
             let truth = truth.map(|it| (clocks.guest_tsc(it.start_ns), clocks.guest_tsc(it.end_ns)));
             let truth: Vec<(u64, u64)> = truth.collect();
-            // Where the counter went back, it shows some readings twice.
+            // A counter that went back shows some readings twice.
             let goes_on = truth.is_sorted_by(|a, b| a.0 <= a.1 && a.1 < b.0);
             prop_assert!(goes_on || clocks.goes_back(), "{:?}", truth);
             // What ends after the last drain is not reported.

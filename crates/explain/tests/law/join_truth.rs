@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use vmnoise_events::{Event, Share, VcpuId};
 use vmnoise_explain::{ExitBranch, JoinError, JoinedRun, Side};
 
-/// A joined run, and which vCPU of the host's stream each of its pairs is.
+/// A joined run, and for each pair its vCPU in the host's stream.
 struct Joined {
     run: JoinedRun,
     vcpus: Vec<VcpuId>,
@@ -32,7 +32,7 @@ fn joined(pair: &RecordedPair) -> Result<Joined, JoinError> {
     Ok(Joined { run, vcpus })
 }
 
-/// The gaps of this life by the guest's counter at their begin and end.
+/// Returns the gaps of this life, by the guest's counter at their begin and end.
 fn gaps_of<'a>(plan: &Plan, life: &'a Life) -> HashMap<(u64, u64), &'a Span> {
     let tsc = |at_ns| plan.clocks.guest_tsc(at_ns);
     let gaps = life.gaps.iter();
@@ -40,8 +40,9 @@ fn gaps_of<'a>(plan: &Plan, life: &'a Life) -> HashMap<(u64, u64), &'a Span> {
         .collect()
 }
 
-/// A gap is witnessed only between the first exit and the last of the vCPU that was joined; and the hardware
-/// is blamed only where the vCPU never left its guest, reported or not.
+/// Asserts that only gaps between the first and the last exit of the joined vCPU are `witnessed`.
+/// Asserts that hardware is blamed only for such gaps, and only if no exit, reported or lost,
+/// overlaps the gap.
 fn claims_no_more_than_was_seen(
     plan: &Plan,
     pair: &RecordedPair,
@@ -55,7 +56,7 @@ fn claims_no_more_than_was_seen(
         let mut exits = exits.filter(|exit| plan.host.0 <= exit.start_ns);
         let first_ns = exits.clone().next().map_or(u64::MAX, |exit| exit.start_ns);
         let last_ns = exits.next_back().map_or(0, |exit| exit.end_ns);
-        // Both clocks may be 500 ppm off the ideal one, in which the truth is.
+        // The truth is in ideal time, from which both clocks may deviate by 500 ppm.
         let slack_ns = found.bound_ns + found.bound_ns / 500 + 2;
         let trees = joined.run.trees.iter();
         for tree in trees.filter(|tree| tree.of.cpu == found.cpu) {
@@ -125,7 +126,8 @@ fn reports_the_truth(
     Ok(())
 }
 
-/// Where more pairs are refused than joined, the truth is known of too few.
+/// Returns `config` with a limit on refused pairs: at most as many as joined ones. With more
+/// refused pairs, the test would check too few.
 fn with_as_many_refused(config: ProptestConfig) -> ProptestConfig {
     ProptestConfig {
         max_global_rejects: config.cases,
@@ -263,7 +265,8 @@ fn gaps_are_witnessed_only_while_their_vcpu_is_there() {
     }
 }
 
-/// The kernel's sums may know of exits that were never reported: the recording was cut before.
+/// The kernel's totals may include exits after the end of a cut recording, which has no records of
+/// these exits.
 #[test]
 fn a_recording_that_was_cut_knows_nothing_after_its_last_watermark() {
     let mut pair = Plan::plain().record();
@@ -281,18 +284,19 @@ fn a_recording_that_was_cut_knows_nothing_after_its_last_watermark() {
     });
     let marks: Vec<(usize, u64)> = marks.collect();
     let (place, until_ns) = marks[marks.len() / 2];
-    // The next reading of the clocks is there, and nothing of what came with it.
+    // The recording keeps the next reading of the clocks, but no other event of that drain.
     pair.host.truncate(place + 2);
     assert!(matches!(pair.host.last(), Some(Event::Anchor(_))));
     pair.host.extend(totals);
     let run = joined(&pair).unwrap().run;
     let ends = run.trees.iter().filter(|tree| tree.witnessed);
     let last_ns = ends.map(|tree| stamped(tree).1).max().unwrap();
-    assert!(last_ns <= until_ns, "{last_ns} after {until_ns}");
+    assert!(last_ns <= until_ns, "{last_ns} after watermark {until_ns}");
     assert!(run.trees.iter().any(|tree| stamped(tree).1 > until_ns));
 }
 
-/// The guest's counter shows again what it had shown before: by less than a drain, or by more.
+/// The guest's counter goes back by less than a drain (20 ms), or by more, and so shows readings
+/// twice.
 #[test]
 fn a_guest_that_was_loaded_from_a_snapshot_is_joined_where_its_time_is_known() {
     for back_ns in [5_000_000, 300_000_000] {

@@ -1,5 +1,5 @@
-//! One event is missing, at any place of a stream: what is left says nothing that is firmer than the truth, and what
-//! was lost is counted.
+//! One event is missing, at any place of a stream. The result then claims nothing beyond the truth,
+//! and counts the loss.
 
 use super::one_in;
 use super::oracle::{LENGTH, Painted, SOURCES, all_over_by, booked, gaps, paint, stream};
@@ -12,7 +12,7 @@ use vmnoise_events::{
 };
 use vmnoise_explain::{Interval, Summary};
 
-/// A stream of one CPU, and what there truly was.
+/// A stream of one CPU, with the truth about its gaps.
 #[derive(Debug, Clone)]
 struct Whole {
     facts: RunFacts,
@@ -22,7 +22,7 @@ struct Whole {
 }
 
 impl Whole {
-    /// How long this activity had part in a gap.
+    /// Returns for how long this activity overlaps a gap.
     fn overlap_ns(gap: &Gap, it: &Activity) -> u64 {
         let (from_ns, to_ns) = (
             it.start_mono_ns.max(gap.start_tsc),
@@ -31,7 +31,7 @@ impl Whole {
         to_ns.saturating_sub(from_ns)
     }
 
-    /// Who could be named for a gap if every event were there.
+    /// Returns the sources that may be named for a gap if no event is missing.
     fn may_be_named(&self, gap: &Gap) -> Vec<Option<u32>> {
         let inside = self.activities.iter();
         let inside = inside.filter(|it| Whole::overlap_ns(gap, it) > 0);
@@ -46,7 +46,7 @@ impl Whole {
     }
 }
 
-/// Where the workload reads the counter of interferences, or not.
+/// Returns a random stream. `counts`: the workload reads its counter of interferences.
 fn any_whole(counts: impl Strategy<Value = bool>) -> impl Strategy<Value = Whole> {
     let kinds = [
         ActivityKind::Thread,
@@ -104,7 +104,7 @@ fn any_whole(counts: impl Strategy<Value = bool>) -> impl Strategy<Value = Whole
         })
 }
 
-/// What a recorder reports instead of this event, if it reports anything.
+/// Returns the loss that a recorder reports instead of this event, if any.
 pub(super) fn reported_instead(event: &Event) -> Option<Event> {
     let kind = match event {
         Event::Gap(_) => LossKind::MailboxFull,
@@ -114,7 +114,8 @@ pub(super) fn reported_instead(event: &Event) -> Option<Event> {
     Some(Event::Loss(Loss { kind, count: 1 }))
 }
 
-/// The stream without the event at this place, and that event.
+/// Returns the stream without the event at `place`, and this event. The recorder's loss replaces
+/// the event.
 pub(super) fn without(mut events: Vec<Event>, place: usize) -> (Vec<Event>, Event) {
     let missing = events.remove(place);
     if let Some(reported) = reported_instead(&missing) {
@@ -134,7 +135,9 @@ fn ns_of(painted: &Painted, wanted: impl Fn(Share) -> bool) -> u64 {
     of.map(|(_, ns)| ns).sum()
 }
 
-/// Nobody is named who was not there, and nobody has more than he and the missing one had.
+/// Asserts that only sources that overlap the gap are named, each with at most its true time plus
+/// the missing activity's time. If the missing activity overlaps the gap, no time may be
+/// hardware's; otherwise all named parts are true.
 fn blames_nobody_else(
     whole: &Whole,
     gap: &Gap,
@@ -178,7 +181,8 @@ fn without_an_activity(
     Ok(())
 }
 
-/// All other gaps are what they were, but for who has what nobody else has.
+/// Asserts that all other gaps keep their true named time, and get no more hardware time than in
+/// truth.
 fn without_a_gap(whole: &Whole, missing: &Gap, budgets: &[Interval]) -> Result<(), TestCaseError> {
     let others = whole
         .gaps
@@ -195,7 +199,7 @@ fn without_a_gap(whole: &Whole, missing: &Gap, budgets: &[Interval]) -> Result<(
     Ok(())
 }
 
-/// The budgets without the names of sources.
+/// Returns the time of each share in each budget, without the sources.
 fn unnamed(budgets: &[Interval]) -> Vec<Vec<(Share, u64)>> {
     let of_budget = |budget: &Interval| {
         let shares = Share::ALL.into_iter();
@@ -204,7 +208,7 @@ fn unnamed(budgets: &[Interval]) -> Vec<Vec<(Share, u64)>> {
     budgets.iter().map(of_budget).collect()
 }
 
-/// Whether the result says that something is missing.
+/// Returns whether the summary counts the missing event.
 fn is_counted(summary: &Summary, missing: &Event) -> bool {
     let lost = &summary.coverage.lost;
     match missing {
@@ -230,11 +234,11 @@ proptest! {
             Event::Activity(activity) => without_an_activity(&whole, activity, &budgets)?,
             Event::Gap(gap) => without_a_gap(&whole, gap, &budgets)?,
             Event::Anchor(_) if !events.iter().any(|event| matches!(event, Event::Anchor(_))) => {
-                // Nothing dates an activity now.
+                // Without an anchor, no activity can be dated.
                 prop_assert!(budgets.iter().all(|budget| budget.ns_of(Share::Hw) == 0));
             }
-            // All anchors lie on one line, and watermarks and tallies come when they like. Without an end, what
-            // waits for it is not explained.
+            // All anchors lie on one line, and the result depends on no single watermark or tally.
+            // Without the finish, gaps that wait for more events are not explained.
             _ => {
                 let (all, _) = explain(&whole.facts, &whole.events);
                 prop_assert!(unnamed(&all).starts_with(&unnamed(&budgets)), "{missing:?}");
@@ -245,7 +249,7 @@ proptest! {
         prop_assert!(is_counted(&summary, &missing), "{missing:?}: {summary:?}");
     }
 
-    /// As above, where no recorder counts the loss, and the workload's own counter does.
+    /// The recorder does not count this loss, but the workload's own counter shows it.
     #[test]
     fn a_counter_misses_what_no_recorder_lost(
         whole in any_whole(Just(true)),

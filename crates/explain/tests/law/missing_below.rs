@@ -1,4 +1,5 @@
-//! As `missing`, of a host's stream: of its vCPUs alone, and of the joined guest.
+//! As `missing`, for a host's stream: its vCPUs alone, and joined with a guest's stream, of which
+//! an event may also be missing.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use proptest::prelude::*;
 use vmnoise_events::*;
 use vmnoise_explain::{ExitBudget, Tree};
 
-/// How long this record was, if it is about a time.
+/// Returns the length of the interval that this record reports; 0 for other records.
 fn length_ns(event: &Event) -> u64 {
     match event {
         Event::Activity(it) => it.end_mono_ns - it.start_mono_ns,
@@ -34,12 +35,14 @@ fn sum_by<K: Ord>(parts: impl Iterator<Item = (K, u64)>) -> BTreeMap<K, u64> {
     sums
 }
 
-/// Whether it was this record that said on which CPU the thread went on: names are those of another CPU without it.
+/// Returns whether this record says on which other CPU the thread continued. Without the record,
+/// the names are those of another CPU.
 fn says_where(event: &Event) -> bool {
     matches!(event, Event::VcpuInterval(it) if it.cpu != it.to_cpu)
 }
 
-/// The kernel's own sums stand; names are those of whoever was there, for no more than they and the missing one had.
+/// Asserts that each share of an exit is the kernel's own sum, which no missing record changes.
+/// Asserts that each named source has at most its true time plus that of the missing record.
 fn is_of_this_exit(
     budget: &ExitBudget,
     scene: &Scene,
@@ -68,7 +71,8 @@ fn is_of_this_exit(
     Ok(())
 }
 
-/// Who may be named for something in `start_ns..end_ns`, and how long he had it at most.
+/// Returns the true time of each name in this gap, which is the most that may be blamed on the
+/// name.
 fn truth_below(gap: &Gap, guest: &[Activity], scenes: &[Scene]) -> BTreeMap<Name, u64> {
     let mut truth: BTreeMap<Name, u64> = BTreeMap::new();
     for it in guest {
@@ -144,7 +148,7 @@ proptest! {
             let begins = |scene: &&Scene| {
                 VcpuId(scene.vcpu) == budget.vcpu && scene.start_ns == budget.exit.start_mono_ns
             };
-            let scene = scenes.iter().find(begins).expect("an exit that there was");
+            let scene = scenes.iter().find(begins).expect("an exit of a scene");
             is_of_this_exit(budget, scene, &missing)?;
         }
     }

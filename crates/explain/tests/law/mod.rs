@@ -1,5 +1,6 @@
-//! The laws and oracles: properties of results over generated streams whose truth is known. `PROPTEST_CASES`
-//! sets their number of streams; a law of which a stream is dear takes a fraction of it.
+//! The laws and oracles: properties of results over generated streams whose truth is known.
+//! `PROPTEST_CASES` sets the number of streams. A law with expensive streams uses a fraction of
+//! this number.
 
 mod budget_law;
 mod clock_jumps;
@@ -21,8 +22,8 @@ mod wakeups_law;
 
 use proptest::prelude::ProptestConfig;
 
-/// As many cases as `PROPTEST_CASES` says, divided by `divisor`: each law of the tier then takes about as long
-/// as the others.
+/// Returns a configuration with the number of cases in `PROPTEST_CASES`, divided by `divisor`. The
+/// divisors make all laws of the tier take about the same time.
 fn one_in(divisor: u32) -> ProptestConfig {
     let default = ProptestConfig::default();
     ProptestConfig {

@@ -62,7 +62,8 @@ pub fn any_clocks() -> impl Strategy<Value = Clocks> {
         )
 }
 
-/// The clocks of a kernel that started just now, or long ago.
+/// Returns the clocks of a kernel that started just now or long ago, or clocks that show ideal
+/// time.
 pub fn any_shown() -> impl Strategy<Value = Shown> {
     let started = || prop_oneof![0..3 * S, 0..1_u64 << 60];
     let other = (1_u64..6, started(), started());
@@ -74,7 +75,8 @@ pub fn any_shown() -> impl Strategy<Value = Shown> {
     prop_oneof![Just(Shown::PLAIN), other]
 }
 
-/// Half of the vCPUs are moved to their host, away from it, or to another thread somewhere in the run.
+/// Returns up to three stays. Half of the vCPUs stay on the host all the time. During the run, the
+/// others come to the host, leave the host, or get another id or thread.
 pub fn any_stays() -> impl Strategy<Value = Vec<Stay>> {
     let at_ns = || 200 * MS..2_200 * MS;
     let stay = prop_oneof![
@@ -87,13 +89,14 @@ pub fn any_stays() -> impl Strategy<Value = Vec<Stay>> {
     vec(stay, 1..4)
 }
 
-/// Something that kept a VM from running, and what its clocks did meanwhile.
+/// Returns why a VM did not run, and what its clocks did then.
 fn any_stop_kind() -> impl Strategy<Value = StopKind> {
     prop_oneof![
         2 => Just(StopKind::Paused),
         1 => Just(StopKind::Suspended),
         1 => Just(StopKind::HostSuspended),
-        // Two of them begin at least 300 ms apart, the first after 600 ms: the counter stays above 0.
+        // The counter stays above 0: the first stop begins after at least 600 ms, and the second at
+        // least 300 ms after the end of the first.
         1 => (MS..400 * MS).prop_map(|back_ns| StopKind::Restored { back_ns }),
     ]
 }

@@ -55,20 +55,23 @@ impl Monotonic {
     }
 }
 
-/// What stood still while nobody ran on the guest's vCPUs.
+/// Reason why the guest's vCPUs did not run. The reason decides which clocks stood still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopKind {
-    /// The VM was paused and resumed. Its counter and its CLOCK_MONOTONIC stood still: KVM got another offset.
+    /// The VM was paused and resumed. KVM got another offset, so the guest's counter and its
+    /// CLOCK_MONOTONIC stood still.
     Paused,
-    /// The guest was suspended. Its CLOCK_MONOTONIC stood still, its counter went on.
+    /// The guest was suspended. Its CLOCK_MONOTONIC stood still, and its counter went on.
     Suspended,
-    /// The VM was loaded from a snapshot: its CLOCK_MONOTONIC stood still, its counter went back.
+    /// The VM was loaded from a snapshot. The guest's CLOCK_MONOTONIC stood still, and its counter
+    /// went back.
     Restored { back_ns: u64 },
-    /// The host was suspended to RAM. The host's CLOCK_MONOTONIC stood still; all other clocks went on.
+    /// The host was suspended to RAM. The host's CLOCK_MONOTONIC stood still, and all other clocks
+    /// went on.
     HostSuspended,
 }
 
-/// A stretch of time in which the VM did not run.
+/// A period in which the VM did not run.
 #[derive(Debug, Clone, Copy)]
 pub struct Stop {
     pub from_ns: u64,
@@ -85,7 +88,7 @@ impl Stop {
         from_ns < self.to_ns && self.from_ns < to_ns
     }
 
-    /// By how much the guest's counter is behind afterwards.
+    /// Returns the time that the guest's counter lacks after the stop.
     fn lost_ns(&self) -> u64 {
         match self.kind {
             StopKind::Paused => self.dur_ns(),
@@ -155,7 +158,8 @@ impl Clocks {
         self.guest_mono.at(at_ns - self.stopped_ns(at_ns, false))
     }
 
-    /// For how long the CLOCK_MONOTONIC of the host, or of the guest, had stood still by then.
+    /// Returns for how long a CLOCK_MONOTONIC had stood still by `at_ns`: the host's if `of_host`,
+    /// otherwise the guest's.
     fn stopped_ns(&self, at_ns: u64, of_host: bool) -> u64 {
         let stands = |stop: &&Stop| (stop.kind == StopKind::HostSuspended) == of_host;
         let stops = self.stops.iter().filter(stands);
@@ -163,7 +167,7 @@ impl Clocks {
         until.sum()
     }
 
-    /// Whether the guest's counter shows some readings twice.
+    /// Returns whether the guest's counter goes back in one of the stops.
     pub fn goes_back(&self) -> bool {
         let mut stops = self.stops.iter();
         stops.any(|stop| matches!(stop.kind, StopKind::Restored { .. }))
@@ -173,7 +177,7 @@ impl Clocks {
         ((u128::from(self.host_hz) * u128::from(self.ratio)) >> self.ratio_frac_bits) as u64
     }
 
-    /// Stops after which KVM has another offset.
+    /// Returns the stops after which KVM has another offset.
     fn new_offsets(&self) -> impl Iterator<Item = &Stop> {
         self.stops.iter().filter(|stop| stop.lost_ns() > 0)
     }
@@ -231,7 +235,7 @@ impl Clocks {
         }
     }
 
-    /// Whether the host is suspended at any time of that.
+    /// Returns whether the host is suspended at any time in `from_ns..to_ns`.
     pub fn host_is_suspended(&self, from_ns: u64, to_ns: u64) -> bool {
         let mut stops = self.stops.iter();
         stops.any(|stop| stop.kind == StopKind::HostSuspended && stop.overlaps(from_ns, to_ns))
@@ -244,7 +248,8 @@ impl Clocks {
     }
 }
 
-/// The clocks of one kernel: its counter makes whole cycles in a nanosecond, and neither clock starts at 0.
+/// Clocks of one kernel, by their values at ideal time 0. Its counter makes a whole number of
+/// cycles per nanosecond.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown {
     pub cycles_per_ns: u64,
@@ -253,7 +258,7 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// Both clocks show the ideal time.
+    /// Clocks that show the ideal time.
     pub const PLAIN: Shown = Shown {
         cycles_per_ns: 1,
         first_tsc: 0,
@@ -268,12 +273,12 @@ impl Shown {
         self.first_mono_ns + at_ns
     }
 
-    /// Which counter such a kernel has.
+    /// Returns the facts about this kernel's clocks.
     pub fn facts(&self) -> ClockFacts {
         clock_facts(self.cycles_per_ns * 1_000_000_000)
     }
 
-    /// A kernel's stream in ideal time, as its clocks show it.
+    /// Returns a stream in ideal time with the times that this kernel's clocks show.
     pub fn stream(&self, mut events: Vec<Event>) -> Vec<Event> {
         events.iter_mut().for_each(|event| self.date(event));
         events

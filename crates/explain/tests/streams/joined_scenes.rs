@@ -72,7 +72,8 @@ pub fn guest_stream(gaps: &[Gap], activities: &[Activity], marks: &[bool]) -> Ve
     reported_by_guest(gaps, activities, marks)
 }
 
-/// Those of these marks of a guest's stream at which everything is over that reached into a gap before them.
+/// Returns which of the requested marks of a guest's stream are true. By a true mark, every
+/// activity that reached into an earlier gap has ended.
 pub fn true_marks(gaps: &[Gap], activities: &[Activity], marks: &[bool]) -> Vec<bool> {
     let of_gaps = gaps.iter().map(|gap| gap.end_tsc);
     let ends = of_gaps.chain(activities.iter().map(|it| it.end_mono_ns));

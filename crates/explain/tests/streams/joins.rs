@@ -37,11 +37,12 @@ pub fn plain() -> (RunFacts, RunFacts, Pairs) {
 /// How many pairs there are whose clock is known less and less well.
 pub const BOUNDS: usize = 8;
 
-/// The facts of a guest and of its host, which vCPUs the guest's CPUs are, and the guest's clocks.
+/// Facts of a guest, facts of its host, their pairs, and the guest's clocks.
 pub type OfBound = (RunFacts, RunFacts, Pairs, Shown);
 
-/// As `plain`, where the workload's way out of each gap and into it is longer: what the data say of
-/// the clock is as much worse. Every second guest has a scaled counter with an offset, and started later.
+/// Returns a pair like `plain`, but with gaps that begin earlier and end later, so that the clock
+/// error is larger. Every second guest has a scaled counter with an offset, and a CLOCK_MONOTONIC
+/// that is ahead of the host's.
 pub fn plain_of_bound(number: usize) -> OfBound {
     const WAYS_NS: [u64; BOUNDS] = [0, 0, 0, 100, 250, 500, 1_000, 3_000];
     static PAIRS: OnceLock<[OfBound; BOUNDS]> = OnceLock::new();

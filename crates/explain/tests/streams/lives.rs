@@ -29,9 +29,9 @@ pub enum Stay {
     Until(u64),
     /// From then on: the VM was moved here.
     From(u64),
-    /// All the time, but the host reports the vCPU under another id from then on.
+    /// All the time, but from then on the host reports the vCPU under another id.
     OtherIdFrom(u64),
-    /// All the time, but another thread runs the vCPU from then on.
+    /// All the time, but from then on the vCPU has another thread, and so another id.
     OtherThreadFrom(u64),
 }
 
@@ -50,7 +50,7 @@ impl Stay {
         }
     }
 
-    /// Whether the host reports two vCPUs, one after the other.
+    /// Returns whether the host reports the vCPU as two vCPUs, one after the other.
     pub fn is_of_two(self) -> bool {
         matches!(self, Stay::OtherIdFrom(_) | Stay::OtherThreadFrom(_))
     }
@@ -65,7 +65,7 @@ pub struct Life {
     pub number: u32,
     /// Exits that were reported.
     pub exits: Vec<Span>,
-    /// Exits of which the record was lost.
+    /// Exits whose records were lost.
     pub lost_exits: Vec<Span>,
     /// Gaps that were recorded, of the guest's time.
     pub gaps: Vec<Span>,

@@ -40,7 +40,7 @@ pub struct Plan {
     pub bracket_ns: u64,
     /// How many other VMs with as many vCPUs the host has; they have the same offset.
     pub other_vms: u32,
-    /// When each of the guest's vCPUs is on the host, by turns.
+    /// Stays of the guest's vCPUs on the host. If there are fewer stays than vCPUs, they repeat.
     pub stays: Vec<Stay>,
 }
 
@@ -110,7 +110,7 @@ impl Plan {
         let mut reported = Reported::default();
         for (cpu, life) in (0..).zip(lives.iter().take(self.apic_ids.len())) {
             let gaps = life.gaps.iter().map(|gap| (gap, self.gap(cpu, gap)));
-            // What the counter shows of a stop in which it went back is no length.
+            // The workload reports no gap in which its counter does not go forward.
             for (gap, shown) in gaps.filter(|(_, shown)| shown.start_tsc < shown.end_tsc) {
                 reported.add(gap.end_ns, Event::Gap(shown));
             }
@@ -158,7 +158,7 @@ impl Plan {
         }
     }
 
-    /// When this vCPU of all lives is on the host.
+    /// Returns when the vCPU at this place among all lives is on the host.
     pub fn stay_of(&self, place: u32, life: &Life) -> Stay {
         match life.vm {
             0 => self.stays[place as usize % self.stays.len()],
@@ -166,7 +166,8 @@ impl Plan {
         }
     }
 
-    /// In the order of their ids: the other ids of the guest's vCPUs come after all that are there from the start.
+    /// Returns the vCPUs in the order of their ids. The second ids of the guest's vCPUs come after
+    /// all first ids.
     pub fn reported_vcpus<'a>(&self, lives: &'a [Life]) -> Vec<ReportedVcpu<'a>> {
         let of_id = |is_other: bool| {
             (0..).zip(lives).filter_map(move |(place, life)| {
@@ -250,7 +251,7 @@ impl Plan {
     }
 }
 
-/// A vCPU as the host knows it: one that changes its id is two of these.
+/// A vCPU as the host reports it. A vCPU that gets another id or thread is two of these.
 pub struct ReportedVcpu<'a> {
     pub id: u32,
     /// The vCPU of the life.
@@ -394,7 +395,7 @@ struct Reported {
     /// Before all else.
     first: Vec<Event>,
     timed: Vec<(u64, Event)>,
-    /// When something ended of which the record was lost.
+    /// End of each exit whose record was lost.
     lost_at_ns: Vec<u64>,
     /// After all else.
     last: Vec<Event>,
@@ -405,7 +406,7 @@ impl Reported {
         self.timed.push((at_ns, event));
     }
 
-    /// How much was lost by then, if anything.
+    /// Returns the number of records that were lost by `at_ns`, if any.
     fn lost_by(&self, at_ns: u64) -> Option<Event> {
         let lost = self.lost_at_ns.iter().filter(|lost_ns| **lost_ns <= at_ns);
         let kind = LossKind::RingFull;

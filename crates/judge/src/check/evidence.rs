@@ -207,7 +207,8 @@ impl Evidence {
     }
 
     /// Returns the odds for the part of all microseconds in which a gap longer than `limit_ns`
-    /// begins. `None` if the run is too short to be cut into windows.
+    /// begins. `None` if the run is too short to be cut into windows. `per_second` is below a million:
+    /// odds are about parts of all microseconds.
     pub(super) fn odds_of_rate(
         &self,
         place: usize,
@@ -224,10 +225,7 @@ impl Evidence {
             seen.count = us(window.runtime_ns);
         }
         let in_windows: u64 = seen.iter().map(|it| it.count).sum();
-        // Odds are about parts of all microseconds, so a rate must be below one gap in each of
-        // them.
-        let is_part = per_second * (MICROSECOND_NS as f64) < 1e9;
-        if !is_part || in_windows < us(whole.runtime_ns) / 2 {
+        if in_windows < us(whole.runtime_ns) / 2 {
             return None;
         }
         let (count, above) = (us(whole.runtime_ns), whole.above[place]);

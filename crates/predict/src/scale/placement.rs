@@ -48,7 +48,17 @@ impl Placement {
             .hosts
             .iter()
             .map(|((_, used), count)| *used as f64 * count);
-        ranks.sum::<f64>() as u64
+        (ranks.sum::<f64>() as u64).max(1)
+    }
+
+    /// Returns this part of all hosts, and at least one host. A part of 1 or more is all hosts.
+    pub(super) fn part(&self, part: f64) -> Placement {
+        let part = part.max(1.0 / self.count()).min(1.0);
+        let hosts = self.hosts.iter().map(|(host, count)| (*host, count * part));
+        Placement {
+            ranks: ((self.ranks as f64 * part) as u64).max(1),
+            hosts: hosts.collect(),
+        }
     }
 
     /// Returns the number of hosts.

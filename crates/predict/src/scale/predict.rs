@@ -269,12 +269,17 @@ impl Limits {
     /// Returns why steps of this length on this number of hosts cannot be predicted; `None` if they
     /// can, provided that the band is narrow enough.
     fn why_not(&self, hosts: f64, step_ns: f64) -> Option<WhyNot> {
-        // While a step lasts, each host has the gaps of that time.
-        let of_all_ns = hosts * step_ns * LEAST_STEPS as f64;
         match self.is_heavy {
             true => Some(WhyNot::HeavyTail),
-            false => (of_all_ns > self.recorded_ns).then_some(WhyNot::FewSteps),
+            false => (self.supported_part(hosts, step_ns) < 1.0).then_some(WhyNot::FewSteps),
         }
+    }
+
+    /// Returns the part of this number of hosts that the recordings support with steps of this
+    /// length; more than 1 if they support more hosts.
+    fn supported_part(&self, hosts: f64, step_ns: f64) -> f64 {
+        // While a step lasts, each host has the gaps of that time.
+        self.recorded_ns / (hosts * step_ns * LEAST_STEPS as f64)
     }
 }
 
@@ -282,6 +287,27 @@ impl Limits {
 fn is_of_few_gaps(band: &Band, undisturbed_ns: f64) -> bool {
     band.high_ns > WIDEST_BAND * band.low_ns
         && band.high_ns - band.low_ns > NARROW_BAND * undisturbed_ns
+}
+
+/// Returns the band of a barrier for as many of these hosts as the recordings support; `None` if the
+/// recorded time has no groups, or there is no delay.
+///
+/// Its lower end is a lower bound for all hosts: no rank goes on before the slowest rank has ended
+/// the step, however long rounds take, and more hosts are never faster. Beyond the supported number
+/// of hosts, the jackknife would take the few longest gaps of the recording for those of the world.
+fn least_barrier(
+    measured: &Parts,
+    placement: &Placement,
+    limits: &Limits,
+    step_ns: f64,
+) -> Option<Band> {
+    let supported = placement.part(limits.supported_part(placement.count(), step_ns));
+    let (slowest, begins) = slowest(measured, &supported);
+    let hosts = supported.hosts.iter();
+    let hosts: Vec<(&Measured, f64)> = hosts
+        .map(|(part, count)| (&measured[part].0, *count))
+        .collect();
+    band::of(&hosts, &begins, Slowest::mean_ns, slowest.mean_ns())
 }
 
 fn scale(measured: &Parts, program: &Program, placement: &Placement, limits: &Limits) -> AtScale {
@@ -319,8 +345,7 @@ fn scale(measured: &Parts, program: &Program, placement: &Placement, limits: &Li
     };
     let is_wide = band.is_some_and(|it| is_of_few_gaps(&it, undisturbed_ns));
     if let Some(why_not) = why_not.or(is_wide.then_some(WhyNot::FewGaps)) {
-        // No rank goes on before the slowest one has ended the step, however long rounds take.
-        let barrier = band::of(&hosts, &begins, Slowest::mean_ns, slowest.mean_ns());
+        let barrier = least_barrier(measured, placement, limits, of_recorded_gaps_ns);
         return AtScale {
             at_least_ns: barrier.map(|it| undisturbed_ns + it.low_ns),
             basis: Basis::Nothing(why_not),

@@ -22,9 +22,9 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// Returns the times by `books` that are final at `mono_ns`. `books` were read after `mono_ns`.
-    /// During a wait they end at the begin of the wait, so that all of it belongs to the window in
-    /// which it ends.
+    /// Returns the times in `books` that are final at `mono_ns`. `books` were read after `mono_ns`.
+    /// During a wait, the returned times end at the begin of the wait, so that the whole wait
+    /// belongs to the window in which it ends.
     pub(crate) fn of(books: &VcpuBooks, mono_ns: u64) -> Spent {
         let quiet_ns = books.idle_ns + books.throttled_ns + books.unsure_ns;
         let waited_ns = books.spent_ns(VcpuState::Waiting);

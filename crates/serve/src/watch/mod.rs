@@ -209,22 +209,23 @@ impl Watch {
         self.gate.is_paused()
     }
 
-    /// Confirms the states of the vCPUs that were present at the last poll, and reads their
-    /// counters.
+    /// Confirms the states of all vCPUs, and adds the final time of those that were present at the
+    /// last poll.
     pub(crate) fn take_in_now(&mut self) {
         self.confirm();
         self.take_in_all();
     }
 
-    /// Makes the time of all vCPUs until now final. If the walk fails, the time since the previous
-    /// walk becomes final later.
+    /// Makes the time of all vCPUs until now final, except current waits. Does nothing in a pause.
+    /// If the walk fails, the time since the previous walk becomes final later.
     fn confirm(&self) {
         if !self.gate.is_paused() {
             let _ = self.gate.confirm();
         }
     }
 
-    /// Reads the counters of all vCPUs that were present at the last poll. Adds only final time.
+    /// Reads the counters of all vCPUs that were present at the last poll, and adds their final
+    /// time.
     fn take_in_all(&mut self) {
         let places: Vec<Place> = self.gate.present().map(|found| found.place).collect();
         for place in places {

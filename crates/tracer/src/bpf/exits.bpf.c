@@ -27,12 +27,13 @@ static __always_inline int ran(u32 cpu, u64 begin)
 	return 0;
 }
 
-/* Rebuilds the switch to the current task, which fired no event, from what the scheduler stores.
- * The run queue's clock has the time of its last update. `clock_ahead` converts it to
- * CLOCK_MONOTONIC. `came_ns` is from sched_info_arrive of kernel/sched/stats.h, which the idle task
- * does not have. `left_ns` is the time at which the scheduler last charged the task that was seen
- * to come (update_curr), if its last arrival is the one that was seen. Rare, so not inlined into
- * each program. */
+/* Rebuilds the switch to the current task, which fired no event, from the scheduler's data. The run
+ * queue's clock shows the time of its last update, and `clock_ahead` converts this time to
+ * CLOCK_MONOTONIC. `came_ns` is the arrival time of the current task (sched_info_arrive of
+ * kernel/sched/stats.h). The idle task has none, so its `came_ns` is `left_ns`. `left_ns` is the
+ * time at which the scheduler last charged the task that left (update_curr). `left_ns` is set only
+ * if this task has not arrived again since its last seen switch. Hidden switches are rare, so this
+ * function is not inlined into each program. */
 static __noinline int find_hidden_switch(u32 cpu, u64 now)
 {
 	struct task_struct *task = bpf_get_current_task_btf(), *ran;
@@ -47,8 +48,8 @@ static __noinline int find_hidden_switch(u32 cpu, u64 now)
 	it.tid = task->pid;
 	if (it.tid)
 		it.came_ns = task->sched_info.last_arrival + slot->clock_ahead;
-	/* The task may be freed by now. It still exists if its thread id is still there. The
-	 * scheduler never charges idle. */
+	/* The task that left may be freed by now. It is read only if its memory still has its
+	 * thread id. The scheduler never charges idle. */
 	ran = (void *)slot->running_task;
 	if (slot->running_tid && BPF_CORE_READ(ran, pid) == slot->running_tid) {
 		name_task(&it.left, ran, slot->running_tid);
@@ -66,14 +67,14 @@ static __noinline int find_hidden_switch(u32 cpu, u64 now)
 	return rebuild_switch(slot, cpu, now, &it);
 }
 
-/* Rebuilds a switch if the current task is not the one that was seen to come. */
+/* Rebuilds a hidden switch if the last seen switch went to another task than the current one. */
 static __always_inline void check_who_runs(const struct exits_cpu *slot, u32 cpu, u64 now, u32 tid)
 {
 	if (slot->running_since && slot->running_tid != tid)
 		find_hidden_switch(cpu, now);
 }
 
-/* Rebuilds such a switch before the host's work, on a CPU where a vCPU has been at least once. */
+/* Rebuilds a hidden switch before host work begins, on a CPU where a vCPU has been before. */
 static __always_inline void check_before_work(u32 cpu, u64 now)
 {
 	struct exits_cpu *slot = counted_cpu(cpu);

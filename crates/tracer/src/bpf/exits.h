@@ -75,9 +75,9 @@ struct exits_cpu {
 	u32 running_tid;
 	u32 waiting;  /* number of vCPUs that wait for this CPU; set only if streaming */
 	u64 timed_ns; /* time of the runs that were timed */
-	/* CLOCK_MONOTONIC minus the run queue's clock, at the last switch. */
+	/* CLOCK_MONOTONIC minus the run queue's clock, at the last switch; 0: unknown. */
 	u64 clock_ahead;
-	u64 looked_at; /* last time at which another CPU read the work of this CPU */
+	u64 looked_at; /* last wake-up or move of a vCPU that read the work of this CPU */
 	u64 more_reserved[2];
 };
 _Static_assert(sizeof(struct exits_cpu) == 384, "pairs of cache lines: no two CPUs share one");
@@ -85,8 +85,8 @@ _Static_assert(sizeof(struct exits_cpu) == 384, "pairs of cache lines: no two CP
 /* A switch that fired no event. 0: unknown. */
 struct exits_hidden {
 	struct vmnoise_source left; /* the task that left */
-	u64 left_ns;		    /* end of its turn */
-	u64 came_ns;		    /* begin of the turn of the task that came */
+	u64 left_ns;		    /* time at which this task left */
+	u64 came_ns;		    /* time at which the other task came */
 	u32 tid;		    /* the task that came */
 	u32 reserved;
 };

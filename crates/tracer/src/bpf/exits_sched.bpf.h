@@ -29,10 +29,11 @@ static __always_inline void comes(struct exits_cpu *here, u32 cpu, u64 now, bool
 		seen(vcpu, now);
 }
 
-/* Records a switch that fired no event, at the first event after it on this CPU. So the work that
- * was done here until now came before the switch. If a vCPU's thread left, the switch is not
- * recorded, because it is unknown whether the thread could have continued. A CPU that has read this
- * CPU's work since the switch did not know whether this CPU idled. */
+/* Records a switch that fired no event, at the next event on this CPU. No host work was seen here
+ * since the switch, so the work counted here so far came before the switch. If a vCPU's thread
+ * left, the switch is not recorded, because it is unknown whether the thread was runnable. If the
+ * switch begins or ends idle time, and this CPU's work was read since, the reader got a wrong idle
+ * state: this counts as a loss. */
 static __noinline int rebuild_switch(struct exits_cpu *here, u32 cpu, u64 now,
 				     const struct exits_hidden *it)
 {
@@ -47,7 +48,7 @@ static __noinline int rebuild_switch(struct exits_cpu *here, u32 cpu, u64 now,
 	from_idle = !here->running_tid;
 	if (came <= here->running_since || came > now)
 		return 0;
-	/* It waited on another CPU, whose work until then is not known. */
+	/* The vCPU that came waited on another CPU. The work there until `came` is unknown. */
 	vcpu = it->tid ? vcpu_of_thread(it->tid, &index) : 0;
 	if (vcpu && vcpu->off_start && vcpu->cpu != cpu)
 		return 0;
@@ -56,7 +57,7 @@ static __noinline int rebuild_switch(struct exits_cpu *here, u32 cpu, u64 now,
 	softirq_leaves(here, cpu, came);
 	if (it->left_ns >= here->running_since && it->left_ns + VMNOISE_HANDOVER_NS < came) {
 		tell_run(here, cpu, it->left_ns, &it->left);
-		here->running_since = 0; /* other tasks had the CPU until the switch */
+		here->running_since = 0; /* unknown tasks had the CPU until `came` */
 	}
 	tell_run(here, cpu, came, &it->left);
 	idle_ends(here, came);

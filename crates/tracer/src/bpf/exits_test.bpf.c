@@ -130,7 +130,7 @@ TEST(switch)
 	return done();
 }
 
-/* Values: the task that left, when it left, when the other task came, and that task. */
+/* Values: the task that left, its departure time, the other task's arrival time, the other task. */
 TEST(hidden_switch)
 {
 	struct exits_hidden it = {

@@ -46,8 +46,8 @@ static __always_inline void lengthens(struct family_longest *longest, u64 ns, u6
 	longest->who = *who;
 }
 
-/* Time was taken from the family on this CPU until now. It is one piece with the time taken before,
- * if no thread of the family has run for long since. */
+/* Notes that others had this CPU from `begin` to `now`. This time continues the last piece if that
+ * piece ended at most FAMILY_BREATH before `begin`. Otherwise a new piece begins. */
 static __always_inline void piece_ends(struct family_cpu *cpu, u64 begin, u64 now)
 {
 	if (begin > cpu->piece_until + FAMILY_BREATH)
@@ -60,13 +60,13 @@ static __always_inline void piece_ends(struct family_cpu *cpu, u64 begin, u64 no
 		cpu->longest_piece = cpu->piece;
 }
 
-/* The time taken without a break from the thread that is on this CPU now. */
+/* Returns the length of the piece that a wait from now on continues; 0: none. */
 static __always_inline u64 piece_before(const struct family_cpu *cpu, u64 now)
 {
 	return now > cpu->piece_until + FAMILY_BREATH ? 0 : cpu->piece;
 }
 
-/* A thread gets this CPU after a wait. */
+/* Notes that a piece ends, because a thread gets this CPU after a wait. */
 static __always_inline void wait_was(struct family_thread *thread, struct family_cpu *cpu, u64 now)
 {
 	cpu->piece = thread->piece + thread->lost;
@@ -81,7 +81,7 @@ static __always_inline void family_irq_exit(struct family_cpu *cpu, u64 now, u64
 	u64 begin = cpu->own.irq_depth == 1 ? cpu->own.irqs[0].start : 0;
 
 	own_irq_exit(&cpu->own, now, steal, id, origin);
-	/* An interrupt in the handler of another is part of that. */
+	/* A nested interrupt is part of the outer interrupt. */
 	if (begin && !cpu->own.irq_depth)
 		piece_ends(cpu, begin, now);
 }
@@ -313,7 +313,7 @@ static __always_inline u64 unshown(const struct family_books *books)
 	return minus(books->kernel_waited, books->waited + books->waited_own + books->throttled);
 }
 
-/* The time that others took from a thread. */
+/* Returns the time that others took from a thread. */
 static __always_inline u64 taken_of(const struct family_books *books)
 {
 	return books->irq + books->softirq + books->nmi + books->steal + books->waited +

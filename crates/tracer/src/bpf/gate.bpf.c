@@ -207,8 +207,9 @@ int find_vcpus(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Confirms the states of the vCPUs that have a place, in a walk over all tasks. It gives no places:
- * a new place must be reported with the vCPU's number, and only find_vcpus reports anything. */
+/* Confirms the states of the vCPUs that have a place, in a walk over all tasks. This program gives
+ * no vCPU a place, because a new place must be reported with the vCPU's number, and only find_vcpus
+ * reports to user space. */
 SEC("iter/task")
 int confirm_vcpus(struct bpf_iter__task *ctx)
 {

@@ -61,7 +61,8 @@ static __always_inline void end_writing(struct gate_vcpu *vcpu)
 }
 
 /* Counts the time until now in the old state, and begins a new state. The clocks of two CPUs may
- * differ by a moment. User space may have exported the old state until its last confirmation. */
+ * differ by a moment. The old state does not end before its last confirmation, because user space
+ * may have exported its time until then. */
 static __always_inline void becomes(struct gate_vcpu *vcpu, u32 state, u64 now)
 {
 	if (!vcpu->first)
@@ -75,8 +76,8 @@ static __always_inline void becomes(struct gate_vcpu *vcpu, u32 state, u64 now)
 	vcpu->state = state;
 }
 
-/* Handles a missed event: the state of the vCPU is known until its last confirmation, and unseen
- * from then on. */
+/* Handles a missed event: the vCPU's state is known until its last confirmation, and unseen from
+ * then on. A current wait becomes unseen from `since` on. */
 static __always_inline void forget_unconfirmed(struct gate_vcpu *vcpu)
 {
 	if (vcpu->state != GATE_WAITING && vcpu->confirmed > vcpu->since)
@@ -368,11 +369,11 @@ static __always_inline void gate_begins(struct gate_vcpu *vcpu, u32 id, u32 tgid
 	vcpu->state = has_cpu ? GATE_RUNNING : GATE_UNSEEN;
 }
 
-/* Confirms the state of a vCPU that a walk found. The walk reads in this order: the time, whether
- * the thread has a CPU, whether it has or could have one, and how often it has left one. If the
- * last number is unchanged since the last switch that was seen, the thread has been in its state
- * until `now`. An event that is counted meanwhile makes `since` later than `now`. Handlers on other
- * CPUs may run meanwhile, so a walk writes only fields that no handler writes. */
+/* Confirms the state of a vCPU that a walk found. The walk reads four values in this order: the
+ * time; whether the thread has a CPU; whether it is on a run queue; and how often it has left a
+ * CPU. If the last number is unchanged since the last seen switch, the thread has been in its state
+ * until `now`. An event that is counted during these reads makes `since` later than `now`. Handlers
+ * may run on other CPUs at the same time, so a walk writes only fields that no handler writes. */
 static __always_inline void gate_confirms(struct gate_vcpu *vcpu, u64 now, bool has_cpu,
 					  bool is_ready, u64 switches)
 {
@@ -390,8 +391,8 @@ static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu 
 					bool throttled, u64 throttles)
 {
 	begin_writing(vcpu);
-	/* It came unseen, at an unknown time, or it left unseen and came back. If a walk has
-	 * already counted this departure, user space may have exported it as missed. */
+	/* Events were missed: the vCPU came unseen, or left unseen and came back. Or a walk has
+	 * already read this departure, so that user space may have exported it as missed. */
 	if (vcpu->state != GATE_RUNNING || switches != vcpu->switches + 1 ||
 	    vcpu->walked_switches == switches) {
 		if (vcpu->state == GATE_WAITING)
@@ -441,7 +442,7 @@ static __always_inline void gate_wakes(struct gate_vcpu *vcpu, struct gate_cpu *
 	if (vcpu->state == GATE_RUNNING || vcpu->state == GATE_WAITING)
 		return;
 	begin_writing(vcpu);
-	/* It was awake meanwhile, which was not seen. */
+	/* The vCPU was awake since its last seen switch, and those events were missed. */
 	if (switches != vcpu->switches)
 		forget_unconfirmed(vcpu);
 	if (vcpu->state == GATE_BLOCKED && now >= vcpu->since + settings.told_from)

@@ -31,8 +31,8 @@ struct happened {
 	u64 to;	       /* the CPU to which it moves, or the id that it gets */
 	u64 left;      /* how often the thread of `vcpu` has left a CPU */
 	u64 came;      /* how often the thread of `next` has left a CPU */
-	u64 has_cpu;   /* the vCPU that begins or is found has a CPU */
-	u64 is_ready;  /* the vCPU that is found has a CPU, or could have one */
+	u64 has_cpu;   /* the vCPU that begins or is confirmed has a CPU */
+	u64 is_ready;  /* the vCPU that is confirmed has a CPU, or is on a run queue */
 };
 
 struct happenings {

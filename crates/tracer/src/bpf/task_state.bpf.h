@@ -24,8 +24,8 @@ static __always_inline bool is_on_cpu(struct task_struct *task)
 	return on_cpu;
 }
 
-/* Returns whether a task has a CPU or could have one. Since 6.12 a task that sleeps may stay on its
- * queue for a while. */
+/* Returns whether a task is on a run queue, running or not. Since 6.12 a sleeping task may stay on
+ * its queue for a while. */
 static __always_inline bool is_on_queue(struct task_struct *task)
 {
 	u32 on_rq = 0;

@@ -6,7 +6,7 @@ use super::lengths::WaitLengths;
 use super::state::VcpuState;
 use super::wire::{STATES, WireVcpu};
 
-/// A vCPU's place in the gate's table. Several vCPUs may have it, one after the other.
+/// Place of a vCPU in the gate's table. Several vCPUs may use a place, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place(pub u32);
 
@@ -20,14 +20,14 @@ pub struct VcpuId(pub u32);
 pub struct Culprit {
     /// Name of the task's process.
     pub name: Name,
-    /// Id of its cgroup in the unified hierarchy. It is the root's if there is only the old
-    /// hierarchy.
+    /// Id of the task's cgroup in the unified hierarchy; the id of the root group if there is only
+    /// the old hierarchy.
     pub cgroup: u64,
-    /// Id of the vCPU, if it is one.
+    /// Id of the vCPU, if the culprit is the thread of a vCPU.
     pub vcpu: Option<VcpuId>,
     /// Whether the task is a thread of the vCPU's own VMM.
     pub is_own: bool,
-    /// Time that it had, in ns.
+    /// Time for which the culprit had the CPU, in ns.
     pub ns: u64,
     /// The kernel's name: two different names may be shown alike.
     pub comm: [u64; 2],
@@ -50,25 +50,27 @@ pub struct VcpuBooks {
     pub first_mono_ns: u64,
     /// End of the counted time.
     pub since_mono_ns: u64,
-    /// Last instant at which a walk over all tasks found it in this state, without a missed
+    /// Last instant at which a walk over all tasks confirmed a state of the vCPU, with no missed
     /// departure.
     pub confirmed_mono_ns: u64,
-    /// Whether the last walk found that an event was missed at which its thread left a CPU.
+    /// Whether the last walk found that the vCPU's thread left a CPU without an event.
     pub has_missed: bool,
     /// Time in each state, in the order of `VcpuState`. The sum is the counted time.
     pub spent_ns: [u64; STATES],
-    /// Part of waiting: nobody ran, and no throttling was seen. Usually the CPU was leaving idle.
+    /// Part of the waiting time in which the CPU idled without throttling. Usually the CPU was
+    /// about to run the vCPU.
     pub idle_ns: u64,
-    /// Part of waiting: nobody ran, because its group or its class had used up its time.
+    /// Part of the waiting time in which the CPU idled because the vCPU's group or class had used
+    /// up its time.
     pub throttled_ns: u64,
-    /// Part of waiting: it was throttled, at first or later. So it is unknown whether it could have
-    /// run instead of the tasks that ran.
+    /// Part of the waiting time in which the vCPU was throttled, at first or later, and other tasks
+    /// ran. So it is unknown whether the vCPU could have run instead.
     pub unsure_ns: u64,
-    /// Part of waiting: tasks ran that are not, or no longer, among the culprits.
+    /// Part of the waiting time in which tasks ran that are not, or no longer, among the culprits.
     pub unnamed_ns: u64,
     /// Length of the current wait at `since_mono_ns`, when the vCPU moved to another CPU.
     pub waited_ns: u64,
-    /// Tasks that had its CPU while it waited, as far as there is room.
+    /// Tasks that had the CPU while the vCPU waited, as far as there is room.
     pub culprits: Vec<Culprit>,
     /// Lengths of finished waits.
     pub waits: WaitLengths,
@@ -106,9 +108,10 @@ impl VcpuBooks {
         }
     }
 
-    /// Returns the instant until which its time is final. `mono_ns` lies before this reading. Later
-    /// events change nothing before the returned instant. A current wait is not final. Any other
-    /// state is final until a walk last confirmed it.
+    /// Returns the instant until which the vCPU's times are final: no later event changes them.
+    /// `mono_ns` lies before this reading. A current wait is not final. An unseen state, or a state
+    /// after a missed departure, is final until `mono_ns`. Any other state is final until its last
+    /// confirmation by a walk.
     pub fn final_until_ns(&self, mono_ns: u64) -> u64 {
         let final_ns = match self.state {
             VcpuState::Waiting | VcpuState::Ended => self.since_mono_ns,
@@ -119,8 +122,8 @@ impl VcpuBooks {
         final_ns.max(self.since_mono_ns)
     }
 
-    /// Returns the time in this state that is final at `mono_ns`, which lies before this reading.
-    /// If the last walk noticed a missed departure, the time since the last confirmation is unseen.
+    /// Returns the time in `state` that is final at `mono_ns`, which lies before this reading. If
+    /// the last walk noticed a missed departure, the time since the last confirmation is unseen.
     pub fn spent_until_ns(&self, state: VcpuState, mono_ns: u64) -> u64 {
         let final_ns = self.final_until_ns(mono_ns);
         let state_ends_ns = match self.has_missed && final_ns > self.since_mono_ns {
@@ -137,7 +140,7 @@ impl VcpuBooks {
         spent_ns
     }
 
-    /// Returns the counted time in this state, without the time since `since_mono_ns`.
+    /// Returns the counted time in `state`, without the time since `since_mono_ns`.
     pub fn spent_ns(&self, state: VcpuState) -> u64 {
         self.spent_ns[state as usize]
     }

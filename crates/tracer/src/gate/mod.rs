@@ -42,7 +42,7 @@ use crate::plain;
 use crate::probes::{Group, Probe};
 use crate::tracer::no_btf;
 
-/// The groups of events that it needs.
+/// Groups of events that the gate needs.
 const GROUPS: [Group; 2] = [Group::Sched, Group::Follow];
 /// Number of attempts to read a vCPU's counts while nobody writes.
 const READS: usize = 100;
@@ -58,15 +58,15 @@ const TIMED_RUN: u64 = 256;
 /// A vCPU that a walk over all tasks has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
-    /// Its place.
+    /// Place of the vCPU in the maps.
     pub place: Place,
-    /// Its id, also as a culprit.
+    /// Id of the vCPU, also as a culprit.
     pub id: VcpuId,
     /// Process of the VMM.
     pub tgid: u32,
-    /// Id of its thread.
+    /// Id of the vCPU's thread.
     pub tid: u32,
-    /// Its number in its VM, if KVM's types are known here.
+    /// Number of the vCPU in its VM; `None` if this kernel has no type information about KVM.
     pub number: Option<u32>,
 }
 
@@ -104,7 +104,7 @@ pub struct Gate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pause {
     No,
-    /// They are detached, but one may still be running.
+    /// The programs are detached, but one may still be running.
     Begins,
     /// None runs, and the state of each vCPU is unknown.
     Lasts,
@@ -157,10 +157,10 @@ impl Gate {
         })
     }
 
-    /// Attaches all programs. They run from now on.
+    /// Attaches all programs, which run from now on.
     ///
     /// # Errors
-    /// If one cannot be attached: without it the counts would be wrong.
+    /// If a program cannot be attached, because the counts would then be wrong.
     pub fn attach(&mut self) -> Result<(), TraceError> {
         let attach = || -> libbpf_rs::Result<(Vec<Link>, [Option<Link>; 2])> {
             let (mut links, mut walks) = (Vec::new(), [None, None]);
@@ -190,13 +190,13 @@ impl Gate {
         self.pause = Pause::Begins;
     }
 
-    /// Returns whether it is paused, and not yet attached again.
+    /// Returns whether the gate is paused, and not yet attached again.
     pub fn is_paused(&self) -> bool {
         self.pause != Pause::No
     }
 
-    /// Ends the current states of all vCPUs. Call it in a pause, a moment after the pause began,
-    /// when no program runs any more.
+    /// Ends the current states of all vCPUs. Call this function in a pause, a moment after the
+    /// pause began, when no program runs any more.
     ///
     /// # Errors
     /// If the counts cannot be written. Then call it again.
@@ -220,12 +220,13 @@ impl Gate {
         Ok(())
     }
 
-    /// Walks over all tasks of the machine, and returns who has come and who has ended since the
-    /// last walk. A thread that is no vCPU any more, but lives, keeps its place. A thread that is
-    /// not found any more keeps its place until it has left its CPU for the last time.
+    /// Walks over all tasks of the machine, and returns the vCPUs that have come and those that
+    /// have ended since the last walk. If a thread is no longer a vCPU but still lives, it keeps
+    /// its place. If the walk no longer finds a thread, the thread keeps its place until it has
+    /// left its CPU for the last time.
     ///
     /// # Errors
-    /// If the walk fails, or the place of a vCPU that has ended cannot be freed.
+    /// If the walk fails, or the place of an ended vCPU cannot be freed.
     pub fn look(&mut self) -> std::io::Result<GateLook> {
         let mut look = GateLook::default();
         let mut there = BTreeMap::new();
@@ -272,24 +273,24 @@ impl Gate {
         Ok(look)
     }
 
-    /// Walks over all tasks, and confirms the state of each vCPU that has a place. Its time until
-    /// now is then final.
+    /// Walks over all tasks, and confirms the state of each vCPU that has a place. The vCPU's time
+    /// until now is then final, except a current wait.
     ///
     /// # Errors
-    /// If the walk fails: the time since the previous walk then becomes final later.
+    /// If the walk fails. The time since the previous walk then becomes final later.
     pub fn confirm(&self) -> std::io::Result<()> {
         walk(self.confirmer.as_ref()).map(|_| ())
     }
 
-    /// Returns whether it has ended in a pause, when nobody saw it: two walks in a row did not find
-    /// it, and no event of it came.
+    /// Returns whether the thread of this vCPU ended during a pause, when no event reports an end:
+    /// two walks in a row did not find the thread, and no event of the thread came.
     fn is_silent(&mut self, place: Place, books: &VcpuBooks) -> bool {
         let is_silent =
             books.state == VcpuState::Unseen && books.since_mono_ns <= self.paused_mono_ns;
         is_silent && !self.silent.insert(place)
     }
 
-    /// Returns the vCPUs of the last walk.
+    /// Returns the vCPUs that the last walk found.
     pub fn present(&self) -> impl Iterator<Item = &Found> {
         self.present.values()
     }
@@ -322,7 +323,7 @@ impl Gate {
         self.rings.read(&self.cpus)
     }
 
-    /// Returns how many events the programs missed because they were already running.
+    /// Returns how many events the BPF programs missed because a program was already running.
     ///
     /// # Errors
     /// If the kernel does not report it.
@@ -343,7 +344,7 @@ impl Gate {
     }
 }
 
-/// Runs a program once for each task of the machine. Returns the bytes that it wrote.
+/// Runs `program` once for each task of the machine, and returns the bytes that `program` wrote.
 fn walk(program: Option<&Link>) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(program) = program {

@@ -67,15 +67,15 @@ pub(super) fn settings(told_from_ns: u64, pieces_each: u64) -> Vec<u8> {
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.bpf.o"));
 
 impl WireVcpu {
-    /// Returns whether the last walk over all tasks noticed that its thread left a CPU without an
-    /// event.
+    /// Returns whether the last walk over all tasks noticed that the vCPU's thread left a CPU
+    /// without an event.
     pub(super) fn has_missed(&self) -> bool {
         self.walked_switches > self.switches
     }
 
-    /// Makes the state unknown from `mono_ns` on. Nothing of it may have been written since. A
-    /// current wait is unknown from its begin, because nobody knows who will have had the CPU in
-    /// all of it.
+    /// Makes the state unknown from `mono_ns` on, or from its last confirmation after a missed
+    /// departure. No program may have written this vCPU since `mono_ns`. A current wait is unknown
+    /// from its begin, because the tasks that had the CPU in its rest are unknown.
     pub(super) fn forget(&mut self, mono_ns: u64) {
         let state = self.state.0 as usize;
         if state == VcpuState::Ended as usize {

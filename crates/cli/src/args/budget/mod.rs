@@ -7,6 +7,10 @@ use vmnoise_judge::check::{Quantity, Requirement};
 
 use super::limit;
 
+/// Smallest rate that a limit of [`Quantity::GapsAbove`] may not have, per second: one gap in each
+/// microsecond. A verdict counts microseconds in which such a gap begins.
+const TOO_MANY_GAPS: f64 = 1e6;
+
 /// Parses `FIGURE=LIMIT`.
 ///
 /// # Errors
@@ -31,6 +35,11 @@ fn requirement(name: &str, at_most: &str, warn_above: Option<&str>) -> Result<Re
     })?;
     let limit = |text| limit::parse(text, name, quantity.unit());
     let at_most = limit(at_most)?;
+    if matches!(quantity, Quantity::GapsAbove(_)) && at_most >= TOO_MANY_GAPS {
+        return Err(format!(
+            "{name} cannot be judged by a limit of {at_most} per second; write a limit below {TOO_MANY_GAPS}"
+        ));
+    }
     let warn_above = warn_above.map(limit).transpose()?;
     if warn_above.is_some_and(|warn| warn > at_most) {
         return Err(format!(
@@ -72,6 +81,7 @@ mod tests {
             ("steal=1", "such as 0.1%"),
             ("max=1%", "no time"),
             ("p100=1us", "there is no figure"),
+            ("gaps>500ns=1000000", "write a limit below 1000000"),
         ] {
             let error = parse(wrong).unwrap_err();
             assert!(error.contains(said), "{wrong}: {error}");

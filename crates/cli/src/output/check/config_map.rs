@@ -57,9 +57,12 @@ fn reason(checked: &Checked<'_>) -> String {
     let judged = &checked.judged;
     let open = |it: &&Judgement| it.verdict > Verdict::Warn;
     let of_limits = judged.judgements.iter().filter(open).flat_map(|it| {
-        let quantity = &it.requirement.quantity;
+        let mut limit = it.requirement.quantity.to_string();
+        if let Some(cpu) = it.cpu {
+            limit += &format!(" on CPU {cpu}");
+        }
         let why = words::why(checked, it);
-        let why = why.into_iter().map(move |why| format!("{quantity}: {why}"));
+        let why = why.into_iter().map(|why| format!("{limit}: {why}"));
         why.collect::<Vec<_>>()
     });
     let of_run = judged.reasons.iter().map(ToString::to_string);

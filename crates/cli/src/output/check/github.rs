@@ -12,7 +12,7 @@ pub(super) fn render(checked: &Checked<'_>) -> String {
     for judgement in &judged.judgements {
         let quantity = &judgement.requirement.quantity;
         let at_most = words::value(Some(judgement.requirement.at_most), quantity.unit());
-        let has = words::value(judgement.value, quantity.unit());
+        let has = words::has(judgement);
         let mut said = vec![format!("{quantity} is {has}, limit {at_most}")];
         said.extend(words::why(checked, judgement));
         said.extend(about_run.iter().cloned());

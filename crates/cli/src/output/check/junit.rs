@@ -32,7 +32,7 @@ fn of_run(checked: &Checked<'_>) -> Case {
 fn of_limit(checked: &Checked<'_>, judgement: &Judgement) -> Case {
     let quantity = &judgement.requirement.quantity;
     let at_most = words::value(Some(judgement.requirement.at_most), quantity.unit());
-    let has = words::value(judgement.value, quantity.unit());
+    let has = words::has(judgement);
     Case {
         name: format!("{quantity} at most {at_most}"),
         outcome: outcome(judgement.verdict),

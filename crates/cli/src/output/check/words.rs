@@ -29,6 +29,16 @@ pub fn value(value: Option<f64>, unit: Unit) -> String {
     }
 }
 
+/// Returns the figure of a judgement with its unit, and the CPU that decided, if one did:
+/// `8.071 ms on CPU 3`.
+pub fn has(judgement: &Judgement) -> String {
+    let has = value(judgement.value, judgement.requirement.quantity.unit());
+    match judgement.cpu {
+        Some(cpu) => format!("{has} on CPU {cpu}"),
+        None => has,
+    }
+}
+
 /// Returns the data that were checked: `osnoise on CPU 1,3 for 10.000 s: 1234 gaps of 1000 ns and
 /// more`.
 pub fn run(checked: &Checked<'_>) -> String {
@@ -82,22 +92,19 @@ fn took(blame: &Blame) -> String {
     }
 }
 
-/// Returns how long to measure, if a longer run would help.
+/// Returns how long to measure, if a longer run would help. It promises a verdict only if no limit
+/// waits for bursts that this run did not meet: a longer run meets them, or does not.
 pub fn ask_for(checked: &Checked<'_>) -> Option<String> {
     let judged = &checked.judged;
     let whole_seconds = judged.ask_for_ns?.div_ceil(1_000_000_000);
     let time = rough(Duration::from_secs(whole_seconds));
-    let all = judged.judgements.iter().flat_map(|it| &it.reasons);
-    let mut few = all.filter(|reason| {
-        matches!(
-            reason,
-            Reason::TooFew { .. } | Reason::TooShort { .. } | Reason::Unmet { .. }
-        )
-    });
-    Some(match few.next() {
-        Some(_) => format!(
+    let all = || judged.judgements.iter().flat_map(|it| &it.reasons);
+    let is_few = |it: &Reason| matches!(it, Reason::TooFew { .. } | Reason::TooShort { .. });
+    let is_unmet = |it: &Reason| matches!(it, Reason::Unmet { .. });
+    Some(match all().any(is_few) && !all().any(is_unmet) {
+        true => format!(
             "measure for {time} ({whole_seconds}s); twice that gives a verdict in 90 % of cases"
         ),
-        None => format!("measure for {time} ({whole_seconds}s)"),
+        false => format!("measure for {time} ({whole_seconds}s)"),
     })
 }

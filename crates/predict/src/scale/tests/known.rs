@@ -1,6 +1,9 @@
 //! Cases with a known answer.
 
-use super::{barriers, delay_ns, exponential, named, predicted, random_gaps, record};
+use super::{
+    barriers, delay_ns, delay_of_recorded_gaps_ns, exponential, named, predicted, random_gaps,
+    record,
+};
 use crate::record::Record;
 use crate::scale::{Basis, Collective, Host, Program, WhyNot, predict};
 
@@ -30,7 +33,7 @@ fn many_ranks_always_meet_a_periodic_gap() {
     let gaps: Vec<(u64, u64)> = (0..1_000).map(|nth| (nth * 1_000_000, 50_000)).collect();
     let records = [record(0, &gaps, 1_000_000_000)];
     let prediction = predicted(&records, barriers(100_000), &[1, 1_000]);
-    let found_ns = delay_ns(&prediction.scales[1]);
+    let found_ns = delay_of_recorded_gaps_ns(&prediction.scales[1]);
     assert!((49_990.0..=50_000.0).contains(&found_ns), "{found_ns}");
 }
 

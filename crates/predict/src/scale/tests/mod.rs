@@ -75,3 +75,9 @@ pub(super) fn predicted(records: &[Record], program: Program, ranks: &[u64]) -> 
 pub(super) fn delay_ns(scale: &AtScale) -> f64 {
     scale.step_ns.unwrap() - scale.undisturbed_ns
 }
+
+/// Returns the time that a step takes beyond its length if no other gaps than the recorded ones
+/// come. It is known even where the recordings do not support a prediction.
+pub(super) fn delay_of_recorded_gaps_ns(scale: &AtScale) -> f64 {
+    scale.of_recorded_gaps_ns - scale.undisturbed_ns
+}

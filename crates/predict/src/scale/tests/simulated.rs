@@ -1,7 +1,7 @@
 //! Comparisons of predictions with programs that are run.
 
 use super::naive::Machine;
-use super::{barriers, delay_ns, exponential, predicted, random_gaps, record};
+use super::{barriers, delay_of_recorded_gaps_ns, exponential, predicted, random_gaps, record};
 use crate::record::Record;
 use crate::scale::{Collective, Program};
 
@@ -49,6 +49,7 @@ fn run(
 #[test]
 fn a_program_that_is_run_takes_as_long_as_predicted() {
     let step_ns = 1_000_000;
+    let mut predicted_scales = 0;
     for (seed, pause_ns, gap_ns) in [(1, 4e6, 50e3), (2, 20e6, 1e6), (3, 200e6, 10e6)] {
         let mut random = fastrand::Rng::with_seed(seed);
         let records = host(&mut random, pause_ns, gap_ns);
@@ -61,13 +62,15 @@ fn a_program_that_is_run_takes_as_long_as_predicted() {
             let (mean, error) = run(&records, hosts, step_ns, steps, &mut random, |machine| {
                 machine.barriers_ns(step_ns, steps)
             });
-            let found = delay_ns(scale);
-            let (least_ns, most_ns) = scale.bounds_ns.unwrap();
-            let step_ns = scale.step_ns.unwrap();
-            assert!(
-                least_ns <= 1.000_001 * step_ns && step_ns <= 1.000_001 * most_ns,
-                "{scale:?}"
-            );
+            let found = delay_of_recorded_gaps_ns(scale);
+            // 20 s have too few steps of 64 ranks for a prediction with the longest gaps.
+            if let Some(((least_ns, most_ns), step_ns)) = scale.bounds_ns.zip(scale.step_ns) {
+                assert!(
+                    least_ns <= 1.000_001 * step_ns && step_ns <= 1.000_001 * most_ns,
+                    "{scale:?}"
+                );
+                predicted_scales += 1;
+            }
             // The bound is four standard errors and two hundredths. A cell of the grid is one
             // hundredth wide, and the waits of a state differ by a factor of two.
             assert!(
@@ -76,6 +79,8 @@ fn a_program_that_is_run_takes_as_long_as_predicted() {
             );
         }
     }
+    // Of nine, all but those that a few of the longest gaps decide.
+    assert!(predicted_scales >= 5, "{predicted_scales}");
 }
 
 /// Compares the prediction with a program that is run. Returns for each number of ranks: the
@@ -101,7 +106,11 @@ fn allreduces((seed, pause_ns, gap_ns): (u64, f64, f64), steps: usize) -> Vec<(u
             &mut random,
             |machine| machine.allreduces_ns(step_ns, round_ns, steps),
         );
-        (scale.ranks, delay_ns(scale) / mean, error / mean)
+        (
+            scale.ranks,
+            delay_of_recorded_gaps_ns(scale) / mean,
+            error / mean,
+        )
     });
     scales.collect()
 }

@@ -193,12 +193,12 @@ fn holds(
     }
     leave_all(handlers, life);
     let unpaired = handlers.unpaired() - unpaired_before;
-    prop_assert!(is_all || unpaired > 0, "nothing says so");
+    prop_assert!(is_all || unpaired > 0, "no loss is counted");
     Ok(())
 }
 
-/// Makes a task leave each CPU. The handlers then count interrupts without an end, and tasks that
-/// were not seen to come.
+/// Makes the current task leave each CPU. The handlers then count interrupts without an end, and
+/// tasks whose arrival fired no event.
 pub(super) fn leave_all(handlers: &Handlers, life: &[Moment]) {
     let last = life.last().map_or(0, |it| it.at);
     for cpu in 0..life::CPUS {

@@ -34,8 +34,8 @@ pub(super) enum What {
     RunEnter(u64),
     Exit(u64, u64),
     Entry(u64),
-    /// A switch that fired no event, rebuilt from what the scheduler stores: the thread that left,
-    /// the thread that came, and the time.
+    /// A switch that fired no event, rebuilt from the scheduler's data: the thread that left, the
+    /// thread that came, and the time of the switch.
     HiddenSwitch(u64, u64, u64),
 }
 

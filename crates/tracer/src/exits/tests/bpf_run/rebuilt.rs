@@ -1,5 +1,5 @@
-//! Switches that fired no event. The next event on the CPU rebuilds them from what the scheduler
-//! stores, and nothing is lost.
+//! Switches that fired no event. The handler of the next event on the CPU rebuilds such a switch
+//! from the scheduler's data, so that no time is lost.
 
 use std::cell::Cell;
 
@@ -15,7 +15,7 @@ use super::moment::{Moment, What};
 use super::oracle::counted_as_painted;
 use super::painted::paint;
 
-/// Another task.
+/// Task other than `TASK`.
 const OTHER: u64 = 8;
 
 /// Returns whether this event checks which task has the CPU.
@@ -33,14 +33,15 @@ fn checks_who_runs(it: &Moment) -> bool {
     )
 }
 
-/// Returns whether the event happens on its own CPU. Other events only name the CPU.
+/// Returns whether the event belongs to the CPU of the moment. A wake-up or a migration belongs to
+/// a vCPU, and its handler does not check which task has this CPU.
 fn is_done_there(it: &Moment) -> bool {
     !matches!(it.what, What::Waking(_) | What::Migrate(..))
 }
 
-/// Replaces some departures of tasks that are no vCPUs by rebuilt switches at the next event of the
-/// same CPU. The bits of `which` choose the departures, never two in a row on a CPU. Returns the
-/// life and the number of departures.
+/// Hides some switches away from tasks that are no vCPUs, and adds a rebuilt switch at the next
+/// event of the same CPU. The bits of `which` choose the switches, never two in a row on a CPU.
+/// Returns the reported events and the number of hidden switches.
 fn hide(life: &[Moment], which: u64) -> (Vec<Moment>, u32) {
     let (mut reported, mut hidden) = (Vec::new(), 0);
     let mut switch = [None; CPUS as usize];
@@ -90,8 +91,8 @@ fn hold(handlers: &Handlers) {
         handlers.live(&reported);
         let result = as_painted(handlers, &life, kvm_run_only);
         leave_all(handlers, &life);
-        // Another CPU may have read the work of this CPU meanwhile, without the hidden switch. The
-        // handlers then count a loss.
+        // Another CPU may have read this CPU's work between the hidden switch and the rebuilt one.
+        // The handlers then count a loss.
         let is_all = handlers.unpaired() == before;
         whole.set(whole.get() + u32::from(hidden > 0 && is_all));
         match is_all {
@@ -101,8 +102,7 @@ fn hold(handlers: &Handlers) {
             false => Ok(()),
         }
     });
-    // At least a third of the lives have a switch to hide, and no other CPU that reads the work
-    // meanwhile.
+    // More than a third of the lives must have a hidden switch and no loss.
     assert!(whole.get() > LIVES / 3, "{whole:?} of {LIVES}");
 }
 
@@ -124,8 +124,9 @@ fn a_rebuilt_switch_is_counted_as_painted_where_only_kvm_run_is_seen() {
     hold(&Handlers::kvm_run_only());
 }
 
-/// The vCPU waits from 2100 until it comes at 5000. In the first case, one task has the CPU
-/// meanwhile, and leaves it unseen. In the second case, another task follows unseen at 3000.
+/// The vCPU waits from 2100 to 5000. In the first case, `TASK` has the CPU in this time, and its
+/// departure fires no event. In the second case, the switch from `TASK` to `OTHER` at 3000 fires no
+/// event.
 #[test]
 fn a_wait_ends_when_its_thread_came_and_each_who_had_the_cpu_is_named() {
     for (until, other) in [(5_000, None), (5_000, Some(OTHER))] {
@@ -156,7 +157,8 @@ fn a_wait_ends_when_its_thread_came_and_each_who_had_the_cpu_is_named() {
     }
 }
 
-/// A task that left long before the other task came did not run until then.
+/// `TASK` left long before the vCPU came. Unknown tasks had the CPU in between, so `TASK` is blamed
+/// only until its departure.
 #[test]
 fn between_a_departure_and_an_arrival_others_may_have_run() {
     let handlers = Handlers::new();
@@ -173,8 +175,8 @@ fn between_a_departure_and_an_arrival_others_may_have_run() {
     assert_eq!(reported, [(2_100, 3_000)]);
 }
 
-/// Three kinds of switches are not rebuilt: a departure of a vCPU's thread, an unknown arrival, and
-/// an arrival before the last switch that was seen.
+/// Four kinds of switches are not rebuilt: a departure of a vCPU's thread, an unknown arrival, an
+/// arrival before the last seen switch, and an arrival after the event that rebuilds.
 #[test]
 fn a_switch_that_cannot_be_rebuilt_stays_lost() {
     for (seen, switch) in [

@@ -119,14 +119,15 @@ fn what_interrupts_is_not_what_runs() {
     assert_eq!(books.ran_ns, 900 - 80 - 40 - 7 - 130);
 }
 
-/// An interrupt, the soft interrupt after it, and the task that it woke take the CPU from a thread one after the other.
+/// An interrupt, then a soft interrupt, and then the task that the soft interrupt woke take the CPU
+/// from a thread.
 #[test]
 fn what_is_taken_behind_one_another_is_one_piece() {
     let machine = Machine::new();
     machine
         .at(0, 100, Wakes(1, false))
         .at(0, 100, Switch(IDLE, 1, Sleeps))
-        // A piece by itself: the thread runs for longer than 5 us after it.
+        // A separate piece: the thread runs for more than 5 us after this interrupt.
         .at(0, 10_000, IrqEntry(3))
         .at(0, 30_000, IrqExit(3))
         .at(0, 60_000, IrqEntry(3))
@@ -138,11 +139,11 @@ fn what_is_taken_behind_one_another_is_one_piece() {
         .at(0, 101_000, IrqEntry(3))
         .at(0, 106_000, IrqExit(3))
         .at(0, 200_000, Switch(1, IDLE, Sleeps));
-    // 10, 9, 18 and 5 us, without the time that the thread had in between.
+    // 10, 9, 18 and 5 us, without the thread's own runs in between.
     assert_eq!(machine.cpu(0).longest_piece, 42_000);
 }
 
-/// The largest loss of one thread is known after the threads have ended.
+/// After all threads have ended, the largest time taken from one thread is still known.
 #[test]
 fn who_lost_most_is_known_after_the_end() {
     let machine = Machine::new();

@@ -1,4 +1,4 @@
-//! Exported time never falls and never exceeds the truth, whichever events the gate misses.
+//! Exported times never fall and never exceed the truth, whichever events the gate misses.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -16,8 +16,8 @@ const SLEEPS: [VcpuState; 4] = [
 const PLACE: u32 = 1;
 const VCPU: Who = Who::Vcpu(PLACE);
 
-/// The next event of the only vCPU: whether a walk comes first, whether the gate misses the event,
-/// a choice of the event, and the time before it.
+/// Next event of the only vCPU: whether a walk comes before the event, whether the gate misses the
+/// event, a number that selects the event, and the time since the previous event.
 type Step = (bool, bool, u8, u64);
 
 fn step(most_missed: u8) -> impl Strategy<Value = Step> {
@@ -25,7 +25,7 @@ fn step(most_missed: u8) -> impl Strategy<Value = Step> {
     (any::<bool>(), missed, any::<u8>(), 1_u64..1_000)
 }
 
-/// Returns the next state of the vCPU's thread, and its event.
+/// Returns the next state of the vCPU's thread, and the event that leads to this state.
 fn next(state: VcpuState, way: u8, now: u64) -> (VcpuState, Happens) {
     let switch = |prev, state, next| Happens::Switch {
         cpu: 0,
@@ -58,13 +58,14 @@ fn next(state: VcpuState, way: u8, now: u64) -> (VcpuState, Happens) {
     }
 }
 
-/// Returns the exported time of each state, without a current wait.
+/// Returns the exported time in each state, without a current wait.
 fn exported(books: &VcpuBooks, now: u64) -> [u64; 8] {
     VcpuState::ALL.map(|state| books.spent_until_ns(state, now))
 }
 
-/// Runs a life. Asserts after each walk that no exported time fell, and that none exceeds the
-/// truth. Returns the true time in each state, and the exported time at the end.
+/// Runs a life. Asserts after each walk that no exported time fell, and that neither the sum of the
+/// exported times nor the running time exceeds the truth. Returns the true and the exported time in
+/// each state at the end.
 fn live(handlers: &Handlers, steps: &[Step]) -> ([u64; 8], [u64; 8]) {
     const FIRST: u64 = 1_000;
     let mut now = FIRST;
@@ -94,11 +95,14 @@ fn live(handlers: &Handlers, steps: &[Step]) -> ([u64; 8], [u64; 8]) {
             .iter()
             .zip(&exported)
             .any(|(before, now)| now < before);
-        assert!(!falls, "{before:?} was exported, and is {exported:?}");
+        assert!(!falls, "exported times fell: {before:?}, then {exported:?}");
         let all: u64 = exported.iter().sum();
-        assert!(all <= truth.iter().sum(), "more time than has passed");
+        assert!(
+            all <= truth.iter().sum(),
+            "the exported times exceed the elapsed time"
+        );
         let running = VcpuState::Running as usize;
-        assert!(exported[running] <= truth[running], "it ran less");
+        assert!(exported[running] <= truth[running], "too much running time");
         before = exported;
     };
     for (walks, is_missed, way, length) in steps {
@@ -135,7 +139,7 @@ proptest! {
         HANDLERS.with(|handlers| live(handlers, &steps));
     }
 
-    /// Each walk makes all time final, except a current wait.
+    /// Each walk makes all time until then final, except a current wait.
     #[test]
     fn each_walk_exports_the_time_of_the_current_state(steps in vec(step(0), 1..60)) {
         thread_local!(static HANDLERS: Handlers = Handlers::new(PIECES));
@@ -149,7 +153,7 @@ proptest! {
     }
 }
 
-/// Some kernels hide every departure of one process's threads.
+/// On some kernels, no departure of one process's threads fires an event.
 #[test]
 fn a_missed_departure_takes_no_exported_time_back() {
     const S: u64 = 1_000_000_000;
@@ -169,7 +173,8 @@ fn a_missed_departure_takes_no_exported_time_back() {
             has_cpu: true,
         },
         confirms(101 * S, true),
-        // It leaves at 130 s and comes back at 140 s. The walk finds it on the CPU as before.
+        // The vCPU leaves at 130 s and comes back at 140 s, both without an event. The walk finds
+        // the vCPU on the CPU as before.
         Happens::LeavesUnseen { vcpu: PLACE },
         confirms(160 * S, true),
     ]);
@@ -191,7 +196,7 @@ fn a_vcpu_that_never_leaves_its_cpu_has_its_time_exported_at_each_walk() {
     const S: u64 = 1_000_000_000;
     let handlers = Handlers::new(PIECES);
     handlers.happen(&[
-        // Its thread has left a CPU before it was found.
+        // The vCPU's thread left a CPU before a walk found the vCPU.
         Happens::LeavesUnseen { vcpu: PLACE },
         Happens::Begins {
             now: 100 * S,

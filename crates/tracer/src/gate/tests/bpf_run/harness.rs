@@ -125,7 +125,7 @@ pub(super) enum Happens {
         id: u32,
         has_cpu: bool,
     },
-    /// A walk finds the vCPU. `is_ready`: it has a CPU, or could have one.
+    /// A walk finds the vCPU. `is_ready`: the vCPU has a CPU, or is on a run queue.
     Confirms {
         now: u64,
         vcpu: u32,
@@ -137,8 +137,8 @@ pub(super) enum Happens {
 }
 
 impl Happens {
-    /// Returns the words of `struct happened` of `bpf/gate_test.bpf.c`, or `None` if it is no
-    /// event. `left` counts how often the thread at each place has left a CPU.
+    /// Returns the words of `struct happened` of `bpf/gate_test.bpf.c`, or `None` if the handlers
+    /// get no event. `left` counts how often the thread at each place has left a CPU.
     fn sent(self, left: &mut [u64]) -> Option<[u64; WORDS]> {
         if let Happens::Switch {
             prev: Who::Vcpu(vcpu),
@@ -155,7 +155,7 @@ impl Happens {
         Some(words)
     }
 
-    /// Returns the same words, with places instead of counts.
+    /// Returns the words of [`Happens::sent`], with places instead of the counts of departures.
     fn words(self) -> Option<[u64; WORDS]> {
         let vcpu = |place| Who::Vcpu(place).place();
         let urgent = |who: Who| u64::from(who.is_urgent());
@@ -294,7 +294,7 @@ pub(super) struct Handlers {
     object: Object,
     /// Number of pieces that each CPU keeps.
     room: u32,
-    /// Number of times that the thread at each place has left a CPU.
+    /// How often the thread at each place has left a CPU.
     left: RefCell<Vec<u64>>,
 }
 
