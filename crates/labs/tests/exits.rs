@@ -43,15 +43,17 @@ mod virtual_time {
     #[test]
     fn each_exit_is_counted_once_under_its_reason_and_its_time_adds_up() {
         let mut commands = vec![
-            "&& vmnoise exits -d 8s --format json".to_owned(),
+            "&& vmnoise exits -d 5m --format json".to_owned(),
             // When this ends, `exits` counts.
-            "vmnoise osnoise -d 1s -q".to_owned(),
+            "lab-vmm traced --".to_owned(),
         ];
         commands.extend(EXERCISES.iter().map(|(name, _)| {
             format!("vmnoise microvm --exercise {name} --duration 20ms --format json")
         }));
+        commands.push("lab-vmm untrace --".to_owned());
         let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
         let report = Lab::kernel(Kernel::Cloud)
+            .program(&vmnoise_labs::lab_program("lab-vmm").unwrap())
             .virtual_time(0)
             .run(&commands)
             .unwrap();

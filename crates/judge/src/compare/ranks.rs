@@ -1,16 +1,19 @@
 //! The rank test and the sizes of an effect.
 
-use super::alike::alike;
+use super::alike::{alike, autocorrelation, common};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Comparison of two samples of numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ranks {
-    /// Probability of ranks at least as uneven, if both samples came from one source: the
-    /// Mann-Whitney U test, two-sided, by its normal approximation with the corrections for ties
-    /// and for continuity (Mann and Whitney 1947). Consecutive numbers that are alike count as
-    /// fewer.
-    pub(super) p: f64,
+    /// Number of standard deviations by which the Mann-Whitney U is off, if all numbers are
+    /// independent: its normal approximation with the corrections for ties and for continuity (Mann
+    /// and Whitney 1947).
+    score: f64,
+    /// Number of numbers in both samples.
+    count: f64,
+    /// Autocorrelation of consecutive numbers.
+    autocorrelation: f64,
     /// Cliff's delta, from -1 to 1: the probability that a number of the second sample is larger
     /// than one of the first, minus the probability that it is smaller (Cliff 1993).
     pub(super) delta: f64,
@@ -41,19 +44,31 @@ pub(super) fn ranks(first: &[f64], second: &[f64]) -> Option<Ranks> {
         _ => differences[middle],
     };
     Some(Ranks {
-        p: two_sided(score(u, first, second), first, second),
+        score: score(u, first, second),
+        count: (first.len() + second.len()) as f64,
+        autocorrelation: autocorrelation(first, second),
         delta,
         shift,
     })
 }
 
-/// Returns the two-sided p of this score. Each sample counts as its number of independent numbers.
-fn two_sided(score: f64, first: &[f64], second: &[f64]) -> f64 {
-    let alike = alike(first, second);
-    let independent = (first.len() + second.len()) as f64 / alike;
-    // The likeness itself is known only from this number of independent numbers.
-    let by_chance = StudentsT::new(0.0, 1.0, (independent - 2.0).max(1.0));
-    by_chance.map_or(1.0, |it| 2.0 * it.sf(score / alike.sqrt()))
+/// Returns the two-sided p of each of these figures of the same windows. It is the probability of
+/// ranks at least as uneven if both samples came from one source. Consecutive numbers that are alike
+/// count as fewer.
+pub(super) fn p_of_all(figures: &[Ranks]) -> Vec<f64> {
+    let common = common(figures.iter().map(|it| it.autocorrelation).collect());
+    figures.iter().map(|it| it.p(common)).collect()
+}
+
+impl Ranks {
+    /// Returns the two-sided p with at least this autocorrelation.
+    fn p(&self, common: f64) -> f64 {
+        let alike = alike(self.autocorrelation.max(common));
+        // The autocorrelation itself is known only from this number of independent numbers.
+        let independent = self.count / alike;
+        let by_chance = StudentsT::new(0.0, 1.0, (independent - 2.0).max(1.0));
+        by_chance.map_or(1.0, |it| 2.0 * it.sf(self.score / alike.sqrt()))
+    }
 }
 
 /// Returns how many standard deviations U is off, if all numbers are independent.
@@ -114,16 +129,16 @@ mod tests {
         let of_mixed = ranks(&mixed, &higher(mixed)).unwrap();
         let of_ascending = ranks(&ascending, &higher(ascending)).unwrap();
         assert_eq!(of_mixed.delta, of_ascending.delta);
-        assert!(
-            of_mixed.p < 0.01 && of_ascending.p > 0.1,
-            "{of_mixed:?} {of_ascending:?}"
-        );
+        let p = [of_mixed, of_ascending].map(|it| it.p(0.0));
+        assert!(p[0] < 0.01 && p[1] > 0.1, "{p:?}");
+        // Other figures of the same windows show that these follow from one another.
+        assert!(of_mixed.p(0.9) > 0.1);
     }
 
     #[test]
     fn the_same_numbers_are_no_difference() {
         let found = ranks(&[3.0; 20], &[3.0; 20]).unwrap();
-        assert_eq!((found.p, found.delta, found.shift), (1.0, 0.0, 0.0));
+        assert_eq!((found.p(0.0), found.delta, found.shift), (1.0, 0.0, 0.0));
         assert_eq!(ranks(&[3.0; 7], &[4.0; 20]), None);
     }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::figure::Figure;
 use super::measured::Measured;
-use super::ranks::{holm, ranks};
+use super::ranks::{Ranks, holm, p_of_all, ranks};
 
 /// Level of significance, for all figures of a comparison together.
 const ALPHA: f64 = 0.01;
@@ -53,15 +53,15 @@ impl Row {
 /// Compares all figures of two runs of one kind. Their windows must have one length, and their gaps
 /// one threshold.
 pub fn compare(first: &Measured, second: &Measured) -> Vec<Row> {
-    let mut rows: Vec<Row> = figures_of(&[first, second])
+    let figures = figures_of(&[first, second]).into_iter();
+    let (mut rows, compared): (Vec<Row>, Vec<Option<Ranks>>) =
+        figures.map(|figure| row(figure, first, second)).unzip();
+    let (tested, ranks): (Vec<usize>, Vec<Ranks>) = compared
         .into_iter()
-        .map(|figure| row(figure, first, second))
-        .collect();
-    let (tested, mut p): (Vec<usize>, Vec<f64>) = rows
-        .iter()
         .enumerate()
-        .filter_map(|(at, row)| Some((at, row.p?)))
+        .filter_map(|(at, ranks)| Some((at, ranks?)))
         .unzip();
+    let mut p = p_of_all(&ranks);
     holm(&mut p);
     for (at, p) in tested.into_iter().zip(p) {
         rows[at].p = Some(p);
@@ -85,18 +85,19 @@ pub fn figures_of(runs: &[&Measured]) -> Vec<Figure> {
     figures
 }
 
-fn row(figure: Figure, first: &Measured, second: &Measured) -> Row {
+fn row(figure: Figure, first: &Measured, second: &Measured) -> (Row, Option<Ranks>) {
     let both = first.by_window(&figure).zip(second.by_window(&figure));
     // There is nothing to compare if the figure is 0 in all windows of both.
     let both = both.filter(|(a, b)| a.iter().chain(b).any(|it| *it != 0.0));
     let ranks = both.and_then(|(a, b)| ranks(&a, &b));
-    Row {
+    let row = Row {
         first: first.figure(&figure),
         second: second.figure(&figure),
         shift: ranks.map(|ranks| ranks.shift),
         delta: ranks.map(|ranks| ranks.delta),
-        p: ranks.map(|ranks| ranks.p),
+        p: None,
         verdict: Verdict::Untested,
         figure,
-    }
+    };
+    (row, ranks)
 }

@@ -33,8 +33,9 @@ static __always_inline int ran(u32 cpu, u64 begin)
  * kernel/sched/stats.h). The idle task has none, so its `came_ns` is `left_ns`. `left_ns` is the
  * time at which the scheduler last charged the task that left (update_curr). `left_ns` is set only
  * if this task has not arrived again since its last seen switch. Hidden switches are rare, so this
- * function is not inlined into each program. */
-static __noinline int find_hidden_switch(u32 cpu, u64 now)
+ * function is not inlined into each program. It is global, because the verifier then checks it once
+ * for each program, and not once for each path to it. */
+__noinline int find_hidden_switch(u32 cpu, u64 now)
 {
 	struct task_struct *task = bpf_get_current_task_btf(), *ran;
 	struct exits_cpu *slot = exits_cpu(cpu);
