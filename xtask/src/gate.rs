@@ -16,8 +16,7 @@ use crate::tally::{Skip, Tally};
 use crate::tiers::{self, Tier, is_unit};
 use crate::{cargo, checks, linted, machine, oracle, run, run_command, supply};
 
-/// Number of streams with which the laws and the oracles are tested, or of which an expensive one
-/// takes a fraction: in daily work, and in CI.
+/// Number of streams with which the laws are tested: in daily work, and in CI.
 const FEW_STREAMS: Setting = ("PROPTEST_CASES", "5000");
 const STREAMS: Setting = ("PROPTEST_CASES", "100000");
 /// Time for which a search looks for inputs that break something.
@@ -97,7 +96,7 @@ pub fn rest() -> Result<()> {
     let step = Step::begin();
     checks::documentation()?;
     tally.took("documentation", step.spent());
-    tiers::run(&mut tally, MANY, select(&tests, "law"), &Ok(()))?;
+    tiers::run(&mut tally, MANY, select(&tests, "budget_law"), &Ok(()))?;
     let fuzz = Tier::alone("search", 20).with(FUZZ_SECONDS);
     tiers::run(&mut tally, fuzz, select(&tests, "search"), &Ok(()))?;
     let engines = installed(&oracle::ENGINES);
@@ -191,7 +190,7 @@ fn format(tally: &mut Tally) -> Result<()> {
 fn units(tally: &mut Tally, tests: &[Test]) -> Result<()> {
     let units: Vec<Test> = tests.iter().filter(|test| is_unit(test)).cloned().collect();
     tiers::run(tally, UNIT, units, &Ok(()))?;
-    tiers::run(tally, FEW, select(tests, "law"), &Ok(()))
+    tiers::run(tally, FEW, select(tests, "budget_law"), &Ok(()))
 }
 
 fn select(tests: &[Test], tier: &str) -> Vec<Test> {

@@ -25,7 +25,7 @@ const LONG: [&str; 4] = ["join::", "feed_nested::", "xen::", "join_timers::"];
 
 /// Tiers of tests that need something of the machine, or much time. All others are unit tests.
 const NEEDY: [&str; 14] = [
-    "law",
+    "budget_law",
     "search",
     "engine",
     "processor",

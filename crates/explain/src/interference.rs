@@ -42,14 +42,12 @@ impl Interference {
         }
     }
 
-    /// Returns the counts of one gap, from the gap's counter, if it has one, and from the
-    /// activities that overlap the gap. If records may have been lost, the gap does not count as
-    /// free of interference.
+    /// Returns the counts of one gap, from its counter, if it has one, and the activities that
+    /// overlap it.
     pub(crate) fn of_gap(
         visibility: &Visibility,
         counter: Option<u32>,
         activities: &[Activity],
-        may_have_lost: bool,
     ) -> Interference {
         let mut counted = Interference::none(visibility);
         // The counter knows better than an overlap whether an interference at the edge was inside.
@@ -59,7 +57,7 @@ impl Interference {
             None => activities.is_empty(),
         };
         if let Some(hw) = &mut counted.hw {
-            *hw = u64::from(untouched && !may_have_lost);
+            *hw = u64::from(untouched);
         }
         for activity in activities {
             let class = match activity.kind {

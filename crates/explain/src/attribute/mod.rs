@@ -119,12 +119,7 @@ impl Attribution {
         context: Context<'_>,
     ) {
         let visibility = context.visibility;
-        let interference = Interference::of_gap(
-            visibility,
-            gap.interference,
-            activities,
-            context.may_have_lost,
-        );
+        let interference = Interference::of_gap(visibility, gap.interference, activities);
         let shown = interference.activities();
         let lost = |count: u32| u64::from(count).saturating_sub(shown);
         self.begin(gap.cpu, (start_ns, dur_ns), context);

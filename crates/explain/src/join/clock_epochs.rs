@@ -1,8 +1,6 @@
 //! Clocks of one machine during its recording: the TSC against CLOCK_MONOTONIC, in epochs. A new
 //! epoch starts where one of the two clocks jumped, as in a suspended machine.
 
-use std::ops::Range;
-
 use vmnoise_events::{Anchor, ClockFacts};
 
 use crate::clockmap::ClockMap;
@@ -19,8 +17,6 @@ pub(super) struct ClockEpochs {
     epochs: Vec<ClockMap>,
     /// Whether the clocks jumped more than [`MOST`] times.
     has_ended: bool,
-    /// Readings that the TSC may have shown twice, because the TSC went back.
-    shown_twice: Vec<Range<u64>>,
 }
 
 impl ClockEpochs {
@@ -29,7 +25,6 @@ impl ClockEpochs {
             facts: *facts,
             epochs: Vec::new(),
             has_ended: false,
-            shown_twice: Vec::new(),
         }
     }
 
@@ -48,23 +43,8 @@ impl ClockEpochs {
         self.has_ended = self.epochs.len() == MOST;
         let mut epoch = ClockMap::new(&self.facts);
         if !self.has_ended && epoch.add(anchor) {
-            let shown_twice = self.shown_around(anchor);
-            self.shown_twice.extend(shown_twice.into_iter().flatten());
             self.epochs.push(epoch);
         }
-    }
-
-    /// Returns the readings that the TSC may have shown between the last anchor and the jump, and
-    /// between the jump and this anchor. Returns `None` if no reading can have been shown twice,
-    /// because the TSC jumped far forward.
-    fn shown_around(&self, anchor: &Anchor) -> Option<[Range<u64>; 2]> {
-        let epoch = self.epochs.last()?;
-        let ((_, last_tsc), (_, last_ns)) = epoch.span_tsc().zip(epoch.span_mono_ns())?;
-        let most_tsc = epoch.most_cycles(anchor.mono_ns - last_ns);
-        let first_tsc = anchor.before_tsc;
-        let before = last_tsc.saturating_add(1)..last_tsc.saturating_add(most_tsc);
-        let after = first_tsc.saturating_sub(most_tsc)..first_tsc;
-        (first_tsc < before.end).then_some([before, after])
     }
 
     /// Returns CLOCK_MONOTONIC at the first and the last anchor, in nanoseconds.
@@ -90,12 +70,8 @@ impl ClockEpochs {
     }
 
     /// Returns CLOCK_MONOTONIC in nanoseconds at this TSC reading; `None` also if two epochs have
-    /// this reading, or if the TSC may have shown this reading twice.
+    /// this reading.
     pub(super) fn mono_ns(&self, tsc: u64) -> Option<u64> {
-        let mut twice = self.shown_twice.iter();
-        if twice.any(|readings| readings.contains(&tsc)) {
-            return None;
-        }
         let holds = |(first_tsc, last_tsc)| first_tsc <= tsc && tsc <= last_tsc;
         let mut epochs = self
             .epochs
@@ -185,26 +161,6 @@ mod tests {
         assert_eq!(epochs.mono_ns(2_100_000_000), Some(50_000_100));
         assert_eq!(epochs.mono_ns(20_000_000), None, "it was read twice");
         assert_eq!(epochs.bound_ns(), 2);
-    }
-
-    #[test]
-    fn a_reading_that_was_shown_before_a_jump_back_and_after_is_of_no_time() {
-        // The TSC went back by 10 ms, and exceeded its last reading again when the clocks were
-        // read.
-        let epochs = epochs(&[
-            (0, 100),
-            (40_000_000, 20_000_100),
-            (60_000_000, 40_000_100),
-            (100_000_000, 60_000_100),
-        ]);
-        assert_eq!(epochs.iter().count(), 2);
-        // The TSC ran for at most 20 ms, plus a 200th part, plus 10 us. All of this may be before
-        // the jump, or after it.
-        let most = 40_220_000;
-        let (first, end) = (60_000_000 - most, 40_000_000 + most);
-        assert!(epochs.mono_ns(first - 1).is_some() && epochs.mono_ns(end).is_some());
-        let twice = (epochs.mono_ns(first), epochs.mono_ns(end - 1));
-        assert_eq!(twice, (None, None));
     }
 
     #[test]

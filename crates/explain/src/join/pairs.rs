@@ -148,8 +148,6 @@ impl Pairs {
             let vcpu = self.joined(cpu)?;
             let (from_ns, until_ns) = vcpu.there_ns?;
             let (epoch, guest_tsc) = self.guest.tsc(guest_mono_ns)?;
-            // A reading that the guest's counter showed twice may be from either of two times.
-            self.guest.mono_ns(guest_tsc)?;
             let (line, host_mono_ns) = self.crossing(vcpu).host_mono_ns(guest_tsc)?;
             let is_there = from_ns <= host_mono_ns && host_mono_ns <= until_ns;
             (is_there && host_mono_ns <= self.host_until_ns).then_some((epoch, line))

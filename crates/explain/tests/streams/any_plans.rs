@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::clocks::{Clocks, Monotonic, Shown, Stop, StopKind};
+use super::clocks::{Clocks, Monotonic, Stop};
 use super::lives::Stay;
 use super::pairs::{Plan, TICK_NS};
 
@@ -62,49 +62,19 @@ pub fn any_clocks() -> impl Strategy<Value = Clocks> {
         )
 }
 
-/// Returns the clocks of a kernel that started just now or long ago, or clocks that show ideal
-/// time.
-pub fn any_shown() -> impl Strategy<Value = Shown> {
-    let started = || prop_oneof![0..3 * S, 0..1_u64 << 60];
-    let other = (1_u64..6, started(), started());
-    let other = other.prop_map(|(cycles_per_ns, first_tsc, first_mono_ns)| Shown {
-        cycles_per_ns,
-        first_tsc,
-        first_mono_ns,
-    });
-    prop_oneof![Just(Shown::PLAIN), other]
-}
-
-/// Returns up to three stays. Half of the vCPUs stay on the host all the time. During the run, the
-/// others come to the host, leave the host, or get another id or thread.
-pub fn any_stays() -> impl Strategy<Value = Vec<Stay>> {
-    let at_ns = || 200 * MS..2_200 * MS;
-    let stay = prop_oneof![
-        4 => Just(Stay::Always),
-        1 => at_ns().prop_map(Stay::Until),
-        1 => at_ns().prop_map(Stay::From),
-        1 => at_ns().prop_map(Stay::OtherIdFrom),
-        1 => at_ns().prop_map(Stay::OtherThreadFrom),
-    ];
-    vec(stay, 1..4)
-}
-
-/// Returns why a VM did not run, and what its clocks did then.
-fn any_stop_kind() -> impl Strategy<Value = StopKind> {
+/// Half of the guests are moved to their host, or away from it, somewhere in the run.
+pub fn any_stay() -> impl Strategy<Value = Stay> {
     prop_oneof![
-        2 => Just(StopKind::Paused),
-        1 => Just(StopKind::Suspended),
-        1 => Just(StopKind::HostSuspended),
-        // The counter stays above 0: the first stop begins after at least 600 ms, and the second at
-        // least 300 ms after the end of the first.
-        1 => (MS..400 * MS).prop_map(|back_ns| StopKind::Restored { back_ns }),
+        2 => Just(Stay::Always),
+        1 => (200 * MS..2_200 * MS).prop_map(Stay::Until),
+        1 => (200 * MS..2_200 * MS).prop_map(Stay::From),
     ]
 }
 
 /// A guest with one to three CPUs that is on its host all the time, and recorded for about two seconds, on a host that
 /// recorded before, after or for longer than it, with other guests or alone.
 pub fn any_plan() -> impl Strategy<Value = Plan> {
-    let stops = vec((300 * MS..700 * MS, MS..150 * MS, any_stop_kind()), 0..3);
+    let stops = vec((300 * MS..700 * MS, MS..150 * MS), 0..3);
     let runs = prop_oneof![
         Just(((100_000, 4 * MS), (2_000, 500_000))),
         Just(((20_000, 400_000), (1_000, 100_000))),
@@ -122,12 +92,11 @@ pub fn any_plan() -> impl Strategy<Value = Plan> {
         .prop_map(|(base, machine, guest, host, noise, edges)| {
             let (seed, mut clocks, stops) = base;
             let mut at_ns = 300 * MS;
-            for (after_ns, len_ns, kind) in stops {
+            for (after_ns, len_ns) in stops {
                 at_ns += after_ns;
                 clocks.stops.push(Stop {
                     from_ns: at_ns,
                     to_ns: at_ns + len_ns,
-                    kind,
                 });
                 at_ns += len_ns;
             }
@@ -146,7 +115,7 @@ pub fn any_plan() -> impl Strategy<Value = Plan> {
                 threshold_ns: edges.0,
                 bracket_ns: edges.1,
                 other_vms,
-                stays: vec![Stay::Always],
+                stay: Stay::Always,
             }
         })
 }

@@ -20,7 +20,7 @@ impl Span {
     }
 }
 
-/// When a vCPU of the guest is on the host that records, in ideal time.
+/// When the vCPUs of the guest are on the host that records, in ideal time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stay {
     /// All the time.
@@ -29,10 +29,8 @@ pub enum Stay {
     Until(u64),
     /// From then on: the VM was moved here.
     From(u64),
-    /// All the time, but from then on the host reports the vCPU under another id.
+    /// All the time, but the host reports each of them under another id from then on.
     OtherIdFrom(u64),
-    /// All the time, but from then on the vCPU has another thread, and so another id.
-    OtherThreadFrom(u64),
 }
 
 impl Stay {
@@ -43,16 +41,9 @@ impl Stay {
             Stay::Always => Some(false),
             Stay::Until(at_ns) => (exit.end_ns <= at_ns).then_some(false),
             Stay::From(at_ns) => (at_ns <= exit.start_ns).then_some(false),
-            Stay::OtherIdFrom(at_ns) | Stay::OtherThreadFrom(at_ns) => match exit.end_ns <= at_ns {
-                true => Some(false),
-                false => (at_ns <= exit.start_ns).then_some(true),
-            },
+            Stay::OtherIdFrom(at_ns) if exit.end_ns <= at_ns => Some(false),
+            Stay::OtherIdFrom(at_ns) => (at_ns <= exit.start_ns).then_some(true),
         }
-    }
-
-    /// Returns whether the host reports the vCPU as two vCPUs, one after the other.
-    pub fn is_of_two(self) -> bool {
-        matches!(self, Stay::OtherIdFrom(_) | Stay::OtherThreadFrom(_))
     }
 }
 
@@ -65,8 +56,6 @@ pub struct Life {
     pub number: u32,
     /// Exits that were reported.
     pub exits: Vec<Span>,
-    /// Exits whose records were lost.
-    pub lost_exits: Vec<Span>,
     /// Gaps that were recorded, of the guest's time.
     pub gaps: Vec<Span>,
     /// All holes in the workload's time, also those lost or too short.
@@ -134,9 +123,8 @@ impl Life {
                 start_ns: at_ns + after_ns,
                 end_ns: at_ns + after_ns + len_ns,
             };
-            match dice.percent(plan.lost_percent) {
-                true => self.lost_exits.push(span),
-                false => self.exits.push(span),
+            if !dice.percent(plan.lost_percent) {
+                self.exits.push(span);
             }
         }
         // The way out and in again is nobody's; after some the guest has work of its own.
