@@ -5,7 +5,7 @@ use vmnoise_events::coverage::{BlindSpot, Hidden, Hides, Question};
 
 use super::budget::Requirement;
 use super::evidence::Evidence;
-use super::judge::{Found, blind};
+use super::found::{Found, blind};
 use super::odds::{Decision, LONGEST_NS, Odds};
 use super::reason::Reason;
 

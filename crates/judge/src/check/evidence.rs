@@ -1,6 +1,7 @@
 //! Evidence for verdicts of `check`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{Event, FinishReason, RunFacts, Workload};
@@ -19,9 +20,11 @@ const MICROSECOND_NS: u64 = 1_000;
 #[derive(Debug)]
 pub struct Evidence {
     /// Facts from before the run.
-    pub facts: RunFacts,
+    pub facts: Arc<RunFacts>,
     /// Measured time, in nanoseconds.
     pub length_ns: u64,
+    /// Coverage of the run and of its host's recording.
+    coverage: Arc<Coverage>,
     pub(super) sample: Sample,
     /// Evidence of each CPU. Empty if the run has one CPU, or observed threads, which may run on
     /// any CPU.
@@ -121,7 +124,8 @@ impl Evidence {
         let tracks = std::mem::take(&mut sample.cpus);
         let mut evidence = Evidence {
             length_ns: measured_ns(&facts, span_ns, &sample.summary),
-            facts,
+            facts: Arc::new(facts),
+            coverage: Arc::new(sample.summary.coverage.clone()),
             sample,
             cpus: Vec::new(),
         };
@@ -136,8 +140,9 @@ impl Evidence {
         let common = without_cpus(&self.sample.summary);
         let evidence = tracks.into_iter().map(|(cpu, track)| {
             let evidence = Evidence {
-                facts: self.facts.clone(),
+                facts: Arc::clone(&self.facts),
                 length_ns: self.length_ns,
+                coverage: Arc::clone(&self.coverage),
                 sample: Sample {
                     whole: track.whole,
                     windows: track.windows,
@@ -162,7 +167,7 @@ impl Evidence {
 
     /// Returns the coverage of the run and of its host's recording.
     pub fn coverage(&self) -> &Coverage {
-        &self.sample.summary.coverage
+        &self.coverage
     }
 
     /// Returns the number of gaps or wake-ups.
@@ -260,10 +265,12 @@ impl Evidence {
     }
 }
 
-/// Returns a summary without the figures of its CPUs.
+/// Returns a summary without the figures of its CPUs: a machine may have thousands, and each gets a
+/// copy.
 fn without_cpus(summary: &Summary) -> Summary {
     let mut common = summary.clone();
     common.cpus.clear();
+    common.coverage.cpus.clear();
     common.worst.clear();
     if let Some(wakeups) = &mut common.wakeups {
         wakeups.cpus.clear();

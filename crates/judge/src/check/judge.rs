@@ -10,6 +10,7 @@ use vmnoise_events::{Name, Share};
 use super::budget::{Budget, Quantity, Requirement};
 use super::estimate::{percentile, rate};
 use super::evidence::Evidence;
+use super::found::{Found, Verdict, blind};
 use super::reason::Reason;
 use crate::bounds::Bounds;
 use crate::compare::Figure;
@@ -19,20 +20,6 @@ use crate::compare::Figure;
 const RISK: f64 = 0.01;
 /// Number of culprits that are named.
 const NAMED: usize = 3;
-
-/// Verdict on a limit, or on all limits, from good to bad.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// The limit is kept.
-    Pass,
-    /// The limit is kept, with a warning.
-    Warn,
-    /// The run does not show whether the limit is kept.
-    CannotTell,
-    /// The limit is broken.
-    Fail,
-}
 
 /// Verdict on a run by a budget.
 #[derive(Debug, Clone, PartialEq)]
@@ -247,51 +234,6 @@ fn judge(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64
         reasons: found.reasons,
         blame,
     }
-}
-
-/// Verdict of a run on one limit.
-pub(super) struct Found {
-    pub(super) verdict: Verdict,
-    pub(super) value: Option<f64>,
-    pub(super) reasons: Vec<Reason>,
-}
-
-impl Found {
-    fn kept(value: f64) -> Found {
-        Found {
-            verdict: Verdict::Pass,
-            value: Some(value),
-            reasons: Vec::new(),
-        }
-    }
-
-    pub(super) fn broken(value: f64) -> Found {
-        Found {
-            verdict: Verdict::Fail,
-            value: Some(value),
-            reasons: vec![Reason::Above],
-        }
-    }
-
-    pub(super) fn open(value: Option<f64>, reasons: Vec<Reason>) -> Found {
-        Found {
-            verdict: Verdict::CannotTell,
-            value,
-            reasons,
-        }
-    }
-
-    /// Returns that the limit is kept, unless the recording has these blind spots.
-    pub(super) fn kept_but_for(value: f64, spots: Vec<BlindSpot>) -> Found {
-        match spots.is_empty() {
-            true => Found::kept(value),
-            false => Found::open(Some(value), blind(spots)),
-        }
-    }
-}
-
-pub(super) fn blind(spots: Vec<BlindSpot>) -> Vec<Reason> {
-    spots.into_iter().map(Reason::Blind).collect()
 }
 
 fn longest(requirement: &Requirement, evidence: &Evidence) -> Found {

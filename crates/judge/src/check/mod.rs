@@ -8,6 +8,7 @@
 mod budget;
 mod estimate;
 mod evidence;
+mod found;
 mod joined;
 mod judge;
 pub(crate) mod odds;
@@ -15,6 +16,7 @@ mod reason;
 
 pub use budget::{Budget, Culprit, Quantity, Requirement};
 pub use evidence::{Evidence, EvidenceReader};
+pub use found::Verdict;
 pub use joined::JoinedEvidenceReader;
-pub use judge::{Blame, Judged, Judgement, Verdict};
+pub use judge::{Blame, Judged, Judgement};
 pub use reason::Reason;

@@ -1,0 +1,82 @@
+//! The generator of pairs knows the truth.
+
+use crate::streams::any_plans::any_plan;
+use crate::streams::pairs::{Plan, RecordedPair, TICK_NS};
+use proptest::prelude::*;
+use vmnoise_events::Event;
+
+#[test]
+fn each_exit_lies_in_a_hole_of_its_guest() {
+    let pair = Plan::plain().record();
+    let life = &pair.lives[0];
+    assert!(life.gaps.len() > 300 && life.exits.len() > 300);
+    for exit in &life.exits {
+        let is_held = |hole: &&crate::streams::lives::Span| {
+            hole.start_ns < exit.start_ns && exit.end_ns < hole.end_ns
+        };
+        let in_run = (100_000_000..2_099_000_000).contains(&exit.start_ns);
+        assert_eq!(
+            life.away.iter().any(|hole| is_held(&hole)),
+            in_run,
+            "{exit:?}"
+        );
+    }
+    assert!(life.away.is_sorted_by(|a, b| a.end_ns < b.start_ns));
+    let gaps = pair.guest.iter().filter(|it| matches!(it, Event::Gap(_)));
+    assert_eq!(gaps.count(), life.gaps.len());
+}
+
+/// Whether each look at the clocks, of both sides, has later ones than the one before.
+fn all_clocks_go_on(pair: &RecordedPair) -> bool {
+    [&pair.guest, &pair.host].into_iter().all(|events| {
+        let anchors = events.iter().filter_map(|event| match event {
+            Event::Anchor(anchor) => Some((anchor.before_tsc, anchor.mono_ns)),
+            _ => None,
+        });
+        let anchors: Vec<(u64, u64)> = anchors.collect();
+        anchors.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1)
+    })
+}
+
+/// Its end was a look of its own, however soon after the last, which was over later then.
+#[test]
+fn a_run_that_ends_just_after_a_look_has_that_at_its_end() {
+    for seed in 0..100 {
+        for after_ns in 0..3 {
+            let (from_ns, _) = Plan::plain().guest;
+            let both = (from_ns, from_ns + 10 * TICK_NS + after_ns);
+            let pair = Plan {
+                seed,
+                guest: both,
+                host: both,
+                bracket_ns: 3_000,
+                ..Plan::plain()
+            };
+            assert!(all_clocks_go_on(&pair.record()), "{pair:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn what_is_recorded_is_on_the_clocks_of_its_side(plan in any_plan()) {
+        let pair = plan.record();
+        for (cpu, life) in pair.lives.iter().take(plan.apic_ids.len()).enumerate() {
+            let gaps = pair.guest.iter().filter_map(|event| match event {
+                Event::Gap(gap) if gap.cpu as usize == cpu => Some((gap.start_tsc, gap.end_tsc)),
+                _ => None,
+            });
+            let clocks = &plan.clocks;
+            let truth = life.gaps.iter();
+            let truth = truth.map(|it| (clocks.guest_tsc(it.start_ns), clocks.guest_tsc(it.end_ns)));
+            let truth: Vec<(u64, u64)> = truth.collect();
+            prop_assert!(truth.is_sorted_by(|a, b| a.0 <= a.1 && a.1 < b.0), "{:?}", truth);
+            // What ends after the last drain is not reported.
+            let gaps: Vec<(u64, u64)> = gaps.collect();
+            prop_assert!(truth.starts_with(&gaps));
+        }
+        prop_assert!(all_clocks_go_on(&pair));
+    }
+}

@@ -1,0 +1,235 @@
+//! Joins of generated pairs, held against what happened.
+
+use std::collections::HashMap;
+
+use crate::streams::any_plans::{any_plan, any_stay};
+use crate::streams::joins::{ALL, join, obeys_the_law, pairs_of, stamped};
+use crate::streams::lives::{Span, Stay};
+use crate::streams::pairs::{Plan, RecordedPair};
+use proptest::prelude::*;
+use vmnoise_events::{Event, Share};
+use vmnoise_explain::{ExitBranch, JoinError, JoinedRun, Side};
+
+fn joined(pair: &RecordedPair) -> Result<JoinedRun, JoinError> {
+    let pairs = pairs_of(pair)?;
+    let run = join(
+        (&pair.guest_facts, &pair.guest),
+        (&pair.host_facts, &pair.host),
+        pairs,
+        ALL,
+    );
+    obeys_the_law(&run);
+    Ok(run)
+}
+
+/// What these exits had of a gap, by the ideal clock.
+fn overlap_ns(gap: &Span, exits: &[Span]) -> (u64, u64) {
+    let inside = exits.iter().filter_map(|exit| {
+        let (from, to) = (exit.start_ns.max(gap.start_ns), exit.end_ns.min(gap.end_ns));
+        (from < to).then(|| to - from)
+    });
+    inside.fold((0, 0), |(count, ns), more| (count + 1, ns + more))
+}
+
+/// Each gap of each CPU has as much of its host as its vCPU truly had, within the clock's
+/// bound at both ends of each exit.
+fn reports_the_truth(
+    plan: &Plan,
+    pair: &RecordedPair,
+    run: &JoinedRun,
+) -> Result<(), TestCaseError> {
+    for found in &run.pairs {
+        let life = &pair.lives[found.cpu as usize];
+        let gaps = life.gaps.iter();
+        let gaps: HashMap<u64, &Span> = gaps
+            .map(|gap| (plan.clocks.guest_tsc(gap.start_ns), gap))
+            .collect();
+        let trees = run.trees.iter();
+        for tree in trees.filter(|tree| tree.of.cpu == found.cpu && tree.witnessed) {
+            let gap = gaps[&stamped(tree).0];
+            if plan.clocks.is_stopped(gap.start_ns, gap.end_ns) {
+                continue;
+            }
+            let (count, truth_ns) = overlap_ns(gap, &life.exits);
+            let reported_ns: u64 = tree.stretches[0].exits.iter().map(|exit| exit.dur_ns).sum();
+            // Each end of an exit is mapped within the bound. One that then has no more than twice the
+            // bound of its gap is not named; it has truly up to four times. A clock that is
+            // disciplined by 500 ppm makes that much of a length.
+            let slack_ns = (4 * found.bound_ns + 2) * count.max(1) + truth_ns / 1_000;
+            let overlap_ns = 2 * found.bound_ns;
+            let is_named = |exit: &ExitBranch| exit.dur_ns > overlap_ns;
+            prop_assert!(tree.stretches[0].exits.iter().all(is_named), "{tree:?}");
+            prop_assert!(
+                reported_ns.abs_diff(truth_ns) <= slack_ns,
+                "{reported_ns} of {truth_ns}: {tree:?}"
+            );
+            let kvm_ns: u64 = tree.stretches[0]
+                .exits
+                .iter()
+                .flat_map(|exit| &exit.parts)
+                .map(|it| it.ns)
+                .sum();
+            prop_assert_eq!(kvm_ns, reported_ns);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    // Each is a run of two seconds. Where more are refused than joined, the truth is told of too few.
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None, cases: 24, max_global_rejects: 24, ..Default::default()
+    })]
+
+    #[test]
+    fn each_gap_has_of_its_host_what_it_truly_had(plan in any_plan(), stay in any_stay()) {
+        let plan = Plan { stay, ..plan };
+        let pair = plan.record();
+        let run = joined(&pair);
+        prop_assume!(run.is_ok());
+        let run = run.unwrap();
+        reports_the_truth(&plan, &pair, &run)?;
+        prop_assert!(run.joined.witnessed > 0);
+        prop_assert!(run.host.complete);
+    }
+}
+
+#[test]
+fn on_plain_clocks_the_truth_is_exact() {
+    let plan = Plan {
+        own_percent: 0,
+        ..Plan::plain()
+    };
+    let pair = plan.record();
+    let run = joined(&pair).unwrap();
+    assert_eq!(run.joined.gaps, run.joined.joined);
+    let life = &pair.lives[0];
+    let mut truth_ns = 0;
+    for tree in &run.trees {
+        let is_it = |gap: &&Span| gap.start_ns == stamped(tree).0;
+        let gap = life.gaps.iter().find(is_it).unwrap();
+        let (_, ns) = overlap_ns(gap, &life.exits);
+        assert_eq!(tree.stretches[0].exits[0].dur_ns, ns);
+        truth_ns += ns;
+    }
+    let kvm = &run.culprits[0];
+    assert_eq!(
+        (kvm.side, kvm.share, kvm.total_ns),
+        (Side::Host, Share::Kvm, truth_ns)
+    );
+}
+
+#[test]
+fn another_vm_on_the_same_host_is_not_blamed() {
+    let plan = Plan {
+        apic_ids: vec![0, 1],
+        other_vms: 1,
+        ..Plan::plain()
+    };
+    let pair = plan.record();
+    let run = joined(&pair).unwrap();
+    assert!(run.pairs.iter().all(|pair| pair.vm == "web0"));
+    reports_the_truth(&plan, &pair, &run).unwrap();
+}
+
+#[test]
+fn a_quiet_host_is_blamed_for_nothing() {
+    let mut pair = Plan::plain().record();
+    let run = joined(&pair).unwrap();
+    // The same guest, and a host that did nothing while it observed its gaps.
+    let pairs = pairs_of(&pair).unwrap();
+    pair.host.retain(|event| !matches!(event, Event::Exit(_)));
+    let quiet = join(
+        (&pair.guest_facts, &pair.guest),
+        (&pair.host_facts, &pair.host),
+        pairs,
+        ALL,
+    );
+    obeys_the_law(&quiet);
+    assert!(run.culprits.iter().any(|it| it.side == Side::Host));
+    assert!(quiet.culprits.iter().all(|it| it.side != Side::Host));
+    assert_eq!((quiet.joined.joined, quiet.thesis), (0, None));
+    assert_eq!(quiet.joined.witnessed, quiet.joined.gaps);
+}
+
+#[test]
+fn only_what_both_recorded_is_witnessed() {
+    let plan = Plan {
+        host: (600_000_000, 1_500_000_000),
+        ..Plan::plain()
+    };
+    let pair = plan.record();
+    let run = joined(&pair).unwrap();
+    let joined = run.joined;
+    assert!(0 < joined.witnessed && joined.witnessed < joined.gaps);
+    for tree in &run.trees {
+        let (start_tsc, end_tsc) = stamped(tree);
+        let is_inside = 600_000_000 < start_tsc && end_tsc < 1_500_000_000;
+        assert!(tree.witnessed <= is_inside, "{tree:?}");
+        assert!(tree.witnessed || tree.residual == Share::HvOrHw, "{tree:?}");
+    }
+}
+
+/// A host whose vCPUs left, came, or went on under another id says nothing of the gaps in which the vCPU that was
+/// joined was not there: none of them is witnessed, and none is the hardware's.
+#[test]
+fn gaps_are_witnessed_only_while_their_vcpu_is_there() {
+    const S: u64 = 1_000_000_000;
+    let stays = [
+        Stay::Always,
+        Stay::Until(6 * S / 5),
+        Stay::From(6 * S / 5),
+        Stay::OtherIdFrom(19 * S / 10),
+    ];
+    for stay in stays {
+        let plan = Plan {
+            stay,
+            ..Plan::plain()
+        };
+        let pair = plan.record();
+        let run = joined(&pair).unwrap();
+        reports_the_truth(&plan, &pair, &run).unwrap();
+        let exits = pair.lives[0].exits.iter();
+        let mut exits =
+            exits.filter(|exit| plan.host.0 <= exit.start_ns && stay.reports(exit) == Some(false));
+        let (first, last) = (exits.clone().next().unwrap(), exits.next_back().unwrap());
+        assert!(run.trees.iter().any(|tree| tree.witnessed), "{stay:?}");
+        for tree in &run.trees {
+            let (start_tsc, end_tsc) = stamped(tree);
+            let is_there = first.start_ns <= start_tsc && end_tsc <= last.end_ns;
+            assert_eq!(tree.witnessed, is_there, "{stay:?}: {tree:?}");
+            let is_hidden = tree.witnessed || tree.residual == Share::HvOrHw;
+            assert!(is_hidden, "{stay:?}: {tree:?}");
+        }
+    }
+}
+
+/// Where exits were left out, the kernel's own sums say how long the vCPU was there.
+#[test]
+fn a_host_that_leaves_exits_out_knows_how_long_its_vcpus_were_there() {
+    const LEFT_NS: u64 = 1_200_000_000;
+    let plan = Plan {
+        stay: Stay::Until(LEFT_NS),
+        ..Plan::plain()
+    };
+    let mut pair = plan.record();
+    let life = &pair.lives[0];
+    let last = life
+        .exits
+        .iter()
+        .rfind(|exit| exit.end_ns <= LEFT_NS)
+        .unwrap();
+    // The last exit is one of those that are left out.
+    let threshold_ns = last.end_ns - last.start_ns + 1;
+    pair.host_facts.options.threshold_ns = threshold_ns;
+    pair.host.retain(|event| match event {
+        Event::Exit(exit) => exit.exit.dur_ns() >= threshold_ns,
+        _ => true,
+    });
+    let run = joined(&pair).unwrap();
+    let witnessed = run.trees.iter().filter(|tree| tree.witnessed);
+    let ends = witnessed.map(|tree| stamped(tree).1);
+    let life = &pair.lives[0];
+    let truth = life.gaps.iter().filter(|gap| gap.end_ns <= last.end_ns);
+    assert_eq!(ends.max(), truth.map(|gap| gap.end_ns).max());
+}
