@@ -155,7 +155,7 @@ fn three_against_three_are_told_to_be_too_few() {
     let text = String::from_utf8_lossy(&text.stdout);
     let tested = found["groups"]["tested"].as_u64().unwrap();
     let needed = found["groups"]["needed_runs"].as_u64().unwrap();
-    let said = format!("with {tested} figures tested at once it has to be");
+    let said = format!("for {tested} tested figures it must be");
     assert!(
         text.contains("the least p that they can have is 0.1000"),
         "{text}"

@@ -9,7 +9,7 @@
 //!
 //! The autocorrelation is computed from ranks and from values, and the larger one counts. Ranks
 //! alone miss a run that is noisy only once: the order within the quiet windows hides it. Values
-//! alone miss everything beside one huge value. All figures are of the same windows, so a figure has
+//! alone miss all other windows if one value is huge. All figures are of the same windows, so a figure has
 //! at least the autocorrelation that a quarter of all figures exceeds.
 
 /// Largest autocorrelation. With a larger one, all windows are of one state.
@@ -79,7 +79,7 @@ mod tests {
 
     const TRIES: u64 = 2_000;
     const WINDOWS: usize = 20;
-    /// Number of figures in one comparison: two runs of osnoise usually have as many.
+    /// Number of figures in one comparison: two runs of osnoise with all probes have about as many.
     const FIGURES: usize = 14;
     const ALPHA: f64 = 0.01;
 
