@@ -35,7 +35,10 @@ pub(super) struct Measured {
 #[derive(Debug)]
 struct Chain {
     step_ns: u64,
+    /// End of the run.
+    to_ns: u64,
     next_ns: u64,
+    /// Number of steps that ended in the run.
     steps: u64,
     largest_ns: BinaryHeap<Reverse<u64>>,
 }
@@ -54,7 +57,8 @@ impl Chain {
                 false => (end_ns - self.next_ns).div_ceil(each_ns),
             };
             self.next_ns += steps * each_ns;
-            self.steps += steps;
+            // Only the last one of them can end after the run.
+            self.steps += steps - u64::from(self.next_ns > self.to_ns);
             self.keep(delay_ns, steps);
         }
     }
@@ -73,7 +77,7 @@ impl Chain {
 }
 
 /// Measures the delays at all moments at which a step of this length may begin on these CPUs.
-/// `None` if the run is shorter than a step.
+/// `None` if no step ends in the run.
 pub(super) fn measure(cpus: &[Taken<'_>], step_ns: u64, in_blocks: bool) -> Option<Measured> {
     let from_ns = cpus.iter().map(|taken| taken.from_ns).max()?;
     let to_ns = cpus.iter().map(|taken| taken.to_ns).min()?;
@@ -91,6 +95,7 @@ pub(super) fn measure(cpus: &[Taken<'_>], step_ns: u64, in_blocks: bool) -> Opti
     };
     let mut chain = Chain {
         step_ns,
+        to_ns,
         next_ns: from_ns,
         steps: 0,
         largest_ns: BinaryHeap::new(),

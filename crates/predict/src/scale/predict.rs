@@ -127,7 +127,7 @@ pub struct Prediction {
 /// Measurements of all parts of hosts that have ranks: of a step, and of a round.
 type Parts = BTreeMap<Part, (Measured, Option<Measured>)>;
 
-/// Predicts the slowdown. `None` if the run of a host is shorter than a step.
+/// Predicts the slowdown. `None` if no step ends in the run of a host.
 pub fn predict(hosts: &[Host<'_>], program: &Program, ranks: &[u64]) -> Option<Prediction> {
     let cpus: Vec<usize> = hosts.iter().map(|host| host.cpus.len()).collect();
     let placements = ranks.iter();
