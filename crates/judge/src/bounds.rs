@@ -4,8 +4,8 @@
 use vmnoise_events::Share;
 use wildmatch::WildMatch;
 
-use crate::check::Culprit;
-use crate::compare::Sample;
+use crate::check::CulpritPattern;
+use crate::compare::RunSample;
 
 const RESIDUAL: [Share; 3] = [Share::Hw, Share::HvOrHw, Share::Unexplained];
 
@@ -27,13 +27,13 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     /// Returns the bounds of a share; `None` if the share was not watched.
-    pub(crate) fn of_share(sample: &Sample, share: Share) -> Option<Bounds> {
+    pub(crate) fn of_share(sample: &RunSample, share: Share) -> Option<Bounds> {
         let booked_ns = sample.whole.share_ns(share)?;
         Some(Bounds::new(sample, Some(share), booked_ns, 0))
     }
 
     /// Returns the bounds of all culprits whose names match; `None` if their share was not watched.
-    pub(crate) fn of_culprit(sample: &Sample, culprit: &Culprit) -> Option<Bounds> {
+    pub(crate) fn of_culprit(sample: &RunSample, culprit: &CulpritPattern) -> Option<Bounds> {
         let whole = &sample.whole;
         if let Some(share) = culprit.share {
             whole.share_ns(share)?;
@@ -70,7 +70,7 @@ impl Bounds {
     }
 
     /// Computes the bounds. `nameless_ns` is the time of the share without a name.
-    fn new(sample: &Sample, share: Option<Share>, booked_ns: u64, nameless_ns: u64) -> Bounds {
+    fn new(sample: &RunSample, share: Option<Share>, booked_ns: u64, nameless_ns: u64) -> Bounds {
         let whole = &sample.whole;
         // At one edge of a gap, this much of an activity may be missing, or too much. Time that a
         // host took is also subject to the clock error of the pair.
@@ -123,7 +123,7 @@ impl Bounds {
     }
 }
 
-impl Culprit {
+impl CulpritPattern {
     /// Whether the pattern matches the whole name, or the name without its number.
     pub(crate) fn is(&self, name: &str) -> bool {
         let who = WildMatch::new(&self.who);
@@ -134,7 +134,7 @@ impl Culprit {
 
 /// Returns the shares that may contain more time of this one; `None` stands for culprits in any
 /// share.
-fn hidden(sample: &Sample, share: Option<Share>) -> Vec<Share> {
+fn hidden(sample: &RunSample, share: Option<Share>) -> Vec<Share> {
     let coverage = &sample.summary.coverage;
     let mut hidden = match share {
         // These two shares mean that the owner is unknown.
@@ -180,7 +180,7 @@ fn hidden(sample: &Sample, share: Option<Share>) -> Vec<Share> {
 }
 
 /// Whether time without known owner is counted in this share.
-fn takes_what_is_lost(sample: &Sample, share: Share) -> bool {
+fn takes_what_is_lost(sample: &RunSample, share: Share) -> bool {
     let coverage = &sample.summary.coverage;
     let is_watched = coverage.workload.is_witnessed_by_host() || coverage.host.is_some();
     share.is_residual() || share == Share::Steal && is_watched
@@ -205,7 +205,7 @@ fn is_of_host(share: Option<Share>) -> bool {
 }
 
 /// Whether records were lost or came late, so that culprits may be unknown.
-fn has_lost_names(sample: &Sample) -> bool {
+fn has_lost_names(sample: &RunSample) -> bool {
     let coverage = &sample.summary.coverage;
     let of_host = coverage.host.is_some_and(|it| it.lost_names > 0);
     of_host || coverage.lost.names > 0 || coverage.lost.gaps > 0

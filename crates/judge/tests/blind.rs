@@ -2,7 +2,9 @@
 
 use vmnoise_events::coverage::Question;
 use vmnoise_events::{FamilyBooks, FamilyLook};
-use vmnoise_judge::fitness::{Evidence, Figure, Fitness, HypervisorRate, Judged, Limit};
+use vmnoise_judge::fitness::{
+    Fitness, FitnessEvidence, FitnessLimit, FitnessVerdict, HypervisorRate, LimitedFigure,
+};
 
 const WALL_NS: u64 = 1_000_000_000;
 const LIMIT_PPM: u64 = 10_000;
@@ -23,12 +25,14 @@ fn look(taken_ns: u64) -> FamilyLook {
 
 fn judge(look: &FamilyLook, sees_steal: bool, sees_nmi: bool) -> (Fitness, Vec<String>) {
     let rate = HypervisorRate::Nothing;
-    judged(&Evidence::traced(look, WALL_NS, sees_steal, sees_nmi, rate))
+    judged(&FitnessEvidence::traced(
+        look, WALL_NS, sees_steal, sees_nmi, rate,
+    ))
 }
 
-fn judged(evidence: &Evidence) -> (Fitness, Vec<String>) {
-    let limit = Limit {
-        figure: Figure::Noise,
+fn judged(evidence: &FitnessEvidence) -> (Fitness, Vec<String>) {
+    let limit = FitnessLimit {
+        figure: LimitedFigure::Noise,
         below: LIMIT_PPM,
     };
     let spots = evidence.coverage.blind_spots(Question::Taken);
@@ -36,12 +40,12 @@ fn judged(evidence: &Evidence) -> (Fitness, Vec<String>) {
     let words = words.as_array().unwrap().iter();
     let words = words.map(|it| it["reason"].as_str().unwrap().to_owned());
     let words = words.collect();
-    (Judged::new(&[limit], evidence).verdict, words)
+    (FitnessVerdict::new(&[limit], evidence).verdict, words)
 }
 
 /// Judges a run in a guest whose hypervisor was not measured.
 fn in_guest(look: &FamilyLook) -> (Fitness, Vec<String>) {
-    judged(&Evidence::traced(
+    judged(&FitnessEvidence::traced(
         look,
         WALL_NS,
         true,

@@ -1,8 +1,8 @@
 //! Verdicts on the worst CPU, and on quantities that a run can only estimate.
 
 use vmnoise_events::fixtures::by_hand::{anchor, finish, gap, polling_in_a_machine};
-use vmnoise_events::{Event, Gap, RunFacts, Tally};
-use vmnoise_judge::check::{Budget, Judgement, Reason, Verdict};
+use vmnoise_events::{CpuTally, Event, Gap, RunFacts};
+use vmnoise_judge::check::{Budget, BudgetLimitResult, LimitVerdict, Reason};
 
 use crate::check::{SECOND_NS, judge_run, limit};
 
@@ -25,11 +25,11 @@ fn on_cpus(seconds: u64, length_ns: impl Fn(u32, u64) -> u64) -> (RunFacts, Vec<
         }
         events.push(anchor(now));
         events.extend(CPUS.map(|cpu| {
-            Event::Tally(Tally {
+            Event::Tally(CpuTally {
                 cpu,
                 last_tsc: now,
                 blind_tsc: Some(0),
-                ..Tally::default()
+                ..CpuTally::default()
             })
         }));
         events.push(Event::Watermark(now));
@@ -43,7 +43,7 @@ fn judged_on_cpus(
     at_most: f64,
     seconds: u64,
     length_ns: impl Fn(u32, u64) -> u64,
-) -> Judgement {
+) -> BudgetLimitResult {
     let (facts, events) = on_cpus(seconds, length_ns);
     let budget = Budget {
         requirements: vec![limit(name, at_most)],
@@ -57,11 +57,11 @@ fn judged_on_cpus(
 fn the_worst_cpu_decides() {
     let length_ns = |cpu: u32, _| if cpu == 2 { 1_400_000 } else { 2_000 };
     for (name, at_most, verdict) in [
-        ("noise", 5.0, Verdict::Fail),
-        ("noise", 7.5, Verdict::Pass),
-        ("p90", 1_000_000.0, Verdict::Fail),
-        ("gaps>1ms", 40.0, Verdict::Fail),
-        ("max", 1_500_000.0, Verdict::Pass),
+        ("noise", 5.0, LimitVerdict::Fail),
+        ("noise", 7.5, LimitVerdict::Pass),
+        ("p90", 1_000_000.0, LimitVerdict::Fail),
+        ("gaps>1ms", 40.0, LimitVerdict::Fail),
+        ("max", 1_500_000.0, LimitVerdict::Pass),
     ] {
         let judgement = judged_on_cpus(name, at_most, 60, length_ns);
         assert_eq!(
@@ -79,14 +79,14 @@ fn a_rate_is_not_kept_by_more_short_gaps() {
     let few = |_, nth: u64| if nth % 25 == 3 { 100_000 } else { 2_000 };
     assert_eq!(
         judged_on_cpus("gaps>50us", 1.0, 60, few).verdict,
-        Verdict::Fail
+        LimitVerdict::Fail
     );
     assert_eq!(
         judged_on_cpus("p99", 50_000.0, 60, few).verdict,
-        Verdict::Fail
+        LimitVerdict::Fail
     );
     let kept = judged_on_cpus("gaps>50us", 4.0, 60, few);
-    assert_eq!(kept.verdict, Verdict::Pass, "{kept:?}");
+    assert_eq!(kept.verdict, LimitVerdict::Pass, "{kept:?}");
     assert_eq!(kept.value.map(f64::round), Some(2.0));
 }
 
@@ -110,7 +110,7 @@ fn a_short_run_without_long_gaps_does_not_exclude_bursts_of_them() {
     // Each of two CPUs has a risk of one in 200: -ln 200 / ln 0.99 = 527 cells of 100 ms.
     assert!((50..60).contains(&(needed_ns / SECOND_NS)), "{needed_ns}");
     let kept = judged_on_cpus("p99", 50_000.0, 60, short);
-    assert_eq!(kept.verdict, Verdict::Pass, "{kept:?}");
+    assert_eq!(kept.verdict, LimitVerdict::Pass, "{kept:?}");
     let burst_ns = Some(100_000_000);
     let above_ns = 50_000;
     assert_eq!(kept.reasons, [Reason::Assuming { above_ns, burst_ns }]);

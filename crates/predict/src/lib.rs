@@ -17,6 +17,6 @@ pub mod tail;
 mod taken;
 mod unseen;
 
-pub use record::{Culprit, HadBy, Record, TakenBy};
-pub use taken::Taken;
+pub use record::{CpuRecord, HadBy, RecordCulprit, TakenBy};
+pub use taken::TakenTime;
 pub use unseen::Unseen;

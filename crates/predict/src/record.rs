@@ -7,22 +7,22 @@ use std::sync::Arc;
 use vmnoise_events::Share;
 
 use crate::lengths::Lengths;
-use crate::taken::Taken;
+use crate::taken::TakenTime;
 use crate::unseen::{Stretches, Unseen};
 
 /// Culprit: a share, and a name if it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Culprit {
+pub struct RecordCulprit {
     /// Share of its time.
     pub share: Share,
     /// Name; `None` without a name (steal, residual).
     pub name: Option<String>,
 }
 
-impl Culprit {
+impl RecordCulprit {
     /// Returns the culprit without the number after its name: `stress-ng:4711` is `stress-ng` on
     /// each host, but has another number there.
-    pub fn whatever_number(&self) -> Culprit {
+    pub fn whatever_number(&self) -> RecordCulprit {
         let name = self
             .name
             .as_deref()
@@ -30,14 +30,14 @@ impl Culprit {
                 Some((name, number)) if number.parse::<u32>().is_ok() => name,
                 _ => name,
             });
-        Culprit {
+        RecordCulprit {
             share: self.share,
             name: name.map(str::to_owned),
         }
     }
 }
 
-impl fmt::Display for Culprit {
+impl fmt::Display for RecordCulprit {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
             Some(name) => write!(to, "{} {name}", self.share.name()),
@@ -59,7 +59,7 @@ pub struct TakenBy {
 
 /// Run of one CPU, stored by columns, because a run may have ten million gaps.
 #[derive(Debug, Clone)]
-pub struct Record {
+pub struct CpuRecord {
     /// Number of the CPU, or of the vCPU.
     pub cpu: u32,
     from_ns: u64,
@@ -70,15 +70,15 @@ pub struct Record {
     part_ends: Vec<u32>,
     who: Vec<u32>,
     part_ns: Lengths,
-    culprits: Vec<Culprit>,
-    places: HashMap<Culprit, u32>,
+    culprits: Vec<RecordCulprit>,
+    places: HashMap<RecordCulprit, u32>,
     stretches: Stretches,
 }
 
-impl Record {
+impl CpuRecord {
     /// Returns an empty run of this CPU.
-    pub fn new(cpu: u32) -> Record {
-        Record {
+    pub fn new(cpu: u32) -> CpuRecord {
+        CpuRecord {
             cpu,
             from_ns: 0,
             to_ns: 0,
@@ -97,7 +97,7 @@ impl Record {
     ///
     /// # Panics
     /// If there are more than 2^32 culprits.
-    pub fn culprit(&mut self, culprit: Culprit) -> u32 {
+    pub fn culprit(&mut self, culprit: RecordCulprit) -> u32 {
         if let Some(place) = self.places.get(&culprit) {
             return *place;
         }
@@ -170,7 +170,7 @@ impl Record {
     }
 
     /// Returns all culprits, by their numbers.
-    pub fn culprits(&self) -> &[Culprit] {
+    pub fn culprits(&self) -> &[RecordCulprit] {
         &self.culprits
     }
 
@@ -227,13 +227,13 @@ impl Record {
     }
 
     /// Returns all taken time.
-    pub fn taken(&self) -> Taken<'_> {
+    pub fn taken(&self) -> TakenTime<'_> {
         self.with_taken(None)
     }
 
     /// Returns the time of some culprits, as if the others had taken nothing. Where in a gap this
     /// time was is unknown.
-    pub fn taken_by(&self, is_counted: impl Fn(&Culprit) -> bool) -> Taken<'_> {
+    pub fn taken_by(&self, is_counted: impl Fn(&RecordCulprit) -> bool) -> TakenTime<'_> {
         let counted: Vec<bool> = self.culprits.iter().map(is_counted).collect();
         let mut from = 0;
         let taken_ns = self.part_ends.iter().zip(&self.lengths_ns);
@@ -247,9 +247,9 @@ impl Record {
         self.with_taken(Some(taken_ns.collect()))
     }
 
-    fn with_taken(&self, taken_ns: Option<Vec<u64>>) -> Taken<'_> {
+    fn with_taken(&self, taken_ns: Option<Vec<u64>>) -> TakenTime<'_> {
         let gaps = (&*self.begins_ns, &*self.lengths_ns);
-        Taken::new((self.from_ns, self.to_ns), gaps, taken_ns.map(Arc::new))
+        TakenTime::new((self.from_ns, self.to_ns), gaps, taken_ns.map(Arc::new))
     }
 }
 

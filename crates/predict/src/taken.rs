@@ -8,7 +8,7 @@ pub(crate) const BLOCK: usize = 16;
 
 /// Time taken in each gap of a run: all of the gap, or a part.
 #[derive(Debug, Clone)]
-pub struct Taken<'a> {
+pub struct TakenTime<'a> {
     pub(crate) from_ns: u64,
     pub(crate) to_ns: u64,
     pub(crate) begins_ns: &'a [u64],
@@ -18,14 +18,14 @@ pub struct Taken<'a> {
     sums_ns: Arc<Vec<u64>>,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> TakenTime<'a> {
     /// Takes gaps in ascending order that do not overlap, and the begin and the end of the run.
     /// `taken_ns` has the time taken in each gap; `None` if all of each gap was taken.
     pub(crate) fn new(
         (from_ns, to_ns): (u64, u64),
         (begins_ns, lengths_ns): (&'a [u64], &'a [u64]),
         taken_ns: Option<Arc<Vec<u64>>>,
-    ) -> Taken<'a> {
+    ) -> TakenTime<'a> {
         let of_gaps = taken_ns.as_deref().map_or(lengths_ns, Vec::as_slice);
         let mut sum_ns = 0;
         let blocks = of_gaps.chunks(BLOCK).map(|block| {
@@ -33,7 +33,7 @@ impl<'a> Taken<'a> {
             sum_ns
         });
         let sums_ns = std::iter::once(0).chain(blocks).collect();
-        Taken {
+        TakenTime {
             from_ns,
             to_ns,
             begins_ns,
@@ -44,7 +44,7 @@ impl<'a> Taken<'a> {
     }
 }
 
-impl Taken<'_> {
+impl TakenTime<'_> {
     /// Returns the time taken in each gap, in nanoseconds; no more than the gap's length.
     pub(crate) fn taken_ns(&self) -> &[u64] {
         match &self.taken_ns {

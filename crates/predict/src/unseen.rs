@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::supply::worst_window;
-use crate::taken::Taken;
+use crate::taken::TakenTime;
 
 /// Consecutive intervals, each with its unobserved time.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +31,7 @@ impl Stretches {
     pub(crate) fn within(&self, from_ns: u64, to_ns: u64, in_all_ns: u64) -> Unseen<'_> {
         let stretches = (&*self.begins_ns, &*self.lengths_ns);
         let unseen_ns = Arc::clone(&self.unseen_ns);
-        let located = Taken::new((from_ns, to_ns), stretches, Some(unseen_ns));
+        let located = TakenTime::new((from_ns, to_ns), stretches, Some(unseen_ns));
         Unseen {
             anywhere_ns: in_all_ns.saturating_sub(located.total_ns()),
             located,
@@ -42,7 +42,7 @@ impl Stretches {
 /// Unobserved time of a run.
 #[derive(Debug, Clone)]
 pub struct Unseen<'a> {
-    located: Taken<'a>,
+    located: TakenTime<'a>,
     /// Time that belongs to no known interval.
     anywhere_ns: u64,
 }
@@ -66,7 +66,7 @@ impl Unseen<'_> {
     }
 
     /// Returns the time with known intervals, as if it had been taken.
-    pub(crate) fn located(&self) -> &Taken<'_> {
+    pub(crate) fn located(&self) -> &TakenTime<'_> {
         &self.located
     }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use vmnoise_events::{Name, VmIdentity};
-use vmnoise_tracer::{Culprit, Place, VcpuBooks, VcpuState, WaitLengths};
+use vmnoise_tracer::{GateSlot, VcpuBooks, VcpuThreadState, WaitCulprit, WaitLengths};
 
 use crate::culprits::Culprits;
 use crate::labels;
@@ -27,12 +27,14 @@ impl Lost {
     fn of(books: &VcpuBooks, mono_ns: u64) -> Lost {
         let quiet = books.throttled_ns + books.idle_ns + books.unsure_ns;
         Lost {
-            preempted: books.spent_ns(VcpuState::Waiting).saturating_sub(quiet),
+            preempted: books
+                .spent_ns(VcpuThreadState::Waiting)
+                .saturating_sub(quiet),
             throttled: books.throttled_ns,
             idle: books.idle_ns,
             unsure: books.unsure_ns,
-            blocked: books.spent_until_ns(VcpuState::Blocked, mono_ns),
-            unseen: books.spent_until_ns(VcpuState::Unseen, mono_ns),
+            blocked: books.spent_until_ns(VcpuThreadState::Blocked, mono_ns),
+            unseen: books.spent_until_ns(VcpuThreadState::Unseen, mono_ns),
         }
     }
 
@@ -90,12 +92,12 @@ pub(crate) struct VmTotals {
     /// The preempted time, by the tasks that had the CPU.
     pub(crate) culprits: Culprits,
     /// Begin of the current wait of each waiting vCPU, CLOCK_MONOTONIC in ns.
-    waiting_since: BTreeMap<Place, u64>,
-    vcpus: BTreeMap<Place, Books>,
+    waiting_since: BTreeMap<GateSlot, u64>,
+    vcpus: BTreeMap<GateSlot, Books>,
     /// True if vCPUs are exported one by one; `numbers` holds the vCPUs that have series of their
     /// own.
     by_vcpu: bool,
-    numbers: BTreeMap<Place, Name>,
+    numbers: BTreeMap<GateSlot, Name>,
 }
 
 /// Values under one set of labels: those of a VM or of a vCPU.
@@ -119,7 +121,7 @@ struct Books {
     asleep_ns: u64,
     waited_ns: u64,
     waits: WaitLengths,
-    culprits: Vec<Culprit>,
+    culprits: Vec<WaitCulprit>,
 }
 
 impl Books {
@@ -127,10 +129,10 @@ impl Books {
         let spent = |state| books.spent_until_ns(state, mono_ns);
         Books {
             lost: Lost::of(books, mono_ns),
-            ran_ns: spent(VcpuState::Running),
-            halted_ns: spent(VcpuState::Halted),
-            asleep_ns: spent(VcpuState::InVmm) + spent(VcpuState::Asleep),
-            waited_ns: books.spent_ns(VcpuState::Waiting),
+            ran_ns: spent(VcpuThreadState::Running),
+            halted_ns: spent(VcpuThreadState::Halted),
+            asleep_ns: spent(VcpuThreadState::InVmm) + spent(VcpuThreadState::Asleep),
+            waited_ns: books.spent_ns(VcpuThreadState::Waiting),
             waits: books.waits,
             culprits: books.culprits.clone(),
         }
@@ -160,7 +162,7 @@ impl Books {
 
     /// Returns the earlier time of this culprit, or 0 if the gate dropped it meanwhile and it began
     /// anew. The culprit has less time now in that case.
-    fn had(&self, culprit: &Culprit) -> u64 {
+    fn had(&self, culprit: &WaitCulprit) -> u64 {
         let known = self.culprits.iter().find(|known| known.is(culprit));
         let had = known.map_or(0, |known| known.ns);
         if had > culprit.ns { 0 } else { had }
@@ -197,7 +199,7 @@ impl VmTotals {
 
     /// Gives this vCPU series of its own until it ends. Its label is `number`, or a longer name if
     /// another vCPU has that label.
-    pub(crate) fn tell_of(&mut self, place: Place, number: &Name, tid: u32) {
+    pub(crate) fn tell_of(&mut self, place: GateSlot, number: &Name, tid: u32) {
         let is_taken = |name: &Name| self.numbers.values().any(|known| known == name);
         let number = labels::choose(number, tid, is_taken);
         self.numbers.insert(place, number);
@@ -254,10 +256,10 @@ impl VmTotals {
     /// `who` names culprits. A current wait adds nothing yet.
     pub(crate) fn take_in(
         &mut self,
-        place: Place,
+        place: GateSlot,
         books: &VcpuBooks,
         mono_ns: u64,
-        who: impl Fn(&Culprit) -> Who,
+        who: impl Fn(&WaitCulprit) -> Who,
     ) {
         let before = self.vcpus.remove(&place).unwrap_or_else(Books::none);
         let now = Books::of(books, mono_ns).no_less_than(&before);
@@ -272,7 +274,7 @@ impl VmTotals {
         let known = known.map(|culprit| (who(culprit), culprit.ns - before.had(culprit)));
         self.culprits.add(lost.preempted, known);
         match books.state {
-            VcpuState::Waiting => {
+            VcpuThreadState::Waiting => {
                 let since = books.since_mono_ns.saturating_sub(books.waited_ns);
                 _ = self.waiting_since.insert(place, since);
             }
@@ -282,7 +284,7 @@ impl VmTotals {
     }
 
     /// Removes a vCPU that has ended; its sums stay.
-    pub(crate) fn forget(&mut self, place: Place) {
+    pub(crate) fn forget(&mut self, place: GateSlot) {
         self.vcpus.remove(&place);
         self.waiting_since.remove(&place);
         self.numbers.remove(&place);
@@ -306,10 +308,10 @@ pub(crate) mod tests {
     use crate::ledger_law::begun;
     use crate::who::Kind;
 
-    pub(crate) const PLACE: Place = Place(1);
+    pub(crate) const PLACE: GateSlot = GateSlot(1);
 
-    fn culprit(number: u64, ns: u64) -> Culprit {
-        Culprit {
+    fn culprit(number: u64, ns: u64) -> WaitCulprit {
+        WaitCulprit {
             name: format!("task-{number}").into(),
             cgroup: 1,
             vcpu: None,
@@ -319,7 +321,7 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn who(culprit: &Culprit) -> Who {
+    pub(crate) fn who(culprit: &WaitCulprit) -> Who {
         Who {
             kind: Kind::Foreign,
             name: culprit.name.clone(),
@@ -343,7 +345,7 @@ pub(crate) mod tests {
         let ns = mono_ns - books.since_mono_ns;
         books.spent_ns[books.state as usize] += ns;
         books.since_mono_ns = mono_ns;
-        if books.state == VcpuState::Waiting {
+        if books.state == VcpuThreadState::Waiting {
             match random.u8(0..5) {
                 0 => books.idle_ns += ns,
                 1 => books.throttled_ns += ns,
@@ -352,7 +354,7 @@ pub(crate) mod tests {
                 _ => is_blamed(books, random.u64(0..8), ns),
             }
         }
-        books.state = VcpuState::ALL[random.usize(0..VcpuState::ALL.len())];
+        books.state = VcpuThreadState::ALL[random.usize(0..VcpuThreadState::ALL.len())];
     }
 
     /// Adds to a culprit like the gate: if there is no room, another culprit is dropped.
@@ -385,12 +387,12 @@ pub(crate) mod tests {
             let sums = sums(&vm);
             // Time that is in no sum yet.
             let goes_on = now - books.final_until_ns(now);
-            let ended = books.spent_ns(VcpuState::Ended);
+            let ended = books.spent_ns(VcpuThreadState::Ended);
             assert_eq!(sums.iter().sum::<u64>() + goes_on + ended, now - 1_000);
             assert!(sums.iter().zip(&before).all(|(now, before)| now >= before));
             let told: u64 = blamed(&vm).iter().map(|(_, ns)| ns).sum();
             assert_eq!(told + vm.culprits.others_ns(), vm.lost.preempted);
-            assert_eq!(vm.waited_ns, books.spent_ns(VcpuState::Waiting));
+            assert_eq!(vm.waited_ns, books.spent_ns(VcpuThreadState::Waiting));
             before = sums;
         }
     }
@@ -398,14 +400,14 @@ pub(crate) mod tests {
     #[test]
     fn what_is_told_of_vcpus_adds_up_and_what_ended_stays_with_the_rest() {
         let mut vm = VmTotals::new("web".into(), VmIdentity::default(), true);
-        vm.tell_of(Place(1), &"0".into(), 7);
+        vm.tell_of(GateSlot(1), &"0".into(), 7);
         let mut books = begun(0);
         for (place, ran_ns) in [(1, 100), (2, 30)] {
-            books.spent_ns[VcpuState::Running as usize] = ran_ns;
-            books.spent_ns[VcpuState::Blocked as usize] = ran_ns / 10;
-            books.state = VcpuState::Waiting;
+            books.spent_ns[VcpuThreadState::Running as usize] = ran_ns;
+            books.spent_ns[VcpuThreadState::Blocked as usize] = ran_ns / 10;
+            books.state = VcpuThreadState::Waiting;
             books.since_mono_ns = 500 + ran_ns;
-            vm.take_in(Place(place), &books, 900, who);
+            vm.take_in(GateSlot(place), &books, 900, who);
         }
         let told = |vm: &VmTotals| {
             let told = vm.told(1_000).into_iter();
@@ -418,11 +420,11 @@ pub(crate) mod tests {
         let [zero, other] = ["0", "other"].map(|it| Some(it.to_owned()));
         let both = [(zero.clone(), 100, 10, 400), (other.clone(), 30, 3, 470)];
         assert_eq!(told(&vm), both);
-        vm.forget(Place(1));
+        vm.forget(GateSlot(1));
         assert_eq!(told(&vm), [(other.clone(), 130, 13, 470)]);
         // Another vCPU with the same number appears.
-        vm.tell_of(Place(3), &"0".into(), 8);
-        vm.take_in(Place(3), &begun(950), 1_000, who);
+        vm.tell_of(GateSlot(3), &"0".into(), 8);
+        vm.take_in(GateSlot(3), &begun(950), 1_000, who);
         assert_eq!(told(&vm), [(zero, 0, 0, 0), (other, 130, 13, 470)]);
     }
 
@@ -450,7 +452,7 @@ pub(crate) mod tests {
         let mut vm = VmTotals::new("web".into(), VmIdentity::default(), false);
         let mut books = begun(0);
         let mut look = |preempted_ns, ns| {
-            books.spent_ns[VcpuState::Waiting as usize] = preempted_ns;
+            books.spent_ns[VcpuThreadState::Waiting as usize] = preempted_ns;
             books.culprits = vec![culprit(1, ns)];
             vm.take_in(PLACE, &books, 0, who);
             (blamed(&vm)[0].1, vm.culprits.others_ns())
@@ -464,16 +466,16 @@ pub(crate) mod tests {
     fn who_waits_longest_has_waited_since_before_it_was_moved() {
         let mut vm = VmTotals::new("web".into(), VmIdentity::default(), false);
         let mut books = begun(0);
-        books.state = VcpuState::Waiting;
+        books.state = VcpuThreadState::Waiting;
         (books.since_mono_ns, books.waited_ns) = (500, 100);
-        vm.take_in(Place(1), &books, 600, who);
+        vm.take_in(GateSlot(1), &books, 600, who);
         (books.since_mono_ns, books.waited_ns) = (450, 0);
-        vm.take_in(Place(2), &books, 600, who);
+        vm.take_in(GateSlot(2), &books, 600, who);
         assert_eq!(vm.longest_wait_ns(700), 300);
-        books.state = VcpuState::Running;
-        vm.take_in(Place(1), &books, 800, who);
+        books.state = VcpuThreadState::Running;
+        vm.take_in(GateSlot(1), &books, 800, who);
         assert_eq!(vm.longest_wait_ns(800), 350);
-        vm.forget(Place(2));
+        vm.forget(GateSlot(2));
         assert_eq!((vm.longest_wait_ns(800), vm.vcpus()), (0, 1));
     }
 
@@ -481,10 +483,10 @@ pub(crate) mod tests {
     fn who_gets_the_place_of_another_adds_to_what_that_one_did() {
         let mut vm = VmTotals::new("web".into(), VmIdentity::default(), false);
         let mut books = begun(0);
-        books.spent_ns[VcpuState::Running as usize] = 100;
+        books.spent_ns[VcpuThreadState::Running as usize] = 100;
         vm.take_in(PLACE, &books, 0, who);
         vm.forget(PLACE);
-        books.spent_ns[VcpuState::Running as usize] = 30;
+        books.spent_ns[VcpuThreadState::Running as usize] = 30;
         vm.take_in(PLACE, &books, 0, who);
         assert_eq!((vm.ran_ns, vm.vcpus()), (130, 1));
     }

@@ -2,7 +2,7 @@
 //! sums, and the sums do not exceed the elapsed time.
 
 use vmnoise_events::VmIdentity;
-use vmnoise_tracer::{VcpuBooks, VcpuState, WaitLengths};
+use vmnoise_tracer::{VcpuBooks, VcpuThreadState, WaitLengths};
 
 use crate::ledger::VmTotals;
 use crate::ledger::tests::{PLACE, changes, who};
@@ -10,7 +10,7 @@ use crate::ledger::tests::{PLACE, changes, who};
 /// Returns the counters of a vCPU that is first seen at this instant.
 pub(crate) fn begun(mono_ns: u64) -> VcpuBooks {
     VcpuBooks {
-        state: VcpuState::Unseen,
+        state: VcpuThreadState::Unseen,
         first_mono_ns: mono_ns,
         since_mono_ns: mono_ns,
         confirmed_mono_ns: 0,
@@ -29,13 +29,13 @@ pub(crate) fn begun(mono_ns: u64) -> VcpuBooks {
 /// Counts the time until the first event after a missed event, as `forget_unconfirmed` of the
 /// gate's BPF programs does.
 fn forget_unconfirmed(books: &mut VcpuBooks, mono_ns: u64) {
-    if books.state != VcpuState::Waiting {
+    if books.state != VcpuThreadState::Waiting {
         let confirmed_ns = books.confirmed_mono_ns.max(books.since_mono_ns);
         books.spent_ns[books.state as usize] += confirmed_ns - books.since_mono_ns;
         books.since_mono_ns = confirmed_ns;
     }
-    books.state = VcpuState::Unseen;
-    books.spent_ns[VcpuState::Unseen as usize] += mono_ns - books.since_mono_ns;
+    books.state = VcpuThreadState::Unseen;
+    books.spent_ns[VcpuThreadState::Unseen as usize] += mono_ns - books.since_mono_ns;
     books.since_mono_ns = mono_ns;
     books.has_missed = false;
 }
@@ -80,7 +80,7 @@ fn no_missed_event_takes_back_exported_time() {
         let of_vm = [&lost[..], &[vm.ran_ns, vm.halted_ns, vm.asleep_ns]].concat();
         assert_eq!(sums, of_vm, "the vCPU's sums differ from the VM's");
         let not_final = now - books.final_until_ns(now);
-        let ended = books.spent_ns(VcpuState::Ended);
+        let ended = books.spent_ns(VcpuThreadState::Ended);
         let all: u64 = sums.iter().sum();
         assert_eq!(all + not_final + ended, now - FIRST);
         before = sums;
@@ -96,9 +96,9 @@ fn clocks_that_differ_lower_no_sum() {
     let mut books = begun(1_000);
     vm.take_in(PLACE, &books, 2_000, who);
     let before = exported(&vm, 2_000);
-    books.spent_ns[VcpuState::Unseen as usize] = 990;
+    books.spent_ns[VcpuThreadState::Unseen as usize] = 990;
     books.since_mono_ns = 1_990;
-    books.state = VcpuState::Running;
+    books.state = VcpuThreadState::Running;
     vm.take_in(PLACE, &books, 2_000, who);
     assert_eq!(exported(&vm, 2_000), before);
 }

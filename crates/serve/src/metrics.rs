@@ -10,7 +10,7 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
-use vmnoise_tracer::{CLASSIC_NS, SCHEMA, Taken, WaitLengths};
+use vmnoise_tracer::{CLASSIC_NS, SCHEMA, TakenOfKind, WaitLengths};
 
 use crate::clock::{now_ns, own_cpu, seconds};
 use crate::dumps::Dumps;
@@ -308,7 +308,7 @@ fn taken(
     of_lengths(family, waits)
 }
 
-fn of_lengths(mut encoder: MetricEncoder<'_>, taken: &Taken) -> Result<(), fmt::Error> {
+fn of_lengths(mut encoder: MetricEncoder<'_>, taken: &TakenOfKind) -> Result<(), fmt::Error> {
     histogram(&mut encoder, seconds(taken.ns), &taken.lengths)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::list::List;
-use super::snapshot::{Gap, Row, Snapshot, Words};
+use super::snapshot::{FrameGap, FrameRow, FrameWords, Snapshot};
 use crate::units::human;
 
 /// Number of points kept for a curve: more than the width of any terminal.
@@ -21,7 +21,7 @@ pub enum Pane {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Opened {
     /// Gap of the budget; new snapshots do not change it.
-    pub gap: Gap,
+    pub gap: FrameGap,
     /// Number of parts above the visible ones.
     pub above: usize,
 }
@@ -56,7 +56,7 @@ pub struct Model {
 
 impl Model {
     /// Creates the model for the time before the first period ends.
-    pub fn of(words: &Words, period_ns: u64) -> Model {
+    pub fn of(words: &FrameWords, period_ns: u64) -> Model {
         let headline = format!("measuring: new numbers every {}", human(period_ns));
         Model {
             latest: Snapshot {
@@ -113,13 +113,13 @@ impl Model {
     }
 
     /// Returns the chosen gap.
-    pub fn chosen_gap(&self) -> Option<&Gap> {
+    pub fn chosen_gap(&self) -> Option<&FrameGap> {
         let gaps = &self.shown().gaps;
         Some(&gaps[self.gaps.index(&lines(gaps))?])
     }
 
     /// Returns the chosen row.
-    pub fn chosen_row(&self) -> Option<&Row> {
+    pub fn chosen_row(&self) -> Option<&FrameRow> {
         let rows = &self.shown().rows;
         Some(&rows[self.rows.index(&Vec::from_iter(rows))?])
     }
@@ -140,6 +140,6 @@ impl Model {
 }
 
 /// Returns the lines of these gaps.
-pub fn lines(gaps: &[Gap]) -> Vec<&Row> {
+pub fn lines(gaps: &[FrameGap]) -> Vec<&FrameRow> {
     gaps.iter().map(|gap| &gap.row).collect()
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use serde::Serialize;
-use vmnoise_events::{Options, RunFacts, Workload};
+use vmnoise_events::{MeasuringCommand, RunFacts, RunOptions};
 use vmnoise_explain::Summary;
 use vmnoise_judge::compare::Unit;
 
@@ -18,7 +18,7 @@ pub struct Head<'a> {
     kernel: &'a str,
     hypervisor: Option<&'a str>,
     started_at: &'a str,
-    options: &'a Options,
+    options: &'a RunOptions,
     rdtsc_cycles: u64,
 }
 
@@ -45,7 +45,7 @@ pub struct Recorded<'a> {
     kernel: &'a str,
     hypervisor: Option<&'a str>,
     started_at: &'a str,
-    workload: Workload,
+    workload: MeasuringCommand,
     cpus: &'a [u32],
 }
 

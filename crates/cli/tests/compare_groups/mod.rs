@@ -14,7 +14,7 @@ const TICK_NS: u64 = 20_000_000;
 /// Writes half a second of a polling thread in a guest, with a gap in each tick; the steal clock
 /// advances by `steal_ns` in each gap.
 fn write(path: &Path, seed: u64, started_at: &str, steal_ns: u64) {
-    let mut facts = fixtures::facts(Workload::Osnoise);
+    let mut facts = fixtures::facts(MeasuringCommand::Osnoise);
     facts.started_at = started_at.into();
     facts.host.hypervisor = Some("KVM".into());
     facts.witnesses.kvm_run = false;
@@ -46,11 +46,11 @@ fn write(path: &Path, seed: u64, started_at: &str, steal_ns: u64) {
             run_delay_ns: 0,
         }));
         push(anchor(now));
-        push(Event::Tally(Tally {
+        push(Event::Tally(CpuTally {
             cpu: 1,
             last_tsc: now,
             blind_tsc: Some(0),
-            ..Tally::default()
+            ..CpuTally::default()
         }));
         push(Event::Watermark(now));
     }

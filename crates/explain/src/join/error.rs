@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::unpaired::Unpaired;
+use super::unpaired::PairingFailure;
 
 /// Reason why two recordings cannot be joined, with a remedy.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -110,7 +110,7 @@ pub enum JoinError {
     },
     /// The data contradict the pairing, or do not prove it.
     #[error("{0}")]
-    Unpaired(Box<Unpaired>),
+    Unpaired(Box<PairingFailure>),
 }
 
 struct List<'a>(&'a [String]);

@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-use super::odds::{Verdict, missing};
-use super::pairing::{Alternative, CandidateVm, Pair, Pairing};
+use super::odds::{PairingVerdict, missing};
+use super::pairing::{Alternative, CandidateVm, Pairing, VcpuPair};
 
 /// Minimum odds, in decades, from which a further recording time can be estimated.
 const SLIGHT: f64 = 0.5;
 
 /// The evidence, with the facts that explain what is missing.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Unpaired {
+pub struct PairingFailure {
     /// All pairs that were tried; none is proven.
     pub pairing: Pairing,
     /// Minimum length of an exit that had to be observed, in nanoseconds.
@@ -21,7 +21,7 @@ pub struct Unpaired {
     pub pauses: bool,
 }
 
-impl fmt::Display for Unpaired {
+impl fmt::Display for PairingFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((vm, pair)) = self.nearest() else {
             return f.write_str("nothing was tested: record both sides again");
@@ -36,7 +36,7 @@ impl fmt::Display for Unpaired {
         let cpu = pair.cpu;
         let odds = Power(vm.log10_odds);
         match self.pairing.verdict {
-            Verdict::Refused => write!(
+            PairingVerdict::Refused => write!(
                 f,
                 "{vcpu} does not agree with CPU {cpu} of the guest: {odds} that they are the same{}; {}",
                 Against(&vm.against),
@@ -55,20 +55,20 @@ impl fmt::Display for Unpaired {
     }
 }
 
-impl Unpaired {
+impl PairingFailure {
     /// Returns the best candidate, and its pair with the clearest evidence.
-    fn nearest(&self) -> Option<(&CandidateVm, &Pair)> {
+    fn nearest(&self) -> Option<(&CandidateVm, &VcpuPair)> {
         let vm = self.pairing.candidates.first()?;
-        let by_odds = |a: &&Pair, b: &&Pair| a.log10_odds.total_cmp(&b.log10_odds);
+        let by_odds = |a: &&VcpuPair, b: &&VcpuPair| a.log10_odds.total_cmp(&b.log10_odds);
         let pair = match self.pairing.verdict {
-            Verdict::Refused => vm.pairs.iter().min_by(by_odds),
+            PairingVerdict::Refused => vm.pairs.iter().min_by(by_odds),
             _ => vm.pairs.iter().max_by(by_odds),
         };
         Some((vm, pair?))
     }
 
-    fn tested(&self, pair: &Pair) -> String {
-        let Pair {
+    fn tested(&self, pair: &VcpuPair) -> String {
+        let VcpuPair {
             exits_tested: tested,
             exits_inside: inside,
             exits_contradicted: contradicted,
@@ -93,8 +93,8 @@ impl Unpaired {
         }
     }
 
-    fn advise(&self, f: &mut fmt::Formatter<'_>, vm: &CandidateVm, pair: &Pair) -> fmt::Result {
-        if self.pairing.verdict == Verdict::Refused {
+    fn advise(&self, f: &mut fmt::Formatter<'_>, vm: &CandidateVm, pair: &VcpuPair) -> fmt::Result {
+        if self.pairing.verdict == PairingVerdict::Refused {
             return f.write_str(
                 "its recorded TSC offset is wrong, or this is another guest: record both sides again",
             );

@@ -56,12 +56,12 @@ pub enum Quantity {
     /// Time of one share, in percent of the runtime.
     Share(Share),
     /// Time of culprits, in percent of the runtime.
-    Culprit(Culprit),
+    Culprit(CulpritPattern),
 }
 
 /// Culprits, by a pattern of their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Culprit {
+pub struct CulpritPattern {
     /// Share in which their time counts; `None` for any share.
     pub share: Option<Share>,
     /// Pattern of their names: `*` stands for any characters, `?` for one.
@@ -96,7 +96,7 @@ impl Quantity {
                 before => Some(share(before)?),
             };
             let who: Name = who.trim().into();
-            return (!who.is_empty()).then_some(Quantity::Culprit(Culprit { share, who }));
+            return (!who.is_empty()).then_some(Quantity::Culprit(CulpritPattern { share, who }));
         }
         match name {
             "max" => Some(Quantity::Max),
@@ -178,8 +178,8 @@ impl fmt::Display for Quantity {
                 write!(f, "gaps{ABOVE}{}{unit}", ns / unit_ns)
             }
             Quantity::Share(share) => f.write_str(share.name()),
-            Quantity::Culprit(Culprit { share: None, who }) => write!(f, "{BY}{who}"),
-            Quantity::Culprit(Culprit {
+            Quantity::Culprit(CulpritPattern { share: None, who }) => write!(f, "{BY}{who}"),
+            Quantity::Culprit(CulpritPattern {
                 share: Some(share),
                 who,
             }) => write!(f, "{share} {BY}{who}"),

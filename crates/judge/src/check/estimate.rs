@@ -1,10 +1,10 @@
 //! Limits of quantities that a run can only estimate: percentiles, and the rate of gaps above some
 //! length.
 
-use vmnoise_events::coverage::{BlindSpot, Hidden, Hides, Question};
+use vmnoise_events::coverage::{BlindSpot, Hidden, HiddenKind, Question};
 
 use super::budget::Requirement;
-use super::evidence::Evidence;
+use super::evidence::BudgetEvidence;
 use super::found::{Found, blind};
 use super::odds::{Decision, LONGEST_NS, Odds};
 use super::reason::Reason;
@@ -16,7 +16,7 @@ const MICROSECONDS: f64 = 1e6;
 pub(super) fn percentile(
     requirement: &Requirement,
     place: usize,
-    evidence: &Evidence,
+    evidence: &BudgetEvidence,
     risk: f64,
 ) -> Found {
     let part = requirement.quantity.part_above().unwrap_or(0.0);
@@ -53,7 +53,12 @@ pub(super) fn percentile(
 
 /// Returns the percentile of the run. Lengths are known to three digits, but the number of values
 /// above the limit is exact.
-fn percentile_of(requirement: &Requirement, place: usize, evidence: &Evidence, part: f64) -> f64 {
+fn percentile_of(
+    requirement: &Requirement,
+    place: usize,
+    evidence: &BudgetEvidence,
+    part: f64,
+) -> f64 {
     let whole = &evidence.sample.whole;
     let [length_ns] = whole.lengths.at_quantiles([1.0 - part]);
     let edge_ns = length_ns.min(whole.max_gap_ns) as f64;
@@ -68,7 +73,7 @@ pub(super) fn rate(
     requirement: &Requirement,
     place: usize,
     limit_ns: u64,
-    evidence: &Evidence,
+    evidence: &BudgetEvidence,
     risk: f64,
 ) -> Found {
     let whole = &evidence.sample.whole;
@@ -106,9 +111,9 @@ struct Spots {
 }
 
 impl Spots {
-    fn of(evidence: &Evidence, limit_ns: f64) -> Spots {
+    fn of(evidence: &BudgetEvidence, limit_ns: f64) -> Spots {
         let spots = evidence.coverage().blind_spots(Question::Often(limit_ns));
-        let is_lost = |it: &BlindSpot| it.hides() == Hides::StatedCount;
+        let is_lost = |it: &BlindSpot| it.hides() == HiddenKind::StatedCount;
         let (lost, hidden) = spots.into_iter().partition(is_lost);
         Spots { lost, hidden }
     }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use vmnoise_events::coverage::Coverage;
-use vmnoise_events::{Event, FinishReason, RunFacts, Workload};
+use vmnoise_events::{Event, FinishReason, MeasuringCommand, RunFacts};
 
 use super::budget::{Budget, Quantity};
 use super::odds::{Bursts, LONGEST_NS, Odds, seen};
-use crate::compare::{Counted, Sample, Sampler, Span, Track};
+use crate::compare::{Counted, RunSample, Sampler, StreamSpan, Track};
 use vmnoise_explain::{CpuSummary, NamedInterval, Summary};
 
 /// Number of windows into which a run is cut. They show how alike consecutive values are.
@@ -18,17 +18,17 @@ const MICROSECOND_NS: u64 = 1_000;
 
 /// Run that was read for a budget.
 #[derive(Debug)]
-pub struct Evidence {
+pub struct BudgetEvidence {
     /// Facts from before the run.
     pub facts: Arc<RunFacts>,
     /// Measured time, in nanoseconds.
     pub length_ns: u64,
     /// Coverage of the run and of its host's recording.
     coverage: Arc<Coverage>,
-    pub(super) sample: Sample,
+    pub(super) sample: RunSample,
     /// Evidence of each CPU. Empty if the run has one CPU, or observed threads, which may run on
     /// any CPU.
-    pub(super) cpus: Vec<(u32, Evidence)>,
+    pub(super) cpus: Vec<(u32, BudgetEvidence)>,
 }
 
 /// Reads a run event by event. The length of the run must be known.
@@ -41,7 +41,7 @@ pub struct EvidenceReader {
 
 impl EvidenceReader {
     /// Reads this run, which covers `span`, for this budget.
-    pub fn new(facts: &RunFacts, span: Span, budget: &Budget) -> EvidenceReader {
+    pub fn new(facts: &RunFacts, span: StreamSpan, budget: &Budget) -> EvidenceReader {
         let sampler = Sampler::new(facts, threshold_ns(facts), window_ns(span));
         EvidenceReader {
             facts: facts.clone(),
@@ -56,8 +56,8 @@ impl EvidenceReader {
     }
 
     /// Returns the evidence.
-    pub fn finish(self) -> Evidence {
-        Evidence::new(self.facts, self.span_ns, self.sampler.finish())
+    pub fn finish(self) -> BudgetEvidence {
+        BudgetEvidence::new(self.facts, self.span_ns, self.sampler.finish())
     }
 }
 
@@ -65,13 +65,13 @@ impl EvidenceReader {
 pub(super) fn threshold_ns(facts: &RunFacts) -> u64 {
     match facts.workload {
         // Every wake-up is a value.
-        Workload::Timerlat => 0,
+        MeasuringCommand::Timerlat => 0,
         _ => facts.options.threshold_ns,
     }
 }
 
 /// Returns the length of a window of such a run, in nanoseconds.
-pub(super) fn window_ns(span: Span) -> u64 {
+pub(super) fn window_ns(span: StreamSpan) -> u64 {
     span.ns() / WINDOWS
 }
 
@@ -98,9 +98,11 @@ fn measured_ns(facts: &RunFacts, span_ns: u64, summary: &Summary) -> u64 {
         .filter(asked)
         .map(|cpu| cpu.runtime_ns.unwrap_or(0));
     let polled_ns = match facts.workload {
-        Workload::Microvm | Workload::Osnoise => runtimes.min().unwrap_or(0),
+        MeasuringCommand::Microvm | MeasuringCommand::Osnoise => runtimes.min().unwrap_or(0),
         // A task that sleeps counts as measured while it exists.
-        Workload::Timerlat | Workload::Observed | Workload::Exits => span_ns,
+        MeasuringCommand::Timerlat | MeasuringCommand::Observed | MeasuringCommand::Exits => {
+            span_ns
+        }
     };
     // A run that ended as planned was as long as planned. It polled for a little less: the thread
     // began to poll later, and spent some time to hand over its gaps. A run with pauses (-r) is as
@@ -119,31 +121,31 @@ fn measured_ns(facts: &RunFacts, span_ns: u64, summary: &Summary) -> u64 {
     }
 }
 
-impl Evidence {
-    pub(super) fn new(facts: RunFacts, span_ns: u64, mut sample: Sample) -> Evidence {
+impl BudgetEvidence {
+    pub(super) fn new(facts: RunFacts, span_ns: u64, mut sample: RunSample) -> BudgetEvidence {
         let tracks = std::mem::take(&mut sample.cpus);
-        let mut evidence = Evidence {
+        let mut evidence = BudgetEvidence {
             length_ns: measured_ns(&facts, span_ns, &sample.summary),
             facts: Arc::new(facts),
             coverage: Arc::new(sample.summary.coverage.clone()),
             sample,
             cpus: Vec::new(),
         };
-        if tracks.len() > 1 && evidence.facts.workload != Workload::Observed {
+        if tracks.len() > 1 && evidence.facts.workload != MeasuringCommand::Observed {
             evidence.cpus = evidence.of_cpus(tracks);
         }
         evidence
     }
 
     /// Returns the evidence of each CPU.
-    fn of_cpus(&self, tracks: BTreeMap<u32, Track>) -> Vec<(u32, Evidence)> {
+    fn of_cpus(&self, tracks: BTreeMap<u32, Track>) -> Vec<(u32, BudgetEvidence)> {
         let common = without_cpus(&self.sample.summary);
         let evidence = tracks.into_iter().map(|(cpu, track)| {
-            let evidence = Evidence {
+            let evidence = BudgetEvidence {
                 facts: Arc::clone(&self.facts),
                 length_ns: self.length_ns,
                 coverage: Arc::clone(&self.coverage),
-                sample: Sample {
+                sample: RunSample {
                     whole: track.whole,
                     windows: track.windows,
                     window_ns: self.sample.window_ns,
@@ -159,7 +161,7 @@ impl Evidence {
     }
 
     /// Returns the evidence of a CPU, or of the run if the CPU has none of its own.
-    pub(super) fn of(&self, cpu: Option<u32>) -> &Evidence {
+    pub(super) fn of(&self, cpu: Option<u32>) -> &BudgetEvidence {
         let mut cpus = self.cpus.iter();
         let found = cpu.and_then(|cpu| cpus.find(|(known, _)| *known == cpu));
         found.map_or(self, |(_, evidence)| evidence)
@@ -195,7 +197,7 @@ impl Evidence {
     /// Returns the odds of the percentile that is requirement number `place`: `part` of all values
     /// may be above it. `None` if the run is too short to be cut into windows.
     pub(super) fn odds(&self, place: usize, limit_ns: u64, part: f64, risk: f64) -> Option<Odds> {
-        let Sample { whole, windows, .. } = &self.sample;
+        let RunSample { whole, windows, .. } = &self.sample;
         let of_windows = windows.iter();
         let of_windows = of_windows.map(|it| (&it.lengths, it.above[place]));
         let windows = seen(&whole.lengths, of_windows, limit_ns);
@@ -221,7 +223,7 @@ impl Evidence {
         per_second: f64,
         risk: f64,
     ) -> Option<Odds> {
-        let Sample { whole, windows, .. } = &self.sample;
+        let RunSample { whole, windows, .. } = &self.sample;
         let us = |ns: u64| ns / MICROSECOND_NS;
         let of_windows = windows.iter();
         let of_windows = of_windows.map(|it| (&it.lengths, it.above[place]));
@@ -258,7 +260,7 @@ impl Evidence {
         let whole = &self.sample.whole;
         // Tasks that sleep have no runtime. They count as measured while they exist.
         let measured_ns = match self.facts.workload {
-            Workload::Timerlat => self.length_ns,
+            MeasuringCommand::Timerlat => self.length_ns,
             _ => whole.runtime_ns,
         };
         measured_ns / LONGEST_NS

@@ -8,7 +8,7 @@ use super::reason::Reason;
 /// Verdict on a limit, or on all limits, from good to bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum LimitVerdict {
     /// The limit is kept.
     Pass,
     /// The limit is kept, with a warning.
@@ -21,7 +21,7 @@ pub enum Verdict {
 
 /// Verdict of a run on one limit.
 pub(super) struct Found {
-    pub(super) verdict: Verdict,
+    pub(super) verdict: LimitVerdict,
     pub(super) value: Option<f64>,
     pub(super) reasons: Vec<Reason>,
 }
@@ -29,7 +29,7 @@ pub(super) struct Found {
 impl Found {
     pub(super) fn kept(value: f64) -> Found {
         Found {
-            verdict: Verdict::Pass,
+            verdict: LimitVerdict::Pass,
             value: Some(value),
             reasons: Vec::new(),
         }
@@ -37,7 +37,7 @@ impl Found {
 
     pub(super) fn broken(value: f64) -> Found {
         Found {
-            verdict: Verdict::Fail,
+            verdict: LimitVerdict::Fail,
             value: Some(value),
             reasons: vec![Reason::Above],
         }
@@ -45,7 +45,7 @@ impl Found {
 
     pub(super) fn open(value: Option<f64>, reasons: Vec<Reason>) -> Found {
         Found {
-            verdict: Verdict::CannotTell,
+            verdict: LimitVerdict::CannotTell,
             value,
             reasons,
         }

@@ -4,8 +4,8 @@
 use vmnoise_events::{Event, RunFacts};
 
 use super::budget::Budget;
-use super::evidence::{Evidence, counted, threshold_ns, window_ns};
-use crate::compare::{Span, Windows};
+use super::evidence::{BudgetEvidence, counted, threshold_ns, window_ns};
+use crate::compare::{StreamSpan, Windows};
 use vmnoise_explain::Joiner;
 
 /// Reads a joined run while the two recordings are joined.
@@ -21,7 +21,7 @@ pub struct JoinedEvidenceReader {
 
 impl JoinedEvidenceReader {
     /// Reads this guest's run, which covers `span`, for this budget.
-    pub fn new(guest: &RunFacts, span: Span, budget: &Budget) -> JoinedEvidenceReader {
+    pub fn new(guest: &RunFacts, span: StreamSpan, budget: &Budget) -> JoinedEvidenceReader {
         let windows = Windows::new(threshold_ns(guest), window_ns(span));
         JoinedEvidenceReader {
             facts: guest.clone(),
@@ -49,12 +49,12 @@ impl JoinedEvidenceReader {
     }
 
     /// Returns the evidence after both streams have ended.
-    pub fn finish(mut self, mut joiner: Joiner) -> Evidence {
+    pub fn finish(mut self, mut joiner: Joiner) -> BudgetEvidence {
         joiner.run_out();
         self.take(&mut joiner);
         let lines = joiner.take_period();
         let run = joiner.finish();
         let sample = self.windows.finish(lines, run.summary);
-        Evidence::new(self.facts, self.span_ns, sample)
+        BudgetEvidence::new(self.facts, self.span_ns, sample)
     }
 }

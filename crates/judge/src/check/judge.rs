@@ -4,16 +4,16 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vmnoise_events::coverage::{BlindSpot, Hides, Question};
+use vmnoise_events::coverage::{BlindSpot, HiddenKind, Question};
 use vmnoise_events::{Name, Share};
 
 use super::budget::{Budget, Quantity, Requirement};
 use super::estimate::{percentile, rate};
-use super::evidence::Evidence;
-use super::found::{Found, Verdict, blind};
+use super::evidence::BudgetEvidence;
+use super::found::{Found, LimitVerdict, blind};
 use super::reason::Reason;
 use crate::bounds::Bounds;
-use crate::compare::Figure;
+use crate::compare::ComparedFigure;
 
 /// Probability that a run that keeps the limits of all its estimated quantities is said to break
 /// one, or the other way round.
@@ -23,13 +23,13 @@ const NAMED: usize = 3;
 
 /// Verdict on a run by a budget.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
+pub struct CheckVerdict {
     /// Worst verdict of all.
-    pub verdict: Verdict,
+    pub verdict: LimitVerdict,
     /// Verdict on the run itself, apart from its limits.
-    pub of_run: Verdict,
+    pub of_run: LimitVerdict,
     /// Verdicts on the limits, in the order of the limits.
-    pub judgements: Vec<Judgement>,
+    pub judgements: Vec<BudgetLimitResult>,
     /// Reasons that concern the whole run.
     pub reasons: Vec<Reason>,
     /// Length of the run to ask for, in nanoseconds. If a percentile or a rate is open, a run of
@@ -39,11 +39,11 @@ pub struct Judged {
 
 /// Verdict on a run by one limit.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judgement {
+pub struct BudgetLimitResult {
     /// Limit.
     pub requirement: Requirement,
     /// Verdict.
-    pub verdict: Verdict,
+    pub verdict: LimitVerdict,
     /// CPU that decided, which is the worst; `None` if there is one, or threads were observed.
     pub cpu: Option<u32>,
     /// Figure of that CPU, or of the run, in the quantity's unit; `None` if unknown.
@@ -65,9 +65,9 @@ pub struct Blame {
     pub ns: u64,
 }
 
-impl Judged {
+impl CheckVerdict {
     /// Judges a run that was read for this budget.
-    pub fn new(budget: &Budget, evidence: &Evidence) -> Judged {
+    pub fn new(budget: &Budget, evidence: &BudgetEvidence) -> CheckVerdict {
         let estimated = budget.requirements.iter();
         let estimated = estimated.filter(|it| it.quantity.is_estimated()).count();
         // The tests share the risk (Bonferroni). Each limit is tested on each CPU.
@@ -78,13 +78,13 @@ impl Judged {
             .any(|it| matches!(it, Reason::Short { .. }));
         let mut ask_for_ns = Vec::new();
         let judged = budget.requirements.iter().enumerate();
-        let judgements: Vec<Judgement> = judged
+        let judgements: Vec<BudgetLimitResult> = judged
             .map(|(place, requirement)| {
                 let mut judgement = judge_worst(requirement, place, evidence, risk);
                 // Reasons of the whole run are not repeated for each limit.
                 judgement.reasons.retain(|it| !about_run.contains(it));
                 if is_short {
-                    judgement.verdict = judgement.verdict.max(Verdict::CannotTell);
+                    judgement.verdict = judgement.verdict.max(LimitVerdict::CannotTell);
                 }
                 let of_cpu = evidence.of(judgement.cpu);
                 let needed_ns = judgement.reasons.iter().filter_map(|reason| match reason {
@@ -106,14 +106,14 @@ impl Judged {
         }));
         let worst = judgements.iter().map(|it| it.verdict).max();
         let of_run = if is_short || !blind_to_all(evidence).is_empty() {
-            Verdict::CannotTell
+            LimitVerdict::CannotTell
         } else if evidence.facts.shares_cpu {
-            Verdict::Warn
+            LimitVerdict::Warn
         } else {
-            Verdict::Pass
+            LimitVerdict::Pass
         };
-        Judged {
-            verdict: worst.unwrap_or(Verdict::Pass).max(of_run),
+        CheckVerdict {
+            verdict: worst.unwrap_or(LimitVerdict::Pass).max(of_run),
             of_run,
             judgements,
             ask_for_ns: ask_for_ns
@@ -126,7 +126,7 @@ impl Judged {
 }
 
 /// Returns the reasons that concern the run, whatever its limits are.
-fn about_run(budget: &Budget, evidence: &Evidence) -> Vec<Reason> {
+fn about_run(budget: &Budget, evidence: &BudgetEvidence) -> Vec<Reason> {
     let length_ns = evidence.length_ns;
     let short = budget.runtime_ns.filter(|asked_ns| length_ns < *asked_ns);
     let short = short.map(|asked_ns| Reason::Short {
@@ -141,17 +141,17 @@ fn about_run(budget: &Budget, evidence: &Evidence) -> Vec<Reason> {
 }
 
 /// Returns the blind spots that hide the answer to any question.
-fn blind_to_all(evidence: &Evidence) -> Vec<BlindSpot> {
+fn blind_to_all(evidence: &BudgetEvidence) -> Vec<BlindSpot> {
     let coverage = evidence.coverage();
     let mut spots = coverage.blind_spots(Question::Often(f64::INFINITY));
     let of_own_kernel = coverage.blind_spots(Question::TakenAs(Share::Irq));
-    spots.retain(|it| it.hides() == Hides::Time && of_own_kernel.contains(it));
+    spots.retain(|it| it.hides() == HiddenKind::Time && of_own_kernel.contains(it));
     spots
 }
 
 /// Returns a warning if percentiles of gaps are limited without a rate: more short gaps make them
 /// smaller.
-fn of_gaps(budget: &Budget, evidence: &Evidence) -> Option<Reason> {
+fn of_gaps(budget: &Budget, evidence: &BudgetEvidence) -> Option<Reason> {
     let is = |of: fn(&Quantity) -> bool| budget.requirements.iter().any(|it| of(&it.quantity));
     let has_percentile = is(|it| matches!(it, Quantity::Percentile(_)));
     let has_rate = is(|it| matches!(it, Quantity::GapsAbove(_)));
@@ -159,7 +159,7 @@ fn of_gaps(budget: &Budget, evidence: &Evidence) -> Option<Reason> {
     (is_of_gaps && has_percentile && !has_rate).then_some(Reason::OfGaps)
 }
 
-fn unseen_below(evidence: &Evidence) -> Option<Reason> {
+fn unseen_below(evidence: &BudgetEvidence) -> Option<Reason> {
     let whole = &evidence.sample.whole;
     let ns = whole.share_ns(Share::HvOrHw).filter(|ns| *ns > 0)?;
     let is_below = evidence.coverage().watched.has_layer_below && ns <= whole.noise_ns;
@@ -169,7 +169,7 @@ fn unseen_below(evidence: &Evidence) -> Option<Reason> {
 }
 
 /// Returns the length of a run with this number of values, at the rate of this run, in nanoseconds.
-fn length_for(evidence: &Evidence, values: u64) -> Option<u64> {
+fn length_for(evidence: &BudgetEvidence, values: u64) -> Option<u64> {
     let count = evidence.count();
     let ns = evidence.length_ns as f64 * values as f64 / count as f64;
     (count > 0 && ns < u64::MAX as f64).then_some(ns as u64)
@@ -179,14 +179,17 @@ fn length_for(evidence: &Evidence, values: u64) -> Option<u64> {
 fn judge_worst(
     requirement: &Requirement,
     place: usize,
-    evidence: &Evidence,
+    evidence: &BudgetEvidence,
     risk: f64,
-) -> Judgement {
-    let of_cpus = evidence.cpus.iter().map(|(cpu, evidence)| Judgement {
-        cpu: Some(*cpu),
-        ..judge(requirement, place, evidence, risk)
-    });
-    let is_worse = |one: &Judgement, other: &Judgement| {
+) -> BudgetLimitResult {
+    let of_cpus = evidence
+        .cpus
+        .iter()
+        .map(|(cpu, evidence)| BudgetLimitResult {
+            cpu: Some(*cpu),
+            ..judge(requirement, place, evidence, risk)
+        });
+    let is_worse = |one: &BudgetLimitResult, other: &BudgetLimitResult| {
         let by_value = one.value.partial_cmp(&other.value);
         (one.verdict.cmp(&other.verdict)).then(by_value.unwrap_or(Ordering::Equal))
             == Ordering::Greater
@@ -199,12 +202,17 @@ fn judge_worst(
     worst.unwrap_or_else(|| judge(requirement, place, evidence, risk))
 }
 
-fn judge(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64) -> Judgement {
+fn judge(
+    requirement: &Requirement,
+    place: usize,
+    evidence: &BudgetEvidence,
+    risk: f64,
+) -> BudgetLimitResult {
     let mut found = match &requirement.quantity {
         Quantity::Max => longest(requirement, evidence),
         Quantity::Percentile(_) => percentile(requirement, place, evidence, risk),
-        Quantity::Noise => of_run(requirement, evidence, Figure::Noise),
-        Quantity::Gaps => of_run(requirement, evidence, Figure::Gaps),
+        Quantity::Noise => of_run(requirement, evidence, ComparedFigure::Noise),
+        Quantity::Gaps => of_run(requirement, evidence, ComparedFigure::Gaps),
         Quantity::GapsAbove(ns) => rate(requirement, place, *ns, evidence, risk),
         Quantity::Share(share) => {
             let bounds = Bounds::of_share(&evidence.sample, *share);
@@ -217,16 +225,16 @@ fn judge(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64
         }
     };
     let is_above = |limit: f64| found.value.is_some_and(|value| value > limit);
-    if found.verdict == Verdict::Pass && requirement.warn_above.is_some_and(is_above) {
-        found.verdict = Verdict::Warn;
+    if found.verdict == LimitVerdict::Pass && requirement.warn_above.is_some_and(is_above) {
+        found.verdict = LimitVerdict::Warn;
         found.reasons.push(Reason::AboveWarning);
     }
     let blame = match (found.verdict, &requirement.quantity) {
-        (Verdict::Fail, quantity) if quantity.is_broken_by_the_longest() => of_worst(evidence),
-        (Verdict::Fail, quantity) => of_all(evidence, quantity),
+        (LimitVerdict::Fail, quantity) if quantity.is_broken_by_the_longest() => of_worst(evidence),
+        (LimitVerdict::Fail, quantity) => of_all(evidence, quantity),
         _ => Vec::new(),
     };
-    Judgement {
+    BudgetLimitResult {
         requirement: requirement.clone(),
         verdict: found.verdict,
         cpu: None,
@@ -236,7 +244,7 @@ fn judge(requirement: &Requirement, place: usize, evidence: &Evidence, risk: f64
     }
 }
 
-fn longest(requirement: &Requirement, evidence: &Evidence) -> Found {
+fn longest(requirement: &Requirement, evidence: &BudgetEvidence) -> Found {
     let max_ns = evidence.sample.whole.max_gap_ns as f64;
     if max_ns > requirement.at_most {
         return Found::broken(max_ns);
@@ -246,7 +254,7 @@ fn longest(requirement: &Requirement, evidence: &Evidence) -> Found {
 }
 
 /// Judges a figure of all gaps of the run.
-fn of_run(requirement: &Requirement, evidence: &Evidence, figure: Figure) -> Found {
+fn of_run(requirement: &Requirement, evidence: &BudgetEvidence, figure: ComparedFigure) -> Found {
     let spots = evidence.coverage().blind_spots(Question::Taken);
     match figure.of(&evidence.sample.whole) {
         None => Found::open(None, [vec![Reason::NoRuntime], blind(spots)].concat()),
@@ -258,7 +266,7 @@ fn of_run(requirement: &Requirement, evidence: &Evidence, figure: Figure) -> Fou
 /// Judges the time of a share or of culprits.
 fn part(
     requirement: &Requirement,
-    evidence: &Evidence,
+    evidence: &BudgetEvidence,
     bounds: Option<Bounds>,
     question: Question,
 ) -> Found {
@@ -275,7 +283,7 @@ fn part(
     let value = percent(bounds.booked_ns);
     let (owners, hidden): (Vec<_>, Vec<_>) = spots
         .into_iter()
-        .partition(|it| it.hides() == Hides::Owners);
+        .partition(|it| it.hides() == HiddenKind::Owners);
     if percent(bounds.at_least_ns) > requirement.at_most {
         Found::broken(value)
     } else if percent(bounds.at_most_ns) > requirement.at_most {
@@ -295,7 +303,7 @@ fn part(
     }
 }
 
-fn of_worst(evidence: &Evidence) -> Vec<Blame> {
+fn of_worst(evidence: &BudgetEvidence) -> Vec<Blame> {
     let parts = evidence.worst(None).map(|it| &it.parts);
     let blame = parts.into_iter().flatten().map(|part| Blame {
         share: part.share,
@@ -307,7 +315,7 @@ fn of_worst(evidence: &Evidence) -> Vec<Blame> {
 
 /// Returns the largest parts of the whole run that the quantity covers: by name, and without a
 /// name.
-fn of_all(evidence: &Evidence, quantity: &Quantity) -> Vec<Blame> {
+fn of_all(evidence: &BudgetEvidence, quantity: &Quantity) -> Vec<Blame> {
     let (under, culprit) = match quantity {
         Quantity::Share(share) => (Some(*share), None),
         Quantity::Culprit(culprit) => (culprit.share, Some(culprit)),

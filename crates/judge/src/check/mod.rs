@@ -14,9 +14,9 @@ mod judge;
 pub(crate) mod odds;
 mod reason;
 
-pub use budget::{Budget, Culprit, Quantity, Requirement};
-pub use evidence::{Evidence, EvidenceReader};
-pub use found::Verdict;
+pub use budget::{Budget, CulpritPattern, Quantity, Requirement};
+pub use evidence::{BudgetEvidence, EvidenceReader};
+pub use found::LimitVerdict;
 pub use joined::JoinedEvidenceReader;
-pub use judge::{Blame, Judged, Judgement};
+pub use judge::{Blame, BudgetLimitResult, CheckVerdict};
 pub use reason::Reason;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use vmnoise_events::{Event, ExitFilter, Name, RunFacts, ShareMap};
 
-use super::figure::{Figure, OfReason};
+use super::figure::{ComparedFigure, OfReason};
 use vmnoise_explain::{ExitExplainer, ExitsRun};
 use vmnoise_explain::{ExitsSummary, ReasonExits};
 use vmnoise_explain::{floor_ns, next_floor_ns};
@@ -80,16 +80,18 @@ impl ExitWindow {
     }
 
     /// Returns the figure, in its unit; `None` if unknown. Without exits, their length is 0.
-    pub(super) fn figure(&self, figure: &Figure) -> Option<f64> {
+    pub(super) fn figure(&self, figure: &ComparedFigure) -> Option<f64> {
         let has_time = self.span_ns > 0;
         // The kernel counts while it is read, so an exit may be in only one of two sums.
         let percent = |ns: u64| ns.min(self.span_ns) as f64 * 100.0 / self.span_ns as f64;
         let per_second = |count: u64| count as f64 * 1e9 / self.span_ns as f64;
         match figure {
-            Figure::Noise => has_time.then(|| percent(self.noise_ns)),
-            Figure::Exits => has_time.then(|| per_second(self.exits)),
-            Figure::Share(share) => self.shares_ns[*share].filter(|_| has_time).map(percent),
-            Figure::Reason(name, what) => {
+            ComparedFigure::Noise => has_time.then(|| percent(self.noise_ns)),
+            ComparedFigure::Exits => has_time.then(|| per_second(self.exits)),
+            ComparedFigure::Share(share) => {
+                self.shares_ns[*share].filter(|_| has_time).map(percent)
+            }
+            ComparedFigure::Reason(name, what) => {
                 let nothing = Reason::default();
                 let mut reasons = self.reasons.iter();
                 let found = reasons.find(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -180,9 +182,9 @@ pub(super) struct ExitSample {
 
 impl ExitSample {
     /// Returns [`ExitWindow::figure`], or `None` if the reason was not selected.
-    pub(super) fn figure(&self, window: &ExitWindow, figure: &Figure) -> Option<f64> {
+    pub(super) fn figure(&self, window: &ExitWindow, figure: &ComparedFigure) -> Option<f64> {
         match figure {
-            Figure::Reason(name, _) if !self.filter.takes_reason(name) => None,
+            ComparedFigure::Reason(name, _) if !self.filter.takes_reason(name) => None,
             _ => window.figure(figure),
         }
     }

@@ -4,14 +4,14 @@ use vmnoise_events::coverage::Coverage;
 use vmnoise_events::{Event, Name, RunFacts};
 
 use super::exits::{ExitSample, ExitSampler};
-use super::figure::{Figure, Kind};
-use super::sample::{Sample, Sampler};
+use super::figure::{ComparedFigure, RecordingKind};
+use super::sample::{RunSample, Sampler};
 
 /// Figures of a run and of its windows.
 #[derive(Debug)]
-pub struct Measured {
+pub struct RunFigures {
     /// Kind of its data.
-    pub kind: Kind,
+    pub kind: RecordingKind,
     /// Measured time of all CPUs or vCPUs together, in nanoseconds.
     pub runtime_ns: u64,
     /// Length of all gaps, in nanoseconds; `None` if the run measures none.
@@ -29,16 +29,16 @@ pub struct Measured {
 
 #[derive(Debug)]
 pub(super) enum Of {
-    Cpus(Box<Sample>),
+    Cpus(Box<RunSample>),
     Vcpus(Box<ExitSample>),
 }
 
-impl Measured {
+impl RunFigures {
     /// Returns all of its figures, in the order of results. Exits for reasons that did not occur
     /// are not among them.
-    pub fn figures(&self) -> Vec<Figure> {
-        let mut figures = Figure::all(self.kind);
-        figures.extend(self.reasons().flat_map(Figure::of_reason));
+    pub fn figures(&self) -> Vec<ComparedFigure> {
+        let mut figures = ComparedFigure::all(self.kind);
+        figures.extend(self.reasons().flat_map(ComparedFigure::of_reason));
         figures
     }
 
@@ -52,7 +52,7 @@ impl Measured {
     }
 
     /// Returns a figure of the whole run, in its unit; `None` if unknown.
-    pub fn figure(&self, figure: &Figure) -> Option<f64> {
+    pub fn figure(&self, figure: &ComparedFigure) -> Option<f64> {
         match &self.of {
             Of::Cpus(sample) => figure.of(&sample.whole),
             Of::Vcpus(sample) => sample.figure(&sample.whole, figure),
@@ -61,7 +61,7 @@ impl Measured {
 
     /// Returns a figure of each window, in the order of time; `None` if it is unknown in one of
     /// them.
-    pub fn by_window(&self, figure: &Figure) -> Option<Vec<f64>> {
+    pub fn by_window(&self, figure: &ComparedFigure) -> Option<Vec<f64>> {
         match &self.of {
             Of::Cpus(sample) => sample.windows.iter().map(|it| figure.of(it)).collect(),
             Of::Vcpus(sample) => {
@@ -78,7 +78,7 @@ pub struct Measuring(By);
 
 #[derive(Debug)]
 enum By {
-    Cpus(Kind, u64, Box<Sampler>),
+    Cpus(RecordingKind, u64, Box<Sampler>),
     Vcpus(Box<ExitSampler>),
 }
 
@@ -86,9 +86,9 @@ impl Measuring {
     /// Counts gaps of at least `threshold_ns`, and all wake-ups and exits, in windows of
     /// `window_ns`. The threshold must not be below that of the run.
     pub fn new(facts: &RunFacts, threshold_ns: u64, window_ns: u64) -> Measuring {
-        Measuring(match Kind::of(facts.workload) {
-            Kind::Exits => By::Vcpus(Box::new(ExitSampler::new(facts, window_ns))),
-            kind @ (Kind::Gaps | Kind::Wakeups) => {
+        Measuring(match RecordingKind::of(facts.workload) {
+            RecordingKind::Exits => By::Vcpus(Box::new(ExitSampler::new(facts, window_ns))),
+            kind @ (RecordingKind::Gaps | RecordingKind::Wakeups) => {
                 let sampler = Sampler::new(facts, threshold_ns, window_ns);
                 By::Cpus(kind, threshold_ns, Box::new(sampler))
             }
@@ -104,7 +104,7 @@ impl Measuring {
     }
 
     /// Returns the figures. Data after the last whole window are in no window.
-    pub fn finish(self) -> Measured {
+    pub fn finish(self) -> RunFigures {
         match self.0 {
             By::Cpus(kind, threshold_ns, sampler) => of_cpus(kind, threshold_ns, sampler.finish()),
             By::Vcpus(sampler) => of_vcpus(sampler.finish()),
@@ -112,15 +112,15 @@ impl Measuring {
     }
 }
 
-fn of_cpus(kind: Kind, threshold_ns: u64, mut sample: Sample) -> Measured {
+fn of_cpus(kind: RecordingKind, threshold_ns: u64, mut sample: RunSample) -> RunFigures {
     // In a window without wake-ups no task was late, but none was in time either.
-    if kind == Kind::Wakeups {
+    if kind == RecordingKind::Wakeups {
         sample.windows.retain(|window| window.lengths.count() > 0);
     }
-    Measured {
+    RunFigures {
         kind,
         runtime_ns: sample.whole.runtime_ns,
-        gaps_ns: (kind == Kind::Gaps).then_some(sample.whole.noise_ns),
+        gaps_ns: (kind == RecordingKind::Gaps).then_some(sample.whole.noise_ns),
         windows: sample.windows.len(),
         coverage: coverage_above(threshold_ns, &sample.summary.coverage),
         lost_events: sample.summary.lost_events,
@@ -137,9 +137,9 @@ fn coverage_above(threshold_ns: u64, coverage: &Coverage) -> Coverage {
     }
 }
 
-fn of_vcpus(sample: ExitSample) -> Measured {
-    Measured {
-        kind: Kind::Exits,
+fn of_vcpus(sample: ExitSample) -> RunFigures {
+    RunFigures {
+        kind: RecordingKind::Exits,
         runtime_ns: sample.whole.span_ns,
         gaps_ns: None,
         windows: sample.windows.len(),

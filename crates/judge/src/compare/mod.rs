@@ -15,14 +15,14 @@ mod sample;
 mod span;
 mod verdict;
 
-pub use condition::Answer;
-pub use figure::{Context, Figure, Kind, OfReason, Unit};
-pub use groups::{GroupRow, GroupVerdict, Groups, Interval, LEVEL, MOST_RUNS, compare_groups};
-pub use measured::{Measured, Measuring};
+pub use condition::ConditionAnswer;
+pub use figure::{ComparedFigure, LatencyContext, OfReason, RecordingKind, Unit};
+pub use groups::{GroupRow, GroupVerdict, Groups, LEVEL, MOST_RUNS, ShiftInterval, compare_groups};
+pub use measured::{Measuring, RunFigures};
 pub(crate) use sample::{Counted, Track, Windows};
-pub use sample::{Sample, Sampler, Window};
-pub use span::Span;
-pub use verdict::{Row, Verdict, compare, figures_of};
+pub use sample::{RunSample, Sampler, Window};
+pub use span::StreamSpan;
+pub use verdict::{ComparisonVerdict, FigureRow, compare, figures_of};
 
 /// Number of windows into which the shorter of two runs is cut.
 pub const WINDOWS: u64 = 20;

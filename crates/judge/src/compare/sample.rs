@@ -124,7 +124,7 @@ impl Window {
 
 /// Figures of a run for a comparison.
 #[derive(Debug)]
-pub struct Sample {
+pub struct RunSample {
     /// Whole run.
     pub whole: Window,
     /// Windows, in the order of time.
@@ -238,7 +238,7 @@ impl Sampler {
     }
 
     /// Returns the sample. Data after the last whole window are in no window.
-    pub fn finish(mut self) -> Sample {
+    pub fn finish(mut self) -> RunSample {
         let windows = &mut self.windows;
         self.explainer.run_out(&mut |gap| windows.add(gap));
         let lines = self.explainer.take_heard_period();
@@ -309,14 +309,14 @@ impl Windows {
     }
 
     /// Returns the sample of the run, whose last data are `lines`.
-    pub(crate) fn finish(mut self, lines: Vec<PeriodLine>, summary: Summary) -> Sample {
+    pub(crate) fn finish(mut self, lines: Vec<PeriodLine>, summary: Summary) -> RunSample {
         self.turn(&lines);
         let windows = self.all.windows.len();
         for track in self.cpus.values_mut() {
             // Data after the last whole window are in no window.
             track.windows.truncate(windows);
         }
-        Sample {
+        RunSample {
             whole: self.all.whole,
             windows: self.all.windows,
             window_ns: self.window_ns,

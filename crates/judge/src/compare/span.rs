@@ -4,9 +4,9 @@ use vmnoise_events::Event;
 
 /// Time from the first to the last watermark of a stream.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Span(Option<(u64, u64)>);
+pub struct StreamSpan(Option<(u64, u64)>);
 
-impl Span {
+impl StreamSpan {
     /// Takes the next event.
     pub fn push(&mut self, event: &Event) {
         if let Event::Watermark(mono_ns) = *event {

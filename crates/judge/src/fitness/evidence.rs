@@ -1,6 +1,6 @@
 //! Evidence of a run, as bounds: each figure has a least value, and a most value if that is known.
 
-use vmnoise_events::coverage::{CommandCoverage, Coverage, Hides, HypervisorTime, Question};
+use vmnoise_events::coverage::{CommandCoverage, Coverage, HiddenKind, HypervisorTime, Question};
 use vmnoise_events::{FamilyLongest, FamilyLook, FamilyTaken, Share};
 
 /// Bounds of a figure.
@@ -51,7 +51,7 @@ impl HypervisorRate {
 
 /// Evidence for a verdict.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Evidence {
+pub struct FitnessEvidence {
     /// Time taken from the threads of the command, in ns over all of them.
     pub taken_ns: Range,
     /// Time taken from the thread that lost most, in ns. Other threads may have waited for it.
@@ -67,7 +67,7 @@ pub struct Evidence {
     pub coverage: Coverage,
 }
 
-impl Evidence {
+impl FitnessEvidence {
     /// Returns the evidence from the traced events of a run of this length.
     pub fn traced(
         look: &FamilyLook,
@@ -75,7 +75,7 @@ impl Evidence {
         sees_steal: bool,
         sees_nmi: bool,
         hypervisor: HypervisorRate,
-    ) -> Evidence {
+    ) -> FitnessEvidence {
         let books = look.books();
         let beyond_steal = hypervisor.time(books.ran_ns);
         let waits = look.waits;
@@ -100,7 +100,7 @@ impl Evidence {
         coverage.watched.known[Share::Steal] = sees_steal;
         coverage.watched.known[Share::Nmi] = sees_nmi;
         let spots = coverage.blind_spots(Question::Taken);
-        let is_bounded = spots.iter().all(|it| it.hides() == Hides::StatedTime);
+        let is_bounded = spots.iter().all(|it| it.hides() == HiddenKind::StatedTime);
         let taken_ns = books.taken_ns();
         let of_one_ns = look.most_of_one_ns();
         let (sure_ns, longest_ns) = longest_ns(look);
@@ -110,7 +110,7 @@ impl Evidence {
         let beyond_ns = measured_ns(beyond_steal);
         // One thread does not run for longer than the run.
         let beyond_of_one_ns = beyond_ns.min(measured_ns(hypervisor.time(wall_ns)));
-        Evidence {
+        FitnessEvidence {
             // A turn that was not seen completely may have been a turn of the command's own
             // threads.
             taken_ns: Range {
@@ -197,13 +197,14 @@ mod tests {
         }
     }
 
-    fn hidden(evidence: &Evidence) -> usize {
+    fn hidden(evidence: &FitnessEvidence) -> usize {
         evidence.coverage.blind_spots(Question::Taken).len()
     }
 
     #[test]
     fn what_a_command_waits_for_itself_is_not_taken() {
-        let evidence = Evidence::traced(&look(), 10_000, true, true, HypervisorRate::Nothing);
+        let evidence =
+            FitnessEvidence::traced(&look(), 10_000, true, true, HypervisorRate::Nothing);
         let known = Range {
             least: 500,
             most: Some(500),
@@ -226,7 +227,7 @@ mod tests {
         look.unpaired = 3;
         look.ended.kernel_waited_ns = 1_000;
         look.ended.unshown_ns = 100;
-        let evidence = Evidence::traced(&look, 10_000, true, true, HypervisorRate::Nothing);
+        let evidence = FitnessEvidence::traced(&look, 10_000, true, true, HypervisorRate::Nothing);
         let bounds = Range {
             least: 350,
             most: Some(500 + 200 + 50 + 100),
@@ -237,7 +238,8 @@ mod tests {
 
     #[test]
     fn without_a_steal_clock_nobody_knows_how_much_it_was() {
-        let evidence = Evidence::traced(&look(), 10_000, false, true, HypervisorRate::Nothing);
+        let evidence =
+            FitnessEvidence::traced(&look(), 10_000, false, true, HypervisorRate::Nothing);
         assert_eq!(
             (evidence.taken_ns.most, evidence.longest_ns.most),
             (None, None)
@@ -248,7 +250,7 @@ mod tests {
     /// interrupts.
     #[test]
     fn in_a_guest_no_run_is_fit_without_a_measurement() {
-        let of = |beyond| Evidence::traced(&look(), 10_000, true, true, beyond);
+        let of = |beyond| FitnessEvidence::traced(&look(), 10_000, true, true, beyond);
         let unmeasured = of(HypervisorRate::Unmeasured);
         assert_eq!(
             (unmeasured.taken_ns.most, unmeasured.longest_ns.most),
@@ -278,11 +280,11 @@ mod tests {
             ..FamilyBooks::default()
         };
         look.most_of_ended_ns = 6_000;
-        let evidence = Evidence::traced(&look, 10_000, true, true, HypervisorRate::Nothing);
+        let evidence = FitnessEvidence::traced(&look, 10_000, true, true, HypervisorRate::Nothing);
         let noise = evidence.noise_ppm();
         assert_eq!((noise.least, noise.most), (600_000, Some(600_000)));
         look.most_of_ended_ns = 100;
-        let evidence = Evidence::traced(&look, 10_000, true, true, HypervisorRate::Nothing);
+        let evidence = FitnessEvidence::traced(&look, 10_000, true, true, HypervisorRate::Nothing);
         // 0.94 % of all threads' time, but 1 % of one thread's.
         assert_eq!(evidence.noise_ppm().least, 10_000);
     }
@@ -299,14 +301,14 @@ mod tests {
             who: None,
         }];
         look.contiguous_ns = 450;
-        let evidence = Evidence::traced(&look, 10_000, true, true, HypervisorRate::Nothing);
+        let evidence = FitnessEvidence::traced(&look, 10_000, true, true, HypervisorRate::Nothing);
         let (least, most) = (450, Some(450));
         assert_eq!(evidence.longest_ns, Range { least, most });
     }
 
     #[test]
     fn several_threads_are_held_against_the_time_of_all() {
-        let evidence = Evidence::traced(&look(), 2_000, true, true, HypervisorRate::Nothing);
+        let evidence = FitnessEvidence::traced(&look(), 2_000, true, true, HypervisorRate::Nothing);
         assert_eq!(evidence.of_ns, 4_500);
     }
 
@@ -316,8 +318,9 @@ mod tests {
         let mut longer = look();
         longer.ended.waited_own_ns += 1_000_000;
         longer.ended.wall_ns += 1_000_000;
-        let noise =
-            |look| Evidence::traced(look, 2_000, true, true, HypervisorRate::Nothing).noise_ppm();
+        let noise = |look| {
+            FitnessEvidence::traced(look, 2_000, true, true, HypervisorRate::Nothing).noise_ppm()
+        };
         assert_eq!(noise(&longer), noise(&look()));
     }
 
@@ -329,7 +332,8 @@ mod tests {
         let mut unkept = look();
         unkept.unpaired = 1;
         for look in [none, lost, unkept] {
-            let evidence = Evidence::traced(&look, 2_000, true, true, HypervisorRate::Nothing);
+            let evidence =
+                FitnessEvidence::traced(&look, 2_000, true, true, HypervisorRate::Nothing);
             assert_eq!(evidence.taken_ns.most, None, "{look:?}");
             assert!(hidden(&evidence) > 0);
         }
@@ -346,7 +350,7 @@ mod tests {
                 who: None,
             })
             .into();
-        let evidence = Evidence::traced(&look, 10_000, true, true, HypervisorRate::Nothing);
+        let evidence = FitnessEvidence::traced(&look, 10_000, true, true, HypervisorRate::Nothing);
         let (least, most) = (300, Some(900));
         assert_eq!(evidence.longest_ns, Range { least, most });
     }

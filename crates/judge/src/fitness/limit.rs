@@ -2,28 +2,28 @@
 
 /// Figure that can be limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Figure {
+pub enum LimitedFigure {
     /// Time taken, in millionths of the run.
     Noise,
     /// Longest time taken without a break, in ns.
     Max,
 }
 
-impl Figure {
+impl LimitedFigure {
     /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
-            Figure::Noise => "noise",
-            Figure::Max => "max",
+            LimitedFigure::Noise => "noise",
+            LimitedFigure::Max => "max",
         }
     }
 }
 
 /// Limit on a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limit {
+pub struct FitnessLimit {
     /// Figure.
-    pub figure: Figure,
+    pub figure: LimitedFigure,
     /// Value below which the figure must stay, in its unit.
     pub below: u64,
 }

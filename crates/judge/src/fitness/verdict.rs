@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Evidence, Figure, Limit, Range};
+use super::{FitnessEvidence, FitnessLimit, LimitedFigure, Range};
 
 /// Verdict on a run, or on one of its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -18,9 +18,9 @@ pub enum Fitness {
 
 /// Verdict on a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Judgement {
+pub struct FitnessLimitResult {
     /// Limit.
-    pub limit: Limit,
+    pub limit: FitnessLimit,
     /// Figure of the run, in the unit of the limit.
     pub has: Range,
     /// Verdict.
@@ -29,19 +29,19 @@ pub struct Judgement {
 
 /// Verdict on a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub struct FitnessVerdict {
     /// Unfit if one limit is broken; fit if all limits are kept.
     pub verdict: Fitness,
     /// Verdicts on its limits.
-    pub judgements: Vec<Judgement>,
+    pub judgements: Vec<FitnessLimitResult>,
 }
 
-impl Judged {
+impl FitnessVerdict {
     /// Judges a run by these limits.
-    pub fn new(limits: &[Limit], evidence: &Evidence) -> Judged {
-        let judgements: Vec<Judgement> = limits
+    pub fn new(limits: &[FitnessLimit], evidence: &FitnessEvidence) -> FitnessVerdict {
+        let judgements: Vec<FitnessLimitResult> = limits
             .iter()
-            .map(|&limit| Judgement::new(limit, evidence))
+            .map(|&limit| FitnessLimitResult::new(limit, evidence))
             .collect();
         let any = |verdict| judgements.iter().any(|it| it.verdict == verdict);
         let verdict = if any(Fitness::Unfit) {
@@ -51,18 +51,18 @@ impl Judged {
         } else {
             Fitness::Fit
         };
-        Judged {
+        FitnessVerdict {
             verdict,
             judgements,
         }
     }
 }
 
-impl Judgement {
-    fn new(limit: Limit, evidence: &Evidence) -> Judgement {
+impl FitnessLimitResult {
+    fn new(limit: FitnessLimit, evidence: &FitnessEvidence) -> FitnessLimitResult {
         let has = match limit.figure {
-            Figure::Noise => evidence.noise_ppm(),
-            Figure::Max => evidence.longest_ns,
+            LimitedFigure::Noise => evidence.noise_ppm(),
+            LimitedFigure::Max => evidence.longest_ns,
         };
         let verdict = if has.least >= limit.below {
             Fitness::Unfit
@@ -71,7 +71,7 @@ impl Judgement {
         } else {
             Fitness::CannotTell
         };
-        Judgement {
+        FitnessLimitResult {
             limit,
             has,
             verdict,
@@ -86,9 +86,12 @@ mod tests {
     use super::*;
 
     fn verdict(least: u64, most: Option<u64>) -> Fitness {
-        let limits = [(Figure::Noise, 10_000), (Figure::Max, 1_000_000)];
-        let limits = limits.map(|(figure, below)| Limit { figure, below });
-        let evidence = Evidence {
+        let limits = [
+            (LimitedFigure::Noise, 10_000),
+            (LimitedFigure::Max, 1_000_000),
+        ];
+        let limits = limits.map(|(figure, below)| FitnessLimit { figure, below });
+        let evidence = FitnessEvidence {
             taken_ns: Range { least, most },
             longest_ns: Range {
                 least: 0,
@@ -102,7 +105,7 @@ mod tests {
             of_ns: 1_000_000,
             coverage: Coverage::of_command(CommandCoverage::default()),
         };
-        Judged::new(&limits, &evidence).verdict
+        FitnessVerdict::new(&limits, &evidence).verdict
     }
 
     #[test]

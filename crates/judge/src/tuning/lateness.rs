@@ -106,7 +106,7 @@ fn above(counts: &[(u64, u64)], limit_ns: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use vmnoise_events::Workload;
+    use vmnoise_events::MeasuringCommand;
 
     use super::*;
 
@@ -117,7 +117,7 @@ mod tests {
     };
 
     fn whole() -> Coverage {
-        Coverage::of_workload(Workload::Timerlat)
+        Coverage::of_workload(MeasuringCommand::Timerlat)
     }
 
     /// Returns ten windows with these numbers of timers in time and late.

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use super::delays::{Delays, Tally};
 use super::sweep::{Piece, sweep};
 use crate::tail::LARGEST;
-use crate::taken::Taken;
+use crate::taken::TakenTime;
 
 /// Number of blocks of equal length into which a run is cut. A band leaves out one after the other.
 pub(super) const BLOCKS: u64 = 20;
@@ -78,7 +78,7 @@ impl Chain {
 
 /// Measures the delays at all moments at which a step of this length may begin on these CPUs.
 /// `None` if no step ends in the run.
-pub(super) fn measure(cpus: &[Taken<'_>], step_ns: u64, in_blocks: bool) -> Option<Measured> {
+pub(super) fn measure(cpus: &[TakenTime<'_>], step_ns: u64, in_blocks: bool) -> Option<Measured> {
     let from_ns = cpus.iter().map(|taken| taken.from_ns).max()?;
     let to_ns = cpus.iter().map(|taken| taken.to_ns).min()?;
     // No machine runs for that long, so such a recording was invented.

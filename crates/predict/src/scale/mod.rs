@@ -24,7 +24,7 @@ mod sweep;
 mod tournament;
 
 pub use predict::{
-    AtScale, Basis, Collective, Host, Prediction, Program, WhyNot, has_a_step, predict,
+    AtScale, Basis, BspProgram, Collective, HostCpus, Prediction, WhyNot, has_a_step, predict,
 };
 pub use suspects::Suspect;
 

@@ -10,9 +10,9 @@ use super::measured::{Measured, measure};
 use super::placement::{Part, Placement, parts};
 use super::slowest::{Begins, Hosts, Slowest};
 use super::suspects::{self, Suspect};
-use crate::record::{Culprit, Record};
+use crate::record::{CpuRecord, RecordCulprit};
 use crate::tail::Tail;
-use crate::taken::Taken;
+use crate::taken::TakenTime;
 
 /// Least number of steps of all ranks in the recorded time. The longest delay of the ranks decides
 /// each step, and this number of steps shows how often each delay occurs. The coverage test checks
@@ -26,9 +26,9 @@ const NARROW_BAND: f64 = 0.01;
 
 /// CPUs of one recording.
 #[derive(Debug)]
-pub struct Host<'a> {
+pub struct HostCpus<'a> {
     /// Records of the CPUs, on one clock.
-    pub cpus: Vec<&'a Record>,
+    pub cpus: Vec<&'a CpuRecord>,
 }
 
 /// Operation that ends a step.
@@ -45,7 +45,7 @@ pub enum Collective {
 
 /// A bulk-synchronous program.
 #[derive(Debug, Clone, Copy)]
-pub struct Program {
+pub struct BspProgram {
     /// CPU time of a rank in each step, in nanoseconds; not 0.
     pub step_ns: u64,
     /// Operation that ends a step.
@@ -128,7 +128,7 @@ pub struct Prediction {
 type Parts = BTreeMap<Part, (Measured, Option<Measured>)>;
 
 /// Predicts the slowdown. `None` if no step ends in the run of a host.
-pub fn predict(hosts: &[Host<'_>], program: &Program, ranks: &[u64]) -> Option<Prediction> {
+pub fn predict(hosts: &[HostCpus<'_>], program: &BspProgram, ranks: &[u64]) -> Option<Prediction> {
     let cpus: Vec<usize> = hosts.iter().map(|host| host.cpus.len()).collect();
     let placements = ranks.iter();
     let placements: Vec<Placement> = placements
@@ -185,8 +185,8 @@ pub fn predict(hosts: &[Host<'_>], program: &Program, ranks: &[u64]) -> Option<P
 }
 
 /// Whether a step, and a round of its collective, begins and ends in the run of this host.
-pub fn has_a_step(host: &Host<'_>, program: &Program) -> bool {
-    let taken: Vec<Taken<'_>> = host.cpus.iter().map(|record| record.taken()).collect();
+pub fn has_a_step(host: &HostCpus<'_>, program: &BspProgram) -> bool {
+    let taken: Vec<TakenTime<'_>> = host.cpus.iter().map(|record| record.taken()).collect();
     let has = |step_ns| measure(&taken, step_ns, false).is_some();
     has(program.step_ns)
         && match program.collective {
@@ -197,10 +197,10 @@ pub fn has_a_step(host: &Host<'_>, program: &Program) -> bool {
 
 /// Measures all parts of hosts, with all taken time, or as if one culprit had taken nothing.
 fn measure_all(
-    hosts: &[Host<'_>],
-    program: &Program,
+    hosts: &[HostCpus<'_>],
+    program: &BspProgram,
     placements: &[Placement],
-    without: Option<&Culprit>,
+    without: Option<&RecordCulprit>,
 ) -> Option<Parts> {
     let mut parts = parts(placements);
     // The number of steps is needed for a whole host.
@@ -213,7 +213,7 @@ fn measure_all(
     let measured = parts.map(|part| {
         let (host, used) = part;
         let records = hosts[host].cpus[..used].iter();
-        let taken: Vec<Taken<'_>> = records
+        let taken: Vec<TakenTime<'_>> = records
             .map(|record| match without {
                 None => record.taken(),
                 Some(culprit) => record.taken_by(|it| it.whatever_number() != *culprit),
@@ -310,7 +310,12 @@ fn least_barrier(
     band::of(&hosts, &begins, Slowest::mean_ns, slowest.mean_ns())
 }
 
-fn scale(measured: &Parts, program: &Program, placement: &Placement, limits: &Limits) -> AtScale {
+fn scale(
+    measured: &Parts,
+    program: &BspProgram,
+    placement: &Placement,
+    limits: &Limits,
+) -> AtScale {
     let rounds_ns = match program.collective {
         Collective::Barrier => 0,
         Collective::Allreduce { round_ns } => {

@@ -8,7 +8,7 @@
 //! A step may begin if it would end in the run without any gap. Gaps after the run are unknown. If
 //! the end of the run cuts a step, it counts with the delay that it had by then.
 
-use crate::taken::Taken;
+use crate::taken::TakenTime;
 
 /// Moment after the end of any run.
 const NEVER_NS: u64 = u64::MAX / 2;
@@ -39,7 +39,7 @@ pub(super) struct Rank<'a> {
 impl<'a> Rank<'a> {
     /// Starts with steps of this length. The first one begins at `from_ns`, which is not before the
     /// run.
-    pub(super) fn new(taken: &'a Taken<'a>, step_ns: u64, from_ns: u64) -> Rank<'a> {
+    pub(super) fn new(taken: &'a TakenTime<'a>, step_ns: u64, from_ns: u64) -> Rank<'a> {
         let mut rank = Rank {
             begins_ns: taken.begins_ns,
             taken_ns: taken.taken_ns(),

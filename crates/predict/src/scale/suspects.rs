@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::record::{Culprit, Record};
+use crate::record::{CpuRecord, RecordCulprit};
 
 /// Number of suspects that took most in all, and of those that took most in one gap.
 const OF_EACH: usize = 3;
@@ -11,7 +11,7 @@ const OF_EACH: usize = 3;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suspect {
     /// Culprit; a thread without its number, which differs between hosts.
-    pub culprit: Culprit,
+    pub culprit: RecordCulprit,
     /// Total time, in nanoseconds.
     pub total_ns: u64,
     /// Most time in one gap, in nanoseconds.
@@ -22,8 +22,8 @@ pub struct Suspect {
 
 /// Returns the culprits that took most in all, and those that took most in one gap. A rare long gap
 /// takes little in all, but many ranks wait for it.
-pub(super) fn of<'a>(records: impl Iterator<Item = &'a Record>) -> Vec<Suspect> {
-    let mut all: HashMap<Culprit, Suspect> = HashMap::new();
+pub(super) fn of<'a>(records: impl Iterator<Item = &'a CpuRecord>) -> Vec<Suspect> {
+    let mut all: HashMap<RecordCulprit, Suspect> = HashMap::new();
     for record in records {
         for (culprit, taken) in record.culprits().iter().zip(record.by_culprit()) {
             let culprit = culprit.whatever_number();
@@ -40,7 +40,7 @@ pub(super) fn of<'a>(records: impl Iterator<Item = &'a Record>) -> Vec<Suspect> 
     }
     let mut suspects: Vec<Suspect> = all.into_values().collect();
     suspects.sort_by(|a, b| (b.most_ns, &a.culprit).cmp(&(a.most_ns, &b.culprit)));
-    let at_once: Vec<Culprit> = suspects
+    let at_once: Vec<RecordCulprit> = suspects
         .iter()
         .take(OF_EACH)
         .map(|it| it.culprit.clone())

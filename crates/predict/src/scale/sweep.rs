@@ -3,7 +3,7 @@
 
 use super::rank::Rank;
 use super::tournament::Tournament;
-use crate::taken::Taken;
+use crate::taken::TakenTime;
 
 /// Consecutive moments at which the delay of a host's slowest rank follows one rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ struct Sweep<'a> {
 
 /// Reports in order all moments at which a step of this length may begin: without gaps it would end
 /// in the runs of all these CPUs.
-pub(super) fn sweep(cpus: &[Taken<'_>], step_ns: u64, mut on_piece: impl FnMut(Piece)) {
+pub(super) fn sweep(cpus: &[TakenTime<'_>], step_ns: u64, mut on_piece: impl FnMut(Piece)) {
     let Some(mut now_ns) = cpus.iter().map(|taken| taken.from_ns).max() else {
         return;
     };
@@ -152,11 +152,11 @@ mod tests {
     use vmnoise_events::Share;
 
     use super::*;
-    use crate::record::{Culprit, Record};
+    use crate::record::{CpuRecord, RecordCulprit};
 
-    fn record(gaps: &[(u64, u64)], from_ns: u64, rest_ns: u64) -> Record {
-        let mut record = Record::new(0);
-        let who = record.culprit(Culprit {
+    fn record(gaps: &[(u64, u64)], from_ns: u64, rest_ns: u64) -> CpuRecord {
+        let mut record = CpuRecord::new(0);
+        let who = record.culprit(RecordCulprit {
             share: Share::Hw,
             name: None,
         });
@@ -172,7 +172,11 @@ mod tests {
 
     /// Computes the delay by stepping through half nanoseconds, until the rank has had the CPU for
     /// its step. Nothing is taken after the run. `None` if an undisturbed step would end there.
-    fn naive_delay_in_halves(taken: &Taken<'_>, begin_in_halves: u64, step_ns: u64) -> Option<u64> {
+    fn naive_delay_in_halves(
+        taken: &TakenTime<'_>,
+        begin_in_halves: u64,
+        step_ns: u64,
+    ) -> Option<u64> {
         let gaps = || taken.begins_ns.iter().zip(taken.taken_ns());
         if begin_in_halves + 2 * step_ns > 2 * taken.to_ns {
             return None;
@@ -198,9 +202,9 @@ mod tests {
                 (proptest::collection::vec((0_u64..9, 0_u64..7), 0..7), 0_u64..5, 0_u64..20), 1..4),
             step_ns in 1_u64..12,
         ) {
-            let records: Vec<Record> = cpus.iter()
+            let records: Vec<CpuRecord> = cpus.iter()
                 .map(|(gaps, from_ns, rest_ns)| record(gaps, 100 + from_ns, *rest_ns)).collect();
-            let taken: Vec<Taken<'_>> = records.iter().map(Record::taken).collect();
+            let taken: Vec<TakenTime<'_>> = records.iter().map(CpuRecord::taken).collect();
             let mut pieces = Vec::new();
             sweep(&taken, step_ns, |piece| pieces.push(piece));
             let mut now_ns = taken.iter().map(|it| it.from_ns).max().unwrap();

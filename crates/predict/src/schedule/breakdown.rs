@@ -3,7 +3,7 @@
 use response_time_analysis::supply::SupplyBound;
 
 use super::response;
-use super::task::{Policy, Task};
+use super::task::{PeriodicTask, ScheduleOrder};
 
 /// Gap in addition to all seen gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,8 +18,8 @@ pub struct BreakdownGap {
 /// if it may without one. A gap takes no more than its length from any window, so it counts as a
 /// blocking of that length.
 pub fn breakdown_gap(
-    policy: Policy,
-    tasks: &[Task],
+    policy: ScheduleOrder,
+    tasks: &[PeriodicTask],
     of: usize,
     supply: &dyn SupplyBound,
     blocking_ns: u64,

@@ -8,11 +8,11 @@ use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Offset, Service};
 
 use super::offsets::{done_after, longest, refuse_many};
-use super::task::Task;
+use super::task::PeriodicTask;
 
 /// Returns the bound and the busy window, as [`super::response`] does.
 pub(super) fn response(
-    tasks: &[Task],
+    tasks: &[PeriodicTask],
     of: usize,
     supply: &dyn SupplyBound,
     blocking: Service,
@@ -24,7 +24,7 @@ pub(super) fn response(
         blocking + needed.sum::<Service>()
     };
     let busy = search(supply, limit, all)?.max(begins_blocked(tasks, task, blocking));
-    let latest = tasks.iter().map(Task::deadline).max();
+    let latest = tasks.iter().map(PeriodicTask::deadline).max();
     refuse_many(tasks, busy + latest.unwrap_or_else(Duration::zero))?;
     let own = task.demand();
     let tail = task.tail_cost();
@@ -47,7 +47,7 @@ pub(super) fn response(
 
 /// Returns the longest time for which a job with a later deadline, which has begun, blocks a job
 /// that arrives at this offset.
-fn blocked_at(tasks: &[Task], task: &Task, arrival: Offset) -> Service {
+fn blocked_at(tasks: &[PeriodicTask], task: &PeriodicTask, arrival: Offset) -> Service {
     let deadline = arrival.since_time_zero() + task.deadline();
     let later = tasks.iter().filter(|it| it.deadline() > deadline);
     let sections = later.map(|it| it.longest_section() - Service::epsilon());
@@ -55,7 +55,7 @@ fn blocked_at(tasks: &[Task], task: &Task, arrival: Offset) -> Service {
 }
 
 /// Returns the longest busy window that begins with a job of a later deadline.
-fn begins_blocked(tasks: &[Task], task: &Task, blocking: Service) -> Duration {
+fn begins_blocked(tasks: &[PeriodicTask], task: &PeriodicTask, blocking: Service) -> Duration {
     let later = tasks.iter().filter(|it| it.deadline() > task.deadline());
     let lengths = later.map(|late| {
         let before = tasks.iter().filter(|it| it.deadline() <= late.deadline());
@@ -71,7 +71,7 @@ fn begins_blocked(tasks: &[Task], task: &Task, blocking: Service) -> Duration {
 
 /// Returns the offsets at which the worst arrival may be: where own jobs arrive, where jobs of
 /// others arrive with the same deadline, and where a later deadline stops to block.
-fn offsets(tasks: &[Task], of: usize, busy: Duration) -> BTreeSet<Offset> {
+fn offsets(tasks: &[PeriodicTask], of: usize, busy: Duration) -> BTreeSet<Offset> {
     let task = &tasks[of];
     let end = Offset::from_time_zero(busy);
     let mut offsets = BTreeSet::new();

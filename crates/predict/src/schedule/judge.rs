@@ -1,10 +1,10 @@
 //! Verdicts on tasks.
 
 use response_time_analysis::fixed_point::SearchFailure;
-use vmnoise_events::coverage::{BlindSpot, Hides, Question};
+use vmnoise_events::coverage::{BlindSpot, HiddenKind, Question};
 
 use super::breakdown::{BreakdownGap, breakdown_gap};
-use super::task::{Policy, Task};
+use super::task::{PeriodicTask, ScheduleOrder};
 use super::{Response, jobs_in, response};
 use crate::supply::MeasuredSupply;
 
@@ -28,7 +28,7 @@ const EXACT_LOOKS: u64 = 1_000_000;
 
 /// Verdict on a task.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Verdict {
+pub enum DeadlineVerdict {
     /// Each of its jobs would have been done in time, whenever it had come.
     Holds,
     /// Some of its jobs might have missed their deadline.
@@ -53,11 +53,11 @@ pub enum Verdict {
 
 /// Verdict on a task, with its figures.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
+pub struct TaskVerdict {
     /// Bounds of its response; `None` if there is none within the recording's length.
     pub response: Option<Response>,
     /// Verdict.
-    pub verdict: Verdict,
+    pub verdict: DeadlineVerdict,
     /// Shortest unseen gap that could break its deadline; `None` if the deadline may be missed
     /// without one.
     pub breakdown_gap: Option<BreakdownGap>,
@@ -74,12 +74,12 @@ pub struct Judged {
 /// Judges each task of a set. `blocking_ns` is that of [`response`]; `blind_spots` returns the
 /// blind spots of the recordings.
 pub fn judge(
-    policy: Policy,
-    tasks: &[Task],
+    policy: ScheduleOrder,
+    tasks: &[PeriodicTask],
     supply: &MeasuredSupply<'_>,
     blocking_ns: u64,
     blind_spots: &dyn Fn(Question) -> Vec<BlindSpot>,
-) -> Vec<Judged> {
+) -> Vec<TaskVerdict> {
     let limit_ns = supply.longest_run_ns();
     let of = |of: usize| {
         let found = match overload(policy, tasks, of, supply) {
@@ -97,37 +97,37 @@ pub fn judge(
         let (counted, hidden): (Vec<_>, Vec<_>) =
             blind_spots(Question::TakenFrom(tasks[of].scheduled(policy)))
                 .into_iter()
-                .partition(|it| it.hides() == Hides::StatedTime);
+                .partition(|it| it.hides() == HiddenKind::StatedTime);
         let windows = found.as_ref().ok().map(|it| supply.windows(window_ns(it)));
         let verdict = match (&found, windows) {
-            (Err(verdict @ Verdict::TooShort { .. }), _) => match holds_as_seen() {
-                true => Verdict::Blind,
+            (Err(verdict @ DeadlineVerdict::TooShort { .. }), _) => match holds_as_seen() {
+                true => DeadlineVerdict::Blind,
                 false => *verdict,
             },
             (Err(verdict), _) => *verdict,
             (Ok(found), _) if found.bound_ns > deadline_ns => match holds_as_seen() {
-                true => Verdict::Blind,
-                false => Verdict::MayMiss,
+                true => DeadlineVerdict::Blind,
+                false => DeadlineVerdict::MayMiss,
             },
-            (Ok(_), _) if !hidden.is_empty() => Verdict::Blind,
-            (Ok(found), Some(windows)) if windows < WINDOWS => Verdict::TooShort {
+            (Ok(_), _) if !hidden.is_empty() => DeadlineVerdict::Blind,
+            (Ok(found), Some(windows)) if windows < WINDOWS => DeadlineVerdict::TooShort {
                 needs_ns: Some(window_ns(found).saturating_mul(WINDOWS)),
             },
-            (Ok(_), _) => Verdict::Holds,
+            (Ok(_), _) => DeadlineVerdict::Holds,
         };
         let response = found.ok().filter(|it| it.bound_ns <= deadline_ns);
         let gap = response.and_then(|it| gap(policy, tasks, of, supply, blocking_ns, it));
         let is_bounded = response.is_some();
         let blind_spots = match verdict {
-            Verdict::Blind if is_bounded => hidden,
-            Verdict::Blind => [counted, hidden].concat(),
+            DeadlineVerdict::Blind if is_bounded => hidden,
+            DeadlineVerdict::Blind => [counted, hidden].concat(),
             _ => Vec::new(),
         };
         let holds = found
             .ok()
             .zip(windows)
-            .filter(|_| verdict == Verdict::Holds);
-        Judged {
+            .filter(|_| verdict == DeadlineVerdict::Holds);
+        TaskVerdict {
             response: found.ok(),
             verdict,
             breakdown_gap: gap,
@@ -142,36 +142,39 @@ pub fn judge(
 }
 
 /// Returns why no bound was found.
-fn unbounded(failure: SearchFailure) -> Verdict {
+fn unbounded(failure: SearchFailure) -> DeadlineVerdict {
     match failure {
-        SearchFailure::DivergenceLimitExceeded { .. } => Verdict::TooShort { needs_ns: None },
-        SearchFailure::AssumptionViolated => Verdict::TooMany,
+        SearchFailure::DivergenceLimitExceeded { .. } => {
+            DeadlineVerdict::TooShort { needs_ns: None }
+        }
+        SearchFailure::AssumptionViolated => DeadlineVerdict::TooMany,
     }
 }
 
 /// Returns a verdict if a task, and the tasks that go before it, need more than was left.
 fn overload(
-    policy: Policy,
-    tasks: &[Task],
+    policy: ScheduleOrder,
+    tasks: &[PeriodicTask],
     of: usize,
     supply: &MeasuredSupply<'_>,
-) -> Option<Verdict> {
-    let goes_before =
-        |it: &&Task| policy != Policy::FixedPriority || it.priority >= tasks[of].priority;
+) -> Option<DeadlineVerdict> {
+    let goes_before = |it: &&PeriodicTask| {
+        policy != ScheduleOrder::FixedPriority || it.priority >= tasks[of].priority
+    };
     let needs: f64 = tasks
         .iter()
         .filter(goes_before)
-        .map(Task::utilisation)
+        .map(PeriodicTask::utilisation)
         .sum();
     let left = supply.rate();
-    (needs > left).then_some(Verdict::Overloads { needs, left })
+    (needs > left).then_some(DeadlineVerdict::Overloads { needs, left })
 }
 
 /// Returns the breakdown gap: exact if that is cheap, otherwise a lower bound from the requested
 /// lengths.
 fn gap(
-    policy: Policy,
-    tasks: &[Task],
+    policy: ScheduleOrder,
+    tasks: &[PeriodicTask],
     of: usize,
     supply: &MeasuredSupply<'_>,
     blocking_ns: u64,

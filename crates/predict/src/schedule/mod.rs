@@ -18,8 +18,8 @@ use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Service};
 
 pub use breakdown::{BreakdownGap, breakdown_gap};
-pub use judge::{Judged, Verdict, WINDOWS, judge};
-pub use task::{Policy, Preemption, Task, TaskSet};
+pub use judge::{DeadlineVerdict, TaskVerdict, WINDOWS, judge};
+pub use task::{PeriodicTask, Preemption, ScheduleOrder, TaskSet};
 
 /// Bound of a job's response time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Response {
 const MOST_JOBS: u64 = 100_000;
 
 /// Returns the largest number of jobs of all tasks that arrive in a window.
-fn jobs_in(tasks: &[Task], window_ns: u64) -> u64 {
+fn jobs_in(tasks: &[PeriodicTask], window_ns: u64) -> u64 {
     let window = Duration::from(window_ns);
     let jobs = tasks
         .iter()
@@ -51,8 +51,8 @@ fn jobs_in(tasks: &[Task], window_ns: u64) -> u64 {
 /// # Errors
 /// If there is no bound below `limit_ns`, or too many jobs would have to be examined.
 pub fn response(
-    policy: Policy,
-    tasks: &[Task],
+    policy: ScheduleOrder,
+    tasks: &[PeriodicTask],
     of: usize,
     supply: &dyn SupplyBound,
     blocking_ns: u64,
@@ -61,9 +61,11 @@ pub fn response(
     let blocking = Service::from(blocking_ns);
     let limit = Duration::from(limit_ns);
     let (bound, busy_window) = match policy {
-        Policy::FixedPriority => fixed_priority::response(tasks, of, supply, blocking, limit)?,
-        Policy::Edf => edf::response(tasks, of, supply, blocking, limit)?,
-        Policy::Fifo => fifo::response(tasks, supply, blocking, limit)?,
+        ScheduleOrder::FixedPriority => {
+            fixed_priority::response(tasks, of, supply, blocking, limit)?
+        }
+        ScheduleOrder::Edf => edf::response(tasks, of, supply, blocking, limit)?,
+        ScheduleOrder::Fifo => fifo::response(tasks, supply, blocking, limit)?,
     };
     Ok(Response {
         bound_ns: bound.into(),

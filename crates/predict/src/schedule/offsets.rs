@@ -4,10 +4,10 @@ use response_time_analysis::fixed_point::{SearchFailure, SearchResult, search};
 use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Offset, Service};
 
-use super::{MOST_JOBS, Task, jobs_in};
+use super::{MOST_JOBS, PeriodicTask, jobs_in};
 
 /// Returns an error if a busy window has too many jobs to examine each of them.
-pub(super) fn refuse_many(tasks: &[Task], busy: Duration) -> Result<(), SearchFailure> {
+pub(super) fn refuse_many(tasks: &[PeriodicTask], busy: Duration) -> Result<(), SearchFailure> {
     match jobs_in(tasks, busy.into()) > MOST_JOBS {
         true => Err(SearchFailure::AssumptionViolated),
         false => Ok(()),

@@ -10,7 +10,7 @@ use response_time_analysis::wcet::Scalar;
 
 /// Scheduling policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
+pub enum ScheduleOrder {
     /// SCHED_FIFO and SCHED_RR: the task with the higher priority goes first; of equal priorities
     /// any task.
     FixedPriority,
@@ -42,14 +42,14 @@ pub enum Preemption {
 #[derive(Debug)]
 pub struct TaskSet {
     /// Policy that decides which task goes first.
-    pub policy: Policy,
+    pub policy: ScheduleOrder,
     /// Tasks; at least one.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<PeriodicTask>,
 }
 
 /// Task: a series of jobs, each of which must be done by its deadline.
 #[derive(Clone)]
-pub struct Task {
+pub struct PeriodicTask {
     /// Name.
     pub name: String,
     /// Longest CPU time of a job, in nanoseconds; not 0.
@@ -67,7 +67,7 @@ pub struct Task {
     pub preemption: Preemption,
 }
 
-impl fmt::Debug for Task {
+impl fmt::Debug for PeriodicTask {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             to,
@@ -80,12 +80,12 @@ impl fmt::Debug for Task {
 /// CPU time that all jobs of a task need in a window.
 pub(super) type Demand<'a> = RBF<&'a dyn ArrivalBound, Scalar>;
 
-impl Task {
+impl PeriodicTask {
     /// Returns the task with jobs that may each arrive this much later. So jobs may come closer
     /// together.
-    pub fn late_by(&self, ns: u64) -> Task {
+    pub fn late_by(&self, ns: u64) -> PeriodicTask {
         let arrivals = self.arrivals.clone_with_jitter(Duration::from(ns));
-        Task {
+        PeriodicTask {
             arrivals: Rc::from(arrivals),
             ..self.clone()
         }
@@ -93,13 +93,13 @@ impl Task {
 
     /// Returns the policy with which Linux schedules the task in a set of this policy. If its
     /// priority is unknown, this is the lowest one below which a recorder can be.
-    pub fn scheduled(&self, policy: Policy) -> vmnoise_events::Policy {
+    pub fn scheduled(&self, policy: ScheduleOrder) -> vmnoise_events::Policy {
         match policy {
-            Policy::FixedPriority => {
+            ScheduleOrder::FixedPriority => {
                 vmnoise_events::Policy::Fifo(i32::try_from(self.priority).unwrap_or(i32::MAX))
             }
-            Policy::Fifo => vmnoise_events::Policy::Fifo(2),
-            Policy::Edf => vmnoise_events::Policy::Deadline {
+            ScheduleOrder::Fifo => vmnoise_events::Policy::Fifo(2),
+            ScheduleOrder::Edf => vmnoise_events::Policy::Deadline {
                 runtime_ns: self.cost_ns,
                 period_ns: self.period_ns,
             },

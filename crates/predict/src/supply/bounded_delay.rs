@@ -1,7 +1,7 @@
 //! A line below the supply-bound function.
 
 use super::measured::MeasuredSupply;
-use crate::taken::Taken;
+use crate::taken::TakenTime;
 use crate::unseen::Unseen;
 
 /// Bounded-delay resource model: any window that is longer than `delay_ns` left at least `rate` of
@@ -54,7 +54,7 @@ impl MeasuredSupply<'_> {
 /// The worst window begins at the begin of one gap and ends at the end of another. So the result is
 /// the largest sum over consecutive gaps and the times between them. A gap counts in full. The time
 /// that was left between two gaps is subtracted, times 1 / `rate` - 1.
-fn delay_ns(run: &Taken<'_>, rate: f64) -> f64 {
+fn delay_ns(run: &TakenTime<'_>, rate: f64) -> f64 {
     let against = 1.0 / rate - 1.0;
     let (mut largest_ns, mut sum_ns, mut until_ns) = (0.0_f64, 0.0_f64, run.from_ns);
     let gaps = run.begins_ns.iter().zip(run.lengths_ns);

@@ -9,7 +9,7 @@ use response_time_analysis::supply::SupplyBound;
 use response_time_analysis::time::{Duration, Service};
 
 use super::windows::{Worst, longest_for, taken_in_turn, worst_window};
-use crate::taken::Taken;
+use crate::taken::TakenTime;
 use crate::unseen::Unseen;
 
 /// Number of lengths for which the function is drawn.
@@ -26,7 +26,7 @@ pub const NEVER_NS: u64 = u64::MAX / 4;
 /// as taken where it does most harm.
 #[derive(Debug)]
 pub struct MeasuredSupply<'a> {
-    pub(super) runs: Vec<Taken<'a>>,
+    pub(super) runs: Vec<TakenTime<'a>>,
     /// Unobserved time of each run; empty if all runs were observed all the time.
     pub(super) unseen: Vec<Unseen<'a>>,
     asked: RefCell<BTreeMap<u64, u64>>,
@@ -53,12 +53,12 @@ impl WorstOfRuns {
 
 impl<'a> MeasuredSupply<'a> {
     /// Takes one or more runs of one CPU.
-    pub fn new(runs: Vec<Taken<'a>>) -> MeasuredSupply<'a> {
+    pub fn new(runs: Vec<TakenTime<'a>>) -> MeasuredSupply<'a> {
         MeasuredSupply::with_unseen(runs, Vec::new())
     }
 
     /// Takes one or more runs of one CPU, with the unobserved time of each of them.
-    pub fn with_unseen(runs: Vec<Taken<'a>>, unseen: Vec<Unseen<'a>>) -> MeasuredSupply<'a> {
+    pub fn with_unseen(runs: Vec<TakenTime<'a>>, unseen: Vec<Unseen<'a>>) -> MeasuredSupply<'a> {
         MeasuredSupply {
             runs,
             unseen,
@@ -69,17 +69,17 @@ impl<'a> MeasuredSupply<'a> {
 
     /// Returns the length of the longest run, in nanoseconds. Longer windows are unknown.
     pub fn longest_run_ns(&self) -> u64 {
-        self.runs.iter().map(Taken::span_ns).max().unwrap_or(0)
+        self.runs.iter().map(TakenTime::span_ns).max().unwrap_or(0)
     }
 
     /// Returns the length of all runs together, in nanoseconds.
     pub fn span_ns(&self) -> u64 {
-        self.runs.iter().map(Taken::span_ns).sum()
+        self.runs.iter().map(TakenTime::span_ns).sum()
     }
 
     /// Returns the part of all runs that was left; 0 if they have no length.
     pub fn rate(&self) -> f64 {
-        let taken_ns: u64 = self.runs.iter().map(Taken::total_ns).sum();
+        let taken_ns: u64 = self.runs.iter().map(TakenTime::total_ns).sum();
         match self.span_ns() {
             0 => 0.0,
             span_ns => (span_ns - taken_ns) as f64 / span_ns as f64,
@@ -150,7 +150,7 @@ impl<'a> MeasuredSupply<'a> {
         if length_ns > self.longest_run_ns() {
             return None;
         }
-        let whole = |run: &Taken<'_>| Worst {
+        let whole = |run: &TakenTime<'_>| Worst {
             begin_ns: run.from_ns,
             taken_ns: run.total_ns(),
         };

@@ -11,7 +11,7 @@ mod windows;
 
 pub use bounded_delay::BoundedDelay;
 pub use measured::{MeasuredSupply, NEVER_NS, WorstOfRuns};
-pub use stepped::Stepped;
+pub use stepped::SupplySteps;
 pub use windows::{Worst, longest_for, taken_in_turn, worst_window};
 
 #[cfg(test)]

@@ -8,16 +8,16 @@ use super::measured::{MeasuredSupply, NEVER_NS};
 
 /// [`MeasuredSupply::at_least_ns`] for all lengths.
 #[derive(Debug)]
-pub struct Stepped<'a>(&'a MeasuredSupply<'a>);
+pub struct SupplySteps<'a>(&'a MeasuredSupply<'a>);
 
 impl MeasuredSupply<'_> {
     /// Returns the lower bound from the lengths that were requested.
-    pub fn stepped(&self) -> Stepped<'_> {
-        Stepped(self)
+    pub fn stepped(&self) -> SupplySteps<'_> {
+        SupplySteps(self)
     }
 }
 
-impl SupplyBound for Stepped<'_> {
+impl SupplyBound for SupplySteps<'_> {
     fn provided_service(&self, delta: Duration) -> Service {
         Service::from(self.0.at_least_ns(delta.into()))
     }

@@ -4,14 +4,14 @@ use proptest::prelude::*;
 use vmnoise_events::Share;
 
 use super::{BoundedDelay, MeasuredSupply, Worst, longest_for, taken_in_turn, worst_window};
-use crate::record::{Culprit, Record};
-use crate::taken::Taken;
+use crate::record::{CpuRecord, RecordCulprit};
+use crate::taken::TakenTime;
 
 /// Returns a run that begins at 100, with gaps at a distance of `pause` each. One culprit takes
 /// `ours` of each gap, and another one the rest.
-fn record(gaps: &[(u64, u64, u64)], rest_ns: u64) -> Record {
-    let mut record = Record::new(3);
-    let of = |name: &str| Culprit {
+fn record(gaps: &[(u64, u64, u64)], rest_ns: u64) -> CpuRecord {
+    let mut record = CpuRecord::new(3);
+    let of = |name: &str| RecordCulprit {
         share: Share::Thread,
         name: Some(name.into()),
     };
@@ -29,7 +29,7 @@ fn record(gaps: &[(u64, u64, u64)], rest_ns: u64) -> Record {
 }
 
 /// Returns the largest time that a window may contain, wherever in its gap the time was taken.
-fn held_ns(taken: &Taken<'_>, begin_ns: u64, length_ns: u64) -> u64 {
+fn held_ns(taken: &TakenTime<'_>, begin_ns: u64, length_ns: u64) -> u64 {
     let end_ns = begin_ns + length_ns;
     let gaps = taken.begins_ns.iter().zip(taken.lengths_ns);
     let held = gaps.zip(taken.taken_ns()).map(|((from_ns, ns), taken_ns)| {
@@ -41,7 +41,7 @@ fn held_ns(taken: &Taken<'_>, begin_ns: u64, length_ns: u64) -> u64 {
     held.sum()
 }
 
-fn naive_worst_ns(taken: &Taken<'_>, length_ns: u64) -> Option<u64> {
+fn naive_worst_ns(taken: &TakenTime<'_>, length_ns: u64) -> Option<u64> {
     let last_ns = taken.to_ns.checked_sub(length_ns)?;
     let begins = taken.from_ns..=last_ns;
     begins.map(|it| held_ns(taken, it, length_ns)).max()
@@ -131,11 +131,11 @@ proptest! {
     #[test]
     fn two_runs_leave_what_the_worse_one_leaves((a, rest_a) in gaps(), (b, rest_b) in gaps(), asked in 0_u64..200) {
         let records = [record(&a, rest_a), record(&b, rest_b)];
-        let supply = MeasuredSupply::new(records.iter().map(Record::taken).collect());
+        let supply = MeasuredSupply::new(records.iter().map(CpuRecord::taken).collect());
         let longest_ns = supply.longest_run_ns();
         for length_ns in 0..=longest_ns {
             // After its end a run has lost all of its taken time.
-            let taken = records.iter().map(Record::taken);
+            let taken = records.iter().map(CpuRecord::taken);
             let taken_ns = taken.map(|it| naive_worst_ns(&it, length_ns).unwrap_or(it.total_ns()));
             prop_assert_eq!(supply.least_ns(length_ns), length_ns - taken_ns.max().unwrap());
         }
@@ -144,7 +144,7 @@ proptest! {
             let first = (0..=longest_ns).find(|it| supply.least_ns(*it) >= supply_ns);
             prop_assert_eq!((length_ns <= longest_ns).then_some(length_ns), first);
         }
-        let stepped = MeasuredSupply::new(records.iter().map(Record::taken).collect());
+        let stepped = MeasuredSupply::new(records.iter().map(CpuRecord::taken).collect());
         stepped.least_ns(asked);
         stepped.least_ns(longest_ns);
         for length_ns in 0..=longest_ns {
@@ -226,8 +226,8 @@ proptest! {
 
 #[test]
 fn a_gap_that_overlaps_the_one_before_is_cut() {
-    let mut record = Record::new(0);
-    let who = record.culprit(Culprit {
+    let mut record = CpuRecord::new(0);
+    let who = record.culprit(RecordCulprit {
         share: Share::Hw,
         name: None,
     });
@@ -249,8 +249,8 @@ fn a_gap_that_overlaps_the_one_before_is_cut() {
 
 #[test]
 fn a_gap_inside_of_the_one_before_takes_nothing_and_hides_no_later_one() {
-    let mut record = Record::new(0);
-    let who = record.culprit(Culprit {
+    let mut record = CpuRecord::new(0);
+    let who = record.culprit(RecordCulprit {
         share: Share::Hw,
         name: None,
     });
@@ -263,7 +263,7 @@ fn a_gap_inside_of_the_one_before_takes_nothing_and_hides_no_later_one() {
 
 #[test]
 fn what_went_by_unseen_counts_where_it_may_have_been() {
-    let mut record = Record::new(0);
+    let mut record = CpuRecord::new(0);
     record.push(1_000, 10, std::iter::empty());
     record.measured(0, 4_096);
     record.unseen_in(0, 2_048, 7);

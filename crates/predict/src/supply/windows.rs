@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use crate::taken::{BLOCK, Taken};
+use crate::taken::{BLOCK, TakenTime};
 
 /// Window of some length in which most was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Worst {
 /// to the last one that begins in any of these windows. If this is no more than the largest result
 /// so far, none of these windows is visited. For lengths that contain many gaps, most windows are
 /// skipped.
-pub fn worst_window(taken: &Taken<'_>, length_ns: u64) -> Option<Worst> {
+pub fn worst_window(taken: &TakenTime<'_>, length_ns: u64) -> Option<Worst> {
     if length_ns > taken.span_ns() {
         return None;
     }
@@ -80,7 +80,7 @@ fn blocks_at_once(gaps: u64, length_ns: u64, span_ns: u64) -> usize {
 
 /// Search over windows of one length.
 struct Search<'a> {
-    taken: &'a Taken<'a>,
+    taken: &'a TakenTime<'a>,
     length_ns: u64,
     last_begin_ns: u64,
     worst: Worst,
@@ -151,7 +151,7 @@ impl Search<'_> {
 }
 
 /// Returns the time taken in the last window of this length.
-fn held_at_the_end(taken: &Taken<'_>, length_ns: u64) -> u64 {
+fn held_at_the_end(taken: &TakenTime<'_>, length_ns: u64) -> u64 {
     let begin_ns = taken.to_ns - length_ns;
     let gaps = taken.begins_ns.len();
     let first = taken.begins_ns.partition_point(|it| *it < begin_ns);
@@ -165,7 +165,7 @@ fn held_at_the_end(taken: &Taken<'_>, length_ns: u64) -> u64 {
 
 /// Returns the time taken in consecutive windows of this length, from the run's begin. If a gap was
 /// taken only in part, a window counts as much of it as may be in the window.
-pub fn taken_in_turn(taken: &Taken<'_>, length_ns: u64) -> impl Iterator<Item = u64> {
+pub fn taken_in_turn(taken: &TakenTime<'_>, length_ns: u64) -> impl Iterator<Item = u64> {
     let length_ns = length_ns.max(1);
     let gaps = taken.begins_ns.iter().zip(taken.lengths_ns);
     let gaps = gaps.zip(taken.taken_ns());
@@ -189,7 +189,7 @@ pub fn taken_in_turn(taken: &Taken<'_>, length_ns: u64) -> impl Iterator<Item = 
 
 /// Returns the least length for which every window left at least this time; `None` if the whole run
 /// left less.
-pub fn longest_for(taken: &Taken<'_>, supply_ns: u64) -> Option<u64> {
+pub fn longest_for(taken: &TakenTime<'_>, supply_ns: u64) -> Option<u64> {
     let (begins_ns, lengths_ns, taken_ns) = (taken.begins_ns, taken.lengths_ns, taken.taken_ns());
     let mut longest_ns = back_from_the_end(taken, supply_ns)?;
     let (mut next, mut inside_ns) = (0, 0);
@@ -218,7 +218,7 @@ pub fn longest_for(taken: &Taken<'_>, supply_ns: u64) -> Option<u64> {
 }
 
 /// Returns the length of the last window that left this time.
-fn back_from_the_end(taken: &Taken<'_>, supply_ns: u64) -> Option<u64> {
+fn back_from_the_end(taken: &TakenTime<'_>, supply_ns: u64) -> Option<u64> {
     let mut inside_ns = 0;
     for gap in (0..taken.begins_ns.len()).rev() {
         let end_ns = taken.begins_ns[gap] + taken.lengths_ns[gap];

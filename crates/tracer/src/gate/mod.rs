@@ -22,12 +22,12 @@ use std::sync::atomic::{
 
 use libbpf_rs::{Iter, Link, Object, ObjectBuilder};
 
-pub use books::{Culprit, Place, VcpuBooks, VcpuId};
+pub use books::{GateSlot, GateVcpuId, VcpuBooks, WaitCulprit};
 pub use lengths::{CLASSIC_NS, SCHEMA, WaitLengths};
 pub use piece_kind::PieceKind;
 use pieces::Rings;
 pub use pieces::{LostPiece, LostPieces, Runner};
-pub use state::VcpuState;
+pub use state::VcpuThreadState;
 use wire::{WireCpu, WireFound, WirePiece, WireVcpu};
 
 use crate::accounting;
@@ -57,11 +57,11 @@ const TIMED_RUN: u64 = 256;
 
 /// A vCPU that a walk over all tasks has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct WalkedVcpu {
     /// Place of the vCPU in the maps.
-    pub place: Place,
+    pub place: GateSlot,
     /// Id of the vCPU, also as a culprit.
-    pub id: VcpuId,
+    pub id: GateVcpuId,
     /// Process of the VMM.
     pub tgid: u32,
     /// Id of the vCPU's thread.
@@ -74,9 +74,9 @@ pub struct Found {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GateLook {
     /// vCPUs that came.
-    pub came: Vec<Found>,
+    pub came: Vec<WalkedVcpu>,
     /// vCPUs whose threads have ended, with their final times.
-    pub ended: Vec<(Found, VcpuBooks)>,
+    pub ended: Vec<(WalkedVcpu, VcpuBooks)>,
     /// Number of vCPUs for which there is no room.
     pub without_room: u32,
 }
@@ -92,12 +92,12 @@ pub struct Gate {
     vcpus: MappedArray<WireVcpu>,
     cpus: MappedArray<WireCpu>,
     rings: Rings,
-    present: BTreeMap<Place, Found>,
+    present: BTreeMap<GateSlot, WalkedVcpu>,
     pause: Pause,
     /// When the last pause began. `silent`: vCPUs without an event since then that the last walk
     /// did not find.
     paused_mono_ns: u64,
-    silent: BTreeSet<Place>,
+    silent: BTreeSet<GateSlot>,
 }
 
 /// Whether the programs are detached.
@@ -204,7 +204,7 @@ impl Gate {
         if self.pause != Pause::Begins {
             return Ok(());
         }
-        let places: Vec<Place> = self.present.keys().copied().collect();
+        let places: Vec<GateSlot> = self.present.keys().copied().collect();
         for place in places {
             if let Some(mut wire) = self.wire(place) {
                 wire.forget(self.paused_mono_ns);
@@ -235,10 +235,10 @@ impl Gate {
                 look.without_room += 1;
                 continue;
             }
-            let place = Place(found.place);
-            let found = Found {
+            let place = GateSlot(found.place);
+            let found = WalkedVcpu {
                 place,
-                id: VcpuId(found.id),
+                id: GateVcpuId(found.id),
                 tgid: found.tgid,
                 tid: found.tid,
                 number: (found.number != u32::MAX).then_some(found.number),
@@ -253,11 +253,13 @@ impl Gate {
             .present
             .iter()
             .filter(|(place, _)| !there.contains_key(place));
-        let gone: Vec<Found> = gone.map(|(_, found)| *found).collect();
+        let gone: Vec<WalkedVcpu> = gone.map(|(_, found)| *found).collect();
         for found in gone {
             let place = found.place;
             match self.books(place) {
-                Some(books) if books.state == VcpuState::Ended || self.is_silent(place, &books) => {
+                Some(books)
+                    if books.state == VcpuThreadState::Ended || self.is_silent(place, &books) =>
+                {
                     let nothing = WireVcpu::default();
                     self.object
                         .set("gate_vcpus", place.0, plain::bytes(&nothing))?;
@@ -284,26 +286,26 @@ impl Gate {
 
     /// Returns whether the thread of this vCPU ended during a pause, when no event reports an end:
     /// two walks in a row did not find the thread, and no event of the thread came.
-    fn is_silent(&mut self, place: Place, books: &VcpuBooks) -> bool {
+    fn is_silent(&mut self, place: GateSlot, books: &VcpuBooks) -> bool {
         let is_silent =
-            books.state == VcpuState::Unseen && books.since_mono_ns <= self.paused_mono_ns;
+            books.state == VcpuThreadState::Unseen && books.since_mono_ns <= self.paused_mono_ns;
         is_silent && !self.silent.insert(place)
     }
 
     /// Returns the vCPUs that the last walk found.
-    pub fn present(&self) -> impl Iterator<Item = &Found> {
+    pub fn present(&self) -> impl Iterator<Item = &WalkedVcpu> {
         self.present.values()
     }
 
     /// Returns the times of a vCPU so far, all of the same instant.
-    pub fn books(&self, place: Place) -> Option<VcpuBooks> {
+    pub fn books(&self, place: GateSlot) -> Option<VcpuBooks> {
         if self.pause == Pause::Begins {
             return None;
         }
         Some(VcpuBooks::read(&self.wire(place)?))
     }
 
-    fn wire(&self, place: Place) -> Option<WireVcpu> {
+    fn wire(&self, place: GateSlot) -> Option<WireVcpu> {
         let writes = self.vcpus.u32(place.0, offset_of!(WireVcpu, writes))?;
         for _ in 0..READS {
             let before = writes.load(Acquire);

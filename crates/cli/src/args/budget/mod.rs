@@ -56,7 +56,7 @@ fn requirement(name: &str, at_most: &str, warn_above: Option<&str>) -> Result<Re
 #[cfg(test)]
 mod tests {
     use vmnoise_events::Share;
-    use vmnoise_judge::check::Culprit;
+    use vmnoise_judge::check::CulpritPattern;
 
     use super::*;
 
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(at_most("gaps>20us=0.5"), 0.5);
         let by = parse("preempted by x=y*=0%").unwrap().quantity;
         let (share, who) = (Some(Share::Preempted), "x=y*".into());
-        assert_eq!(by, Quantity::Culprit(Culprit { share, who }));
+        assert_eq!(by, Quantity::Culprit(CulpritPattern { share, who }));
     }
 
     #[test]

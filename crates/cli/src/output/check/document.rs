@@ -2,16 +2,16 @@
 
 use serde::Serialize;
 use vmnoise_events::coverage::BlindSpot;
-use vmnoise_judge::check::{Blame, Judgement, Reason, Verdict};
+use vmnoise_judge::check::{Blame, BudgetLimitResult, LimitVerdict, Reason};
 
-use super::Checked;
+use super::CheckResult;
 use crate::output::json::{Recorded, unit};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Document<'a> {
     schema: &'static str,
     tool_version: &'static str,
-    verdict: Verdict,
+    verdict: LimitVerdict,
     run: Run<'a>,
     limits: Vec<Limit<'a>>,
     reasons: Vec<InWords<'a>>,
@@ -34,7 +34,7 @@ struct Limit<'a> {
     warn_above: Option<f64>,
     value: Option<f64>,
     cpu: Option<u32>,
-    verdict: Verdict,
+    verdict: LimitVerdict,
     reasons: Vec<InWords<'a>>,
     blame: &'a [Blame],
 }
@@ -53,7 +53,7 @@ enum InWords<'a> {
 }
 
 impl<'a> Document<'a> {
-    pub(super) fn new(checked: &'a Checked<'_>) -> Document<'a> {
+    pub(super) fn new(checked: &'a CheckResult<'_>) -> Document<'a> {
         let (judged, evidence) = (&checked.judged, checked.evidence);
         Document {
             schema: "vmnoise.verdict/1",
@@ -72,7 +72,7 @@ impl<'a> Document<'a> {
 }
 
 impl<'a> Limit<'a> {
-    fn new(judgement: &'a Judgement) -> Limit<'a> {
+    fn new(judgement: &'a BudgetLimitResult) -> Limit<'a> {
         let requirement = &judgement.requirement;
         Limit {
             figure: requirement.quantity.to_string(),

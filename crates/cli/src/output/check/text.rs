@@ -1,10 +1,10 @@
 //! Verdict as text for people.
 
-use super::{Checked, words};
+use super::{CheckResult, words};
 use crate::output::table;
 
 /// Renders the verdict; ends with a newline.
-pub(super) fn render(checked: &Checked<'_>) -> String {
+pub(super) fn render(checked: &CheckResult<'_>) -> String {
     let judged = &checked.judged;
     let mut text = format!(
         "{}: {}: {}\n",
@@ -43,7 +43,7 @@ pub(super) fn render(checked: &Checked<'_>) -> String {
 }
 
 /// Returns each explanation with its limits: one gap may break several limits.
-fn whys(checked: &Checked<'_>) -> Vec<(String, Vec<String>)> {
+fn whys(checked: &CheckResult<'_>) -> Vec<(String, Vec<String>)> {
     let mut whys: Vec<(String, Vec<String>)> = Vec::new();
     for judgement in &checked.judged.judgements {
         let limit = judgement.requirement.quantity.to_string();

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use vmnoise_events::coverage::{BlindSpot, Coverage};
-use vmnoise_judge::compare::{Kind, Verdict};
+use vmnoise_judge::compare::{ComparisonVerdict, RecordingKind};
 
 use super::groups_document::GroupsOf;
-use super::{Compared, Comparison, Run};
+use super::{ComparedRun, Comparison, ComparisonResult};
 use crate::output::json::{Recorded, unit};
 
 #[derive(Debug, Serialize)]
@@ -51,7 +51,7 @@ struct FigureOf<'a> {
     shift: Option<f64>,
     delta: Option<f64>,
     p: Option<f64>,
-    verdict: Verdict,
+    verdict: ComparisonVerdict,
 }
 
 #[derive(Debug, Serialize)]
@@ -65,8 +65,8 @@ struct ConditionOf<'a> {
 }
 
 impl<'a> Document<'a> {
-    pub(super) fn new(compared: &'a Compared) -> Document<'a> {
-        let Compared {
+    pub(super) fn new(compared: &'a ComparisonResult) -> Document<'a> {
+        let ComparisonResult {
             kind,
             threshold_ns,
             window_ns,
@@ -92,7 +92,7 @@ impl<'a> Document<'a> {
             schema: "vmnoise.compare/1",
             tool_version: env!("CARGO_PKG_VERSION"),
             of: kind.name(),
-            threshold_ns: (*kind == Kind::Gaps).then_some(*threshold_ns),
+            threshold_ns: (*kind == RecordingKind::Gaps).then_some(*threshold_ns),
             window_ns: *window_ns,
             runs: runs.iter().map(RunOf::new).collect(),
             comparisons: comparisons
@@ -120,8 +120,8 @@ impl<'a> Document<'a> {
 }
 
 impl<'a> RunOf<'a> {
-    fn new(run: &'a Run) -> RunOf<'a> {
-        let Run {
+    fn new(run: &'a ComparedRun) -> RunOf<'a> {
+        let ComparedRun {
             file,
             facts,
             measured,

@@ -1,6 +1,6 @@
 //! Comparison of two groups of runs as text for people.
 
-use vmnoise_judge::compare::{GroupRow, GroupVerdict, Groups, Interval, LEVEL};
+use vmnoise_judge::compare::{GroupRow, GroupVerdict, Groups, LEVEL, ShiftInterval};
 
 use super::TwoGroups;
 use super::figures::{chance, signed, titled, value};
@@ -70,7 +70,7 @@ fn median(row: &GroupRow, of: impl Fn((f64, f64)) -> f64) -> String {
     value(row.medians.map(of), row.figure.unit())
 }
 
-fn bound(row: &GroupRow, of: impl Fn(Interval) -> f64) -> String {
+fn bound(row: &GroupRow, of: impl Fn(ShiftInterval) -> f64) -> String {
     let unit = row.figure.unit();
     row.interval.map_or("-".into(), |it| signed(of(it), unit))
 }

@@ -6,9 +6,9 @@ use vmnoise_events::{FamilyCulprit, FamilyLook, FamilyTaken, shown_lines};
 use super::budget::{part_of, part_of_longest, parts};
 use super::{CommandResult, JudgedRun};
 use crate::output::table;
-use crate::run::command::{FromProc, RunRate, Seen};
+use crate::run::command::{FromProc, RunEvidence, RunRate};
 use crate::units::human;
-use vmnoise_judge::fitness::{Figure, Fitness, Judgement, Range};
+use vmnoise_judge::fitness::{Fitness, FitnessLimitResult, LimitedFigure, Range};
 
 /// Number of culprits that are printed.
 const CULPRITS: usize = 8;
@@ -43,7 +43,7 @@ fn one(command: &str, run: &JudgedRun) -> String {
     let wall_ns = run.done.wall_ns;
     let mut text = format!("{verdict}: {command}: {}, ", human(wall_ns));
     text += &match &run.done.seen {
-        Seen::Traced { look, .. } => {
+        RunEvidence::Traced { look, .. } => {
             let books = look.books();
             format!(
                 "{} taken ({:.3} % of its {}), {} {}\n",
@@ -62,7 +62,7 @@ fn one(command: &str, run: &JudgedRun) -> String {
                 }
             )
         }
-        Seen::Read { .. } => "not traced\n".to_owned(),
+        RunEvidence::Read { .. } => "not traced\n".to_owned(),
     };
     text += &table::of(&run.judged.judgements, |it| {
         it.words("limit of", |it| it.limit.figure.name().into())
@@ -71,8 +71,8 @@ fn one(command: &str, run: &JudgedRun) -> String {
             .words("", |it| words(it.verdict).into())
     });
     match &run.done.seen {
-        Seen::Traced { look, .. } => text += &traced(look, run.evidence.of_ns),
-        Seen::Read { found, .. } => text += &from_proc(found),
+        RunEvidence::Traced { look, .. } => text += &traced(look, run.evidence.of_ns),
+        RunEvidence::Read { found, .. } => text += &from_proc(found),
     }
     for spot in run.evidence.coverage.blind_spots(Question::Taken) {
         text += &format!(" {spot}\n");
@@ -218,14 +218,14 @@ fn words(fitness: Fitness) -> &'static str {
     }
 }
 
-fn value(judgement: &Judgement, value: u64) -> String {
+fn value(judgement: &FitnessLimitResult, value: u64) -> String {
     match judgement.limit.figure {
-        Figure::Noise => format!("{:.4} %", value as f64 / 10_000.0),
-        Figure::Max => human(value),
+        LimitedFigure::Noise => format!("{:.4} %", value as f64 / 10_000.0),
+        LimitedFigure::Max => human(value),
     }
 }
 
-fn range(judgement: &Judgement, has: Range) -> String {
+fn range(judgement: &FitnessLimitResult, has: Range) -> String {
     let least = value(judgement, has.least);
     match has.most.map(|most| value(judgement, most)) {
         Some(most) if most == least => least,

@@ -6,9 +6,9 @@ use vmnoise_events::coverage::{BlindSpot, Question, RunEnd};
 use vmnoise_predict::scale::{AtScale, Basis, Collective, Suspect, WhyNot};
 use vmnoise_predict::tail::Tail;
 
-use super::{Predicted, gains_percent, slowdown_percent};
+use super::{ScalePrediction, gains_percent, slowdown_percent};
 use crate::output::json;
-use crate::output::recorded::Recorded;
+use crate::output::recorded::ReadRecording;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Document<'a> {
@@ -99,8 +99,8 @@ struct WithoutOf {
 }
 
 impl<'a> Document<'a> {
-    pub(super) fn new(predicted: &'a Predicted<'a>) -> Document<'a> {
-        let Predicted {
+    pub(super) fn new(predicted: &'a ScalePrediction<'a>) -> Document<'a> {
+        let ScalePrediction {
             recordings,
             program,
             prediction,
@@ -131,7 +131,7 @@ impl<'a> Document<'a> {
 }
 
 impl<'a> RecordingOf<'a> {
-    fn new(recorded: &'a Recorded) -> RecordingOf<'a> {
+    fn new(recorded: &'a ReadRecording) -> RecordingOf<'a> {
         let coverage = &recorded.coverage;
         let cpus = recorded.cpus.iter().map(|cpu| CpuOf {
             cpu: cpu.record.cpu,

@@ -2,12 +2,12 @@
 
 use vmnoise_predict::scale::{AtScale, Basis, Collective, WhyNot};
 
-use super::Predicted;
+use super::ScalePrediction;
 use crate::units::human;
 
 /// Returns the lines in printing order.
-pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
-    let Predicted {
+pub(super) fn lines(predicted: &ScalePrediction<'_>) -> Vec<String> {
+    let ScalePrediction {
         recordings,
         prediction,
         ..
@@ -64,7 +64,7 @@ pub(super) fn lines(predicted: &Predicted<'_>) -> Vec<String> {
     lines
 }
 
-fn carried(predicted: &Predicted<'_>) -> String {
+fn carried(predicted: &ScalePrediction<'_>) -> String {
     let prediction = predicted.prediction;
     let steps = match prediction.measured_hosts {
         1 => format!("{} consecutive steps", prediction.host_steps),
@@ -79,7 +79,7 @@ fn carried(predicted: &Predicted<'_>) -> String {
 }
 
 /// Returns why some rows have no figure, and what to do; one line for each reason.
-fn why_not(predicted: &Predicted<'_>) -> Vec<String> {
+fn why_not(predicted: &ScalePrediction<'_>) -> Vec<String> {
     let prediction = predicted.prediction;
     let first = |why_not: WhyNot| {
         let is_so = |it: &&AtScale| it.basis == Basis::Nothing(why_not);

@@ -2,7 +2,7 @@
 
 use vmnoise_predict::scale::{AtScale, Basis, Collective, Suspect, WhyNot};
 
-use super::{Predicted, called, gains_percent, limits, slowdown_percent};
+use super::{ScalePrediction, called, gains_percent, limits, slowdown_percent};
 use crate::output::table;
 use crate::units::human;
 
@@ -10,7 +10,7 @@ use crate::units::human;
 const NO_GAIN: f64 = 0.005;
 
 /// Renders the prediction; ends with a newline.
-pub(super) fn render(predicted: &Predicted<'_>) -> String {
+pub(super) fn render(predicted: &ScalePrediction<'_>) -> String {
     let prediction = predicted.prediction;
     let mut text = head(predicted);
     text += &table::of(&prediction.scales, |it| {
@@ -51,8 +51,8 @@ pub(super) fn render(predicted: &Predicted<'_>) -> String {
     text
 }
 
-fn head(predicted: &Predicted<'_>) -> String {
-    let Predicted {
+fn head(predicted: &ScalePrediction<'_>) -> String {
+    let ScalePrediction {
         recordings,
         program,
         ..

@@ -1,9 +1,9 @@
 //! Result of `schedule` as text for people.
 
 use vmnoise_events::coverage::Question;
-use vmnoise_predict::schedule::{Judged, Task, TaskSet};
+use vmnoise_predict::schedule::{PeriodicTask, TaskSet, TaskVerdict};
 
-use super::{CpuSupply, Scheduled, WorstWindow, words};
+use super::{CpuSupply, ScheduleResult, WorstWindow, words};
 use crate::output::table;
 use crate::units::{human, seconds};
 
@@ -11,7 +11,7 @@ use crate::units::{human, seconds};
 const FIRST_NS: u64 = 10_000;
 
 /// Renders the result; ends with a newline.
-pub fn render(scheduled: &Scheduled<'_>) -> String {
+pub fn render(scheduled: &ScheduleResult<'_>) -> String {
     let mut text = String::new();
     for cpu in &scheduled.cpus {
         text += &supply(cpu, scheduled.without);
@@ -102,7 +102,7 @@ fn caveats(cpu: &CpuSupply<'_>) -> String {
 
 fn tasks(cpu: &CpuSupply<'_>, set: &TaskSet, notes: &[String]) -> String {
     let mut text = format!("tasks, {}:\n", words::policy(set.policy));
-    let rows: Vec<(&Task, &Judged)> = set.tasks.iter().zip(&cpu.judged).collect();
+    let rows: Vec<(&PeriodicTask, &TaskVerdict)> = set.tasks.iter().zip(&cpu.judged).collect();
     text += &table::of(&rows, |it| {
         it.name("task", |(task, _)| Some(&task.name))
             .time("cost", |(task, _)| Some(task.cost_ns))
@@ -137,7 +137,7 @@ fn tasks(cpu: &CpuSupply<'_>, set: &TaskSet, notes: &[String]) -> String {
 }
 
 /// Renders the windows on which the bounds rest.
-fn decisive(cpu: &CpuSupply<'_>, rows: &[(&Task, &Judged)]) -> String {
+fn decisive(cpu: &CpuSupply<'_>, rows: &[(&PeriodicTask, &TaskVerdict)]) -> String {
     let bounds = rows
         .iter()
         .filter_map(|(task, it)| Some((task, it.response?, it.windows?)));

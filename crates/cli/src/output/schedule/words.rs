@@ -1,39 +1,43 @@
 //! Words for verdicts on tasks.
 
 use vmnoise_events::coverage::BlindSpot;
-use vmnoise_predict::schedule::{BreakdownGap, Judged, Policy, Verdict, WINDOWS};
+use vmnoise_predict::schedule::{
+    BreakdownGap, DeadlineVerdict, ScheduleOrder, TaskVerdict, WINDOWS,
+};
 use vmnoise_predict::tail::{LARGEST, Tail};
 
 use super::CpuSupply;
 use crate::units::human;
 
-pub(super) fn policy(policy: Policy) -> &'static str {
+pub(super) fn policy(policy: ScheduleOrder) -> &'static str {
     match policy {
-        Policy::FixedPriority => "fixed priorities",
-        Policy::Edf => "earliest deadline first",
-        Policy::Fifo => "first come, first served",
+        ScheduleOrder::FixedPriority => "fixed priorities",
+        ScheduleOrder::Edf => "earliest deadline first",
+        ScheduleOrder::Fifo => "first come, first served",
     }
 }
 
-pub(super) fn verdict(verdict: Verdict) -> &'static str {
+pub(super) fn verdict(verdict: DeadlineVerdict) -> &'static str {
     match verdict {
-        Verdict::Holds => "holds",
-        Verdict::MayMiss | Verdict::Overloads { .. } => "MAY MISS",
-        Verdict::Blind | Verdict::TooShort { .. } | Verdict::TooMany => "CANNOT TELL",
+        DeadlineVerdict::Holds => "holds",
+        DeadlineVerdict::MayMiss | DeadlineVerdict::Overloads { .. } => "MAY MISS",
+        DeadlineVerdict::Blind | DeadlineVerdict::TooShort { .. } | DeadlineVerdict::TooMany => {
+            "CANNOT TELL"
+        }
     }
 }
 
 /// Returns why there is no stronger verdict, one sentence each; empty if the figures say it.
-pub(super) fn why(cpu: &CpuSupply<'_>, judged: &Judged) -> Vec<String> {
+pub(super) fn why(cpu: &CpuSupply<'_>, judged: &TaskVerdict) -> Vec<String> {
     let sentence = match judged.verdict {
-        Verdict::Blind => return judged.blind_spots.iter().map(BlindSpot::to_string).collect(),
-        Verdict::Holds | Verdict::MayMiss => return Vec::new(),
-        Verdict::Overloads { needs, left } => format!(
+        DeadlineVerdict::Blind => return judged.blind_spots.iter().map(BlindSpot::to_string).collect(),
+        DeadlineVerdict::Holds | DeadlineVerdict::MayMiss => return Vec::new(),
+        DeadlineVerdict::Overloads { needs, left } => format!(
             "this task and those that go before it need {:.3} % of the CPU, but only {:.3} % was left",
             100.0 * needs,
             100.0 * left
         ),
-        Verdict::TooShort {
+        DeadlineVerdict::TooShort {
             needs_ns: Some(needs_ns),
         } => format!(
             "the recordings are as long as {} of its windows (its busy window, or its period), but {WINDOWS} are required: record \
@@ -41,11 +45,11 @@ pub(super) fn why(cpu: &CpuSupply<'_>, judged: &Judged) -> Vec<String> {
             judged.windows.unwrap_or(0),
             human(needs_ns)
         ),
-        Verdict::TooShort { needs_ns: None } => format!(
+        DeadlineVerdict::TooShort { needs_ns: None } => format!(
             "in {} it is not certain that the tasks ever ran out of work: record for longer",
             human(cpu.supply.longest_run_ns())
         ),
-        Verdict::TooMany => "more than 100,000 jobs come in its busy window, or before the latest deadline, so there is no bound: \
+        DeadlineVerdict::TooMany => "more than 100,000 jobs come in its busy window, or before the latest deadline, so there is no bound: \
                              use longer periods, or fewer tasks"
             .into(),
     };
@@ -53,7 +57,7 @@ pub(super) fn why(cpu: &CpuSupply<'_>, judged: &Judged) -> Vec<String> {
 }
 
 /// Returns which misses the recordings exclude for a task that holds.
-pub(super) fn excluded(judged: &Judged) -> Option<String> {
+pub(super) fn excluded(judged: &TaskVerdict) -> Option<String> {
     let every_ns = judged.excluded_every_ns?;
     Some(format!(
         "misses more often than once in {} would have been seen (99 %)",

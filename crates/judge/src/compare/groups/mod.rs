@@ -10,10 +10,10 @@ use rank_sum::{least_p, mann_whitney};
 use serde::Serialize;
 use shift::{Differences, median};
 
-pub use shift::Interval;
+pub use shift::ShiftInterval;
 
-use super::figure::Figure;
-use super::measured::Measured;
+use super::figure::ComparedFigure;
+use super::measured::RunFigures;
 use super::ranks::holm;
 use super::verdict::figures_of;
 
@@ -42,7 +42,7 @@ pub enum GroupVerdict {
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupRow {
     /// Figure.
-    pub figure: Figure,
+    pub figure: ComparedFigure,
     /// Value of each run before the change; `None` if unknown.
     pub before: Vec<Option<f64>>,
     /// Value of each run after the change; `None` if unknown.
@@ -52,7 +52,7 @@ pub struct GroupRow {
     /// How far the runs after lie above those before: the Hodges-Lehmann estimate.
     pub shift: Option<f64>,
     /// Interval of the true shift; `None` if there are too few runs.
-    pub interval: Option<Interval>,
+    pub interval: Option<ShiftInterval>,
     /// p of the exact Mann-Whitney test, two-sided; `None` without a test.
     pub p: Option<f64>,
     /// The same p with Holm's correction for all tested figures.
@@ -92,17 +92,17 @@ impl Groups {
 
 /// Compares all figures of two groups of runs of one kind. No group may have more than
 /// [`MOST_RUNS`].
-pub fn compare_groups(before: &[&Measured], after: &[&Measured]) -> Groups {
+pub fn compare_groups(before: &[&RunFigures], after: &[&RunFigures]) -> Groups {
     let figures = figures_of(&[before, after].concat());
     let rows = figures.into_iter().map(|figure| {
-        let of = |runs: &[&Measured]| runs.iter().map(|run| run.figure(&figure)).collect();
+        let of = |runs: &[&RunFigures]| runs.iter().map(|run| run.figure(&figure)).collect();
         (of(before), of(after), figure.clone())
     });
     let rows = rows.map(|(before, after, figure)| row(figure, before, after));
     judged(rows.collect(), before.len(), after.len())
 }
 
-fn row(figure: Figure, before: Vec<Option<f64>>, after: Vec<Option<f64>>) -> GroupRow {
+fn row(figure: ComparedFigure, before: Vec<Option<f64>>, after: Vec<Option<f64>>) -> GroupRow {
     let known = |values: &[Option<f64>]| values.iter().copied().collect::<Option<Vec<f64>>>();
     let both = known(&before).zip(known(&after));
     let differences = both.as_ref().map(|(a, b)| Differences::new(a, b));

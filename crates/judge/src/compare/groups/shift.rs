@@ -6,7 +6,7 @@ use super::rank_sum::RankSums;
 
 /// Interval of the true shift.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Interval {
+pub struct ShiftInterval {
     /// Lower end.
     pub low: f64,
     /// Upper end.
@@ -44,7 +44,7 @@ impl Differences {
     /// Returns the exact interval of the shift: all shifts that the Mann-Whitney test does not
     /// reject at this level (Lehmann 1963). It assumes that the groups differ only by a shift. Ties
     /// make it wider than necessary. `None` if there are too few runs.
-    pub(super) fn interval(&self, level: f64) -> Option<Interval> {
+    pub(super) fn interval(&self, level: f64) -> Option<ShiftInterval> {
         // Without ties, U is the rank sum less the least rank sum.
         let few = self.first.min(self.second);
         let doubled: Vec<usize> = (1..=self.first + self.second)
@@ -55,7 +55,7 @@ impl Differences {
         let beyond = |outside: usize| 2.0 * sums.at_most(least + 2 * outside);
         let outside = (0..self.ascending.len()).take_while(|it| beyond(*it) <= level);
         let outside = outside.last()?;
-        Some(Interval {
+        Some(ShiftInterval {
             low: self.ascending[outside],
             high: self.ascending[self.ascending.len() - 1 - outside],
             confidence: 1.0 - beyond(outside),

@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::compare::Figure;
+use crate::compare::ComparedFigure;
 
 /// Compares groups of runs with these figures.
 fn groups(figures: &[(Vec<f64>, Vec<f64>)]) -> Groups {
     let rows = figures.iter().map(|(before, after)| {
         let known = |values: &[f64]| values.iter().copied().map(Some).collect();
-        row(Figure::Noise, known(before), known(after))
+        row(ComparedFigure::Noise, known(before), known(after))
     });
     let (before, after) = &figures[0];
     judged(rows.collect(), before.len(), after.len())
@@ -52,7 +52,11 @@ fn what_all_runs_have_alike_is_no_test() {
     assert_eq!(found.rows[0].verdict, GroupVerdict::Untested);
     assert_eq!((found.rows[0].p, found.tested), (None, 1));
     assert_eq!(found.rows[0].medians, Some((7.0, 7.0)));
-    let unknown = row(Figure::Noise, vec![Some(1.0), None], vec![Some(2.0)]);
+    let unknown = row(
+        ComparedFigure::Noise,
+        vec![Some(1.0), None],
+        vec![Some(2.0)],
+    );
     assert_eq!(
         (unknown.medians, unknown.shift, unknown.p),
         (None, None, None)

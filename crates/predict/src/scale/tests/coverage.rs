@@ -2,7 +2,7 @@
 //! same world.
 
 use super::{barriers, exponential, predicted, record};
-use crate::record::Record;
+use crate::record::CpuRecord;
 use crate::scale::{AtScale, Basis, WhyNot};
 
 const RUNS: u64 = 100;
@@ -58,7 +58,7 @@ const WITH_VARIANCE: [World; 4] = [
 ];
 
 impl World {
-    fn recording(&self, seed: u64) -> Record {
+    fn recording(&self, seed: u64) -> CpuRecord {
         // Generators with consecutive seeds are alike.
         let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(SPREAD));
         self.gaps(RUN_NS, &mut random, fastrand::Rng::f64)
@@ -66,7 +66,7 @@ impl World {
 
     /// Returns the long recording: one length from each of many equally likely parts, at random
     /// moments.
-    fn itself(&self) -> Record {
+    fn itself(&self) -> CpuRecord {
         let mut random = fastrand::Rng::with_seed(RUNS);
         let count = (WORLD_NS as f64 / self.pause_ns) as usize;
         let parts = (0..count).map(|nth| (nth as f64 + random.f64()) / count as f64);
@@ -82,7 +82,7 @@ impl World {
         to_ns: u64,
         random: &mut fastrand::Rng,
         mut part: impl FnMut(&mut fastrand::Rng) -> f64,
-    ) -> Record {
+    ) -> CpuRecord {
         let mut gaps = Vec::new();
         let mut now_ns = 0.0;
         loop {

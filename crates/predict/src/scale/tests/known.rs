@@ -4,8 +4,8 @@ use super::{
     barriers, delay_ns, delay_of_recorded_gaps_ns, exponential, named, predicted, random_gaps,
     record,
 };
-use crate::record::Record;
-use crate::scale::{Basis, Collective, Host, Program, WhyNot, predict};
+use crate::record::CpuRecord;
+use crate::scale::{Basis, BspProgram, Collective, HostCpus, WhyNot, predict};
 
 /// With one gap in each period, a single rank gets the time that is left, whatever its step is.
 #[test]
@@ -77,7 +77,7 @@ fn what_cpus_of_a_host_have_in_common_is_kept() {
     let together = [record(0, &gaps, to_ns), record(1, &gaps, to_ns)];
     let moved: Vec<(u64, u64)> = gaps.iter().map(|(at, ns)| (at + 3_333_333, *ns)).collect();
     let apart = [record(0, &gaps, to_ns), record(1, &moved, to_ns)];
-    let delays = |records: &[Record]| {
+    let delays = |records: &[CpuRecord]| {
         let prediction = predicted(records, barriers(1_000_000), &[1, 2]);
         prediction.scales.iter().map(delay_ns).collect::<Vec<f64>>()
     };
@@ -102,7 +102,7 @@ fn hosts_in_phase_are_as_one_host() {
         1_000_000_000,
     );
     let records = [record(0, &gaps, 1_000_000_000)];
-    let in_phase = Program {
+    let in_phase = BspProgram {
         in_phase: true,
         ..barriers(1_000_000)
     };
@@ -200,8 +200,8 @@ fn a_gap_at_the_end_of_the_run_counts_as_one_in_the_middle() {
 #[test]
 fn what_an_injected_culprit_costs_is_what_removing_it_gains() {
     let (to_ns, step_ns) = (600_000_000_000, 1_000_000);
-    let mut loud = Record::new(0);
-    let mut quiet = Record::new(0);
+    let mut loud = CpuRecord::new(0);
+    let mut quiet = CpuRecord::new(0);
     let tick = [&mut loud, &mut quiet].map(|it| it.culprit(named("tick")));
     let rare = loud.culprit(named("irqbalance:612"));
     for nth in 0..150_000 {
@@ -291,7 +291,7 @@ fn what_rests_on_a_few_gaps_is_not_predicted() {
 #[test]
 fn a_step_longer_than_the_run_has_no_prediction() {
     let records = [record(0, &[(10, 10)], 1_000)];
-    let hosts = [Host {
+    let hosts = [HostCpus {
         cpus: records.iter().collect(),
     }];
     assert!(predict(&hosts, &barriers(1_000), &[1]).is_none());
@@ -303,7 +303,7 @@ fn a_step_longer_than_the_run_has_no_prediction() {
 fn rounds_of_quiet_cpus_add_up() {
     let records = [record(0, &[(500_000_000, 1)], 2_000_000_000)];
     let collective = Collective::Allreduce { round_ns: 2_000 };
-    let program = Program {
+    let program = BspProgram {
         collective,
         ..barriers(1_000_000)
     };

@@ -7,12 +7,12 @@ mod simulated;
 
 use vmnoise_events::Share;
 
-use super::{AtScale, Collective, Host, Prediction, Program, predict};
-use crate::record::{Culprit, Record};
+use super::{AtScale, BspProgram, Collective, HostCpus, Prediction, predict};
+use crate::record::{CpuRecord, RecordCulprit};
 
 /// Returns a culprit for the gaps of a test.
-pub(super) fn named(name: &str) -> Culprit {
-    Culprit {
+pub(super) fn named(name: &str) -> RecordCulprit {
+    RecordCulprit {
         share: Share::Thread,
         name: Some(name.into()),
     }
@@ -20,8 +20,8 @@ pub(super) fn named(name: &str) -> Culprit {
 
 /// Returns a run that begins at 0. Its gaps have a begin and a length, are in order, and are all of
 /// one thread.
-pub(super) fn record(cpu: u32, gaps: &[(u64, u64)], to_ns: u64) -> Record {
-    let mut record = Record::new(cpu);
+pub(super) fn record(cpu: u32, gaps: &[(u64, u64)], to_ns: u64) -> CpuRecord {
+    let mut record = CpuRecord::new(cpu);
     let who = record.culprit(named("other:7"));
     for (begin_ns, length_ns) in gaps {
         record.push(*begin_ns, *length_ns, [(who, *length_ns)].into_iter());
@@ -55,8 +55,8 @@ pub(super) fn exponential(random: &mut fastrand::Rng, mean: f64) -> f64 {
 }
 
 /// Returns a program with steps of this length, each of which ends with a barrier.
-pub(super) fn barriers(step_ns: u64) -> Program {
-    Program {
+pub(super) fn barriers(step_ns: u64) -> BspProgram {
+    BspProgram {
         step_ns,
         collective: Collective::Barrier,
         in_phase: false,
@@ -64,8 +64,8 @@ pub(super) fn barriers(step_ns: u64) -> Program {
 }
 
 /// Predicts for one host.
-pub(super) fn predicted(records: &[Record], program: Program, ranks: &[u64]) -> Prediction {
-    let hosts = [Host {
+pub(super) fn predicted(records: &[CpuRecord], program: BspProgram, ranks: &[u64]) -> Prediction {
+    let hosts = [HostCpus {
         cpus: records.iter().collect(),
     }];
     predict(&hosts, &program, ranks).unwrap()

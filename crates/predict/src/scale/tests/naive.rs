@@ -1,6 +1,6 @@
 //! Program that is run step by step. Each host begins somewhere in its recording, which repeats.
 
-use crate::record::Record;
+use crate::record::CpuRecord;
 
 /// Hosts whose CPUs repeat their gaps.
 pub(super) struct Machine {
@@ -12,7 +12,7 @@ pub(super) struct Machine {
 
 impl Machine {
     /// Starts this number of hosts, each at a random place of its recording.
-    pub(super) fn new(records: &[Record], hosts: usize, random: &mut fastrand::Rng) -> Machine {
+    pub(super) fn new(records: &[CpuRecord], hosts: usize, random: &mut fastrand::Rng) -> Machine {
         let span_ns = records[0].span_ns();
         let cpus = records.iter().map(|record| {
             let taken = record.taken();

@@ -2,15 +2,15 @@
 
 use super::naive::Machine;
 use super::{barriers, delay_of_recorded_gaps_ns, exponential, predicted, random_gaps, record};
-use crate::record::Record;
-use crate::scale::{Collective, Program};
+use crate::record::CpuRecord;
+use crate::scale::{BspProgram, Collective};
 
 const SPAN_NS: u64 = 20_000_000_000;
 const RUNS: usize = 24;
 
 /// Returns two CPUs of a host. Each has gaps of its own, and some gaps come on both at the same
 /// time.
-fn host(random: &mut fastrand::Rng, pause_ns: f64, gap_ns: f64) -> Vec<Record> {
+fn host(random: &mut fastrand::Rng, pause_ns: f64, gap_ns: f64) -> Vec<CpuRecord> {
     let common = random_gaps(
         random,
         3.0 * pause_ns,
@@ -28,7 +28,7 @@ fn host(random: &mut fastrand::Rng, pause_ns: f64, gap_ns: f64) -> Vec<Record> {
 
 /// Returns the mean and the standard error of a step's delay, over runs of this number of hosts.
 fn run(
-    records: &[Record],
+    records: &[CpuRecord],
     hosts: usize,
     undisturbed_ns: u64,
     steps: usize,
@@ -90,7 +90,7 @@ fn allreduces((seed, pause_ns, gap_ns): (u64, f64, f64), steps: usize) -> Vec<(u
     let mut random = fastrand::Rng::with_seed(seed);
     let records = host(&mut random, pause_ns, gap_ns);
     let collective = Collective::Allreduce { round_ns };
-    let program = Program {
+    let program = BspProgram {
         collective,
         ..barriers(step_ns)
     };

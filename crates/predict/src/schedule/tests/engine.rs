@@ -13,7 +13,7 @@ use response_time_analysis::arrival::Sporadic;
 use response_time_analysis::supply::{Dedicated, SupplyBound};
 use response_time_analysis::time::{Duration, Service};
 
-use super::super::{Policy, Preemption, Task, response};
+use super::super::{PeriodicTask, Preemption, ScheduleOrder, response};
 
 const SETS: usize = 1_500;
 /// Limit of the bounds. Sets for which neither finds a bound below it are not compared.
@@ -100,10 +100,14 @@ fn asked(sets: &[Set]) -> Vec<Vec<Option<u64>>> {
 }
 
 fn ours((tasks, policy, supply): &Set) -> Vec<Option<u64>> {
-    let policy = [Policy::FixedPriority, Policy::Edf, Policy::Fifo][usize::from(*policy)];
+    let policy = [
+        ScheduleOrder::FixedPriority,
+        ScheduleOrder::Edf,
+        ScheduleOrder::Fifo,
+    ][usize::from(*policy)];
     let task =
         |(cost, period, jitter, deadline, priority, sections): &(u64, u64, u64, u64, u32, u64)| {
-            Task {
+            PeriodicTask {
                 name: String::new(),
                 cost_ns: *cost,
                 arrivals: Rc::new(Sporadic::new(
@@ -124,7 +128,7 @@ fn ours((tasks, policy, supply): &Set) -> Vec<Option<u64>> {
                 },
             }
         };
-    let tasks: Vec<Task> = tasks.iter().map(task).collect();
+    let tasks: Vec<PeriodicTask> = tasks.iter().map(task).collect();
     let dedicated: &dyn SupplyBound = &Dedicated::new();
     let supply = supply.as_ref().map_or(dedicated, |it| it);
     let bounds = (0..tasks.len()).map(|of| {

@@ -2,17 +2,17 @@
 
 use vmnoise_events::coverage::{BlindSpot, Coverage, CpuCoverage, Question, RunEnd};
 use vmnoise_events::fixtures::facts;
-use vmnoise_events::{Share, Workload};
+use vmnoise_events::{MeasuringCommand, Share};
 
-use super::super::{Judged, Policy, Verdict, judge};
+use super::super::{DeadlineVerdict, ScheduleOrder, TaskVerdict, judge};
 use super::task;
-use crate::record::{Culprit, Record};
+use crate::record::{CpuRecord, RecordCulprit};
 use crate::supply::MeasuredSupply;
 
 /// Returns a run of `count` gaps of `length`, one in each `period`.
-fn record(count: u64, period: u64, length: u64) -> Record {
-    let mut record = Record::new(0);
-    let who = record.culprit(Culprit {
+fn record(count: u64, period: u64, length: u64) -> CpuRecord {
+    let mut record = CpuRecord::new(0);
+    let who = record.culprit(RecordCulprit {
         share: Share::Irq,
         name: Some("timer".into()),
     });
@@ -25,7 +25,7 @@ fn record(count: u64, period: u64, length: u64) -> Record {
 
 /// Returns the coverage of a polling thread on CPU 1, changed by `change`.
 fn coverage(change: impl FnOnce(&mut Coverage)) -> Coverage {
-    let mut coverage = Coverage::of(&facts(Workload::Osnoise));
+    let mut coverage = Coverage::of(&facts(MeasuringCommand::Osnoise));
     coverage.end = RunEnd::InOrder;
     coverage.cpus = vec![CpuCoverage {
         window_mono_ns: Some((0, 1)),
@@ -35,11 +35,18 @@ fn coverage(change: impl FnOnce(&mut Coverage)) -> Coverage {
     coverage
 }
 
-fn judged(record: &Record, deadline: u64, coverage: &Coverage) -> Judged {
+fn judged(record: &CpuRecord, deadline: u64, coverage: &Coverage) -> TaskVerdict {
     let supply = MeasuredSupply::new(vec![record.taken()]);
     let tasks = [task(100, 1_000, deadline, 1)];
     let blind_spots = |question| coverage.blind_spots(question);
-    judge(Policy::FixedPriority, &tasks, &supply, 0, &blind_spots).remove(0)
+    judge(
+        ScheduleOrder::FixedPriority,
+        &tasks,
+        &supply,
+        0,
+        &blind_spots,
+    )
+    .remove(0)
 }
 
 #[test]
@@ -48,7 +55,7 @@ fn a_task_holds_where_every_window_leaves_enough() {
     // more.
     let judged = judged(&record(1_000, 1_000, 50), 400, &coverage(|_| {}));
     assert_eq!(judged.response.map(|it| it.bound_ns), Some(150));
-    assert_eq!(judged.verdict, Verdict::Holds);
+    assert_eq!(judged.verdict, DeadlineVerdict::Holds);
     assert_eq!(judged.breakdown_gap.map(|it| it.ns), Some(251));
     assert_eq!(judged.windows, Some(1_000));
     // A million nanoseconds have no miss. If 4.6 were expected, one case in a hundred would have
@@ -59,7 +66,7 @@ fn a_task_holds_where_every_window_leaves_enough() {
 #[test]
 fn a_deadline_that_a_window_breaks_may_be_missed_however_short_the_run() {
     let judged = judged(&record(3, 1_000, 50), 149, &coverage(|_| {}));
-    assert_eq!(judged.verdict, Verdict::MayMiss);
+    assert_eq!(judged.verdict, DeadlineVerdict::MayMiss);
     assert_eq!(judged.breakdown_gap, None);
 }
 
@@ -69,12 +76,12 @@ fn a_run_that_holds_few_windows_or_lost_gaps_proves_nothing() {
         let coverage = coverage(|it| it.lost.gaps = lost);
         judged(&record(gaps, 1_000, 50), 400, &coverage).verdict
     };
-    let short = Verdict::TooShort {
+    let short = DeadlineVerdict::TooShort {
         needs_ns: Some(100_000),
     };
     assert_eq!(judged_of(99, 0), short);
-    assert_eq!(judged_of(100, 0), Verdict::Holds);
-    assert_eq!(judged_of(1_000, 1), Verdict::Blind);
+    assert_eq!(judged_of(100, 0), DeadlineVerdict::Holds);
+    assert_eq!(judged_of(1_000, 1), DeadlineVerdict::Blind);
 }
 
 /// If gaps that break the task come at random, once in the excluded time on average, hardly any of
@@ -83,8 +90,8 @@ fn a_run_that_holds_few_windows_or_lost_gaps_proves_nothing() {
 fn a_set_that_misses_more_often_than_is_excluded_would_have_been_seen() {
     let span_ns = 100_000;
     let recorded = |broken_at_ns: &[u64]| {
-        let mut record = Record::new(0);
-        let who = record.culprit(Culprit {
+        let mut record = CpuRecord::new(0);
+        let who = record.culprit(RecordCulprit {
             share: Share::Irq,
             name: Some("timer".into()),
         });
@@ -105,7 +112,7 @@ fn a_set_that_misses_more_often_than_is_excluded_would_have_been_seen() {
             now_ns -= excluded_ns as f64 * (1.0 - random.f64()).ln();
             match now_ns + 400.0 < span_ns as f64 {
                 true => at_ns.push(now_ns as u64),
-                false => break recorded(&at_ns).verdict == Verdict::Holds,
+                false => break recorded(&at_ns).verdict == DeadlineVerdict::Holds,
             }
         }
     });
@@ -120,7 +127,7 @@ fn more_than_was_left_is_never_done() {
     // Nineteen of twenty nanoseconds are taken.
     let judged = judged(&record(1_000, 1_000, 950), 1_000, &coverage(|_| {}));
     assert_eq!(judged.response, None);
-    let Verdict::Overloads { needs, left } = judged.verdict else {
+    let DeadlineVerdict::Overloads { needs, left } = judged.verdict else {
         panic!("{judged:?}");
     };
     assert!(
@@ -139,7 +146,7 @@ fn what_went_by_unseen_may_have_been_where_it_breaks_a_task() {
         let coverage = coverage(|it| it.cpus[0].unplaced_ns = 40);
         let blind_spots = |question| coverage.blind_spots(question);
         judge(
-            Policy::FixedPriority,
+            ScheduleOrder::FixedPriority,
             &tasks(deadline),
             &supply,
             0,
@@ -157,10 +164,10 @@ fn what_went_by_unseen_may_have_been_where_it_breaks_a_task() {
     // Seen time breaks the first deadline, unseen time may break the next two, and the last one is
     // kept.
     let expected = [
-        Verdict::MayMiss,
-        Verdict::Blind,
-        Verdict::Blind,
-        Verdict::Holds,
+        DeadlineVerdict::MayMiss,
+        DeadlineVerdict::Blind,
+        DeadlineVerdict::Blind,
+        DeadlineVerdict::Holds,
     ];
     assert_eq!(verdicts, expected);
 }
@@ -171,13 +178,13 @@ fn what_went_by_unseen_may_have_been_where_it_breaks_a_task() {
 fn what_is_too_short_to_be_recorded_may_break_a_task() {
     let blind = coverage(|it| it.threshold_ns = 2_000_000);
     let found = judged(&record(1_000, 1_000, 0), 400, &blind);
-    assert_eq!(found.verdict, Verdict::Blind);
+    assert_eq!(found.verdict, DeadlineVerdict::Blind);
     let spots = blind.blind_spots(Question::Taken);
     assert_eq!((found.blind_spots.len(), spots.len()), (1, 1));
     assert_eq!(found.blind_spots, spots);
     // The seen time is already too much, whatever else was taken.
     let missed = judged(&record(1_000, 1_000, 50), 149, &blind);
-    assert_eq!(missed.verdict, Verdict::MayMiss);
+    assert_eq!(missed.verdict, DeadlineVerdict::MayMiss);
 }
 
 /// Work between the recorder and the lower one of two tasks delays only that task.
@@ -188,9 +195,15 @@ fn a_recorder_says_nothing_of_tasks_behind_it() {
     let supply = MeasuredSupply::new(vec![record.taken()]);
     let tasks = [task(100, 10_000, 400, 80), task(100, 10_000, 4_000, 20)];
     let blind_spots = |question| blind.blind_spots(question);
-    let judged = judge(Policy::FixedPriority, &tasks, &supply, 0, &blind_spots);
-    let verdicts: Vec<Verdict> = judged.iter().map(|it| it.verdict).collect();
-    assert_eq!(verdicts, [Verdict::Holds, Verdict::Blind]);
+    let judged = judge(
+        ScheduleOrder::FixedPriority,
+        &tasks,
+        &supply,
+        0,
+        &blind_spots,
+    );
+    let verdicts: Vec<DeadlineVerdict> = judged.iter().map(|it| it.verdict).collect();
+    assert_eq!(verdicts, [DeadlineVerdict::Holds, DeadlineVerdict::Blind]);
 }
 
 /// Jobs a year apart do not require a recording of a hundred years.
@@ -201,7 +214,13 @@ fn a_period_is_no_window_of_the_supply() {
     let tasks = [task(100, 365 * 86_400 * 1_000_000_000, 400, 1)];
     let whole = coverage(|_| {});
     let blind_spots = |question| whole.blind_spots(question);
-    let judged = judge(Policy::FixedPriority, &tasks, &supply, 0, &blind_spots);
+    let judged = judge(
+        ScheduleOrder::FixedPriority,
+        &tasks,
+        &supply,
+        0,
+        &blind_spots,
+    );
     let needs_ns = Some(100_000_000_000);
-    assert_eq!(judged[0].verdict, Verdict::TooShort { needs_ns });
+    assert_eq!(judged[0].verdict, DeadlineVerdict::TooShort { needs_ns });
 }

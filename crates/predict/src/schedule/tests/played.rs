@@ -10,8 +10,8 @@ use response_time_analysis::arrival::Sporadic;
 use response_time_analysis::time::Duration;
 use vmnoise_events::Share;
 
-use super::super::{Policy, Preemption, Task, breakdown_gap, response};
-use crate::record::{Culprit, Record};
+use super::super::{PeriodicTask, Preemption, ScheduleOrder, breakdown_gap, response};
+use crate::record::{CpuRecord, RecordCulprit};
 use crate::supply::MeasuredSupply;
 
 /// One job.
@@ -67,9 +67,9 @@ fn taken(gaps: &[(u64, u64)]) -> Vec<bool> {
         .collect()
 }
 
-fn record(gaps: &[(u64, u64)]) -> Record {
-    let mut record = Record::new(0);
-    let who = record.culprit(Culprit {
+fn record(gaps: &[(u64, u64)]) -> CpuRecord {
+    let mut record = CpuRecord::new(0);
+    let who = record.culprit(RecordCulprit {
         share: Share::Irq,
         name: None,
     });
@@ -83,20 +83,26 @@ fn record(gaps: &[(u64, u64)]) -> Record {
 }
 
 /// Whether job `a` goes before job `b`. Earlier jobs of a task go before later ones.
-fn goes_before(policy: Policy, tasks: &[Task], a: &Job, b: &Job) -> bool {
+fn goes_before(policy: ScheduleOrder, tasks: &[PeriodicTask], a: &Job, b: &Job) -> bool {
     let key = |job: &Job| {
         let task = &tasks[job.task];
         match policy {
-            Policy::FixedPriority => u64::from(u32::MAX - task.priority),
-            Policy::Edf => job.came + task.deadline_ns,
-            Policy::Fifo => job.came,
+            ScheduleOrder::FixedPriority => u64::from(u32::MAX - task.priority),
+            ScheduleOrder::Edf => job.came + task.deadline_ns,
+            ScheduleOrder::Fifo => job.came,
         }
     };
     (key(a), a.came, a.task) < (key(b), b.came, b.task)
 }
 
 /// Simulates the jobs until the end of the run.
-fn play(policy: Policy, sets: &[Set], tasks: &[Task], jobs: &mut [Job], taken: &[bool]) {
+fn play(
+    policy: ScheduleOrder,
+    sets: &[Set],
+    tasks: &[PeriodicTask],
+    jobs: &mut [Job],
+    taken: &[bool],
+) {
     let mut running: Option<usize> = None;
     for now in 0..taken.len() as u64 {
         if taken[now as usize] {
@@ -106,7 +112,7 @@ fn play(policy: Policy, sets: &[Set], tasks: &[Task], jobs: &mut [Job], taken: &
         let keeps = running.filter(|it| {
             let job = &jobs[*it];
             let set = &sets[job.task];
-            policy != Policy::Fifo && set.is_in_section(set.cost - job.left)
+            policy != ScheduleOrder::Fifo && set.is_in_section(set.cost - job.left)
         });
         let first = keeps.or_else(|| {
             let ready = (0..jobs.len()).filter(|it| ready(&jobs[*it]));
@@ -191,9 +197,9 @@ fn jobs(sets: &[Set], late: &[u64], end: u64) -> Vec<Job> {
     jobs
 }
 
-fn tasks(sets: &[Set], policy: Policy) -> Vec<Task> {
+fn tasks(sets: &[Set], policy: ScheduleOrder) -> Vec<PeriodicTask> {
     let task = |(nth, set): (usize, &Set)| {
-        let task = Task {
+        let task = PeriodicTask {
             name: nth.to_string(),
             cost_ns: set.cost,
             arrivals: Rc::new(Sporadic::new_zero_jitter(Duration::from(set.period))),
@@ -201,7 +207,7 @@ fn tasks(sets: &[Set], policy: Policy) -> Vec<Task> {
             deadline_ns: set.deadline,
             priority: 9 - nth as u32,
             preemption: match policy {
-                Policy::Fifo => Preemption::Full,
+                ScheduleOrder::Fifo => Preemption::Full,
                 _ => set.preemption,
             },
         };
@@ -220,7 +226,7 @@ proptest! {
 
     #[test]
     fn no_job_takes_longer_than_its_bound((gaps, sets, late) in cases(), policy in 0_usize..3) {
-        let policy = [Policy::FixedPriority, Policy::Edf, Policy::Fifo][policy];
+        let policy = [ScheduleOrder::FixedPriority, ScheduleOrder::Edf, ScheduleOrder::Fifo][policy];
         let tasks = tasks(&sets, policy);
         let record = record(&gaps);
         let supply = MeasuredSupply::new(vec![record.taken()]);
@@ -239,7 +245,7 @@ proptest! {
 
     #[test]
     fn a_gap_shorter_than_the_breakdown_gap_breaks_nothing((gaps, sets, late) in cases(), policy in 0_usize..3, at in any::<u64>()) {
-        let policy = [Policy::FixedPriority, Policy::Edf, Policy::Fifo][policy];
+        let policy = [ScheduleOrder::FixedPriority, ScheduleOrder::Edf, ScheduleOrder::Fifo][policy];
         let tasks = tasks(&sets, policy);
         let record = record(&gaps);
         let supply = MeasuredSupply::new(vec![record.taken()]);
@@ -269,15 +275,29 @@ fn most_tasks_that_are_played_have_a_bound_and_a_gap_that_breaks_them() {
     let (mut all, mut bounded, mut broken) = (0, 0, 0);
     for _ in 0..50 {
         let (gaps, sets, _) = cases().new_tree(&mut runner).unwrap().current();
-        let tasks = tasks(&sets, Policy::FixedPriority);
+        let tasks = tasks(&sets, ScheduleOrder::FixedPriority);
         let record = record(&gaps);
         let supply = MeasuredSupply::new(vec![record.taken()]);
         let limit_ns = supply.longest_run_ns();
         for of in 0..tasks.len() {
             all += 1;
-            let found = response(Policy::FixedPriority, &tasks, of, &supply, 0, limit_ns);
+            let found = response(
+                ScheduleOrder::FixedPriority,
+                &tasks,
+                of,
+                &supply,
+                0,
+                limit_ns,
+            );
             bounded += u32::from(found.is_ok());
-            let gap = breakdown_gap(Policy::FixedPriority, &tasks, of, &supply, 0, limit_ns);
+            let gap = breakdown_gap(
+                ScheduleOrder::FixedPriority,
+                &tasks,
+                of,
+                &supply,
+                0,
+                limit_ns,
+            );
             broken += u32::from(gap.is_some());
         }
     }

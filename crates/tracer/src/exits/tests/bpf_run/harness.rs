@@ -16,7 +16,7 @@ use super::moment::Moment;
 use crate::maps::Maps;
 use crate::plain;
 use crate::{KnownVms, VmSearch};
-use vmnoise_host::{Host, Vm};
+use vmnoise_host::{Host, VmProcess};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/exits_test.bpf.o"));
 
@@ -322,7 +322,7 @@ impl Handlers {
 
     /// Does the same as `vms_are`, with a look at all processes that is older than later events.
     pub(super) fn vms_were(&self, processes: &[u64]) {
-        let vms: Vec<Vm> = processes.iter().map(|&pid| vm(pid)).collect();
+        let vms: Vec<VmProcess> = processes.iter().map(|&pid| vm(pid)).collect();
         let mut roll = self.roll.borrow_mut();
         roll.forget_gone(&self.object, &vms).unwrap();
         roll.learn(&[], vms);
@@ -433,8 +433,8 @@ fn empty(object: &Object) -> Roll {
     Roll::new(Table::new(object, PLACES).unwrap(), true)
 }
 
-fn vm(pid: u64) -> Vm {
-    Vm {
+fn vm(pid: u64) -> VmProcess {
+    VmProcess {
         pid: pid as u32,
         name: "web".into(),
         identity: Default::default(),

@@ -5,13 +5,13 @@ use proptest::prelude::*;
 
 use super::harness::{Handlers, Happens, PIECES, Who};
 use crate::gate::VcpuBooks;
-use crate::gate::state::VcpuState;
+use crate::gate::state::VcpuThreadState;
 
-const SLEEPS: [VcpuState; 4] = [
-    VcpuState::Halted,
-    VcpuState::Blocked,
-    VcpuState::InVmm,
-    VcpuState::Asleep,
+const SLEEPS: [VcpuThreadState; 4] = [
+    VcpuThreadState::Halted,
+    VcpuThreadState::Blocked,
+    VcpuThreadState::InVmm,
+    VcpuThreadState::Asleep,
 ];
 const PLACE: u32 = 1;
 const VCPU: Who = Who::Vcpu(PLACE);
@@ -26,7 +26,7 @@ fn step(most_missed: u8) -> impl Strategy<Value = Step> {
 }
 
 /// Returns the next state of the vCPU's thread, and the event that leads to this state.
-fn next(state: VcpuState, way: u8, now: u64) -> (VcpuState, Happens) {
+fn next(state: VcpuThreadState, way: u8, now: u64) -> (VcpuThreadState, Happens) {
     let switch = |prev, state, next| Happens::Switch {
         cpu: 0,
         now,
@@ -37,14 +37,14 @@ fn next(state: VcpuState, way: u8, now: u64) -> (VcpuState, Happens) {
         next,
     };
     match state {
-        VcpuState::Running => {
+        VcpuThreadState::Running => {
             let sleep = SLEEPS.get(usize::from(way % 6)).copied();
-            let state = sleep.unwrap_or(VcpuState::Waiting);
+            let state = sleep.unwrap_or(VcpuThreadState::Waiting);
             (state, switch(VCPU, state, Who::Idle))
         }
-        VcpuState::Waiting => (
-            VcpuState::Running,
-            switch(Who::Idle, VcpuState::Unseen, VCPU),
+        VcpuThreadState::Waiting => (
+            VcpuThreadState::Running,
+            switch(Who::Idle, VcpuThreadState::Unseen, VCPU),
         ),
         _ => {
             let wakes = Happens::Wakes {
@@ -53,14 +53,14 @@ fn next(state: VcpuState, way: u8, now: u64) -> (VcpuState, Happens) {
                 vcpu: PLACE,
                 throttled: false,
             };
-            (VcpuState::Waiting, wakes)
+            (VcpuThreadState::Waiting, wakes)
         }
     }
 }
 
 /// Returns the exported time in each state, without a current wait.
 fn exported(books: &VcpuBooks, now: u64) -> [u64; 8] {
-    VcpuState::ALL.map(|state| books.spent_until_ns(state, now))
+    VcpuThreadState::ALL.map(|state| books.spent_until_ns(state, now))
 }
 
 /// Runs a life. Asserts after each walk that no exported time fell, and that neither the sum of the
@@ -69,7 +69,7 @@ fn exported(books: &VcpuBooks, now: u64) -> [u64; 8] {
 fn live(handlers: &Handlers, steps: &[Step]) -> ([u64; 8], [u64; 8]) {
     const FIRST: u64 = 1_000;
     let mut now = FIRST;
-    let mut state = VcpuState::Running;
+    let mut state = VcpuThreadState::Running;
     let mut truth = [0; 8];
     handlers.reset();
     handlers.happen(&[Happens::Begins {
@@ -80,13 +80,13 @@ fn live(handlers: &Handlers, steps: &[Step]) -> ([u64; 8], [u64; 8]) {
         has_cpu: true,
     }]);
     let mut before = [0; 8];
-    let walk = |now, state: VcpuState| {
-        let has_cpu = state == VcpuState::Running;
+    let walk = |now, state: VcpuThreadState| {
+        let has_cpu = state == VcpuThreadState::Running;
         handlers.happen(&[Happens::Confirms {
             now,
             vcpu: PLACE,
             has_cpu,
-            is_ready: has_cpu || state == VcpuState::Waiting,
+            is_ready: has_cpu || state == VcpuThreadState::Waiting,
         }]);
         exported(&handlers.books(PLACE), now)
     };
@@ -101,7 +101,7 @@ fn live(handlers: &Handlers, steps: &[Step]) -> ([u64; 8], [u64; 8]) {
             all <= truth.iter().sum(),
             "the exported times exceed the elapsed time"
         );
-        let running = VcpuState::Running as usize;
+        let running = VcpuThreadState::Running as usize;
         assert!(exported[running] <= truth[running], "too much running time");
         before = exported;
     };
@@ -116,7 +116,7 @@ fn live(handlers: &Handlers, steps: &[Step]) -> ([u64; 8], [u64; 8]) {
         let (becomes, event) = next(state, *way, now);
         match (is_missed, state) {
             (false, _) => _ = handlers.happen(&[event]),
-            (true, VcpuState::Running) => {
+            (true, VcpuThreadState::Running) => {
                 handlers.happen(&[Happens::LeavesUnseen { vcpu: PLACE }]);
             }
             (true, _) => {}
@@ -145,10 +145,10 @@ proptest! {
         thread_local!(static HANDLERS: Handlers = Handlers::new(PIECES));
         HANDLERS.with(|handlers| {
             let (truth, exported) = live(handlers, &steps);
-            for state in VcpuState::ALL.into_iter().filter(|it| *it != VcpuState::Waiting) {
+            for state in VcpuThreadState::ALL.into_iter().filter(|it| *it != VcpuThreadState::Waiting) {
                 assert_eq!(exported[state as usize], truth[state as usize], "{state:?}");
             }
-            assert!(exported[VcpuState::Waiting as usize] <= truth[VcpuState::Waiting as usize]);
+            assert!(exported[VcpuThreadState::Waiting as usize] <= truth[VcpuThreadState::Waiting as usize]);
         });
     }
 }
@@ -183,7 +183,7 @@ fn a_missed_departure_takes_no_exported_time_back() {
         [exported[0], exported[1]]
     };
     assert_eq!(unseen_and_running(160 * S), [59 * S, S]);
-    let (_, comes) = next(VcpuState::Waiting, 0, 161 * S);
+    let (_, comes) = next(VcpuThreadState::Waiting, 0, 161 * S);
     handlers.happen(&[comes, confirms(162 * S, true)]);
     let books = handlers.books(PLACE);
     assert_eq!(unseen_and_running(162 * S), [60 * S, 2 * S]);

@@ -6,9 +6,9 @@ use std::os::fd::AsFd;
 use libbpf_rs::{Object, ObjectBuilder, ProgramInput};
 
 use crate::gate::pieces::{LostPieces, Rings};
-use crate::gate::state::VcpuState;
+use crate::gate::state::VcpuThreadState;
 use crate::gate::wire::{self, WireVcpu};
-use crate::gate::{VcpuBooks, VcpuId};
+use crate::gate::{GateVcpuId, VcpuBooks};
 use crate::mapped_array::MappedArray;
 use crate::maps::Maps;
 use crate::plain::{self, Plain};
@@ -96,7 +96,7 @@ pub(super) enum Happens {
         cpu: u32,
         now: u64,
         prev: Who,
-        state: VcpuState,
+        state: VcpuThreadState,
         throttled: bool,
         /// How long the groups of the tasks that leave and come have been throttled so far.
         throttles: u64,
@@ -432,6 +432,6 @@ pub(super) fn named(books: &VcpuBooks) -> Vec<(String, u64)> {
 }
 
 /// Returns the id of a culprit.
-pub(super) fn id(number: u32) -> VcpuId {
-    VcpuId(number)
+pub(super) fn id(number: u32) -> GateVcpuId {
+    GateVcpuId(number)
 }
