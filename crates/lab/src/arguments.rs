@@ -8,7 +8,7 @@ use vmnoise_lab::accel::Accel;
 /// Repeats the papers' experiments on latencies and noise of virtual machines.
 #[derive(Debug, Parser)]
 #[command(name = "vmnoise-lab", version, max_term_width = 100)]
-pub struct Arguments {
+pub struct LabArguments {
     /// Command.
     #[command(subcommand)]
     pub command: LabCommand,

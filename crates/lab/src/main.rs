@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use arguments::{Arguments, LabCommand, LabRunArguments};
+use arguments::{LabArguments, LabCommand, LabRunArguments};
 use clap::Parser;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use vmnoise_lab::folder::Folder;
@@ -21,7 +21,7 @@ use vmnoise_lab::scenario::{Cell, Scenario};
 use vmnoise_lab::{library, needs, plan, report, run, scenario};
 
 fn main() -> ExitCode {
-    match dispatch(Arguments::parse().command) {
+    match dispatch(LabArguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("vmnoise-lab: {error:#}");

@@ -37,7 +37,7 @@ pub use beside::{
 };
 pub use fleet::{FleetCpu, FleetRun, FleetTaker};
 pub use fleet_page::FleetPage;
-pub use gathering::{Gathering, Resolved};
+pub use gathering::{Gathering, ResolvedMoments};
 pub use headline::Headline;
 pub use moment::Moment;
 pub use page::{Page, RefusedFile};

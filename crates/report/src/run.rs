@@ -3,7 +3,7 @@
 use vmnoise_events::{MeasuringCommand, RunFacts, Share};
 use vmnoise_explain::{ExitsRun, JoinedLatencies, JoinedRun, Summary, VcpuExits, WakeupSummary};
 
-use crate::gathering::{Resolved, Taker};
+use crate::gathering::{ResolvedMoments, Taker};
 use crate::scenes::Bar;
 use crate::shares;
 
@@ -30,7 +30,7 @@ pub struct ReportedRun {
     /// Results of the explanation.
     pub outcome: RunOutcome,
     /// Moments of the run.
-    pub gathered: Resolved,
+    pub gathered: ResolvedMoments,
     /// Name of each lane.
     pub lane_names: Vec<String>,
     /// Activity inside some moments, by the index of the lane and the begin of the moment.

@@ -19,7 +19,7 @@ pub enum Pane {
 
 /// Budget that fills the screen.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Opened {
+pub struct OpenBudget {
     /// Gap of the budget; new snapshots do not change it.
     pub gap: FrameGap,
     /// Number of parts above the visible ones.
@@ -47,7 +47,7 @@ pub struct Model {
     /// Whether the keys are being explained.
     pub help: bool,
     /// Budget that fills the screen.
-    pub opened: Option<Opened>,
+    pub opened: Option<OpenBudget>,
     /// Whether the user wants to end the run.
     pub quits: bool,
     /// Latest notice.
@@ -126,7 +126,7 @@ impl Model {
 
     /// Scrolls the open budget, or else moves in the list that receives the keys.
     pub fn go(&mut self, by: isize) {
-        if let Some(Opened { gap, above }) = &mut self.opened {
+        if let Some(OpenBudget { gap, above }) = &mut self.opened {
             let last = gap.parts.len().saturating_sub(1);
             *above = above.saturating_add_signed(by).min(last);
             return;

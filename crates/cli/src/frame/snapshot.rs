@@ -28,7 +28,7 @@ pub fn headings<R>(columns: &Columns<'_, R>) -> Vec<Heading> {
 
 /// Cell of a list.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Cell {
+pub struct FrameCell {
     /// Text of the cell.
     pub text: String,
     /// Value for sorting, greatest first; `None` sorts by the text, after all known values.
@@ -36,8 +36,8 @@ pub struct Cell {
 }
 
 /// Returns the cells of a line, one for each column.
-pub fn cells<R>(columns: &Columns<'_, R>, line: &R) -> Vec<Cell> {
-    let cell = |cell: &column::ColumnValue<'_, R>| Cell {
+pub fn cells<R>(columns: &Columns<'_, R>, line: &R) -> Vec<FrameCell> {
+    let cell = |cell: &column::ColumnValue<'_, R>| FrameCell {
         text: cells::of(cell, line),
         value: match cell {
             column::ColumnValue::Count(of) | column::ColumnValue::Time(of) => {
@@ -62,14 +62,14 @@ pub struct FrameRow {
     /// Identity of the line, the same in each snapshot.
     pub key: u64,
     /// Cells, one for each column.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<FrameCell>,
     /// Further texts, besides the cells, in which a filter searches.
     pub found_by: Vec<String>,
 }
 
 impl FrameRow {
     /// Creates a line; a filter searches only in its cells.
-    pub fn new(key: u64, cells: Vec<Cell>) -> FrameRow {
+    pub fn new(key: u64, cells: Vec<FrameCell>) -> FrameRow {
         FrameRow {
             key,
             cells,
@@ -100,7 +100,7 @@ pub struct FrameGap {
 
 impl FrameGap {
     /// Creates a gap; a filter also searches in the words of its parts.
-    pub fn new(key: u64, cells: Vec<Cell>, title: String, parts: Vec<FramePart>) -> FrameGap {
+    pub fn new(key: u64, cells: Vec<FrameCell>, title: String, parts: Vec<FramePart>) -> FrameGap {
         let found_by = parts.iter().map(|part| part.words.clone()).collect();
         FrameGap {
             row: FrameRow {

@@ -39,7 +39,7 @@ impl<'a> Head<'a> {
 
 /// Identity of a recording, in documents about several recordings or a verdict.
 #[derive(Debug, Serialize)]
-pub struct Recorded<'a> {
+pub struct DocumentSubject<'a> {
     file: &'a str,
     tool_version: &'a str,
     kernel: &'a str,
@@ -49,10 +49,10 @@ pub struct Recorded<'a> {
     cpus: &'a [u32],
 }
 
-impl<'a> Recorded<'a> {
+impl<'a> DocumentSubject<'a> {
     /// Creates the identity of the recording in this file.
-    pub fn new(file: &'a str, facts: &'a RunFacts) -> Recorded<'a> {
-        Recorded {
+    pub fn new(file: &'a str, facts: &'a RunFacts) -> DocumentSubject<'a> {
+        DocumentSubject {
             file,
             tool_version: &facts.tool_version,
             kernel: &facts.host.kernel,
@@ -64,8 +64,8 @@ impl<'a> Recorded<'a> {
     }
 
     /// Creates the identity of a recording that a prediction was made from.
-    pub fn of(file: &'a str, origin: &'a Origin) -> Recorded<'a> {
-        Recorded {
+    pub fn of(file: &'a str, origin: &'a Origin) -> DocumentSubject<'a> {
+        DocumentSubject {
             file,
             tool_version: &origin.tool_version,
             kernel: &origin.kernel,

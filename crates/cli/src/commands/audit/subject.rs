@@ -23,16 +23,16 @@ pub struct Subject {
 }
 
 /// A machine with its CPUs to audit.
-pub struct Looked {
+pub struct MachineWithCpus {
     /// Machine in the state that is judged.
     pub machine: AuditMachine,
     now: Option<AuditMachine>,
 }
 
-impl Looked {
+impl MachineWithCpus {
     /// Removes all VMs except the one of this process.
-    pub fn of_vm(self, pid: u32) -> Looked {
-        Looked {
+    pub fn of_vm(self, pid: u32) -> MachineWithCpus {
+        MachineWithCpus {
             machine: self.machine.of_vm(pid),
             now: self.now.map(|now| now.of_vm(pid)),
         }
@@ -130,14 +130,14 @@ impl Subject {
     }
 
     /// Returns the machine for an audit of these CPUs, and its description for the result.
-    pub fn about(self, cpus: Vec<u32>) -> (Looked, AuditSubject) {
+    pub fn about(self, cpus: Vec<u32>) -> (MachineWithCpus, AuditSubject) {
         let of = AuditSubject {
             is_here: !self.is_elsewhere(),
             facts: self.facts,
             recorded_at: self.recorded_at,
             cpus,
         };
-        let looked = Looked {
+        let looked = MachineWithCpus {
             machine: self.machine.about(&of.cpus),
             now: self.now.map(|now| now.about(&of.cpus)),
         };

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use vmnoise_events::{MeasuringCommand, RunFacts, ShownLine};
 use vmnoise_recording::{ReadError, RecordingEnd};
-use vmnoise_report::{Headline, Page, RefusedFile, ReportedRun, Resolved};
+use vmnoise_report::{Headline, Page, RefusedFile, ReportedRun, ResolvedMoments};
 
 use super::join::may_be_pair;
 use super::replay::ReplayedRecording;
@@ -226,7 +226,7 @@ fn sentences(text: &str) -> Vec<String> {
 }
 
 /// Returns these limits, and what found no room on the page.
-fn with_left_out(limits: Vec<String>, gathered: &Resolved) -> Vec<String> {
+fn with_left_out(limits: Vec<String>, gathered: &ResolvedMoments) -> Vec<String> {
     limits.into_iter().chain(gathered.left_out()).collect()
 }
 

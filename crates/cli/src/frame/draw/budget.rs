@@ -4,7 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Text};
 
-use crate::frame::model::Opened;
+use crate::frame::model::OpenBudget;
 use crate::frame::snapshot::{FrameGap, FramePart};
 use crate::frame::term_style::TermStyle;
 use crate::units::human;
@@ -37,7 +37,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, gap: &FrameGap, above: usize, ter
 }
 
 /// Draws the opened budget over the whole body of the screen.
-pub fn draw_opened(frame: &mut Frame<'_>, area: Rect, opened: &Opened, term: TermStyle) {
+pub fn draw_opened(frame: &mut Frame<'_>, area: Rect, opened: &OpenBudget, term: TermStyle) {
     draw(frame, area, &opened.gap, opened.above, term);
 }
 

@@ -5,7 +5,7 @@ use vmnoise_events::coverage::BlindSpot;
 use vmnoise_judge::check::{Blame, BudgetLimitResult, LimitVerdict, Reason};
 
 use super::CheckResult;
-use crate::output::json::{Recorded, unit};
+use crate::output::json::{DocumentSubject, unit};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Document<'a> {
@@ -21,7 +21,7 @@ pub(super) struct Document<'a> {
 #[derive(Debug, Serialize)]
 struct Run<'a> {
     #[serde(flatten)]
-    recorded: Recorded<'a>,
+    recorded: DocumentSubject<'a>,
     length_ns: u64,
     values: u64,
 }
@@ -60,7 +60,7 @@ impl<'a> Document<'a> {
             tool_version: env!("CARGO_PKG_VERSION"),
             verdict: judged.verdict,
             run: Run {
-                recorded: Recorded::new(&checked.file, &evidence.facts),
+                recorded: DocumentSubject::new(&checked.file, &evidence.facts),
                 length_ns: evidence.length_ns,
                 values: evidence.count(),
             },

@@ -8,7 +8,7 @@ use vmnoise_judge::compare::{ComparisonVerdict, RecordingKind};
 
 use super::groups_document::GroupsOf;
 use super::{ComparedRun, Comparison, ComparisonResult};
-use crate::output::json::{Recorded, unit};
+use crate::output::json::{DocumentSubject, unit};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Document<'a> {
@@ -26,7 +26,7 @@ pub(super) struct Document<'a> {
 #[derive(Debug, Serialize)]
 struct RunOf<'a> {
     #[serde(flatten)]
-    recorded: Recorded<'a>,
+    recorded: DocumentSubject<'a>,
     runtime_ns: u64,
     gaps_ns: Option<u64>,
     windows: usize,
@@ -127,7 +127,7 @@ impl<'a> RunOf<'a> {
             measured,
         } = run;
         RunOf {
-            recorded: Recorded::new(file, facts),
+            recorded: DocumentSubject::new(file, facts),
             runtime_ns: measured.runtime_ns,
             gaps_ns: measured.gaps_ns,
             windows: measured.windows,

@@ -28,7 +28,7 @@ pub(super) struct Document<'a> {
 #[derive(Debug, Serialize)]
 struct RecordingOf<'a> {
     #[serde(flatten)]
-    recorded: json::Recorded<'a>,
+    recorded: json::DocumentSubject<'a>,
     threshold_ns: u64,
     blind_spots: Vec<BlindSpot>,
     lost_gaps: u64,
@@ -141,7 +141,7 @@ impl<'a> RecordingOf<'a> {
             incomplete_gaps: cpu.incomplete_gaps,
         });
         RecordingOf {
-            recorded: json::Recorded::of(&recorded.file, &recorded.origin),
+            recorded: json::DocumentSubject::of(&recorded.file, &recorded.origin),
             threshold_ns: coverage.threshold_ns,
             blind_spots: coverage.blind_spots(Question::TakenFrom(Policy::Other(0))),
             lost_gaps: coverage.lost.gaps,

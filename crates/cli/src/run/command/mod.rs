@@ -15,7 +15,7 @@ use vmnoise_judge::fitness::{FitnessEvidence, Range};
 use vmnoise_tracer::{Family, LoadError};
 
 use preflight::QuietCpu;
-use process::Started;
+use process::RunningCommand;
 pub use process::{CannotStart, ProcessEnd};
 pub use procfs::FromProc;
 use rate::RateWitness;
@@ -112,7 +112,7 @@ pub fn run(command: &[OsString]) -> Result<CommandRun> {
         .starts_next()
         .context("setting which command the BPF programs follow")?;
     let mut rate = RateWitness::of_next_command();
-    let mut started = Started::new(command)?;
+    let mut started = RunningCommand::new(command)?;
     let (ended, wall_ns) = started.end(process::SELDOM, |_| rate.look())?;
     let until = Instant::now() + LAST_SWITCHES;
     let look = loop {
@@ -137,7 +137,7 @@ pub fn run(command: &[OsString]) -> Result<CommandRun> {
 fn untraced(command: &[OsString], why: String) -> Result<CommandRun> {
     let mut reader = procfs::ProcessReader::new();
     let mut rate = RateWitness::of_next_command();
-    let mut started = Started::new(command)?;
+    let mut started = RunningCommand::new(command)?;
     let (ended, wall_ns) = started.end(process::OFTEN, |pid| {
         reader.look(pid);
         rate.look();

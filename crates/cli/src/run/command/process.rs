@@ -54,14 +54,14 @@ impl ProcessEnd {
 }
 
 /// Running command.
-pub struct Started {
+pub struct RunningCommand {
     child: Child,
     begin: Instant,
 }
 
-impl Started {
+impl RunningCommand {
     /// Starts the command from the calling thread.
-    pub fn new(command: &[OsString]) -> Result<Started> {
+    pub fn new(command: &[OsString]) -> Result<RunningCommand> {
         let (program, arguments) = command.split_first().context("there is no command")?;
         let begin = Instant::now();
         let child = Command::new(program).args(arguments).spawn();
@@ -69,7 +69,7 @@ impl Started {
             name: say::name_of(Path::new(program)),
             why,
         })?;
-        Ok(Started { child, begin })
+        Ok(RunningCommand { child, begin })
     }
 
     /// Waits for the end of the command; returns its exit status and its wall-clock time in ns.
